@@ -1,0 +1,182 @@
+//! `manifest.json`, version 1: every pass and every artifact of a capture bundle.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+#[cfg(feature = "json-schema")]
+use schemars::JsonSchema;
+
+/// The version of the manifest that this crate reads and writes.
+pub const VERSION: u32 = 1;
+
+/// The file name of a bundle's manifest.
+pub const FILE_NAME: &str = "manifest.json";
+
+/// The index of a capture bundle. Written last: a bundle without one is an incomplete capture.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(JsonSchema))]
+pub struct Manifest {
+    /// Always 1; anything else is refused.
+    pub version: u32,
+    /// A name for people; the bundle's identity is the hash of this manifest.
+    pub name: String,
+    /// When the capture began, RFC 3339 in UTC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub captured_at: Option<String>,
+    /// The program that wrote the manifest.
+    pub tool: Tool,
+    /// The passes in the order in which they ran.
+    #[serde(default)]
+    pub passes: Vec<Pass>,
+    /// The artifacts, sorted by path.
+    #[serde(default)]
+    pub artifacts: Vec<Artifact>,
+    /// Free facts for people: hardware owner, ticket, remarks.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+}
+
+/// A program and its version.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(JsonSchema))]
+pub struct Tool {
+    /// Name of the program, such as `nsys`.
+    pub name: String,
+    /// Its version as it prints it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+}
+
+/// One run of the workload. A bundle holds several, because profilers disturb one another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(JsonSchema))]
+pub struct Pass {
+    /// Unique within the bundle; by habit the folder's name.
+    pub id: String,
+    /// What was recorded in it.
+    pub kind: PassKind,
+    /// The exact command line.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// Wall time of the command in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wall_ns: Option<u64>,
+    /// Exit code of the command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+}
+
+/// What a pass records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum PassKind {
+    /// Un-profiled repeats: end-to-end times.
+    Baseline,
+    /// nsys: kernels, API calls, ranges on one clock.
+    Timeline,
+    /// ncu: hardware counters of replayed kernels.
+    Counters,
+    /// PyTorch profiler: framework operators and their kernels.
+    Operators,
+    /// Environment, peaks: no run of the workload.
+    Snapshot,
+}
+
+impl PassKind {
+    /// The word that reports print.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Baseline => "baseline",
+            Self::Timeline => "timeline",
+            Self::Counters => "counters",
+            Self::Operators => "operators",
+            Self::Snapshot => "snapshot",
+        }
+    }
+}
+
+/// One file of the bundle.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(JsonSchema))]
+pub struct Artifact {
+    /// Path inside the bundle, `/`-separated, relative, without `..`.
+    pub path: String,
+    /// What it is. The content is checked against this.
+    pub kind: ArtifactKind,
+    /// The pass that it came from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pass: Option<String>,
+    /// The program that wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub producer: Option<Tool>,
+    /// Rank of the process in a distributed run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
+    /// SHA-256 of the file's bytes, lower-case hex.
+    pub sha256: String,
+    /// Size in bytes.
+    pub bytes: u64,
+}
+
+/// The kinds of artifacts. Kinds that this version does not know are kept as `other` and not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum ArtifactKind {
+    /// Nsight Systems SQLite export.
+    NsysSqlite,
+    /// `nsys stats` CSV of kernel sums.
+    NsysKernelSum,
+    /// Nsight Systems report, not exported.
+    NsysReport,
+    /// Nsight Compute CSV: raw, details or section page.
+    NcuCsv,
+    /// Nsight Compute report.
+    NcuReport,
+    /// PyTorch profiler (Kineto) Chrome trace.
+    TorchTrace,
+    /// NVML samples as CSV.
+    NvmlCsv,
+    /// `nvidia-smi -q -x`.
+    SmiXml,
+    /// Our `env.json`.
+    Environment,
+    /// Our `timings.json`: un-profiled repeats.
+    Timings,
+    /// Our `peaks.json`: measured ceilings.
+    Peaks,
+    /// Hugging Face `config.json`.
+    ModelConfig,
+    /// Our `workload.toml`.
+    Workload,
+    /// cuBLAS or cuBLASLt log.
+    GemmLog,
+    /// Anything else: logs, notes.
+    #[serde(other)]
+    Other,
+}
+
+impl ArtifactKind {
+    /// The words that reports print.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::NsysSqlite => "Nsight Systems SQLite export",
+            Self::NsysKernelSum => "nsys stats kernel summary",
+            Self::NsysReport => "Nsight Systems report",
+            Self::NcuCsv => "Nsight Compute CSV",
+            Self::NcuReport => "Nsight Compute report",
+            Self::TorchTrace => "PyTorch profiler trace",
+            Self::NvmlCsv => "NVML samples",
+            Self::SmiXml => "nvidia-smi XML",
+            Self::Environment => "environment snapshot",
+            Self::Timings => "un-profiled timings",
+            Self::Peaks => "measured peaks",
+            Self::ModelConfig => "model config",
+            Self::Workload => "workload description",
+            Self::GemmLog => "cuBLAS log",
+            Self::Other => "other file",
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! `workload.toml`: what ran. Written by hand or by the capture program; unknown keys are errors.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+#[cfg(feature = "json-schema")]
+use schemars::JsonSchema;
+
+/// The file name of a bundle's workload description.
+pub const FILE_NAME: &str = "workload.toml";
+
+/// Description of the workload: the model, the sizes, the stages.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    /// A name for people, such as "Llama-3-8B, batch 8".
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Inference or training.
+    #[serde(default)]
+    pub mode: Option<Mode>,
+    /// Data type of the matrix work: `bf16`, `fp16`, `fp8`, `tf32`, `fp32`, `int8`.
+    #[serde(default)]
+    pub dtype: Option<String>,
+    /// Path of the model's `config.json` inside the bundle.
+    #[serde(default)]
+    pub config: Option<String>,
+    /// Sequences in a batch, per GPU.
+    #[serde(default)]
+    pub batch: Option<u64>,
+    /// Prompt length in tokens (inference) or sequence length (training).
+    #[serde(default)]
+    pub prompt_tokens: Option<u64>,
+    /// Tokens decoded one by one in a `decode` stage instance.
+    #[serde(default)]
+    pub output_tokens: Option<u64>,
+    /// Leading instances of each stage that are warm-up by declaration.
+    #[serde(default)]
+    pub warmup: Option<u64>,
+    /// GPUs that share one model (tensor and pipeline parallel); 1 if absent.
+    #[serde(default)]
+    pub model_parallel: Option<u64>,
+    /// Activations are recomputed in the backward pass (training).
+    #[serde(default)]
+    pub recomputation: Option<bool>,
+    /// How ranges become stages. Absent: the built-in names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stages: Vec<StageRule>,
+    /// Differences of single passes, by pass id: a profiled pass often runs fewer tokens.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub passes: BTreeMap<String, PassOverride>,
+}
+
+/// What a workload does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Prefill and decode.
+    Inference,
+    /// Forward, backward, optimizer.
+    Training,
+}
+
+/// One stage: a name, and the ranges that are its instances.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct StageRule {
+    /// The stage's name in the report.
+    pub name: String,
+    /// Regular expression over range names; the whole name must match. Absent: equal to `name`.
+    #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
+    pub pattern: Option<String>,
+    /// What the stage computes, for FLOPs and bytes. Absent: guessed from the name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<StageKind>,
+}
+
+/// What a stage computes; decides its model FLOPs and bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum StageKind {
+    /// The prompt in one forward pass.
+    Prefill,
+    /// A loop of decode steps.
+    Decode,
+    /// One token a sequence.
+    DecodeStep,
+    /// Forward pass of training.
+    Forward,
+    /// Backward pass of training.
+    Backward,
+    /// Weight update.
+    Optimizer,
+    /// Forward, backward and update.
+    TrainStep,
+    /// Anything without a FLOPs formula.
+    Other,
+}
+
+/// What differs in one pass from the workload as a whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct PassOverride {
+    /// As in [`Workload::batch`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<u64>,
+    /// As in [`Workload::prompt_tokens`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_tokens: Option<u64>,
+    /// As in [`Workload::output_tokens`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_tokens: Option<u64>,
+    /// As in [`Workload::warmup`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warmup: Option<u64>,
+}
+
+impl Workload {
+    /// The workload as one pass ran it.
+    pub fn for_pass(&self, pass: &str) -> Self {
+        let mut own = self.clone();
+        if let Some(change) = self.passes.get(pass) {
+            own.batch = change.batch.or(own.batch);
+            own.prompt_tokens = change.prompt_tokens.or(own.prompt_tokens);
+            own.output_tokens = change.output_tokens.or(own.output_tokens);
+            own.warmup = change.warmup.or(own.warmup);
+        }
+        own
+    }
+}

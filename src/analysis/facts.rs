@@ -1,0 +1,180 @@
+//! Derived tables that several analyses need, computed once.
+
+use super::classify::KernelIdentity;
+use crate::model::{
+    ApiCallId, CopyId, GpuId, GraphLaunchId, KernelId, LaunchId, Ns, PassId, ProcessId, RangeId,
+    Session, StrId, ThreadId,
+};
+
+use rooflens_schemas::StageKind;
+
+/// The derived tables.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// All GPU operations, sorted by (pass, start, end, source).
+    pub ops: Ops,
+    /// Class, library and dtype of each kernel, by [`KernelId`].
+    pub identities: Vec<KernelIdentity>,
+    /// Stages in report order.
+    pub stages: Vec<Stage>,
+    /// Stage instances, sorted by (stage, host start).
+    pub instances: Vec<StageInstance>,
+}
+
+/// A GPU operation by number: an index into the columns of [`Ops`].
+pub type OpIndex = u32;
+
+/// GPU operations: kernels, copies, memsets and whole graphs as one table.
+#[derive(Clone, Debug, Default)]
+pub struct Ops {
+    /// Start, nanoseconds.
+    pub start: Vec<Ns>,
+    /// End, nanoseconds.
+    pub end: Vec<Ns>,
+    /// Pass.
+    pub pass: Vec<PassId>,
+    /// GPU.
+    pub gpu: Vec<GpuId>,
+    /// Process.
+    pub process: Vec<ProcessId>,
+    /// CUDA stream.
+    pub stream: Vec<u64>,
+    /// The row that the operation is.
+    pub source: Vec<OpSource>,
+    /// The outermost API call that issued it.
+    pub api_call: Vec<Option<ApiCallId>>,
+    /// Innermost range around it, and how that was found.
+    pub range: Vec<Attribution>,
+}
+
+/// The row that an operation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum OpSource {
+    /// A kernel execution.
+    Launch(LaunchId),
+    /// A copy or memset.
+    Copy(CopyId),
+    /// A whole CUDA graph.
+    Graph(GraphLaunchId),
+}
+
+/// The range that an operation belongs to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Attribution {
+    /// The innermost range of the issuing thread around the start of the API call.
+    Own(RangeId),
+    /// The issuing thread has no range open; this is the innermost range of the one other thread that has.
+    Inferred(RangeId),
+    /// No range is open at the API call's start.
+    Outside,
+    /// Several other threads have ranges open: not decided.
+    Ambiguous,
+    /// The API call is not in the artifact.
+    #[default]
+    NoApiCall,
+}
+
+impl Attribution {
+    /// The range, if there is one.
+    pub const fn range(self) -> Option<RangeId> {
+        match self {
+            Self::Own(range) | Self::Inferred(range) => Some(range),
+            Self::Outside | Self::Ambiguous | Self::NoApiCall => None,
+        }
+    }
+}
+
+/// A stage of one pass.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stage {
+    /// Pass.
+    pub pass: PassId,
+    /// Name.
+    pub name: StrId,
+    /// What it computes.
+    pub kind: StageKind,
+    /// Whether it lies inside instances of another stage (`decode_step` in `decode`): not added to sums.
+    pub parent: Option<usize>,
+    /// Its instances: a range of [`Facts::instances`].
+    pub instances: std::ops::Range<usize>,
+}
+
+/// One execution of a stage.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StageInstance {
+    /// Stage, an index into [`Facts::stages`].
+    pub stage: usize,
+    /// Range that it is; absent for the whole capture as one stage.
+    pub range: Option<RangeId>,
+    /// Process.
+    pub process: ProcessId,
+    /// Thread that opened the range.
+    pub thread: Option<ThreadId>,
+    /// Number among the instances of the stage and process, from 0.
+    pub ordinal: u32,
+    /// Start of the range on the host.
+    pub host_start: Ns,
+    /// End of the range on the host.
+    pub host_end: Ns,
+    /// Operations attributed to it, as indices into [`Facts::ops`], sorted by start.
+    pub ops: Vec<OpIndex>,
+    /// How many of them are attributed by inference.
+    pub inferred: u32,
+    /// First start and last end of its operations; absent if it has none.
+    pub projection: Option<(Ns, Ns)>,
+    /// Union of its operations' intervals, summed over GPUs, nanoseconds.
+    pub busy: Ns,
+    /// Sum of its operations' durations, nanoseconds: larger than `busy` where they overlap.
+    pub sum: Ns,
+    /// GPUs that it used.
+    pub gpus: Vec<GpuId>,
+    /// Decode steps in it, counted from the nested stage; absent if it has none.
+    pub steps: Option<u64>,
+    /// Why it is left out of the stage's aggregates, if it is; it is still shown.
+    pub excluded: Option<String>,
+}
+
+impl StageInstance {
+    /// Projection duration: the stage time, nanoseconds.
+    pub fn time(&self) -> Option<Ns> {
+        self.projection.map(|(start, end)| end - start)
+    }
+
+    /// Busy time as a share of projection × GPUs.
+    pub fn busy_share(&self) -> Option<f64> {
+        let time = self.time().filter(|time| *time > 0)?;
+        Some(self.busy as f64 / (time as f64 * self.gpus.len().max(1) as f64))
+    }
+}
+
+impl Facts {
+    /// Derives all tables of a session.
+    pub fn new(_session: &Session) -> Self {
+        todo!()
+    }
+
+    /// The instances of a stage.
+    pub fn instances_of(&self, stage: &Stage) -> &[StageInstance] {
+        &self.instances[stage.instances.clone()]
+    }
+
+    /// The kernel that an operation executes, if it is a kernel.
+    pub fn kernel(&self, session: &Session, op: OpIndex) -> Option<KernelId> {
+        match self.ops.source[op as usize] {
+            OpSource::Launch(launch) => Some(session.launches.kernel[launch.index()]),
+            OpSource::Copy(_) | OpSource::Graph(_) => None,
+        }
+    }
+}
+
+impl Ops {
+    /// Number of operations.
+    pub fn len(&self) -> usize {
+        self.start.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.start.is_empty()
+    }
+}

@@ -1,0 +1,16 @@
+//! Repeats.
+
+use super::{Analysis, Context};
+use crate::findings::Findings;
+use crate::model::Session;
+
+/// Repeats.
+pub static ANALYSIS: Analysis = Analysis { id: "repeats", title: "Repeats", missing, run };
+
+fn missing(_: &Session) -> Option<&'static str> {
+    Some("not built yet")
+}
+
+fn run(_: &Context<'_>) -> Findings {
+    Findings::default()
+}

@@ -1,0 +1,16 @@
+//! Roofline.
+
+use super::{Analysis, Context};
+use crate::findings::Findings;
+use crate::model::Session;
+
+/// Roofline.
+pub static ANALYSIS: Analysis = Analysis { id: "roofline", title: "Roofline", missing, run };
+
+fn missing(_: &Session) -> Option<&'static str> {
+    Some("not built yet")
+}
+
+fn run(_: &Context<'_>) -> Findings {
+    Findings::default()
+}

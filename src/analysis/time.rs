@@ -1,0 +1,16 @@
+//! Stages.
+
+use super::{Analysis, Context};
+use crate::findings::Findings;
+use crate::model::Session;
+
+/// Stages.
+pub static ANALYSIS: Analysis = Analysis { id: "time", title: "Stages", missing, run };
+
+fn missing(_: &Session) -> Option<&'static str> {
+    Some("not built yet")
+}
+
+fn run(_: &Context<'_>) -> Findings {
+    Findings::default()
+}

@@ -1,0 +1,43 @@
+//! Bundles: a directory, a `.tar.zst`, or loose files, opened and verified.
+
+pub mod content;
+
+use std::path::PathBuf;
+
+use rooflens_schemas::{ArtifactKind, Manifest, PassKind, Tool};
+
+pub use content::{Content, ContentError};
+
+/// A bundle that was opened: its files, and its manifest if it has one.
+#[derive(Debug)]
+pub struct Bundle {
+    /// Name for people: the manifest's, or the file name.
+    pub name: String,
+    /// SHA-256 over the manifest's bytes, or over the sorted list of paths and hashes where there is none.
+    pub id: String,
+    /// The manifest; absent for loose files and for captures that did not end.
+    pub manifest: Option<Manifest>,
+    /// All files, sorted by path.
+    pub files: Vec<ArtifactFile>,
+}
+
+/// One file of a bundle.
+#[derive(Clone, Debug)]
+pub struct ArtifactFile {
+    /// Path inside the bundle, `/`-separated; what reports print.
+    pub path: String,
+    /// Where its bytes are on this machine; never printed in a report.
+    pub location: PathBuf,
+    /// Kind by manifest; `None` until `ingest` has looked at the content.
+    pub kind: Option<ArtifactKind>,
+    /// Pass id: the manifest's, or the folder's name, or the file's stem.
+    pub pass: String,
+    /// Kind of the pass, where the manifest tells.
+    pub pass_kind: Option<PassKind>,
+    /// The program that wrote it, where the manifest tells.
+    pub producer: Option<Tool>,
+    /// Rank, where the manifest tells.
+    pub rank: Option<u32>,
+    /// SHA-256 of the bytes, where it is known.
+    pub sha256: Option<String>,
+}

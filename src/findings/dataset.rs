@@ -1,0 +1,110 @@
+//! Tables of results: whole in CSV, as views on pages.
+
+use rooflens_schemas::Unit;
+
+use super::Quantity;
+
+/// A table of results.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Dataset {
+    /// File name without extension: `kernels` becomes `kernels.csv`.
+    pub id: &'static str,
+    /// Title.
+    pub title: String,
+    /// Columns.
+    pub columns: Vec<Column>,
+    /// Rows, each as long as `columns`, in the order in which they are shown.
+    pub rows: Vec<Vec<Cell>>,
+}
+
+/// A column of a data set.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    /// Name in CSV, with the base unit as suffix where there is one: `total_ns`.
+    pub id: &'static str,
+    /// Heading on pages.
+    pub title: &'static str,
+    /// Unit of its numbers; decides how pages show them.
+    pub unit: Unit,
+}
+
+impl Column {
+    /// A column of numbers.
+    pub const fn new(id: &'static str, title: &'static str, unit: Unit) -> Self {
+        Self { id, title, unit }
+    }
+
+    /// A column of texts.
+    pub const fn text(id: &'static str, title: &'static str) -> Self {
+        Self { id, title, unit: Unit::One }
+    }
+}
+
+/// A cell of a data set.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    /// Words.
+    Text(String),
+    /// A name from the data; long ones are shortened on pages, whole in files.
+    Name(String),
+    /// A whole number in the column's unit.
+    Int(i64),
+    /// A number in the column's unit.
+    Float(f64),
+    /// Not to be had; never shown as 0.
+    Missing,
+}
+
+impl Cell {
+    /// A number if there is one.
+    pub fn maybe(value: Option<f64>) -> Self {
+        value.map_or(Self::Missing, Self::Float)
+    }
+
+    /// The cell as pages show it in a column of this unit.
+    pub fn show(&self, unit: Unit) -> String {
+        match self {
+            Self::Text(text) | Self::Name(text) => text.clone(),
+            Self::Int(value) => Quantity::new(*value as f64, unit).to_string(),
+            Self::Float(value) => Quantity::new(*value, unit).to_string(),
+            Self::Missing => "–".to_owned(),
+        }
+    }
+
+    /// The cell as files hold it: full precision, no unit, empty if missing.
+    pub fn plain(&self) -> String {
+        match self {
+            Self::Text(text) | Self::Name(text) => text.clone(),
+            Self::Int(value) => value.to_string(),
+            Self::Float(value) => format!("{value}"),
+            Self::Missing => String::new(),
+        }
+    }
+}
+
+/// How a page shows a data set.
+#[derive(Clone, Debug, PartialEq)]
+pub struct View {
+    /// The data set's id.
+    pub dataset: &'static str,
+    /// Caption.
+    pub caption: String,
+    /// Columns to show, by id, in order; the first is the row's name.
+    pub columns: Vec<&'static str>,
+    /// First row to show.
+    pub skip: usize,
+    /// Rows to show at most; what is left out is said beneath the table.
+    pub limit: usize,
+}
+
+impl View {
+    /// A view of the first `limit` rows.
+    pub fn new(
+        dataset: &'static str,
+        caption: impl Into<String>,
+        columns: &[&'static str],
+        limit: usize,
+    ) -> Self {
+        Self { dataset, caption: caption.into(), columns: columns.to_vec(), skip: 0, limit }
+    }
+}

@@ -1,0 +1,154 @@
+//! What analyses say: metrics, data sets, charts, observations. Data, not drawing and not layout.
+
+pub mod chart;
+pub mod dataset;
+pub mod quantity;
+
+use rooflens_schemas::{Evidence, Metric, MetricValue, Polarity, Scope, Unit};
+
+use crate::diagnostic::Diagnostic;
+
+pub use chart::Chart;
+pub use dataset::{Cell, Column, Dataset, View};
+pub use quantity::Quantity;
+
+/// What one analysis found.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
+    /// Reading order of the section: prose, tables, charts. Empty: no section.
+    pub blocks: Vec<Block>,
+    /// Long material for the appendix.
+    pub appendix: Vec<Block>,
+    /// Headline numbers.
+    pub metrics: Vec<Metric>,
+    /// Tables, whole; blocks show views of them.
+    pub datasets: Vec<Dataset>,
+    /// Statements for the verdict page.
+    pub observations: Vec<Observation>,
+    /// How the numbers were made, with the rules as they ran.
+    pub methods: Vec<Method>,
+    /// Limits of the data that the analysis met.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// A piece of a section.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Block {
+    /// A heading inside the section.
+    Heading(String),
+    /// A paragraph.
+    Prose(Vec<Inline>),
+    /// A view of a data set.
+    Table(View),
+    /// A chart.
+    Chart(Chart),
+    /// A list of names and values.
+    Facts(Vec<(String, Vec<Inline>)>),
+    /// Something that is not there, and what would bring it.
+    Missing(String),
+}
+
+/// A piece of a sentence.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Inline {
+    /// Words.
+    Text(String),
+    /// A name from the data; shown in a fixed-width face.
+    Code(String),
+    /// A number with its unit; the only way in which numbers reach a page.
+    Quantity(Quantity),
+    /// Words with weight.
+    Strong(String),
+}
+
+impl From<&str> for Inline {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Inline {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<Quantity> for Inline {
+    fn from(quantity: Quantity) -> Self {
+        Self::Quantity(quantity)
+    }
+}
+
+/// Builds a paragraph from texts, names and quantities.
+#[macro_export]
+macro_rules! prose {
+    ($($piece:expr),* $(,)?) => { vec![$($crate::findings::Inline::from($piece)),*] };
+}
+
+/// A statement made of metrics, with what it rests on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Observation {
+    /// Stable name, such as `decode-host-bound`.
+    pub id: &'static str,
+    /// How much of the run's time it is about, in nanoseconds; orders the verdict page.
+    pub weight_ns: f64,
+    /// The statement.
+    pub statement: Vec<Inline>,
+    /// What to do, if something is to be done.
+    pub advice: Option<Vec<Inline>>,
+    /// What it rests on.
+    pub evidence: Vec<Evidence>,
+}
+
+/// A paragraph of the method appendix.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Method {
+    /// What it explains.
+    pub title: String,
+    /// Formula, unit, basis, source.
+    pub text: Vec<Inline>,
+}
+
+/// A measured metric.
+pub fn measured(
+    id: &str,
+    scope: Scope,
+    unit: Unit,
+    value: f64,
+    basis: impl Into<String>,
+) -> Metric {
+    metric(id, scope, unit, MetricValue::Measured { value }, basis)
+}
+
+/// A derived metric.
+pub fn derived(id: &str, scope: Scope, unit: Unit, value: f64, basis: impl Into<String>) -> Metric {
+    metric(id, scope, unit, MetricValue::Derived { value }, basis)
+}
+
+/// A metric that is not to be had, with the reason.
+pub fn unavailable(id: &str, scope: Scope, unit: Unit, reason: impl Into<String>) -> Metric {
+    metric(id, scope, unit, MetricValue::Unavailable { reason: reason.into() }, "")
+}
+
+fn metric(
+    id: &str,
+    scope: Scope,
+    unit: Unit,
+    value: MetricValue,
+    basis: impl Into<String>,
+) -> Metric {
+    let polarity = match id {
+        "mfu" | "kernel_time_mfu" | "mbu" | "busy_share" | "tokens_per_second" => Polarity::Higher,
+        "stage_time" | "host_time" | "idle" => Polarity::Lower,
+        _ => Polarity::Neutral,
+    };
+    Metric {
+        id: id.to_owned(),
+        scope,
+        value,
+        unit,
+        polarity,
+        basis: basis.into(),
+        evidence: Vec::new(),
+    }
+}

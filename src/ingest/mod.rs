@@ -1,0 +1,89 @@
+//! Artifacts into the session: one importer a format, one folder each.
+//!
+//! An importer that fails costs its artifact, never the run: the driver turns the error into a
+//! diagnostic and goes on.
+
+mod error;
+mod identify;
+
+pub mod config;
+pub mod ncu;
+pub mod nsys;
+pub mod nvml;
+pub mod smi;
+pub mod sums;
+pub mod timings;
+pub mod torch;
+
+use rooflens_schemas::ArtifactKind;
+
+use crate::bundle::{ArtifactFile, Bundle};
+use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
+use crate::model::Session;
+
+pub use error::{IngestError, IngestErrorKind};
+pub use identify::{Prefix, identify};
+
+/// Reads one format.
+pub struct Importer {
+    /// What it reads.
+    pub kind: ArtifactKind,
+    /// Whether a file that begins so is of this kind. Must hold for no file of another kind.
+    pub sniff: fn(&Prefix<'_>) -> bool,
+    /// Reads the file into the session. On an error rows may have been added: importers add at the end.
+    pub import: fn(&ArtifactFile, &mut Session, &mut Diagnostics) -> Result<(), IngestError>,
+}
+
+/// All formats, in the order in which files are tried and read: what later ones need comes first.
+pub static IMPORTERS: &[&Importer] = &[
+    &config::WORKLOAD,
+    &config::MODEL,
+    &config::ENVIRONMENT,
+    &smi::IMPORTER,
+    &timings::TIMINGS,
+    &timings::PEAKS,
+    &nsys::IMPORTER,
+    &torch::IMPORTER,
+    &ncu::IMPORTER,
+    &nvml::IMPORTER,
+    &sums::IMPORTER,
+];
+
+/// Reads all files of a bundle. Files whose `kind` is none of the importers' are left alone.
+///
+/// `progress` is called with each file before it is read.
+pub fn import(
+    bundle: &Bundle,
+    diagnostics: &mut Diagnostics,
+    progress: &mut dyn FnMut(&ArtifactFile),
+) -> Session {
+    let mut session = Session::default();
+    for importer in IMPORTERS {
+        for file in bundle.files.iter().filter(|file| file.kind == Some(importer.kind)) {
+            progress(file);
+            if let Err(error) = (importer.import)(file, &mut session, diagnostics) {
+                diagnostics.push(error.into_diagnostic(&file.path));
+            }
+        }
+    }
+    for file in &bundle.files {
+        if let Some(advice) = unread_advice(file.kind) {
+            let message = format!("{} is not read", file.kind.map_or("file", |kind| kind.label()));
+            let diagnostic = Diagnostic::new(Severity::Notice, "ingest/not-read", message);
+            diagnostics.push(diagnostic.artifact(&file.path).hint(advice));
+        }
+    }
+    session
+}
+
+fn unread_advice(kind: Option<ArtifactKind>) -> Option<&'static str> {
+    match kind {
+        Some(ArtifactKind::NsysReport) => {
+            Some("export it where nsys is installed: nsys export --type sqlite FILE.nsys-rep")
+        }
+        Some(ArtifactKind::NcuReport) => {
+            Some("export it where ncu is installed: ncu --import FILE.ncu-rep --page raw --csv")
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,17 @@
+//! PyTorch profiler traces.
+
+use rooflens_schemas::ArtifactKind;
+
+use super::{Importer, IngestError, Prefix};
+use crate::bundle::ArtifactFile;
+use crate::diagnostic::Diagnostics;
+use crate::model::Session;
+
+/// torch
+pub static IMPORTER: Importer = Importer { kind: ArtifactKind::TorchTrace, sniff, import };
+fn sniff(_: &Prefix<'_>) -> bool {
+    false
+}
+fn import(_: &ArtifactFile, _: &mut Session, _: &mut Diagnostics) -> Result<(), IngestError> {
+    Ok(())
+}

@@ -1,0 +1,33 @@
+//! Rooflens: an offline report compiler over captured GPU-profiling artifacts.
+//!
+//! ```text
+//! bundle → ingest → model → analysis → report → render
+//! ```
+//!
+//! - [`bundle`] opens a directory, an archive or loose files and says what each file is.
+//! - [`ingest`] reads artifacts into the tables of [`model`].
+//! - [`analysis`] computes [`findings`] from the tables: pure functions, no I/O.
+//! - [`report`] arranges findings into a document; it never sees the tables.
+//! - [`render`] writes the document in one format each.
+//!
+//! Each module uses only those before it; `tests/architecture.rs` keeps it so.
+
+pub mod diagnostic;
+
+pub mod model;
+
+pub mod bundle;
+
+pub mod ingest;
+
+pub mod hardware;
+
+pub mod findings;
+
+pub mod analysis;
+
+pub mod report;
+
+pub mod render;
+
+pub mod cli;

@@ -1,0 +1,74 @@
+//! Typed row numbers.
+
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub u32);
+
+        impl $name {
+            /// The row as an index.
+            pub const fn index(self) -> usize {
+                self.0 as usize
+            }
+
+            /// The id of row `index`. Tables hold fewer than 2³² rows; a larger index is a bug.
+            pub fn at(index: usize) -> Self {
+                Self(u32::try_from(index).expect("tables hold fewer than 2^32 rows"))
+            }
+        }
+    )*};
+}
+
+ids! {
+    /// A string of the session's interner.
+    StrId;
+    /// A pass: one run of the workload.
+    PassId;
+    /// A GPU as one pass saw it.
+    GpuId;
+    /// A process of one pass.
+    ProcessId;
+    /// A host thread of one pass.
+    ThreadId;
+    /// A distinct GPU function.
+    KernelId;
+    /// A kernel execution.
+    LaunchId;
+    /// A memory copy or memset on the GPU.
+    CopyId;
+    /// An execution of a whole CUDA graph, traced as one operation.
+    GraphLaunchId;
+    /// A host-side CUDA call.
+    ApiCallId;
+    /// A user annotation.
+    RangeId;
+    /// A framework operator call.
+    OperatorId;
+    /// A framework source frame.
+    FrameId;
+    /// A kernel profiled by Nsight Compute.
+    ProfileId;
+    /// A wait of the host or of a stream.
+    SynchronizationId;
+    /// A node of a CUDA graph.
+    GraphNodeId;
+    /// A sum per kernel of another tool.
+    KernelSumId;
+    /// A metric of a profiled kernel.
+    ProfileMetricId;
+    /// A remark of Nsight Compute's rules.
+    ProfileRuleId;
+    /// A sample of GPU hardware counters over time.
+    CounterSampleId;
+    /// An NVML sample.
+    DeviceSampleId;
+    /// An event of the framework's memory allocator.
+    MemoryEventId;
+    /// An un-profiled repeat of a stage.
+    TimingId;
+    /// A measured ceiling.
+    MeasuredPeakId;
+    /// A fact of the environment.
+    FactId;
+}

@@ -1,0 +1,21 @@
+//! The tables of a session: what all artifacts of a bundle say, in one shape.
+//!
+//! Struct of arrays; rows are named by typed ids; times are integer nanoseconds on the clock of the pass
+//! that they came from. No I/O, no serde, and nothing computed: that is `analysis`.
+
+pub mod table;
+
+pub mod ids;
+pub mod model_config;
+pub mod session;
+pub mod strings;
+pub mod tables;
+
+pub use ids::*;
+pub use model_config::ModelConfig;
+pub use session::Session;
+pub use strings::Strings;
+pub use tables::*;
+
+/// Nanoseconds on the clock of a pass.
+pub type Ns = i64;

@@ -1,0 +1,188 @@
+//! All tables of a bundle, and the ways in which importers fill them.
+
+use rooflens_schemas::{PassKind, Workload};
+use rustc_hash::FxHashMap;
+
+use super::ids::*;
+use super::model_config::ModelConfig;
+use super::strings::Strings;
+use super::table::Table;
+use super::tables::*;
+
+/// What all artifacts of a bundle say.
+#[derive(Clone, Debug, Default)]
+pub struct Session {
+    /// Interned strings of all tables.
+    pub strings: Strings,
+    /// Passes.
+    pub passes: Passes,
+    /// GPUs.
+    pub gpus: Gpus,
+    /// Processes.
+    pub processes: Processes,
+    /// Host threads.
+    pub threads: Threads,
+    /// Distinct kernels.
+    pub kernels: Kernels,
+    /// Kernel executions.
+    pub launches: Launches,
+    /// Copies and memsets.
+    pub copies: Copies,
+    /// Whole-graph executions.
+    pub graph_launches: GraphLaunches,
+    /// Nodes of CUDA graphs.
+    pub graph_nodes: GraphNodes,
+    /// Host-side CUDA calls.
+    pub api_calls: ApiCalls,
+    /// Waits.
+    pub synchronizations: Synchronizations,
+    /// User annotations.
+    pub ranges: Ranges,
+    /// Framework operators.
+    pub operators: Operators,
+    /// Source frames.
+    pub frames: Frames,
+    /// Hardware counters over time.
+    pub counter_samples: CounterSamples,
+    /// NVML samples.
+    pub device_samples: DeviceSamples,
+    /// Allocator events.
+    pub memory_events: MemoryEvents,
+    /// Kernel sums of other tools.
+    pub kernel_sums: KernelSums,
+    /// Launches profiled by Nsight Compute.
+    pub kernel_profiles: KernelProfiles,
+    /// Their metrics.
+    pub profile_metrics: ProfileMetrics,
+    /// Their rule remarks.
+    pub profile_rules: ProfileRules,
+    /// Un-profiled repeats.
+    pub timings: Timings,
+    /// Measured ceilings.
+    pub measured_peaks: MeasuredPeaks,
+    /// Environment facts.
+    pub environment: Environment,
+    /// What ran, where the bundle says so.
+    pub workload: Workload,
+    /// The model's dimensions, where the bundle holds them.
+    pub model: Option<ModelConfig>,
+    kernel_index: FxHashMap<StrId, KernelId>,
+    process_index: FxHashMap<(PassId, i64), ProcessId>,
+    thread_index: FxHashMap<(ProcessId, i64), ThreadId>,
+    gpu_index: FxHashMap<(PassId, u32), GpuId>,
+}
+
+impl Session {
+    /// Text of an interned string.
+    pub fn text(&self, id: StrId) -> &str {
+        self.strings.get(id)
+    }
+
+    /// Name of a kernel.
+    pub fn kernel_name(&self, kernel: KernelId) -> &str {
+        self.text(self.kernels.name[kernel.index()])
+    }
+
+    /// Interns a string.
+    pub fn intern(&mut self, text: &str) -> StrId {
+        self.strings.intern(text)
+    }
+
+    /// Opens a pass.
+    pub fn add_pass(&mut self, name: &str, kind: PassKind, artifact: &str) -> PassId {
+        let (name, artifact) = (self.intern(name), self.intern(artifact));
+        self.passes.push(Pass {
+            name,
+            kind,
+            artifact,
+            producer: StrId::default(),
+            rank: None,
+            utc_origin: None,
+        })
+    }
+
+    /// The kernel of that demangled name.
+    pub fn kernel(&mut self, name: &str, short_name: &str) -> KernelId {
+        let (name, short_name) = (self.intern(name), self.intern(short_name));
+        let kernels = &mut self.kernels;
+        *self.kernel_index.entry(name).or_insert_with(|| kernels.push(Kernel { name, short_name }))
+    }
+
+    /// The process `native` of a pass: the artifact's own number for it, from which `pid` was read.
+    pub fn process(&mut self, pass: PassId, native: i64, pid: i64) -> ProcessId {
+        let processes = &mut self.processes;
+        *self.process_index.entry((pass, native)).or_insert_with(|| {
+            processes.push(Process { pass, pid, name: StrId::default(), rank: None })
+        })
+    }
+
+    /// The thread `tid` of a process.
+    pub fn thread(&mut self, process: ProcessId, tid: i64) -> ThreadId {
+        let threads = &mut self.threads;
+        *self
+            .thread_index
+            .entry((process, tid))
+            .or_insert_with(|| threads.push(Thread { process, tid, name: StrId::default() }))
+    }
+
+    /// The GPU that a pass calls `ordinal`.
+    pub fn gpu(&mut self, pass: PassId, ordinal: u32) -> GpuId {
+        let gpus = &mut self.gpus;
+        *self.gpu_index.entry((pass, ordinal)).or_insert_with(|| {
+            gpus.push(Gpu {
+                pass,
+                ordinal,
+                name: StrId::default(),
+                sm_count: None,
+                compute_capability: None,
+                memory_bytes: None,
+                memory_bandwidth: None,
+                clock_hz: None,
+            })
+        })
+    }
+
+    /// Adds an environment fact; empty values are left out.
+    pub fn add_fact(&mut self, artifact: &str, subject: &str, key: &str, value: &str) {
+        if value.trim().is_empty() {
+            return;
+        }
+        let fact = Fact {
+            artifact: self.intern(artifact),
+            subject: self.intern(subject),
+            key: self.intern(key),
+            value: self.intern(value.trim()),
+        };
+        self.environment.push(fact);
+    }
+
+    /// All tables, for output that treats them alike.
+    pub fn tables(&self) -> Vec<&dyn Table> {
+        vec![
+            &self.passes,
+            &self.gpus,
+            &self.processes,
+            &self.threads,
+            &self.kernels,
+            &self.launches,
+            &self.copies,
+            &self.graph_launches,
+            &self.graph_nodes,
+            &self.api_calls,
+            &self.synchronizations,
+            &self.ranges,
+            &self.operators,
+            &self.frames,
+            &self.counter_samples,
+            &self.device_samples,
+            &self.memory_events,
+            &self.kernel_sums,
+            &self.kernel_profiles,
+            &self.profile_metrics,
+            &self.profile_rules,
+            &self.timings,
+            &self.measured_peaks,
+            &self.environment,
+        ]
+    }
+}

@@ -1,0 +1,221 @@
+//! The `table!` macro: a struct of arrays with a row type, a typed id, and its own documentation.
+//!
+//! One definition gives the columns that analyses read, the rows that importers push, and the
+//! description that Parquet files and `docs/formats.md` show.
+
+use super::ids::*;
+use super::strings::Strings;
+
+/// One column, ready to be written out.
+pub struct Column<'a> {
+    /// Column name.
+    pub name: &'static str,
+    /// What it holds, with its unit.
+    pub doc: &'static str,
+    /// Its values.
+    pub values: Values<'a>,
+}
+
+/// The values of a column in one of the types that files know.
+pub enum Values<'a> {
+    /// Integers: times, counts, row numbers.
+    Int(Box<dyn Iterator<Item = Option<i64>> + 'a>),
+    /// Floating-point numbers.
+    Float(Box<dyn Iterator<Item = Option<f64>> + 'a>),
+    /// Texts.
+    Text(Box<dyn Iterator<Item = Option<String>> + 'a>),
+}
+
+/// A type that can be a column.
+pub trait Element: Sized {
+    /// The column of these values.
+    fn values<'a>(column: &'a [Self], strings: &'a Strings) -> Values<'a>;
+}
+
+/// A table, for code that treats all tables alike.
+pub trait Table {
+    /// Name in files and queries.
+    fn name(&self) -> &'static str;
+    /// What a row is.
+    fn doc(&self) -> &'static str;
+    /// Number of rows.
+    fn rows(&self) -> usize;
+    /// The columns in declaration order.
+    fn columns<'a>(&'a self, strings: &'a Strings) -> Vec<Column<'a>>;
+}
+
+macro_rules! int_elements {
+    ($($t:ty),*) => {$(
+        impl Element for $t {
+            fn values<'a>(column: &'a [Self], _: &'a Strings) -> Values<'a> {
+                Values::Int(Box::new(column.iter().map(|v| Some(*v as i64))))
+            }
+        }
+        impl Element for Option<$t> {
+            fn values<'a>(column: &'a [Self], _: &'a Strings) -> Values<'a> {
+                Values::Int(Box::new(column.iter().map(|v| v.map(|v| v as i64))))
+            }
+        }
+    )*};
+}
+int_elements!(u8, u16, u32, u64, i64);
+
+macro_rules! id_elements {
+    ($($t:ty),*) => {$(
+        impl Element for $t {
+            fn values<'a>(column: &'a [Self], _: &'a Strings) -> Values<'a> {
+                Values::Int(Box::new(column.iter().map(|v| Some(i64::from(v.0)))))
+            }
+        }
+        impl Element for Option<$t> {
+            fn values<'a>(column: &'a [Self], _: &'a Strings) -> Values<'a> {
+                Values::Int(Box::new(column.iter().map(|v| v.map(|v| i64::from(v.0)))))
+            }
+        }
+    )*};
+}
+id_elements!(
+    PassId,
+    GpuId,
+    ProcessId,
+    ThreadId,
+    KernelId,
+    LaunchId,
+    CopyId,
+    GraphLaunchId,
+    ApiCallId,
+    RangeId,
+    OperatorId,
+    FrameId,
+    ProfileId,
+    GraphNodeId
+);
+
+impl Element for bool {
+    fn values<'a>(column: &'a [Self], _: &'a Strings) -> Values<'a> {
+        Values::Int(Box::new(column.iter().map(|v| Some(i64::from(*v)))))
+    }
+}
+
+impl Element for f64 {
+    fn values<'a>(column: &'a [Self], _: &'a Strings) -> Values<'a> {
+        Values::Float(Box::new(column.iter().map(|v| Some(*v))))
+    }
+}
+
+impl Element for Option<f64> {
+    fn values<'a>(column: &'a [Self], _: &'a Strings) -> Values<'a> {
+        Values::Float(Box::new(column.iter().copied()))
+    }
+}
+
+impl Element for StrId {
+    fn values<'a>(column: &'a [Self], strings: &'a Strings) -> Values<'a> {
+        Values::Text(Box::new(column.iter().map(|v| Some(strings.get(*v).to_owned()))))
+    }
+}
+
+impl Element for Option<StrId> {
+    fn values<'a>(column: &'a [Self], strings: &'a Strings) -> Values<'a> {
+        Values::Text(Box::new(column.iter().map(|v| v.map(|v| strings.get(v).to_owned()))))
+    }
+}
+
+/// Makes a type with a `label()` method a text column.
+macro_rules! label_element {
+    ($t:ty) => {
+        impl $crate::model::table::Element for $t {
+            fn values<'a>(
+                column: &'a [Self],
+                _: &'a $crate::model::strings::Strings,
+            ) -> $crate::model::table::Values<'a> {
+                $crate::model::table::Values::Text(Box::new(
+                    column.iter().map(|v| Some(v.label().to_string())),
+                ))
+            }
+        }
+    };
+}
+pub(crate) use label_element;
+
+/// Declares a table: `Table "name" { row: Row, id: Id, columns }`.
+macro_rules! table {
+    (
+        $(#[doc = $doc:literal])+
+        $table:ident $name:literal { row: $row:ident, id: $id:ident,
+            $( $(#[doc = $column_doc:literal])+ $column:ident : $type:ty, )+
+        }
+    ) => {
+        $(#[doc = $doc])+
+        #[derive(Clone, Debug, Default)]
+        pub struct $table {
+            $( $(#[doc = $column_doc])+ pub $column: Vec<$type>, )+
+        }
+
+        #[doc = concat!("One row of [`", stringify!($table), "`].")]
+        #[derive(Clone, Debug)]
+        pub struct $row {
+            $( $(#[doc = $column_doc])+ pub $column: $type, )+
+        }
+
+        impl $table {
+            /// Adds a row.
+            pub fn push(&mut self, row: $row) -> $id {
+                let id = $id::at(self.len());
+                $( self.$column.push(row.$column); )+
+                id
+            }
+
+            /// Adds all rows of `other` after the own ones.
+            pub fn append(&mut self, mut other: Self) {
+                $( self.$column.append(&mut other.$column); )+
+            }
+
+            /// Number of rows.
+            pub fn len(&self) -> usize {
+                [$( self.$column.len() ),+][0]
+            }
+
+            /// Whether there is no row.
+            pub fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
+
+            /// The row `id`.
+            pub fn row(&self, id: $id) -> $row {
+                $row { $( $column: self.$column[id.index()].clone(), )+ }
+            }
+
+            /// The ids of all rows.
+            pub fn ids(&self) -> impl DoubleEndedIterator<Item = $id> + ExactSizeIterator + use<> {
+                (0..self.len()).map($id::at)
+            }
+        }
+
+        impl $crate::model::table::Table for $table {
+            fn name(&self) -> &'static str {
+                $name
+            }
+
+            fn doc(&self) -> &'static str {
+                concat!($($doc),+).trim()
+            }
+
+            fn rows(&self) -> usize {
+                self.len()
+            }
+
+            fn columns<'a>(
+                &'a self,
+                strings: &'a $crate::model::strings::Strings,
+            ) -> Vec<$crate::model::table::Column<'a>> {
+                vec![ $( $crate::model::table::Column {
+                    name: stringify!($column),
+                    doc: concat!($($column_doc),+).trim(),
+                    values: $crate::model::table::Element::values(&self.$column, strings),
+                }, )+ ]
+            }
+        }
+    };
+}
+pub(crate) use table;

@@ -1,0 +1,15 @@
+//! The tables, one file a subject.
+
+mod counters;
+mod gpu_work;
+mod host;
+mod passes;
+mod profiles;
+mod samples;
+
+pub use counters::*;
+pub use gpu_work::*;
+pub use host::*;
+pub use passes::*;
+pub use profiles::*;
+pub use samples::*;

@@ -168,7 +168,8 @@ mod tests {
 
     #[test]
     fn unknown_keys_are_errors_that_name_the_key() {
-        for text in ["batches = 8", "[[stages]]\nname = \"a\"\nkinds = 1", "[passes.x]\nsteps = 1"] {
+        for text in ["batches = 8", "[[stages]]\nname = \"a\"\nkinds = 1", "[passes.x]\nsteps = 1"]
+        {
             let error = toml::from_str::<Workload>(text).expect_err(text).to_string();
             assert!(error.contains("unknown field"), "{error}");
         }

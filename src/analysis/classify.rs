@@ -42,6 +42,33 @@ pub enum KernelClass {
     Other,
 }
 
+impl KernelClass {
+    /// All classes, in the order of legends.
+    pub const ALL: [Self; 17] = [
+        Self::Gemm,
+        Self::Attention,
+        Self::Convolution,
+        Self::Normalization,
+        Self::Softmax,
+        Self::Reduction,
+        Self::Elementwise,
+        Self::Layout,
+        Self::Gather,
+        Self::Sampling,
+        Self::Quantization,
+        Self::MoeRouting,
+        Self::Optimizer,
+        Self::Communication,
+        Self::Copy,
+        Self::Graph,
+        Self::Other,
+    ];
+    /// stub
+    pub const fn part(self) -> (crate::findings::chart::Color, &'static str) {
+        (crate::findings::chart::Color::Other, "other")
+    }
+}
+
 /// Whether an operation's class is known from its direction.
 pub const fn copy_class(_: CopyKind) -> KernelClass {
     KernelClass::Copy

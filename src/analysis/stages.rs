@@ -81,6 +81,12 @@ pub fn find(session: &Session, facts: &mut Facts) {
     facts.exclude_warmup(session);
 }
 
+/// What a stage of this name computes, by the workload description or by its name.
+pub fn kind_by_name(workload: &Workload, stage: &str) -> StageKind {
+    let stated = workload.stages.iter().find(|rule| rule.name == stage);
+    stated.and_then(|rule| rule.kind).unwrap_or_else(|| kind_of(stage))
+}
+
 fn rules(workload: &Workload) -> Vec<Rule> {
     let compile = |pattern: &str| Regex::new(&format!("^(?:{pattern})$"));
     let stated = workload.stages.iter().filter_map(|rule| {

@@ -252,7 +252,7 @@ impl<'a> Merge<'a> {
     /// Counts a row that is not of the page: output of ncu or of the program.
     pub(super) fn skip(&mut self, row: &StringRecord) {
         let text = row.get(0).unwrap_or_default();
-        if row.len() > 1 || !(text.is_empty() || text.starts_with("==")) {
+        if !(text.starts_with("==") || (text.is_empty() && row.len() <= 1)) {
             self.noise += 1;
         }
     }
@@ -298,10 +298,11 @@ fn key_section(section: StrId, metric: &str) -> StrId {
     if is_metric_id(metric) { StrId::default() } else { section }
 }
 
-/// Whether a name is a metric id (`dram__bytes.sum`) rather than a display name ("# SMs").
+/// Whether a name is a metric id (`dram__bytes.sum`, `thread_inst_executed`) rather than a display name
+/// ("# SMs", "sector/req").
 fn is_metric_id(name: &str) -> bool {
-    !name.contains(char::is_whitespace)
-        && (name.contains("__") || name.starts_with(|c: char| c.is_ascii_lowercase()))
+    let is_id_char = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_.".contains(c);
+    name.contains("__") || (name.contains('_') && name.chars().all(is_id_char))
 }
 
 /// The pass of a file, if it is open: files of one report lie in one pass.

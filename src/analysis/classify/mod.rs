@@ -7,6 +7,8 @@ mod engine;
 mod gemm;
 mod names;
 mod short;
+#[cfg(test)]
+mod tests;
 
 use rayon::prelude::*;
 

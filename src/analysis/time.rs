@@ -69,18 +69,9 @@ fn introduction(context: &Context<'_>, primary: PassId) -> Vec<crate::findings::
 
 /// One bar a stage: busy time by kernel class, then idle time, as shares of the stage time.
 fn chart(context: &Context<'_>, primary: PassId, lines: &[Summary]) -> Chart {
-    let mut colors: Vec<(Color, &str)> =
-        KernelClass::ALL.iter().map(|class| class.part()).collect();
-    colors.dedup();
-    let mut parts: Vec<(Color, &str)> = Vec::new();
-    for part in colors {
-        if !parts.iter().any(|(color, _)| *color == part.0) {
-            parts.push(part);
-        }
-    }
     let mut bars = Vec::new();
     for line in lines {
-        let times = class_times(context, line, &parts);
+        let times = class_times(context, line);
         let busy: f64 = times.iter().sum();
         let mut values = times;
         let idle = (busy / line.busy_share.max(1e-12) - busy).max(0.0);
@@ -92,9 +83,9 @@ fn chart(context: &Context<'_>, primary: PassId, lines: &[Summary]) -> Chart {
         );
         bars.push(Bar { label: line.label(context.session, context.facts), values, note });
     }
+    let colors = Color::KERNELS.into_iter().chain([Color::Idle]);
     let mut parts: Vec<Part> =
-        parts.into_iter().map(|(color, name)| Part { name: name.to_owned(), color }).collect();
-    parts.push(Part { name: "idle".to_owned(), color: Color::Idle });
+        colors.map(|color| Part { name: color.label().to_owned(), color }).collect();
     drop_empty_parts(&mut parts, &mut bars);
     let pass = context.session.text(context.session.passes.name[primary.index()]);
     Chart {
@@ -124,15 +115,15 @@ fn drop_empty_parts(parts: &mut Vec<Part>, bars: &mut [Bar]) {
     }
 }
 
-/// Busy time of the counted instances by part. A moment in which several operations run belongs to the
+/// Busy time of the counted instances by colour group. A moment in which several operations run belongs to the
 /// one that began first, so that the parts add up to busy time exactly.
-fn class_times(context: &Context<'_>, line: &Summary, parts: &[(Color, &str)]) -> Vec<f64> {
-    let mut times = vec![0.0; parts.len()];
+fn class_times(context: &Context<'_>, line: &Summary) -> Vec<f64> {
+    let mut times = vec![0.0; Color::KERNELS.len()];
     let stage = line.stage(context.facts);
     let counted = context.facts.instances_of(stage).iter();
     for instance in counted.filter(|one| one.process == line.process && one.excluded.is_none()) {
         for (color, time) in exclusive_times(context, instance) {
-            if let Some(part) = parts.iter().position(|(own, _)| *own == color) {
+            if let Some(part) = Color::KERNELS.iter().position(|own| *own == color) {
                 times[part] += time as f64;
             }
         }
@@ -157,7 +148,7 @@ fn exclusive_times(context: &Context<'_>, instance: &StageInstance) -> Vec<(Colo
             OpSource::Copy(_) => KernelClass::Copy,
             OpSource::Graph(_) => KernelClass::Graph,
         };
-        times.push((class.part().0, own));
+        times.push((class.color(), own));
     }
     times
 }

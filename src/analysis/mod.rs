@@ -19,6 +19,8 @@ mod roofline;
 mod time;
 mod utilization;
 
+pub mod verdict;
+
 use crate::findings::Findings;
 use crate::hardware::{Gpu, Hardware};
 use crate::model::Session;

@@ -7,6 +7,7 @@ pub mod flops;
 pub mod intervals;
 pub mod stages;
 pub mod stats;
+pub mod summary;
 
 mod environment;
 mod kernels;

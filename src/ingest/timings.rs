@@ -108,34 +108,28 @@ fn import_timings(
 
 /// The stages of either form, sorted by name.
 fn stages(object: &Map<String, Value>) -> Vec<Stage<'_>> {
-    if let Some(stages) = object.get("stages").and_then(Value::as_object) {
-        let stage = |(name, stage): (&'_ String, &'_ Value)| {
-            let steps = stage.get("steps").and_then(Value::as_u64);
-            Some((name.as_str(), stage.get("ms")?.as_array()?.as_slice(), steps))
-        };
-        let versioned = object.contains_key("version");
-        let found = stages.iter().filter_map(stage).filter(|_| versioned);
-        return found.map(|(name, milliseconds, steps)| Stage { name, milliseconds, steps }).collect();
+    match object.get("stages").and_then(Value::as_object) {
+        Some(stages) if object.contains_key("version") => {
+            stages.iter().filter_map(|(name, stage)| versioned_stage(name, stage)).collect()
+        }
+        Some(_) => Vec::new(),
+        None if WORKLOAD_KEYS.iter().any(|key| object.get(*key).is_some_and(Value::is_u64)) => {
+            let new = object.get("new").and_then(Value::as_u64);
+            object.iter().filter_map(|(key, value)| flat_stage(key, value, new)).collect()
+        }
+        None => Vec::new(),
     }
-    if !WORKLOAD_KEYS.iter().any(|key| object.get(*key).is_some_and(Value::is_u64)) {
-        return Vec::new();
-    }
-    let new = object.get("new").and_then(Value::as_u64);
-    let stage = |(key, value): (&'_ String, &'_ Value)| {
-        let name = key.strip_suffix("_ms").filter(|name| !name.is_empty())?;
-        let milliseconds = value.as_array().filter(|list| list.iter().any(Value::is_number))?;
-        let steps = if name == "decode" { new } else { None };
-        Some((key.len() - 3, milliseconds.as_slice(), steps))
-    };
-    object
-        .iter()
-        .filter_map(|entry| Some((entry.0, stage(entry)?)))
-        .map(|(key, (length, milliseconds, steps))| Stage {
-            name: &key[..length],
-            milliseconds,
-            steps,
-        })
-        .collect()
+}
+
+fn versioned_stage<'a>(name: &'a str, stage: &'a Value) -> Option<Stage<'a>> {
+    let steps = stage.get("steps").and_then(Value::as_u64);
+    Some(Stage { name, milliseconds: stage.get("ms")?.as_array()?, steps })
+}
+
+fn flat_stage<'a>(key: &'a str, value: &'a Value, new: Option<u64>) -> Option<Stage<'a>> {
+    let name = key.strip_suffix("_ms").filter(|name| !name.is_empty())?;
+    let milliseconds = value.as_array().filter(|list| list.iter().any(Value::is_number))?;
+    Some(Stage { name, milliseconds, steps: new.filter(|_| name == "decode") })
 }
 
 fn add_stage(

@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-use crate::model::{MlaConfig, ModelConfig, MoeConfig};
+use crate::model::model_config::{MlaConfig, ModelConfig, MoeConfig};
 
 /// A model's dimensions and what is to be said about them.
 pub(in crate::ingest) struct Parsed {

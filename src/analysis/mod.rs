@@ -2,6 +2,7 @@
 
 pub mod attribution;
 pub mod classify;
+pub mod counters;
 pub mod facts;
 pub mod flops;
 pub mod intervals;

@@ -150,8 +150,7 @@ impl StageInstance {
 impl Facts {
     /// Derives all tables of a session.
     pub fn new(session: &Session) -> Self {
-        let identify = |kernel: KernelId| super::classify::identify(session.kernel_name(kernel));
-        let identities = session.kernels.ids().map(identify).collect();
+        let identities = super::classify::identities(session);
         let ops = super::attribution::operations(session);
         let mut facts = Self { ops, identities, ..Self::default() };
         super::stages::find(session, &mut facts);

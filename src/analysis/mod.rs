@@ -2,11 +2,13 @@
 
 pub mod attribution;
 pub mod classify;
+pub mod counters;
 pub mod facts;
 pub mod flops;
 pub mod intervals;
 pub mod stages;
 pub mod stats;
+pub mod summary;
 
 mod environment;
 mod kernels;
@@ -17,6 +19,8 @@ mod repeats;
 mod roofline;
 mod time;
 mod utilization;
+
+pub mod verdict;
 
 use crate::findings::Findings;
 use crate::hardware::{Gpu, Hardware};

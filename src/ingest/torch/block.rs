@@ -188,7 +188,11 @@ impl<'a> Builder<'a> {
         let Memory { device, device_type, address, bytes, allocated, reserved } = event.args.memory;
         let (Some(time), Some(bytes)) = (event.start, bytes) else {
             let losses = &mut self.rows.losses;
-            *if event.start.is_none() { &mut losses.untimed } else { &mut losses.unsized_memory } += 1;
+            *if event.start.is_none() {
+                &mut losses.untimed
+            } else {
+                &mut losses.unsized_memory
+            } += 1;
             return;
         };
         // Device type 0 is the host.

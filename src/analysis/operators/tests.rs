@@ -141,10 +141,10 @@ fn own_time_is_without_what_is_nested_and_device_time_goes_to_the_innermost() {
 fn flops_are_counted_once_at_the_innermost_operator_with_a_formula() {
     let findings = linear().findings();
     let operators = dataset(&findings, "operators");
-    // 2 · 8 · 16 · 32 in 1000 ns are 8.192 TFLOP/s, for mm and for the linear around it.
+    // 2 · 8 · 16 · 32 in 1000 ns are 8.192 GFLOP/s, for mm and for the linear around it.
     for operator in ["aten::mm", "aten::linear"] {
         assert_eq!(cell(operators, operator, "flops"), Cell::Float(8192.0));
-        assert_eq!(cell(operators, operator, "flop_rate"), Cell::Float(8.192e12));
+        assert_eq!(cell(operators, operator, "flop_rate"), Cell::Float(8.192e9));
     }
     assert_eq!(metric(&findings, "flop_coverage"), Some(1.0));
     let shapes = dataset(&findings, "operator_shapes");

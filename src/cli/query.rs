@@ -17,7 +17,7 @@ pub(super) fn run(args: &Query, term: &mut Term) -> Result<(), CliError> {
         return Err(CliError::Usage("no input".to_owned()));
     };
     let loaded = super::load::load(&input, term)?;
-    let answer = crate::tables::query(&loaded.session, &args.sql)
+    let answer = crate::tables::query(&loaded.session, &[], &args.sql)
         .map_err(|error| CliError::Query(error.to_string()))?;
     let text = if args.csv { answer.csv() } else { answer.text(120) };
     term.print(text.as_bytes())

@@ -163,9 +163,7 @@ fn refusal(refusal: Refusal) -> IngestError {
             "this is a bare list of events, as torch.autograd.profiler exports".to_owned(),
         ))
         .hint("profile with torch.profiler and its export_chrome_trace"),
-        Refusal::CutOff(at) => {
-            IngestError::from(IngestErrorKind::Truncated).at(Location::Byte(at))
-        }
+        Refusal::CutOff(at) => IngestError::from(IngestErrorKind::Truncated).at(Location::Byte(at)),
         Refusal::TooLong(at) => {
             value("longer than 64 MiB", "an event of reasonable length").at(Location::Byte(at))
         }

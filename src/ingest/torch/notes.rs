@@ -78,8 +78,10 @@ impl Notes<'_> {
             let hint = "profile with ProfilerActivity.CUDA to see the GPU's work";
             (Severity::Notice, "torch/no-gpu-work", message, hint)
         } else {
-            let message = format!("no kernel, copy or operator is among the {events} events of the trace");
-            let hint = "the profiler's active window was empty: let it cover at least one step of work";
+            let message =
+                format!("no kernel, copy or operator is among the {events} events of the trace");
+            let hint =
+                "the profiler's active window was empty: let it cover at least one step of work";
             (Severity::DataLoss, "torch/empty-window", message, hint)
         };
         let diagnostic = Diagnostic::new(severity, code, message);

@@ -192,11 +192,7 @@ struct Splitter<'r> {
 }
 
 impl<'r> Splitter<'r> {
-    fn new(
-        reader: &'r mut (dyn Read + Send),
-        cutting: Cutting,
-        spares: Receiver<Vec<u8>>,
-    ) -> Self {
+    fn new(reader: &'r mut (dyn Read + Send), cutting: Cutting, spares: Receiver<Vec<u8>>) -> Self {
         let buffer = vec![0; BLOCK];
         Self { reader, cutting, spares, buffer, filled: 0, offset: 0, over: false, error: None }
     }

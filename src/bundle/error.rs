@@ -26,6 +26,9 @@ pub enum BundleError {
     /// A folder without a file to read.
     #[error("{0} holds no files")]
     Empty(PathBuf),
+    /// A pipe, a device or the like.
+    #[error("{0} is neither a file nor a folder")]
+    NoFile(PathBuf),
     /// The manifest is damaged or of another version.
     #[error("{path}: {error}")]
     Manifest {

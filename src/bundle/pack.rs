@@ -171,8 +171,7 @@ fn written(bundle: &Bundle, members: &[Member<'_>]) -> Result<Manifest, BundleEr
 
 /// Writes beside `out` and renames, so that `out` is whole or not there.
 fn write_archive(manifest: &[u8], members: &[Member<'_>], out: &Path) -> io::Result<()> {
-    let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let temporary = NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
+    let temporary = file_beside(out)?;
     let encoder = zstd::Encoder::new(temporary.as_file(), LEVEL)?;
     let mut tar = tar::Builder::new(encoder);
     let at = members.partition_point(|member| member.file.path.as_str() < manifest::FILE_NAME);
@@ -186,6 +185,15 @@ fn write_archive(manifest: &[u8], members: &[Member<'_>], out: &Path) -> io::Res
     tar.into_inner()?.finish()?.sync_all()?;
     temporary.persist(out)?;
     Ok(())
+}
+
+/// A temporary file in the folder of `out`, with the permissions of any new file.
+fn file_beside(out: &Path) -> io::Result<NamedTempFile> {
+    let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let mut builder = tempfile::Builder::new();
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    builder.tempfile_in(folder.unwrap_or(Path::new(".")))
 }
 
 fn append_file(tar: &mut tar::Builder<impl Write>, member: &Member<'_>) -> io::Result<()> {

@@ -2,6 +2,7 @@
 
 pub mod attribution;
 pub mod classify;
+pub mod counters;
 pub mod facts;
 pub mod flops;
 pub mod intervals;
@@ -18,6 +19,8 @@ mod repeats;
 mod roofline;
 mod time;
 mod utilization;
+
+pub mod verdict;
 
 use crate::findings::Findings;
 use crate::hardware::{Gpu, Hardware};

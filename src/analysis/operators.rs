@@ -5,7 +5,8 @@ use crate::findings::Findings;
 use crate::model::Session;
 
 /// Operators.
-pub static ANALYSIS: Analysis = Analysis { id: "operators", title: "Operators", missing, run };
+pub(super) static ANALYSIS: Analysis =
+    Analysis { id: "operators", title: "Operators", missing, run };
 
 fn missing(_: &Session) -> Option<&'static str> {
     Some("not built yet")

@@ -114,7 +114,13 @@ fn import(
     Ok(())
 }
 
-fn add(session: &mut Session, file: &ArtifactFile, subject: &str, key: &str, value: Option<&String>) {
+fn add(
+    session: &mut Session,
+    file: &ArtifactFile,
+    subject: &str,
+    key: &str,
+    value: Option<&String>,
+) {
     if let Some(value) = value.filter(|text| is_stated(text)) {
         session.add_fact(&file.path, subject, key, value);
     }

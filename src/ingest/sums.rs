@@ -193,13 +193,17 @@ mod tests {
         let (result, session, _) = import_text(old);
         assert!(result.is_ok());
         let sums = &session.kernel_sums;
-        assert_eq!((sums.total[0], sums.min[0], sums.max[0], sums.median[0]), (1500, 500, 1000, None));
+        assert_eq!(
+            (sums.total[0], sums.min[0], sums.max[0], sums.median[0]),
+            (1500, 500, 1000, None)
+        );
         assert_eq!(sums.len(), 1);
     }
 
     #[test]
     fn other_summaries_are_not_taken_for_kernels() {
-        let sniffs = |text: &str| sniff(&Prefix { name: "a.csv", bytes: text.as_bytes(), complete: true });
+        let sniffs =
+            |text: &str| sniff(&Prefix { name: "a.csv", bytes: text.as_bytes(), complete: true });
         assert!(sniffs(NEW));
         for header in [
             "Time (%),Total Time (ns),Num Calls,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n",
@@ -214,7 +218,8 @@ mod tests {
 
     #[test]
     fn broken_rows_are_counted_with_their_line() {
-        let (result, session, diagnostics) = import_text(&format!("{NEW}1.0,x,1,1,1,1,1,1,bad\n0.1,5\n"));
+        let (result, session, diagnostics) =
+            import_text(&format!("{NEW}1.0,x,1,1,1,1,1,1,bad\n0.1,5\n"));
         assert!(result.is_ok());
         assert_eq!(session.kernel_sums.len(), 2);
         let loss = diagnostics.iter().next().unwrap();

@@ -83,12 +83,7 @@ const FAMILIES: &[Family] = &[
         experts: Experts::Intermediate,
         ..DENSE
     },
-    Family {
-        names: &["gpt_oss"],
-        attention_bias: true,
-        experts: Experts::Intermediate,
-        ..DENSE
-    },
+    Family { names: &["gpt_oss"], attention_bias: true, experts: Experts::Intermediate, ..DENSE },
     Family {
         names: &[
             "qwen3_moe",
@@ -189,7 +184,8 @@ fn refuse_foreign(keys: &Keys<'_>) -> Result<(), Unsupported> {
             return Err(Unsupported(format!("it has {what} ({key})")));
         }
     }
-    let known = |kind: &Value| matches!(kind.as_str(), Some("full_attention" | "sliding_attention"));
+    let known =
+        |kind: &Value| matches!(kind.as_str(), Some("full_attention" | "sliding_attention"));
     match keys.list("layer_types").and_then(|kinds| kinds.iter().find(|kind| !known(kind))) {
         Some(kind) => Err(Unsupported(format!("it has layers of type {kind}"))),
         None => Ok(()),

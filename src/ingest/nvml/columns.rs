@@ -176,7 +176,8 @@ fn at(year: i64, month: i64, day: i64, time: &str) -> Option<i64> {
     if hour > 23 || minute > 59 || !(0.0..61.0).contains(&second) || parts.next().is_some() {
         return None;
     }
-    let minutes = (days_since_1970(year, month, day) * 24 + i64::from(hour)) * 60 + i64::from(minute);
+    let minutes =
+        (days_since_1970(year, month, day) * 24 + i64::from(hour)) * 60 + i64::from(minute);
     Some(minutes * 60_000_000_000 + (second * 1e9).round() as i64)
 }
 
@@ -209,7 +210,9 @@ mod tests {
     #[test]
     fn impossible_times_are_refused() {
         assert_eq!(date_time("1970/01/01 00:00:01.5"), Some(1_500_000_000));
-        for bad in ["", "2024/01/31", "2024/13/01 00:00:00", "2024/01/31 24:00:00", "x y", "9/9/9 1:1"] {
+        for bad in
+            ["", "2024/01/31", "2024/13/01 00:00:00", "2024/01/31 24:00:00", "x y", "9/9/9 1:1"]
+        {
             assert_eq!(date_time(bad), None, "{bad}");
         }
         assert_eq!(dmon_time("99999999", "00:00:00"), None);

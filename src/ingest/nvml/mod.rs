@@ -32,8 +32,9 @@ fn import(
     let text = String::from_utf8_lossy(&bytes);
     let Some(table) = Table::find(&text) else {
         let message = "it has no header of NVML samples, nvidia-smi --query-gpu or dmon".to_owned();
-        return Err(IngestError::from(IngestErrorKind::Unsupported(message))
-            .hint("record with --format=csv (not noheader), with timestamp and index among the columns"));
+        return Err(IngestError::from(IngestErrorKind::Unsupported(message)).hint(
+            "record with --format=csv (not noheader), with timestamp and index among the columns",
+        ));
     };
     if !table.has_time() {
         let message = "its rows have no time: they cannot be placed".to_owned();
@@ -71,7 +72,8 @@ fn say(table: &Table<'_>, read: &Read, file: &ArtifactFile, diagnostics: &mut Di
         diagnostics.push(diagnostic.artifact(&file.path));
     };
     if table.dialect != Dialect::Sampler {
-        let message = "nvidia-smi writes local time without a zone: the samples are placed as if it were UTC";
+        let message =
+            "nvidia-smi writes local time without a zone: the samples are placed as if it were UTC";
         push(Severity::Notice, "nvml/local-time", message, 1, None);
     }
     if table.dialect == Dialect::Query && !table.names_device() {
@@ -128,7 +130,10 @@ mod tests {
         let samples = &session.device_samples;
         assert_eq!(samples.utc, [1795223739227768002, 1795223739250272727]);
         assert_eq!(samples.power_mw, [Some(138621), None]);
-        assert_eq!((samples.memory_used[0], samples.throttle_reasons[0]), (Some(4653449216), Some(4)));
+        assert_eq!(
+            (samples.memory_used[0], samples.throttle_reasons[0]),
+            (Some(4653449216), Some(4))
+        );
         assert!(codes.is_empty());
     }
 
@@ -193,9 +198,8 @@ mod tests {
 
     #[test]
     fn other_tables_are_not_taken_for_samples() {
-        let sniffs = |text: &str| {
-            sniff(&Prefix { name: "a.csv", bytes: text.as_bytes(), complete: true })
-        };
+        let sniffs =
+            |text: &str| sniff(&Prefix { name: "a.csv", bytes: text.as_bytes(), complete: true });
         assert!(sniffs("t_ns,power_mw\n"));
         assert!(sniffs("timestamp, name, utilization.gpu [%]\n"));
         assert!(sniffs("# gpu   pwr gtemp\n"));

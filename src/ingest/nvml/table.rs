@@ -43,11 +43,16 @@ impl<'a> Table<'a> {
         }
         if let Some(names) = header.strip_prefix('#') {
             let found: Vec<_> = names.split_whitespace().map(columns::dmon).collect();
-            return if found.contains(&Some(Field::Index)) { with(Dialect::Dmon, found) } else { None };
+            return if found.contains(&Some(Field::Index)) {
+                with(Dialect::Dmon, found)
+            } else {
+                None
+            };
         }
         let found: Vec<_> = cells().map(columns::query).collect();
         // Many logs have a timestamp; only nvidia-smi's have a dotted column of a GPU beside it.
-        let of_gpu = |field: &Field| !matches!(field, Field::DateTime | Field::Index | Field::Identity);
+        let of_gpu =
+            |field: &Field| !matches!(field, Field::DateTime | Field::Index | Field::Identity);
         if found.iter().flatten().any(of_gpu) { with(Dialect::Query, found) } else { None }
     }
 

@@ -75,8 +75,9 @@ pub(super) fn gpus(session: &Session) -> Vec<(String, Option<GpuId>)> {
 fn facts_of(session: &Session, subject: impl Fn(&str) -> bool, key: &str) -> Vec<String> {
     let table = &session.environment;
     let rows = table.ids().map(|row| row.index());
-    let matching =
-        rows.filter(|row| subject(session.text(table.subject[*row])) && session.text(table.key[*row]) == key);
+    let matching = rows.filter(|row| {
+        subject(session.text(table.subject[*row])) && session.text(table.key[*row]) == key
+    });
     matching.map(|row| session.text(table.value[row]).to_owned()).collect()
 }
 
@@ -156,7 +157,8 @@ fn describe_gpu(session: &Session, name: &str, gpu: Option<GpuId>) -> Vec<Inline
 /// One row a pass, then one a baseline: its timings have no clock and no pass of their own.
 fn passes(context: &Context<'_>) -> Dataset {
     let session = context.session;
-    let mut rows: Vec<Vec<Cell>> = session.passes.ids().map(|pass| pass_row(context, pass)).collect();
+    let mut rows: Vec<Vec<Cell>> =
+        session.passes.ids().map(|pass| pass_row(context, pass)).collect();
     let mut baselines: BTreeMap<(&str, &str), i64> = BTreeMap::new();
     for series in repeats::series(session).iter().filter(|series| !series.profiled) {
         let key = (session.text(series.pass), session.text(series.artifact));
@@ -218,7 +220,9 @@ fn pass_row(context: &Context<'_>, pass: PassId) -> Vec<Cell> {
 fn environment(session: &Session) -> Dataset {
     let table = &session.environment;
     let rows = table.ids().map(|row| {
-        let name = |column: &[crate::model::StrId]| Cell::Name(session.text(column[row.index()]).to_owned());
+        let name = |column: &[crate::model::StrId]| {
+            Cell::Name(session.text(column[row.index()]).to_owned())
+        };
         vec![name(&table.subject), name(&table.key), name(&table.value), name(&table.artifact)]
     });
     Dataset {
@@ -242,7 +246,8 @@ mod tests {
     use crate::model::MeasuredPeak;
 
     fn findings(session: &Session) -> Findings {
-        let (facts, hardware, options) = (Facts::default(), Hardware::builtin(), Options::default());
+        let (facts, hardware, options) =
+            (Facts::default(), Hardware::builtin(), Options::default());
         run(&Context { session, facts: &facts, hardware: &hardware, options: &options })
     }
 
@@ -271,18 +276,31 @@ mod tests {
         let (gpu, artifact) = (session.intern("NVIDIA H200"), session.intern("peaks.json"));
         for (what, median) in [("bf16", 791.52e12), ("copy", 4.2e12)] {
             let what = session.intern(what);
-            session.measured_peaks.push(MeasuredPeak { gpu, what, median, min: None, max: None, artifact });
+            session.measured_peaks.push(MeasuredPeak {
+                gpu,
+                what,
+                median,
+                min: None,
+                max: None,
+                artifact,
+            });
         }
         let found = findings(&session);
         let rows = &dataset(&found, "peaks").rows;
         let bf16 = rows.iter().find(|row| row[1] == Cell::Text("bf16".to_owned())).expect("bf16");
         // 791.52 / 989.4 = 0.8.
-        assert_eq!((&bf16[2], &bf16[4], &bf16[5]), (&Cell::Float(989.4e12), &Cell::Float(791.52e12), &Cell::Float(0.8)));
+        assert_eq!(
+            (&bf16[2], &bf16[4], &bf16[5]),
+            (&Cell::Float(989.4e12), &Cell::Float(791.52e12), &Cell::Float(0.8))
+        );
         let fp64 = rows.iter().find(|row| row[1] == Cell::Text("fp64".to_owned())).expect("fp64");
         assert_eq!((&fp64[4], &fp64[5]), (&Cell::Missing, &Cell::Missing));
         // 4.2 / 4.8 = 0.875.
         let bandwidth = &dataset(&found, "bandwidths").rows[0];
-        assert_eq!((&bandwidth[1], &bandwidth[2], &bandwidth[3]), (&Cell::Float(4.8e12), &Cell::Float(4.2e12), &Cell::Float(0.875)));
+        assert_eq!(
+            (&bandwidth[1], &bandwidth[2], &bandwidth[3]),
+            (&Cell::Float(4.8e12), &Cell::Float(4.2e12), &Cell::Float(0.875))
+        );
     }
 
     #[test]

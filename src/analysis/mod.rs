@@ -12,6 +12,7 @@ pub mod summary;
 
 mod environment;
 mod kernels;
+mod operator_flops;
 mod operators;
 mod power;
 mod profiled;

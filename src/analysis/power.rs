@@ -61,13 +61,16 @@ fn run(context: &Context<'_>) -> Findings {
         ],
         20,
     )));
-    findings.blocks.push(Block::Table(View::new(
-        "throttle_reasons",
-        "Throttle reasons over the whole sampled period",
-        &["reason", "device", "samples", "share", "meaning"],
-        20,
-    )));
-    findings.datasets = vec![tables::power(&devices, &stages), tables::throttle_reasons(&devices)];
+    let reasons = tables::throttle_reasons(&devices);
+    if !reasons.rows.is_empty() {
+        findings.blocks.push(Block::Table(View::new(
+            "throttle_reasons",
+            "Throttle reasons over the whole sampled period",
+            &["reason", "device", "samples", "share", "meaning"],
+            20,
+        )));
+    }
+    findings.datasets = vec![tables::power(&devices, &stages), reasons];
     for device in &devices {
         findings.metrics.extend(device_metrics(session, device));
         findings.observations.extend(power_cap(session, device));
@@ -100,6 +103,9 @@ fn introduction(context: &Context<'_>, devices: &[Device], stages: &[StageFigure
     }
     text.push("No sample lies within a stage of a pass with a known UTC time: ".into());
     match samples::nearest_pass(context, devices) {
+        Some((name, 0)) => {
+            text.extend(prose!["they lie between the stages of pass ", Inline::Code(name), ". "]);
+        }
         Some((name, gap)) => text.extend(prose![
             "the samples were taken ",
             Quantity::ns(gap.abs()),
@@ -130,7 +136,8 @@ fn matching_repeats(session: &Session, devices: &[Device]) -> Option<(String, Ns
     passes.dedup();
     passes.into_iter().find_map(|pass| {
         let of_pass = series.iter().filter(|series| series.pass == pass);
-        let total: Ns = of_pass.flat_map(|series| repeats::durations(session, series)).sum();
+        let times = of_pass.flat_map(|series| repeats::durations(session, series));
+        let total = times.fold(0, Ns::saturating_add);
         let same = (period as f64 / total as f64 - 1.0).abs() <= SAME_PERIOD;
         same.then(|| (session.text(pass).to_owned(), total))
     })

@@ -253,11 +253,6 @@ pub(super) fn nearest_pass(context: &Context<'_>, devices: &[Device]) -> Option<
         let gap = if before > 0 { before } else { after.max(0).saturating_neg() };
         Some((pass, gap))
     });
-<<<<<<< HEAD
-    let (pass, gap) =
-        gaps.filter(|(_, gap)| *gap != 0).min_by_key(|(pass, gap)| (gap.abs(), *pass))?;
-=======
     let (pass, gap) = gaps.min_by_key(|(pass, gap)| (gap.abs(), *pass))?;
->>>>>>> hw
     Some((session.text(session.passes.name[pass.index()]).to_owned(), gap))
 }

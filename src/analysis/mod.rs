@@ -12,6 +12,7 @@ pub mod summary;
 
 mod environment;
 mod kernels;
+mod operator_flops;
 mod operators;
 mod power;
 mod profiled;
@@ -19,6 +20,8 @@ mod repeats;
 mod roofline;
 mod time;
 mod utilization;
+
+pub mod verdict;
 
 use crate::findings::Findings;
 use crate::hardware::{Gpu, Hardware};

@@ -30,21 +30,21 @@ fn missing(session: &Session) -> Option<&'static str> {
 }
 
 /// The time of a stage from one source: un-profiled repeats, or a profiled pass.
-struct Timed {
-    stage: String,
+pub(super) struct Timed {
+    pub(super) stage: String,
     label: String,
-    kind: StageKind,
-    pass: String,
+    pub(super) kind: StageKind,
+    pub(super) pass: String,
     scope: Scope,
-    time: f64,
-    busy_share: Option<f64>,
-    steps: Option<u64>,
+    pub(super) time: f64,
+    pub(super) busy_share: Option<f64>,
+    pub(super) steps: Option<u64>,
     gpu: String,
 }
 
 /// One line of the result.
-struct Line {
-    timed: Timed,
+pub(super) struct Line {
+    pub(super) timed: Timed,
     work: Result<Work, String>,
     /// Specified dense rate and bandwidth, with their sources; or why there are none.
     ceiling: Result<Ceiling, String>,
@@ -58,13 +58,19 @@ struct Ceiling {
     bandwidth_basis: String,
 }
 
-fn run(context: &Context<'_>) -> Findings {
+/// One line per stage and source of its time: un-profiled repeats first, then the passes.
+pub(super) fn lines(context: &Context<'_>) -> Vec<Line> {
     let dtype = dtype(context);
-    let lines: Vec<Line> = timed(context)
+    timed(context)
         .into_iter()
         .filter(|timed| !matches!(timed.kind, StageKind::Other | StageKind::Optimizer))
         .map(|timed| line(context, timed, dtype.as_deref()))
-        .collect();
+        .collect()
+}
+
+fn run(context: &Context<'_>) -> Findings {
+    let dtype = dtype(context);
+    let lines = lines(context);
     let mut findings = Findings::default();
     if lines.is_empty() {
         let reason = "none of the stages has a FLOPs formula; name prefill, decode, forward, backward or \
@@ -197,12 +203,12 @@ impl Line {
         self.timed.time / 1e9
     }
 
-    fn mfu(&self) -> Result<f64, String> {
+    pub(super) fn mfu(&self) -> Result<f64, String> {
         let (work, ceiling) = (self.work.as_ref()?, self.ceiling.as_ref()?);
         Ok(work.flops / (self.seconds() * ceiling.rate))
     }
 
-    fn mbu(&self) -> Result<f64, String> {
+    pub(super) fn mbu(&self) -> Result<f64, String> {
         let (work, ceiling) = (self.work.as_ref()?, self.ceiling.as_ref()?);
         let decode = matches!(self.timed.kind, StageKind::Decode | StageKind::DecodeStep);
         let bytes = work.bytes.filter(|_| decode);
@@ -216,7 +222,7 @@ impl Line {
         Ok(self.mfu()? / share)
     }
 
-    fn tokens_per_second(&self) -> Result<f64, String> {
+    pub(super) fn tokens_per_second(&self) -> Result<f64, String> {
         Ok(self.work.as_ref()?.tokens / self.seconds())
     }
 }

@@ -74,7 +74,7 @@ impl<K: Copy + Eq + std::hash::Hash> LocalKeys<K> {
 
 /// The name of a CUDA call without the suffix of its ABI version: `cudaLaunchKernel_v7000` and
 /// `cudaMemcpyAsync_ptsz_v7000` are `cudaLaunchKernel` and `cudaMemcpyAsync`.
-pub(super) fn without_abi_suffix(name: &str) -> &str {
+pub(in crate::ingest) fn without_abi_suffix(name: &str) -> &str {
     let stem = match name.rsplit_once("_v") {
         Some((stem, digits))
             if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) =>

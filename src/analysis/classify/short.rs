@@ -37,6 +37,9 @@ fn special(name: &Name, tile: Option<Tile>) -> Option<String> {
         let direction = if text.contains("bwd") { "bwd" } else { "fwd" };
         return Some(format!("flash3 {direction}"));
     }
+    if name.base.starts_with("CatArray") {
+        return Some(cat(name));
+    }
     if text.contains("splitkreduce") {
         return Some("split-K reduce".to_owned());
     }
@@ -65,6 +68,15 @@ fn flash(name: &Name) -> String {
         Some(traits) => format!("flash {base} hdim{} {}x{}", &traits[1], &traits[2], &traits[3]),
         None => format!("flash {base}"),
     }
+}
+
+/// PyTorch's concatenation: `CatArrayBatchedCopy_vectorized<OpaqueType<2>, …>` moves elements of 2 bytes.
+fn cat(name: &Name) -> String {
+    static SIZE: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"opaquetype<(\d+)").expect("the pattern is constant"));
+    let size = SIZE.captures(&name.text).map_or(String::new(), |size| format!("{}-byte", &size[1]));
+    let variant = name.base.trim_start_matches("CatArrayBatchedCopy").replace('_', " ");
+    format!("cat {size} {variant}")
 }
 
 /// A matrix product with its tile: family, instruction, tile, cluster, split-K, epilogue, layout.
@@ -115,7 +127,8 @@ fn aten(name: &Name, class: KernelClass, dtype: &str) -> Option<String> {
     // `copy`, `fill`, `index_put` say what kind of work they are.
     let named = matches!(class, KernelClass::Layout | KernelClass::Gather);
     let applied = applied_function(&name.whole)?;
-    Some(format!("{} {applied} {dtype} {variant}", if named { "" } else { kind }))
+    let scalar = if name.text.contains("unaryfunctor<") { "scalar" } else { "" };
+    Some(format!("{} {applied} {scalar} {dtype} {variant}", if named { "" } else { kind }))
 }
 
 /// The innermost function of a PyTorch template that says what is computed: `silu` of `silu_kernel(…)`.

@@ -484,6 +484,18 @@ fn short_names_keep_what_distinguishes() {
         ),
         "reduce argmax bf16"
     );
+    assert_eq!(
+        short(
+            "void at::native::(anonymous namespace)::CatArrayBatchedCopy_vectorized<at::native::(anonymous namespace)::OpaqueType<2u>, unsigned int>(T)"
+        ),
+        "cat 2-byte vectorized"
+    );
+    assert_eq!(
+        short(
+            "void at::native::vectorized_elementwise_kernel<4, at::native::AUnaryFunctor<float, float, float, at::native::binary_internal::MulFunctor<float> >>(int)"
+        ),
+        "elementwise mul scalar fp32"
+    );
     assert_eq!(short("triton_poi_fused_mul_silu_1"), "triton_poi_fused_mul_silu_1");
     assert_eq!(short(""), "unnamed kernel");
     let long = short(&"ä".repeat(300));

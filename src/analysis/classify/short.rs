@@ -209,3 +209,62 @@ fn clipped(text: &str) -> String {
     let kept = chars[..head].iter().chain(['…'].iter()).chain(&chars[chars.len() - tail..]);
     kept.collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::identify;
+
+    #[test]
+    fn short_names_keep_what_distinguishes() {
+        let short = |name| identify(name).short;
+        assert_eq!(
+            short("nvjet_sm90_tst_128x64_64x8_1x2_h_bz_splitK_TNT"),
+            "nvjet 128x64x64 1x2 splitK TNT"
+        );
+        assert_eq!(
+            short(
+                "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_256x128_32x3_tn_align8>(T1::Params)"
+            ),
+            "cutlass s16816gemm 256x128x32 relu tn"
+        );
+        assert_eq!(
+            short(
+                "void flash_fwd_kernel<Flash_fwd_kernel_traits<(int)128, (int)128, (int)64, (int)4>>(T)"
+            ),
+            "flash fwd hdim128 128x64"
+        );
+        assert_eq!(
+            short(
+                "cudnn_generated_fort_native_sdpa_sm90_flash_bprop_wgmma_f16_knob_26_64x64x128_1x4x1_kernel0_0"
+            ),
+            "cuDNN sdpa bwd 64x64x128"
+        );
+        assert_eq!(
+            short("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(T)"),
+            "NCCL AllReduce Sum bf16 RING LL"
+        );
+        assert_eq!(
+            short(
+                "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<c10::BFloat16, at::native::ArgMaxOps<float>>>(T)"
+            ),
+            "reduce argmax bf16"
+        );
+        assert_eq!(
+            short(
+                "void at::native::(anonymous namespace)::CatArrayBatchedCopy_vectorized<at::native::(anonymous namespace)::OpaqueType<2u>, unsigned int>(T)"
+            ),
+            "cat 2-byte vectorized"
+        );
+        assert_eq!(
+            short(
+                "void at::native::vectorized_elementwise_kernel<4, at::native::AUnaryFunctor<float, float, float, at::native::binary_internal::MulFunctor<float> >>(int)"
+            ),
+            "elementwise mul scalar fp32"
+        );
+        assert_eq!(short("triton_poi_fused_mul_silu_1"), "triton_poi_fused_mul_silu_1");
+        assert_eq!(short(""), "unnamed kernel");
+        let long = short(&"ä".repeat(300));
+        assert_eq!(long.chars().count(), 48);
+        assert!(long.contains('…'));
+    }
+}

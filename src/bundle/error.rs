@@ -8,29 +8,31 @@ use rooflens_schemas::manifest::ManifestError;
 use super::ContentError;
 
 /// Why a bundle could not be opened, packed or unpacked as a whole. What costs single files is a diagnostic.
+///
+/// The text says everything; there is no chain of sources to print after it.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
     /// Neither files nor folders were named.
     #[error("no path was given: name a bundle, or files and folders")]
     NoPath,
     /// A file or folder could not be read or written.
-    #[error("cannot access {path}: {source}")]
+    #[error("cannot access {path}: {error}")]
     Io {
         /// Which.
         path: PathBuf,
         /// Why.
-        source: io::Error,
+        error: io::Error,
     },
     /// A folder without a file to read.
     #[error("{0} holds no files")]
     Empty(PathBuf),
     /// The manifest is damaged or of another version.
-    #[error("{path}: {source}")]
+    #[error("{path}: {error}")]
     Manifest {
         /// The manifest.
         path: PathBuf,
         /// What is wrong with it.
-        source: ManifestError,
+        error: ManifestError,
     },
     /// A path inside a bundle would lead out of it or is not portable.
     #[error("path {path:?} inside the bundle {fault}")]
@@ -53,13 +55,13 @@ pub enum BundleError {
         /// Of what.
         what: &'static str,
     },
-    /// An archive could not be unpacked.
-    #[error("cannot unpack {path}: {source}")]
+    /// A file or an archive could not be read or unpacked.
+    #[error("cannot read {path}: {}", full_text(error))]
     Archive {
-        /// The archive.
+        /// Which.
         path: PathBuf,
         /// Why.
-        source: ContentError,
+        error: ContentError,
     },
     /// An archive holds something other than plain files and folders.
     #[error("entry {path:?} of the archive is {what}, and only files and folders are unpacked")]
@@ -73,12 +75,12 @@ pub enum BundleError {
     #[error("{0} is not empty")]
     NotEmpty(PathBuf),
     /// A file could not be redacted.
-    #[error("cannot remove the environment from {path}: {source}")]
+    #[error("cannot remove the environment from {path}: {error}")]
     Redact {
         /// Path in the bundle.
         path: String,
         /// Why.
-        source: rusqlite::Error,
+        error: rusqlite::Error,
     },
 }
 
@@ -106,13 +108,20 @@ impl BundleError {
     /// An error of the operating system, with the path that it is about.
     pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
-        move |source| Self::Io { path, source }
+        move |error| Self::Io { path, error }
     }
 
     /// A failure to unpack the archive at `path`.
     pub(super) fn archive<E: Into<ContentError>>(path: &Path) -> impl FnOnce(E) -> Self {
         let path = path.to_owned();
-        move |source| Self::Archive { path, source: source.into() }
+        move |error| Self::Archive { path, error: error.into() }
+    }
+}
+
+fn full_text(error: &ContentError) -> String {
+    match error {
+        ContentError::Io(error) => error.to_string(),
+        error @ ContentError::TooLarge { .. } => error.to_string(),
     }
 }
 

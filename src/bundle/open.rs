@@ -50,8 +50,8 @@ fn open_archive(
     }
     let mut bundle = open_directory(&root, name, diagnostics).map_err(|error| match error {
         BundleError::Empty(_) => BundleError::Empty(path.to_owned()),
-        BundleError::Manifest { source, .. } => {
-            BundleError::Manifest { path: path.join(manifest::FILE_NAME), source }
+        BundleError::Manifest { error, .. } => {
+            BundleError::Manifest { path: path.join(manifest::FILE_NAME), error }
         }
         other => other,
     })?;
@@ -89,7 +89,7 @@ fn open_directory(
         .and_then(|content| content.bytes(MAX_MANIFEST))
         .map_err(BundleError::archive(path))?;
     let manifest = Manifest::from_json(&bytes)
-        .map_err(|source| BundleError::Manifest { path: path.clone(), source })?;
+        .map_err(|error| BundleError::Manifest { path: path.clone(), error })?;
     with_manifest(manifest, bytes, &found, diagnostics)
 }
 

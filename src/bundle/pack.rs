@@ -86,7 +86,7 @@ fn redacted(file: &ArtifactFile) -> Result<Option<NamedTempFile>, BundleError> {
     if !content.prefix(16).map_err(unreadable())?.starts_with(b"SQLite format 3\0") {
         return Ok(None);
     }
-    let redact = |source| BundleError::Redact { path: file.path.clone(), source };
+    let redact = |error| BundleError::Redact { path: file.path.clone(), error };
     let plain = content.plain_file().map_err(unreadable())?;
     if EnvironmentDump::find(&plain.path).map_err(redact)?.rows == 0 {
         return Ok(None);

@@ -87,8 +87,10 @@ impl<'a> Visitor<'a> for Events<'_, 'a> {
     }
 
     fn visit_seq<A: SeqAccess<'a>>(self, mut list: A) -> Result<(), A::Error> {
-        while let Some(event) = list.next_element()? {
-            self.0.push(event);
+        let mut event = Event::default();
+        while list.next_element_seed(&mut event)?.is_some() {
+            self.0.push(&mut event);
+            event = Event::default();
         }
         Ok(())
     }
@@ -111,18 +113,18 @@ impl<'a> Builder<'a> {
         BlockRows { rows: self.rows, texts: self.texts, lanes: self.lanes }
     }
 
-    fn push(&mut self, event: Event<'a>) {
+    fn push(&mut self, event: &mut Event<'a>) {
         self.rows.events += 1;
         match &*event.phase.0 {
             "X" => self.push_interval(event),
             "i" | "I" => self.push_instant(event),
             "s" | "f" => self.push_flow(event),
             "M" => self.push_label(event),
-            _ => self.push_unknown(&event),
+            _ => self.push_unknown(event),
         }
     }
 
-    fn push_interval(&mut self, event: Event<'a>) {
+    fn push_interval(&mut self, event: &mut Event<'a>) {
         match &*event.category.0 {
             "kernel" | "Kernel" => self.push_kernel(event),
             "gpu_memcpy" | "Memcpy" => self.push_copy(event, false),
@@ -141,11 +143,11 @@ impl<'a> Builder<'a> {
             }
             // What the profiler says of itself, and the GPU's shadow of annotations.
             "overhead" | "Trace" | "gpu_user_annotation" | "cuda_profiler_range" => {}
-            _ => self.push_unknown(&event),
+            _ => self.push_unknown(event),
         }
     }
 
-    fn push_kernel(&mut self, event: Event<'a>) {
+    fn push_kernel(&mut self, event: &mut Event<'a>) {
         let (grid, block) = (event.args.grid, event.args.block);
         let registers = narrow(event.args.registers);
         let shared_bytes = narrow(event.args.shared_bytes);
@@ -153,13 +155,13 @@ impl<'a> Builder<'a> {
         self.rows.kernels.push(KernelRow { gpu, grid, block, registers, shared_bytes });
     }
 
-    fn push_copy(&mut self, event: Event<'a>, memset: bool) {
+    fn push_copy(&mut self, event: &mut Event<'a>, memset: bool) {
         let bytes = event.args.bytes.and_then(|bytes| u64::try_from(bytes).ok());
         let Some(gpu) = self.gpu_span(event) else { return };
         self.rows.copies.push(CopyRow { gpu, memset, bytes });
     }
 
-    fn push_sync(&mut self, mut event: Event<'a>) {
+    fn push_sync(&mut self, event: &mut Event<'a>) {
         if !event.args.sync_kind.0.is_empty() {
             event.name = std::mem::take(&mut event.args.sync_kind);
         }
@@ -167,13 +169,13 @@ impl<'a> Builder<'a> {
         self.rows.syncs.push(SyncRow { gpu });
     }
 
-    fn push_call(&mut self, event: Event<'a>, level: ApiLevel) {
+    fn push_call(&mut self, event: &mut Event<'a>, level: ApiLevel) {
         let correlation = event.args.correlation;
         let Some(span) = self.span(event) else { return };
         self.rows.calls.push(CallRow { span, level, correlation });
     }
 
-    fn push_operator(&mut self, event: Event<'a>) {
+    fn push_operator(&mut self, event: &mut Event<'a>) {
         let args = &event.args;
         let (external, [shapes, types, inputs]) =
             (args.external, [args.shapes, args.types, args.inputs].map(|text| self.json(text)));
@@ -181,7 +183,7 @@ impl<'a> Builder<'a> {
         self.rows.operators.push(OperatorRow { span, external, shapes, types, inputs });
     }
 
-    fn push_instant(&mut self, event: Event<'a>) {
+    fn push_instant(&mut self, event: &mut Event<'a>) {
         if event.name.0 != "[memory]" {
             return;
         }
@@ -201,29 +203,29 @@ impl<'a> Builder<'a> {
         self.rows.memory.push(MemoryRow { time, device, address, bytes, allocated, reserved });
     }
 
-    fn push_flow(&mut self, event: Event<'a>) {
+    fn push_flow(&mut self, event: &mut Event<'a>) {
         match &*event.category.0 {
             "ac2g" | "async_cpu_to_gpu" | "async" => {}
             "fwdbwd" => return,
-            _ => return self.push_unknown(&event),
+            _ => return self.push_unknown(event),
         }
         let (Some(time), Some(id)) = (event.start, event.id) else {
             self.rows.losses.untimed += 1;
             return;
         };
-        let row = FlowRow { time, lane: self.lane(event.pid, event.tid), id };
+        let row = FlowRow { time, lane: self.lane(&event.pid, &event.tid), id };
         let starts = event.phase.0 == "s";
         if starts { &mut self.rows.flow_starts } else { &mut self.rows.flow_ends }.push(row);
     }
 
-    fn push_label(&mut self, event: Event<'a>) {
+    fn push_label(&mut self, event: &mut Event<'a>) {
         let (label, text) = match &*event.name.0 {
-            "process_name" => (Label::Process, event.args.name.0),
-            "process_labels" => (Label::ProcessKind, event.args.labels.0),
-            "thread_name" => (Label::Thread, event.args.name.0),
+            "process_name" => (Label::Process, &event.args.name.0),
+            "process_labels" => (Label::ProcessKind, &event.args.labels.0),
+            "thread_name" => (Label::Thread, &event.args.name.0),
             _ => return,
         };
-        let (lane, text) = (self.lane(event.pid, event.tid), self.name(text));
+        let (lane, text) = (self.lane(&event.pid, &event.tid), self.name(text));
         self.rows.labels.push(LabelRow { label, lane, text });
     }
 
@@ -233,7 +235,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Start, end, name and lane; an event without a time cannot be kept.
-    fn span(&mut self, event: Event<'a>) -> Option<Span> {
+    fn span(&mut self, event: &mut Event<'a>) -> Option<Span> {
         let end = match (event.start, event.duration) {
             (Some(start), Some(length)) if length >= 0 => start.checked_add(length),
             _ => None,
@@ -242,11 +244,11 @@ impl<'a> Builder<'a> {
             self.rows.losses.untimed += 1;
             return None;
         };
-        let name = self.name(event.name.0);
-        Some(Span { start, end, name, lane: self.lane(event.pid, event.tid) })
+        let name = self.name(&event.name.0);
+        Some(Span { start, end, name, lane: self.lane(&event.pid, &event.tid) })
     }
 
-    fn gpu_span(&mut self, event: Event<'a>) -> Option<GpuSpan> {
+    fn gpu_span(&mut self, event: &mut Event<'a>) -> Option<GpuSpan> {
         let args = &event.args;
         let device = narrow(args.device).or(match event.pid {
             Name::Number(pid) => narrow(Some(pid)),
@@ -262,13 +264,13 @@ impl<'a> Builder<'a> {
         Some(GpuSpan { span, device, stream, correlation, graph_node })
     }
 
-    fn name(&mut self, text: Cow<'a, str>) -> u32 {
+    fn name(&mut self, text: &Cow<'a, str>) -> u32 {
         match text {
             Cow::Borrowed(text) => {
                 let texts = &mut self.texts;
-                *self.names.entry(text).or_insert_with(|| add(texts, text.into()))
+                *self.names.entry(text).or_insert_with(|| add(texts, (*text).into()))
             }
-            Cow::Owned(text) => add(&mut self.texts, text.into()),
+            Cow::Owned(text) => add(&mut self.texts, text.as_str().into()),
         }
     }
 
@@ -278,7 +280,7 @@ impl<'a> Builder<'a> {
         *self.json.entry(text).or_insert_with(|| add(texts, compact(text).into()))
     }
 
-    fn lane(&mut self, pid: Name<'a>, tid: Name<'a>) -> u32 {
+    fn lane(&mut self, pid: &Name<'a>, tid: &Name<'a>) -> u32 {
         let lane = (self.key(pid), self.key(tid));
         if let Some((last, number)) = self.last_lane
             && last == lane
@@ -294,9 +296,9 @@ impl<'a> Builder<'a> {
         number
     }
 
-    fn key(&mut self, name: Name<'a>) -> Key {
+    fn key(&mut self, name: &Name<'a>) -> Key {
         match name {
-            Name::Number(number) => Key::Number(number),
+            Name::Number(number) => Key::Number(*number),
             Name::Text(text) => Key::Text(self.name(text)),
         }
     }

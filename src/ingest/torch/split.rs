@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(find_events(text.as_bytes()), Head::Events(text.len() - 1));
         assert_eq!(find_events(b"\n[{"), Head::Array);
         assert_eq!(find_events(b"{\"traceEv"), Head::Open);
-        assert_eq!(find_events(b"{\"a\": [1, 2], \"b\": 3}"), Head::Foreign(21));
+        assert_eq!(find_events(b"{\"a\": [1, 2], \"b\": 3}"), Head::Foreign(20));
         assert_eq!(find_events(b"{\"traceEvents\": 3}"), Head::Foreign(16));
         assert_eq!(find_events(b"\x00\x05\x16\x07"), Head::Foreign(0));
     }

@@ -49,13 +49,24 @@ struct Scalar {
     add: f64,
     multiply: f64,
     fused: f64,
+    /// Fused multiply-adds count even if no add and no multiply ran beside them.
+    fused_alone: bool,
 }
 
 /// Half-precision instructions work on packed pairs, as ncu's own half-precision roofline counts them.
+/// Compilers also load constants with HFMA2: on Hopper, concatenations of integers execute one and more a
+/// thread. Launches with HFMA2 alone are therefore taken to compute nothing in half precision.
 const SCALAR: &[Scalar] = &[
-    Scalar { letter: 'f', dtype: "fp32", add: 1.0, multiply: 1.0, fused: 2.0 },
-    Scalar { letter: 'd', dtype: "fp64", add: 1.0, multiply: 1.0, fused: 2.0 },
-    Scalar { letter: 'h', dtype: "fp16_vector", add: 2.0, multiply: 2.0, fused: 4.0 },
+    Scalar { letter: 'f', dtype: "fp32", add: 1.0, multiply: 1.0, fused: 2.0, fused_alone: true },
+    Scalar { letter: 'd', dtype: "fp64", add: 1.0, multiply: 1.0, fused: 2.0, fused_alone: true },
+    Scalar {
+        letter: 'h',
+        dtype: "fp16_vector",
+        add: 2.0,
+        multiply: 2.0,
+        fused: 4.0,
+        fused_alone: false,
+    },
 ];
 
 /// Source types in the names of tensor counters, and the dtypes that peaks are given for.
@@ -94,9 +105,10 @@ pub fn describe() -> String {
         );
     }
     text += "where only a rate per cycle was collected, it is multiplied by smsp__cycles_elapsed.avg. \
-             fp16_vector takes every instruction for a packed pair, as ncu's roofline does, and includes HFMA2 \
-             instructions that compilers use to load constants. Tensor cores: sm__ops_path_tensor_src_*, each source \
-             and destination type once, because the counters by instruction and by sparsity overlap it. \
+             fp16_vector takes every instruction for a packed pair, as ncu's roofline does, and counts only where \
+             HADD or HMUL ran: compilers use HFMA2 alone to load constants, even in copies of integers. \
+             Tensor cores: sm__ops_path_tensor_src_*, each source and destination type once, because the counters \
+             by instruction and by sparsity overlap it. \
              Special functions, integer work and conversions are not FLOPs. A launch that used tensor cores \
              without these counters has no FLOPs: the number of tensor instructions does not tell their shape.";
     text
@@ -126,9 +138,10 @@ fn scalar(launch: &Launch<'_>, kind: &Scalar) -> Option<Part> {
             Some(rate * launch.id("cycle", "smsp__cycles_elapsed.avg")?)
         })
     };
-    let flops = kind.add * executed("add")?
-        + kind.multiply * executed("mul")?
-        + kind.fused * executed("fma")?;
+    let (add, multiply, fused) = (executed("add")?, executed("mul")?, executed("fma")?);
+    let counts = kind.fused_alone || add + multiply > 0.0;
+    let flops =
+        if counts { kind.add * add + kind.multiply * multiply + kind.fused * fused } else { 0.0 };
     Some(Part { dtype: kind.dtype, tensor: false, flops })
 }
 

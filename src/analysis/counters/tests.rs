@@ -7,8 +7,11 @@ use super::*;
 use crate::analysis::Classifier;
 use crate::model::{Dim3, KernelProfile, ProfileMetric};
 
-/// A session with one launch of `name`; metrics are (section, metric, unit, value).
-pub(in crate::analysis) fn session(launches: &[(&str, &[(&str, &str, &str, f64)])]) -> Session {
+/// Section, metric, unit, value.
+type Metric<'a> = (&'a str, &'a str, &'a str, f64);
+
+/// A session with one pass: a launch a name, and its metrics.
+pub(in crate::analysis) fn session(launches: &[(&str, &[Metric<'_>])]) -> Session {
     let mut session = Session::default();
     let pass = session.add_pass("ncu-decode", PassKind::Counters, "ncu-decode/raw.csv");
     session.gpu(pass, 0);
@@ -42,7 +45,7 @@ pub(in crate::analysis) fn session(launches: &[(&str, &[(&str, &str, &str, f64)]
     session
 }
 
-fn one(metrics: &[(&str, &str, &str, f64)]) -> KernelCounters {
+fn one(metrics: &[Metric<'_>]) -> KernelCounters {
     KernelCounters::all(&session(&[("kernel", metrics)])).remove(0)
 }
 
@@ -83,6 +86,16 @@ fn a_rate_per_cycle_is_multiplied_by_the_cycles_and_half_instructions_are_pairs(
     // (2 × 0.25 + 2 × 0.5 + 4 × 1) × 1000 cycles.
     assert_eq!(kernel.flops.total(), Some(5500.0));
     assert_eq!(kernel.flops.main().unwrap().dtype, "fp16_vector");
+}
+
+#[test]
+fn half_instructions_that_only_load_constants_are_no_flops() {
+    let count = |op| format!("smsp__sass_thread_inst_executed_op_{op}_pred_on.sum");
+    let (add, mul, fma) = (count("hadd"), count("hmul"), count("hfma"));
+    // 270 336 threads that copy integers and execute three HFMA2 each.
+    let kernel =
+        one(&[("", &add, "inst", 0.0), ("", &mul, "inst", 0.0), ("", &fma, "inst", 811_008.0)]);
+    assert_eq!(kernel.flops.total(), Some(0.0));
 }
 
 #[test]
@@ -146,6 +159,15 @@ fn display_names_of_the_details_page_serve_as_well() {
     assert_eq!(kernel.sol.compute, Some(9.72));
     assert_eq!(kernel.registers, Some(168.0));
     assert_eq!(kernel.waves, Some(0.97));
+}
+
+#[test]
+fn writeback_cycles_are_l1_bytes_only_without_tma() {
+    let writeback = ("", "l1tex__lsu_writeback_active_mem_lgds.sum", "cycle", 2176.0);
+    let tma = ("", "smsp__inst_executed_op_tma_ld.sum", "inst", 1.0);
+    // 2176 cycles × 128 B.
+    assert_eq!(one(&[writeback]).bytes.l1, Some(278_528.0));
+    assert_eq!(one(&[writeback, tma]).bytes.l1, None);
 }
 
 #[test]

@@ -57,14 +57,13 @@ fn findings(session: &Session) -> Findings {
 }
 
 fn charts(findings: &Findings) -> Vec<&Chart> {
-    let chart = |block: &'_ _| match block {
-        Block::Chart(_) => true,
-        _ => false,
-    };
-    let charts = findings.blocks.iter().filter(|block| chart(block));
+    let mut charts = Vec::new();
+    for block in &findings.blocks {
+        if let Block::Chart(chart) = block {
+            charts.push(chart);
+        }
+    }
     charts
-        .map(|block| if let Block::Chart(chart) = block { chart } else { unreachable!() })
-        .collect()
 }
 
 fn number(dataset: &Dataset, row: usize, column: &str) -> f64 {

@@ -176,12 +176,12 @@ impl<'a> Merge<'a> {
             None => {
                 self.metrics.insert(key, self.session.profile_metrics.push(row));
             }
-            Some(known) => self.meet(*known, origin, row),
+            Some(known) => self.meet(*known, origin, &row),
         }
     }
 
     /// Settles two statements about one metric.
-    fn meet(&mut self, known: ProfileMetricId, origin: Origin, new: ProfileMetric) {
+    fn meet(&mut self, known: ProfileMetricId, origin: Origin, new: &ProfileMetric) {
         let metrics = &mut self.session.profile_metrics;
         let at = known.index();
         let (old, raw_before) = (metrics.value[at], metrics.section[at] == StrId::default());

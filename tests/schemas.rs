@@ -58,21 +58,13 @@ fn every_metrics_file_is_valid() {
 #[test]
 fn the_schemas_refuse_what_the_types_refuse() {
     let valid = serde_json::json!({"version": 1, "name": "x", "tool": {"name": "hand"}});
-<<<<<<< HEAD
-    assert_eq!(check(BUNDLE, &valid), Ok(()));
-=======
     assert_eq!(faults(BUNDLE, &valid), None);
->>>>>>> bundle
     for wrong in [
         serde_json::json!({"version": 1, "name": "x"}),
         serde_json::json!({"version": "1", "name": "x", "tool": {"name": "hand"}}),
         serde_json::json!({"version": 1, "name": "x", "tool": {"name": "hand"}, "passes": [{}]}),
     ] {
-<<<<<<< HEAD
-        assert!(check(BUNDLE, &wrong).is_err(), "{wrong}");
-=======
         assert!(faults(BUNDLE, &wrong).is_some(), "{wrong}");
->>>>>>> bundle
     }
 }
 
@@ -80,20 +72,6 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-<<<<<<< HEAD
-/// What a schema holds against a value.
-fn check(name: &str, value: &Value) -> Result<(), String> {
-    let known = rooflens_schemas::json_schemas();
-    let schema = known.into_iter().find(|(known, _)| *known == name).expect("a known name").1;
-    let (mut schemas, mut compiler) = (boon::Schemas::new(), boon::Compiler::new());
-    compiler.add_resource(name, schema.to_value()).expect("a name that is a URL");
-    let index = compiler.compile(name, &mut schemas).expect("a valid schema");
-    schemas.validate(value, index).map_err(|error| error.to_string())
-}
-
-fn validate(schema: &str, path: &Path, value: &Value) {
-    check(schema, value).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-=======
 /// Why the value is not valid by the schema of that name.
 fn faults(name: &str, value: &Value) -> Option<String> {
     let schemas = rooflens_schemas::json_schemas();
@@ -109,7 +87,6 @@ fn validate(schema: &str, path: &Path, value: &Value) {
     if let Some(faults) = faults(schema, value) {
         panic!("{}: {faults}", path.display());
     }
->>>>>>> bundle
 }
 
 fn json(path: &Path) -> Value {

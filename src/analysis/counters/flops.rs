@@ -26,7 +26,7 @@ impl Flops {
     /// Operations of all dtypes, if they were counted.
     pub fn total(&self) -> Option<f64> {
         match self {
-            Self::Counted(parts) => Some(parts.iter().map(|part| part.flops).sum()),
+            Self::Counted(parts) => Some(sum(parts)),
             Self::NotCounted(_) => None,
         }
     }
@@ -85,9 +85,16 @@ const TENSOR: &[(&str, &str)] = &[
 
 const TENSOR_PREFIX: &str = "sm__ops_path_tensor_";
 
-const NO_COUNTERS: &str = "not counted: no instruction counters in the report; ncu's --set full or SpeedOfLight_RooflineChart collects them";
-const NO_TENSOR: &str =
-    "not counted: the launch used tensor cores, and sm__ops_path_tensor_* was not collected";
+const NO_COUNTERS: &str = "not counted: no instruction counters here; the raw page of a report \
+                           with --set full holds them";
+const NO_SCALAR: &str = "not counted: some tensor counters, all 0, and no instruction counters";
+const NO_TENSOR: &str = "not counted: tensor cores were used, and sm__ops_path_tensor_* is not \
+                         here; the raw page of a report with --set full holds it";
+
+/// The sum, which is 0 and not −0 of no parts.
+fn sum(parts: &[Part]) -> f64 {
+    0.0 + parts.iter().map(|part| part.flops).sum::<f64>()
+}
 
 /// How it is counted, for the method appendix; made from the tables that count.
 pub fn describe() -> String {
@@ -122,6 +129,7 @@ pub(super) fn count(launch: &Launch<'_>, tensor_cores: Option<bool>) -> Flops {
     match tensor {
         None if used => Flops::NotCounted(NO_TENSOR),
         None if scalar.is_empty() => Flops::NotCounted(NO_COUNTERS),
+        Some(parts) if scalar.is_empty() && sum(&parts) == 0.0 => Flops::NotCounted(NO_SCALAR),
         tensor => {
             let parts = scalar.into_iter().chain(tensor.unwrap_or_default());
             Flops::Counted(parts.filter(|part| part.flops > 0.0).collect())

@@ -133,6 +133,9 @@ fn tensor_work_without_operation_counters_has_no_number() {
     assert!(matches!(one(&busy).flops, Flops::NotCounted(reason) if reason.contains("tensor")));
     assert_eq!(one(&scalar).flops.total(), Some(2.0));
     assert!(matches!(one(&[]).flops, Flops::NotCounted(_)));
+    // One tensor counter that is 0 does not tell that nothing was computed.
+    let bf16 = ("", "sm__ops_path_tensor_src_bf16_dst_fp32.sum", "", 0.0);
+    assert!(matches!(one(&[bf16]).flops, Flops::NotCounted(_)));
 }
 
 #[test]

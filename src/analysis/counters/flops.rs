@@ -111,7 +111,7 @@ pub fn describe() -> String {
             l = kind.letter
         );
     }
-    text += "where only a rate per cycle was collected, it is multiplied by smsp__cycles_elapsed.avg. \
+    text += "where only a rate per cycle was collected, it is multiplied by smsp__cycles_elapsed.avg, or by that clock × duration. \
              fp16_vector takes every instruction for a packed pair, as ncu's roofline does, and counts only where \
              HADD or HMUL ran: compilers use HFMA2 alone to load constants, even in copies of integers. \
              Tensor cores: sm__ops_path_tensor_src_*, each source and destination type once, because the counters \
@@ -122,8 +122,15 @@ pub fn describe() -> String {
 }
 
 /// Counts the operations of a launch; `tensor_cores` is what the kernel's name says about them.
-pub(super) fn count(launch: &Launch<'_>, tensor_cores: Option<bool>) -> Flops {
-    let scalar: Vec<Part> = SCALAR.iter().filter_map(|kind| scalar(launch, kind)).collect();
+pub(super) fn count(
+    launch: &Launch<'_>,
+    seconds: Option<f64>,
+    tensor_cores: Option<bool>,
+) -> Flops {
+    let cycles = launch
+        .id("cycle", "smsp__cycles_elapsed.avg")
+        .or_else(|| Some(launch.id("Hz", "smsp__cycles_elapsed.avg.per_second")? * seconds?));
+    let scalar: Vec<Part> = SCALAR.iter().filter_map(|kind| scalar(launch, cycles, kind)).collect();
     let tensor = tensor(launch);
     let used = tensor_cores.unwrap_or_else(|| tensor_pipe_used(launch));
     match tensor {
@@ -137,13 +144,13 @@ pub(super) fn count(launch: &Launch<'_>, tensor_cores: Option<bool>) -> Flops {
     }
 }
 
-fn scalar(launch: &Launch<'_>, kind: &Scalar) -> Option<Part> {
+fn scalar(launch: &Launch<'_>, cycles: Option<f64>, kind: &Scalar) -> Option<Part> {
     let executed = |op: &str| {
         let name = format!("sass_thread_inst_executed_op_{}{op}_pred_on.sum", kind.letter);
         let counted = |unit| launch.id("inst", &format!("{unit}__{name}"));
         counted("smsp").or_else(|| counted("sm")).or_else(|| {
             let rate = launch.id("inst/cycle", &format!("smsp__{name}.per_cycle_elapsed"))?;
-            Some(rate * launch.id("cycle", "smsp__cycles_elapsed.avg")?)
+            Some(rate * cycles?)
         })
     };
     let (add, multiply, fused) = (executed("add")?, executed("mul")?, executed("fma")?);

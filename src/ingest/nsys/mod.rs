@@ -125,7 +125,8 @@ impl Import<'_> {
         );
         let graphs = session.graph_launches.pass.iter().filter(|pass| **pass == self.pass).count();
         if graphs > 0 {
-            let message = "CUDA graphs were traced as a whole: they count as busy, their kernels are unknown";
+            let message =
+                "CUDA graphs were traced as a whole: they count as busy, their kernels are unknown";
             let hint = "capture with --cuda-graph-trace=node to see the kernels inside";
             self.say(Severity::Notice, "nsys/whole-graphs", message, Some(hint), graphs as u64);
         }

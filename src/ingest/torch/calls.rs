@@ -80,14 +80,14 @@ mod tests {
     #[test]
     fn driver_calls_within_runtime_calls_of_their_thread_are_nested() {
         let calls = [
-            call(Driver, 0, 12, 18),  // in the runtime call 10..20 that the file lists later
+            call(Driver, 0, 12, 18), // in the runtime call 10..20 that the file lists later
             call(Runtime, 0, 10, 20), //
             call(Runtime, 0, 13, 14), // a short one does not end the long one
-            call(Driver, 0, 19, 21),  // sticks out
-            call(Driver, 1, 12, 18),  // another thread
-            call(Driver, 0, 10, 20),  // of the same extent
+            call(Driver, 0, 19, 21), // sticks out
+            call(Driver, 1, 12, 18), // another thread
+            call(Driver, 0, 10, 20), // of the same extent
             call(Runtime, 0, 20, 20), // runtime calls never are
-            call(Driver, 0, 5, 6),    // before
+            call(Driver, 0, 5, 6),   // before
         ];
         assert_eq!(nested(&calls), [true, false, false, false, false, true, false, false]);
     }

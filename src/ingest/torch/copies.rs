@@ -57,7 +57,11 @@ mod tests {
             ("Memcpy DtoA", CopyKind::Array, (Unknown, Unknown)),
             ("Memcpy", CopyKind::Unknown, (Unknown, Unknown)),
         ] {
-            assert_eq!((copy_kind(name, false), memory_kinds(name, false)), (kind, memory), "{name}");
+            assert_eq!(
+                (copy_kind(name, false), memory_kinds(name, false)),
+                (kind, memory),
+                "{name}"
+            );
         }
         assert_eq!(copy_kind("Memset (Device)", true), CopyKind::Memset);
         assert_eq!(memory_kinds("Memset (Device)", true), (Unknown, Device));

@@ -39,7 +39,8 @@ impl Header {
         let head = object(&[&file.head, b"]}"]);
         // An ending within the events leaves no text after them.
         let ended = matches!(file.ending, super::stream::Ending::Whole) || !file.tail.is_empty();
-        let tail = if ended { object(&[b"{\"traceEvents\": []", &file.tail]) } else { Some(Map::new()) };
+        let tail =
+            if ended { object(&[b"{\"traceEvents\": []", &file.tail]) } else { Some(Map::new()) };
         let damage = match (&head, &tail) {
             (None, _) => Some("the keys before the events are not valid JSON"),
             (_, None) => Some("what follows the events is not valid JSON"),
@@ -120,14 +121,15 @@ fn add_gpu(device: &Value, pass: PassId, session: &mut Session) {
     let ordinal = device.get("id").and_then(Value::as_u64).and_then(|id| u32::try_from(id).ok());
     let Some(ordinal) = ordinal else { return };
     let gpu = session.gpu(pass, ordinal).index();
-    let name = session.intern(device.get("name").and_then(Value::as_str).unwrap_or_default().trim());
+    let name =
+        session.intern(device.get("name").and_then(Value::as_str).unwrap_or_default().trim());
     let minor = device.get("computeMinor").and_then(Value::as_u64);
     let gpus = &mut session.gpus;
     gpus.name[gpu] = name;
     gpus.sm_count[gpu] = small("numSms");
-    gpus.compute_capability[gpu] = small("computeMajor").zip(minor).and_then(|(major, minor)| {
-        major.checked_mul(10)?.checked_add(u32::try_from(minor).ok()?)
-    });
+    gpus.compute_capability[gpu] = small("computeMajor")
+        .zip(minor)
+        .and_then(|(major, minor)| major.checked_mul(10)?.checked_add(u32::try_from(minor).ok()?));
     gpus.memory_bytes[gpu] = number("totalGlobalMem");
     // `clockRate` counts kilohertz; the width of the memory bus that a bandwidth needs is not written.
     gpus.clock_hz[gpu] = number("clockRate").and_then(|khz| khz.checked_mul(1000));

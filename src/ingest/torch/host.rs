@@ -54,7 +54,8 @@ impl Host {
             }
         }
         let main = main.map_or_else(|| gpu_only_process(file, pass, session), |(_, main)| main);
-        let mut host = Self { lanes, callers: Callers { by_correlation: FxHashMap::default() }, main };
+        let mut host =
+            Self { lanes, callers: Callers { by_correlation: FxHashMap::default() }, main };
         host.name(file, session);
         host.index_calls(file);
         host
@@ -83,7 +84,8 @@ impl Host {
 
     fn index_calls(&mut self, file: &FileRows) {
         for row in &file.rows.calls {
-            let (Some(id), Some((process, _))) = (row.correlation, self.thread(row.span.lane)) else {
+            let (Some(id), Some((process, _))) = (row.correlation, self.thread(row.span.lane))
+            else {
                 continue;
             };
             let (first, ambiguous) =
@@ -102,8 +104,9 @@ impl Host {
                 Label::Process => processes
                     .get(&file.lanes[lane].0)
                     .map(|process| &mut session.processes.name[process.index()]),
-                Label::Thread => self.lanes[lane]
-                    .map(|(_, thread)| &mut session.threads.name[thread.index()]),
+                Label::Thread => {
+                    self.lanes[lane].map(|(_, thread)| &mut session.threads.name[thread.index()])
+                }
                 Label::ProcessKind => None,
             };
             if let Some(name) = name {

@@ -112,7 +112,9 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_no_time() {
-        for text in ["1e300", "9223372036854775.808", "99999999999999999999", "", "null", "1.x", "é"] {
+        for text in
+            ["1e300", "9223372036854775.808", "99999999999999999999", "", "null", "1.x", "é"]
+        {
             assert_eq!(nanoseconds(text), None, "{text}");
         }
     }

@@ -390,7 +390,8 @@ fn work_belongs_to_the_process_that_called() {
             r#"{{"ph": "X", "cat": "{category}", "name": "n", "pid": {pid}, "tid": 1, "ts": 1, "dur": 1, "args": {{"correlation": {id}}}}}"#
         )
     };
-    let calls = [(10, 1), (20, 2), (20, 3), (10, 3)].map(|(pid, id)| event("cuda_runtime", pid, id));
+    let calls =
+        [(10, 1), (20, 2), (20, 3), (10, 3)].map(|(pid, id)| event("cuda_runtime", pid, id));
     let kernels = [1, 2, 3, 4].map(|id| event("kernel", 0, id));
     let events = [calls, kernels].concat().join(",");
     let imported = import(format!(r#"{{"traceEvents": [{events}]}}"#));

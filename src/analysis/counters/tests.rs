@@ -89,6 +89,22 @@ fn a_rate_per_cycle_is_multiplied_by_the_cycles_and_half_instructions_are_pairs(
 }
 
 #[test]
+fn without_a_cycle_count_the_clock_times_the_duration_is_one() {
+    let rate =
+        |op| format!("smsp__sass_thread_inst_executed_op_{op}_pred_on.sum.per_cycle_elapsed");
+    let (add, mul, fma) = (rate("fadd"), rate("fmul"), rate("ffma"));
+    let kernel = one(&[
+        ("", &add, "inst/cycle", 32.0),
+        ("", &mul, "inst/cycle", 0.0),
+        ("", &fma, "inst/cycle", 0.0),
+        ("", "smsp__cycles_elapsed.avg.per_second", "Hz", 2e9),
+        ("", "gpu__time_duration.sum", "s", 1e-3),
+    ]);
+    // 32 × 2 GHz × 1 ms.
+    assert!((kernel.flops.total().unwrap() / 64e6 - 1.0).abs() < 1e-12);
+}
+
+#[test]
 fn half_instructions_that_only_load_constants_are_no_flops() {
     let count = |op| format!("smsp__sass_thread_inst_executed_op_{op}_pred_on.sum");
     let (add, mul, fma) = (count("hadd"), count("hmul"), count("hfma"));
@@ -133,6 +149,9 @@ fn tensor_work_without_operation_counters_has_no_number() {
     assert!(matches!(one(&busy).flops, Flops::NotCounted(reason) if reason.contains("tensor")));
     assert_eq!(one(&scalar).flops.total(), Some(2.0));
     assert!(matches!(one(&[]).flops, Flops::NotCounted(_)));
+    // One tensor counter that is 0 does not tell that nothing was computed.
+    let bf16 = ("", "sm__ops_path_tensor_src_bf16_dst_fp32.sum", "", 0.0);
+    assert!(matches!(one(&[bf16]).flops, Flops::NotCounted(_)));
 }
 
 #[test]

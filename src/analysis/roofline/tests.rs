@@ -41,6 +41,9 @@ fn product_and_copy() -> Session {
             "copy",
             &[
                 ("", TIME, "s", 5e-5),
+                ("", "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum", "inst", 0.0),
+                ("", "smsp__sass_thread_inst_executed_op_fmul_pred_on.sum", "inst", 0.0),
+                ("", "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum", "inst", 0.0),
                 ("", BF16, "", 0.0),
                 ("", READ, "byte", 1e6),
                 ("", WRITE, "byte", 1e6),

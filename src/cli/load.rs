@@ -121,7 +121,8 @@ fn nothing_to_report(session: &Session) -> bool {
     tables.iter().all(|rows| *rows == 0)
 }
 
-fn unusable(bundle: &Bundle, diagnostics: &Diagnostics) -> CliError {
+/// Why nothing of the input could be used.
+pub(super) fn unusable(bundle: &Bundle, diagnostics: &Diagnostics) -> CliError {
     let read = bundle.files.iter().filter(|file| file.kind.is_some()).count();
     let first = diagnostics.iter().find(|one| one.severity >= Severity::DataLoss);
     let message = match (read, first) {

@@ -94,7 +94,9 @@ pub(super) fn read(
     thread::scope(|scope| {
         let splitter = Splitter::new(reader, cutting, block, spares);
         let splitter = scope.spawn(move || splitter.run(&blocks));
-        let rows = parse_all(received, batch, cutting, &spare);
+        let rows = parse_all(&received, batch, cutting, &spare);
+        // A reader whose blocks nobody takes stops.
+        drop(received);
         let outer = splitter.join().expect("the reader returns its errors")?;
         let Outer { head, tail, ending } = outer;
         Ok(rows.map(|rows| File { head, tail, rows, ending }))
@@ -103,7 +105,7 @@ pub(super) fn read(
 
 /// Parses the blocks batch by batch, while the rows of the batch before are put together in order.
 fn parse_all(
-    blocks: Receiver<Block>,
+    blocks: &Receiver<Block>,
     batch: usize,
     cutting: Cutting,
     spare: &Sender<Vec<u8>>,

@@ -179,4 +179,157 @@ impl ArtifactKind {
             Self::Other => "other file",
         }
     }
+
+    /// The kind of pass that leaves such a file; descriptions of the workload and logs come from none.
+    pub const fn pass_kind(self) -> Option<PassKind> {
+        match self {
+            Self::NsysSqlite | Self::NsysKernelSum | Self::NsysReport => Some(PassKind::Timeline),
+            Self::NcuCsv | Self::NcuReport => Some(PassKind::Counters),
+            Self::TorchTrace => Some(PassKind::Operators),
+            Self::NvmlCsv | Self::Timings => Some(PassKind::Baseline),
+            Self::SmiXml | Self::Environment | Self::Peaks => Some(PassKind::Snapshot),
+            Self::ModelConfig | Self::Workload | Self::GemmLog | Self::Other => None,
+        }
+    }
+}
+
+/// Why the bytes of a manifest were refused.
+#[derive(Debug)]
+pub enum ManifestError {
+    /// Not JSON, or not of a manifest's shape.
+    Json(serde_json::Error),
+    /// Of a version that this crate does not know.
+    Version(u32),
+}
+
+impl std::fmt::Display for ManifestError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Json(error) => write!(f, "not a valid manifest: {error}"),
+            Self::Version(found) => {
+                write!(f, "version {found} of the manifest is not supported, only {VERSION} is")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ManifestError {}
+
+impl Manifest {
+    /// Reads a manifest. The version is looked at first: the rest of another version may differ in shape.
+    pub fn from_json(bytes: &[u8]) -> Result<Self, ManifestError> {
+        #[derive(Deserialize)]
+        struct Versioned {
+            version: u32,
+        }
+        let Versioned { version } = serde_json::from_slice(bytes).map_err(ManifestError::Json)?;
+        if version != VERSION {
+            return Err(ManifestError::Version(version));
+        }
+        serde_json::from_slice(bytes).map_err(ManifestError::Json)
+    }
+
+    /// The manifest as it is written to a file: indented, with a newline at the end.
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("a manifest has string keys only");
+        text.push('\n');
+        text
+    }
+}
+
+/// What is wrong with a path inside a bundle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathFault {
+    /// Nothing.
+    Empty,
+    /// Leads to a place of the machine.
+    Absolute,
+    /// Holds `..`, `.` or an empty part.
+    Part,
+    /// Backslash, colon or control sign.
+    Sign,
+    /// Not text.
+    Encoding,
+}
+
+impl std::fmt::Display for PathFault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Empty => "is empty",
+            Self::Absolute => "is absolute",
+            Self::Part => "has a part that is empty, \".\" or \"..\"",
+            Self::Sign => "has a backslash, a colon or a control sign",
+            Self::Encoding => "is not UTF-8",
+        })
+    }
+}
+
+/// Checks a path inside a bundle: relative, `/`-separated, portable, and leading nowhere else.
+pub fn check_path(path: &str) -> Result<(), PathFault> {
+    if path.is_empty() {
+        Err(PathFault::Empty)
+    } else if path.starts_with('/') {
+        Err(PathFault::Absolute)
+    } else if path.contains(|c: char| matches!(c, '\\' | ':') || c.is_control()) {
+        Err(PathFault::Sign)
+    } else if path.split('/').any(|part| matches!(part, "" | "." | "..")) {
+        Err(PathFault::Part)
+    } else {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINIMAL: &str = r#"{"version": 1, "name": "x", "tool": {"name": "hand"}, "artifacts":
+        [{"path": "a/b.bin", "kind": "from_the_future", "sha256": "00", "bytes": 3}]}"#;
+
+    #[test]
+    fn kinds_of_the_future_are_other() {
+        let manifest = Manifest::from_json(MINIMAL.as_bytes()).expect("valid");
+        assert_eq!(manifest.artifacts[0].kind, ArtifactKind::Other);
+        assert_eq!(manifest.artifacts[0].pass, None);
+    }
+
+    #[test]
+    fn unknown_keys_are_additions() {
+        let text = MINIMAL.replacen('{', r#"{"added_later": [1],"#, 1);
+        assert!(Manifest::from_json(text.as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn other_versions_are_refused_before_their_shape_matters() {
+        let error = Manifest::from_json(br#"{"version": 2, "files": []}"#).expect_err("refused");
+        assert!(matches!(error, ManifestError::Version(2)), "{error}");
+        assert!(Manifest::from_json(b"{}").is_err());
+        assert!(Manifest::from_json(b"[1]").is_err());
+    }
+
+    #[test]
+    fn what_is_written_reads_back_the_same() {
+        let manifest = Manifest::from_json(MINIMAL.as_bytes()).expect("valid");
+        assert_eq!(Manifest::from_json(manifest.to_json().as_bytes()).expect("valid"), manifest);
+    }
+
+    #[test]
+    fn paths_stay_inside_the_bundle() {
+        assert_eq!(check_path("nsys/timeline.sqlite.zst"), Ok(()));
+        assert_eq!(check_path("a b/ü...json"), Ok(()));
+        for (path, fault) in [
+            ("", PathFault::Empty),
+            ("/etc/passwd", PathFault::Absolute),
+            ("../x", PathFault::Part),
+            ("a/../x", PathFault::Part),
+            ("a/./x", PathFault::Part),
+            ("a//x", PathFault::Part),
+            ("a/", PathFault::Part),
+            ("a\\..\\x", PathFault::Sign),
+            ("C:x", PathFault::Sign),
+            ("a\nb", PathFault::Sign),
+        ] {
+            assert_eq!(check_path(path), Err(fault), "{path:?}");
+        }
+    }
 }

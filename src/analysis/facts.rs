@@ -150,12 +150,25 @@ impl StageInstance {
 impl Facts {
     /// Derives all tables of a session.
     pub fn new(session: &Session) -> Self {
-        let identify = |kernel: KernelId| super::classify::identify(session.kernel_name(kernel));
-        let identities = session.kernels.ids().map(identify).collect();
+        let identities = super::classify::identities(session);
         let ops = super::attribution::operations(session);
         let mut facts = Self { ops, identities, ..Self::default() };
         super::stages::find(session, &mut facts);
         facts
+    }
+
+    /// The pass whose times the report shows first: the timeline with the most GPU operations, or the
+    /// operator trace with the most where there is no timeline.
+    pub fn primary_pass(&self, session: &Session) -> Option<PassId> {
+        let mut counts = vec![0u64; session.passes.len()];
+        for pass in &self.ops.pass {
+            counts[pass.index()] += 1;
+        }
+        let candidates = session.passes.ids().filter(|pass| counts[pass.index()] > 0);
+        candidates.min_by_key(|pass| {
+            let row = pass.index();
+            (session.passes.kind[row], std::cmp::Reverse(counts[row]), *pass)
+        })
     }
 
     /// The instances of a stage.

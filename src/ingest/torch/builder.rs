@@ -9,7 +9,7 @@ use super::rows::{
     BlockRows, CallRow, CopyRow, FlowRow, GpuSpan, KernelRow, Key, Label, LabelRow, Lane,
     MemoryRow, OperatorRow, Rows, Span, SyncRow,
 };
-use super::value::Name;
+use super::value::{Name, Text};
 use crate::model::ApiLevel;
 
 /// Signs of an unknown phase or category that are kept.
@@ -141,9 +141,9 @@ impl<'a> Builder<'a> {
 
     fn push_label(&mut self, event: &mut Event<'a>) {
         let (label, text) = match &*event.name.0 {
-            "process_name" => (Label::Process, &event.args.name.0),
-            "process_labels" => (Label::ProcessKind, &event.args.labels.0),
-            "thread_name" => (Label::Thread, &event.args.name.0),
+            "process_name" => (Label::Process, &event.args.name),
+            "process_labels" => (Label::ProcessKind, &event.args.labels),
+            "thread_name" => (Label::Thread, &event.args.name),
             _ => return,
         };
         let (lane, text) = (self.lane(&event.pid, &event.tid), self.name(text));
@@ -166,7 +166,7 @@ impl<'a> Builder<'a> {
             self.rows.losses.untimed += 1;
             return None;
         };
-        let name = self.name(&event.name.0);
+        let name = self.name(&event.name);
         Some(Span { start, end, name, lane: self.lane(&event.pid, &event.tid) })
     }
 
@@ -186,8 +186,8 @@ impl<'a> Builder<'a> {
         Some(GpuSpan { span, device, stream, correlation, graph_node })
     }
 
-    fn name(&mut self, text: &Cow<'a, str>) -> u32 {
-        match text {
+    fn name(&mut self, text: &Text<'a>) -> u32 {
+        match &text.0 {
             Cow::Borrowed(text) => {
                 let texts = &mut self.texts;
                 *self.names.entry(text).or_insert_with(|| add(texts, (*text).into()))
@@ -244,7 +244,7 @@ fn narrow(number: Option<i64>) -> Option<u32> {
 fn stream_of(tid: &Name<'_>) -> Option<i64> {
     match tid {
         Name::Number(number) => Some(*number),
-        Name::Text(text) => text.strip_prefix("stream ")?.trim().parse().ok(),
+        Name::Text(text) => text.0.strip_prefix("stream ")?.trim().parse().ok(),
     }
 }
 

@@ -158,7 +158,7 @@ fn refusal(refusal: Refusal) -> IngestError {
     let (kind, at) = match refusal {
         Refusal::NoEvents(at) => (found("no list"), at),
         Refusal::CutOff(at) => (IngestErrorKind::Truncated, at),
-        Refusal::TooLong(at) => (found("longer than 64 MiB"), at),
+        Refusal::TooLong(at) => (found("longer in one part than a trace can be"), at),
         Refusal::Io(error) => return ContentError::Io(error).into(),
         Refusal::BareArray => {
             let message = "this is a bare list of events, as torch.autograd.profiler exports";

@@ -22,8 +22,11 @@ pub(super) const BLOCK: usize = 4 << 20;
 const BATCH_PER_THREAD: usize = 4;
 const BATCH_MAX: usize = 32;
 
-/// Bytes that one event, or all that stands before or after the events, may have.
-const MAX_PART: usize = 64 << 20;
+/// Bytes that one event may have; as many blocks of this size may be in memory as are in work.
+const MAX_EVENT: usize = 16 << 20;
+
+/// Bytes that all that stands before the events may have, and all that stands after them.
+const MAX_HEADER: usize = 64 << 20;
 
 /// How blocks are cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +97,9 @@ pub(super) fn read(
     thread::scope(|scope| {
         let splitter = Splitter::new(reader, cutting, block, spares);
         let splitter = scope.spawn(move || splitter.run(&blocks));
-        let rows = parse_all(received, batch, cutting, &spare);
+        let rows = parse_all(&received, batch, cutting, &spare);
+        // A reader whose blocks nobody takes stops.
+        drop(received);
         let outer = splitter.join().expect("the reader returns its errors")?;
         let Outer { head, tail, ending } = outer;
         Ok(rows.map(|rows| File { head, tail, rows, ending }))
@@ -103,7 +108,7 @@ pub(super) fn read(
 
 /// Parses the blocks batch by batch, while the rows of the batch before are put together in order.
 fn parse_all(
-    blocks: Receiver<Block>,
+    blocks: &Receiver<Block>,
     batch: usize,
     cutting: Cutting,
     spare: &Sender<Vec<u8>>,
@@ -189,7 +194,7 @@ impl<'r> Splitter<'r> {
                     (0, Vec::new())
                 }
                 Cut::Nowhere if !self.over => {
-                    self.grow()?;
+                    self.grow(MAX_EVENT)?;
                     continue;
                 }
                 Cut::End(at) => (at + 2, self.tail(at + 2)?),
@@ -229,7 +234,7 @@ impl<'r> Splitter<'r> {
                     let end = self.filled as u64;
                     return Err(self.error.take().map_or(Refusal::CutOff(end), Refusal::Io));
                 }
-                Head::Open => self.grow()?,
+                Head::Open => self.grow(MAX_HEADER)?,
             }
         }
     }
@@ -250,8 +255,9 @@ impl<'r> Splitter<'r> {
         Ok(())
     }
 
-    fn grow(&mut self) -> Result<(), Refusal> {
-        if self.buffer.len() >= MAX_PART {
+    /// Makes room for more of a part that has no end yet.
+    fn grow(&mut self, limit: usize) -> Result<(), Refusal> {
+        if self.buffer.len() >= limit {
             return Err(Refusal::TooLong(self.offset));
         }
         self.buffer.resize(self.buffer.len() * 2, 0);
@@ -277,7 +283,7 @@ impl<'r> Splitter<'r> {
     fn tail(&mut self, start: usize) -> Result<Vec<u8>, Refusal> {
         let mut tail = self.buffer[start..self.filled].to_vec();
         let kept = (self.filled, std::mem::replace(&mut self.buffer, vec![0; 1 << 16]));
-        while !self.over && tail.len() < MAX_PART {
+        while !self.over && tail.len() < MAX_HEADER {
             self.filled = 0;
             self.fill()?;
             tail.extend_from_slice(&self.buffer[..self.filled]);

@@ -11,7 +11,7 @@ use super::walk::{Found, walk};
 use super::{ArtifactFile, Bundle, Content, archive, verify};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 
-/// Files at the root of a folder that only a capture leaves there.
+/// Names of files that only a capture leaves in a folder.
 const CAPTURE_MARKS: [&str; 2] =
     [rooflens_schemas::workload::FILE_NAME, rooflens_schemas::environment::FILE_NAME];
 
@@ -76,7 +76,7 @@ fn open_directory(
         if found.is_empty() {
             return Err(BundleError::Empty(root.to_owned()));
         }
-        if found.iter().any(|file| CAPTURE_MARKS.contains(&file.path.as_str())) {
+        if found.iter().any(|file| CAPTURE_MARKS.contains(&base_name(&file.path).as_str())) {
             let message = "there is no manifest.json: the capture did not end";
             let advice = "rooflens-capture manifest writes one, once the files are complete";
             let diagnostic = Diagnostic::new(Severity::Notice, "bundle/no-manifest", message);

@@ -142,7 +142,7 @@ fn written(bundle: &Bundle, members: &[Member<'_>]) -> Result<Manifest, BundleEr
         let now =
             verify::hash_file(member.location()).map_err(BundleError::io(member.location()))?;
         let kind = file.kind.unwrap_or(ArtifactKind::Other);
-        let pass_kind = file.pass_kind.or_else(|| pass_kind(kind));
+        let pass_kind = file.pass_kind.or_else(|| kind.pass_kind());
         if let Some(pass_kind) = pass_kind {
             passes.entry(file.pass.clone()).or_insert(pass_kind);
         }
@@ -167,25 +167,6 @@ fn written(bundle: &Bundle, members: &[Member<'_>]) -> Result<Manifest, BundleEr
         artifacts,
         labels: BTreeMap::new(),
     })
-}
-
-/// The kind of pass that leaves such an artifact.
-const fn pass_kind(kind: ArtifactKind) -> Option<PassKind> {
-    match kind {
-        ArtifactKind::NsysSqlite | ArtifactKind::NsysKernelSum | ArtifactKind::NsysReport => {
-            Some(PassKind::Timeline)
-        }
-        ArtifactKind::NcuCsv | ArtifactKind::NcuReport => Some(PassKind::Counters),
-        ArtifactKind::TorchTrace => Some(PassKind::Operators),
-        ArtifactKind::Timings | ArtifactKind::NvmlCsv => Some(PassKind::Baseline),
-        ArtifactKind::SmiXml | ArtifactKind::Environment | ArtifactKind::Peaks => {
-            Some(PassKind::Snapshot)
-        }
-        ArtifactKind::ModelConfig
-        | ArtifactKind::Workload
-        | ArtifactKind::GemmLog
-        | ArtifactKind::Other => None,
-    }
 }
 
 /// Writes beside `out` and renames, so that `out` is whole or not there.

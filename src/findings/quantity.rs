@@ -107,8 +107,10 @@ fn significant(value: f64, digits: usize) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }
-    let magnitude = libm::floor(libm::log10(value.abs())) as i64 + 1;
-    let decimals = (digits as i64 - magnitude).clamp(0, 9) as usize;
+    // The exponent after rounding: 999.96 with four digits is 1.000e3.
+    let rounded = format!("{value:.*e}", digits - 1);
+    let exponent = rounded.rsplit_once('e').and_then(|(_, exponent)| exponent.parse::<i64>().ok());
+    let decimals = (digits as i64 - 1 - exponent.unwrap_or(0)).clamp(0, 9) as usize;
     format!("{value:.decimals$}")
 }
 

@@ -100,8 +100,7 @@ fn add_table(context: &Context<'_>, sums: &[KernelSum], pass: PassId, findings: 
         true => format!("The {limit} kernels of {rows} with the most time, pass {name}"),
         false => format!("Kernels by time, pass {name}"),
     };
-    let columns =
-        ["short", "number", "class", "library", "launches", "total_ns", "share", "mean_ns"];
+    let columns = ["short", "number", "class", "library", "count", "total_ns", "share", "mean_ns"];
     let view = View { skip, ..View::new("kernels", caption, &columns, limit) };
     findings.blocks.push(Block::Table(view));
 }

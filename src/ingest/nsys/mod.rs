@@ -23,8 +23,6 @@ use database::{BadRows, Database};
 use info::Devices;
 use names::Names;
 
-pub(in crate::ingest) use names::without_abi_suffix;
-
 /// Reads Nsight Systems SQLite exports.
 pub static IMPORTER: Importer = Importer { kind: ArtifactKind::NsysSqlite, sniff, import };
 

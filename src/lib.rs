@@ -6,6 +6,7 @@
 //!
 //! - [`bundle`] opens a directory, an archive or loose files and says what each file is.
 //! - [`ingest`] reads artifacts into the tables of [`model`].
+//! - `tables` gives the tables of a session as Parquet files and to SQL queries (feature `tables`).
 //! - [`analysis`] computes [`findings`] from the tables: pure functions, no I/O.
 //! - [`report`] arranges findings into a document; it never sees the tables.
 //! - [`render`] writes the document in one format each.
@@ -15,6 +16,9 @@
 pub mod diagnostic;
 
 pub mod model;
+
+#[cfg(feature = "tables")]
+pub mod tables;
 
 pub mod bundle;
 

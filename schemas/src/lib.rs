@@ -1,13 +1,26 @@
-//! The contract of Rooflens with the outside: what a capture bundle's `manifest.json` and `workload.toml`
-//! hold, and what `metrics.json` gives back.
+//! The contract of Rooflens with the outside: what a capture bundle's `manifest.json`, `workload.toml` and
+//! `env.json` hold, and what `metrics.json` gives back.
 //!
 //! Serde types only. Within version 1 additions are optional fields; a rename or a change of meaning is
 //! a new version.
 
+pub mod environment;
 pub mod manifest;
 pub mod metrics;
 pub mod workload;
 
+pub use environment::{Environment, Fact, FactValue};
 pub use manifest::{Artifact, ArtifactKind, Manifest, Pass, PassKind, Tool};
 pub use metrics::{Evidence, Metric, MetricValue, MetricsFile, Polarity, Scope, Unit};
 pub use workload::{StageKind, StageRule, Workload};
+
+/// The JSON Schemas of all files, by the name of the file in `schemas/` that holds them.
+#[cfg(feature = "json-schema")]
+pub fn json_schemas() -> Vec<(&'static str, schemars::Schema)> {
+    vec![
+        ("bundle.v1.schema.json", schemars::schema_for!(Manifest)),
+        ("environment.v1.schema.json", schemars::schema_for!(Environment)),
+        ("metrics.v1.schema.json", schemars::schema_for!(MetricsFile)),
+        ("workload.v1.schema.json", schemars::schema_for!(Workload)),
+    ]
+}

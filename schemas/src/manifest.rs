@@ -180,3 +180,82 @@ impl ArtifactKind {
         }
     }
 }
+
+/// Why the bytes of a manifest were refused.
+#[derive(Debug)]
+pub enum ManifestError {
+    /// Not JSON, or not of a manifest's shape.
+    Json(serde_json::Error),
+    /// Of a version that this crate does not know.
+    Version(u32),
+}
+
+impl std::fmt::Display for ManifestError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Json(error) => write!(f, "not a valid manifest: {error}"),
+            Self::Version(found) => {
+                write!(f, "version {found} of the manifest is not supported, only {VERSION} is")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ManifestError {}
+
+impl Manifest {
+    /// Reads a manifest. The version is looked at first: the rest of another version may differ in shape.
+    pub fn from_json(bytes: &[u8]) -> Result<Self, ManifestError> {
+        #[derive(Deserialize)]
+        struct Versioned {
+            version: u32,
+        }
+        let Versioned { version } = serde_json::from_slice(bytes).map_err(ManifestError::Json)?;
+        if version != VERSION {
+            return Err(ManifestError::Version(version));
+        }
+        serde_json::from_slice(bytes).map_err(ManifestError::Json)
+    }
+
+    /// The manifest as it is written to a file: indented, with a newline at the end.
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("a manifest has string keys only");
+        text.push('\n');
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINIMAL: &str = r#"{"version": 1, "name": "x", "tool": {"name": "hand"}, "artifacts":
+        [{"path": "a/b.bin", "kind": "from_the_future", "sha256": "00", "bytes": 3}]}"#;
+
+    #[test]
+    fn kinds_of_the_future_are_other() {
+        let manifest = Manifest::from_json(MINIMAL.as_bytes()).expect("valid");
+        assert_eq!(manifest.artifacts[0].kind, ArtifactKind::Other);
+        assert_eq!(manifest.artifacts[0].pass, None);
+    }
+
+    #[test]
+    fn unknown_keys_are_additions() {
+        let text = MINIMAL.replacen('{', r#"{"added_later": [1],"#, 1);
+        assert!(Manifest::from_json(text.as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn other_versions_are_refused_before_their_shape_matters() {
+        let error = Manifest::from_json(br#"{"version": 2, "files": []}"#).expect_err("refused");
+        assert!(matches!(error, ManifestError::Version(2)), "{error}");
+        assert!(Manifest::from_json(b"{}").is_err());
+        assert!(Manifest::from_json(b"[1]").is_err());
+    }
+
+    #[test]
+    fn what_is_written_reads_back_the_same() {
+        let manifest = Manifest::from_json(MINIMAL.as_bytes()).expect("valid");
+        assert_eq!(Manifest::from_json(manifest.to_json().as_bytes()).expect("valid"), manifest);
+    }
+}

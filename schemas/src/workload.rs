@@ -134,3 +134,44 @@ impl Workload {
         own
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = r#"
+        mode = "inference"
+        batch = 8
+        prompt_tokens = 1024
+        output_tokens = 64
+
+        [[stages]]
+        name = "decode"
+        match = "decode|generate"
+        kind = "decode_step"
+
+        [passes.nsys]
+        output_tokens = 16
+        warmup = 2
+    "#;
+
+    #[test]
+    fn a_pass_overrides_what_it_states_and_inherits_the_rest() {
+        let workload: Workload = toml::from_str(TEXT).expect("valid");
+        let nsys = workload.for_pass("nsys");
+        assert_eq!((nsys.batch, nsys.prompt_tokens), (Some(8), Some(1024)));
+        assert_eq!((nsys.output_tokens, nsys.warmup), (Some(16), Some(2)));
+        assert_eq!(workload.for_pass("baseline"), workload);
+        assert_eq!(workload.stages[0].pattern.as_deref(), Some("decode|generate"));
+        assert_eq!(workload.stages[0].kind, Some(StageKind::DecodeStep));
+    }
+
+    #[test]
+    fn unknown_keys_are_errors_that_name_the_key() {
+        for text in ["batches = 8", "[[stages]]\nname = \"a\"\nkinds = 1", "[passes.x]\nsteps = 1"]
+        {
+            let error = toml::from_str::<Workload>(text).expect_err(text).to_string();
+            assert!(error.contains("unknown field"), "{error}");
+        }
+    }
+}

@@ -3,7 +3,7 @@
 use super::classify::KernelIdentity;
 use crate::model::{
     ApiCallId, CopyId, GpuId, GraphLaunchId, KernelId, LaunchId, Ns, PassId, ProcessId, RangeId,
-    Session, StrId, ThreadId,
+    Session, ThreadId,
 };
 
 use rooflens_schemas::StageKind;
@@ -17,7 +17,7 @@ pub struct Facts {
     pub identities: Vec<KernelIdentity>,
     /// Stages in report order.
     pub stages: Vec<Stage>,
-    /// Stage instances, sorted by (stage, host start).
+    /// Stage instances, sorted by (stage, process, host start).
     pub instances: Vec<StageInstance>,
 }
 
@@ -90,7 +90,7 @@ pub struct Stage {
     /// Pass.
     pub pass: PassId,
     /// Name.
-    pub name: StrId,
+    pub name: String,
     /// What it computes.
     pub kind: StageKind,
     /// Whether it lies inside instances of another stage (`decode_step` in `decode`): not added to sums.
@@ -100,7 +100,7 @@ pub struct Stage {
 }
 
 /// One execution of a stage.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct StageInstance {
     /// Stage, an index into [`Facts::stages`].
     pub stage: usize,
@@ -149,8 +149,26 @@ impl StageInstance {
 
 impl Facts {
     /// Derives all tables of a session.
-    pub fn new(_session: &Session) -> Self {
-        todo!()
+    pub fn new(session: &Session) -> Self {
+        let identities = super::classify::identities(session);
+        let ops = super::attribution::operations(session);
+        let mut facts = Self { ops, identities, ..Self::default() };
+        super::stages::find(session, &mut facts);
+        facts
+    }
+
+    /// The pass whose times the report shows first: the timeline with the most GPU operations, or the
+    /// operator trace with the most where there is no timeline.
+    pub fn primary_pass(&self, session: &Session) -> Option<PassId> {
+        let mut counts = vec![0u64; session.passes.len()];
+        for pass in &self.ops.pass {
+            counts[pass.index()] += 1;
+        }
+        let candidates = session.passes.ids().filter(|pass| counts[pass.index()] > 0);
+        candidates.min_by_key(|pass| {
+            let row = pass.index();
+            (session.passes.kind[row], std::cmp::Reverse(counts[row]), *pass)
+        })
     }
 
     /// The instances of a stage.

@@ -2,14 +2,17 @@
 
 pub mod attribution;
 pub mod classify;
+pub mod counters;
 pub mod facts;
 pub mod flops;
 pub mod intervals;
 pub mod stages;
 pub mod stats;
+pub mod summary;
 
 mod environment;
 mod kernels;
+mod operator_flops;
 mod operators;
 mod power;
 mod profiled;
@@ -17,6 +20,8 @@ mod repeats;
 mod roofline;
 mod time;
 mod utilization;
+
+pub mod verdict;
 
 use crate::findings::Findings;
 use crate::hardware::{Gpu, Hardware};

@@ -1,16 +1,287 @@
-//! Stages.
+//! Stages: how long each takes, how long the GPU is busy in it, and what is attributed to none.
 
+mod attribution_quality;
+mod tables;
+
+use rooflens_schemas::{Evidence, Metric, Polarity, Unit};
+
+use super::classify::KernelClass;
+use super::facts::{OpSource, StageInstance};
+use super::summary::{Summary, summaries};
 use super::{Analysis, Context};
-use crate::findings::Findings;
-use crate::model::Session;
+use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
+use crate::findings::{Block, Chart, Findings, Method, Observation, Quantity, derived};
+use crate::model::{Ns, PassId, Session};
+use crate::prose;
 
-/// Stages.
-pub static ANALYSIS: Analysis = Analysis { id: "time", title: "Stages", missing, run };
+/// Stages and their time.
+pub static ANALYSIS: Analysis = Analysis { id: "stages", title: "Stages", missing, run };
 
-fn missing(_: &Session) -> Option<&'static str> {
-    Some("not built yet")
+/// From this busy share on, the GPU is the limit of a stage.
+pub const BUSY_HIGH: f64 = 0.90;
+
+/// Below this busy share most of a stage's time is spent with an idle GPU.
+pub const BUSY_LOW: f64 = 0.50;
+
+fn missing(session: &Session) -> Option<&'static str> {
+    let nothing = session.launches.is_empty()
+        && session.copies.is_empty()
+        && session.graph_launches.is_empty();
+    nothing.then_some(
+        "no GPU operation with a time in this bundle; capture with nsys or the PyTorch profiler",
+    )
 }
 
-fn run(_: &Context<'_>) -> Findings {
-    Findings::default()
+fn run(context: &Context<'_>) -> Findings {
+    let mut findings = Findings::default();
+    let Some(primary) = context.facts.primary_pass(context.session) else { return findings };
+    let lines = summaries(context.facts, primary);
+    findings.blocks.push(Block::Prose(introduction(context, primary)));
+    findings.blocks.push(Block::Chart(chart(context, primary, &lines)));
+    tables::add(context, primary, &mut findings);
+    attribution_quality::add(context, primary, &mut findings);
+    for pass in context.session.passes.ids() {
+        for line in summaries(context.facts, pass) {
+            findings.metrics.extend(metrics(context, &line));
+        }
+    }
+    for line in lines.iter().filter(|line| line.is_outermost(context.facts)) {
+        findings.observations.push(observation(context, line));
+    }
+    findings.methods.push(method());
+    findings
+}
+
+fn introduction(context: &Context<'_>, primary: PassId) -> Vec<crate::findings::Inline> {
+    let session = context.session;
+    let name = session.text(session.passes.name[primary.index()]).to_owned();
+    let kind = session.passes.kind[primary.index()].label();
+    prose![
+        "Times of this section are those of the pass ",
+        crate::findings::Inline::Code(name),
+        format!(
+            " ({kind}). Stage time is the projection of a stage onto the GPU: from the start of its \
+             first GPU operation to the end of its last. Profiling itself slows the host; the \
+             un-profiled times stand under Repeats where the bundle has them."
+        ),
+    ]
+}
+
+/// One bar a stage: busy time by kernel class, then idle time, as shares of the stage time.
+fn chart(context: &Context<'_>, primary: PassId, lines: &[Summary]) -> Chart {
+    let mut bars = Vec::new();
+    for line in lines {
+        let times = class_times(context, line);
+        let busy: f64 = times.iter().sum();
+        let mut values = times;
+        let idle = (busy / line.busy_share.max(1e-12) - busy).max(0.0);
+        values.push(idle);
+        let note = format!(
+            "{} · {} busy",
+            Quantity::new(line.time, Unit::Nanoseconds),
+            Quantity::ratio(line.busy_share)
+        );
+        bars.push(Bar { label: line.label(context.session, context.facts), values, note });
+    }
+    let colors = Color::KERNELS.into_iter().chain([Color::Idle]);
+    let mut parts: Vec<Part> =
+        colors.map(|color| Part { name: color.label().to_owned(), color }).collect();
+    drop_empty_parts(&mut parts, &mut bars);
+    let pass = context.session.text(context.session.passes.name[primary.index()]);
+    Chart {
+        id: "stage-time".to_owned(),
+        title: "Where the stage time goes".to_owned(),
+        description: format!(
+            "One bar per stage of the pass {pass}: the shares of the stage time in which the GPU runs \
+             each class of kernels, and the share in which it is idle. The table below holds the numbers."
+        ),
+        plot: Plot::StackedBars(StackedBars {
+            unit: Unit::Nanoseconds,
+            normalized: true,
+            parts,
+            bars,
+        }),
+    }
+}
+
+fn drop_empty_parts(parts: &mut Vec<Part>, bars: &mut [Bar]) {
+    for index in (0..parts.len()).rev() {
+        if bars.iter().all(|bar| bar.values[index] <= 0.0) {
+            parts.remove(index);
+            for bar in bars.iter_mut() {
+                bar.values.remove(index);
+            }
+        }
+    }
+}
+
+/// Busy time of the counted instances by colour group. A moment in which several operations run belongs to the
+/// one that began first, so that the parts add up to busy time exactly.
+fn class_times(context: &Context<'_>, line: &Summary) -> Vec<f64> {
+    let mut times = vec![0.0; Color::KERNELS.len()];
+    let stage = line.stage(context.facts);
+    let counted = context.facts.instances_of(stage).iter();
+    for instance in counted.filter(|one| one.process == line.process && one.excluded.is_none()) {
+        for (color, time) in exclusive_times(context, instance) {
+            if let Some(part) = Color::KERNELS.iter().position(|own| *own == color) {
+                times[part] += time as f64;
+            }
+        }
+    }
+    times
+}
+
+fn exclusive_times(context: &Context<'_>, instance: &StageInstance) -> Vec<(Color, Ns)> {
+    let ops = &context.facts.ops;
+    let mut covered: Vec<Ns> = vec![Ns::MIN; instance.gpus.len()];
+    let mut times = Vec::with_capacity(instance.ops.len());
+    for op in &instance.ops {
+        let row = *op as usize;
+        let Some(gpu) = instance.gpus.iter().position(|gpu| *gpu == ops.gpu[row]) else { continue };
+        let own = (ops.end[row] - ops.start[row].max(covered[gpu])).max(0);
+        covered[gpu] = covered[gpu].max(ops.end[row]);
+        let class = match ops.source[row] {
+            OpSource::Launch(launch) => {
+                let kernel = context.session.launches.kernel[launch.index()];
+                context.facts.identities[kernel.index()].class
+            }
+            OpSource::Copy(_) => KernelClass::Copy,
+            OpSource::Graph(_) => KernelClass::Graph,
+        };
+        times.push((class.color(), own));
+    }
+    times
+}
+
+fn metrics(context: &Context<'_>, line: &Summary) -> Vec<Metric> {
+    let scope = line.scope(context.session, context.facts);
+    let over = format!("median of {} of {} instances", line.counted, line.instances);
+    let stage = line.stage(context.facts);
+    let artifact = context.session.passes.artifact[stage.pass.index()];
+    let evidence = Evidence {
+        artifact: context.session.text(artifact).to_owned(),
+        table: Some("launches, copies, api_calls, ranges".to_owned()),
+        rows: Some(line.operations as u64),
+    };
+    let time = |id, value, basis: String, polarity| {
+        let mut metric = derived(id, scope.clone(), Unit::Nanoseconds, value, basis);
+        metric.polarity = polarity;
+        metric
+    };
+    let projection = format!("first start to last end of the stage's GPU operations, {over}");
+    let mut busy_share = derived(
+        "busy_share",
+        scope.clone(),
+        Unit::Ratio,
+        line.busy_share,
+        "union of operation intervals ÷ projection, summed over the counted instances",
+    );
+    busy_share.polarity = Polarity::Higher;
+    let mut all = vec![
+        time("stage_time", line.time, projection, Polarity::Lower),
+        time(
+            "host_time",
+            line.host,
+            format!("duration of the range on the host, {over}"),
+            Polarity::Lower,
+        ),
+        time(
+            "operation_time_sum",
+            line.sum,
+            format!("sum of operation durations, {over}"),
+            Polarity::Neutral,
+        ),
+        busy_share,
+        derived("operations", scope.clone(), Unit::Count, line.operations, over),
+        derived(
+            "inferred_share",
+            scope,
+            Unit::Ratio,
+            line.inferred_share,
+            "operations issued by a thread without ranges, attributed to the one other thread with an open range",
+        ),
+    ];
+    for metric in &mut all {
+        metric.evidence = vec![evidence.clone()];
+    }
+    all
+}
+
+fn observation(context: &Context<'_>, line: &Summary) -> Observation {
+    let label = line.label(context.session, context.facts);
+    let time = Quantity::new(line.time, Unit::Nanoseconds);
+    let idle = Quantity::new(line.time * (1.0 - line.busy_share), Unit::Nanoseconds);
+    let strong = crate::findings::Inline::Strong(label);
+    let mean_operation = line.sum / line.operations.max(1.0);
+    let (statement, advice) = if line.busy_share >= BUSY_HIGH {
+        (
+            prose![
+                strong,
+                " keeps the GPU busy for ",
+                Quantity::ratio(line.busy_share),
+                " of its ",
+                time,
+                ": the kernels are its limit."
+            ],
+            prose![
+                "Faster kernels or less work make this stage faster; look at its largest kernel classes."
+            ],
+        )
+    } else {
+        (
+            prose![
+                strong,
+                " leaves the GPU idle for ",
+                Quantity::ratio(1.0 - line.busy_share),
+                " of its ",
+                time,
+                " (",
+                idle,
+                "), between ",
+                Quantity::new(line.operations, Unit::Count),
+                " operations of ",
+                Quantity::new(mean_operation, Unit::Nanoseconds),
+                " on average."
+            ],
+            if line.busy_share < BUSY_LOW {
+                prose![
+                    "Faster kernels cannot bring more than the busy share. Issue fewer or larger operations: \
+                     CUDA graphs, fusion, larger batches, fewer synchronizing calls."
+                ]
+            } else {
+                prose!["Both count: the kernels, and the gaps between them."]
+            },
+        )
+    };
+    Observation {
+        id: "stage-busy",
+        weight_ns: line.time * line.counted as f64,
+        statement,
+        advice: Some(advice),
+        evidence: metrics(context, line)
+            .into_iter()
+            .take(1)
+            .flat_map(|metric| metric.evidence)
+            .collect(),
+    }
+}
+
+fn method() -> Method {
+    Method {
+        title: "Stage time and busy share".to_owned(),
+        text: prose![
+            "A GPU operation (kernel, copy, memset, or a whole CUDA graph) belongs to every range that encloses \
+             the start of the API call that issued it, on the same thread; operation and call join on process and \
+             correlation id. An operation issued by a thread without an open range is lent the range of the one \
+             other thread of the process that has one open over the whole call, and counted as inferred; where \
+             several threads have, it stays unattributed. Stage time is the projection: last end minus first start \
+             of the stage's operations. Busy is the length of the union of their intervals, per GPU; busy share is \
+             busy ÷ projection; idle is the difference. Sums of durations count overlap twice and are never called \
+             busy. Aggregates are medians over the instances that count: declared warm-up, instances with another \
+             number of decode steps than the workload states, and a first instance whose modified z-score against \
+             the later ones exceeds ",
+            Quantity::new(super::stages::WARMUP_Z, Unit::One),
+            " are left out and shown as left out."
+        ],
+    }
 }

@@ -1,16 +1,488 @@
-//! Utilization.
+//! MFU, kernel-time MFU and MBU per stage, each with its basis.
 
+mod work;
+
+use std::collections::BTreeMap;
+
+use rooflens_schemas::{Metric, Polarity, Scope, StageKind, Unit};
+
+use super::stats::median;
+use super::summary::summaries;
 use super::{Analysis, Context};
-use crate::findings::Findings;
-use crate::model::Session;
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
+use crate::findings::{
+    Block, Cell, Chart, Column, Dataset, Findings, Inline, Method, Observation, Quantity, View,
+    derived, unavailable,
+};
+use crate::hardware::Gpu;
+use crate::model::{PassId, Session, StrId};
+use crate::prose;
+use work::{Work, work};
 
-/// Utilization.
+/// Model FLOPs utilization.
 pub static ANALYSIS: Analysis = Analysis { id: "utilization", title: "Utilization", missing, run };
 
-fn missing(_: &Session) -> Option<&'static str> {
-    Some("not built yet")
+fn missing(session: &Session) -> Option<&'static str> {
+    (session.ranges.is_empty() && session.timings.is_empty()).then_some(
+        "no stages: neither ranges in a timeline nor timings of un-profiled repeats in this bundle",
+    )
 }
 
-fn run(_: &Context<'_>) -> Findings {
-    Findings::default()
+/// The time of a stage from one source: un-profiled repeats, or a profiled pass.
+pub(super) struct Timed {
+    pub(super) stage: String,
+    label: String,
+    pub(super) kind: StageKind,
+    pub(super) pass: String,
+    scope: Scope,
+    pub(super) time: f64,
+    pub(super) busy_share: Option<f64>,
+    pub(super) steps: Option<u64>,
+    gpu: String,
+}
+
+/// One line of the result.
+pub(super) struct Line {
+    pub(super) timed: Timed,
+    work: Result<Work, String>,
+    /// Specified dense rate and bandwidth, with their sources; or why there are none.
+    ceiling: Result<Ceiling, String>,
+    measured_rate: Option<f64>,
+}
+
+struct Ceiling {
+    rate: f64,
+    bandwidth: f64,
+    basis: String,
+    bandwidth_basis: String,
+}
+
+/// One line per stage and source of its time: un-profiled repeats first, then the passes.
+pub(super) fn lines(context: &Context<'_>) -> Vec<Line> {
+    let dtype = dtype(context);
+    timed(context)
+        .into_iter()
+        .filter(|timed| !matches!(timed.kind, StageKind::Other | StageKind::Optimizer))
+        .map(|timed| line(context, timed, dtype.as_deref()))
+        .collect()
+}
+
+fn run(context: &Context<'_>) -> Findings {
+    let dtype = dtype(context);
+    let lines = lines(context);
+    let mut findings = Findings::default();
+    if lines.is_empty() {
+        let reason = "none of the stages has a FLOPs formula; name prefill, decode, forward, backward or \
+                      train_step stages in workload.toml";
+        findings.blocks.push(Block::Missing(reason.to_owned()));
+        return findings;
+    }
+    findings.blocks.push(Block::Facts(basis(context, &lines, dtype.as_deref())));
+    if let Some(chart) = chart(&lines) {
+        findings.blocks.push(Block::Chart(chart));
+    }
+    add_table(&lines, &mut findings);
+    for line in &lines {
+        findings.metrics.extend(metrics(line));
+        findings.diagnostics.extend(above_one(line));
+    }
+    findings.observations.extend(observation(&lines));
+    findings.methods.push(method());
+    findings
+}
+
+/// The dtype of the matrix work: stated, or that of the weights.
+fn dtype(context: &Context<'_>) -> Option<String> {
+    let stated = context.session.workload.dtype.clone();
+    stated.or_else(|| context.session.model.as_ref().and_then(|model| model.dtype.clone()))
+}
+
+/// All stage times: un-profiled repeats first, then the passes, the primary one first.
+fn timed(context: &Context<'_>) -> Vec<Timed> {
+    let (session, facts) = (context.session, context.facts);
+    let mut all = baseline(context);
+    let primary = facts.primary_pass(session);
+    let others = session.passes.ids().filter(|pass| Some(*pass) != primary);
+    for pass in primary.into_iter().chain(others) {
+        for line in summaries(facts, pass) {
+            all.push(Timed {
+                stage: line.stage(facts).name.clone(),
+                label: line.label(session, facts),
+                kind: line.kind(facts),
+                pass: session.text(session.passes.name[pass.index()]).to_owned(),
+                scope: line.scope(session, facts),
+                time: line.time,
+                busy_share: Some(line.busy_share),
+                steps: line.steps.map(|steps| steps as u64),
+                gpu: gpu_name(session, Some(pass)),
+            });
+        }
+    }
+    all
+}
+
+fn baseline(context: &Context<'_>) -> Vec<Timed> {
+    let session = context.session;
+    let mut groups: BTreeMap<(StrId, StrId), Vec<usize>> = BTreeMap::new();
+    for row in 0..session.timings.len() {
+        let key = (session.timings.pass[row], session.timings.stage[row]);
+        groups.entry(key).or_default().push(row);
+    }
+    let mut all = Vec::new();
+    for ((pass, stage), rows) in groups {
+        let times: Vec<f64> =
+            rows.iter().map(|row| session.timings.duration[*row] as f64).collect();
+        let Some(time) = median(&times) else { continue };
+        let (stage, pass) = (session.text(stage).to_owned(), session.text(pass).to_owned());
+        let scope =
+            Scope { pass: Some(pass.clone()), stage: Some(stage.clone()), ..Scope::default() };
+        all.push(Timed {
+            kind: super::stages::kind_by_name(&session.workload, &stage),
+            label: stage.clone(),
+            stage,
+            pass,
+            scope,
+            time,
+            busy_share: None,
+            steps: session.timings.steps[rows[0]],
+            gpu: gpu_name(session, None),
+        });
+    }
+    all.sort_by_key(|timed| timed.kind);
+    all
+}
+
+/// Name of the GPU that a pass ran on; for a pass that recorded none, the one name of the bundle.
+fn gpu_name(session: &Session, pass: Option<PassId>) -> String {
+    let own = |row: &usize| pass.is_none_or(|pass| session.gpus.pass[*row] == pass);
+    let names = |rows: &mut dyn Iterator<Item = usize>| -> Option<String> {
+        rows.map(|row| session.text(session.gpus.name[row]).to_owned())
+            .find(|name| !name.is_empty())
+    };
+    names(&mut (0..session.gpus.len()).filter(own))
+        .or_else(|| names(&mut (0..session.gpus.len())))
+        .or_else(|| session.measured_peaks.gpu.first().map(|gpu| session.text(*gpu).to_owned()))
+        .unwrap_or_default()
+}
+
+fn line(context: &Context<'_>, timed: Timed, dtype: Option<&str>) -> Line {
+    let session = context.session;
+    let workload = session.workload.for_pass(&timed.pass);
+    let known = dtype.ok_or("workload.toml does not state the dtype".to_owned());
+    let steps = timed.steps;
+    let work = known
+        .clone()
+        .and_then(|dtype| work(timed.kind, steps, &workload, session.model.as_ref(), dtype));
+    let ceiling = known.and_then(|dtype| ceiling(context, &timed.gpu, dtype));
+    let peaks = &session.measured_peaks;
+    let same = |row: &usize| Some(session.text(peaks.what[*row])) == dtype;
+    let measured_rate = (0..peaks.len()).find(same).map(|row| peaks.median[row]);
+    Line { timed, work, ceiling, measured_rate }
+}
+
+fn ceiling(context: &Context<'_>, name: &str, dtype: &str) -> Result<Ceiling, String> {
+    let shown = context.options.gpu.as_deref().unwrap_or(name);
+    if shown.is_empty() {
+        return Err("the bundle does not name the GPU; give --gpu".to_owned());
+    }
+    let gpu: &Gpu = context.gpu_spec(name).ok_or_else(|| format!("no peak for {shown}"))?;
+    let peak = gpu.peak(dtype).ok_or_else(|| format!("no {dtype} peak for {}", gpu.name))?;
+    let rate = Quantity::new(peak.dense, Unit::FlopPerSecond);
+    let bandwidth = Quantity::new(gpu.memory_bandwidth, Unit::BytesPerSecond);
+    Ok(Ceiling {
+        rate: peak.dense,
+        bandwidth: gpu.memory_bandwidth,
+        basis: format!("{} {dtype} dense {rate} ({})", gpu.name, peak.source),
+        bandwidth_basis: format!("{} {bandwidth} ({})", gpu.name, gpu.memory_source),
+    })
+}
+
+impl Line {
+    fn seconds(&self) -> f64 {
+        self.timed.time / 1e9
+    }
+
+    pub(super) fn mfu(&self) -> Result<f64, String> {
+        let (work, ceiling) = (self.work.as_ref()?, self.ceiling.as_ref()?);
+        Ok(work.flops / (self.seconds() * ceiling.rate))
+    }
+
+    pub(super) fn mbu(&self) -> Result<f64, String> {
+        let (work, ceiling) = (self.work.as_ref()?, self.ceiling.as_ref()?);
+        let decode = matches!(self.timed.kind, StageKind::Decode | StageKind::DecodeStep);
+        let bytes = work.bytes.filter(|_| decode);
+        let bytes = bytes.ok_or("bytes are counted for decode stages only")?;
+        Ok(bytes / (self.seconds() * ceiling.bandwidth))
+    }
+
+    fn kernel_time_mfu(&self) -> Result<f64, String> {
+        let share = self.timed.busy_share.filter(|share| *share > 0.0);
+        let share = share.ok_or("un-profiled repeats have no busy time")?;
+        Ok(self.mfu()? / share)
+    }
+
+    pub(super) fn tokens_per_second(&self) -> Result<f64, String> {
+        Ok(self.work.as_ref()?.tokens / self.seconds())
+    }
+}
+
+fn basis(context: &Context<'_>, lines: &[Line], dtype: Option<&str>) -> Vec<(String, Vec<Inline>)> {
+    let session = context.session;
+    let mut facts = Vec::new();
+    if let Some(model) = &session.model {
+        facts.push(("model".to_owned(), prose![format!(
+            "{}, {} layers, hidden {}, {} query and {} key-value heads of {}, MLP {}{}, vocabulary {}",
+            model.family,
+            model.layers,
+            model.hidden,
+            model.heads,
+            model.kv_heads,
+            model.head_dim,
+            model.intermediate,
+            if model.gated_mlp { " gated" } else { "" },
+            model.vocab
+        )]));
+    }
+    facts.push(("dtype".to_owned(), prose![dtype.unwrap_or("not stated")]));
+    let known = lines.iter().find_map(|line| line.ceiling.as_ref().ok());
+    match known {
+        Some(ceiling) => {
+            facts.push(("peak rate".to_owned(), prose![ceiling.basis.clone()]));
+            facts.push(("peak bandwidth".to_owned(), prose![ceiling.bandwidth_basis.clone()]));
+        }
+        None => {
+            let reason = lines.iter().find_map(|line| line.ceiling.as_ref().err());
+            let reason = reason.cloned().unwrap_or_default();
+            facts.push(("peak".to_owned(), prose![format!("unavailable: {reason}")]));
+        }
+    }
+    facts.push((
+        "attention".to_owned(),
+        prose!["causal: a query attends the keys up to its own; the full count stands beside it"],
+    ));
+    facts
+}
+
+/// What of the ceiling is used, what busy kernels leave, what idle time leaves: adds up to the stage time.
+fn chart(lines: &[Line]) -> Option<Chart> {
+    let mut bars = Vec::new();
+    for line in lines {
+        let Some(busy) = line.timed.busy_share else { continue };
+        let (used, of) = match (line.mfu(), line.mbu()) {
+            (Ok(mfu), Ok(mbu)) if mbu > mfu => (mbu, "bandwidth"),
+            (Ok(mfu), _) => (mfu, "compute"),
+            _ => continue,
+        };
+        bars.push(Bar {
+            label: format!("{} ({})", line.timed.label, line.timed.pass),
+            values: vec![used.min(busy), (busy - used).max(0.0), 1.0 - busy],
+            note: format!("{} of peak {of}", Quantity::ratio(used)),
+        });
+    }
+    let part = |name: &str, color| Part { name: name.to_owned(), color };
+    (!bars.is_empty()).then(|| Chart {
+        id: "utilization".to_owned(),
+        title: "How much of the GPU each stage uses".to_owned(),
+        description: "One bar per stage, the whole bar being the stage time: the time that the work would take \
+                      at the nearer ceiling (compute or bandwidth), the rest of the busy time, and idle time."
+            .to_owned(),
+        plot: Plot::StackedBars(StackedBars {
+            unit: Unit::Ratio,
+            normalized: true,
+            parts: vec![
+                part("needed at the ceiling", Color::ComputeBound),
+                part("kernels below the ceiling", Color::Balanced),
+                part("idle", Color::Idle),
+            ],
+            bars,
+        }),
+    })
+}
+
+fn add_table(lines: &[Line], findings: &mut Findings) {
+    let rows: Vec<Vec<Cell>> = lines.iter().map(row).collect();
+    let measured = lines.iter().any(|line| line.measured_rate.is_some() && line.mfu().is_ok());
+    let mut columns =
+        vec!["stage", "pass", "time_ns", "flops", "mfu", "busy_share", "kernel_time_mfu", "mbu"];
+    if measured {
+        columns.push("mfu_measured");
+    }
+    columns.push("tokens_per_second");
+    let shown = rows.len().min(30);
+    let caption = "Utilization per stage: MFU = kernel-time MFU × busy";
+    findings.blocks.push(Block::Table(View::new("utilization", caption, &columns, shown)));
+    let mut reasons: Vec<String> = lines
+        .iter()
+        .filter_map(|line| Some(format!("{}: {}", line.timed.label, line.mfu().err()?)))
+        .collect();
+    reasons.dedup();
+    if !reasons.is_empty() {
+        findings.blocks.push(Block::Missing(format!("MFU of {}", reasons.join("; "))));
+    }
+    findings.datasets.push(Dataset {
+        id: "utilization",
+        title: "Utilization".to_owned(),
+        columns: vec![
+            Column::text("stage", "stage"),
+            Column::text("pass", "pass"),
+            Column::new("time_ns", "stage time", Unit::Nanoseconds),
+            Column::new("flops", "model FLOPs", Unit::Flop),
+            Column::new("flops_full_attention", "full attention", Unit::Flop),
+            Column::new("flop_per_second", "achieved", Unit::FlopPerSecond),
+            Column::new("mfu", "MFU", Unit::Ratio),
+            Column::new("mfu_full_attention", "MFU, full attention", Unit::Ratio),
+            Column::new("mfu_measured", "of measured", Unit::Ratio),
+            Column::new("busy_share", "busy", Unit::Ratio),
+            Column::new("kernel_time_mfu", "kernel-time MFU", Unit::Ratio),
+            Column::new("bytes", "bytes", Unit::Bytes),
+            Column::new("mbu", "MBU", Unit::Ratio),
+            Column::new("tokens_per_second", "tokens", Unit::TokensPerSecond),
+            Column::text("formula", "work counted"),
+        ],
+        rows,
+    });
+}
+
+fn row(line: &Line) -> Vec<Cell> {
+    let work = line.work.as_ref().ok();
+    let flops = work.map(|work| work.flops);
+    let mfu = line.mfu().ok();
+    let full = work.and_then(|work| Some(mfu? * work.flops_full / work.flops));
+    let measured = line.measured_rate.and_then(|rate| Some(flops? / (line.seconds() * rate)));
+    vec![
+        Cell::Text(line.timed.label.clone()),
+        Cell::Text(line.timed.pass.clone()),
+        Cell::Float(line.timed.time),
+        Cell::maybe(flops),
+        Cell::maybe(work.map(|work| work.flops_full)),
+        Cell::maybe(flops.map(|flops| flops / line.seconds())),
+        Cell::maybe(mfu),
+        Cell::maybe(full),
+        Cell::maybe(measured),
+        Cell::maybe(line.timed.busy_share),
+        Cell::maybe(line.kernel_time_mfu().ok()),
+        Cell::maybe(work.and_then(|work| work.bytes)),
+        Cell::maybe(line.mbu().ok()),
+        Cell::maybe(line.tokens_per_second().ok()),
+        work.map_or(Cell::Missing, |work| Cell::Text(work.formula.clone())),
+    ]
+}
+
+fn metrics(line: &Line) -> Vec<Metric> {
+    let scope = &line.timed.scope;
+    let metric = |id: &str, unit, value: Result<f64, String>, basis: String| {
+        let mut metric = match value {
+            Ok(value) => derived(id, scope.clone(), unit, value, basis),
+            Err(reason) => unavailable(id, scope.clone(), unit, reason),
+        };
+        metric.polarity = Polarity::Higher;
+        metric
+    };
+    let formula = line.work.as_ref().map_or_else(|_| String::new(), |work| work.formula.clone());
+    let rate = line.ceiling.as_ref().map_or_else(|_| String::new(), |one| one.basis.clone());
+    let bandwidth =
+        line.ceiling.as_ref().map_or_else(|_| String::new(), |one| one.bandwidth_basis.clone());
+    let time = Quantity::new(line.timed.time, Unit::Nanoseconds);
+    let kind = if line.timed.busy_share.is_some() { "projection" } else { "un-profiled repeats" };
+    let over = format!("stage time {time} (median, {kind} of pass {})", line.timed.pass);
+    let full = line.mfu().and_then(|mfu| {
+        let work = line.work.as_ref()?;
+        Ok(mfu * work.flops_full / work.flops)
+    });
+    let flops = line.work.as_ref().map(|work| work.flops).map_err(Clone::clone);
+    vec![
+        metric("model_flops", Unit::Flop, flops, format!("{formula}; causal attention")),
+        metric(
+            "mfu",
+            Unit::Ratio,
+            line.mfu(),
+            format!("{formula}; causal attention; ÷ ({over} × {rate})"),
+        ),
+        metric(
+            "mfu_full_attention",
+            Unit::Ratio,
+            full,
+            format!("{formula}; full attention; ÷ ({over} × {rate})"),
+        ),
+        metric(
+            "kernel_time_mfu",
+            Unit::Ratio,
+            line.kernel_time_mfu(),
+            "MFU ÷ busy share".to_owned(),
+        ),
+        metric(
+            "mbu",
+            Unit::Ratio,
+            line.mbu(),
+            format!(
+                "{formula}: weights once a pass, cache read and written; ÷ ({over} × {bandwidth})"
+            ),
+        ),
+        metric(
+            "tokens_per_second",
+            Unit::TokensPerSecond,
+            line.tokens_per_second(),
+            format!("{formula}; ÷ {over}"),
+        ),
+    ]
+}
+
+fn above_one(line: &Line) -> Option<Diagnostic> {
+    let (name, value) = [("MFU", line.mfu().ok()?), ("MBU", line.mbu().unwrap_or(0.0))]
+        .into_iter()
+        .find(|(_, value)| *value > 1.0)?;
+    let message = format!(
+        "{name} of {} in pass {} is {}: the peak, the sizes or the stage's ranges are wrong",
+        line.timed.stage,
+        line.timed.pass,
+        Quantity::ratio(value)
+    );
+    let hint = "check GPU, dtype, batch and lengths in workload.toml";
+    Some(Diagnostic::new(Severity::Error, "utilization/above-one", message).hint(hint))
+}
+
+/// The stage with the most work, in one sentence.
+fn observation(lines: &[Line]) -> Option<Observation> {
+    let usable =
+        |line: &&Line| line.mfu().is_ok_and(|mfu| mfu <= 1.0) && line.timed.busy_share.is_some();
+    let heaviest = |a: &&Line, b: &&Line| {
+        let flops = |line: &Line| line.work.as_ref().map_or(0.0, |work| work.flops);
+        flops(a).total_cmp(&flops(b))
+    };
+    let line = lines.iter().filter(usable).max_by(heaviest)?;
+    let (mfu, kernel) = (line.mfu().ok()?, line.kernel_time_mfu().ok()?);
+    Some(Observation {
+        id: "stage-mfu",
+        weight_ns: line.timed.time,
+        statement: prose![
+            Inline::Strong(line.timed.label.clone()),
+            " reaches an MFU of ",
+            Quantity::ratio(mfu),
+            ": its kernels run at ",
+            Quantity::ratio(kernel),
+            " of the peak while the GPU is busy, which it is for ",
+            Quantity::ratio(line.timed.busy_share.unwrap_or(0.0)),
+            " of the time."
+        ],
+        advice: None,
+        evidence: Vec::new(),
+    })
+}
+
+fn method() -> Method {
+    Method {
+        title: "Model FLOPs, MFU and MBU".to_owned(),
+        text: prose![
+            "Model FLOPs of a forward pass: projections 2·B·S·(matrix parameters that a token passes), attention \
+             2·(d_qk + d_v) per query-key pair and query head, LM head 2·B·(positions with logits)·hidden·vocabulary; \
+             look-ups, norms and activations count 0 (PaLM, appendix B). Grouped-query attention narrows the key and \
+             value projections only. A mixture of experts counts router, chosen and shared experts. Training is \
+             3 × forward. MFU = model FLOPs ÷ (stage time × specified dense peak of the dtype). Kernel-time MFU \
+             divides by busy time instead, so MFU = kernel-time MFU × busy share. MBU = (weights once per forward \
+             pass + key-value cache read and written) ÷ (stage time × specified bandwidth); of experts only those \
+             expected to be chosen, E·(1 − (1 − k/E)^tokens). A value above 100 % is reported as an error, not as \
+             a result."
+        ],
+    }
 }

@@ -1,15 +1,31 @@
-//! Bundles: a directory, a `.tar.zst`, or loose files, opened and verified.
+//! Bundles: a directory, an archive, or loose files, opened and verified.
 
 pub mod content;
+
+mod archive;
+mod error;
+mod open;
+mod pack;
+mod redact;
+mod validate;
+mod verify;
+mod walk;
 
 use std::path::PathBuf;
 
 use rooflens_schemas::{ArtifactKind, Manifest, PassKind, Tool};
+use tempfile::TempDir;
 
 pub use content::{Content, ContentError};
+pub use error::{BundleError, PathFault, check_path};
+pub use open::open;
+pub use pack::{PackOptions, Packed, pack, unpack};
+pub use redact::EnvironmentDump;
+pub use validate::validate;
+pub use walk::{MAX_DEPTH, MAX_FILES};
 
 /// A bundle that was opened: its files, and its manifest if it has one.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Bundle {
     /// Name for people: the manifest's, or the file name.
     pub name: String,
@@ -19,6 +35,10 @@ pub struct Bundle {
     pub manifest: Option<Manifest>,
     /// All files, sorted by path.
     pub files: Vec<ArtifactFile>,
+    /// The manifest as it was read: the bundle's identity.
+    pub(crate) manifest_bytes: Vec<u8>,
+    /// Where an archive was unpacked; removed with the bundle.
+    pub(crate) unpacked: Option<TempDir>,
 }
 
 /// One file of a bundle.

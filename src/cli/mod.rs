@@ -1,1 +1,53 @@
-//! cli
+//! The command line: the only place that reads arguments and the environment, prints, writes files and exits.
+
+mod args;
+mod bundles;
+mod error;
+mod gpus;
+mod inspect;
+mod kernels;
+mod load;
+mod query;
+mod report;
+mod term;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Args, Command};
+use error::CliError;
+use term::Term;
+
+/// Parses the arguments, runs the command and turns the outcome into an exit code:
+/// 0 done, 1 a gate failed, 2 wrong usage, 3 unusable input, 4 output could not be written.
+pub fn main() -> ExitCode {
+    let args = Args::parse();
+    let mut term = Term::new(args.quiet);
+    if let Some(threads) = args.threads {
+        // Fails only if a pool exists already, and none does at this point.
+        let _ = rayon::ThreadPoolBuilder::new().num_threads(threads.get()).build_global();
+    }
+    match run(&args.command, &mut term) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
+        Err(error) => {
+            term.error(&error);
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+fn run(command: &Command, term: &mut Term) -> Result<(), CliError> {
+    match command {
+        Command::Report(args) => report::run(args, term),
+        Command::Inspect(args) => inspect::run(args, term),
+        Command::Metrics(args) => report::metrics(args, term),
+        Command::Kernels(args) => kernels::run(args, term),
+        Command::Query(args) => query::run(args, term),
+        Command::Validate(args) => bundles::validate(args, term),
+        Command::Pack(args) => bundles::pack(args, term),
+        Command::Unpack(args) => bundles::unpack(args, term),
+        Command::Gpus => gpus::run(term),
+    }
+}

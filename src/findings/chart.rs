@@ -181,3 +181,34 @@ pub enum Color {
     /// Between the bounds.
     Balanced,
 }
+
+impl Color {
+    /// Colour groups of kernel classes, in the order of legends.
+    pub const KERNELS: [Self; 7] = [
+        Self::Gemm,
+        Self::Attention,
+        Self::Normalization,
+        Self::Elementwise,
+        Self::Copy,
+        Self::Communication,
+        Self::Other,
+    ];
+
+    /// The words of legends.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Gemm => "matrix products",
+            Self::Attention => "attention",
+            Self::Normalization => "norms, softmax",
+            Self::Elementwise => "elementwise, reductions",
+            Self::Copy => "copies, layout, gathers",
+            Self::Communication => "communication",
+            Self::Other => "other",
+            Self::Idle => "idle",
+            Self::ComputeBound => "compute-bound",
+            Self::MemoryBound => "memory-bound",
+            Self::LatencyBound => "latency-bound",
+            Self::Balanced => "balanced",
+        }
+    }
+}

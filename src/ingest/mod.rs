@@ -5,6 +5,7 @@
 
 mod error;
 mod identify;
+mod nesting;
 
 pub mod config;
 pub mod ncu;

@@ -1,17 +1,306 @@
-//! nvidia-smi -q -x
+//! `nvidia-smi -q -x`: facts of driver and GPUs.
+//!
+//! The DTD's number does not fix the layout (drivers renamed elements within one), so each fact has the paths of all
+//! layouts. Serial numbers, UUIDs and processes are not read.
 
+use std::collections::BTreeMap;
+
+use quick_xml::Reader;
+use quick_xml::events::Event;
 use rooflens_schemas::ArtifactKind;
 
-use super::{Importer, IngestError, Prefix};
-use crate::bundle::ArtifactFile;
-use crate::diagnostic::Diagnostics;
+use super::{Importer, IngestError, IngestErrorKind, Prefix};
+use crate::bundle::{ArtifactFile, Content};
+use crate::diagnostic::{Diagnostic, Diagnostics, Location, Severity};
 use crate::model::Session;
 
-/// smi
+/// Reads the XML of `nvidia-smi -q -x`.
 pub static IMPORTER: Importer = Importer { kind: ArtifactKind::SmiXml, sniff, import };
-fn sniff(_: &Prefix<'_>) -> bool {
-    false
+
+const MAX_BYTES: u64 = 64 << 20;
+
+/// Real files nest ten deep and name at most a few hundred GPUs.
+const MAX_DEPTH: usize = 64;
+const MAX_GPUS: usize = 4096;
+const MAX_NAME: usize = 128;
+
+/// Facts of the driver: key, path.
+const DRIVER_FACTS: &[(&str, &str)] = &[("version", "driver_version"), ("CUDA", "cuda_version")];
+
+/// Facts of a GPU: key, and its path in one layout or another; the first that is there counts.
+const GPU_FACTS: &[(&str, &[&str])] = &[
+    ("name", &["product_name"]),
+    ("architecture", &["product_architecture"]),
+    ("memory", &["fb_memory_usage/total"]),
+    (
+        "power limit",
+        &[
+            "gpu_power_readings/current_power_limit",
+            "gpu_power_readings/power_limit",
+            "power_readings/enforced_power_limit",
+            "power_readings/power_limit",
+        ],
+    ),
+    (
+        "default power limit",
+        &["gpu_power_readings/default_power_limit", "power_readings/default_power_limit"],
+    ),
+    ("maximum SM clock", &["max_clocks/sm_clock"]),
+    ("maximum memory clock", &["max_clocks/mem_clock"]),
+    ("SM clock when asked", &["clocks/sm_clock"]),
+    ("memory clock when asked", &["clocks/mem_clock"]),
+    ("performance state when asked", &["performance_state"]),
+    ("temperature when asked", &["temperature/gpu_temp"]),
+    ("ECC", &["ecc_mode/current_ecc"]),
+    ("MIG", &["mig_mode/current_mig"]),
+    ("persistence mode", &["persistence_mode"]),
+    ("compute mode", &["compute_mode"]),
+    ("PCIe generation", &["pci/pci_gpu_link_info/pcie_gen/current_link_gen"]),
+    ("maximum PCIe generation", &["pci/pci_gpu_link_info/pcie_gen/max_link_gen"]),
+    ("PCIe width", &["pci/pci_gpu_link_info/link_widths/current_link_width"]),
+    ("maximum PCIe width", &["pci/pci_gpu_link_info/link_widths/max_link_width"]),
+];
+
+/// Elements whose children are throttle reasons, and the prefix of the children's names.
+const REASONS: &[(&str, &str)] = &[
+    ("clocks_event_reasons/", "clocks_event_reason_"),
+    ("clocks_throttle_reasons/", "clocks_throttle_reason_"),
+];
+
+/// The texts of one element's descendants by path.
+type Texts = BTreeMap<String, String>;
+
+#[derive(Default)]
+struct Log {
+    driver: Texts,
+    gpus: Vec<Texts>,
+    cut: Option<u64>,
 }
-fn import(_: &ArtifactFile, _: &mut Session, _: &mut Diagnostics) -> Result<(), IngestError> {
+
+fn sniff(prefix: &Prefix<'_>) -> bool {
+    prefix.bytes.trim_ascii_start().starts_with(b"<") && prefix.contains("<nvidia_smi_log")
+}
+
+fn import(
+    file: &ArtifactFile,
+    session: &mut Session,
+    diagnostics: &mut Diagnostics,
+) -> Result<(), IngestError> {
+    let bytes = Content::open(&file.location)?.bytes(MAX_BYTES)?;
+    let log = read(&String::from_utf8_lossy(&bytes))?;
+    if log.gpus.is_empty() && log.driver.is_empty() {
+        return Err(IngestErrorKind::Empty("no GPU and no driver in it".to_owned()).into());
+    }
+    for (key, path) in DRIVER_FACTS {
+        add(session, file, "driver", key, log.driver.get(*path));
+    }
+    for (index, gpu) in log.gpus.iter().enumerate() {
+        let subject = format!("gpu {index}");
+        for (key, paths) in GPU_FACTS {
+            let value = paths.iter().filter_map(|path| gpu.get(*path)).find(|text| is_stated(text));
+            add(session, file, &subject, key, value);
+        }
+        add(session, file, &subject, "throttle reasons when asked", active_reasons(gpu).as_ref());
+        if gpu.get("mig_mode/current_mig").is_some_and(|mode| mode == "Enabled") {
+            let message = format!("MIG is enabled on {subject}: a slice has less than its peaks");
+            let diagnostic = Diagnostic::new(Severity::Notice, "smi/mig", message);
+            diagnostics.push(diagnostic.artifact(&file.path));
+        }
+    }
+    if let Some(byte) = log.cut {
+        let diagnostic = Diagnostic::new(Severity::DataLoss, "smi/cut", "the file is cut off");
+        diagnostics.push(diagnostic.artifact(&file.path).at(Location::Byte(byte)));
+    }
     Ok(())
+}
+
+fn add(
+    session: &mut Session,
+    file: &ArtifactFile,
+    subject: &str,
+    key: &str,
+    value: Option<&String>,
+) {
+    if let Some(value) = value.filter(|text| is_stated(text)) {
+        session.add_fact(&file.path, subject, key, value);
+    }
+}
+
+/// Whether a text is a value rather than a way to say that there is none.
+fn is_stated(text: &str) -> bool {
+    !matches!(text, "" | "N/A" | "[N/A]" | "Unknown Error" | "[Unknown Error]" | "Not Supported")
+        && !text.starts_with("Requested functionality")
+}
+
+/// The names of the throttle reasons that are active; `None` if the file has none of them at all.
+fn active_reasons(gpu: &Texts) -> Option<String> {
+    let reason = |(path, state): (&String, &String)| {
+        REASONS.iter().find_map(|(parent, prefix)| {
+            let name = path.strip_prefix(parent)?.strip_prefix(prefix)?;
+            Some((name.to_owned(), state == "Active"))
+        })
+    };
+    let reasons: Vec<(String, bool)> = gpu.iter().filter_map(reason).collect();
+    if reasons.is_empty() {
+        return None;
+    }
+    let active: Vec<String> =
+        reasons.into_iter().filter(|(_, active)| *active).map(|(name, _)| name).collect();
+    Some(if active.is_empty() { "none".to_owned() } else { active.join(", ") })
+}
+
+/// Walks the document. Entities are not expanded; what stands in for one is dropped.
+fn read(text: &str) -> Result<Log, IngestError> {
+    let mut reader = Reader::from_str(text);
+    reader.config_mut().trim_text(true);
+    let mut log = Log::default();
+    let mut path: Vec<String> = Vec::new();
+    loop {
+        match reader.read_event() {
+            Ok(Event::Start(start)) => {
+                enter(&mut path, start.name().into_inner())?;
+                if is_gpu(&path) && path.len() == 2 && log.gpus.len() < MAX_GPUS {
+                    log.gpus.push(Texts::new());
+                }
+            }
+            Ok(Event::End(_)) => {
+                path.pop();
+            }
+            Ok(Event::Text(text)) => log.add_text(&path, &text),
+            Ok(Event::Eof) => break,
+            Ok(_) => {}
+            // The document ends inside a tag.
+            Err(quick_xml::Error::Syntax(_)) if !path.is_empty() => break,
+            Err(error) => {
+                let at = Location::Byte(reader.error_position());
+                return Err(IngestError::from(error).at(at));
+            }
+        }
+    }
+    log.cut = (!path.is_empty()).then_some(text.len() as u64);
+    Ok(log)
+}
+
+fn enter(path: &mut Vec<String>, name: &str) -> Result<(), IngestError> {
+    if path.len() >= MAX_DEPTH || name.len() > MAX_NAME {
+        let message = "its elements nest deeper or have longer names than nvidia-smi writes";
+        return Err(IngestErrorKind::Unsupported(message.to_owned()).into());
+    }
+    path.push(name.to_owned());
+    Ok(())
+}
+
+fn is_gpu(path: &[String]) -> bool {
+    path.get(1).is_some_and(|name| name == "gpu")
+}
+
+impl Log {
+    /// Keeps the first text of a path: processes, MIG devices and supported clocks repeat theirs.
+    fn add_text(&mut self, path: &[String], text: &str) {
+        let (texts, inside) = match self.gpus.last_mut() {
+            Some(gpu) if is_gpu(path) => (gpu, 2),
+            _ if is_gpu(path) => return,
+            _ => (&mut self.driver, 1),
+        };
+        let Some(key) = path.get(inside..).filter(|key| !key.is_empty()) else { return };
+        texts.entry(key.join("/")).or_insert_with(|| text.trim().to_owned());
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn import_text(text: &str) -> (Result<(), IngestError>, Session, Diagnostics) {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        let artifact = ArtifactFile {
+            path: "smi.xml".to_owned(),
+            location: file.path().to_owned(),
+            kind: Some(ArtifactKind::SmiXml),
+            pass: "smi".to_owned(),
+            pass_kind: None,
+            producer: None,
+            rank: None,
+            sha256: None,
+        };
+        let (mut session, mut diagnostics) = (Session::default(), Diagnostics::default());
+        let result = import(&artifact, &mut session, &mut diagnostics);
+        (result, session, diagnostics)
+    }
+
+    fn facts(session: &Session) -> Vec<String> {
+        let text = |ids: &[crate::model::StrId], row: usize| session.text(ids[row]).to_owned();
+        let environment = &session.environment;
+        (0..environment.len())
+            .map(|row| {
+                let subject = text(&environment.subject, row);
+                let key = text(&environment.key, row);
+                format!("{subject}: {key} = {}", text(&environment.value, row))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn both_layouts_of_power_and_throttle_reasons_are_read() {
+        let new = "<nvidia_smi_log><driver_version>580.1</driver_version><gpu id=\"0\">
+            <product_name>NVIDIA H200</product_name><serial>123</serial><uuid>GPU-1</uuid>
+            <gpu_power_readings><current_power_limit>700.00 W</current_power_limit></gpu_power_readings>
+            <clocks_event_reasons><clocks_event_reason_sw_power_cap>Active</clocks_event_reason_sw_power_cap>
+            <clocks_event_reason_gpu_idle>Not Active</clocks_event_reason_gpu_idle></clocks_event_reasons>
+            <ecc_mode><current_ecc>N/A</current_ecc></ecc_mode></gpu></nvidia_smi_log>";
+        let (result, session, _) = import_text(new);
+        assert!(result.is_ok());
+        assert_eq!(
+            facts(&session),
+            [
+                "driver: version = 580.1",
+                "gpu 0: name = NVIDIA H200",
+                "gpu 0: power limit = 700.00 W",
+                "gpu 0: throttle reasons when asked = sw_power_cap",
+            ]
+        );
+        let old = "<nvidia_smi_log><gpu><power_readings><enforced_power_limit>300.00 W</enforced_power_limit>
+            </power_readings><clocks_throttle_reasons><clocks_throttle_reason_gpu_idle>Not Active
+            </clocks_throttle_reason_gpu_idle></clocks_throttle_reasons></gpu></nvidia_smi_log>";
+        let (_, session, _) = import_text(old);
+        assert_eq!(
+            facts(&session),
+            ["gpu 0: power limit = 300.00 W", "gpu 0: throttle reasons when asked = none"]
+        );
+    }
+
+    #[test]
+    fn several_gpus_keep_their_order_and_mig_is_told() {
+        let text = "<nvidia_smi_log><gpu><product_name>A</product_name></gpu><gpu>
+            <product_name>B</product_name><mig_mode><current_mig>Enabled</current_mig></mig_mode>
+            <mig_devices><mig_device><fb_memory_usage><total>1 MiB</total></fb_memory_usage></mig_device>
+            </mig_devices></gpu></nvidia_smi_log>";
+        let (_, session, diagnostics) = import_text(text);
+        assert_eq!(facts(&session), ["gpu 0: name = A", "gpu 1: name = B", "gpu 1: MIG = Enabled"]);
+        assert_eq!(diagnostics.iter().map(|d| d.code).collect::<Vec<_>>(), ["smi/mig"]);
+    }
+
+    #[test]
+    fn a_cut_file_keeps_what_it_has_and_says_so() {
+        let (result, session, diagnostics) =
+            import_text("<nvidia_smi_log><gpu><product_name>A</product_name><clocks>");
+        assert!(result.is_ok());
+        assert_eq!(facts(&session), ["gpu 0: name = A"]);
+        assert_eq!(diagnostics.worst(), Some(Severity::DataLoss));
+    }
+
+    #[test]
+    fn entities_are_not_expanded_and_depth_is_limited() {
+        let bomb = "<!DOCTYPE x [<!ENTITY a \"aaaa\"><!ENTITY b \"&a;&a;\">]>
+            <nvidia_smi_log><gpu><product_name>&b;</product_name></gpu></nvidia_smi_log>";
+        let (_, session, _) = import_text(bomb);
+        assert_eq!(facts(&session), [""; 0]);
+        let deep = format!("<nvidia_smi_log>{}", "<a>".repeat(70));
+        assert!(import_text(&deep).0.is_err());
+        assert!(import_text("<nvidia_smi_log></other>").0.is_err());
+    }
 }

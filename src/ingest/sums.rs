@@ -1,17 +1,228 @@
-//! nsys stats sums
+//! Kernel sums of `nsys stats`: the CSV of `cuda_gpu_kern_sum`, and of `gpukernsum` before 2022.
+//!
+//! Its sister reports (API calls, memory operations, NVTX) hold nothing that a timeline lacks and are not read.
 
-use rooflens_schemas::ArtifactKind;
+use csv::StringRecord;
+use rooflens_schemas::{ArtifactKind, PassKind};
 
-use super::{Importer, IngestError, Prefix};
-use crate::bundle::ArtifactFile;
-use crate::diagnostic::Diagnostics;
-use crate::model::Session;
+use super::{Importer, IngestError, IngestErrorKind, Prefix};
+use crate::bundle::{ArtifactFile, Content};
+use crate::diagnostic::{Diagnostic, Diagnostics, Location, Severity};
+use crate::model::{KernelSum, Ns, PassId, Session};
 
-/// sums
+/// Reads `nsys stats` kernel sums.
 pub static IMPORTER: Importer = Importer { kind: ArtifactKind::NsysKernelSum, sniff, import };
-fn sniff(_: &Prefix<'_>) -> bool {
-    false
+
+const MAX_BYTES: u64 = 256 << 20;
+
+/// `nsys stats` may print a few lines of progress before the header.
+const MAX_LINES_BEFORE_HEADER: usize = 20;
+
+/// Where the columns are, and nanoseconds per unit of each time.
+struct Columns {
+    count: usize,
+    name: usize,
+    total: (usize, f64),
+    min: (usize, f64),
+    max: (usize, f64),
+    median: Option<(usize, f64)>,
+    std: Option<(usize, f64)>,
 }
-fn import(_: &ArtifactFile, _: &mut Session, _: &mut Diagnostics) -> Result<(), IngestError> {
+
+fn sniff(prefix: &Prefix<'_>) -> bool {
+    find_table(&prefix.text()).is_some()
+}
+
+fn import(
+    file: &ArtifactFile,
+    session: &mut Session,
+    diagnostics: &mut Diagnostics,
+) -> Result<(), IngestError> {
+    let bytes = Content::open(&file.location)?.bytes(MAX_BYTES)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let Some((columns, line, body)) = find_table(&text) else {
+        let message = "it is not the kernel summary of nsys stats".to_owned();
+        return Err(IngestError::from(IngestErrorKind::Unsupported(message))
+            .hint("nsys stats --report cuda_gpu_kern_sum --format csv gives it"));
+    };
+    let mut rows: Vec<(String, KernelSum)> = Vec::new();
+    let mut bad = 0;
+    let mut first_bad = None;
+    let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(body);
+    for record in reader.records() {
+        let record = record?;
+        let at = line + record.position().map_or(0, csv::Position::line);
+        match row(&record, &columns) {
+            Some(row) => rows.push(row),
+            None => {
+                bad += 1;
+                first_bad.get_or_insert(at);
+            }
+        }
+    }
+    if let Some(line) = first_bad {
+        let message = "rows without a name, a count or times are left out";
+        let diagnostic = Diagnostic::new(Severity::DataLoss, "sums/row", message).times(bad);
+        diagnostics.push(diagnostic.artifact(&file.path).at(Location::Line(line)));
+    }
+    if rows.is_empty() {
+        return Err(IngestErrorKind::Empty("it lists no kernel".to_owned()).into());
+    }
+    let pass =
+        session.add_pass(&file.pass, file.pass_kind.unwrap_or(PassKind::Timeline), &file.path);
+    for (name, sum) in rows {
+        let kernel = session.kernel(&name, "");
+        session.kernel_sums.push(KernelSum { pass, kernel, ..sum });
+    }
     Ok(())
+}
+
+/// The header of a kernel summary: its columns, its line counted from 1, and the rows after it up to an empty line.
+fn find_table(text: &str) -> Option<(Columns, u64, &[u8])> {
+    let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
+    for line in 1..=MAX_LINES_BEFORE_HEADER as u64 {
+        let (first, after) = rest.split_once('\n')?;
+        if let Some(columns) = columns(first.trim_end_matches('\r')) {
+            let end = after.find("\n\n").or_else(|| after.find("\r\n\r\n")).unwrap_or(after.len());
+            return Some((columns, line, &after.as_bytes()[..end]));
+        }
+        rest = after;
+    }
+    None
+}
+
+fn columns(header: &str) -> Option<Columns> {
+    let names: Vec<&str> = header.split(',').map(|name| name.trim().trim_matches('"')).collect();
+    let at = |name: &str| names.iter().position(|column| *column == name);
+    // NVTX summaries count instances too, of ranges; memory summaries name operations.
+    if at("Range").is_some() || at("Operation").is_some() || at("Category").is_some() {
+        return None;
+    }
+    let time = |wanted: &[&str]| {
+        names.iter().enumerate().find_map(|(index, column)| {
+            let (name, unit) = column.split_once('(').unwrap_or((column, "ns)"));
+            wanted.contains(&name.trim()).then_some(())?;
+            Some((index, nanoseconds(unit.trim_end_matches(')'))?))
+        })
+    };
+    Some(Columns {
+        count: at("Instances")?,
+        name: at("Name")?,
+        total: time(&["Total Time"])?,
+        min: time(&["Min", "Minimum"])?,
+        max: time(&["Max", "Maximum"])?,
+        median: time(&["Med", "Median"]),
+        std: time(&["StdDev"]),
+    })
+}
+
+fn nanoseconds(unit: &str) -> Option<f64> {
+    match unit {
+        "ns" | "nsec" => Some(1.0),
+        "us" | "usec" => Some(1e3),
+        "ms" | "msec" => Some(1e6),
+        "s" | "sec" => Some(1e9),
+        _ => None,
+    }
+}
+
+fn row(record: &StringRecord, columns: &Columns) -> Option<(String, KernelSum)> {
+    let time = |(index, scale): (usize, f64)| {
+        let value: f64 = record.get(index)?.trim().parse().ok()?;
+        Some(value * scale).filter(|ns| (0.0..1e18).contains(ns))
+    };
+    let whole = |column| time(column).map(|ns| ns.round() as Ns);
+    let name = record.get(columns.name).filter(|name| !name.is_empty())?;
+    let sum = KernelSum {
+        pass: PassId::default(),
+        kernel: Default::default(),
+        count: record.get(columns.count)?.trim().parse().ok()?,
+        total: whole(columns.total)?,
+        min: whole(columns.min)?,
+        max: whole(columns.max)?,
+        median: columns.median.and_then(time),
+        std: columns.std.and_then(time),
+    };
+    Some((name.to_owned(), sum))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    const NEW: &str = "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n\
+        75.0,300,3,100.0,99.5,90,110,10.0,\"void gemm<int, 4>(T1)\"\n\
+        25.0,100,1,100.0,100.0,100,100,0.0,copy\n";
+
+    fn import_text(text: &str) -> (Result<(), IngestError>, Session, Diagnostics) {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        let artifact = ArtifactFile {
+            path: "sum.csv".to_owned(),
+            location: file.path().to_owned(),
+            kind: Some(ArtifactKind::NsysKernelSum),
+            pass: "nsys".to_owned(),
+            pass_kind: None,
+            producer: None,
+            rank: None,
+            sha256: None,
+        };
+        let (mut session, mut diagnostics) = (Session::default(), Diagnostics::default());
+        let result = import(&artifact, &mut session, &mut diagnostics);
+        (result, session, diagnostics)
+    }
+
+    #[test]
+    fn kernels_with_commas_in_their_names_are_read() {
+        let (result, session, _) = import_text(NEW);
+        assert!(result.is_ok());
+        let sums = &session.kernel_sums;
+        assert_eq!((sums.count.as_slice(), sums.total.as_slice()), (&[3, 1][..], &[300, 100][..]));
+        assert_eq!((sums.min[0], sums.max[0], sums.median[0]), (90, 110, Some(99.5)));
+        assert_eq!(session.kernel_name(sums.kernel[0]), "void gemm<int, 4>(T1)");
+        assert_eq!(session.passes.kind, [PassKind::Timeline]);
+    }
+
+    #[test]
+    fn the_old_layout_has_no_median_and_other_units_are_scaled() {
+        let old = "Processing [x.sqlite]\nTime(%),Total Time (us),Instances,Average,Minimum (us),Maximum (us),Name\n\
+            100.0,1.5,2,0.75,0.5,1.0,k\n\nTime(%),Total Time (ns)\n";
+        let (result, session, _) = import_text(old);
+        assert!(result.is_ok());
+        let sums = &session.kernel_sums;
+        assert_eq!(
+            (sums.total[0], sums.min[0], sums.max[0], sums.median[0]),
+            (1500, 500, 1000, None)
+        );
+        assert_eq!(sums.len(), 1);
+    }
+
+    #[test]
+    fn other_summaries_are_not_taken_for_kernels() {
+        let sniffs =
+            |text: &str| sniff(&Prefix { name: "a.csv", bytes: text.as_bytes(), complete: true });
+        assert!(sniffs(NEW));
+        for header in [
+            "Time (%),Total Time (ns),Num Calls,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n",
+            "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Style,Range\n",
+            "Time (%),Total Time (ns),Count,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Operation\n",
+            "\"ID\",\"Process ID\",\"Kernel Name\"\n",
+        ] {
+            assert!(!sniffs(header), "{header}");
+            assert!(import_text(header).0.is_err());
+        }
+    }
+
+    #[test]
+    fn broken_rows_are_counted_with_their_line() {
+        let (result, session, diagnostics) =
+            import_text(&format!("{NEW}1.0,x,1,1,1,1,1,1,bad\n0.1,5\n"));
+        assert!(result.is_ok());
+        assert_eq!(session.kernel_sums.len(), 2);
+        let loss = diagnostics.iter().next().unwrap();
+        assert_eq!((loss.count, &loss.at), (2, &Location::Line(4)));
+    }
 }

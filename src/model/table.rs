@@ -3,8 +3,9 @@
 //! One definition gives the columns that analyses read, the rows that importers push, and the
 //! description that Parquet files and `docs/formats.md` show.
 
+use std::borrow::Cow;
+
 use super::ids::*;
-use super::strings::Strings;
 
 /// One column, ready to be written out.
 pub struct Column<'a> {
@@ -23,13 +24,15 @@ pub enum Values<'a> {
     /// Floating-point numbers.
     Float(Box<dyn Iterator<Item = Option<f64>> + 'a>),
     /// Texts.
-    Text(Box<dyn Iterator<Item = Option<String>> + 'a>),
+    Text(Box<dyn Iterator<Item = Option<Cow<'a, str>>> + 'a>),
+    /// Texts of the session's interner, which repeat: by id, so that a reader resolves each once.
+    Interned(Box<dyn Iterator<Item = Option<StrId>> + 'a>),
 }
 
 /// A type that can be a column.
 pub trait Element: Sized {
     /// The column of these values.
-    fn values<'a>(column: &'a [Self], strings: &'a Strings) -> Values<'a>;
+    fn values(column: &[Self]) -> Values<'_>;
 }
 
 /// A table, for code that treats all tables alike.
@@ -41,18 +44,18 @@ pub trait Table {
     /// Number of rows.
     fn rows(&self) -> usize;
     /// The columns in declaration order.
-    fn columns<'a>(&'a self, strings: &'a Strings) -> Vec<Column<'a>>;
+    fn columns(&self) -> Vec<Column<'_>>;
 }
 
 macro_rules! int_elements {
     ($($t:ty),*) => {$(
         impl Element for $t {
-            fn values<'a>(column: &'a [Self], _: &'a Strings) -> Values<'a> {
+            fn values(column: &[Self]) -> Values<'_> {
                 Values::Int(Box::new(column.iter().map(|v| Some(*v as i64))))
             }
         }
         impl Element for Option<$t> {
-            fn values<'a>(column: &'a [Self], _: &'a Strings) -> Values<'a> {
+            fn values(column: &[Self]) -> Values<'_> {
                 Values::Int(Box::new(column.iter().map(|v| v.map(|v| v as i64))))
             }
         }
@@ -63,12 +66,12 @@ int_elements!(u8, u16, u32, u64, i64);
 macro_rules! id_elements {
     ($($t:ty),*) => {$(
         impl Element for $t {
-            fn values<'a>(column: &'a [Self], _: &'a Strings) -> Values<'a> {
+            fn values(column: &[Self]) -> Values<'_> {
                 Values::Int(Box::new(column.iter().map(|v| Some(i64::from(v.0)))))
             }
         }
         impl Element for Option<$t> {
-            fn values<'a>(column: &'a [Self], _: &'a Strings) -> Values<'a> {
+            fn values(column: &[Self]) -> Values<'_> {
                 Values::Int(Box::new(column.iter().map(|v| v.map(|v| i64::from(v.0)))))
             }
         }
@@ -92,32 +95,32 @@ id_elements!(
 );
 
 impl Element for bool {
-    fn values<'a>(column: &'a [Self], _: &'a Strings) -> Values<'a> {
+    fn values(column: &[Self]) -> Values<'_> {
         Values::Int(Box::new(column.iter().map(|v| Some(i64::from(*v)))))
     }
 }
 
 impl Element for f64 {
-    fn values<'a>(column: &'a [Self], _: &'a Strings) -> Values<'a> {
+    fn values(column: &[Self]) -> Values<'_> {
         Values::Float(Box::new(column.iter().map(|v| Some(*v))))
     }
 }
 
 impl Element for Option<f64> {
-    fn values<'a>(column: &'a [Self], _: &'a Strings) -> Values<'a> {
+    fn values(column: &[Self]) -> Values<'_> {
         Values::Float(Box::new(column.iter().copied()))
     }
 }
 
 impl Element for StrId {
-    fn values<'a>(column: &'a [Self], strings: &'a Strings) -> Values<'a> {
-        Values::Text(Box::new(column.iter().map(|v| Some(strings.get(*v).to_owned()))))
+    fn values(column: &[Self]) -> Values<'_> {
+        Values::Interned(Box::new(column.iter().map(|v| Some(*v))))
     }
 }
 
 impl Element for Option<StrId> {
-    fn values<'a>(column: &'a [Self], strings: &'a Strings) -> Values<'a> {
-        Values::Text(Box::new(column.iter().map(|v| v.map(|v| strings.get(v).to_owned()))))
+    fn values(column: &[Self]) -> Values<'_> {
+        Values::Interned(Box::new(column.iter().copied()))
     }
 }
 
@@ -125,12 +128,9 @@ impl Element for Option<StrId> {
 macro_rules! label_element {
     ($t:ty) => {
         impl $crate::model::table::Element for $t {
-            fn values<'a>(
-                column: &'a [Self],
-                _: &'a $crate::model::strings::Strings,
-            ) -> $crate::model::table::Values<'a> {
+            fn values(column: &[Self]) -> $crate::model::table::Values<'_> {
                 $crate::model::table::Values::Text(Box::new(
-                    column.iter().map(|v| Some(v.label().to_string())),
+                    column.iter().map(|v| Some(v.label().into())),
                 ))
             }
         }
@@ -205,14 +205,11 @@ macro_rules! table {
                 self.len()
             }
 
-            fn columns<'a>(
-                &'a self,
-                strings: &'a $crate::model::strings::Strings,
-            ) -> Vec<$crate::model::table::Column<'a>> {
+            fn columns(&self) -> Vec<$crate::model::table::Column<'_>> {
                 vec![ $( $crate::model::table::Column {
                     name: stringify!($column),
                     doc: concat!($($column_doc),+).trim(),
-                    values: $crate::model::table::Element::values(&self.$column, strings),
+                    values: $crate::model::table::Element::values(&self.$column),
                 }, )+ ]
             }
         }

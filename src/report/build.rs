@@ -1,4 +1,139 @@
-//! Findings to a document.
+//! Findings to a document: what stands where.
 
-/// stub
-pub fn build() {}
+use rooflens_schemas::{Manifest, Tool};
+
+use super::{Meta, Report, Section};
+use crate::diagnostic::Diagnostics;
+use crate::findings::{Block, Cell, Column, Dataset, Findings, Inline, Observation, View};
+
+use rooflens_schemas::Unit;
+
+/// Statements that the verdict page shows.
+const SHOWN_STATEMENTS: usize = 6;
+
+/// Where a report's data came from.
+#[derive(Clone, Debug, Default)]
+pub struct Provenance<'a> {
+    /// Name of the bundle.
+    pub bundle: &'a str,
+    /// SHA-256 that identifies the bundle.
+    pub bundle_id: &'a str,
+    /// The bundle's manifest, if it has one.
+    pub manifest: Option<&'a Manifest>,
+    /// Path, kind, pass and hash of each artifact.
+    pub artifacts: Vec<[String; 4]>,
+    /// Title, if the workload has a name.
+    pub title: Option<String>,
+    /// Lines of the cover.
+    pub facts: Vec<(String, String)>,
+}
+
+/// Arranges findings: the verdict first, then each analysis in its section, then the appendices.
+pub fn build(
+    provenance: &Provenance<'_>,
+    headline: Findings,
+    sections: Vec<(&'static str, &'static str, Findings)>,
+    diagnostics: &Diagnostics,
+) -> Report {
+    let mut report = Report { meta: meta(provenance), ..Report::default() };
+    report.headline = headline.blocks;
+    report.datasets.extend(headline.datasets);
+    report.data_quality = diagnostics.iter().cloned().collect();
+    let mut appendices = Vec::new();
+    for (id, title, findings) in sections {
+        report.metrics.extend(findings.metrics);
+        report.verdict.extend(findings.observations);
+        report.methods.extend(findings.methods);
+        report.datasets.extend(findings.datasets);
+        report.data_quality.extend(findings.diagnostics);
+        if !findings.blocks.is_empty() {
+            let (id, title) = (id.to_owned(), title.to_owned());
+            report.sections.push(Section { id, title, blocks: findings.blocks });
+        }
+        if !findings.appendix.is_empty() {
+            let (id, title) = (format!("{id}-appendix"), title.to_owned());
+            appendices.push(Section { id, title, blocks: findings.appendix });
+        }
+    }
+    move_first_chart_to_verdict(&mut report);
+    rank(&mut report.verdict);
+    report.appendices.push(reproduction(provenance, &mut report.datasets));
+    report.appendices.extend(appendices);
+    report
+}
+
+fn meta(provenance: &Provenance<'_>) -> Meta {
+    let captured_at = provenance.manifest.and_then(|manifest| manifest.captured_at.clone());
+    Meta {
+        title: provenance.title.clone().unwrap_or_else(|| provenance.bundle.to_owned()),
+        bundle: provenance.bundle.to_owned(),
+        bundle_id: provenance.bundle_id.to_owned(),
+        captured_at,
+        generator: Tool {
+            name: "rooflens".to_owned(),
+            version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+        },
+        facts: provenance.facts.clone(),
+    }
+}
+
+/// "Where the stage time goes" belongs on the first page, once.
+fn move_first_chart_to_verdict(report: &mut Report) {
+    let Some(stages) = report.sections.iter_mut().find(|section| section.id == "stages") else {
+        return;
+    };
+    if let Some(at) = stages.blocks.iter().position(|block| matches!(block, Block::Chart(_))) {
+        report.headline.push(stages.blocks.remove(at));
+    }
+}
+
+/// The weightiest statements first; equal weights keep the order of the sections.
+fn rank(verdict: &mut Vec<Observation>) {
+    verdict.sort_by(|a, b| b.weight_ns.total_cmp(&a.weight_ns));
+    verdict.truncate(SHOWN_STATEMENTS);
+}
+
+/// Commands, versions and hashes: what it takes to make this report again.
+fn reproduction(provenance: &Provenance<'_>, datasets: &mut Vec<Dataset>) -> Section {
+    let mut blocks = vec![Block::Prose(vec![Inline::Text(
+        "The same bundle and the same version of rooflens give the same bytes: run “rooflens report” on it. \
+         The bundle's identity is the SHA-256 of its manifest, or of the sorted list of its files' hashes."
+            .to_owned(),
+    )])];
+    let mut facts = vec![
+        ("bundle".to_owned(), vec![Inline::Text(provenance.bundle.to_owned())]),
+        ("identity".to_owned(), vec![Inline::Code(provenance.bundle_id.to_owned())]),
+    ];
+    if let Some(manifest) = provenance.manifest {
+        let version = manifest.tool.version.as_deref().unwrap_or_default();
+        let tool = format!("{} {version}", manifest.tool.name);
+        facts.push(("manifest by".to_owned(), vec![Inline::Text(tool.trim().to_owned())]));
+        for pass in manifest.passes.iter().filter(|pass| !pass.command.is_empty()) {
+            let command = vec![Inline::Code(pass.command.join(" "))];
+            facts.push((format!("pass {}", pass.id), command));
+        }
+    }
+    blocks.push(Block::Facts(facts));
+    let rows: Vec<Vec<Cell>> = provenance
+        .artifacts
+        .iter()
+        .map(|[path, kind, pass, hash]| {
+            let text = |text: &String| Cell::Text(text.clone());
+            vec![Cell::Name(path.clone()), text(kind), text(pass), Cell::Name(hash.clone())]
+        })
+        .collect();
+    let view = View::new("artifacts", "Artifacts", &["path", "kind", "pass", "sha256"], rows.len());
+    blocks.push(Block::Table(view));
+    datasets.push(Dataset {
+        id: "artifacts",
+        title: "Artifacts".to_owned(),
+        columns: vec![
+            Column::new("path", "path", Unit::One),
+            Column::text("kind", "kind"),
+            Column::text("pass", "pass"),
+            Column::text("sha256", "SHA-256"),
+        ],
+        rows,
+    });
+    Section { id: "reproduction".to_owned(), title: "Reproduction".to_owned(), blocks }
+}

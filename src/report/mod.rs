@@ -8,7 +8,7 @@ use crate::findings::{Block, Dataset, Method, Observation};
 
 pub mod build;
 
-pub use build::build;
+pub use build::{Provenance, build};
 
 /// A report, ready to be rendered in any format.
 #[derive(Clone, Debug, Default, Serialize)]

@@ -1,17 +1,116 @@
-//! Nsight Compute CSV.
+//! Nsight Compute CSV: the raw page (one row a launch, one column a metric) and the details page
+//! (one row a metric), with or without NVTX, rule and body-label columns.
+//!
+//! Two pages of one report in the same pass describe the same launches: the second file adds to them.
+
+mod details;
+mod header;
+mod merge;
+mod number;
+mod nvtx;
+mod raw;
+mod refusal;
+mod unit;
 
 use rooflens_schemas::ArtifactKind;
 
-use super::{Importer, IngestError, Prefix};
-use crate::bundle::ArtifactFile;
-use crate::diagnostic::Diagnostics;
+use self::header::{Header, Layout};
+use self::merge::Merge;
+use self::number::Decimal;
+use super::{Importer, IngestError, IngestErrorKind, Prefix};
+use crate::bundle::{ArtifactFile, Content};
+use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::model::Session;
 
-/// ncu
+/// Largest page that is read: 1 GiB. A thousand launches of the full set take about 20 MiB.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// Raw and details pages of Nsight Compute. Fills `kernel_profiles`, `profile_metrics`,
+/// `profile_rules` and what the page tells of the GPU.
 pub static IMPORTER: Importer = Importer { kind: ArtifactKind::NcuCsv, sniff, import };
-fn sniff(_: &Prefix<'_>) -> bool {
-    false
+
+fn sniff(prefix: &Prefix<'_>) -> bool {
+    let text = prefix.text();
+    text.lines().any(header::looks_like_header) || refusal::recognizes(&text)
 }
-fn import(_: &ArtifactFile, _: &mut Session, _: &mut Diagnostics) -> Result<(), IngestError> {
+
+fn import(
+    file: &ArtifactFile,
+    session: &mut Session,
+    diagnostics: &mut Diagnostics,
+) -> Result<(), IngestError> {
+    let bytes = Content::open(&file.location)
+        .and_then(|content| content.bytes(MAX_BYTES))
+        .map_err(IngestErrorKind::from)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let Some(start) = header::find(&text) else {
+        return Err(refusal::reason(&text));
+    };
+    let decimal = Decimal::of(&text[start..]);
+    let mut merge = Merge::open(file, session);
+    read_rows(&text, start, decimal, &mut merge)?;
+    let outcome = merge.close();
+    if outcome.rows == 0 {
+        return nothing_read(file, &text, diagnostics);
+    }
+    for diagnostic in outcome.diagnostics {
+        diagnostics.push(diagnostic.artifact(&file.path));
+    }
     Ok(())
 }
+
+/// Reads the table that begins at `start`; a further header (files joined end to end) begins another.
+fn read_rows(
+    text: &str,
+    start: usize,
+    decimal: Decimal,
+    merge: &mut Merge<'_>,
+) -> Result<(), IngestError> {
+    let mut reader = csv::ReaderBuilder::new()
+        .has_headers(false)
+        .flexible(true)
+        .from_reader(&text.as_bytes()[start..]);
+    let mut record = csv::StringRecord::new();
+    let mut header: Option<Header> = None;
+    let mut units: Option<csv::StringRecord> = None;
+    while reader.read_record(&mut record)? {
+        if Header::begins(&record) {
+            header = Some(Header::read(&record)?);
+            units = None;
+            continue;
+        }
+        let Some(header) = &header else { continue };
+        match header.layout {
+            Layout::Raw if units.is_none() && header.is_units_row(&record) => {
+                units = Some(record.clone());
+            }
+            _ if !header.is_data_row(&record) => merge.skip(&record),
+            Layout::Raw => raw::read(header, units.as_ref(), &record, decimal, merge),
+            Layout::Details => details::read(header, &record, decimal, merge),
+        }
+    }
+    Ok(())
+}
+
+/// A page without rows: the profiler had no permission, or profiled nothing.
+fn nothing_read(
+    file: &ArtifactFile,
+    text: &str,
+    diagnostics: &mut Diagnostics,
+) -> Result<(), IngestError> {
+    if refusal::lacks_permission(text) {
+        return Err(refusal::reason(text));
+    }
+    let message = "the page holds no metric of any launch";
+    let hint =
+        "check that ncu profiled a kernel and that the report holds the sections of this page";
+    diagnostics.push(
+        Diagnostic::new(Severity::Notice, "ncu/no-launches", message)
+            .artifact(&file.path)
+            .hint(hint),
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

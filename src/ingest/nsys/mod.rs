@@ -1,17 +1,141 @@
-//! Nsight Systems SQLite exports.
+//! Nsight Systems SQLite exports, 2020 to 2026.
+//!
+//! Tables and columns are probed, never assumed: nsys creates a table only when it has rows, and each
+//! version adds, renames and reorders columns. What a report needs is read in parallel by rowid ranges;
+//! everything else in the file is left alone.
 
-use rooflens_schemas::ArtifactKind;
+mod counters;
+mod database;
+mod host;
+mod info;
+mod names;
+mod ranges;
+mod work;
 
-use super::{Importer, IngestError, Prefix};
-use crate::bundle::ArtifactFile;
-use crate::diagnostic::Diagnostics;
-use crate::model::Session;
+use rooflens_schemas::{ArtifactKind, PassKind};
 
-/// nsys
+use super::{Importer, IngestError, IngestErrorKind, Prefix};
+use crate::bundle::{ArtifactFile, Content};
+use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
+use crate::model::{PassId, Session};
+
+use database::{BadRows, Database};
+use info::Devices;
+use names::Names;
+
+pub(in crate::ingest) use names::without_abi_suffix;
+
+/// Reads Nsight Systems SQLite exports.
 pub static IMPORTER: Importer = Importer { kind: ArtifactKind::NsysSqlite, sniff, import };
-fn sniff(_: &Prefix<'_>) -> bool {
-    false
+
+/// Tables of which at least one must be there for a file to be an nsys export.
+const MARKS: [&str; 6] = [
+    "StringIds",
+    "META_DATA_EXPORT",
+    "EXPORT_META_DATA",
+    "CUPTI_ACTIVITY_KIND_KERNEL",
+    "TARGET_INFO_SYSTEM_ENV",
+    "NVTX_EVENTS",
+];
+
+/// An SQLite file is taken for an nsys export; one that is not is refused when its tables are seen,
+/// because the schema of a large file lies beyond the first bytes.
+fn sniff(prefix: &Prefix<'_>) -> bool {
+    prefix.bytes.starts_with(b"SQLite format 3\0")
 }
-fn import(_: &ArtifactFile, _: &mut Session, _: &mut Diagnostics) -> Result<(), IngestError> {
+
+/// What the readers of single tables share.
+struct Import<'a> {
+    file: &'a ArtifactFile,
+    database: &'a Database,
+    pass: PassId,
+    names: Names,
+    devices: Devices,
+    session: &'a mut Session,
+    diagnostics: &'a mut Diagnostics,
+}
+
+fn import(
+    file: &ArtifactFile,
+    session: &mut Session,
+    diagnostics: &mut Diagnostics,
+) -> Result<(), IngestError> {
+    let content = Content::open(&file.location).map_err(IngestErrorKind::from)?;
+    let plain = content.plain_file().map_err(IngestErrorKind::from)?;
+    let database = Database::open(&plain.path)?;
+    if !MARKS.iter().any(|table| database.has(table)) {
+        let message = "an SQLite file, but none of its tables is one of Nsight Systems";
+        return Err(IngestErrorKind::Unsupported(message.to_owned()).into());
+    }
+    let names = Names::read(&database)?;
+    let pass = session.add_pass(&file.pass, PassKind::Timeline, &file.path);
+    session.passes.rank[pass.index()] = file.rank;
+    let mut import = Import {
+        file,
+        database: &database,
+        pass,
+        names,
+        devices: Devices::default(),
+        session,
+        diagnostics,
+    };
+    import.info()?;
+    import.work()?;
+    import.host()?;
+    import.ranges()?;
+    import.host_names()?;
+    import.counters()?;
+    import.say_what_is_missing();
     Ok(())
+}
+
+impl Import<'_> {
+    /// Turns rows that could not be read into one diagnostic a table.
+    fn report_bad_rows(&mut self, table: &str, bad: &BadRows) {
+        let Some((first, count)) = bad.summary() else { return };
+        let message =
+            format!("rows of {table} that make no sense are left out; the first: {first}");
+        self.say(Severity::DataLoss, "nsys/bad-rows", message, None, count);
+    }
+
+    fn say(
+        &mut self,
+        severity: Severity,
+        code: &'static str,
+        message: impl Into<String>,
+        hint: Option<&str>,
+        count: u64,
+    ) {
+        let mut diagnostic =
+            Diagnostic::new(severity, code, message).artifact(&self.file.path).times(count);
+        diagnostic.hint = hint.map(str::to_owned);
+        self.diagnostics.push(diagnostic);
+    }
+
+    /// Absent tables are how nsys says that it recorded nothing of a kind.
+    fn say_what_is_missing(&mut self) {
+        let own = |pass: &[PassId]| pass.contains(&self.pass);
+        let session = &*self.session;
+        let operations = own(&session.launches.pass)
+            || own(&session.copies.pass)
+            || own(&session.graph_launches.pass);
+        let (kernels, ranges) = (
+            own(&session.launches.pass) || own(&session.graph_launches.pass),
+            own(&session.ranges.pass),
+        );
+        if !operations {
+            let hint = "trace CUDA (-t cuda) over a part of the run that uses the GPU";
+            let message = "the export holds no GPU operation";
+            self.say(Severity::DataLoss, "nsys/no-gpu-work", message, Some(hint), 1);
+        } else if !kernels {
+            let message = "the export holds copies but no kernel";
+            let hint = "nsys writes no kernel table when it could not collect kernels; see its own messages";
+            self.say(Severity::DataLoss, "nsys/no-kernels", message, Some(hint), 1);
+        }
+        if operations && !ranges {
+            let message = "the export holds no NVTX range, so the capture is one stage";
+            let hint = "push NVTX ranges around the phases and trace them (-t cuda,nvtx)";
+            self.say(Severity::Notice, "nsys/no-ranges", message, Some(hint), 1);
+        }
+    }
 }

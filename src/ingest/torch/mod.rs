@@ -1,17 +1,177 @@
-//! PyTorch profiler traces.
+//! PyTorch profiler (Kineto) traces, 2020 to 2026.
+//!
+//! A trace is one JSON object whose `traceEvents` are read in blocks: one thread reads, inflates and
+//! cuts, the others parse; of the text no more than some blocks is ever in memory. Times become
+//! integer nanoseconds from the decimal text, never through floating point.
+//!
+//! A file that is cut off or damaged gives its events up to the damage, with a data-loss diagnostic
+//! that says at which byte; if there is none before it, the file is refused.
 
-use rooflens_schemas::ArtifactKind;
+mod block;
+mod calls;
+mod copies;
+mod event;
+mod header;
+mod host;
+mod notes;
+mod rows;
+mod split;
+mod stream;
+mod tables;
+mod time;
+mod value;
 
-use super::{Importer, IngestError, Prefix};
-use crate::bundle::ArtifactFile;
-use crate::diagnostic::Diagnostics;
-use crate::model::Session;
+use rooflens_schemas::{ArtifactKind, PassKind};
 
-/// torch
+use super::{Importer, IngestError, IngestErrorKind, Prefix};
+use crate::bundle::{ArtifactFile, Content, ContentError};
+use crate::diagnostic::{Diagnostics, Location};
+use crate::model::{Ns, PassId, Session};
+
+use header::Header;
+use notes::Notes;
+use rows::Rows;
+use stream::{Cutting, Ending, File, Refusal};
+
+/// Reads PyTorch profiler traces.
 pub static IMPORTER: Importer = Importer { kind: ArtifactKind::TorchTrace, sniff, import };
-fn sniff(_: &Prefix<'_>) -> bool {
-    false
+
+/// Texts of which a trace of the PyTorch profiler has at least one near its begin.
+const MARKS: &[&str] = &[
+    "\"deviceProperties\"",
+    "\"distributedInfo\"",
+    "\"baseTimeNanoseconds\"",
+    "\"PyTorch Profiler\"",
+    "\"cpu_op\"",
+    "\"Operator\"",
+    "\"cuda_runtime\"",
+    "\"cuda_driver\"",
+    "\"gpu_memcpy\"",
+    "\"gpu_memset\"",
+    "\"user_annotation\"",
+    "\"python_function\"",
+    "\"registers per thread\"",
+];
+
+/// The mark of the export of `torch.autograd.profiler`, a bare list, which is told apart to refuse it.
+const LEGACY_MARK: &str = "\"CPU functions\"";
+
+fn sniff(prefix: &Prefix<'_>) -> bool {
+    let marked = || MARKS.iter().any(|mark| prefix.contains(mark));
+    match prefix.bytes.trim_ascii_start().first() {
+        // Long lists of process groups may push the events out of the first bytes.
+        Some(b'{') => {
+            let named = prefix.contains("\"traceEvents\"")
+                || prefix.contains("\"schemaVersion\"") && prefix.contains("\"distributedInfo\"");
+            named && marked()
+        }
+        Some(b'[') => prefix.contains(LEGACY_MARK) && prefix.contains("\"ph\""),
+        _ => false,
+    }
 }
-fn import(_: &ArtifactFile, _: &mut Session, _: &mut Diagnostics) -> Result<(), IngestError> {
+
+fn import(
+    file: &ArtifactFile,
+    session: &mut Session,
+    diagnostics: &mut Diagnostics,
+) -> Result<(), IngestError> {
+    let trace = read(&Content::open(&file.location)?)?;
+    if trace.rows.rows.events == 0 {
+        refuse_damaged(&trace.ending)?;
+    }
+    commit(trace, file, session, diagnostics);
     Ok(())
+}
+
+/// Reads the file with likely cuts and, should one prove wrong, with exact ones.
+fn read(content: &Content) -> Result<File, IngestError> {
+    for cutting in [Cutting::Likely, Cutting::Exact] {
+        let mut reader = content.reader()?;
+        if let Some(file) = stream::read(&mut *reader, cutting).map_err(refusal)? {
+            return Ok(file);
+        }
+    }
+    Err(IngestErrorKind::Truncated.into())
+}
+
+fn commit(trace: File, file: &ArtifactFile, session: &mut Session, diagnostics: &mut Diagnostics) {
+    let header = Header::of(&trace);
+    let mut notes = Notes { file, diagnostics };
+    notes.ending(&trace.ending, &header);
+    let mut rows = trace.rows;
+    notes.losses(&rows.rows.losses, &rows.rows.unknown);
+    let (operators, events) = (rows.rows.operators.len() as u64, rows.rows.events);
+    let by_flows = calls::correlate_by_flows(&mut rows);
+
+    let pass = session.add_pass(&file.pass, PassKind::Operators, &file.path);
+    session.passes.utc_origin[pass.index()] = utc_origin(&rows.rows, &header);
+    header.commit(pass, file, session);
+    let findings = tables::commit(rows, pass, session);
+    describe(pass, &header, file, session);
+    notes.content(findings.gpu_operations, operators, events);
+    notes.joins(&findings, by_flows);
+}
+
+/// Producer and rank of the pass; the manifest's word counts where the trace has none.
+fn describe(pass: PassId, header: &Header, file: &ArtifactFile, session: &mut Session) {
+    session.passes.producer[pass.index()] = session.strings.intern(&header.producer());
+    let rank = header.rank().or(file.rank);
+    session.passes.rank[pass.index()] = rank;
+    let processes = &mut session.processes;
+    for process in processes.ids() {
+        if processes.pass[process.index()] == pass {
+            processes.rank[process.index()] = rank;
+        }
+    }
+}
+
+/// The UTC time of time zero. Newer traces count from `baseTimeNanoseconds`, older ones from 1970;
+/// times that are as long as UTC is (from 2001 on) are UTC, whatever else the trace says.
+fn utc_origin(rows: &Rows, header: &Header) -> Option<Ns> {
+    const UTC_FLOOR: Ns = 1_000_000_000_000_000_000;
+    let first = None
+        .or_else(|| rows.operators.first().map(|row| row.span.start))
+        .or_else(|| rows.calls.first().map(|row| row.span.start))
+        .or_else(|| rows.kernels.first().map(|row| row.gpu.span.start))
+        .or_else(|| rows.annotations.first().map(|row| row.start));
+    if first.is_some_and(|first| first >= UTC_FLOOR) {
+        return Some(0);
+    }
+    header.base()
+}
+
+/// The error of a damaged file without a single event.
+fn refuse_damaged(ending: &Ending) -> Result<(), IngestError> {
+    match ending {
+        Ending::Whole => Ok(()),
+        Ending::CutOff(at) => {
+            Err(IngestError::from(IngestErrorKind::Truncated).at(Location::Byte(*at)))
+        }
+        Ending::Unreadable(at, error) => {
+            Err(value(&error.to_string(), "a sound archive").at(Location::Byte(*at)))
+        }
+        Ending::Invalid(at, reason) => Err(value(reason, "a trace event").at(Location::Byte(*at))),
+    }
+}
+
+fn refusal(refusal: Refusal) -> IngestError {
+    match refusal {
+        Refusal::NoEvents(at) => {
+            value("something else", "a list of trace events").at(Location::Byte(at))
+        }
+        Refusal::BareArray => IngestError::from(IngestErrorKind::Unsupported(
+            "this is a bare list of events, as torch.autograd.profiler exports".to_owned(),
+        ))
+        .hint("profile with torch.profiler and its export_chrome_trace"),
+        Refusal::CutOff(at) => IngestError::from(IngestErrorKind::Truncated).at(Location::Byte(at)),
+        Refusal::TooLong(at) => {
+            value("longer than 64 MiB", "an event of reasonable length").at(Location::Byte(at))
+        }
+        Refusal::Io(error) => ContentError::Io(error).into(),
+    }
+}
+
+fn value(found: &str, expected: &'static str) -> IngestError {
+    let (what, found) = ("the content of traceEvents".to_owned(), found.to_owned());
+    IngestErrorKind::Value { what, found, expected }.into()
 }

@@ -24,8 +24,8 @@ impl Dim3 {
         self.x as u64 * self.y as u64 * self.z as u64
     }
 
-    fn label(self) -> Self {
-        self
+    fn label(self) -> String {
+        self.to_string()
     }
 }
 

@@ -1,0 +1,200 @@
+//! What a kernel does, whose it is and what its name encodes.
+//!
+//! Class, library, dtype and tensor cores come from the rules in `rules.toml`; tile and short name from
+//! patterns of the libraries' naming schemes.
+
+mod engine;
+mod gemm;
+mod names;
+mod short;
+#[cfg(test)]
+mod tests;
+
+use rayon::prelude::*;
+
+use crate::findings::chart::Color;
+use crate::model::{CopyKind, Session};
+
+use engine::{RULES, first};
+use names::Name;
+
+/// What a kernel does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum KernelClass {
+    /// Matrix product, GEMV included.
+    Gemm,
+    /// Attention.
+    Attention,
+    /// Convolution.
+    Convolution,
+    /// Layer norm, RMS norm, batch norm.
+    Normalization,
+    /// Softmax outside of attention.
+    Softmax,
+    /// Sums, maxima, norms.
+    Reduction,
+    /// Activation and other elementwise work.
+    Elementwise,
+    /// Concatenation, transposition, cast, fill.
+    Layout,
+    /// Embedding look-up, gather, scatter, index.
+    Gather,
+    /// Sorting, top-k, sampling.
+    Sampling,
+    /// Quantization and scaling.
+    Quantization,
+    /// Mixture-of-experts routing.
+    MoeRouting,
+    /// Optimizer update.
+    Optimizer,
+    /// Collective or peer communication.
+    Communication,
+    /// Copy or memset executed by the copy engines.
+    Copy,
+    /// A whole CUDA graph of unknown content.
+    Graph,
+    /// None of these.
+    #[default]
+    Other,
+}
+
+impl KernelClass {
+    /// All classes in report order.
+    pub const ALL: [Self; 17] = [
+        Self::Gemm,
+        Self::Attention,
+        Self::Convolution,
+        Self::Normalization,
+        Self::Softmax,
+        Self::Reduction,
+        Self::Elementwise,
+        Self::Layout,
+        Self::Gather,
+        Self::Sampling,
+        Self::Quantization,
+        Self::MoeRouting,
+        Self::Optimizer,
+        Self::Communication,
+        Self::Copy,
+        Self::Graph,
+        Self::Other,
+    ];
+
+    /// The words that reports and rules use.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Gemm => "gemm",
+            Self::Attention => "attention",
+            Self::Convolution => "convolution",
+            Self::Normalization => "normalization",
+            Self::Softmax => "softmax",
+            Self::Reduction => "reduction",
+            Self::Elementwise => "elementwise",
+            Self::Layout => "layout",
+            Self::Gather => "gather",
+            Self::Sampling => "sampling",
+            Self::Quantization => "quantization",
+            Self::MoeRouting => "moe routing",
+            Self::Optimizer => "optimizer",
+            Self::Communication => "communication",
+            Self::Copy => "copy",
+            Self::Graph => "cuda graph",
+            Self::Other => "other",
+        }
+    }
+
+    /// The label as the first word of a sentence.
+    pub fn title(self) -> String {
+        let label = self.label();
+        match self {
+            Self::Gemm => "GEMM".to_owned(),
+            Self::Graph => "CUDA graph".to_owned(),
+            _ => label[..1].to_uppercase() + &label[1..],
+        }
+    }
+
+    /// The class of that label.
+    pub fn of_label(label: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|class| class.label() == label)
+    }
+
+    /// Colour group in charts.
+    pub const fn color(self) -> Color {
+        match self {
+            Self::Gemm | Self::Convolution => Color::Gemm,
+            Self::Attention => Color::Attention,
+            Self::Normalization | Self::Softmax => Color::Normalization,
+            Self::Reduction | Self::Elementwise | Self::Quantization | Self::Optimizer => {
+                Color::Elementwise
+            }
+            Self::Layout | Self::Gather | Self::Copy => Color::Copy,
+            Self::Communication => Color::Communication,
+            Self::Sampling | Self::MoeRouting | Self::Graph | Self::Other => Color::Other,
+        }
+    }
+
+    /// Whether its work is matrix products.
+    pub const fn is_matrix_work(self) -> bool {
+        matches!(self, Self::Gemm | Self::Attention | Self::Convolution)
+    }
+}
+
+/// The class of an operation of the copy engines.
+pub const fn copy_class(_: CopyKind) -> KernelClass {
+    KernelClass::Copy
+}
+
+/// What a kernel's name tells.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct KernelIdentity {
+    /// What it does.
+    pub class: KernelClass,
+    /// Whose it is, such as `cuBLASLt`; empty if unknown.
+    pub library: &'static str,
+    /// Data type of its work, such as `bf16`; empty if the name does not tell.
+    pub dtype: &'static str,
+    /// Name for people, such as `nvjet 128x64 tile, split-K`; never empty, at most 48 characters.
+    pub short: String,
+    /// GEMM tile, if the name encodes it.
+    pub tile: Option<Tile>,
+    /// Whether the kernel runs on tensor cores, if the name tells.
+    pub tensor_cores: Option<bool>,
+}
+
+/// Tile of a matrix product: the part that one block computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tile {
+    /// Rows.
+    pub m: u32,
+    /// Columns.
+    pub n: u32,
+    /// Depth of a step; 0 if the name does not tell.
+    pub k: u32,
+}
+
+/// What one kernel's name tells. The name may come from any profiler, mangled or not.
+pub fn identify(name: &str) -> KernelIdentity {
+    let name = Name::new(name);
+    let class = first(&RULES.class, &name).and_then(KernelClass::of_label).unwrap_or_default();
+    let dtype = first(&RULES.dtype, &name).unwrap_or_default();
+    let tile = match class {
+        KernelClass::Gemm | KernelClass::Convolution => gemm::tile(&name.text),
+        _ => None,
+    };
+    let tensor_cores = first(&RULES.tensor_cores, &name)
+        .filter(|_| class.is_matrix_work())
+        .map(|answer| answer == "yes");
+    KernelIdentity {
+        class,
+        library: first(&RULES.library, &name).unwrap_or_default(),
+        dtype,
+        short: short::short(&name, class, dtype, tile),
+        tile,
+        tensor_cores,
+    }
+}
+
+/// What the names of all kernels of a session tell, by `KernelId`.
+pub fn identities(session: &Session) -> Vec<KernelIdentity> {
+    session.kernels.name.par_iter().map(|name| identify(session.text(*name))).collect()
+}

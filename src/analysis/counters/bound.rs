@@ -1,0 +1,188 @@
+//! Bound classes of profiled launches, by two rules. What is printed is made from the thresholds that ran.
+
+use super::{KernelCounters, Level, SpeedOfLight};
+use crate::analysis::Classifier;
+use crate::findings::chart::Color;
+
+/// What bounds a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Bound {
+    /// The SM's pipes.
+    Compute,
+    /// Device memory.
+    Dram,
+    /// The L2 cache.
+    L2,
+    /// The L1 cache.
+    L1,
+    /// Memory, by the seed rule, which looks at DRAM alone.
+    Memory,
+    /// Neither: waiting.
+    Latency,
+    /// Compute and memory alike.
+    Balanced,
+    /// No counters.
+    Unknown,
+}
+
+impl Bound {
+    /// All classes in the order in which reports show them.
+    pub const ALL: [Self; 8] = [
+        Self::Compute,
+        Self::Dram,
+        Self::L2,
+        Self::L1,
+        Self::Memory,
+        Self::Latency,
+        Self::Balanced,
+        Self::Unknown,
+    ];
+
+    /// The word that reports print.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Compute => "compute-bound",
+            Self::Dram => "dram-bound",
+            Self::L2 => "l2-bound",
+            Self::L1 => "l1-bound",
+            Self::Memory => "memory-bound",
+            Self::Latency => "latency-bound",
+            Self::Balanced => "balanced",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// Colour group in charts.
+    pub const fn color(self) -> Color {
+        match self {
+            Self::Compute => Color::ComputeBound,
+            Self::Dram | Self::L2 | Self::L1 | Self::Memory => Color::MemoryBound,
+            Self::Latency => Color::LatencyBound,
+            Self::Balanced => Color::Balanced,
+            Self::Unknown => Color::Other,
+        }
+    }
+}
+
+/// A class and why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// The class.
+    pub bound: Bound,
+    /// The reason in words; empty where the class says it all.
+    pub reason: String,
+}
+
+/// The numbers that decide.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Thresholds {
+    /// Below this maximum of all speed-of-light figures a launch is latency-bound, percent.
+    pub busy: f64,
+    /// Lead of compute over memory, or of a memory level over compute, that decides, percentage points.
+    pub lead: f64,
+    /// Fewer waves than this are a small grid.
+    pub small_grid_waves: f64,
+    /// Achieved occupancy below this is low, percent.
+    pub low_occupancy: f64,
+    /// Lead that decides in the seed rule, percentage points.
+    pub seed_margin: f64,
+}
+
+/// The thresholds of this version. 60 % is where ncu's own rule calls a unit well used.
+pub const THRESHOLDS: Thresholds = Thresholds {
+    busy: 60.0,
+    lead: 10.0,
+    small_grid_waves: 1.0,
+    low_occupancy: 30.0,
+    seed_margin: 5.0,
+};
+
+impl Thresholds {
+    /// The class by one rule.
+    pub fn classify(&self, rule: Classifier, kernel: &KernelCounters) -> Verdict {
+        match rule {
+            Classifier::Rooflens => self.rooflens(kernel),
+            Classifier::Seed => self.seed(&kernel.sol),
+        }
+    }
+
+    /// The rule in words.
+    pub fn describe(&self, rule: Classifier) -> String {
+        match rule {
+            Classifier::Rooflens => format!(
+                "Rule `rooflens`, first match wins: (1) no speed-of-light counters: unknown; (2) the highest of \
+                 compute, DRAM, L2 and L1 throughput below {} %: latency-bound, because of a small grid (fewer than \
+                 {} waves), low occupancy (achieved below {} %), or the top stall reason, in this order; (3) compute \
+                 leads the highest memory level by at least {} points: compute-bound; the highest memory level leads \
+                 compute by at least {} points: bound by that level; otherwise balanced.",
+                self.busy, self.small_grid_waves, self.low_occupancy, self.lead, self.lead
+            ),
+            Classifier::Seed => format!(
+                "Rule `seed`: SM % − DRAM % above +{m}: compute-bound; below −{m}: memory-bound; otherwise balanced; \
+                 unknown where either is missing.",
+                m = self.seed_margin
+            ),
+        }
+    }
+
+    fn rooflens(&self, kernel: &KernelCounters) -> Verdict {
+        let (Some(compute), Some((level, memory))) =
+            (kernel.sol.compute, kernel.sol.memory.highest())
+        else {
+            return unknown(&kernel.sol);
+        };
+        if compute.max(memory) < self.busy {
+            return Verdict { bound: Bound::Latency, reason: self.latency_reason(kernel) };
+        }
+        let bound = if compute - memory >= self.lead {
+            Bound::Compute
+        } else if memory - compute >= self.lead {
+            match level {
+                Level::Dram => Bound::Dram,
+                Level::L2 => Bound::L2,
+                Level::L1 => Bound::L1,
+            }
+        } else {
+            Bound::Balanced
+        };
+        Verdict { bound, reason: String::new() }
+    }
+
+    fn latency_reason(&self, kernel: &KernelCounters) -> String {
+        if kernel.waves.is_some_and(|waves| waves < self.small_grid_waves) {
+            "small grid".to_owned()
+        } else if kernel.achieved_occupancy.is_some_and(|percent| percent < self.low_occupancy) {
+            "low occupancy".to_owned()
+        } else {
+            let stall = kernel.top_stall.as_ref();
+            stall.map_or_else(
+                || "cause not counted".to_owned(),
+                |stall| format!("stall: {}", stall.reason),
+            )
+        }
+    }
+
+    fn seed(&self, sol: &SpeedOfLight) -> Verdict {
+        let (Some(compute), Some(dram)) = (sol.compute, sol.memory.dram) else {
+            return unknown(sol);
+        };
+        let lead = compute - dram;
+        let bound = if lead > self.seed_margin {
+            Bound::Compute
+        } else if lead < -self.seed_margin {
+            Bound::Memory
+        } else {
+            Bound::Balanced
+        };
+        Verdict { bound, reason: String::new() }
+    }
+}
+
+fn unknown(sol: &SpeedOfLight) -> Verdict {
+    let missing = match (sol.compute, sol.memory.highest()) {
+        (None, None) => "no speed-of-light counters",
+        (None, Some(_)) => "no compute throughput",
+        (Some(_), _) => "no memory throughput",
+    };
+    Verdict { bound: Bound::Unknown, reason: missing.to_owned() }
+}

@@ -1,0 +1,196 @@
+//! Executed floating-point operations from instruction and tensor counters.
+
+use super::lookup::Launch;
+
+/// What was counted, or why it was not.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Flops {
+    /// Operations by dtype and pipe, zeros left out; none: the launch computes with integers or not at all.
+    Counted(Vec<Part>),
+    /// The reason why there is no number.
+    NotCounted(&'static str),
+}
+
+/// Operations of one dtype on one kind of pipe.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    /// dtype as the hardware table names it; `fp16_vector` has no peak there.
+    pub dtype: &'static str,
+    /// On tensor cores.
+    pub tensor: bool,
+    /// Operations.
+    pub flops: f64,
+}
+
+impl Flops {
+    /// Operations of all dtypes, if they were counted.
+    pub fn total(&self) -> Option<f64> {
+        match self {
+            Self::Counted(parts) => Some(parts.iter().map(|part| part.flops).sum()),
+            Self::NotCounted(_) => None,
+        }
+    }
+
+    /// The part with the most operations.
+    pub fn main(&self) -> Option<&Part> {
+        let parts = match self {
+            Self::Counted(parts) => parts,
+            Self::NotCounted(_) => return None,
+        };
+        parts.iter().reduce(|best, next| if next.flops > best.flops { next } else { best })
+    }
+}
+
+/// One precision of the scalar pipes: letter in metric names, dtype, and operations that an
+/// add, a multiply and a fused multiply-add of one thread do.
+struct Scalar {
+    letter: char,
+    dtype: &'static str,
+    add: f64,
+    multiply: f64,
+    fused: f64,
+}
+
+/// Half-precision instructions work on packed pairs, as ncu's own half-precision roofline counts them.
+const SCALAR: &[Scalar] = &[
+    Scalar { letter: 'f', dtype: "fp32", add: 1.0, multiply: 1.0, fused: 2.0 },
+    Scalar { letter: 'd', dtype: "fp64", add: 1.0, multiply: 1.0, fused: 2.0 },
+    Scalar { letter: 'h', dtype: "fp16_vector", add: 2.0, multiply: 2.0, fused: 4.0 },
+];
+
+/// Source types in the names of tensor counters, and the dtypes that peaks are given for.
+const TENSOR: &[(&str, &str)] = &[
+    ("bf16", "bf16"),
+    ("fp16", "fp16"),
+    ("tf32", "tf32"),
+    ("fp64", "fp64_tensor"),
+    ("fp8", "fp8"),
+    ("fp4_fp6_fp8", "fp8"),
+    ("fp4", "fp4"),
+    ("int8", "int8"),
+    ("int4", "int4"),
+    ("int1", "int1"),
+];
+
+const TENSOR_PREFIX: &str = "sm__ops_path_tensor_";
+
+const NO_COUNTERS: &str = "not counted: no instruction counters in the report; ncu's --set full or SpeedOfLight_RooflineChart collects them";
+const NO_TENSOR: &str =
+    "not counted: the launch used tensor cores, and sm__ops_path_tensor_* was not collected";
+
+/// How it is counted, for the method appendix; made from the tables that count.
+pub fn describe() -> String {
+    let mut text = String::from(
+        "Executed FLOPs: thread instructions with a true predicate (smsp__sass_thread_inst_executed_op_*_pred_on): ",
+    );
+    for kind in SCALAR {
+        text += &format!(
+            "{}: {} × {l}add + {} × {l}mul + {} × {l}fma; ",
+            kind.dtype,
+            kind.add,
+            kind.multiply,
+            kind.fused,
+            l = kind.letter
+        );
+    }
+    text += "where only a rate per cycle was collected, it is multiplied by smsp__cycles_elapsed.avg. \
+             fp16_vector takes every instruction for a packed pair, as ncu's roofline does, and includes HFMA2 \
+             instructions that compilers use to load constants. Tensor cores: sm__ops_path_tensor_src_*, each source \
+             and destination type once, because the counters by instruction and by sparsity overlap it. \
+             Special functions, integer work and conversions are not FLOPs. A launch that used tensor cores \
+             without these counters has no FLOPs: the number of tensor instructions does not tell their shape.";
+    text
+}
+
+/// Counts the operations of a launch; `tensor_cores` is what the kernel's name says about them.
+pub(super) fn count(launch: &Launch<'_>, tensor_cores: Option<bool>) -> Flops {
+    let scalar: Vec<Part> = SCALAR.iter().filter_map(|kind| scalar(launch, kind)).collect();
+    let tensor = tensor(launch);
+    let used = tensor_cores.unwrap_or_else(|| tensor_pipe_used(launch));
+    match tensor {
+        None if used => Flops::NotCounted(NO_TENSOR),
+        None if scalar.is_empty() => Flops::NotCounted(NO_COUNTERS),
+        tensor => {
+            let parts = scalar.into_iter().chain(tensor.unwrap_or_default());
+            Flops::Counted(parts.filter(|part| part.flops > 0.0).collect())
+        }
+    }
+}
+
+fn scalar(launch: &Launch<'_>, kind: &Scalar) -> Option<Part> {
+    let executed = |op: &str| {
+        let name = format!("sass_thread_inst_executed_op_{}{op}_pred_on.sum", kind.letter);
+        let counted = |unit| launch.id("inst", &format!("{unit}__{name}"));
+        counted("smsp").or_else(|| counted("sm")).or_else(|| {
+            let rate = launch.id("inst/cycle", &format!("smsp__{name}.per_cycle_elapsed"))?;
+            Some(rate * launch.id("cycle", "smsp__cycles_elapsed.avg")?)
+        })
+    };
+    let flops = kind.add * executed("add")?
+        + kind.multiply * executed("mul")?
+        + kind.fused * executed("fma")?;
+    Some(Part { dtype: kind.dtype, tensor: false, flops })
+}
+
+/// A tensor counter's name taken apart: `op_hgmma_src_fp16_dst_fp32_sparsity_off`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct TensorName<'a> {
+    instruction: Option<&'a str>,
+    source: &'a str,
+    rest: &'a str,
+}
+
+impl<'a> TensorName<'a> {
+    fn read(metric: &'a str) -> Option<Self> {
+        let name = metric.strip_prefix(TENSOR_PREFIX)?.strip_suffix(".sum")?;
+        let (before, types) = name.split_once("src_")?;
+        let instruction = before.strip_prefix("op_").map(|text| text.trim_end_matches('_'));
+        let end = ["_dst_", "_sparsity_"].iter().filter_map(|mark| types.find(mark)).min();
+        let (source, rest) = types.split_at(end.unwrap_or(types.len()));
+        Some(Self { instruction, source, rest })
+    }
+
+    /// Whether `self` counts everything that `other` counts and more.
+    fn covers(&self, other: &Self) -> bool {
+        let wider_types = other.rest.len() > self.rest.len() && other.rest.starts_with(self.rest);
+        let wider_instruction = self.instruction.is_none() && other.instruction.is_some();
+        self.source == other.source
+            && (wider_instruction || (self.instruction == other.instruction && wider_types))
+    }
+}
+
+/// Operations on tensor cores; absent if no such counter was collected.
+fn tensor(launch: &Launch<'_>) -> Option<Vec<Part>> {
+    let counters: Vec<(TensorName<'_>, f64)> = launch
+        .numbers()
+        .filter_map(|(name, value)| Some((TensorName::read(name)?, value)))
+        .collect();
+    if counters.is_empty() {
+        return None;
+    }
+    let base =
+        counters.iter().filter(|(name, _)| !counters.iter().any(|(other, _)| other.covers(name)));
+    let mut parts: Vec<Part> = Vec::new();
+    for (name, value) in base {
+        let dtype = TENSOR
+            .iter()
+            .find(|(source, _)| *source == name.source)
+            .map_or("other", |known| known.1);
+        match parts.iter_mut().find(|part| part.dtype == dtype) {
+            Some(part) => part.flops += value,
+            None => parts.push(Part { dtype, tensor: true, flops: *value }),
+        }
+    }
+    parts.sort_by_key(|part| part.dtype);
+    Some(parts)
+}
+
+/// Whether the tensor pipe was busy at all. Half-precision vector instructions may run on it too:
+/// where nothing tells them apart, no number is better than a wrong one.
+fn tensor_pipe_used(launch: &Launch<'_>) -> bool {
+    launch.numbers().any(|(name, value)| {
+        let about = name.starts_with("sm__inst_executed_pipe_tensor")
+            || name.starts_with("sm__pipe_tensor");
+        about && value > 0.0
+    })
+}

@@ -1,0 +1,191 @@
+//! Findings about kernels of a small session.
+
+#![allow(clippy::unwrap_used)]
+
+use rooflens_schemas::StageKind;
+
+use super::*;
+use crate::analysis::Options;
+use crate::analysis::facts::{Facts, Stage, StageInstance};
+use crate::findings::{Cell, Dataset};
+use crate::hardware::Hardware;
+use crate::model::{Copy, CopyKind, Dim3, GpuId, Launch, MemoryKind, Ns, ProcessId};
+
+const GEMM: &str = "nvjet_tst_128x64_64x11_1x2_h_bz_TNT";
+const SILU: &str =
+    "void at::native::vectorized_elementwise_kernel<4, at::native::silu_kernel(T)>(int)";
+
+/// One timeline pass with these launches: name, start, end.
+pub(super) fn session_of(launches: &[(&str, Ns, Ns)]) -> Session {
+    let mut session = Session::default();
+    let pass = session.add_pass("nsys", PassKind::Timeline, "nsys/timeline.sqlite");
+    for (name, start, end) in launches {
+        push(&mut session, pass, name, *start, *end);
+    }
+    session
+}
+
+fn push(session: &mut Session, pass: PassId, name: &str, start: Ns, end: Ns) {
+    let kernel = session.kernel(name, "");
+    session.launches.push(Launch {
+        start,
+        end,
+        kernel,
+        pass,
+        gpu: GpuId(0),
+        process: ProcessId(0),
+        stream: 7,
+        correlation: None,
+        grid: Dim3::default(),
+        block: Dim3::default(),
+        registers: None,
+        shared_bytes: None,
+        graph_node: None,
+    });
+}
+
+fn push_copy(session: &mut Session, start: Ns, end: Ns, bytes: u64) {
+    session.copies.push(Copy {
+        start,
+        end,
+        kind: CopyKind::HostToDevice,
+        bytes,
+        source: MemoryKind::Pageable,
+        destination: MemoryKind::Device,
+        pass: PassId(0),
+        gpu: GpuId(0),
+        process: ProcessId(0),
+        stream: 7,
+        correlation: None,
+        graph_node: None,
+    });
+}
+
+fn findings_of(session: &Session, facts: &Facts) -> Findings {
+    let (hardware, options) = (Hardware::default(), Options::default());
+    run(&Context { session, facts, hardware: &hardware, options: &options })
+}
+
+fn dataset<'a>(findings: &'a Findings, id: &str) -> &'a Dataset {
+    findings.datasets.iter().find(|dataset| dataset.id == id).unwrap()
+}
+
+fn column<'a>(dataset: &'a Dataset, id: &str) -> Vec<&'a Cell> {
+    let index = dataset.columns.iter().position(|column| column.id == id).unwrap();
+    dataset.rows.iter().map(|row| &row[index]).collect()
+}
+
+fn metric(findings: &Findings, id: &str, class: Option<&str>) -> Option<f64> {
+    let found = findings
+        .metrics
+        .iter()
+        .find(|metric| metric.id == id && metric.scope.class.as_deref() == class)?;
+    found.value.number()
+}
+
+#[test]
+fn kernels_are_sorted_by_total_and_shares_are_of_the_pass() {
+    // gemm 30 + 30, silu 20, an unknown kernel 20: 100 ns in all.
+    let launches = [(GEMM, 0, 30), (SILU, 30, 50), (GEMM, 50, 80), ("solver(int)", 80, 100)];
+    let session = session_of(&launches);
+    let facts = Facts::new(&session);
+    let findings = findings_of(&session, &facts);
+    let kernels = dataset(&findings, "kernels");
+    assert_eq!(column(kernels, "total_ns"), [&Cell::Int(60), &Cell::Int(20), &Cell::Int(20)]);
+    assert_eq!(column(kernels, "share"), [&Cell::Float(0.6), &Cell::Float(0.2), &Cell::Float(0.2)]);
+    assert_eq!(column(kernels, "launches")[0], &Cell::Int(2));
+    assert_eq!(column(kernels, "name")[1], &Cell::Name("solver(int)".to_owned()), "ties by name");
+    assert_eq!(metric(&findings, "kernel_time", None), Some(100.0));
+    assert_eq!(metric(&findings, "other_share", None), Some(0.2));
+    assert_eq!(findings.diagnostics[0].code, "kernels/unclassified");
+    let libraries = dataset(&findings, "kernel_libraries");
+    assert_eq!(column(libraries, "library")[0], &Cell::Text("cuBLASLt".to_owned()));
+    assert_eq!(column(libraries, "total_ns"), [&Cell::Int(60), &Cell::Int(20), &Cell::Int(20)]);
+}
+
+#[test]
+fn class_shares_are_of_the_operations_of_a_stages_instances_without_warm_up() {
+    // Instance 0 is warm-up. Instance 1: gemm 60, silu 20, copy 20.
+    let launches = [(GEMM, 0, 500), (GEMM, 600, 660), (SILU, 660, 680)];
+    let mut session = session_of(&launches);
+    push_copy(&mut session, 680, 700, 4_000);
+    let mut facts = Facts::new(&session);
+    let stage = |ops: &[u32], excluded: Option<&str>| StageInstance {
+        ops: ops.to_vec(),
+        excluded: excluded.map(str::to_owned),
+        ..StageInstance::default()
+    };
+    facts.instances = vec![stage(&[0], Some("warm-up")), stage(&[1, 2, 3], None)];
+    facts.stages = vec![Stage {
+        pass: PassId(0),
+        name: "decode".to_owned(),
+        kind: StageKind::Decode,
+        parent: None,
+        instances: 0..2,
+    }];
+    let findings = findings_of(&session, &facts);
+    let share = |class| metric(&findings, "class_share", Some(class));
+    assert_eq!(
+        (share("gemm"), share("elementwise"), share("copy")),
+        (Some(0.6), Some(0.2), Some(0.2))
+    );
+    assert_eq!(share("attention"), None, "what does not occur has no share");
+    let classes = dataset(&findings, "kernel_classes");
+    let total = classes.rows.iter().map(|row| row[5].clone()).fold(0.0, |sum, cell| match cell {
+        Cell::Float(share) => sum + share,
+        _ => sum,
+    });
+    assert!((total - 1.0).abs() < 1e-12);
+    let said: String = findings.observations[0]
+        .statement
+        .iter()
+        .map(|piece| match piece {
+            Inline::Text(text) | Inline::Strong(text) | Inline::Code(text) => text.clone(),
+            Inline::Quantity(quantity) => quantity.to_string(),
+        })
+        .collect();
+    assert_eq!(said, "GEMM is 60.0 % of the GPU operation time in decode.");
+    assert_eq!(findings.observations[0].weight_ns, 60.0);
+}
+
+#[test]
+fn copies_have_a_rate_of_bytes_over_time() {
+    let mut session = session_of(&[(GEMM, 0, 10)]);
+    push_copy(&mut session, 10, 20, 1_000);
+    push_copy(&mut session, 20, 50, 3_000);
+    let facts = Facts::new(&session);
+    let findings = findings_of(&session, &facts);
+    let copies = dataset(&findings, "copies");
+    // 4000 bytes in 40 ns are 100 bytes a nanosecond.
+    assert_eq!(column(copies, "rate"), [&Cell::Float(100e9)]);
+    assert_eq!(column(copies, "bytes"), [&Cell::Int(4_000)]);
+    assert_eq!(column(copies, "source"), [&Cell::Text("pageable".to_owned())]);
+}
+
+#[test]
+fn timelines_are_shown_and_other_passes_stay_in_the_data_sets() {
+    let mut session = Session::default();
+    let torch = session.add_pass("torch", PassKind::Operators, "torch/trace.json");
+    let nsys = session.add_pass("nsys", PassKind::Timeline, "nsys/timeline.sqlite");
+    push(&mut session, torch, GEMM, 0, 10);
+    push(&mut session, nsys, GEMM, 0, 12);
+    push(&mut session, nsys, SILU, 12, 15);
+    let facts = Facts::new(&session);
+    let findings = findings_of(&session, &facts);
+    let tables: Vec<(usize, usize)> = findings
+        .blocks
+        .iter()
+        .filter_map(|block| match block {
+            Block::Table(view) if view.dataset == "kernels" => Some((view.skip, view.limit)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(tables, [(1, 2)], "one table, of the timeline's two rows");
+    assert_eq!(dataset(&findings, "kernels").rows.len(), 3);
+}
+
+#[test]
+fn nothing_to_show_is_said() {
+    assert!(missing(&Session::default()).is_some_and(|reason| reason.contains("no GPU work")));
+    assert!(missing(&session_of(&[(GEMM, 0, 1)])).is_none());
+}

@@ -1,0 +1,144 @@
+//! One stage of one process in one line: medians over the instances that count.
+
+use rooflens_schemas::{Scope, StageKind};
+
+use super::facts::{Facts, Stage, StageInstance};
+use super::stats::median;
+use crate::model::{PassId, ProcessId, Session};
+
+/// A stage as one process ran it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    /// Stage, an index into [`Facts::stages`].
+    pub stage: usize,
+    /// Process.
+    pub process: ProcessId,
+    /// Instances in all.
+    pub instances: usize,
+    /// Instances that count.
+    pub counted: usize,
+    /// Median projection, nanoseconds: the stage time.
+    pub time: f64,
+    /// Shortest and longest projection, nanoseconds.
+    pub time_range: (f64, f64),
+    /// Median host duration of the range, nanoseconds.
+    pub host: f64,
+    /// Busy share: Σ busy ÷ Σ (projection × GPUs) over the instances that count.
+    pub busy_share: f64,
+    /// Median sum of operation durations, nanoseconds.
+    pub sum: f64,
+    /// Median number of GPU operations.
+    pub operations: f64,
+    /// Share of operations attributed by inference.
+    pub inferred_share: f64,
+    /// Median number of decode steps, where steps have a range of their own.
+    pub steps: Option<f64>,
+}
+
+/// Summaries of all stages of a pass, in stage order, one a process. Stages without GPU work have none.
+pub fn summaries(facts: &Facts, pass: PassId) -> Vec<Summary> {
+    let mut all = Vec::new();
+    for (index, stage) in facts.stages.iter().enumerate().filter(|(_, stage)| stage.pass == pass) {
+        let mut processes: Vec<ProcessId> =
+            facts.instances_of(stage).iter().map(|instance| instance.process).collect();
+        processes.sort_unstable();
+        processes.dedup();
+        all.extend(processes.into_iter().filter_map(|process| summary(facts, index, process)));
+    }
+    all
+}
+
+fn summary(facts: &Facts, stage: usize, process: ProcessId) -> Option<Summary> {
+    let own: Vec<&StageInstance> = facts
+        .instances_of(&facts.stages[stage])
+        .iter()
+        .filter(|instance| instance.process == process)
+        .collect();
+    let with_work = |instance: &&StageInstance| instance.projection.is_some();
+    let counted: Vec<&StageInstance> =
+        own.iter().copied().filter(|one| one.excluded.is_none()).filter(with_work).collect();
+    let column = |value: &dyn Fn(&StageInstance) -> Option<f64>| -> Vec<f64> {
+        counted.iter().filter_map(|instance| value(instance)).collect()
+    };
+    let times = column(&|one| one.time().map(|time| time as f64));
+    let busy: f64 = counted.iter().map(|one| one.busy as f64).sum();
+    let available: f64 = counted
+        .iter()
+        .map(|one| one.time().unwrap_or(0) as f64 * one.gpus.len().max(1) as f64)
+        .sum();
+    let operations: usize = counted.iter().map(|one| one.ops.len()).sum();
+    let inferred: u32 = counted.iter().map(|one| one.inferred).sum();
+    Some(Summary {
+        stage,
+        process,
+        instances: own.len(),
+        counted: counted.len(),
+        time: median(&times)?,
+        time_range: (
+            times.iter().copied().fold(f64::INFINITY, f64::min),
+            times.iter().copied().fold(0.0, f64::max),
+        ),
+        host: median(&column(&|one| Some((one.host_end - one.host_start) as f64)))?,
+        busy_share: if available > 0.0 { busy / available } else { 0.0 },
+        sum: median(&column(&|one| Some(one.sum as f64)))?,
+        operations: median(&column(&|one| Some(one.ops.len() as f64)))?,
+        inferred_share: if operations > 0 { f64::from(inferred) / operations as f64 } else { 0.0 },
+        steps: median(&column(&|one| one.steps.map(|steps| steps as f64))),
+    })
+}
+
+impl Summary {
+    /// The stage.
+    pub fn stage<'a>(&self, facts: &'a Facts) -> &'a Stage {
+        &facts.stages[self.stage]
+    }
+
+    /// What the metrics of this line are about.
+    pub fn scope(&self, session: &Session, facts: &Facts) -> Scope {
+        let stage = self.stage(facts);
+        Scope {
+            pass: Some(session.text(session.passes.name[stage.pass.index()]).to_owned()),
+            stage: Some(stage.name.clone()),
+            rank: several_processes(session, stage.pass)
+                .then(|| rank_of(session, facts, self))
+                .flatten(),
+            ..Scope::default()
+        }
+    }
+
+    /// The stage's name, with the rank where several processes ran.
+    pub fn label(&self, session: &Session, facts: &Facts) -> String {
+        let stage = self.stage(facts);
+        match rank_of(session, facts, self).filter(|_| several_processes(session, stage.pass)) {
+            Some(rank) => format!("{} · rank {rank}", stage.name),
+            None => stage.name.clone(),
+        }
+    }
+
+    /// Whether it is a phase of its own rather than a part of another stage.
+    pub fn is_outermost(&self, facts: &Facts) -> bool {
+        self.stage(facts).parent.is_none()
+    }
+
+    /// What the stage computes.
+    pub fn kind(&self, facts: &Facts) -> StageKind {
+        self.stage(facts).kind
+    }
+}
+
+/// The process's rank: the recorded one, or the ordinal of its GPU.
+pub fn rank_of(session: &Session, facts: &Facts, summary: &Summary) -> Option<u32> {
+    let recorded = session.processes.rank[summary.process.index()];
+    let gpu = || {
+        let instances = facts.instances_of(summary.stage(facts)).iter();
+        let mut own = instances.filter(|instance| instance.process == summary.process);
+        let gpu = own.find_map(|instance| instance.gpus.first().copied())?;
+        Some(session.gpus.ordinal[gpu.index()])
+    };
+    recorded.or_else(gpu)
+}
+
+fn several_processes(session: &Session, pass: PassId) -> bool {
+    session.passes.rank[pass.index()].is_some()
+        || session.processes.pass.iter().filter(|its| **its == pass).count() > 1
+}

@@ -1,0 +1,192 @@
+//! What stands on the first page: whose run it was, and three headline figures per stage.
+
+use rooflens_schemas::{StageKind, Unit};
+
+use super::Context;
+use super::summary::{Summary, summaries};
+use super::utilization::{Line, lines};
+use crate::findings::{Block, Cell, Column, Dataset, Findings, View};
+use crate::model::Session;
+
+/// Stages that the first page shows.
+const SHOWN: usize = 10;
+
+/// Title and lines of the cover.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Cover {
+    /// The workload's name, if it has one.
+    pub title: Option<String>,
+    /// GPU, model, sizes, passes.
+    pub facts: Vec<(String, String)>,
+}
+
+/// The cover of a session's report.
+pub fn cover(session: &Session) -> Cover {
+    let workload = &session.workload;
+    let mut facts = Vec::new();
+    let mut add = |name: &str, value: String| {
+        if !value.is_empty() {
+            facts.push((name.to_owned(), value));
+        }
+    };
+    add("GPU", gpus(session));
+    add("Model", model(session));
+    let sizes = [
+        ("batch", workload.batch),
+        ("prompt", workload.prompt_tokens),
+        ("output", workload.output_tokens),
+    ];
+    let sizes: Vec<String> =
+        sizes.iter().filter_map(|(name, size)| Some(format!("{name} {}", (*size)?))).collect();
+    add("Sizes", sizes.join(", "));
+    add("Data type", workload.dtype.clone().unwrap_or_default());
+    add("Passes", passes(session));
+    Cover { title: workload.name.clone(), facts }
+}
+
+fn gpus(session: &Session) -> String {
+    let mut names: Vec<(&str, usize)> = Vec::new();
+    for pass in session.passes.ids() {
+        let own = (0..session.gpus.len()).filter(|row| session.gpus.pass[*row] == pass);
+        let mut here: Vec<(&str, usize)> = Vec::new();
+        for name in
+            own.map(|row| session.text(session.gpus.name[row])).filter(|name| !name.is_empty())
+        {
+            match here.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, count)) => *count += 1,
+                None => here.push((name, 1)),
+            }
+        }
+        // Passes of one bundle ran on one machine: the one that saw the most GPUs tells.
+        for (name, count) in here {
+            match names.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, most)) => *most = count.max(*most),
+                None => names.push((name, count)),
+            }
+        }
+    }
+    let shown: Vec<String> = names
+        .iter()
+        .map(
+            |(name, count)| {
+                if *count > 1 { format!("{count} × {name}") } else { (*name).to_owned() }
+            },
+        )
+        .collect();
+    shown.join(", ")
+}
+
+fn model(session: &Session) -> String {
+    session.model.as_ref().map_or_else(String::new, |model| {
+        format!("{}, {} layers, hidden {}", model.family, model.layers, model.hidden)
+    })
+}
+
+fn passes(session: &Session) -> String {
+    let mut shown: Vec<String> = session
+        .passes
+        .ids()
+        .map(|pass| {
+            let row = pass.index();
+            let producer = session.text(session.passes.producer[row]);
+            let kind = session.passes.kind[row].label();
+            if producer.is_empty() { kind.to_owned() } else { format!("{kind} ({producer})") }
+        })
+        .collect();
+    if !session.timings.is_empty() {
+        shown.insert(0, "baseline".to_owned());
+    }
+    shown.dedup();
+    shown.join(", ")
+}
+
+/// The table of headline figures; no findings for a session without stages.
+pub fn headline(context: &Context<'_>) -> Findings {
+    let mut findings = Findings::default();
+    let utilization = lines(context);
+    let mut rows = timeline_rows(context, &utilization);
+    if rows.is_empty() {
+        rows = baseline_rows(&utilization);
+    }
+    if rows.is_empty() {
+        return findings;
+    }
+    let mut columns = vec!["stage"];
+    for (index, column) in COLUMNS.iter().enumerate().skip(1) {
+        if rows.iter().any(|row| row[index] != Cell::Missing) {
+            columns.push(column.id);
+        }
+    }
+    let caption = "Headline figures: medians over the instances that count; MFU and MBU from un-profiled \
+                   repeats where there are some";
+    let shown = rows.len().min(SHOWN);
+    findings.blocks.push(Block::Table(View::new("headline", caption, &columns, shown)));
+    findings.datasets.push(Dataset {
+        id: "headline",
+        title: "Headline figures".to_owned(),
+        columns: COLUMNS.to_vec(),
+        rows,
+    });
+    findings
+}
+
+static COLUMNS: [Column; 8] = [
+    Column::text("stage", "stage"),
+    Column::new("profiled_ns", "profiled", Unit::Nanoseconds),
+    Column::new("unprofiled_ns", "un-profiled", Unit::Nanoseconds),
+    Column::new("unprofiled_step_ns", "per step", Unit::Nanoseconds),
+    Column::new("busy_share", "GPU busy", Unit::Ratio),
+    Column::new("mfu", "MFU", Unit::Ratio),
+    Column::new("mbu", "MBU", Unit::Ratio),
+    Column::new("tokens_per_second", "throughput", Unit::TokensPerSecond),
+];
+
+fn timeline_rows(context: &Context<'_>, utilization: &[Line]) -> Vec<Vec<Cell>> {
+    let (session, facts) = (context.session, context.facts);
+    let Some(primary) = facts.primary_pass(session) else { return Vec::new() };
+    let outermost = summaries(facts, primary).into_iter().filter(|line| line.is_outermost(facts));
+    outermost.map(|line| timeline_row(context, primary, &line, utilization)).collect()
+}
+
+fn timeline_row(
+    context: &Context<'_>,
+    primary: crate::model::PassId,
+    line: &Summary,
+    utilization: &[Line],
+) -> Vec<Cell> {
+    let stage = &line.stage(context.facts).name;
+    let pass = context.session.text(context.session.passes.name[primary.index()]);
+    let unprofiled =
+        utilization.iter().find(|one| one.timed.stage == *stage && one.timed.busy_share.is_none());
+    let profiled =
+        utilization.iter().find(|one| one.timed.stage == *stage && one.timed.pass == pass);
+    let best = unprofiled.or(profiled);
+    let steps = |one: &Line| one.timed.steps.filter(|steps| *steps > 0);
+    let step = best.and_then(|one| Some(one.timed.time / steps(one)? as f64));
+    vec![
+        Cell::Text(line.label(context.session, context.facts)),
+        Cell::Float(line.time),
+        Cell::maybe(unprofiled.map(|one| one.timed.time)),
+        Cell::maybe(step.filter(|_| line.kind(context.facts) == StageKind::Decode)),
+        Cell::Float(line.busy_share),
+        Cell::maybe(best.and_then(|one| one.mfu().ok())),
+        Cell::maybe(best.and_then(|one| one.mbu().ok())),
+        Cell::maybe(best.and_then(|one| one.tokens_per_second().ok())),
+    ]
+}
+
+fn baseline_rows(utilization: &[Line]) -> Vec<Vec<Cell>> {
+    let row = |line: &Line| {
+        vec![
+            Cell::Text(line.timed.stage.clone()),
+            Cell::Missing,
+            Cell::Float(line.timed.time),
+            Cell::Missing,
+            Cell::Missing,
+            Cell::maybe(line.mfu().ok()),
+            Cell::maybe(line.mbu().ok()),
+            Cell::maybe(line.tokens_per_second().ok()),
+        ]
+    };
+    utilization.iter().map(row).collect()
+}

@@ -1,0 +1,245 @@
+//! Opening: what was named on the command line becomes a bundle.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rooflens_schemas::{Artifact, Manifest, manifest};
+
+use super::error::{BundleError, check_path};
+use super::walk::{Found, walk};
+use super::{ArtifactFile, Bundle, Content, archive, verify};
+use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
+
+/// Files at the root of a folder that only a capture leaves there.
+const CAPTURE_MARKS: [&str; 2] =
+    [rooflens_schemas::workload::FILE_NAME, rooflens_schemas::environment::FILE_NAME];
+
+/// Opens one directory, one archive (`.tar`, `.tar.zst`, `.tar.gz`), or any number of loose files and
+/// directories, and verifies the hashes that a manifest states.
+pub fn open(paths: &[PathBuf], diagnostics: &mut Diagnostics) -> Result<Bundle, BundleError> {
+    match paths {
+        [] => Err(BundleError::NoPath),
+        [path] if path.is_dir() => open_directory(path, base_name(path), diagnostics),
+        [path] => {
+            let content = Content::open(path).map_err(BundleError::archive(path))?;
+            if archive::is_archive(&content).map_err(BundleError::archive(path))? {
+                open_archive(&content, path, diagnostics)
+            } else {
+                open_loose(paths, diagnostics)
+            }
+        }
+        _ => open_loose(paths, diagnostics),
+    }
+}
+
+fn open_archive(
+    content: &Content,
+    path: &Path,
+    diagnostics: &mut Diagnostics,
+) -> Result<Bundle, BundleError> {
+    let folder = tempfile::Builder::new().prefix("rooflens-").tempdir();
+    let folder = folder.map_err(BundleError::archive(path))?;
+    archive::extract(content, path, folder.path())?;
+    let mut name = stem(&base_name(path)).to_owned();
+    let mut root = folder.path().to_owned();
+    // An archive of a folder has that folder as its only entry.
+    if let Some((only, location)) = only_folder(&root)? {
+        name = only;
+        root = location;
+    }
+    let mut bundle = open_directory(&root, name, diagnostics).map_err(|error| match error {
+        BundleError::Empty(_) => BundleError::Empty(path.to_owned()),
+        BundleError::Manifest { error, .. } => {
+            BundleError::Manifest { path: path.join(manifest::FILE_NAME), error }
+        }
+        other => other,
+    })?;
+    bundle.unpacked = Some(folder);
+    Ok(bundle)
+}
+
+fn only_folder(root: &Path) -> Result<Option<(String, PathBuf)>, BundleError> {
+    let mut entries = fs::read_dir(root).map_err(BundleError::io(root))?;
+    let (Some(first), None) = (entries.next(), entries.next()) else { return Ok(None) };
+    let path = first.map_err(BundleError::io(root))?.path();
+    Ok(path.is_dir().then(|| (base_name(&path), path)))
+}
+
+fn open_directory(
+    root: &Path,
+    name: String,
+    diagnostics: &mut Diagnostics,
+) -> Result<Bundle, BundleError> {
+    let found = walk(root, diagnostics)?;
+    let Some(at) = found.iter().position(|file| file.path == manifest::FILE_NAME) else {
+        if found.is_empty() {
+            return Err(BundleError::Empty(root.to_owned()));
+        }
+        if found.iter().any(|file| CAPTURE_MARKS.contains(&file.path.as_str())) {
+            let message = "there is no manifest.json: the capture did not end";
+            let advice = "rooflens-capture manifest writes one, once the files are complete";
+            let diagnostic = Diagnostic::new(Severity::Notice, "bundle/no-manifest", message);
+            diagnostics.push(diagnostic.hint(advice));
+        }
+        return without_manifest(name, found);
+    };
+    let path = &found[at].location;
+    let bytes = Content::open(path)
+        .and_then(|content| content.bytes(MAX_MANIFEST))
+        .map_err(BundleError::archive(path))?;
+    let manifest = Manifest::from_json(&bytes)
+        .map_err(|error| BundleError::Manifest { path: path.clone(), error })?;
+    with_manifest(manifest, bytes, &found, diagnostics)
+}
+
+/// Bytes beyond which a manifest is refused.
+const MAX_MANIFEST: u64 = 64 << 20;
+
+fn open_loose(paths: &[PathBuf], diagnostics: &mut Diagnostics) -> Result<Bundle, BundleError> {
+    let mut found = Vec::new();
+    for path in paths {
+        let base = base_name(path);
+        if path.is_dir() {
+            let below = walk(path, diagnostics)?;
+            found.extend(
+                below
+                    .into_iter()
+                    .map(|file| (path, format!("{base}/{}", file.path), file.location)),
+            );
+        } else {
+            found.push((path, base, path.clone()));
+        }
+    }
+    let mut uses = BTreeMap::<&str, usize>::new();
+    for (_, path, _) in &found {
+        *uses.entry(path).or_default() += 1;
+    }
+    // Of files of one name, each also tells its folder.
+    let mut files: Vec<Found> = found
+        .iter()
+        .map(|(named, path, location)| {
+            let parent = named.parent().map(base_name).filter(|parent| !parent.is_empty());
+            let path = match parent {
+                Some(parent) if uses[path.as_str()] > 1 => format!("{parent}/{path}"),
+                _ => path.clone(),
+            };
+            Found { path, location: location.clone() }
+        })
+        .collect();
+    files.sort_unstable();
+    if let Some(pair) = files.windows(2).find(|pair| pair[0].path == pair[1].path) {
+        return Err(BundleError::Duplicate(pair[0].path.clone()));
+    }
+    let Some(first) = paths.first().filter(|_| !files.is_empty()) else {
+        return Err(BundleError::Empty(paths.first().cloned().unwrap_or_default()));
+    };
+    without_manifest(stem(&base_name(first)).to_owned(), files)
+}
+
+fn without_manifest(name: String, found: Vec<Found>) -> Result<Bundle, BundleError> {
+    let mut files: Vec<ArtifactFile> = found.into_iter().map(unlabeled).collect();
+    let hashes = verify::hash_all(&files);
+    for (file, checked) in files.iter_mut().zip(hashes) {
+        let checked = checked.map_err(BundleError::io(&file.location))?;
+        file.sha256 = Some(checked.sha256);
+    }
+    let id = verify::identity(&files);
+    Ok(Bundle { name, id, files, ..Bundle::default() })
+}
+
+fn with_manifest(
+    manifest: Manifest,
+    manifest_bytes: Vec<u8>,
+    found: &[Found],
+    diagnostics: &mut Diagnostics,
+) -> Result<Bundle, BundleError> {
+    let mut by_path: BTreeMap<&str, &Path> =
+        found.iter().map(|file| (file.path.as_str(), file.location.as_path())).collect();
+    by_path.remove(manifest::FILE_NAME);
+    let mut artifacts: Vec<&Artifact> = manifest.artifacts.iter().collect();
+    artifacts.sort_by(|a, b| a.path.cmp(&b.path));
+    let mut files = Vec::new();
+    for (at, artifact) in artifacts.iter().enumerate() {
+        check_path(&artifact.path)?;
+        if at > 0 && artifacts[at - 1].path == artifact.path {
+            return Err(BundleError::Duplicate(artifact.path.clone()));
+        }
+        match by_path.remove(artifact.path.as_str()) {
+            Some(location) => files.push(labeled(&manifest, artifact, location)),
+            None => diagnostics.push(missing(&artifact.path)),
+        }
+    }
+    for path in by_path.keys() {
+        let message = "is not in the manifest and not read";
+        let diagnostic = Diagnostic::new(Severity::Notice, "bundle/unlisted-file", message);
+        diagnostics.push(diagnostic.artifact(*path));
+    }
+    let mut bundle = Bundle {
+        name: manifest.name.clone(),
+        id: verify::sha256(&manifest_bytes),
+        manifest: Some(manifest),
+        files,
+        manifest_bytes,
+        unpacked: None,
+    };
+    verify::verify(&mut bundle, diagnostics);
+    Ok(bundle)
+}
+
+fn missing(path: &str) -> Diagnostic {
+    Diagnostic::new(Severity::DataLoss, "bundle/missing-file", "is in the manifest but not there")
+        .artifact(path)
+}
+
+fn labeled(manifest: &Manifest, artifact: &Artifact, location: &Path) -> ArtifactFile {
+    let id = artifact.pass.clone().unwrap_or_else(|| pass_of(&artifact.path));
+    ArtifactFile {
+        path: artifact.path.clone(),
+        location: location.to_owned(),
+        kind: Some(artifact.kind),
+        pass_kind: manifest.passes.iter().find(|pass| pass.id == id).map(|pass| pass.kind),
+        pass: id,
+        producer: artifact.producer.clone(),
+        rank: artifact.rank,
+        sha256: Some(artifact.sha256.clone()),
+    }
+}
+
+fn unlabeled(file: Found) -> ArtifactFile {
+    ArtifactFile {
+        pass: pass_of(&file.path),
+        path: file.path,
+        location: file.location,
+        kind: None,
+        pass_kind: None,
+        producer: None,
+        rank: None,
+        sha256: None,
+    }
+}
+
+/// The pass of a file that no manifest describes: its folder, or its own stem.
+fn pass_of(path: &str) -> String {
+    match path.rsplit_once('/') {
+        Some((folder, _)) => folder.to_owned(),
+        None => stem(path).to_owned(),
+    }
+}
+
+/// A file name without what says how it is packed and of which format it is.
+fn stem(name: &str) -> &str {
+    let name = name.strip_suffix(".zst").or_else(|| name.strip_suffix(".gz")).unwrap_or(name);
+    let name = match name.rsplit_once('.') {
+        Some((stem, _)) if !stem.is_empty() => stem,
+        _ => name,
+    };
+    name.strip_suffix(".pt.trace").unwrap_or(name)
+}
+
+/// The last part of a path, also of `.` and `..`.
+fn base_name(path: impl AsRef<Path>) -> String {
+    let path = path.as_ref();
+    let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
+    name(path).or_else(|| name(&fs::canonicalize(path).ok()?)).unwrap_or_default()
+}

@@ -1,0 +1,228 @@
+//! A bundle into one file and back: the same bundle gives the same bytes.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use rooflens_schemas::{Artifact, ArtifactKind, Manifest, Pass, PassKind, Tool, manifest};
+use tempfile::NamedTempFile;
+
+use super::content::{Content, Packing};
+use super::error::BundleError;
+use super::{ArtifactFile, Bundle, EnvironmentDump, archive, verify};
+
+/// How a bundle is packed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PackOptions {
+    /// Keep the environment variables that nsys recorded. They may hold secrets.
+    pub keep_environment: bool,
+}
+
+/// What packing did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Packed {
+    /// Number of files, the manifest included.
+    pub files: usize,
+    /// Paths of the files that environment variables were removed from.
+    pub redacted: Vec<String>,
+}
+
+/// A file to be packed: as it is, or a changed copy.
+struct Member<'a> {
+    file: &'a ArtifactFile,
+    changed: Option<NamedTempFile>,
+}
+
+impl Member<'_> {
+    fn location(&self) -> &Path {
+        self.changed.as_ref().map_or(&self.file.location, NamedTempFile::path)
+    }
+}
+
+/// Packs the bundle into `out`, a `.tar.zst`.
+///
+/// The manifest stays as it is, byte for byte, and with it the bundle's identity; unless there is none, or
+/// environment variables were removed: then one is written that states the files as they are packed.
+pub fn pack(bundle: &Bundle, out: &Path, options: PackOptions) -> Result<Packed, BundleError> {
+    let members = members(bundle, options)?;
+    let redacted: Vec<String> = members
+        .iter()
+        .filter(|member| member.changed.is_some())
+        .map(|member| member.file.path.clone())
+        .collect();
+    let manifest = match &bundle.manifest {
+        Some(_) if redacted.is_empty() => bundle.manifest_bytes.clone(),
+        Some(manifest) => renewed(manifest, &members)?.to_json().into_bytes(),
+        None => written(bundle, &members)?.to_json().into_bytes(),
+    };
+    write_archive(&manifest, &members, out).map_err(BundleError::io(out))?;
+    Ok(Packed { files: members.len() + 1, redacted })
+}
+
+/// Unpacks an archive into a folder that is empty or not there yet. Returns the number of files.
+pub fn unpack(path: &Path, folder: &Path) -> Result<usize, BundleError> {
+    fs::create_dir_all(folder).map_err(BundleError::io(folder))?;
+    if fs::read_dir(folder).map_err(BundleError::io(folder))?.next().is_some() {
+        return Err(BundleError::NotEmpty(folder.to_owned()));
+    }
+    let content = Content::open(path).map_err(BundleError::archive(path))?;
+    archive::extract(&content, path, folder)
+}
+
+fn members(bundle: &Bundle, options: PackOptions) -> Result<Vec<Member<'_>>, BundleError> {
+    let mut members = Vec::with_capacity(bundle.files.len());
+    for file in &bundle.files {
+        let changed = if options.keep_environment { None } else { redacted(file)? };
+        members.push(Member { file, changed });
+    }
+    Ok(members)
+}
+
+/// A copy of an nsys export without environment variables, packed as the original; `None` if it has none.
+fn redacted(file: &ArtifactFile) -> Result<Option<NamedTempFile>, BundleError> {
+    let unreadable = || BundleError::archive(&file.location);
+    let content = Content::open(&file.location).map_err(unreadable())?;
+    if !content.prefix(16).map_err(unreadable())?.starts_with(b"SQLite format 3\0") {
+        return Ok(None);
+    }
+    let redact = |error| BundleError::Redact { path: file.path.clone(), error };
+    let plain = content.plain_file().map_err(unreadable())?;
+    if EnvironmentDump::find(&plain.path).map_err(redact)?.rows == 0 {
+        return Ok(None);
+    }
+    let io = || BundleError::io(&file.location);
+    let copy = NamedTempFile::new().map_err(io())?;
+    fs::copy(&plain.path, copy.path()).map_err(io())?;
+    EnvironmentDump::remove(copy.path()).map_err(redact)?;
+    repacked(copy, content.packing()).map(Some).map_err(io())
+}
+
+fn repacked(plain: NamedTempFile, packing: Packing) -> io::Result<NamedTempFile> {
+    let packed = NamedTempFile::new()?;
+    let mut bytes = File::open(plain.path())?;
+    match packing {
+        Packing::Plain => return Ok(plain),
+        Packing::Zstd => zstd::stream::copy_encode(&mut bytes, packed.as_file(), LEVEL)?,
+        Packing::Gzip => {
+            let level = flate2::Compression::default();
+            let mut encoder = flate2::write::GzEncoder::new(packed.as_file(), level);
+            io::copy(&mut bytes, &mut encoder)?;
+            encoder.finish()?;
+        }
+    }
+    Ok(packed)
+}
+
+/// Level of zstd: artifacts are often packed already, so more costs time for little.
+const LEVEL: i32 = 9;
+
+/// The manifest with the hashes of the files that were changed.
+fn renewed(manifest: &Manifest, members: &[Member<'_>]) -> Result<Manifest, BundleError> {
+    let mut manifest = manifest.clone();
+    for member in members.iter().filter(|member| member.changed.is_some()) {
+        let now =
+            verify::hash_file(member.location()).map_err(BundleError::io(member.location()))?;
+        for artifact in &mut manifest.artifacts {
+            if artifact.path == member.file.path {
+                artifact.sha256.clone_from(&now.sha256);
+                artifact.bytes = now.bytes;
+            }
+        }
+    }
+    Ok(manifest)
+}
+
+/// A manifest for files that came without: kinds and passes as far as they are known.
+fn written(bundle: &Bundle, members: &[Member<'_>]) -> Result<Manifest, BundleError> {
+    let mut artifacts = Vec::with_capacity(members.len());
+    let mut passes = BTreeMap::<String, PassKind>::new();
+    for member in members {
+        let file = member.file;
+        let now =
+            verify::hash_file(member.location()).map_err(BundleError::io(member.location()))?;
+        let kind = file.kind.unwrap_or(ArtifactKind::Other);
+        let pass_kind = file.pass_kind.or_else(|| pass_kind(kind));
+        if let Some(pass_kind) = pass_kind {
+            passes.entry(file.pass.clone()).or_insert(pass_kind);
+        }
+        artifacts.push(Artifact {
+            path: file.path.clone(),
+            kind,
+            pass: pass_kind.map(|_| file.pass.clone()),
+            producer: file.producer.clone(),
+            rank: file.rank,
+            sha256: now.sha256,
+            bytes: now.bytes,
+        });
+    }
+    let pass = |(id, kind)| Pass { id, kind, command: Vec::new(), wall_ns: None, exit_code: None };
+    let version = Some(env!("CARGO_PKG_VERSION").to_owned());
+    Ok(Manifest {
+        version: manifest::VERSION,
+        name: bundle.name.clone(),
+        captured_at: None,
+        tool: Tool { name: "rooflens".to_owned(), version },
+        passes: passes.into_iter().map(pass).collect(),
+        artifacts,
+        labels: BTreeMap::new(),
+    })
+}
+
+/// The kind of pass that leaves such an artifact.
+const fn pass_kind(kind: ArtifactKind) -> Option<PassKind> {
+    match kind {
+        ArtifactKind::NsysSqlite | ArtifactKind::NsysKernelSum | ArtifactKind::NsysReport => {
+            Some(PassKind::Timeline)
+        }
+        ArtifactKind::NcuCsv | ArtifactKind::NcuReport => Some(PassKind::Counters),
+        ArtifactKind::TorchTrace => Some(PassKind::Operators),
+        ArtifactKind::Timings | ArtifactKind::NvmlCsv => Some(PassKind::Baseline),
+        ArtifactKind::SmiXml | ArtifactKind::Environment | ArtifactKind::Peaks => {
+            Some(PassKind::Snapshot)
+        }
+        ArtifactKind::ModelConfig
+        | ArtifactKind::Workload
+        | ArtifactKind::GemmLog
+        | ArtifactKind::Other => None,
+    }
+}
+
+/// Writes beside `out` and renames, so that `out` is whole or not there.
+fn write_archive(manifest: &[u8], members: &[Member<'_>], out: &Path) -> io::Result<()> {
+    let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let temporary = NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
+    let encoder = zstd::Encoder::new(temporary.as_file(), LEVEL)?;
+    let mut tar = tar::Builder::new(encoder);
+    let at = members.partition_point(|member| member.file.path.as_str() < manifest::FILE_NAME);
+    for member in &members[..at] {
+        append_file(&mut tar, member)?;
+    }
+    append(&mut tar, manifest::FILE_NAME, manifest.len() as u64, manifest)?;
+    for member in &members[at..] {
+        append_file(&mut tar, member)?;
+    }
+    tar.into_inner()?.finish()?.sync_all()?;
+    temporary.persist(out)?;
+    Ok(())
+}
+
+fn append_file(tar: &mut tar::Builder<impl Write>, member: &Member<'_>) -> io::Result<()> {
+    let file = File::open(member.location())?;
+    append(tar, &member.file.path, file.metadata()?.len(), file)
+}
+
+fn append(
+    tar: &mut tar::Builder<impl Write>,
+    path: &str,
+    bytes: u64,
+    content: impl Read,
+) -> io::Result<()> {
+    let mut header = tar::Header::new_gnu();
+    header.set_size(bytes);
+    header.set_mode(0o644);
+    header.set_mtime(0);
+    header.set_uid(0);
+    header.set_gid(0);
+    tar.append_data(&mut header, path, content.take(bytes))
+}

@@ -1,0 +1,187 @@
+//! Arguments, and nothing but arguments.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+
+const EXAMPLES: &str = "\
+Examples:
+  rooflens report fixtures/h200-llama-8b           every format, into h200-llama-8b-report/
+  rooflens report run.tar.zst -o run.pdf           one PDF
+  rooflens report timeline.sqlite -o -             Markdown on standard output
+  rooflens inspect run/                            what is in there
+  rooflens query run/ 'select name, count(*) n from launches group by name order by n desc limit 5'";
+
+/// Compiles reports from captured GPU-profiling artifacts, offline.
+#[derive(Debug, Parser)]
+#[command(name = "rooflens", version, after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub(super) command: Command,
+    /// Print errors only.
+    #[arg(short, long, global = true)]
+    pub(super) quiet: bool,
+    /// Number of threads; results do not depend on it.
+    #[arg(long, global = true, value_name = "N")]
+    pub(super) threads: Option<NonZeroUsize>,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Write a report: PDF, Markdown, JSON, CSV, Parquet.
+    Report(Report),
+    /// Say what is in a bundle, an archive or a file.
+    Inspect(Inspect),
+    /// Print metrics.json.
+    Metrics(Input),
+    /// Print the kernel table.
+    Kernels(Kernels),
+    /// Run SQL over the tables of a bundle.
+    Query(Query),
+    /// Check a bundle: schema, hashes, completeness.
+    Validate(Path),
+    /// Pack a directory into one archive, without environment dumps.
+    Pack(Pack),
+    /// Unpack an archive.
+    Unpack(Unpack),
+    /// Print the table of GPUs with the source of each peak.
+    Gpus,
+}
+
+/// What to read, and how to understand it.
+#[derive(Debug, ClapArgs)]
+pub(super) struct Input {
+    /// Bundle, archive, or files and directories of other tools.
+    #[arg(required = true, value_name = "PATH")]
+    pub(super) paths: Vec<PathBuf>,
+    /// GPU whose peaks count, instead of the recorded one, such as "H100 SXM".
+    #[arg(long, value_name = "NAME")]
+    pub(super) gpu: Option<String>,
+    /// Model dimensions: a Hugging Face config.json.
+    #[arg(long, value_name = "FILE")]
+    pub(super) model: Option<PathBuf>,
+    /// Workload description, instead of the bundle's.
+    #[arg(long, value_name = "FILE")]
+    pub(super) workload: Option<PathBuf>,
+    /// A stage: its name, and a regular expression that the whole range name must match.
+    #[arg(long = "stage", value_name = "NAME=REGEX")]
+    pub(super) stages: Vec<String>,
+    /// Rule for the bound classes of profiled kernels.
+    #[arg(long, value_enum, default_value_t = Classifier::Rooflens)]
+    pub(super) classifier: Classifier,
+    /// Fail if data was lost or an artifact could not be read.
+    #[arg(long)]
+    pub(super) strict: bool,
+}
+
+/// `rooflens report`.
+#[derive(Debug, ClapArgs)]
+pub(super) struct Report {
+    #[command(flatten)]
+    pub(super) input: Input,
+    /// File or folder to write; `-` is standard output. Repeatable. Default: the folder NAME-report.
+    #[arg(short, long = "output", value_name = "OUT")]
+    pub(super) outputs: Vec<PathBuf>,
+    /// Format, where the extension does not tell.
+    #[arg(long, value_enum)]
+    pub(super) format: Option<Format>,
+    /// Folder with templates that replace the built-in ones.
+    #[arg(long, value_name = "DIR")]
+    pub(super) templates: Option<PathBuf>,
+}
+
+/// `rooflens inspect`.
+#[derive(Debug, ClapArgs)]
+pub(super) struct Inspect {
+    #[command(flatten)]
+    pub(super) input: Input,
+}
+
+/// `rooflens kernels`.
+#[derive(Debug, ClapArgs)]
+pub(super) struct Kernels {
+    #[command(flatten)]
+    pub(super) input: Input,
+    /// Only the K kernels with the most time.
+    #[arg(long, value_name = "K")]
+    pub(super) top: Option<usize>,
+    /// As CSV.
+    #[arg(long)]
+    pub(super) csv: bool,
+}
+
+/// `rooflens query`.
+#[derive(Debug, ClapArgs)]
+pub(super) struct Query {
+    /// Bundle, archive or file.
+    #[arg(value_name = "PATH")]
+    pub(super) path: PathBuf,
+    /// One SELECT; `show tables` lists the tables.
+    #[arg(value_name = "SQL")]
+    pub(super) sql: String,
+    /// As CSV.
+    #[arg(long)]
+    pub(super) csv: bool,
+}
+
+/// A command over one path.
+#[derive(Debug, ClapArgs)]
+pub(super) struct Path {
+    /// Bundle or archive.
+    #[arg(value_name = "BUNDLE")]
+    pub(super) path: PathBuf,
+}
+
+/// `rooflens pack`.
+#[derive(Debug, ClapArgs)]
+pub(super) struct Pack {
+    /// Directory to pack.
+    #[arg(value_name = "DIR")]
+    pub(super) path: PathBuf,
+    /// Archive to write. Default: DIR.tar.zst.
+    #[arg(short, long, value_name = "FILE")]
+    pub(super) output: Option<PathBuf>,
+    /// Keep the dumps of environment variables that nsys leaves in its exports.
+    #[arg(long)]
+    pub(super) keep_environment: bool,
+}
+
+/// `rooflens unpack`.
+#[derive(Debug, ClapArgs)]
+pub(super) struct Unpack {
+    /// Archive to unpack.
+    #[arg(value_name = "FILE")]
+    pub(super) path: PathBuf,
+    /// Directory to make. Default: the archive's name without extension.
+    #[arg(short, long, value_name = "DIR")]
+    pub(super) output: Option<PathBuf>,
+}
+
+/// Formats that `report` writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    /// PDF.
+    Pdf,
+    /// Markdown with SVG charts.
+    Md,
+    /// The document as JSON.
+    Json,
+    /// The metrics as JSON.
+    Metrics,
+    /// One CSV a data set.
+    Csv,
+    /// One Parquet file a table.
+    Parquet,
+}
+
+/// Rules for bound classes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Classifier {
+    /// By latency, compute, DRAM, L2 and L1.
+    Rooflens,
+    /// SM % minus DRAM % against ±5 points.
+    Seed,
+}

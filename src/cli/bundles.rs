@@ -1,0 +1,73 @@
+//! `rooflens validate`, `pack` and `unpack`.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+use super::args::{Pack, Path, Unpack};
+use super::error::CliError;
+use super::term::Term;
+use crate::bundle::{self, PackOptions};
+use crate::diagnostic::{Diagnostics, Severity};
+
+/// Endings that an archive's name loses when it is unpacked.
+const ARCHIVE_ENDINGS: [&str; 4] = [".tar.zst", ".tar.gz", ".tgz", ".tar"];
+
+/// Prints what is wrong with a bundle; fails if that is more than a notice.
+pub(super) fn validate(args: &Path, term: &mut Term) -> Result<(), CliError> {
+    term.step(format!("checking {}", args.path.display()));
+    let diagnostics = bundle::validate(std::slice::from_ref(&args.path));
+    for diagnostic in diagnostics.iter() {
+        term.diagnostic(diagnostic);
+    }
+    let faults = diagnostics.iter().filter(|one| one.severity > Severity::Notice).count();
+    if faults > 0 {
+        return Err(CliError::Gate(format!(
+            "{} is not valid: {faults} fault(s)",
+            args.path.display()
+        )));
+    }
+    term.print(format!("{} is valid\n", args.path.display()).as_bytes())
+}
+
+/// Packs a directory.
+pub(super) fn pack(args: &Pack, term: &mut Term) -> Result<(), CliError> {
+    let mut diagnostics = Diagnostics::default();
+    term.step(format!("packing {}", args.path.display()));
+    let bundle = bundle::open(std::slice::from_ref(&args.path), &mut diagnostics)?;
+    for diagnostic in diagnostics.iter() {
+        term.diagnostic(diagnostic);
+    }
+    let output = args.output.clone().unwrap_or_else(|| with_ending(&args.path, ".tar.zst"));
+    let options = PackOptions { keep_environment: args.keep_environment };
+    let packed = bundle::pack(&bundle, &output, options)?;
+    for path in &packed.redacted {
+        term.note(&format!("{path}: removed the environment variables that nsys recorded"));
+    }
+    term.note(&format!("wrote {}: {} files", output.display(), packed.files));
+    Ok(())
+}
+
+/// Unpacks an archive.
+pub(super) fn unpack(args: &Unpack, term: &mut Term) -> Result<(), CliError> {
+    let folder = match &args.output {
+        Some(folder) => folder.clone(),
+        None => PathBuf::from(stem(&args.path)?),
+    };
+    term.step(format!("unpacking {}", args.path.display()));
+    let files = bundle::unpack(&args.path, &folder)?;
+    term.note(&format!("wrote {}: {files} files", folder.display()));
+    Ok(())
+}
+
+fn with_ending(path: &std::path::Path, ending: &str) -> PathBuf {
+    let mut name = path.file_name().map_or_else(|| "bundle".into(), OsStr::to_os_string);
+    name.push(ending);
+    path.with_file_name(name)
+}
+
+fn stem(path: &std::path::Path) -> Result<String, CliError> {
+    let name = path.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
+    let stem = ARCHIVE_ENDINGS.iter().find_map(|ending| name.strip_suffix(ending));
+    let stem = stem.filter(|stem| !stem.is_empty()).map(str::to_owned);
+    stem.ok_or_else(|| CliError::Usage(format!("{name} does not end like an archive; give -o DIR")))
+}

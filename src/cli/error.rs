@@ -1,0 +1,71 @@
+//! What can end a command, and with which exit code.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::bundle::BundleError;
+use crate::render::RenderError;
+
+/// Why a command ended.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CliError {
+    /// Arguments that clap cannot judge.
+    #[error("{0}")]
+    Usage(String),
+    /// The input could not be opened.
+    #[error(transparent)]
+    Bundle(#[from] BundleError),
+    /// The input holds nothing to report.
+    #[error("{message}")]
+    Unusable {
+        /// What is wrong.
+        message: String,
+        /// What to do.
+        hint: Option<String>,
+    },
+    /// `--strict`, and something was lost.
+    #[error("{0} of the input was lost or could not be read, and --strict is on")]
+    Strict(String),
+    /// A check found faults.
+    #[error("{0}")]
+    Gate(String),
+    /// The report could not be rendered.
+    #[error(transparent)]
+    Render(#[from] RenderError),
+    /// A file could not be written.
+    #[error("cannot write {}: {error}", path.display())]
+    Write {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// A query is wrong.
+    #[error("{0}")]
+    Query(String),
+}
+
+impl CliError {
+    /// Exit code: 1 gate, 2 usage, 3 input, 4 output.
+    pub(super) const fn exit_code(&self) -> u8 {
+        match self {
+            Self::Gate(_) => 1,
+            Self::Usage(_) | Self::Query(_) => 2,
+            Self::Bundle(_) | Self::Unusable { .. } | Self::Strict(_) => 3,
+            Self::Render(_) | Self::Write { .. } => 4,
+        }
+    }
+
+    /// Whether the reader of our output went away, which is not an error.
+    pub(super) fn is_broken_pipe(&self) -> bool {
+        matches!(self, Self::Write { error, .. } if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+
+    /// Advice that goes with the message.
+    pub(super) fn hint(&self) -> Option<&str> {
+        match self {
+            Self::Unusable { hint, .. } => hint.as_deref(),
+            _ => None,
+        }
+    }
+}

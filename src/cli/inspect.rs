@@ -1,0 +1,87 @@
+//! `rooflens inspect`: what is here.
+
+use std::fmt::Write;
+
+use super::args::Inspect;
+use super::error::CliError;
+use super::load::{Loaded, load};
+use super::term::{Term, printable};
+use crate::analysis::Facts;
+use crate::diagnostic::Severity;
+use crate::findings::Quantity;
+
+/// Prints artifacts, tables, passes, stages and data quality.
+pub(super) fn run(args: &Inspect, term: &mut Term) -> Result<(), CliError> {
+    let loaded = load(&args.input, term)?;
+    let mut out = String::new();
+    // Writing to a String cannot fail.
+    let _ = describe(&mut out, &loaded);
+    term.print(printable(&out).as_bytes())?;
+    let unreadable =
+        loaded.diagnostics.iter().filter(|one| one.severity == Severity::Error).count();
+    let readable = loaded.bundle.files.iter().filter(|file| file.kind.is_some()).count();
+    if readable == 0
+        || (unreadable >= readable && loaded.session.tables().iter().all(|t| t.rows() == 0))
+    {
+        let message = format!("nothing in {} could be read", loaded.bundle.name);
+        return Err(CliError::Unusable { message, hint: None });
+    }
+    Ok(())
+}
+
+fn describe(out: &mut String, loaded: &Loaded) -> std::fmt::Result {
+    let Loaded { bundle, session, diagnostics } = loaded;
+    writeln!(out, "bundle    {}", bundle.name)?;
+    writeln!(out, "identity  {}", bundle.id)?;
+    writeln!(out, "manifest  {}", if bundle.manifest.is_some() { "yes" } else { "none" })?;
+    writeln!(out, "\nartifacts")?;
+    for file in &bundle.files {
+        let kind = file.kind.map_or("not recognized", |kind| kind.label());
+        writeln!(out, "  {:<44} {kind}", file.path)?;
+    }
+    writeln!(out, "\npasses")?;
+    for pass in session.passes.ids() {
+        let row = pass.index();
+        let producer = session.text(session.passes.producer[row]);
+        let (name, kind) =
+            (session.text(session.passes.name[row]), session.passes.kind[row].label());
+        writeln!(out, "  {name:<24} {kind:<10} {producer}")?;
+    }
+    writeln!(out, "\ntables")?;
+    for table in session.tables().into_iter().filter(|table| table.rows() > 0) {
+        writeln!(out, "  {:<20} {:>12} rows", table.name(), table.rows())?;
+    }
+    stages(out, loaded)?;
+    writeln!(out, "\ndata quality")?;
+    for one in diagnostics.iter() {
+        let artifact = one.artifact.as_deref().unwrap_or_default();
+        let times = if one.count > 1 { format!(" ({} times)", one.count) } else { String::new() };
+        writeln!(out, "  {}: {artifact}{}: {}{times}", one.severity.label(), one.at, one.message)?;
+    }
+    if diagnostics.iter().next().is_none() {
+        writeln!(out, "  nothing to remark")?;
+    }
+    Ok(())
+}
+
+fn stages(out: &mut String, loaded: &Loaded) -> std::fmt::Result {
+    let session = &loaded.session;
+    let facts = Facts::new(session);
+    if facts.stages.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\nstages")?;
+    for stage in &facts.stages {
+        let instances = facts.instances_of(stage);
+        let pass = session.text(session.passes.name[stage.pass.index()]);
+        let time: i64 = instances.iter().filter_map(|instance| instance.time()).sum();
+        let operations: usize = instances.iter().map(|instance| instance.ops.len()).sum();
+        let (name, count) = (&stage.name, instances.len());
+        let time = Quantity::ns(time);
+        writeln!(
+            out,
+            "  {pass:<18} {name:<24} {count:>6} instances {operations:>9} operations, {time} in all"
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,56 @@
+//! `rooflens kernels`: the kernel table on standard output.
+
+use super::args::Kernels;
+use super::error::CliError;
+use super::load::{load, report};
+use super::term::{Term, printable};
+use crate::findings::Dataset;
+
+/// Columns of the printed table.
+const COLUMNS: [&str; 6] = ["total_ns", "share", "count", "mean_ns", "class", "name"];
+
+/// Prints the kernels of all passes, the most time first.
+pub(super) fn run(args: &Kernels, term: &mut Term) -> Result<(), CliError> {
+    let loaded = load(&args.input, term)?;
+    let report = report(&loaded, &args.input, term)?;
+    let Some(kernels) = report.dataset("kernels") else {
+        let message = "no kernel with a time in the input".to_owned();
+        return Err(CliError::Unusable { message, hint: None });
+    };
+    let mut kernels = kernels.clone();
+    kernels.rows.truncate(args.top.unwrap_or(usize::MAX));
+    let text = if args.csv { csv(&kernels)? } else { table(&kernels) };
+    term.print(text.as_bytes())
+}
+
+fn csv(kernels: &Dataset) -> Result<String, CliError> {
+    let bytes = crate::render::csv::bytes(kernels).map_err(CliError::Render)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn table(kernels: &Dataset) -> String {
+    let columns: Vec<usize> = COLUMNS
+        .iter()
+        .filter_map(|id| kernels.columns.iter().position(|column| column.id == *id))
+        .collect();
+    let mut lines = vec![columns.iter().map(|at| kernels.columns[*at].title.to_owned()).collect()];
+    for row in &kernels.rows {
+        let shown = columns.iter().map(|at| printable(&row[*at].show(kernels.columns[*at].unit)));
+        lines.push(shown.collect::<Vec<_>>());
+    }
+    let width = |at: usize| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or(0);
+    let last = columns.len().saturating_sub(1);
+    let mut out = String::new();
+    for line in &lines {
+        for (at, cell) in line.iter().enumerate() {
+            let pad = " ".repeat(width(at) - cell.chars().count());
+            if at == last {
+                out.push_str(cell);
+            } else {
+                out.push_str(&format!("{pad}{cell}  "));
+            }
+        }
+        out.push('\n');
+    }
+    out
+}

@@ -1,0 +1,169 @@
+//! From paths to a session, its findings and the report: what all commands share.
+
+use std::path::Path;
+
+use rooflens_schemas::{ArtifactKind, StageRule};
+
+use super::args::{Classifier, Input};
+use super::error::CliError;
+use super::term::Term;
+use crate::analysis::{self, Context, Facts, Options};
+use crate::bundle::{self, ArtifactFile, Bundle};
+use crate::diagnostic::{Diagnostics, Severity};
+use crate::hardware::Hardware;
+use crate::ingest;
+use crate::model::Session;
+use crate::report::{self, Provenance, Report};
+
+/// A bundle that was read.
+pub(super) struct Loaded {
+    pub(super) bundle: Bundle,
+    pub(super) session: Session,
+    pub(super) diagnostics: Diagnostics,
+}
+
+/// Opens, identifies and reads.
+pub(super) fn load(input: &Input, term: &mut Term) -> Result<Loaded, CliError> {
+    let mut diagnostics = Diagnostics::default();
+    let rules = stage_rules(&input.stages)?;
+    term.step("opening");
+    let mut bundle = bundle::open(&input.paths, &mut diagnostics)?;
+    replace(&mut bundle, input.model.as_deref(), ArtifactKind::ModelConfig)?;
+    replace(&mut bundle, input.workload.as_deref(), ArtifactKind::Workload)?;
+    ingest::identify(&mut bundle, &mut diagnostics);
+    let mut session = ingest::import(&bundle, &mut diagnostics, &mut |file| {
+        term.step(format!("reading {}", file.path))
+    });
+    if !rules.is_empty() {
+        session.workload.stages = rules;
+    }
+    Ok(Loaded { bundle, session, diagnostics })
+}
+
+/// Analyzes and arranges. Prints what the input lacks.
+///
+/// # Errors
+/// When nothing of the input can be reported, or something was lost and `--strict` is on.
+pub(super) fn report(loaded: &Loaded, input: &Input, term: &mut Term) -> Result<Report, CliError> {
+    let Loaded { bundle, session, diagnostics } = loaded;
+    if nothing_to_report(session) {
+        for diagnostic in diagnostics.iter() {
+            term.diagnostic(diagnostic);
+        }
+        return Err(unusable(bundle, diagnostics));
+    }
+    term.step("analyzing");
+    let (facts, hardware) = (Facts::new(session), Hardware::builtin());
+    let options = options(input);
+    if let Some(gpu) = &options.gpu
+        && hardware.find(gpu).is_none()
+    {
+        return Err(CliError::Usage(format!(
+            "no GPU named {gpu}; “rooflens gpus” lists the known ones"
+        )));
+    }
+    let context = Context { session, facts: &facts, hardware: &hardware, options: &options };
+    let findings = analysis::run(&context);
+    let sections = findings
+        .into_iter()
+        .map(|(analysis, findings)| (analysis.id, analysis.title, findings))
+        .collect();
+    let headline = analysis::verdict::headline(&context);
+    let report = report::build(&provenance(bundle, session), headline, sections, diagnostics);
+    for diagnostic in &report.data_quality {
+        term.diagnostic(diagnostic);
+    }
+    let lost = report.data_quality.iter().filter(|one| one.severity >= Severity::DataLoss).count();
+    if input.strict && lost > 0 {
+        return Err(CliError::Strict(format!("{lost} part(s)")));
+    }
+    Ok(report)
+}
+
+fn options(input: &Input) -> Options {
+    let classifier = match input.classifier {
+        Classifier::Rooflens => analysis::Classifier::Rooflens,
+        Classifier::Seed => analysis::Classifier::Seed,
+    };
+    Options { gpu: input.gpu.clone(), classifier }
+}
+
+fn provenance<'a>(bundle: &'a Bundle, session: &Session) -> Provenance<'a> {
+    let cover = analysis::verdict::cover(session);
+    let artifact = |file: &ArtifactFile| {
+        let kind = file.kind.unwrap_or(ArtifactKind::Other).label().to_owned();
+        [file.path.clone(), kind, file.pass.clone(), file.sha256.clone().unwrap_or_default()]
+    };
+    Provenance {
+        bundle: &bundle.name,
+        bundle_id: &bundle.id,
+        manifest: bundle.manifest.as_ref(),
+        artifacts: bundle.files.iter().map(artifact).collect(),
+        title: cover.title,
+        facts: cover.facts,
+    }
+}
+
+/// A session from which not one section could say anything.
+fn nothing_to_report(session: &Session) -> bool {
+    let tables: [usize; 10] = [
+        session.launches.len(),
+        session.copies.len(),
+        session.graph_launches.len(),
+        session.api_calls.len(),
+        session.ranges.len(),
+        session.operators.len(),
+        session.kernel_profiles.len(),
+        session.kernel_sums.len(),
+        session.device_samples.len(),
+        session.timings.len() + session.measured_peaks.len() + session.counter_samples.len(),
+    ];
+    tables.iter().all(|rows| *rows == 0)
+}
+
+fn unusable(bundle: &Bundle, diagnostics: &Diagnostics) -> CliError {
+    let read = bundle.files.iter().filter(|file| file.kind.is_some()).count();
+    let first = diagnostics.iter().find(|one| one.severity >= Severity::DataLoss);
+    let message = match (read, first) {
+        (_, Some(reason)) => format!("nothing to report from {}: {}", bundle.name, reason.message),
+        (0, None) => format!("nothing in {} is of a known format", bundle.name),
+        (_, None) => format!("{} holds nothing that a report could be made of", bundle.name),
+    };
+    let hint = "readable are: nsys SQLite exports, ncu CSV, PyTorch traces, NVML CSV, nvidia-smi XML, \
+                nsys stats CSV, timings.json, peaks.json";
+    CliError::Unusable { message, hint: Some(hint.to_owned()) }
+}
+
+/// A file given on the command line takes the place of the bundle's own.
+fn replace(bundle: &mut Bundle, path: Option<&Path>, kind: ArtifactKind) -> Result<(), CliError> {
+    let Some(path) = path else { return Ok(()) };
+    if !path.is_file() {
+        return Err(CliError::Usage(format!("{} is not a file", path.display())));
+    }
+    let name =
+        path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    bundle.files.retain(|file| file.kind != Some(kind));
+    bundle.files.push(ArtifactFile {
+        path: name,
+        location: path.to_owned(),
+        kind: Some(kind),
+        pass: "command line".to_owned(),
+        pass_kind: None,
+        producer: None,
+        rank: None,
+        sha256: None,
+    });
+    Ok(())
+}
+
+fn stage_rules(stages: &[String]) -> Result<Vec<StageRule>, CliError> {
+    let rule = |text: &String| {
+        let (name, pattern) = text
+            .split_once('=')
+            .ok_or_else(|| CliError::Usage(format!("--stage {text}: expected NAME=REGEX")))?;
+        regex::Regex::new(pattern)
+            .map_err(|error| CliError::Usage(format!("--stage {name}: {error}")))?;
+        Ok(StageRule { name: name.to_owned(), pattern: Some(pattern.to_owned()), kind: None })
+    };
+    stages.iter().map(rule).collect()
+}

@@ -1,0 +1,159 @@
+//! `rooflens report` and `rooflens metrics`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::args::{Format, Input, Report as Args};
+use super::error::CliError;
+use super::load::{Loaded, load, report};
+use super::term::Term;
+use crate::render::{self, RenderOptions, Rendered};
+use crate::report::Report;
+
+const ALL: [Format; 6] =
+    [Format::Pdf, Format::Md, Format::Json, Format::Metrics, Format::Csv, Format::Parquet];
+
+/// Writes a report in the formats that the outputs ask for.
+pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
+    let options = RenderOptions { templates: templates(args.templates.as_deref())? };
+    let loaded = load(&args.input, term)?;
+    let report = report(&loaded, &args.input, term)?;
+    let default = [PathBuf::from(format!("{}-report", file_stem(&loaded.bundle.name)))];
+    let outputs = if args.outputs.is_empty() { &default[..] } else { &args.outputs };
+    for output in outputs {
+        write_output(output, args.format, &loaded, &report, &options, term)?;
+    }
+    Ok(())
+}
+
+/// Prints `metrics.json`.
+pub(super) fn metrics(args: &Input, term: &mut Term) -> Result<(), CliError> {
+    let loaded = load(args, term)?;
+    let report = report(&loaded, args, term)?;
+    let rendered = one(Format::Metrics, &loaded, &report, &RenderOptions::default())?;
+    term.print(&rendered.files[&rendered.main])
+}
+
+fn write_output(
+    output: &Path,
+    stated: Option<Format>,
+    loaded: &Loaded,
+    report: &Report,
+    options: &RenderOptions,
+    term: &mut Term,
+) -> Result<(), CliError> {
+    if output == Path::new("-") {
+        let rendered = one(stated.unwrap_or(Format::Md), loaded, report, options)?;
+        return term.print(rendered.files.get(&rendered.main).map_or(&[], Vec::as_slice));
+    }
+    let extension = output.extension().and_then(|extension| extension.to_str());
+    match stated.or_else(|| extension.and_then(of_extension)) {
+        Some(format) if extension.is_some() && !matches!(format, Format::Csv | Format::Parquet) => {
+            term.step(format!("writing {}", output.display()));
+            write_single(output, &one(format, loaded, report, options)?)?;
+        }
+        Some(format) => write_files(output, one(format, loaded, report, options)?.files)?,
+        None if extension.is_some_and(|extension| !extension.contains('-')) && !output.is_dir() => {
+            return Err(CliError::Usage(format!(
+                "no format has the extension of {}; give --format, or a folder",
+                output.display()
+            )));
+        }
+        None => {
+            for format in ALL {
+                term.step(format!("writing {format:?}"));
+                write_files(output, one(format, loaded, report, options)?.files)?;
+            }
+        }
+    }
+    term.note(&format!("wrote {}", output.display()));
+    Ok(())
+}
+
+/// Renders one format.
+fn one(
+    format: Format,
+    loaded: &Loaded,
+    report: &Report,
+    options: &RenderOptions,
+) -> Result<Rendered, CliError> {
+    let format = match format {
+        Format::Pdf => render::Format::Pdf,
+        Format::Md => render::Format::Markdown,
+        Format::Json => render::Format::Json,
+        Format::Metrics => render::Format::Metrics,
+        Format::Csv => render::Format::Csv,
+        Format::Parquet => return super::query::parquet(loaded),
+    };
+    Ok(render::render(report, format, options)?)
+}
+
+fn of_extension(extension: &str) -> Option<Format> {
+    Some(match extension {
+        "pdf" => Format::Pdf,
+        "md" | "markdown" => Format::Md,
+        "json" => Format::Json,
+        "csv" => Format::Csv,
+        "parquet" => Format::Parquet,
+        _ => return None,
+    })
+}
+
+/// The main file under the name that was asked for; the files that it refers to beside it.
+fn write_single(output: &Path, rendered: &Rendered) -> Result<(), CliError> {
+    let folder = output.parent().unwrap_or(Path::new(""));
+    for (path, bytes) in &rendered.files {
+        let target = if *path == rendered.main { output.to_owned() } else { folder.join(path) };
+        write(&target, bytes)?;
+    }
+    Ok(())
+}
+
+fn write_files(folder: &Path, files: BTreeMap<String, Vec<u8>>) -> Result<(), CliError> {
+    for (path, bytes) in files {
+        write(&folder.join(path), &bytes)?;
+    }
+    Ok(())
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
+    let failed = |error| CliError::Write { path: path.to_owned(), error };
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(failed)?;
+    }
+    fs::write(path, bytes).map_err(failed)
+}
+
+/// The bundle's name as a file name: hostile names stay in this folder.
+fn file_stem(name: &str) -> String {
+    let stem: String = name
+        .chars()
+        .map(|letter| if letter.is_alphanumeric() || "-_.".contains(letter) { letter } else { '-' })
+        .collect();
+    let stem = stem.trim_matches(['.', '-']);
+    if stem.is_empty() { "rooflens".to_owned() } else { stem.to_owned() }
+}
+
+/// The files of a template folder, by path relative to it.
+fn templates(folder: Option<&Path>) -> Result<BTreeMap<String, Vec<u8>>, CliError> {
+    let mut files = BTreeMap::new();
+    let Some(root) = folder else { return Ok(files) };
+    let unreadable = |path: &Path, error: std::io::Error| {
+        CliError::Usage(format!("cannot read templates {}: {error}", path.display()))
+    };
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).map_err(|error| unreadable(&folder, error))? {
+            let path = entry.map_err(|error| unreadable(&folder, error))?.path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let name =
+                path.strip_prefix(root).unwrap_or(&path).to_string_lossy().replace('\\', "/");
+            files.insert(name, fs::read(&path).map_err(|error| unreadable(&path, error))?);
+        }
+    }
+    Ok(files)
+}

@@ -1,0 +1,130 @@
+//! Standard output and standard error: plain when piped, progress and colour on a terminal only.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::error::CliError;
+use crate::diagnostic::{Diagnostic, Severity};
+
+/// Where a command prints.
+pub(super) struct Term {
+    quiet: bool,
+    color: bool,
+    bar: Option<ProgressBar>,
+}
+
+impl Term {
+    pub(super) fn new(quiet: bool) -> Self {
+        let terminal = io::stderr().is_terminal();
+        let color = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let bar = (terminal && !quiet).then(|| {
+            let bar = ProgressBar::new_spinner();
+            if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
+                bar.set_style(style);
+            }
+            bar.enable_steady_tick(Duration::from_millis(100));
+            bar
+        });
+        Self { quiet, color, bar }
+    }
+
+    /// Says what is being done, on a terminal.
+    pub(super) fn step(&self, message: impl Into<String>) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(message.into());
+        }
+    }
+
+    /// Takes the progress away before something is printed for good.
+    pub(super) fn done(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+
+    /// A line for people on standard error.
+    pub(super) fn note(&mut self, message: &str) {
+        self.done();
+        if !self.quiet {
+            self.print_error_line(message);
+        }
+    }
+
+    /// A diagnostic on standard error; those below `Notice` are only in the report.
+    pub(super) fn diagnostic(&mut self, diagnostic: &Diagnostic) {
+        if self.quiet && diagnostic.severity < Severity::Error {
+            return;
+        }
+        self.done();
+        let label = match diagnostic.severity {
+            Severity::Error => self.painted("31;1", "error"),
+            Severity::DataLoss => self.painted("33;1", "data loss"),
+            Severity::Notice => self.painted("36", "notice"),
+            Severity::Info => return,
+        };
+        let artifact =
+            diagnostic.artifact.as_deref().map_or_else(String::new, |path| format!("{path}: "));
+        let times = if diagnostic.count > 1 {
+            format!(" ({} times)", diagnostic.count)
+        } else {
+            String::new()
+        };
+        let message = printable(&diagnostic.message);
+        self.print_error_line(&format!(
+            "{label}: {}{message}{}{times}",
+            printable(&artifact),
+            diagnostic.at
+        ));
+        if let Some(hint) = &diagnostic.hint {
+            self.print_error_line(&format!("  hint: {}", printable(hint)));
+        }
+    }
+
+    /// The error that ends the command.
+    pub(super) fn error(&mut self, error: &CliError) {
+        self.done();
+        let mut message = error.to_string();
+        let mut source = std::error::Error::source(error);
+        while let Some(cause) = source {
+            let cause_text = cause.to_string();
+            if !message.contains(&cause_text) {
+                message.push_str(": ");
+                message.push_str(&cause_text);
+            }
+            source = cause.source();
+        }
+        let label = self.painted("31;1", "error");
+        self.print_error_line(&format!("{label}: {}", printable(&message)));
+        if let Some(hint) = error.hint() {
+            self.print_error_line(&format!("  hint: {}", printable(hint)));
+        }
+    }
+
+    /// The result of a command on standard output.
+    pub(super) fn print(&mut self, bytes: &[u8]) -> Result<(), CliError> {
+        self.done();
+        let mut out = io::stdout().lock();
+        out.write_all(bytes)
+            .and_then(|()| out.flush())
+            .map_err(|error| CliError::Write { path: PathBuf::from("standard output"), error })
+    }
+
+    fn painted(&self, code: &str, text: &str) -> String {
+        if self.color { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+
+    fn print_error_line(&self, line: &str) {
+        // Nothing is left to tell anyone if standard error is gone.
+        let _ = writeln!(io::stderr(), "{line}");
+    }
+}
+
+/// Text from artifacts without control characters: a kernel name must not drive the terminal.
+pub(super) fn printable(text: &str) -> String {
+    text.chars()
+        .map(|letter| if letter.is_control() && letter != '\n' { '\u{fffd}' } else { letter })
+        .collect()
+}

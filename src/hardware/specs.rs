@@ -1,0 +1,250 @@
+//! Reads the built-in table from `specs.toml`.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::{DTYPES, Gpu, Hardware, Peak};
+
+const SPECS: &str = include_str!("specs.toml");
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Specs {
+    documents: BTreeMap<String, String>,
+    gpu: Vec<GpuSpec>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GpuSpec {
+    name: String,
+    architecture: String,
+    names: Vec<String>,
+    sm_count: u32,
+    boost_mhz: f64,
+    vector_mhz: Option<f64>,
+    memory: MemorySpec,
+    power_watts: f64,
+    source: String,
+    #[serde(default)]
+    sparse_halved: bool,
+    peaks: BTreeMap<String, PeakSpec>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MemorySpec {
+    gigabytes: f64,
+    bandwidth: f64,
+    source: String,
+    note: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PeakSpec {
+    dense: f64,
+    sparse: Option<f64>,
+    note: Option<String>,
+}
+
+pub(super) fn builtin() -> Hardware {
+    let specs: Specs = toml::from_str(SPECS).expect("the built-in table is read by a test");
+    let document = |key: &str| specs.documents.get(key).cloned().unwrap_or_default();
+    Hardware { gpus: specs.gpu.iter().map(|gpu| gpu.build(&document)).collect() }
+}
+
+impl GpuSpec {
+    fn build(&self, document: &impl Fn(&str) -> String) -> Gpu {
+        let peak = |dtype: &&str| {
+            let spec = self.peaks.get(*dtype)?;
+            Some(Peak {
+                dtype: (*dtype).to_owned(),
+                dense: spec.dense * 1e12,
+                sparse: spec.sparse.map(|rate| rate * 1e12),
+                source: self.peak_source(dtype, spec, document),
+            })
+        };
+        let mut memory_source = document(&self.memory.source);
+        append(&mut memory_source, self.memory.note.as_deref());
+        Gpu {
+            name: self.name.clone(),
+            architecture: self.architecture.clone(),
+            aliases: self.names.clone(),
+            sm_count: self.sm_count,
+            boost_hz: self.boost_mhz * 1e6,
+            vector_boost_hz: self.vector_mhz.unwrap_or(self.boost_mhz) * 1e6,
+            memory_bandwidth: self.memory.bandwidth * 1e9,
+            memory_source,
+            memory_bytes: self.memory.gigabytes * 1e9,
+            power_watts: self.power_watts,
+            peaks: DTYPES.iter().filter_map(peak).collect(),
+        }
+    }
+
+    fn peak_source(
+        &self,
+        dtype: &str,
+        spec: &PeakSpec,
+        document: &impl Fn(&str) -> String,
+    ) -> String {
+        let mut source = document(&self.source);
+        let accumulates = matches!(dtype, "fp16" | "bf16" | "fp8" | "fp4");
+        append(&mut source, accumulates.then_some("FP32 accumulate"));
+        let halved = self.sparse_halved && spec.sparse.is_some();
+        append(&mut source, halved.then_some("sparse figure of the source ÷ 2"));
+        append(&mut source, spec.note.as_deref());
+        source
+    }
+}
+
+fn append(source: &mut String, note: Option<&str>) {
+    if let Some(note) = note {
+        source.push_str("; ");
+        source.push_str(note);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Operations per SM and clock with FP32 accumulation, from the architecture whitepapers
+    /// (a tensor core's fused multiply-adds per clock × tensor cores per SM × 2).
+    fn operations_per_clock(architecture: &str, dtype: &str) -> Option<f64> {
+        let row: &[(&str, u32)] = match architecture {
+            "Turing" => &[("fp32", 128), ("fp16", 1024), ("int8", 2048)],
+            "Volta" => &[("fp64", 64), ("fp32", 128), ("fp16", 1024)],
+            "Ampere" => &[
+                ("fp64", 64),
+                ("fp64_tensor", 128),
+                ("fp32", 128),
+                ("tf32", 1024),
+                ("fp16", 2048),
+                ("bf16", 2048),
+                ("int8", 4096),
+            ],
+            "Ampere GA102 professional" => {
+                &[("fp32", 256), ("tf32", 512), ("fp16", 1024), ("bf16", 1024), ("int8", 2048)]
+            }
+            "Ampere GA102 GeForce" => {
+                &[("fp32", 256), ("tf32", 256), ("fp16", 512), ("bf16", 512), ("int8", 2048)]
+            }
+            "Ampere GA102 half rate" => {
+                &[("fp32", 256), ("tf32", 256), ("fp16", 512), ("bf16", 512), ("int8", 1024)]
+            }
+            "Ada professional" | "RTX Blackwell professional" => &[
+                ("fp32", 256),
+                ("tf32", 512),
+                ("fp16", 1024),
+                ("bf16", 1024),
+                ("fp8", 2048),
+                ("fp4", 4096),
+                ("int8", 2048),
+            ],
+            "Ada GeForce" | "RTX Blackwell GeForce" => &[
+                ("fp32", 256),
+                ("tf32", 256),
+                ("fp16", 512),
+                ("bf16", 512),
+                ("fp8", 1024),
+                ("fp4", 4096),
+                ("int8", 2048),
+            ],
+            "Ada half rate" => &[
+                ("fp32", 256),
+                ("tf32", 256),
+                ("fp16", 512),
+                ("bf16", 512),
+                ("fp8", 1024),
+                ("int8", 1024),
+            ],
+            "Hopper" => &[
+                ("fp64", 128),
+                ("fp64_tensor", 256),
+                ("fp32", 256),
+                ("tf32", 2048),
+                ("fp16", 4096),
+                ("bf16", 4096),
+                ("fp8", 8192),
+                ("int8", 8192),
+            ],
+            "Blackwell" => &[
+                ("fp64", 128),
+                ("fp64_tensor", 128),
+                ("fp32", 256),
+                ("tf32", 4096),
+                ("fp16", 8192),
+                ("bf16", 8192),
+                ("fp8", 16384),
+                ("fp4", 32768),
+                ("int8", 16384),
+            ],
+            _ => &[],
+        };
+        row.iter().find(|(name, _)| *name == dtype).map(|(_, rate)| f64::from(*rate))
+    }
+
+    /// Datasheets round to two digits at worst (V100 PCIe: 7 TFLOP/s for 7.07; B200: 37 for 37.2).
+    const TOLERANCE: f64 = 0.013;
+
+    #[test]
+    fn peaks_are_sms_times_operations_per_clock_times_boost() {
+        for gpu in builtin().gpus {
+            // The export-capped H20 runs its tensor cores below what its clock would give.
+            if gpu.name == "H20" {
+                continue;
+            }
+            for peak in &gpu.peaks {
+                let per_clock = operations_per_clock(&gpu.architecture, &peak.dtype)
+                    .unwrap_or_else(|| panic!("{} {}", gpu.name, peak.dtype));
+                let vector = matches!(peak.dtype.as_str(), "fp32" | "fp64" | "fp64_tensor");
+                let clock = if vector { gpu.vector_boost_hz } else { gpu.boost_hz };
+                let computed = f64::from(gpu.sm_count) * per_clock * clock;
+                let off = peak.dense / computed - 1.0;
+                assert!(off.abs() < TOLERANCE, "{} {}: {off:+.4}", gpu.name, peak.dtype);
+            }
+        }
+    }
+
+    #[test]
+    fn sparse_is_twice_dense_and_every_number_has_a_source() {
+        for row in builtin().rows() {
+            assert!(row.source.contains("https://"), "{} {}", row.gpu.name, row.what);
+            if let Some(sparse) = row.sparse {
+                let ratio = sparse / row.dense;
+                assert!((ratio - 2.0).abs() < 0.026, "{} {}: {ratio}", row.gpu.name, row.what);
+            }
+        }
+    }
+
+    #[test]
+    fn every_entry_of_the_file_is_read() {
+        let specs: Specs = toml::from_str(SPECS).expect("valid TOML");
+        for gpu in &specs.gpu {
+            for dtype in gpu.peaks.keys() {
+                assert!(DTYPES.contains(&dtype.as_str()), "{} {dtype}", gpu.name);
+            }
+            assert!(specs.documents.contains_key(&gpu.source), "{}", gpu.name);
+            assert!(specs.documents.contains_key(&gpu.memory.source), "{}", gpu.name);
+        }
+        assert_eq!(builtin().gpus.len(), SPECS.matches("[[gpu]]").count());
+    }
+
+    #[test]
+    fn known_contradictions_are_settled_dense_with_fp32_accumulation() {
+        let hardware = builtin();
+        let dense = |gpu: &str, dtype: &str| {
+            hardware.find(gpu).and_then(|gpu| gpu.peak(dtype)).map(|peak| peak.dense / 1e12)
+        };
+        // 330 is FP16 accumulate; 125 is the A10's; 1979 is sparse.
+        assert_eq!(dense("NVIDIA GeForce RTX 4090", "fp16"), Some(165.2));
+        assert_eq!(dense("NVIDIA A10G", "bf16"), Some(70.0));
+        assert_eq!(dense("NVIDIA A10", "bf16"), Some(125.0));
+        assert_eq!(dense("NVIDIA H200", "bf16"), Some(989.4));
+        assert_eq!(dense("NVIDIA GB200", "bf16"), Some(2500.0));
+        assert_eq!(dense("Tesla T4", "bf16"), None);
+        assert_eq!(hardware.find("H100 SXM").map(|gpu| gpu.memory_bandwidth), Some(3.35e12));
+    }
+}

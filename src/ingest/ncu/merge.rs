@@ -1,0 +1,345 @@
+//! Rows into the session. Pages of one report meet here: a launch is found by process, number and name,
+//! and a quantity that both pages hold is taken from the raw page, which prints more digits.
+
+use csv::StringRecord;
+use rooflens_schemas::PassKind;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::header::Header;
+use super::number::Value;
+use super::{nvtx, unit};
+use crate::bundle::ArtifactFile;
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::model::{
+    Dim3, GpuId, KernelProfile, PassId, ProfileId, ProfileMetric, ProfileMetricId, ProfileRule,
+    Session, StrId,
+};
+
+/// The page that a metric is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// Raw page.
+    Raw,
+    /// Details page.
+    Details,
+}
+
+/// A rule's remark as a row gives it.
+pub(super) struct Rule<'a> {
+    /// Section identifier.
+    pub(super) section: &'a str,
+    /// Name.
+    pub(super) name: &'a str,
+    /// `OPT`, `INF`, `WRN`.
+    pub(super) kind: &'a str,
+    /// The remark.
+    pub(super) description: &'a str,
+    /// `local`, `global` or empty.
+    pub(super) speedup_kind: &'a str,
+    /// Percent.
+    pub(super) speedup: Option<f64>,
+}
+
+/// What reading a file came to.
+pub(super) struct Outcome {
+    /// Metrics and rules in it, those included that another page had already given.
+    pub(super) rows: u64,
+    /// What is to be said about it.
+    pub(super) diagnostics: Vec<Diagnostic>,
+}
+
+type LaunchKey = (u32, i64, StrId);
+type MetricKey = (ProfileId, StrId, StrId);
+type RuleKey = (ProfileId, StrId, StrId, StrId);
+
+/// One file being read into its pass.
+pub(super) struct Merge<'a> {
+    session: &'a mut Session,
+    file: &'a ArtifactFile,
+    pass: Option<PassId>,
+    launches: FxHashMap<LaunchKey, ProfileId>,
+    metrics: FxHashMap<MetricKey, ProfileMetricId>,
+    rules: FxHashSet<RuleKey>,
+    rows: u64,
+    noise: u64,
+    short_rows: u64,
+    conflicts: u64,
+}
+
+impl<'a> Merge<'a> {
+    /// Finds the pass of a file, if another file has opened it, and what it already holds.
+    pub(super) fn open(file: &'a ArtifactFile, session: &'a mut Session) -> Self {
+        let pass = find_pass(file, session);
+        let mut merge = Self {
+            session,
+            file,
+            pass,
+            launches: FxHashMap::default(),
+            metrics: FxHashMap::default(),
+            rules: FxHashSet::default(),
+            rows: 0,
+            noise: 0,
+            short_rows: 0,
+            conflicts: 0,
+        };
+        if let Some(pass) = pass {
+            merge.index(pass);
+        }
+        merge
+    }
+
+    fn index(&mut self, pass: PassId) {
+        let Session { kernel_profiles, profile_metrics, profile_rules, strings, .. } =
+            &*self.session;
+        for id in kernel_profiles.ids().filter(|id| kernel_profiles.pass[id.index()] == pass) {
+            let at = id.index();
+            let key = (
+                kernel_profiles.ordinal[at],
+                kernel_profiles.process[at],
+                kernel_profiles.name[at],
+            );
+            self.launches.insert(key, id);
+        }
+        let own = |profile: ProfileId| kernel_profiles.pass[profile.index()] == pass;
+        for id in profile_metrics.ids().filter(|id| own(profile_metrics.profile[id.index()])) {
+            let (section, metric) =
+                (profile_metrics.section[id.index()], profile_metrics.metric[id.index()]);
+            let section = key_section(section, strings.get(metric));
+            self.metrics.insert((profile_metrics.profile[id.index()], section, metric), id);
+        }
+        for id in profile_rules.ids().filter(|id| own(profile_rules.profile[id.index()])) {
+            let rule = profile_rules.row(id);
+            self.rules.insert((rule.profile, rule.section, rule.rule, rule.description));
+        }
+    }
+
+    /// The launch that a row is about, added if it is new.
+    pub(super) fn launch(&mut self, header: &Header, row: &StringRecord) -> ProfileId {
+        let field = |name| header.field(row, name);
+        let ordinal = field("ID").parse().unwrap_or_default();
+        let process = field("Process ID").parse().unwrap_or_default();
+        let name = self.session.intern(field("Kernel Name"));
+        if let Some(known) = self.launches.get(&(ordinal, process, name)) {
+            return *known;
+        }
+        let pass = *self.pass.get_or_insert_with(|| open_pass(self.file, self.session));
+        let device = field("Device").parse().unwrap_or_default();
+        let compute_capability = capability(field("CC"));
+        let gpu = self.session.gpu(pass, device);
+        if compute_capability.is_some() {
+            self.session.gpus.compute_capability[gpu.index()] = compute_capability;
+        }
+        let nvtx = self.session.intern(&nvtx_path(header, row));
+        let profile = self.session.kernel_profiles.push(KernelProfile {
+            pass,
+            ordinal,
+            name,
+            process,
+            context: field("Context").parse().unwrap_or_default(),
+            stream: field("Stream").parse().unwrap_or_default(),
+            device,
+            compute_capability,
+            grid: extent(field("Grid Size")),
+            block: extent(field("Block Size")),
+            nvtx,
+        });
+        self.launches.insert((ordinal, process, name), profile);
+        profile
+    }
+
+    /// Adds a metric, or keeps or replaces what another page said about it.
+    pub(super) fn metric(
+        &mut self,
+        origin: Origin,
+        profile: ProfileId,
+        section: &str,
+        metric: &str,
+        printed_unit: &str,
+        cell: &Value<'_>,
+    ) {
+        self.rows += 1;
+        let base = unit::base(printed_unit);
+        let value = match cell {
+            Value::Number(number) => Some(unit::scale(*number, base.exponent)),
+            Value::Empty | Value::Text(_) => None,
+        };
+        let text = match cell {
+            Value::Text(text) => Some(self.session.intern(text)),
+            Value::Empty | Value::Number(_) => None,
+        };
+        let unit = self.session.intern(&base.unit);
+        let section = self.session.intern(section);
+        let name = self.session.intern(metric);
+        let key = (profile, key_section(section, metric), name);
+        let row = ProfileMetric { profile, section, metric: name, unit, value, text };
+        match self.metrics.get(&key) {
+            None => {
+                self.metrics.insert(key, self.session.profile_metrics.push(row));
+            }
+            Some(known) => self.meet(*known, origin, row),
+        }
+    }
+
+    /// Settles two statements about one metric.
+    fn meet(&mut self, known: ProfileMetricId, origin: Origin, new: ProfileMetric) {
+        let metrics = &mut self.session.profile_metrics;
+        let at = known.index();
+        let (old, raw_before) = (metrics.value[at], metrics.section[at] == StrId::default());
+        if let (Some(old), Some(new)) = (old, new.value)
+            && origin == Origin::Raw
+            && raw_before
+            && old != new
+        {
+            self.conflicts += 1;
+        }
+        if origin == Origin::Raw && !raw_before {
+            metrics.section[at] = new.section;
+            metrics.unit[at] = new.unit;
+            metrics.value[at] = new.value;
+            metrics.text[at] = new.text;
+        }
+    }
+
+    /// Adds a rule's remark, once.
+    pub(super) fn rule(&mut self, profile: ProfileId, rule: &Rule<'_>) {
+        self.rows += 1;
+        let section = self.session.intern(rule.section);
+        let name = self.session.intern(rule.name);
+        let description = self.session.intern(rule.description);
+        if !self.rules.insert((profile, section, name, description)) {
+            return;
+        }
+        let row = ProfileRule {
+            profile,
+            section,
+            rule: name,
+            kind: self.session.intern(rule.kind),
+            description,
+            speedup_kind: self.session.intern(rule.speedup_kind),
+            speedup: rule.speedup,
+        };
+        self.session.profile_rules.push(row);
+    }
+
+    /// Takes the GPU's name from a raw page.
+    pub(super) fn device_text(&mut self, profile: ProfileId, metric: &str, text: &str) {
+        if metric == "device__attribute_display_name" {
+            let gpu = self.gpu(profile);
+            self.session.gpus.name[gpu.index()] = self.session.strings.intern(text);
+        }
+    }
+
+    /// Takes the GPU's dimensions from a raw page.
+    pub(super) fn device_number(&mut self, profile: ProfileId, metric: &str, value: f64) {
+        let Some(attribute) = metric.strip_prefix("device__attribute_") else { return };
+        let gpu = self.gpu(profile);
+        let (gpus, at) = (&mut self.session.gpus, gpu.index());
+        match attribute {
+            "multiprocessor_count" => gpus.sm_count[at] = Some(value as u32),
+            "total_memory" => gpus.memory_bytes[at] = Some(value as u64),
+            // Kilohertz.
+            "clock_rate" => gpus.clock_hz[at] = Some((value as u64).saturating_mul(1000)),
+            _ => {}
+        }
+    }
+
+    fn gpu(&mut self, profile: ProfileId) -> GpuId {
+        let profiles = &self.session.kernel_profiles;
+        let (pass, device) = (profiles.pass[profile.index()], profiles.device[profile.index()]);
+        self.session.gpu(pass, device)
+    }
+
+    /// Counts a row that is not of the page: output of ncu or of the program.
+    pub(super) fn skip(&mut self, row: &StringRecord) {
+        let text = row.get(0).unwrap_or_default();
+        if !(text.starts_with("==") || (text.is_empty() && row.len() <= 1)) {
+            self.noise += 1;
+        }
+    }
+
+    /// Counts a row that ends before its header does.
+    pub(super) fn short_row(&mut self) {
+        self.short_rows += 1;
+    }
+
+    /// Says what reading came to.
+    pub(super) fn close(self) -> Outcome {
+        let mut diagnostics = Vec::new();
+        let mut say = |count: u64, severity, code, message: &str| {
+            if count > 0 {
+                diagnostics.push(Diagnostic::new(severity, code, message).times(count));
+            }
+        };
+        say(
+            self.noise,
+            Severity::Info,
+            "ncu/foreign-rows",
+            "lines that belong to no launch were left out",
+        );
+        say(
+            self.short_rows,
+            Severity::DataLoss,
+            "ncu/short-rows",
+            "rows end before the header does: the page was cut off",
+        );
+        say(
+            self.conflicts,
+            Severity::Notice,
+            "ncu/conflict",
+            "another raw page of this pass gives other values for the same launches: the first is kept",
+        );
+        Outcome { rows: self.rows, diagnostics }
+    }
+}
+
+/// Section under which a metric is told from others. A metric id means the same in every section;
+/// display names do not ("Memory Throughput" is a percentage in one and a rate in another).
+fn key_section(section: StrId, metric: &str) -> StrId {
+    if is_metric_id(metric) { StrId::default() } else { section }
+}
+
+/// Whether a name is a metric id (`dram__bytes.sum`, `thread_inst_executed`) rather than a display name
+/// ("# SMs", "sector/req").
+fn is_metric_id(name: &str) -> bool {
+    let is_id_char = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_.".contains(c);
+    name.contains("__") || (name.contains('_') && name.chars().all(is_id_char))
+}
+
+/// The pass of a file, if it is open: files of one report lie in one pass.
+fn find_pass(file: &ArtifactFile, session: &Session) -> Option<PassId> {
+    let name = session.strings.find(&file.pass)?;
+    let passes = &session.passes;
+    passes
+        .ids()
+        .find(|id| passes.name[id.index()] == name && passes.kind[id.index()] == PassKind::Counters)
+}
+
+fn open_pass(file: &ArtifactFile, session: &mut Session) -> PassId {
+    let pass = session.add_pass(&file.pass, PassKind::Counters, &file.path);
+    if let Some(tool) = &file.producer {
+        let producer = format!("{} {}", tool.name, tool.version.as_deref().unwrap_or_default());
+        session.passes.producer[pass.index()] = session.strings.intern(producer.trim());
+    }
+    session.passes.rank[pass.index()] = file.rank;
+    pass
+}
+
+fn nvtx_path(header: &Header, row: &StringRecord) -> String {
+    let cell = |column: Option<usize>| column.and_then(|index| row.get(index)).unwrap_or_default();
+    let nested = nvtx::path(cell(header.push_pop), false);
+    if nested.is_empty() { nvtx::path(cell(header.start_stop), true) } else { nested }
+}
+
+/// `9.0` as 90, `12.0` as 120.
+fn capability(text: &str) -> Option<u32> {
+    let (major, minor) = text.split_once('.')?;
+    major.parse::<u32>().ok()?.checked_mul(10)?.checked_add(minor.parse().ok()?)
+}
+
+/// `(32, 4, 1)`; all 0 if the page does not tell.
+fn extent(text: &str) -> Dim3 {
+    let inner = text.trim_matches(['(', ')', ' ']);
+    let mut sizes = inner.split(',').map(|size| size.trim().parse::<u32>().unwrap_or_default());
+    let mut next = || sizes.next().unwrap_or_default();
+    Dim3 { x: next(), y: next(), z: next() }
+}

@@ -1,0 +1,81 @@
+//! GPU hardware counters over time: `GPU_METRICS`, or the JSON of `GENERIC_EVENTS` where it is all there is.
+
+use rustc_hash::FxHashMap;
+
+use super::Import;
+use super::database::Want;
+use crate::diagnostic::Severity;
+use crate::ingest::IngestError;
+use crate::model::{CounterSample, CounterSamples, GpuId, PassId, StrId};
+
+use Want::{May, Need};
+
+/// Seen with clocks: the value column of old exports is 32 bits wide and wraps.
+const WRAP: i64 = 1 << 32;
+
+impl Import<'_> {
+    /// Reads the samples of all counters.
+    pub(super) fn counters(&mut self) -> Result<(), IngestError> {
+        let names = self.counter_names()?;
+        if names.is_empty() {
+            return Ok(());
+        }
+        let wants =
+            [May(&["timestamp", "rawTimestamp"]), Need("typeId"), Need("metricId"), Need("value")];
+        let pass = self.pass;
+        let each = |out: &mut CounterSamples, row: &super::database::Row<'_>| {
+            let (kind, metric) = (row.int(1)?, row.int(2)?);
+            let Some((name, gpu, is_clock)) = names.get(&(kind, metric)) else {
+                return Err(format!("metricId {metric} has no name"));
+            };
+            let mut value = row.int(3)?;
+            if *is_clock && value < 0 {
+                value += WRAP;
+            }
+            out.push(CounterSample {
+                time: row.int(0)?,
+                metric: *name,
+                value: value as f64,
+                pass,
+                gpu: Some(*gpu),
+            });
+            Ok(())
+        };
+        let (parts, bad) = self.database.scan("GPU_METRICS", &wants, each)?;
+        self.report_bad_rows("GPU_METRICS", &bad);
+        for part in parts {
+            self.session.counter_samples.append(part);
+        }
+        if self.database.has("GENERIC_EVENTS") && !self.database.has("GPU_METRICS") {
+            let message = "GPU metrics are only there as generic events of an old export";
+            let hint = "export the report again with nsys 2023.2 or newer";
+            self.say(Severity::Notice, "nsys/old-gpu-metrics", message, Some(hint), 1);
+        }
+        Ok(())
+    }
+
+    /// Name, GPU and whether it is a clock, by (type, metric). The type's low byte is the GPU.
+    fn counter_names(
+        &mut self,
+    ) -> Result<FxHashMap<(i64, i64), (StrId, GpuId, bool)>, IngestError> {
+        let wants = [Need("typeId"), Need("metricId"), Need("metricName")];
+        let (parts, _) = self.database.scan(
+            "TARGET_INFO_GPU_METRICS",
+            &wants,
+            |out: &mut Vec<(i64, i64, String)>, row| {
+                if let Some(name) = row.text(2) {
+                    out.push((row.int(0)?, row.int(1)?, name.to_owned()));
+                }
+                Ok(())
+            },
+        )?;
+        let pass: PassId = self.pass;
+        let mut names = FxHashMap::default();
+        for (kind, metric, name) in parts.into_iter().flatten() {
+            let gpu = self.session.gpu(pass, (kind & 0xff) as u32);
+            let is_clock = name.contains("Clock Frequency");
+            names.insert((kind, metric), (self.session.intern(&name), gpu, is_clock));
+        }
+        Ok(names)
+    }
+}

@@ -1,0 +1,101 @@
+//! `StringIds` and names in general.
+
+use rustc_hash::FxHashMap;
+
+use super::database::{Database, Want};
+use crate::ingest::IngestError;
+use crate::model::{Session, StrId};
+
+/// The texts of `StringIds`; interned into the session only where something refers to them.
+#[derive(Default)]
+pub(super) struct Names {
+    texts: FxHashMap<i64, Box<str>>,
+}
+
+impl Names {
+    pub(super) fn read(database: &Database) -> Result<Self, IngestError> {
+        let wants = [Want::Need("id"), Want::Need("value")];
+        let (parts, _) =
+            database.scan("StringIds", &wants, |out: &mut Vec<(i64, Box<str>)>, row| {
+                if let Some(text) = row.text(1) {
+                    out.push((row.int(0)?, text.into()));
+                }
+                Ok(())
+            })?;
+        Ok(Self { texts: parts.into_iter().flatten().collect() })
+    }
+
+    /// The text of an id; a number in angle brackets for an id that the file does not explain.
+    pub(super) fn text(&self, id: i64) -> std::borrow::Cow<'_, str> {
+        match self.texts.get(&id) {
+            Some(text) => (&**text).into(),
+            None => format!("<string {id}>").into(),
+        }
+    }
+
+    pub(super) fn intern(&self, id: i64, session: &mut Session) -> StrId {
+        session.intern(&self.text(id))
+    }
+}
+
+/// Numbers for the distinct keys of one chunk of rows, with a memory for the last one: rows of the same
+/// process, device or kernel come in runs.
+#[derive(Clone, Debug)]
+pub(super) struct LocalKeys<K> {
+    numbers: FxHashMap<K, u32>,
+    /// The keys by number.
+    pub(super) keys: Vec<K>,
+    last: Option<(K, u32)>,
+}
+
+impl<K> Default for LocalKeys<K> {
+    fn default() -> Self {
+        Self { numbers: FxHashMap::default(), keys: Vec::new(), last: None }
+    }
+}
+
+impl<K: Copy + Eq + std::hash::Hash> LocalKeys<K> {
+    pub(super) fn number(&mut self, key: K) -> u32 {
+        if let Some((last, number)) = self.last
+            && last == key
+        {
+            return number;
+        }
+        let keys = &mut self.keys;
+        let number = *self.numbers.entry(key).or_insert_with(|| {
+            keys.push(key);
+            // Fewer keys than rows, and a chunk has fewer than 2^32 rows.
+            (keys.len() - 1) as u32
+        });
+        self.last = Some((key, number));
+        number
+    }
+}
+
+/// The name of a CUDA call without the suffix of its ABI version: `cudaLaunchKernel_v7000` and
+/// `cudaMemcpyAsync_ptsz_v7000` are `cudaLaunchKernel` and `cudaMemcpyAsync`.
+pub(in crate::ingest) fn without_abi_suffix(name: &str) -> &str {
+    let stem = match name.rsplit_once("_v") {
+        Some((stem, digits))
+            if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) =>
+        {
+            stem
+        }
+        _ => name,
+    };
+    stem.strip_suffix("_ptsz").or_else(|| stem.strip_suffix("_ptds")).unwrap_or(stem)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_abi_suffix;
+
+    #[test]
+    fn abi_suffixes_are_cut_and_nothing_else() {
+        assert_eq!(without_abi_suffix("cudaLaunchKernel_v7000"), "cudaLaunchKernel");
+        assert_eq!(without_abi_suffix("cudaMemcpyAsync_ptsz_v7000"), "cudaMemcpyAsync");
+        assert_eq!(without_abi_suffix("cuGetProcAddress_v2"), "cuGetProcAddress");
+        assert_eq!(without_abi_suffix("cudaMalloc"), "cudaMalloc");
+        assert_eq!(without_abi_suffix("my_value"), "my_value");
+    }
+}

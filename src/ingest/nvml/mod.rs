@@ -1,0 +1,218 @@
+//! Device samples over time: our sampler's CSV, logs of `nvidia-smi --query-gpu … --format=csv`, and `dmon` logs.
+//!
+//! All three are tables under a header; a column that is not known is not read, a cell without a number is missing.
+
+mod columns;
+mod table;
+
+use rooflens_schemas::ArtifactKind;
+
+use super::{Importer, IngestError, IngestErrorKind, Prefix};
+use crate::bundle::{ArtifactFile, Content};
+use crate::diagnostic::{Diagnostic, Diagnostics, Location, Severity};
+use crate::model::{DeviceSample, Session};
+use table::{Dialect, Table};
+
+/// Reads NVML samples.
+pub static IMPORTER: Importer = Importer { kind: ArtifactKind::NvmlCsv, sniff, import };
+
+/// A week of samples of eight GPUs every 20 ms would be 20 times this.
+const MAX_BYTES: u64 = 1 << 30;
+
+fn sniff(prefix: &Prefix<'_>) -> bool {
+    Table::find(&prefix.text()).is_some()
+}
+
+fn import(
+    file: &ArtifactFile,
+    session: &mut Session,
+    diagnostics: &mut Diagnostics,
+) -> Result<(), IngestError> {
+    let bytes = Content::open(&file.location)?.bytes(MAX_BYTES)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let Some(table) = Table::find(&text) else {
+        let message = "it has no header of NVML samples, nvidia-smi --query-gpu or dmon".to_owned();
+        return Err(IngestError::from(IngestErrorKind::Unsupported(message)).hint(
+            "record with --format=csv (not noheader), with timestamp and index among the columns",
+        ));
+    };
+    if !table.has_time() {
+        let message = "its rows have no time: they cannot be placed".to_owned();
+        return Err(IngestError::from(IngestErrorKind::Unsupported(message))
+            .hint("add timestamp to --query-gpu, or -o DT to dmon"));
+    }
+    let artifact = session.intern(&file.path);
+    let read = table.read(artifact);
+    if read.samples.is_empty() {
+        return Err(IngestErrorKind::Empty("it has a header but no sample".to_owned()).into());
+    }
+    say(&table, &read, file, diagnostics);
+    for sample in read.samples {
+        session.device_samples.push(sample);
+    }
+    Ok(())
+}
+
+/// What was read, and what was not.
+struct Read {
+    samples: Vec<DeviceSample>,
+    /// Rows without a time, or with too few cells; the line of the first.
+    lost_rows: u64,
+    first_lost: Option<u64>,
+    /// Cells that are neither a number nor a way to say that there is none.
+    lost_cells: u64,
+    /// The last line has no end and was left out.
+    cut: bool,
+}
+
+fn say(table: &Table<'_>, read: &Read, file: &ArtifactFile, diagnostics: &mut Diagnostics) {
+    let mut push = |severity, code, message: &str, count: u64, line: Option<u64>| {
+        let at = line.map_or(Location::Whole, Location::Line);
+        let diagnostic = Diagnostic::new(severity, code, message).times(count).at(at);
+        diagnostics.push(diagnostic.artifact(&file.path));
+    };
+    if table.dialect != Dialect::Sampler {
+        let message =
+            "nvidia-smi writes local time without a zone: the samples are placed as if it were UTC";
+        push(Severity::Notice, "nvml/local-time", message, 1, None);
+    }
+    if table.dialect == Dialect::Query && !table.names_device() {
+        let message = "the rows do not say which GPU they are of: all are counted to GPU 0";
+        push(Severity::Notice, "nvml/no-device", message, 1, None);
+    }
+    if read.lost_rows > 0 {
+        let message = "rows without a time or with too few cells are left out";
+        push(Severity::DataLoss, "nvml/row", message, read.lost_rows, read.first_lost);
+    }
+    if read.lost_cells > 0 {
+        let message = "cells that are not numbers are left out";
+        push(Severity::DataLoss, "nvml/cell", message, read.lost_cells, None);
+    }
+    if read.cut {
+        let message = "the last line has no end: it may be cut and is left out";
+        push(Severity::DataLoss, "nvml/cut", message, 1, None);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn import_text(text: &str) -> (Result<(), IngestError>, Session, Vec<&'static str>) {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        let artifact = ArtifactFile {
+            path: "nvml.csv".to_owned(),
+            location: file.path().to_owned(),
+            kind: Some(ArtifactKind::NvmlCsv),
+            pass: "nvml".to_owned(),
+            pass_kind: None,
+            producer: None,
+            rank: None,
+            sha256: None,
+        };
+        let (mut session, mut diagnostics) = (Session::default(), Diagnostics::default());
+        let result = import(&artifact, &mut session, &mut diagnostics);
+        (result, session, diagnostics.iter().map(|d| d.code).collect())
+    }
+
+    #[test]
+    fn our_samples_are_read_as_they_are() {
+        let (result, session, codes) = import_text(
+            "t_ns,power_mw,sm_mhz,mem_mhz,util_gpu_pct,util_mem_pct,temp_c,mem_used_bytes,throttle_reasons\n\
+             1795223739227768002,138621,1980,3201,3,1,44,4653449216,4\n\
+             1795223739250272727,,1980,3201,3,1,44,4653449216,0\n",
+        );
+        assert!(result.is_ok());
+        let samples = &session.device_samples;
+        assert_eq!(samples.utc, [1795223739227768002, 1795223739250272727]);
+        assert_eq!(samples.power_mw, [Some(138621), None]);
+        assert_eq!(
+            (samples.memory_used[0], samples.throttle_reasons[0]),
+            (Some(4653449216), Some(4))
+        );
+        assert!(codes.is_empty());
+    }
+
+    #[test]
+    fn a_query_log_has_units_several_gpus_and_missing_cells() {
+        let (result, session, codes) = import_text(
+            "timestamp, index, power.draw [W], clocks.current.sm [MHz], memory.used [MiB], clocks_event_reasons.active\n\
+             2024/01/31 12:00:00.250, 0, 38.74 W, 210 MHz, 2 MiB, 0x0000000000000001\n\
+             2024/01/31 12:00:00.250, 1, [N/A], 1410 MHz, 3 MiB, 0x0000000000000004\n\
+             timestamp, index, power.draw [W], clocks.current.sm [MHz], memory.used [MiB], clocks_event_reasons.active\n\
+             2024/01/31 12:00:01.250, 0, bad, 210 MHz\n",
+        );
+        assert!(result.is_ok());
+        let samples = &session.device_samples;
+        // 2024-01-31T12:00:00Z is 1706702400 s after the epoch (date -u -d … +%s).
+        assert_eq!(samples.utc, [1_706_702_400_250_000_000; 2]);
+        assert_eq!((samples.device.as_slice(), samples.power_mw[0]), (&[0, 1][..], Some(38_740)));
+        assert_eq!((samples.power_mw[1], samples.memory_used[1]), (None, Some(3 << 20)));
+        assert_eq!(samples.throttle_reasons, [Some(1), Some(4)]);
+        assert_eq!(codes, ["nvml/local-time", "nvml/row"]);
+    }
+
+    #[test]
+    fn without_units_the_header_still_tells_them() {
+        let (_, session, codes) = import_text(
+            "timestamp, uuid, memory.used [MiB], utilization.gpu [%]\n\
+             2024/01/31 12:00:00, GPU-b, 10, 99\n2024/01/31 12:00:00, GPU-a, 11, 98\n\
+             2024/01/31 12:00:01, GPU-b, 12, x\n",
+        );
+        let samples = &session.device_samples;
+        // GPUs are numbered in the order of their appearance.
+        assert_eq!(samples.device, [0, 1, 0]);
+        assert_eq!(samples.memory_used, [Some(10 << 20), Some(11 << 20), Some(12 << 20)]);
+        assert_eq!(samples.gpu_util, [Some(99), Some(98), None]);
+        assert_eq!(codes, ["nvml/local-time", "nvml/cell"]);
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_not_trusted() {
+        let (_, session, codes) = import_text("t_ns,power_mw\n10,100\n20,2");
+        assert_eq!(session.device_samples.power_mw, [Some(100)]);
+        assert_eq!(codes, ["nvml/cut"]);
+    }
+
+    #[test]
+    fn dmon_with_times_is_read_and_without_is_refused() {
+        let (result, session, _) = import_text(
+            "#Date       Time        gpu    pwr  gtemp  mtemp     sm    mem   mclk   pclk\n\
+             #YYYYMMDD   HH:MM:SS    Idx      W      C      C      %      %    MHz    MHz\n\
+             \u{20}20240131   12:00:00      1     70     44      -     99     40   3201   1980\n",
+        );
+        assert!(result.is_ok());
+        let samples = &session.device_samples;
+        assert_eq!((samples.utc[0], samples.device[0]), (1_706_702_400_000_000_000, 1));
+        assert_eq!((samples.power_mw[0], samples.temperature[0]), (Some(70_000), Some(44)));
+        assert_eq!((samples.sm_mhz[0], samples.memory_mhz[0]), (Some(1980), Some(3201)));
+        assert_eq!((samples.gpu_util[0], samples.memory_util[0]), (Some(99), Some(40)));
+
+        let (result, _, _) = import_text("# gpu    pwr\n# Idx      W\n    0     70\n");
+        assert!(result.unwrap_err().hint.unwrap().contains("-o DT"));
+    }
+
+    #[test]
+    fn other_tables_are_not_taken_for_samples() {
+        let sniffs =
+            |text: &str| sniff(&Prefix { name: "a.csv", bytes: text.as_bytes(), complete: true });
+        assert!(sniffs("t_ns,power_mw\n"));
+        assert!(sniffs("timestamp, name, utilization.gpu [%]\n"));
+        assert!(sniffs("# gpu   pwr gtemp\n"));
+        for other in [
+            "\"ID\",\"Process ID\",\"Kernel Name\"\n",
+            "Time (%),Total Time (ns),Instances,Name\n",
+            "timestamp,name,value\n",
+            "2026/04/25 16:06:06.780, 0 %, 0 %\n",
+            "{\"t_ns\": 1}",
+            "",
+        ] {
+            assert!(!sniffs(other), "{other}");
+        }
+        assert!(import_text("name, power.draw [W]\nTesla, 28.16\n").0.is_err());
+    }
+}

@@ -1,0 +1,109 @@
+//! The checked-in JSON Schemas are those of the types, and what the repository holds is valid by them.
+//!
+//! `SNAPSHOTS=overwrite cargo test --test schemas` writes the schemas.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rooflens_schemas::{Manifest, Workload};
+use serde_json::Value;
+
+const BUNDLE: &str = "bundle.v1.schema.json";
+const METRICS: &str = "metrics.v1.schema.json";
+const WORKLOAD: &str = "workload.v1.schema.json";
+
+#[test]
+fn the_schemas_are_those_of_the_types() {
+    for (name, schema) in rooflens_schemas::json_schemas() {
+        let path = root().join("schemas").join(name);
+        let mut text = serde_json::to_string_pretty(&schema).expect("a schema is JSON");
+        text.push('\n');
+        if std::env::var("SNAPSHOTS").as_deref() == Ok("overwrite") {
+            fs::write(&path, &text).expect("writable");
+        }
+        let kept = fs::read_to_string(&path).unwrap_or_default();
+        assert!(kept == text, "schemas/{name} is stale; write it with SNAPSHOTS=overwrite");
+    }
+}
+
+#[test]
+fn every_manifest_is_valid() {
+    let manifests = find(&root().join("fixtures"), "manifest.json");
+    assert!(manifests.len() >= 6, "found {} manifests", manifests.len());
+    for path in manifests {
+        validate(BUNDLE, &path, &json(&path));
+        let bytes = fs::read(&path).expect("readable");
+        Manifest::from_json(&bytes).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    }
+}
+
+#[test]
+fn every_workload_is_valid() {
+    for path in find(&root().join("fixtures"), "workload.toml") {
+        let text = fs::read_to_string(&path).expect("readable");
+        let value: Value = toml::from_str(&text).expect("valid TOML");
+        validate(WORKLOAD, &path, &value);
+        toml::from_str::<Workload>(&text)
+            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    }
+}
+
+#[test]
+fn every_metrics_file_is_valid() {
+    for path in find(&root().join("reports"), "metrics.json") {
+        validate(METRICS, &path, &json(&path));
+    }
+}
+
+#[test]
+fn the_schemas_refuse_what_the_types_refuse() {
+    let validator = validator(BUNDLE);
+    let valid = serde_json::json!({"version": 1, "name": "x", "tool": {"name": "hand"}});
+    assert!(validator.is_valid(&valid));
+    for wrong in [
+        serde_json::json!({"version": 1, "name": "x"}),
+        serde_json::json!({"version": "1", "name": "x", "tool": {"name": "hand"}}),
+        serde_json::json!({"version": 1, "name": "x", "tool": {"name": "hand"}, "passes": [{}]}),
+    ] {
+        assert!(!validator.is_valid(&wrong), "{wrong}");
+    }
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn validator(name: &str) -> jsonschema::Validator {
+    let schemas = rooflens_schemas::json_schemas();
+    let schema = schemas.into_iter().find(|(known, _)| *known == name).expect("a known name").1;
+    jsonschema::validator_for(schema.as_value()).expect("a valid schema")
+}
+
+fn validate(schema: &str, path: &Path, value: &Value) {
+    let errors: Vec<String> = validator(schema)
+        .iter_errors(value)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
+    assert!(errors.is_empty(), "{}:\n{}", path.display(), errors.join("\n"));
+}
+
+fn json(path: &Path) -> Value {
+    let bytes = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_slice(&bytes).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// All files of that name under `folder`, sorted; none if there is no such folder.
+fn find(folder: &Path, name: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let Ok(entries) = fs::read_dir(folder) else { return found };
+    for entry in entries {
+        let path = entry.expect("readable").path();
+        if path.is_dir() {
+            found.extend(find(&path, name));
+        } else if path.file_name().is_some_and(|file| file == name) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}

@@ -13,15 +13,19 @@ use crate::report::Report;
 pub(super) fn render(report: &Report) -> Result<Rendered, RenderError> {
     let mut files = BTreeMap::new();
     for dataset in &report.datasets {
-        files.insert(format!("{}.csv", file_name(dataset.id)), write(dataset)?);
+        files.insert(format!("{}.csv", file_name(dataset.id)), bytes(dataset)?);
     }
     let main = report.datasets.first().map_or_else(String::new, |d| format!("{}.csv", file_name(d.id)));
     Ok(Rendered { main, files })
 }
 
-fn write(dataset: &Dataset) -> Result<Vec<u8>, RenderError> {
+/// Writes one data set; a row shorter than the header ends in empty cells.
+///
+/// # Errors
+/// Fails only if the writer does.
+pub fn bytes(dataset: &Dataset) -> Result<Vec<u8>, RenderError> {
     let mut writer =
-        csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
+        ::csv::WriterBuilder::new().terminator(::csv::Terminator::CRLF).from_writer(Vec::new());
     writer.write_record(dataset.columns.iter().map(|column| column.id))?;
     for row in &dataset.rows {
         let cells = (0..dataset.columns.len()).map(|n| row.get(n).map_or_else(String::new, Cell::plain));
@@ -46,7 +50,7 @@ mod tests {
             vec![Cell::Name("d".into()), Cell::Missing],
         ];
         let dataset = Dataset { id: "kernels", title: String::new(), columns, rows };
-        let text = String::from_utf8(write(&dataset).unwrap()).unwrap();
+        let text = String::from_utf8(bytes(&dataset).unwrap()).unwrap();
         let expected =
             "kernel,share\r\n\"a,\"\"b\"\"\nc\",0.30000000000000004\r\nd,\r\n";
         assert_eq!(text, expected);

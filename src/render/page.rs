@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use rooflens_schemas::Evidence;
+use rooflens_schemas::{Evidence, Tool};
 use serde::Serialize;
 
 use super::table::{Names, Table};
@@ -234,9 +234,14 @@ fn cover(report: &Report) -> Cover {
         bundle: own(&meta.bundle),
         bundle_id: own(&meta.bundle_id).chars().take(12).collect(),
         captured_at: meta.captured_at.as_deref().map(date),
-        generator: own(&format!("{} {}", meta.generator.name, meta.generator.version)),
+        generator: own(generator(&meta.generator).trim()),
         facts: meta.facts.iter().map(|(name, value)| (own(name), own(value))).collect(),
     }
+}
+
+/// Name and version of a program.
+pub(super) fn generator(tool: &Tool) -> String {
+    format!("{} {}", tool.name, tool.version.as_deref().unwrap_or_default())
 }
 
 /// `2026-03-01T12:34:56.7Z` as `2026-03-01 12:34 UTC`; anything else as it is.

@@ -48,8 +48,9 @@ fn parts(bar: &Bar) -> impl Iterator<Item = f64> {
 
 /// One colour a part; parts of one group get tints of it.
 fn fills(parts: &[Part]) -> Vec<String> {
-    let earlier = |n: usize| parts.iter().take(n).filter(|p| Some(p.color) == parts.get(n).map(|q| q.color));
-    parts.iter().enumerate().map(|(n, part)| palette::tint(part.color, earlier(n).count())).collect()
+    let same = |n: usize, color| parts.iter().take(n).filter(|part| part.color == color).count();
+    let fill = |(n, part): (usize, &Part)| palette::tint(part.color, same(n, part.color));
+    parts.iter().enumerate().map(fill).collect()
 }
 
 fn axis(canvas: &mut Canvas, chart: &StackedBars, area: Rect, longest: f64) {

@@ -46,7 +46,7 @@ pub(super) fn legend_entries(points: &[Point]) -> Vec<(String, String)> {
     let mut colors: Vec<_> = points.iter().map(|point| point.color).collect();
     colors.sort_unstable();
     colors.dedup();
-    colors.into_iter().map(|c| (palette::fill(c).to_owned(), palette::name(c).to_owned())).collect()
+    colors.into_iter().map(|c| (palette::fill(c).to_owned(), c.label().to_owned())).collect()
 }
 
 /// Draws the legend of the groups in `points`; returns its height.

@@ -61,24 +61,6 @@ pub(super) fn tint(color: Color, n: usize) -> String {
     format!("#{:02x}{:02x}{:02x}", channel(1), channel(3), channel(5))
 }
 
-/// The word for a group in a legend.
-pub(super) const fn name(color: Color) -> &'static str {
-    match color {
-        Color::Gemm => "matrix products",
-        Color::Attention => "attention",
-        Color::Normalization => "normalization",
-        Color::Elementwise => "elementwise and reduction",
-        Color::Copy => "copies and layout",
-        Color::Communication => "communication",
-        Color::Other => "other",
-        Color::Idle => "idle",
-        Color::ComputeBound => "compute-bound",
-        Color::MemoryBound => "memory-bound",
-        Color::LatencyBound => "latency-bound",
-        Color::Balanced => "between the bounds",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -24,16 +24,26 @@ impl Labels {
         }
     }
 
-    /// Takes the first candidate that is free of texts and marks; if there is none, of texts alone.
+    /// Takes, of the candidates that are free of texts, the first that covers the fewest marks.
     /// A candidate is a list of boxes, so that slanted texts can follow their line.
     pub(super) fn place(&mut self, candidates: &[Vec<Rect>]) -> Option<usize> {
-        let free = |boxes: &[Rect], taken: &[Rect]| {
-            !boxes.iter().any(|b| taken.iter().any(|t| t.overlaps(b)))
+        let covered = |boxes: &[Rect], taken: &[Rect]| {
+            taken.iter().filter(|t| boxes.iter().any(|b| t.overlaps(b))).count()
         };
-        let best = candidates
-            .iter()
-            .position(|boxes| free(boxes, &self.texts) && free(boxes, &self.marks))
-            .or_else(|| candidates.iter().position(|boxes| free(boxes, &self.texts)))?;
+        let mut best: Option<(usize, usize)> = None;
+        for (n, boxes) in candidates.iter().enumerate() {
+            if covered(boxes, &self.texts) > 0 {
+                continue;
+            }
+            let marks = covered(boxes, &self.marks);
+            if best.is_none_or(|(_, least)| marks < least) {
+                best = Some((n, marks));
+            }
+            if marks == 0 {
+                break;
+            }
+        }
+        let (best, _) = best?;
         self.texts.extend_from_slice(candidates.get(best)?);
         Some(best)
     }

@@ -5,7 +5,7 @@ use super::measure;
 
 const ROW: f64 = 12.0;
 const SWATCH: f64 = 7.0;
-const GAP: f64 = 14.0;
+const GAP: f64 = 11.0;
 
 /// Draws `(colour, name)` entries below `top`; returns the height used.
 pub(super) fn draw(canvas: &mut Canvas, left: f64, top: f64, entries: &[(String, String)]) -> f64 {

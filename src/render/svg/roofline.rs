@@ -8,7 +8,7 @@ use super::{frame, measure, palette};
 use crate::findings::chart::{Ceiling, Point, Roofline};
 
 const LEFT: f64 = 34.0;
-const HEIGHT: f64 = 260.0;
+const HEIGHT: f64 = 250.0;
 
 /// Draws the plot; returns the chart's height.
 pub(super) fn draw(canvas: &mut Canvas, chart: &Roofline) -> f64 {

@@ -16,7 +16,7 @@ const BUCKETS: usize = 500;
 
 /// Draws all panels; returns the chart's height.
 pub(super) fn draw(canvas: &mut Canvas, chart: &Series) -> f64 {
-    let top = if chart.bands.is_empty() { 14.0 } else { 26.0 };
+    let top = if chart.bands.is_empty() { 14.0 } else { 35.0 };
     let height = (chart.panels.len().max(1) as f64) * PITCH - 20.0;
     let all = Rect::new(LEFT, top, WIDTH - LEFT - 8.0, height);
     let time = Axis::linear(0.0, chart.duration as f64, all.x, all.right());
@@ -44,7 +44,7 @@ fn place(time: &Axis, ns: i64) -> f64 {
     time.at((ns as f64).clamp(time.min, time.max))
 }
 
-/// Names the bands above the first panel, the widest first; those without room stay unnamed.
+/// Names the bands in two rows above the first panel, the widest first; those without room stay unnamed.
 fn label_bands(canvas: &mut Canvas, top: f64, time: &Axis, chart: &Series) {
     let style = Style::MUTED.at(Anchor::Middle);
     let mut bands: Vec<_> = chart.bands.iter().collect();
@@ -58,10 +58,13 @@ fn label_bands(canvas: &mut Canvas, top: f64, time: &Axis, chart: &Series) {
             continue;
         }
         let x = ((from + to) / 2.0).clamp(time.from + half, (time.to - half).max(time.from + half));
-        let boxed = measure::bounds(x, top - 15.0, &text, style);
-        let wide = Rect::new(boxed.x - 3.0, boxed.y, boxed.w + 6.0, boxed.h);
-        if labels.place(&[vec![wide]]).is_some() {
-            canvas.text(x, top - 15.0, &text, style);
+        let rows = [top - 15.0, top - 24.5];
+        let boxes = rows.map(|y| {
+            let tight = measure::bounds(x, y, &text, style);
+            vec![Rect::new(tight.x - 3.0, tight.y, tight.w + 6.0, tight.h)]
+        });
+        if let Some(y) = labels.place(&boxes).and_then(|row| rows.get(row)) {
+            canvas.text(x, *y, &text, style);
         }
     }
 }

@@ -58,9 +58,7 @@ impl Import<'_> {
     }
 
     /// Name, GPU and whether it is a clock, by (type, metric). The type's low byte is the GPU.
-    fn counter_names(
-        &mut self,
-    ) -> Result<FxHashMap<(i64, i64), (StrId, GpuId, bool)>, IngestError> {
+    fn counter_names(&mut self) -> Result<CounterNames, IngestError> {
         let wants = [Need("typeId"), Need("metricId"), Need("metricName")];
         let (parts, _) = self.database.scan(
             "TARGET_INFO_GPU_METRICS",

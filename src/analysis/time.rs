@@ -15,13 +15,13 @@ use crate::model::{Ns, PassId, Session};
 use crate::prose;
 
 /// Stages and their time.
-pub static ANALYSIS: Analysis = Analysis { id: "stages", title: "Stages", missing, run };
+pub(super) static ANALYSIS: Analysis = Analysis { id: "stages", title: "Stages", missing, run };
 
 /// From this busy share on, the GPU is the limit of a stage.
-pub const BUSY_HIGH: f64 = 0.90;
+const BUSY_HIGH: f64 = 0.90;
 
 /// Below this busy share most of a stage's time is spent with an idle GPU.
-pub const BUSY_LOW: f64 = 0.50;
+const BUSY_LOW: f64 = 0.50;
 
 fn missing(session: &Session) -> Option<&'static str> {
     let nothing = session.launches.is_empty()

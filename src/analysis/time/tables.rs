@@ -47,10 +47,15 @@ pub(super) fn add(context: &Context<'_>, primary: PassId, findings: &mut Finding
     )));
     findings.datasets.push(stages);
     let instances = instances(context, primary);
+    let mut columns =
+        vec!["stage", "ordinal", "time_ns", "busy_ns", "busy_share", "operations", "excluded"];
+    if several_passes {
+        columns.insert(1, "pass");
+    }
     findings.blocks.push(Block::Table(View::new(
         "stage_instances",
         "Stage instances; those that do not count say why",
-        &["stage", "ordinal", "time_ns", "busy_ns", "busy_share", "operations", "excluded"],
+        &columns,
         instances.rows.len().min(SHOWN_INSTANCES),
     )));
     findings.datasets.push(instances);

@@ -25,7 +25,9 @@ fn main() {
 /// One decoder layer's worth of events, in the profiler's own layout; `at` counts nanoseconds.
 fn layer(text: &mut String, at: &mut u64, id: &mut u64) {
     let micros = |ns: u64| format!("{}.{:03}", ns / 1000, ns % 1000);
-    for (index, operator) in ["aten::linear", "aten::matmul", "aten::mul", "aten::_to_copy"].iter().enumerate() {
+    for (index, operator) in
+        ["aten::linear", "aten::matmul", "aten::mul", "aten::_to_copy"].iter().enumerate()
+    {
         (*at, *id) = (*at + 9_731, *id + 3);
         let (start, launch, kernel) = (micros(*at), micros(*at + 2_013), micros(*at + 6_117));
         let features = 1024 << index;
@@ -124,11 +126,15 @@ fn trace() -> &'static Trace {
         let megabytes = std::env::var("TORCH_BENCH_MB").ok().and_then(|text| text.parse().ok());
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let plain = folder.path().join("trace.json");
-        write_trace(&plain, megabytes.unwrap_or(200_usize) << 20).expect("the trace can be written");
+        write_trace(&plain, megabytes.unwrap_or(200_usize) << 20)
+            .expect("the trace can be written");
         let text = fs::read(&plain).expect("the trace can be read");
-        let gzip = fs::File::create(folder.path().join("trace.json.gz")).expect("a file can be made");
+        let gzip =
+            fs::File::create(folder.path().join("trace.json.gz")).expect("a file can be made");
         let mut gzip = flate2::write::GzEncoder::new(gzip, flate2::Compression::fast());
-        gzip.write_all(&text).and_then(|()| gzip.finish().map(drop)).expect("the trace can be packed");
+        gzip.write_all(&text)
+            .and_then(|()| gzip.finish().map(drop))
+            .expect("the trace can be packed");
         Trace { folder, bytes: text.len() }
     })
 }

@@ -211,7 +211,9 @@ fn a_manifest_cannot_list_a_file_twice() {
 fn nothing_to_open_is_an_error() {
     let folder = tempdir();
     assert!(matches!(refused(folder.path()), BundleError::Empty(_)));
-    assert!(matches!(refused(&folder.path().join("nowhere")), BundleError::Archive { .. }));
+    assert!(matches!(refused(&folder.path().join("nowhere")), BundleError::Io { .. }));
+    #[cfg(unix)]
+    assert!(matches!(refused(Path::new("/dev/zero")), BundleError::NoFile(_)));
     let error = bundle::open(&[], &mut Diagnostics::default()).expect_err("refused");
     assert!(matches!(error, BundleError::NoPath));
     let empty = archive(folder.path(), &[]);

@@ -47,16 +47,30 @@ fn run(context: &Context<'_>) -> Findings {
     findings.blocks.push(Block::Table(View::new(
         "power",
         "Power, clocks and throttling",
-        &["what", "device", "samples", "duration_ns", "power_mean_w", "power_p95_w", "energy_j", "sm_clock_mean_hz", "temperature_max_c", "throttled_share"],
+        &[
+            "what",
+            "device",
+            "samples",
+            "duration_ns",
+            "power_mean_w",
+            "power_p95_w",
+            "energy_j",
+            "sm_clock_mean_hz",
+            "temperature_max_c",
+            "throttled_share",
+        ],
         20,
     )));
-    findings.blocks.push(Block::Table(View::new(
-        "throttle_reasons",
-        "Throttle reasons over the whole sampled period",
-        &["reason", "device", "samples", "share", "meaning"],
-        20,
-    )));
-    findings.datasets = vec![tables::power(&devices, &stages), tables::throttle_reasons(&devices)];
+    let reasons = tables::throttle_reasons(&devices);
+    if !reasons.rows.is_empty() {
+        findings.blocks.push(Block::Table(View::new(
+            "throttle_reasons",
+            "Throttle reasons over the whole sampled period",
+            &["reason", "device", "samples", "share", "meaning"],
+            20,
+        )));
+    }
+    findings.datasets = vec![tables::power(&devices, &stages), reasons];
     for device in &devices {
         findings.metrics.extend(device_metrics(session, device));
         findings.observations.extend(power_cap(session, device));
@@ -81,11 +95,17 @@ fn introduction(context: &Context<'_>, devices: &[Device], stages: &[StageFigure
         ]);
     }
     if !stages.is_empty() {
-        text.push("Samples are counted to a stage where their UTC time lies within its projection.".into());
+        text.push(
+            "Samples are counted to a stage where their UTC time lies within its projection."
+                .into(),
+        );
         return text;
     }
     text.push("No sample lies within a stage of a pass with a known UTC time: ".into());
     match samples::nearest_pass(context, devices) {
+        Some((name, 0)) => {
+            text.extend(prose!["they lie between the stages of pass ", Inline::Code(name), ". "]);
+        }
         Some((name, gap)) => text.extend(prose![
             "the samples were taken ",
             Quantity::ns(gap.abs()),
@@ -116,7 +136,8 @@ fn matching_repeats(session: &Session, devices: &[Device]) -> Option<(String, Ns
     passes.dedup();
     passes.into_iter().find_map(|pass| {
         let of_pass = series.iter().filter(|series| series.pass == pass);
-        let total: Ns = of_pass.flat_map(|series| repeats::durations(session, series)).sum();
+        let times = of_pass.flat_map(|series| repeats::durations(session, series));
+        let total = times.fold(0, Ns::saturating_add);
         let same = (period as f64 / total as f64 - 1.0).abs() <= SAME_PERIOD;
         same.then(|| (session.text(pass).to_owned(), total))
     })
@@ -143,12 +164,27 @@ fn stage_metrics(session: &Session, stage: &StageFigures) -> Vec<Metric> {
     figures_metrics(&stage.figures, &scope, "within the stage's projections", &evidence)
 }
 
-fn figures_metrics(figures: &Figures, scope: &Scope, place: &str, evidence: &Evidence) -> Vec<Metric> {
+fn figures_metrics(
+    figures: &Figures,
+    scope: &Scope,
+    place: &str,
+    evidence: &Evidence,
+) -> Vec<Metric> {
     let n = figures.samples;
     let measured_ones = [
         ("power_mean", Unit::Watts, figures.power_mean, format!("mean of {n} samples {place}")),
-        ("power_p95", Unit::Watts, figures.power_p95, format!("95th percentile of {n} samples {place}")),
-        ("sm_clock_mean", Unit::Hertz, figures.sm_clock_mean, format!("mean of {n} samples {place}")),
+        (
+            "power_p95",
+            Unit::Watts,
+            figures.power_p95,
+            format!("95th percentile of {n} samples {place}"),
+        ),
+        (
+            "sm_clock_mean",
+            Unit::Hertz,
+            figures.sm_clock_mean,
+            format!("mean of {n} samples {place}"),
+        ),
         (
             "throttled_share",
             Unit::Ratio,
@@ -158,7 +194,9 @@ fn figures_metrics(figures: &Figures, scope: &Scope, place: &str, evidence: &Evi
     ];
     let mut metrics: Vec<Metric> = measured_ones
         .into_iter()
-        .filter_map(|(id, unit, value, basis)| Some(measured(id, scope.clone(), unit, value?, basis)))
+        .filter_map(|(id, unit, value, basis)| {
+            Some(measured(id, scope.clone(), unit, value?, basis))
+        })
         .collect();
     if let Some(energy) = figures.energy {
         let basis = format!("{} {place}", figures.energy_basis);

@@ -52,7 +52,17 @@ fn run(context: &Context<'_>) -> Findings {
             Block::Table(View::new(
                 "repeat_statistics",
                 "Times of the repeats of each stage",
-                &["stage", "pass", "n", "median_ns", "median_low_ns", "median_high_ns", "mad_ns", "min_ns", "max_ns"],
+                &[
+                    "stage",
+                    "pass",
+                    "n",
+                    "median_ns",
+                    "median_low_ns",
+                    "median_high_ns",
+                    "mad_ns",
+                    "min_ns",
+                    "max_ns",
+                ],
                 20,
             )),
         ],
@@ -147,7 +157,9 @@ fn introduction(session: &Session, lines: &[Line<'_>]) -> Vec<Inline> {
     if let Some(line) = profiled.first() {
         text.push(" The repeats of pass ".into());
         text.push(Inline::Code(session.text(line.series.pass).to_owned()));
-        text.push(" were taken while a profiler ran: they show its cost and are no baseline.".into());
+        text.push(
+            " were taken while a profiler ran: they show its cost and are no baseline.".into(),
+        );
     }
     if lines.iter().any(|line| line.statistics.n == 1) {
         text.push(" A stage with a single repeat has no spread.".into());
@@ -354,7 +366,8 @@ mod tests {
     }
 
     fn findings(session: &Session) -> Findings {
-        let (facts, hardware, options) = (Facts::default(), Hardware::default(), Options::default());
+        let (facts, hardware, options) =
+            (Facts::default(), Hardware::default(), Options::default());
         run(&Context { session, facts: &facts, hardware: &hardware, options: &options })
     }
 
@@ -391,13 +404,17 @@ mod tests {
     fn a_single_repeat_has_no_spread() {
         let found = findings(&session(&[("prefill", "baseline", None, &[7])]));
         let row = &found.datasets[0].rows[0];
-        assert_eq!((&row[4], &row[5], &row[8], &row[9]), (&Cell::Float(7.0), &Cell::Missing, &Cell::Missing, &Cell::Missing));
+        assert_eq!(
+            (&row[4], &row[5], &row[8], &row[9]),
+            (&Cell::Float(7.0), &Cell::Missing, &Cell::Missing, &Cell::Missing)
+        );
         assert_eq!(found.metrics.len(), 1);
     }
 
     #[test]
     fn times_of_a_profiled_pass_are_told_apart() {
-        let mut session = session(&[("decode", "baseline", None, &[1]), ("decode", "torch", None, &[2])]);
+        let mut session =
+            session(&[("decode", "baseline", None, &[1]), ("decode", "torch", None, &[2])]);
         session.add_pass("torch", PassKind::Operators, "torch/trace.json");
         let all = series(&session);
         assert_eq!(all.iter().map(|series| series.profiled).collect::<Vec<_>>(), [false, true]);

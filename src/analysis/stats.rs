@@ -190,7 +190,10 @@ mod tests {
     fn statistics_of_five_values_by_hand() {
         // Sum 20, mean 4; squares 9 + 4 + 1 + 0 + 36 = 50, / 4 = 12.5; deviations from 3: 2, 1, 0, 1, 7 → MAD 1.
         let found = Statistics::of(&[1.0, 2.0, 3.0, 4.0, 10.0]).unwrap();
-        assert_eq!((found.n, found.mean, found.median, found.min, found.max), (5, 4.0, 3.0, 1.0, 10.0));
+        assert_eq!(
+            (found.n, found.mean, found.median, found.min, found.max),
+            (5, 4.0, 3.0, 1.0, 10.0)
+        );
         assert!(near(found.std.unwrap(), 12.5_f64.sqrt()));
         assert_eq!(found.mad, Some(1.0));
         // Positions 0.05 · 4 = 0.2 and 0.95 · 4 = 3.8: 1 + 0.2 · 1 and 4 + 0.8 · 6.

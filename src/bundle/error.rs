@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rooflens_schemas::manifest::ManifestError;
+use rooflens_schemas::manifest::{self, ManifestError, PathFault};
 
 use super::ContentError;
 
@@ -26,6 +26,9 @@ pub enum BundleError {
     /// A folder without a file to read.
     #[error("{0} holds no files")]
     Empty(PathBuf),
+    /// A pipe, a device or the like.
+    #[error("{0} is neither a file nor a folder")]
+    NoFile(PathBuf),
     /// The manifest is damaged or of another version.
     #[error("{path}: {error}")]
     Manifest {
@@ -84,26 +87,6 @@ pub enum BundleError {
     },
 }
 
-/// What is wrong with a path inside a bundle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PathFault {
-    /// Nothing.
-    #[error("is empty")]
-    Empty,
-    /// Leads to a place of the machine.
-    #[error("is absolute")]
-    Absolute,
-    /// Holds `..`, `.` or an empty part.
-    #[error("has a part that is empty, \".\" or \"..\"")]
-    Part,
-    /// Backslash, colon or control sign.
-    #[error("has a sign that paths must not have")]
-    Sign,
-    /// Not text.
-    #[error("is not UTF-8")]
-    Encoding,
-}
-
 impl BundleError {
     /// An error of the operating system, with the path that it is about.
     pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
@@ -125,49 +108,7 @@ fn full_text(error: &ContentError) -> String {
     }
 }
 
-/// Checks a path that a manifest or an archive states: relative, `/`-separated, portable, inside.
-pub fn check_path(path: &str) -> Result<(), BundleError> {
-    match path_fault(path) {
-        Some(fault) => Err(BundleError::Path { path: path.to_owned(), fault }),
-        None => Ok(()),
-    }
-}
-
-fn path_fault(path: &str) -> Option<PathFault> {
-    if path.is_empty() {
-        Some(PathFault::Empty)
-    } else if path.starts_with('/') {
-        Some(PathFault::Absolute)
-    } else if path.contains(|c: char| c == '\\' || c == ':' || c.is_control()) {
-        Some(PathFault::Sign)
-    } else if path.split('/').any(|part| matches!(part, "" | "." | "..")) {
-        Some(PathFault::Part)
-    } else {
-        None
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_stay_inside_the_bundle() {
-        assert_eq!(path_fault("nsys/timeline.sqlite.zst"), None);
-        assert_eq!(path_fault("a b/ü...json"), None);
-        for (path, fault) in [
-            ("", PathFault::Empty),
-            ("/etc/passwd", PathFault::Absolute),
-            ("../x", PathFault::Part),
-            ("a/../x", PathFault::Part),
-            ("a/./x", PathFault::Part),
-            ("a//x", PathFault::Part),
-            ("a/", PathFault::Part),
-            ("a\\..\\x", PathFault::Sign),
-            ("C:x", PathFault::Sign),
-            ("a\nb", PathFault::Sign),
-        ] {
-            assert_eq!(path_fault(path), Some(fault), "{path:?}");
-        }
-    }
+/// Checks a path that a manifest or an archive states.
+pub(super) fn check_path(path: &str) -> Result<(), BundleError> {
+    manifest::check_path(path).map_err(|fault| BundleError::Path { path: path.to_owned(), fault })
 }

@@ -139,7 +139,7 @@ impl KernelCounters {
         let seconds = traffic::seconds(launch);
         Self {
             profile,
-            flops: flops::count(launch, identity.tensor_cores),
+            flops: flops::count(launch, seconds, identity.tensor_cores),
             bytes: traffic::bytes(launch, seconds),
             peak_bandwidth: traffic::peak_bandwidth(launch),
             sol: traffic::speed_of_light(launch),

@@ -9,7 +9,8 @@ mod tests;
 use rooflens_schemas::{Evidence, Scope, Unit};
 
 use super::{Analysis, Context};
-use crate::findings::{Block, Findings, Inline, Method, View, derived, unavailable};
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::findings::{Block, Findings, Inline, Method, Quantity, View, derived, unavailable};
 use crate::model::{Ns, PassId, Session};
 use crate::prose;
 
@@ -22,6 +23,9 @@ pub(super) static ANALYSIS: Analysis =
 
 /// Operators shown by device time.
 const SHOWN_BY_DEVICE: usize = 15;
+
+/// Share of GPU time in operators below which the report says so.
+const COVERAGE_LIMIT: f64 = 0.95;
 
 /// Operators shown by own host time.
 const SHOWN_BY_HOST: usize = 10;
@@ -147,6 +151,9 @@ fn add_metrics(
         table: Some("operators".to_owned()),
         rows: Some(calls),
     };
+    if (covered as f64) < work.total as f64 * COVERAGE_LIMIT {
+        findings.diagnostics.push(uncovered(work.total - covered, work.total, &evidence.artifact));
+    }
     for (id, time, what) in [
         ("operator_coverage", covered, "issued within operators"),
         ("flop_coverage", counted, "within operators whose FLOPs are counted"),
@@ -157,6 +164,16 @@ fn add_metrics(
         metric.evidence.push(evidence.clone());
         findings.metrics.push(metric);
     }
+}
+
+/// GPU work that is in no row of the tables.
+fn uncovered(time: Ns, total: Ns, artifact: &str) -> Diagnostic {
+    let share = Quantity::ratio(time as f64 / total as f64);
+    let message = format!(
+        "{share} of the GPU time of the PyTorch trace belongs to no operator: its call is outside of \
+         operators or not in the trace"
+    );
+    Diagnostic::new(Severity::Notice, "operators/uncovered-gpu-time", message).artifact(artifact)
 }
 
 fn methods() -> Vec<Method> {

@@ -181,6 +181,8 @@ fn threads_do_not_nest_in_one_another_and_work_outside_operators_is_in_no_row() 
     // 30 of 40 ns.
     assert_eq!(metric(&findings, "operator_coverage"), Some(0.75));
     assert_eq!(metric(&findings, "flop_coverage"), Some(0.0));
+    assert_eq!(findings.diagnostics[0].code, "operators/uncovered-gpu-time");
+    assert!(findings.diagnostics[0].message.starts_with("25.0 %"));
 }
 
 #[test]

@@ -15,7 +15,12 @@ pub(super) struct Reason {
 
 /// All bits that NVML defines.
 pub(super) const REASONS: [Reason; 9] = [
-    Reason { bit: 0x1, name: "gpu_idle", meaning: "nothing runs; the clock drops", lowers_clock: false },
+    Reason {
+        bit: 0x1,
+        name: "gpu_idle",
+        meaning: "nothing runs; the clock drops",
+        lowers_clock: false,
+    },
     Reason {
         bit: 0x2,
         name: "applications_clocks_setting",

@@ -78,8 +78,10 @@ impl Device {
     /// Mean SM clock of the samples with a reason and of those without it.
     pub(super) fn clock_with_and_without(&self, bit: u64) -> (Option<f64>, Option<f64>) {
         let of = |set: bool| {
-            let matching =
-                self.samples.iter().filter(|s| s.reasons.is_some_and(|mask| (mask & bit != 0) == set));
+            let matching = self
+                .samples
+                .iter()
+                .filter(|s| s.reasons.is_some_and(|mask| (mask & bit != 0) == set));
             mean(&matching.filter_map(|sample| sample.sm_hz).collect::<Vec<f64>>())
         };
         (of(true), of(false))
@@ -191,8 +193,10 @@ pub(super) fn of_stages(context: &Context<'_>, device: &Device) -> Vec<StageFigu
         let mut samples = Vec::new();
         let mut duration: Ns = 0;
         let instances = context.facts.instances_of(stage).iter();
-        for instance in instances.filter(|one| one.excluded.is_none() && device.is_of(session, one)) {
-            let within = instance.projection.map_or(&[][..], |window| device.within(origin, window));
+        for instance in instances.filter(|one| one.excluded.is_none() && device.is_of(session, one))
+        {
+            let within =
+                instance.projection.map_or(&[][..], |window| device.within(origin, window));
             if !within.is_empty() {
                 duration = duration.saturating_add(instance.time().unwrap_or(0));
                 samples.extend_from_slice(within);
@@ -231,7 +235,7 @@ impl Device {
     }
 }
 
-/// The pass whose GPU work is nearest to the samples, and by how much they precede it (negative: follow it).
+/// The pass whose GPU work is nearest to the samples, and by how much they precede it (negative: follow it; 0: overlap).
 pub(super) fn nearest_pass(context: &Context<'_>, devices: &[Device]) -> Option<(String, Ns)> {
     let session = context.session;
     let start = devices.iter().map(Device::start).min()?;
@@ -249,6 +253,6 @@ pub(super) fn nearest_pass(context: &Context<'_>, devices: &[Device]) -> Option<
         let gap = if before > 0 { before } else { after.max(0).saturating_neg() };
         Some((pass, gap))
     });
-    let (pass, gap) = gaps.filter(|(_, gap)| *gap != 0).min_by_key(|(pass, gap)| (gap.abs(), *pass))?;
+    let (pass, gap) = gaps.min_by_key(|(pass, gap)| (gap.abs(), *pass))?;
     Some((session.text(session.passes.name[pass.index()]).to_owned(), gap))
 }

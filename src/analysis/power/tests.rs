@@ -158,7 +158,8 @@ fn what_samples_do_not_state_is_missing_not_zero() {
 
 #[test]
 fn reasons_are_named_bit_by_bit() {
-    let names: Vec<String> = reasons::bits(0x6 | 0x200).map(|bit| reasons::describe(bit).0).collect();
+    let names: Vec<String> =
+        reasons::bits(0x6 | 0x200).map(|bit| reasons::describe(bit).0).collect();
     assert_eq!(names, ["applications_clocks_setting", "sw_power_cap", "bit 0x200"]);
     assert!(!reasons::lowers_clock(0x103));
     assert!(reasons::lowers_clock(0x40) && reasons::lowers_clock(0x200));

@@ -3,7 +3,7 @@
 mod metrics;
 mod table;
 
-use rooflens_schemas::{Evidence, Scope, Unit};
+use rooflens_schemas::{Evidence, Metric, Scope, Unit};
 
 use self::table::Row;
 use super::counters::KernelCounters;
@@ -11,7 +11,7 @@ use super::counters::bound::{Bound, THRESHOLDS};
 use super::{Analysis, Classifier, Context};
 use crate::findings::chart::{Bar, Part, Plot, StackedBars};
 use crate::findings::{
-    Block, Chart, Findings, Inline, Method, Observation, Quantity, View, derived,
+    Block, Chart, Findings, Inline, Method, Observation, Quantity, View, derived, unavailable,
 };
 use crate::model::{PassId, Session};
 use crate::prose;
@@ -47,7 +47,10 @@ fn run(context: &Context<'_>) -> Findings {
         rows.extend(own);
     }
     let all_rows = rows.len();
-    findings.blocks.push(Block::Chart(bound_chart(&bars)));
+    bars.retain(|(_, times)| times.total > 0.0);
+    if !bars.is_empty() {
+        findings.blocks.push(Block::Chart(bound_chart(&bars)));
+    }
     findings.datasets.push(table::dataset(session, rows));
     findings.datasets.push(metrics::dataset(session));
     findings.blocks.push(Block::Table(View::new(
@@ -69,8 +72,10 @@ struct Times {
 impl Times {
     fn of(rows: &[Row], rule: Classifier) -> Self {
         let seconds = |row: &Row| row.kernel.seconds.unwrap_or_default();
-        let of_bound = |bound: Bound| -> f64 {
-            rows.iter().filter(|row| row.verdict(rule).bound == bound).map(seconds).sum()
+        // An empty sum of floats is −0.
+        let of_bound = |bound: Bound| {
+            let rows = rows.iter().filter(|row| row.verdict(rule).bound == bound);
+            0.0 + rows.map(seconds).sum::<f64>()
         };
         Self {
             total: rows.iter().map(seconds).sum(),
@@ -123,13 +128,28 @@ fn report(
         rows: Some(rows.len() as u64),
     };
     let scope = Scope { pass: Some(name.to_owned()), ..Scope::default() };
+    findings.metrics.extend(metrics_of(&scope, rows, times, rule, &evidence));
+    findings.observations.extend(observation(name, rows, times, rule, evidence));
+}
+
+/// Profiled time and its shares by class.
+fn metrics_of(
+    scope: &Scope,
+    rows: &[Row],
+    times: &Times,
+    rule: Classifier,
+    evidence: &Evidence,
+) -> Vec<Metric> {
     let timed = rows.iter().filter(|row| row.kernel.seconds.is_some()).count();
+    if timed == 0 {
+        let reason = "no durations: the report lacks gpu__time_duration (ncu section SpeedOfLight)";
+        return vec![unavailable("profiled_time", scope.clone(), Unit::Nanoseconds, reason)];
+    }
     let basis =
         format!("sum of gpu__time_duration over {timed} of {} profiled launches", rows.len());
-    let mut time =
-        derived("profiled_time", scope.clone(), Unit::Nanoseconds, times.total * 1e9, basis);
-    time.evidence.push(evidence.clone());
-    findings.metrics.push(time);
+    let nanos = times.total * 1e9;
+    let mut metrics =
+        vec![derived("profiled_time", scope.clone(), Unit::Nanoseconds, nanos, basis)];
     for (bound, seconds) in times.by_bound.iter().filter(|(_, seconds)| *seconds > 0.0) {
         let scope = Scope { class: Some(bound.label().to_owned()), ..scope.clone() };
         let basis = format!(
@@ -138,11 +158,12 @@ fn report(
             nanoseconds(times.total),
             rule_name(rule)
         );
-        let mut share = derived("bound_share", scope, Unit::Ratio, times.share(*seconds), basis);
-        share.evidence.push(evidence.clone());
-        findings.metrics.push(share);
+        metrics.push(derived("bound_share", scope, Unit::Ratio, times.share(*seconds), basis));
     }
-    findings.observations.extend(observation(name, rows, times, rule, evidence));
+    for metric in &mut metrics {
+        metric.evidence.push(evidence.clone());
+    }
+    metrics
 }
 
 fn observation(

@@ -92,6 +92,14 @@ fn all_metrics_are_listed_but_not_the_device() {
 }
 
 #[test]
+fn launches_without_durations_have_no_profiled_time() {
+    let findings = findings(&session(&[("k", &[("", SM, "%", 20.0)])]), Classifier::Rooflens);
+    let [time] = findings.metrics.as_slice() else { panic!("one metric") };
+    assert_eq!((time.id.as_str(), time.value.number()), ("profiled_time", None));
+    assert!(findings.observations.is_empty());
+}
+
+#[test]
 fn without_a_pass_the_reason_names_the_command() {
     assert!(no_profiles(&Session::default()).unwrap().contains("ncu"));
     assert!(no_profiles(&two_launches()).is_none());

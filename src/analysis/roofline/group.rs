@@ -94,7 +94,7 @@ fn group(key: &Key, kernels: &[&KernelCounters], total: f64, rule: Classifier) -
 
 fn counted(flops: &Flops) -> Result<f64, &'static str> {
     match flops {
-        Flops::Counted(parts) => Ok(parts.iter().map(|part| part.flops).sum()),
+        Flops::Counted(_) => Ok(flops.total().unwrap_or_default()),
         Flops::NotCounted(reason) => Err(reason),
     }
 }

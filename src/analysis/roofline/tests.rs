@@ -41,6 +41,9 @@ fn product_and_copy() -> Session {
             "copy",
             &[
                 ("", TIME, "s", 5e-5),
+                ("", "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum", "inst", 0.0),
+                ("", "smsp__sass_thread_inst_executed_op_fmul_pred_on.sum", "inst", 0.0),
+                ("", "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum", "inst", 0.0),
                 ("", BF16, "", 0.0),
                 ("", READ, "byte", 1e6),
                 ("", WRITE, "byte", 1e6),
@@ -57,14 +60,13 @@ fn findings(session: &Session) -> Findings {
 }
 
 fn charts(findings: &Findings) -> Vec<&Chart> {
-    let chart = |block: &'_ _| match block {
-        Block::Chart(_) => true,
-        _ => false,
-    };
-    let charts = findings.blocks.iter().filter(|block| chart(block));
+    let mut charts = Vec::new();
+    for block in &findings.blocks {
+        if let Block::Chart(chart) = block {
+            charts.push(chart);
+        }
+    }
     charts
-        .map(|block| if let Block::Chart(chart) = block { chart } else { unreachable!() })
-        .collect()
 }
 
 fn number(dataset: &Dataset, row: usize, column: &str) -> f64 {

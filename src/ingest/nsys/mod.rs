@@ -23,8 +23,6 @@ use database::{BadRows, Database};
 use info::Devices;
 use names::Names;
 
-pub(in crate::ingest) use names::without_abi_suffix;
-
 /// Reads Nsight Systems SQLite exports.
 pub static IMPORTER: Importer = Importer { kind: ArtifactKind::NsysSqlite, sniff, import };
 
@@ -79,6 +77,7 @@ fn import(
         session,
         diagnostics,
     };
+    import.say_what_is_not_read();
     import.info()?;
     import.work()?;
     import.host()?;
@@ -112,6 +111,15 @@ impl Import<'_> {
         self.diagnostics.push(diagnostic);
     }
 
+    /// The file is taken as it is: changes that its writer has not put into it yet are not seen.
+    fn say_what_is_not_read(&mut self) {
+        if self.database.has_journal() {
+            let message = "a journal (-wal) lies beside the file; what is only in it is not read";
+            let hint = "close the program that has the file open, or export the report again";
+            self.say(Severity::Notice, "nsys/journal", message, Some(hint), 1);
+        }
+    }
+
     /// Absent tables are how nsys says that it recorded nothing of a kind.
     fn say_what_is_missing(&mut self) {
         let own = |pass: &[PassId]| pass.contains(&self.pass);
@@ -123,6 +131,13 @@ impl Import<'_> {
             own(&session.launches.pass) || own(&session.graph_launches.pass),
             own(&session.ranges.pass),
         );
+        let graphs = session.graph_launches.pass.iter().filter(|pass| **pass == self.pass).count();
+        if graphs > 0 {
+            let message =
+                "CUDA graphs were traced as a whole: they count as busy, their kernels are unknown";
+            let hint = "capture with --cuda-graph-trace=node to see the kernels inside";
+            self.say(Severity::Notice, "nsys/whole-graphs", message, Some(hint), graphs as u64);
+        }
         if !operations {
             let hint = "trace CUDA (-t cuda) over a part of the run that uses the GPU";
             let message = "the export holds no GPU operation";

@@ -318,9 +318,10 @@ mod charts {
                     && label.top >= 0.0
                     && label.right <= width
                     && label.bottom <= height;
-                assert!(inside, "{path}: {label:?} of {width} x {height}");
+                assert!(inside, "{path}: {} at {label:?} of {width} x {height}", label.text);
                 let covered = labels.iter().take(n).find(|other| other.overlaps(label));
-                assert!(covered.is_none(), "{path}: {label:?} covers {covered:?}");
+                let covered = covered.map(|other| &other.text);
+                assert!(covered.is_none(), "{path}: {} covers {covered:?}", label.text);
             }
         }
     }

@@ -29,13 +29,8 @@ pub(super) fn add(context: &Context<'_>, primary: PassId, findings: &mut Finding
     if stages.rows.iter().any(|row| matches!(&row[INFERRED], Cell::Float(share) if *share > 0.0)) {
         columns.push("inferred_share");
     }
-    if context
-        .session
-        .passes
-        .ids()
-        .filter(|pass| *pass != primary)
-        .any(|pass| context.facts.stages.iter().any(|stage| stage.pass == pass))
-    {
+    let several_passes = context.facts.stages.iter().any(|stage| stage.pass != primary);
+    if several_passes {
         columns.insert(1, "pass");
     }
     let rows = stages.rows.len();

@@ -3,6 +3,7 @@
 mod classes;
 mod copies;
 mod rows;
+mod selection;
 mod sums;
 
 use rooflens_schemas::{Evidence, PassKind, Scope, Unit};
@@ -15,6 +16,8 @@ use crate::model::{PassId, Session};
 use crate::prose;
 
 use sums::KernelSum;
+
+pub use selection::{Selected, select};
 
 /// Kernels.
 pub(super) static ANALYSIS: Analysis = Analysis { id: "kernels", title: "Kernels", missing, run };

@@ -8,7 +8,7 @@ use super::{frame, palette};
 use crate::findings::chart::Scatter;
 
 const LEFT: f64 = 34.0;
-const HEIGHT: f64 = 215.0;
+const HEIGHT: f64 = 190.0;
 
 /// Draws the plot; returns the chart's height.
 pub(super) fn draw(canvas: &mut Canvas, chart: &Scatter) -> f64 {

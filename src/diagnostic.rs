@@ -2,8 +2,11 @@
 
 use std::fmt;
 
+use serde::Serialize;
+
 /// How much a diagnostic matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// Worth knowing.
     Info,
@@ -28,7 +31,8 @@ impl Severity {
 }
 
 /// Where in an artifact something was found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Location {
     /// The artifact as a whole.
     #[default]
@@ -61,7 +65,7 @@ impl fmt::Display for Location {
 }
 
 /// One message about the input or about what could be computed from it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Diagnostic {
     /// Stable name, such as `nsys/dropped-events`.
     pub code: &'static str,

@@ -154,6 +154,20 @@ fn statements_that_cannot_be_run_are_refused() {
 }
 
 #[test]
+fn queries_that_polars_panics_on_or_nests_deeply_are_refused() {
+    let long = format!("select {}1", "1+".repeat(700));
+    let longer = format!("select {}1", "1+".repeat(9000));
+    let deep = format!("select {}1{}", "(".repeat(8000), ")".repeat(8000));
+    assert_eq!(csv(&format!("{long} as n")), "n\n701\n");
+    for sql in
+        ["select greatest() from kernels", "select columns('(') from kernels", &longer, &deep]
+    {
+        let error = query(&session(), &[], sql).unwrap_err();
+        assert!(matches!(error, TablesError::Query(_)), "{error}");
+    }
+}
+
+#[test]
 fn sql_opens_no_files() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("secret.csv");
@@ -225,6 +239,7 @@ const FINGERPRINT: &str = "parquet fingerprint: ";
 /// Prints the fingerprint for [`parquet_bytes_do_not_depend_on_threads`], which runs this in processes of
 /// their own because polars fixes its number of threads once a process.
 #[test]
+#[allow(clippy::print_stdout)]
 fn parquet_fingerprint() {
     let first = fingerprint();
     assert_eq!(first, fingerprint());

@@ -179,6 +179,18 @@ impl ArtifactKind {
             Self::Other => "other file",
         }
     }
+
+    /// The kind of pass that leaves such a file; descriptions of the workload and logs come from none.
+    pub const fn pass_kind(self) -> Option<PassKind> {
+        match self {
+            Self::NsysSqlite | Self::NsysKernelSum | Self::NsysReport => Some(PassKind::Timeline),
+            Self::NcuCsv | Self::NcuReport => Some(PassKind::Counters),
+            Self::TorchTrace => Some(PassKind::Operators),
+            Self::NvmlCsv | Self::Timings => Some(PassKind::Baseline),
+            Self::SmiXml | Self::Environment | Self::Peaks => Some(PassKind::Snapshot),
+            Self::ModelConfig | Self::Workload | Self::GemmLog | Self::Other => None,
+        }
+    }
 }
 
 /// Why the bytes of a manifest were refused.
@@ -225,6 +237,48 @@ impl Manifest {
     }
 }
 
+/// What is wrong with a path inside a bundle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathFault {
+    /// Nothing.
+    Empty,
+    /// Leads to a place of the machine.
+    Absolute,
+    /// Holds `..`, `.` or an empty part.
+    Part,
+    /// Backslash, colon or control sign.
+    Sign,
+    /// Not text.
+    Encoding,
+}
+
+impl std::fmt::Display for PathFault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Empty => "is empty",
+            Self::Absolute => "is absolute",
+            Self::Part => "has a part that is empty, \".\" or \"..\"",
+            Self::Sign => "has a backslash, a colon or a control sign",
+            Self::Encoding => "is not UTF-8",
+        })
+    }
+}
+
+/// Checks a path inside a bundle: relative, `/`-separated, portable, and leading nowhere else.
+pub fn check_path(path: &str) -> Result<(), PathFault> {
+    if path.is_empty() {
+        Err(PathFault::Empty)
+    } else if path.starts_with('/') {
+        Err(PathFault::Absolute)
+    } else if path.contains(|c: char| matches!(c, '\\' | ':') || c.is_control()) {
+        Err(PathFault::Sign)
+    } else if path.split('/').any(|part| matches!(part, "" | "." | "..")) {
+        Err(PathFault::Part)
+    } else {
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -257,5 +311,25 @@ mod tests {
     fn what_is_written_reads_back_the_same() {
         let manifest = Manifest::from_json(MINIMAL.as_bytes()).expect("valid");
         assert_eq!(Manifest::from_json(manifest.to_json().as_bytes()).expect("valid"), manifest);
+    }
+
+    #[test]
+    fn paths_stay_inside_the_bundle() {
+        assert_eq!(check_path("nsys/timeline.sqlite.zst"), Ok(()));
+        assert_eq!(check_path("a b/ü...json"), Ok(()));
+        for (path, fault) in [
+            ("", PathFault::Empty),
+            ("/etc/passwd", PathFault::Absolute),
+            ("../x", PathFault::Part),
+            ("a/../x", PathFault::Part),
+            ("a/./x", PathFault::Part),
+            ("a//x", PathFault::Part),
+            ("a/", PathFault::Part),
+            ("a\\..\\x", PathFault::Sign),
+            ("C:x", PathFault::Sign),
+            ("a\nb", PathFault::Sign),
+        ] {
+            assert_eq!(check_path(path), Err(fault), "{path:?}");
+        }
     }
 }

@@ -275,14 +275,14 @@ impl Facts {
         self.stages.push(Stage { pass, name, kind: StageKind::Other, parent: None, instances });
     }
 
-    /// A stage all of whose instances lie in instances of another is its child.
+    /// A stage is the child of another if instances of it lie in instances of the other, not the other way
+    /// round. Some may lie outside: warm-up iterations often run without the outer range.
     fn nest_stages(&mut self) {
         let spans: Vec<Spans> = self.stages.iter().map(|stage| Spans::new(self, stage)).collect();
         let lies_in = |child: usize, parent: usize| {
             let inner = self.instances_of(&self.stages[child]);
             self.stages[child].pass == self.stages[parent].pass
-                && !inner.is_empty()
-                && inner.iter().all(|instance| spans[parent].around(instance).is_some())
+                && inner.iter().any(|instance| spans[parent].around(instance).is_some())
         };
         let parents: Vec<Option<usize>> = (0..self.stages.len())
             .map(|child| {
@@ -296,9 +296,9 @@ impl Facts {
                 parent.filter(|parent| !lies_in(*parent, child))
             })
             .collect();
-        for child in 0..parents.len() {
-            self.stages[child].parent = parents[child];
-            let Some(parent) = parents[child] else { continue };
+        for (child, parent) in parents.into_iter().enumerate() {
+            self.stages[child].parent = parent;
+            let Some(parent) = parent else { continue };
             if self.stages[child].kind == StageKind::DecodeStep {
                 self.count_steps(child, parent, &spans[parent]);
             }
@@ -321,17 +321,16 @@ impl Facts {
     /// Marks instances that are no part of the aggregates, with the reason.
     fn exclude_warmup(&mut self, session: &Session) {
         for stage in 0..self.stages.len() {
-            if self.stages[stage].parent.is_none() {
-                self.exclude_in(session, stage);
-            }
+            self.exclude_in(session, stage);
         }
+        // A part of another stage counts if that counts.
         for stage in 0..self.stages.len() {
             if let Some(parent) = self.stages[stage].parent {
                 let spans = Spans::new(self, &self.stages[parent]);
                 for index in self.stages[stage].instances.clone() {
-                    let outer = spans.around(&self.instances[index]);
-                    let excluded = outer.and_then(|outer| self.instances[outer].excluded.clone());
-                    self.instances[index].excluded = excluded;
+                    if let Some(outer) = spans.around(&self.instances[index]) {
+                        self.instances[index].excluded = self.instances[outer].excluded.clone();
+                    }
                 }
             }
         }

@@ -4,7 +4,7 @@ use rooflens_schemas::{Scope, StageKind};
 
 use super::facts::{Facts, Stage, StageInstance};
 use super::stats::median;
-use crate::model::{PassId, ProcessId, Session};
+use crate::model::{GpuId, PassId, ProcessId, Session};
 
 /// A stage as one process ran it.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,9 +43,16 @@ pub fn summaries(facts: &Facts, pass: PassId) -> Vec<Summary> {
             facts.instances_of(stage).iter().map(|instance| instance.process).collect();
         processes.sort_unstable();
         processes.dedup();
+        // In the order of their first GPUs, which is that of ranks.
+        processes.sort_by_key(|process| (first_gpu(facts, stage, *process), *process));
         all.extend(processes.into_iter().filter_map(|process| summary(facts, index, process)));
     }
     all
+}
+
+fn first_gpu(facts: &Facts, stage: &Stage, process: ProcessId) -> Option<GpuId> {
+    let mut own = facts.instances_of(stage).iter().filter(|instance| instance.process == process);
+    own.find_map(|instance| instance.gpus.first().copied())
 }
 
 fn summary(facts: &Facts, stage: usize, process: ProcessId) -> Option<Summary> {
@@ -129,13 +136,10 @@ impl Summary {
 /// The process's rank: the recorded one, or the ordinal of its GPU.
 pub fn rank_of(session: &Session, facts: &Facts, summary: &Summary) -> Option<u32> {
     let recorded = session.processes.rank[summary.process.index()];
-    let gpu = || {
-        let instances = facts.instances_of(summary.stage(facts)).iter();
-        let mut own = instances.filter(|instance| instance.process == summary.process);
-        let gpu = own.find_map(|instance| instance.gpus.first().copied())?;
+    recorded.or_else(|| {
+        let gpu = first_gpu(facts, summary.stage(facts), summary.process)?;
         Some(session.gpus.ordinal[gpu.index()])
-    };
-    recorded.or_else(gpu)
+    })
 }
 
 fn several_processes(session: &Session, pass: PassId) -> bool {

@@ -5,10 +5,11 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
+use rooflens_schemas::manifest::PathFault;
 use tar::{EntryType, Header, PaxExtensions};
 
 use super::content::{Content, ContentError};
-use super::error::{BundleError, PathFault, check_path};
+use super::error::{BundleError, check_path};
 use super::walk::{MAX_DEPTH, MAX_FILES};
 
 /// Bytes of a header extension (a long name, say) beyond which it is refused.

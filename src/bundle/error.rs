@@ -3,34 +3,39 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rooflens_schemas::manifest::ManifestError;
+use rooflens_schemas::manifest::{self, ManifestError, PathFault};
 
 use super::ContentError;
 
 /// Why a bundle could not be opened, packed or unpacked as a whole. What costs single files is a diagnostic.
+///
+/// The text says everything; there is no chain of sources to print after it.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
     /// Neither files nor folders were named.
     #[error("no path was given: name a bundle, or files and folders")]
     NoPath,
     /// A file or folder could not be read or written.
-    #[error("cannot access {path}: {source}")]
+    #[error("cannot access {path}: {error}")]
     Io {
         /// Which.
         path: PathBuf,
         /// Why.
-        source: io::Error,
+        error: io::Error,
     },
     /// A folder without a file to read.
     #[error("{0} holds no files")]
     Empty(PathBuf),
+    /// A pipe, a device or the like.
+    #[error("{0} is neither a file nor a folder")]
+    NoFile(PathBuf),
     /// The manifest is damaged or of another version.
-    #[error("{path}: {source}")]
+    #[error("{path}: {error}")]
     Manifest {
         /// The manifest.
         path: PathBuf,
         /// What is wrong with it.
-        source: ManifestError,
+        error: ManifestError,
     },
     /// A path inside a bundle would lead out of it or is not portable.
     #[error("path {path:?} inside the bundle {fault}")]
@@ -53,13 +58,13 @@ pub enum BundleError {
         /// Of what.
         what: &'static str,
     },
-    /// An archive could not be unpacked.
-    #[error("cannot unpack {path}: {source}")]
+    /// A file or an archive could not be read or unpacked.
+    #[error("cannot read {path}: {}", full_text(error))]
     Archive {
-        /// The archive.
+        /// Which.
         path: PathBuf,
         /// Why.
-        source: ContentError,
+        error: ContentError,
     },
     /// An archive holds something other than plain files and folders.
     #[error("entry {path:?} of the archive is {what}, and only files and folders are unpacked")]
@@ -73,92 +78,37 @@ pub enum BundleError {
     #[error("{0} is not empty")]
     NotEmpty(PathBuf),
     /// A file could not be redacted.
-    #[error("cannot remove the environment from {path}: {source}")]
+    #[error("cannot remove the environment from {path}: {error}")]
     Redact {
         /// Path in the bundle.
         path: String,
         /// Why.
-        source: rusqlite::Error,
+        error: rusqlite::Error,
     },
-}
-
-/// What is wrong with a path inside a bundle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PathFault {
-    /// Nothing.
-    #[error("is empty")]
-    Empty,
-    /// Leads to a place of the machine.
-    #[error("is absolute")]
-    Absolute,
-    /// Holds `..`, `.` or an empty part.
-    #[error("has a part that is empty, \".\" or \"..\"")]
-    Part,
-    /// Backslash, colon or control sign.
-    #[error("has a sign that paths must not have")]
-    Sign,
-    /// Not text.
-    #[error("is not UTF-8")]
-    Encoding,
 }
 
 impl BundleError {
     /// An error of the operating system, with the path that it is about.
     pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
-        move |source| Self::Io { path, source }
+        move |error| Self::Io { path, error }
     }
 
     /// A failure to unpack the archive at `path`.
     pub(super) fn archive<E: Into<ContentError>>(path: &Path) -> impl FnOnce(E) -> Self {
         let path = path.to_owned();
-        move |source| Self::Archive { path, source: source.into() }
+        move |error| Self::Archive { path, error: error.into() }
     }
 }
 
-/// Checks a path that a manifest or an archive states: relative, `/`-separated, portable, inside.
-pub fn check_path(path: &str) -> Result<(), BundleError> {
-    match path_fault(path) {
-        Some(fault) => Err(BundleError::Path { path: path.to_owned(), fault }),
-        None => Ok(()),
+fn full_text(error: &ContentError) -> String {
+    match error {
+        ContentError::Io(error) => error.to_string(),
+        error @ ContentError::TooLarge { .. } => error.to_string(),
     }
 }
 
-fn path_fault(path: &str) -> Option<PathFault> {
-    if path.is_empty() {
-        Some(PathFault::Empty)
-    } else if path.starts_with('/') {
-        Some(PathFault::Absolute)
-    } else if path.contains(|c: char| c == '\\' || c == ':' || c.is_control()) {
-        Some(PathFault::Sign)
-    } else if path.split('/').any(|part| matches!(part, "" | "." | "..")) {
-        Some(PathFault::Part)
-    } else {
-        None
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_stay_inside_the_bundle() {
-        assert_eq!(path_fault("nsys/timeline.sqlite.zst"), None);
-        assert_eq!(path_fault("a b/ü...json"), None);
-        for (path, fault) in [
-            ("", PathFault::Empty),
-            ("/etc/passwd", PathFault::Absolute),
-            ("../x", PathFault::Part),
-            ("a/../x", PathFault::Part),
-            ("a/./x", PathFault::Part),
-            ("a//x", PathFault::Part),
-            ("a/", PathFault::Part),
-            ("a\\..\\x", PathFault::Sign),
-            ("C:x", PathFault::Sign),
-            ("a\nb", PathFault::Sign),
-        ] {
-            assert_eq!(path_fault(path), Some(fault), "{path:?}");
-        }
-    }
+/// Checks a path that a manifest or an archive states.
+pub(super) fn check_path(path: &str) -> Result<(), BundleError> {
+    manifest::check_path(path).map_err(|fault| BundleError::Path { path: path.to_owned(), fault })
 }

@@ -17,10 +17,11 @@ use rooflens_schemas::{ArtifactKind, Manifest, PassKind, Tool};
 use tempfile::TempDir;
 
 pub use content::{Content, ContentError};
-pub use error::{BundleError, PathFault, check_path};
+pub use error::BundleError;
 pub use open::open;
 pub use pack::{PackOptions, Packed, pack, unpack};
 pub use redact::EnvironmentDump;
+pub use rooflens_schemas::manifest::PathFault;
 pub use validate::validate;
 pub use walk::{MAX_DEPTH, MAX_FILES};
 

@@ -11,7 +11,7 @@ use super::walk::{Found, walk};
 use super::{ArtifactFile, Bundle, Content, archive, verify};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 
-/// Files at the root of a folder that only a capture leaves there.
+/// Names of files that only a capture leaves in a folder.
 const CAPTURE_MARKS: [&str; 2] =
     [rooflens_schemas::workload::FILE_NAME, rooflens_schemas::environment::FILE_NAME];
 
@@ -22,6 +22,7 @@ pub fn open(paths: &[PathBuf], diagnostics: &mut Diagnostics) -> Result<Bundle, 
         [] => Err(BundleError::NoPath),
         [path] if path.is_dir() => open_directory(path, base_name(path), diagnostics),
         [path] => {
+            require_file(path)?;
             let content = Content::open(path).map_err(BundleError::archive(path))?;
             if archive::is_archive(&content).map_err(BundleError::archive(path))? {
                 open_archive(&content, path, diagnostics)
@@ -50,8 +51,8 @@ fn open_archive(
     }
     let mut bundle = open_directory(&root, name, diagnostics).map_err(|error| match error {
         BundleError::Empty(_) => BundleError::Empty(path.to_owned()),
-        BundleError::Manifest { source, .. } => {
-            BundleError::Manifest { path: path.join(manifest::FILE_NAME), source }
+        BundleError::Manifest { error, .. } => {
+            BundleError::Manifest { path: path.join(manifest::FILE_NAME), error }
         }
         other => other,
     })?;
@@ -76,7 +77,7 @@ fn open_directory(
         if found.is_empty() {
             return Err(BundleError::Empty(root.to_owned()));
         }
-        if found.iter().any(|file| CAPTURE_MARKS.contains(&file.path.as_str())) {
+        if found.iter().any(|file| CAPTURE_MARKS.contains(&base_name(&file.path).as_str())) {
             let message = "there is no manifest.json: the capture did not end";
             let advice = "rooflens-capture manifest writes one, once the files are complete";
             let diagnostic = Diagnostic::new(Severity::Notice, "bundle/no-manifest", message);
@@ -89,7 +90,7 @@ fn open_directory(
         .and_then(|content| content.bytes(MAX_MANIFEST))
         .map_err(BundleError::archive(path))?;
     let manifest = Manifest::from_json(&bytes)
-        .map_err(|source| BundleError::Manifest { path: path.clone(), source })?;
+        .map_err(|error| BundleError::Manifest { path: path.clone(), error })?;
     with_manifest(manifest, bytes, &found, diagnostics)
 }
 
@@ -108,6 +109,7 @@ fn open_loose(paths: &[PathBuf], diagnostics: &mut Diagnostics) -> Result<Bundle
                     .map(|file| (path, format!("{base}/{}", file.path), file.location)),
             );
         } else {
+            require_file(path)?;
             found.push((path, base, path.clone()));
         }
     }
@@ -235,6 +237,12 @@ fn stem(name: &str) -> &str {
         _ => name,
     };
     name.strip_suffix(".pt.trace").unwrap_or(name)
+}
+
+/// Refuses what is no regular file: reading a pipe or a device may never end.
+fn require_file(path: &Path) -> Result<(), BundleError> {
+    let metadata = fs::metadata(path).map_err(BundleError::io(path))?;
+    if metadata.is_file() { Ok(()) } else { Err(BundleError::NoFile(path.to_owned())) }
 }
 
 /// The last part of a path, also of `.` and `..`.

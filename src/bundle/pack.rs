@@ -86,7 +86,7 @@ fn redacted(file: &ArtifactFile) -> Result<Option<NamedTempFile>, BundleError> {
     if !content.prefix(16).map_err(unreadable())?.starts_with(b"SQLite format 3\0") {
         return Ok(None);
     }
-    let redact = |source| BundleError::Redact { path: file.path.clone(), source };
+    let redact = |error| BundleError::Redact { path: file.path.clone(), error };
     let plain = content.plain_file().map_err(unreadable())?;
     if EnvironmentDump::find(&plain.path).map_err(redact)?.rows == 0 {
         return Ok(None);
@@ -142,7 +142,7 @@ fn written(bundle: &Bundle, members: &[Member<'_>]) -> Result<Manifest, BundleEr
         let now =
             verify::hash_file(member.location()).map_err(BundleError::io(member.location()))?;
         let kind = file.kind.unwrap_or(ArtifactKind::Other);
-        let pass_kind = file.pass_kind.or_else(|| pass_kind(kind));
+        let pass_kind = file.pass_kind.or_else(|| kind.pass_kind());
         if let Some(pass_kind) = pass_kind {
             passes.entry(file.pass.clone()).or_insert(pass_kind);
         }
@@ -169,29 +169,9 @@ fn written(bundle: &Bundle, members: &[Member<'_>]) -> Result<Manifest, BundleEr
     })
 }
 
-/// The kind of pass that leaves such an artifact.
-const fn pass_kind(kind: ArtifactKind) -> Option<PassKind> {
-    match kind {
-        ArtifactKind::NsysSqlite | ArtifactKind::NsysKernelSum | ArtifactKind::NsysReport => {
-            Some(PassKind::Timeline)
-        }
-        ArtifactKind::NcuCsv | ArtifactKind::NcuReport => Some(PassKind::Counters),
-        ArtifactKind::TorchTrace => Some(PassKind::Operators),
-        ArtifactKind::Timings | ArtifactKind::NvmlCsv => Some(PassKind::Baseline),
-        ArtifactKind::SmiXml | ArtifactKind::Environment | ArtifactKind::Peaks => {
-            Some(PassKind::Snapshot)
-        }
-        ArtifactKind::ModelConfig
-        | ArtifactKind::Workload
-        | ArtifactKind::GemmLog
-        | ArtifactKind::Other => None,
-    }
-}
-
 /// Writes beside `out` and renames, so that `out` is whole or not there.
 fn write_archive(manifest: &[u8], members: &[Member<'_>], out: &Path) -> io::Result<()> {
-    let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let temporary = NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
+    let temporary = file_beside(out)?;
     let encoder = zstd::Encoder::new(temporary.as_file(), LEVEL)?;
     let mut tar = tar::Builder::new(encoder);
     let at = members.partition_point(|member| member.file.path.as_str() < manifest::FILE_NAME);
@@ -205,6 +185,15 @@ fn write_archive(manifest: &[u8], members: &[Member<'_>], out: &Path) -> io::Res
     tar.into_inner()?.finish()?.sync_all()?;
     temporary.persist(out)?;
     Ok(())
+}
+
+/// A temporary file in the folder of `out`, with the permissions of any new file.
+fn file_beside(out: &Path) -> io::Result<NamedTempFile> {
+    let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let mut builder = tempfile::Builder::new();
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    builder.tempfile_in(folder.unwrap_or(Path::new(".")))
 }
 
 fn append_file(tar: &mut tar::Builder<impl Write>, member: &Member<'_>) -> io::Result<()> {

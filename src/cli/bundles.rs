@@ -8,6 +8,7 @@ use super::error::CliError;
 use super::term::Term;
 use crate::bundle::{self, PackOptions};
 use crate::diagnostic::{Diagnostics, Severity};
+use crate::ingest;
 
 /// Endings that an archive's name loses when it is unpacked.
 const ARCHIVE_ENDINGS: [&str; 4] = [".tar.zst", ".tar.gz", ".tgz", ".tar"];
@@ -33,7 +34,9 @@ pub(super) fn validate(args: &Path, term: &mut Term) -> Result<(), CliError> {
 pub(super) fn pack(args: &Pack, term: &mut Term) -> Result<(), CliError> {
     let mut diagnostics = Diagnostics::default();
     term.step(format!("packing {}", args.path.display()));
-    let bundle = bundle::open(std::slice::from_ref(&args.path), &mut diagnostics)?;
+    let mut bundle = bundle::open(std::slice::from_ref(&args.path), &mut diagnostics)?;
+    // The manifest that packing writes for loose files says what they are.
+    ingest::identify(&mut bundle, &mut diagnostics);
     for diagnostic in diagnostics.iter() {
         term.diagnostic(diagnostic);
     }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::args::Inspect;
 use super::error::CliError;
-use super::load::{Loaded, load};
+use super::load::{Loaded, load, unusable};
 use super::term::{Term, printable};
 use crate::analysis::Facts;
 use crate::diagnostic::Severity;
@@ -23,8 +23,7 @@ pub(super) fn run(args: &Inspect, term: &mut Term) -> Result<(), CliError> {
     if readable == 0
         || (unreadable >= readable && loaded.session.tables().iter().all(|t| t.rows() == 0))
     {
-        let message = format!("nothing in {} could be read", loaded.bundle.name);
-        return Err(CliError::Unusable { message, hint: None });
+        return Err(unusable(&loaded.bundle, &loaded.diagnostics));
     }
     Ok(())
 }

@@ -1,9 +1,10 @@
 //! Charts as data. `render/svg` draws them.
 
 use rooflens_schemas::Unit;
+use serde::Serialize;
 
 /// A chart, with the sentence that a reader who cannot see it gets.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Chart {
     /// File name without extension: `roofline-dram` becomes `charts/roofline-dram.svg`.
     pub id: String,
@@ -16,7 +17,8 @@ pub struct Chart {
 }
 
 /// The kinds of charts.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Plot {
     /// Horizontal bars of stacked parts, one bar a row, all on one scale or each to 100 %.
     StackedBars(StackedBars),
@@ -31,7 +33,7 @@ pub enum Plot {
 }
 
 /// Horizontal stacked bars.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StackedBars {
     /// Unit of the values.
     pub unit: Unit,
@@ -44,7 +46,7 @@ pub struct StackedBars {
 }
 
 /// A part of stacked bars.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Part {
     /// Name in the legend.
     pub name: String,
@@ -53,7 +55,7 @@ pub struct Part {
 }
 
 /// One bar.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Bar {
     /// Label at the left.
     pub label: String,
@@ -64,7 +66,7 @@ pub struct Bar {
 }
 
 /// A roofline plot.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Roofline {
     /// Slanted roofs: bandwidths in bytes per second.
     pub bandwidths: Vec<Ceiling>,
@@ -75,7 +77,7 @@ pub struct Roofline {
 }
 
 /// A roof of a roofline plot.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ceiling {
     /// Label on the roof, such as `DRAM 4.80 TB/s`.
     pub label: String,
@@ -86,7 +88,7 @@ pub struct Ceiling {
 }
 
 /// A mark in a roofline or scatter plot.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Point {
     /// Label; shown where there is room, always in the tooltip.
     pub label: String,
@@ -101,7 +103,7 @@ pub struct Point {
 }
 
 /// A scatter plot with linear axes from 0.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Scatter {
     /// Label of the horizontal axis.
     pub x_label: String,
@@ -118,7 +120,7 @@ pub struct Scatter {
 }
 
 /// Lines over time.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Series {
     /// Panels from top to bottom; they share the time axis.
     pub panels: Vec<Panel>,
@@ -129,7 +131,7 @@ pub struct Series {
 }
 
 /// One panel of a time chart.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Panel {
     /// Label of the vertical axis.
     pub label: String,
@@ -142,7 +144,7 @@ pub struct Panel {
 }
 
 /// Dots per row.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Dots {
     /// Unit of the values.
     pub unit: Unit,
@@ -151,7 +153,8 @@ pub struct Dots {
 }
 
 /// Colour groups; the palette is the renderer's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Color {
     /// Matrix products.
     Gemm,

@@ -1,11 +1,12 @@
 //! Tables of results: whole in CSV, as views on pages.
 
 use rooflens_schemas::Unit;
+use serde::Serialize;
 
 use super::Quantity;
 
 /// A table of results.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Dataset {
     /// File name without extension: `kernels` becomes `kernels.csv`.
     pub id: &'static str,
@@ -18,7 +19,7 @@ pub struct Dataset {
 }
 
 /// A column of a data set.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Column {
     /// Name in CSV, with the base unit as suffix where there is one: `total_ns`.
     pub id: &'static str,
@@ -41,7 +42,8 @@ impl Column {
 }
 
 /// A cell of a data set.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
 pub enum Cell {
     /// Words.
     Text(String),
@@ -83,7 +85,7 @@ impl Cell {
 }
 
 /// How a page shows a data set.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct View {
     /// The data set's id.
     pub dataset: &'static str,

@@ -5,12 +5,13 @@ pub mod dataset;
 pub mod quantity;
 
 use rooflens_schemas::{Evidence, Metric, MetricValue, Polarity, Scope, Unit};
+use serde::Serialize;
 
 use crate::diagnostic::Diagnostic;
 
 pub use chart::Chart;
 pub use dataset::{Cell, Column, Dataset, View};
-pub use quantity::Quantity;
+pub use quantity::{Quantity, Scale};
 
 /// What one analysis found.
 #[derive(Clone, Debug, Default)]
@@ -32,7 +33,8 @@ pub struct Findings {
 }
 
 /// A piece of a section.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Block {
     /// A heading inside the section.
     Heading(String),
@@ -49,7 +51,8 @@ pub enum Block {
 }
 
 /// A piece of a sentence.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Inline {
     /// Words.
     Text(String),
@@ -86,7 +89,7 @@ macro_rules! prose {
 }
 
 /// A statement made of metrics, with what it rests on.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Observation {
     /// Stable name, such as `decode-host-bound`.
     pub id: &'static str,
@@ -101,7 +104,7 @@ pub struct Observation {
 }
 
 /// A paragraph of the method appendix.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Method {
     /// What it explains.
     pub title: String,

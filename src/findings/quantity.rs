@@ -3,9 +3,10 @@
 use std::fmt;
 
 use rooflens_schemas::Unit;
+use serde::Serialize;
 
 /// A number with its unit.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Quantity {
     /// The number, in base units.
     pub value: f64,
@@ -33,67 +34,124 @@ impl Quantity {
     pub const fn ratio(value: f64) -> Self {
         Self::new(value, Unit::Ratio)
     }
+
+    /// The power in which pages show a value of this size: the number of base units in it, and its symbol.
+    /// `(1e6, "ms")` for 222 824 165 ns.
+    pub fn scale(&self) -> (f64, &'static str) {
+        let scales = scales(self.unit);
+        // 999.95 would round up to 1000: it belongs to the next power.
+        let fits = |(factor, _): &&(f64, &str)| self.value.abs() >= factor * 0.9995;
+        scales.iter().find(fits).or(scales.last()).copied().unwrap_or((1.0, ""))
+    }
 }
 
-/// The value scaled to a readable power, with its unit: `222.8 ms`, `31.8 %`, `4.80 TB/s`.
+/// The value scaled to a readable power, with its unit: `222.8 ms`, `31.8 %`, `4.800 TB/s`.
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.value.is_finite() {
             return f.write_str("–");
         }
-        match self.unit {
-            Unit::One => f.write_str(&significant(self.value, 3)),
-            Unit::Ratio => write!(f, "{} %", percent(self.value * 100.0)),
-            Unit::Percent => write!(f, "{} %", percent(self.value)),
-            Unit::Count => f.write_str(&grouped(self.value)),
-            Unit::Nanoseconds => {
-                scaled(f, self.value, "ns", &[(1e9, "s"), (1e6, "ms"), (1e3, "µs")])
-            }
-            Unit::Bytes => {
-                scaled(f, self.value, "B", &[(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")])
-            }
-            Unit::BytesPerSecond => scaled(
-                f,
-                self.value,
-                "B/s",
-                &[(1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s")],
-            ),
-            Unit::Flop => scaled(
-                f,
-                self.value,
-                "FLOP",
-                &[(1e15, "PFLOP"), (1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"), (1e3, "kFLOP")],
-            ),
-            Unit::FlopPerSecond => scaled(
-                f,
-                self.value,
-                "FLOP/s",
-                &[(1e15, "PFLOP/s"), (1e12, "TFLOP/s"), (1e9, "GFLOP/s"), (1e6, "MFLOP/s")],
-            ),
-            Unit::FlopPerByte => write!(f, "{} FLOP/B", significant(self.value, 3)),
-            Unit::Watts => write!(f, "{} W", significant(self.value, 3)),
-            Unit::Joules => scaled(f, self.value, "J", &[(1e3, "kJ")]),
-            Unit::Hertz => scaled(f, self.value, "Hz", &[(1e9, "GHz"), (1e6, "MHz"), (1e3, "kHz")]),
-            Unit::Celsius => write!(f, "{} °C", significant(self.value, 3)),
-            Unit::TokensPerSecond => write!(f, "{} tokens/s", significant(self.value, 4)),
-        }
+        let (factor, symbol) = self.scale();
+        let value = self.value / factor;
+        let number = match self.unit {
+            Unit::Ratio | Unit::Percent => percent(value),
+            Unit::Count => grouped(value),
+            Unit::One | Unit::FlopPerByte | Unit::Watts | Unit::Celsius => significant(value, 3),
+            _ => significant(value, 4),
+        };
+        f.write_str(&number)?;
+        if symbol.is_empty() { Ok(()) } else { write!(f, " {symbol}") }
     }
 }
 
-/// Scales by the first factor that leaves at least 1; otherwise prints in the base unit.
-fn scaled(
-    f: &mut fmt::Formatter<'_>,
-    value: f64,
-    base: &str,
-    scales: &[(f64, &str)],
-) -> fmt::Result {
-    for (factor, unit) in scales {
-        // 999.95 would round up to 1000: it belongs to the next unit.
-        if value.abs() >= factor * 0.9995 {
-            return write!(f, "{} {unit}", significant(value / factor, 4));
+/// Powers of a unit, the largest first, and last the unit itself.
+const fn scales(unit: Unit) -> &'static [(f64, &'static str)] {
+    match unit {
+        Unit::One | Unit::Count => &[(1.0, "")],
+        Unit::Ratio => &[(0.01, "%")],
+        Unit::Percent => &[(1.0, "%")],
+        Unit::Nanoseconds => &[(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")],
+        Unit::Bytes => &[(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")],
+        Unit::BytesPerSecond => {
+            &[(1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")]
         }
+        Unit::Flop => &[
+            (1e15, "PFLOP"),
+            (1e12, "TFLOP"),
+            (1e9, "GFLOP"),
+            (1e6, "MFLOP"),
+            (1e3, "kFLOP"),
+            (1.0, "FLOP"),
+        ],
+        Unit::FlopPerSecond => &[
+            (1e15, "PFLOP/s"),
+            (1e12, "TFLOP/s"),
+            (1e9, "GFLOP/s"),
+            (1e6, "MFLOP/s"),
+            (1.0, "FLOP/s"),
+        ],
+        Unit::FlopPerByte => &[(1.0, "FLOP/B")],
+        Unit::Watts => &[(1.0, "W")],
+        Unit::Joules => &[(1e3, "kJ"), (1.0, "J")],
+        Unit::Hertz => &[(1e9, "GHz"), (1e6, "MHz"), (1e3, "kHz"), (1.0, "Hz")],
+        Unit::Celsius => &[(1.0, "°C")],
+        Unit::TokensPerSecond => &[(1.0, "tokens/s")],
     }
-    write!(f, "{} {base}", significant(value, 4))
+}
+
+/// How a column of numbers is shown: one power and one number of decimals, so that rows compare at a glance.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scale {
+    /// Base units in one shown unit.
+    factor: f64,
+    /// Symbol of the shown unit; empty for pure numbers.
+    pub symbol: &'static str,
+    decimals: usize,
+    unit: Unit,
+}
+
+impl Scale {
+    /// The scale that shows all of `values`; none if they span too many powers for one, so that each must
+    /// carry its own unit.
+    pub fn of(values: impl Iterator<Item = f64> + Clone, unit: Unit) -> Option<Self> {
+        let sizes = values.filter(|v| v.is_finite() && *v != 0.0).map(f64::abs);
+        let greatest = sizes.clone().max_by(f64::total_cmp)?;
+        let least = sizes.min_by(f64::total_cmp)?;
+        let (factor, symbol) = Quantity::new(greatest, unit).scale();
+        let decimals = match unit {
+            Unit::Count => 0,
+            Unit::Ratio | Unit::Percent => 3 - digits(greatest / factor).clamp(1, 2),
+            // Four digits of the greatest and at least two of the least.
+            _ => (4 - digits(greatest / factor)).max(2 - digits(least / factor)),
+        };
+        let decimals = usize::try_from(decimals.max(0)).ok().filter(|decimals| *decimals <= 3)?;
+        Some(Self { factor, symbol, decimals, unit })
+    }
+
+    /// The number in this scale, without its symbol.
+    pub fn show(&self, value: f64) -> String {
+        if !value.is_finite() {
+            return "–".to_owned();
+        }
+        if value == 0.0 {
+            return "0".to_owned();
+        }
+        if self.unit == Unit::Count {
+            return grouped(value);
+        }
+        let (scaled, decimals) = (value / self.factor, self.decimals);
+        let smallest = libm::pow(10.0, -(decimals as f64));
+        if scaled.abs() < smallest / 2.0 {
+            let sign = if value < 0.0 { "> −" } else { "< " };
+            return format!("{sign}{smallest:.decimals$}");
+        }
+        format!("{scaled:.decimals$}")
+    }
+}
+
+/// Digits before the decimal point; 0 for 0.5, -1 for 0.05.
+fn digits(value: f64) -> i64 {
+    libm::floor(libm::log10(value.abs())) as i64 + 1
 }
 
 /// A percentage with one decimal, or two below 10.
@@ -102,13 +160,12 @@ fn percent(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// `digits` significant digits without an exponent; whole numbers in full, and never a trailing point.
-fn significant(value: f64, digits: usize) -> String {
+/// `count` significant digits without an exponent; whole numbers in full, and never a trailing point.
+fn significant(value: f64, count: usize) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }
-    let magnitude = libm::floor(libm::log10(value.abs())) as i64 + 1;
-    let decimals = (digits as i64 - magnitude).clamp(0, 9) as usize;
+    let decimals = (count as i64 - digits(value)).clamp(0, 9) as usize;
     format!("{value:.decimals$}")
 }
 
@@ -142,5 +199,18 @@ mod tests {
         assert_eq!(shown(84_868.0, Unit::Count), "84\u{202f}868");
         assert_eq!(shown(0.0, Unit::Bytes), "0 B");
         assert_eq!(shown(f64::NAN, Unit::Bytes), "–");
+    }
+    #[test]
+    fn a_column_has_one_scale() {
+        let scale = |values: &[f64], unit| Scale::of(values.iter().copied(), unit);
+        let time = scale(&[222_824_165.0, 1_500_000.0, 0.0], Unit::Nanoseconds).expect("one power");
+        assert_eq!(time.symbol, "ms");
+        assert_eq!([time.show(222_824_165.0), time.show(1_500_000.0)], ["222.8", "1.5"]);
+        let share = scale(&[0.4217, 0.0002], Unit::Ratio).expect("one power");
+        assert_eq!([share.show(0.4217), share.show(0.0002)], ["42.2", "< 0.1"]);
+        assert_eq!(share.show(0.0), "0");
+        // 3.6 s and 2 µs: 0.002 ms would need too many decimals beside 3600 ms.
+        assert_eq!(scale(&[3.6e9, 2e3], Unit::Nanoseconds), None);
+        assert_eq!(scale(&[], Unit::Bytes), None);
     }
 }

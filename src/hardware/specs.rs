@@ -112,78 +112,38 @@ mod tests {
 
     /// Operations per SM and clock with FP32 accumulation, from the architecture whitepapers
     /// (a tensor core's fused multiply-adds per clock × tensor cores per SM × 2).
+    const OPERATIONS_PER_CLOCK: &[(&str, &str)] = &[
+        ("Turing", "fp32 128 fp16 1024 int8 2048"),
+        ("Volta", "fp64 64 fp32 128 fp16 1024"),
+        ("Ampere", "fp64 64 fp64_tensor 128 fp32 128 tf32 1024 fp16 2048 bf16 2048 int8 4096"),
+        ("Ampere GA102 professional", "fp32 256 tf32 512 fp16 1024 bf16 1024 int8 2048"),
+        ("Ampere GA102 GeForce", "fp32 256 tf32 256 fp16 512 bf16 512 int8 2048"),
+        ("Ampere GA102 half rate", "fp32 256 tf32 256 fp16 512 bf16 512 int8 1024"),
+        ("Ada professional", "fp32 256 tf32 512 fp16 1024 bf16 1024 fp8 2048 int8 2048"),
+        (
+            "RTX Blackwell professional",
+            "fp32 256 tf32 512 fp16 1024 bf16 1024 fp8 2048 fp4 4096 int8 2048",
+        ),
+        ("Ada GeForce", "fp32 256 tf32 256 fp16 512 bf16 512 fp8 1024 int8 2048"),
+        (
+            "RTX Blackwell GeForce",
+            "fp32 256 tf32 256 fp16 512 bf16 512 fp8 1024 fp4 4096 int8 2048",
+        ),
+        ("Ada half rate", "fp32 256 tf32 256 fp16 512 bf16 512 fp8 1024 int8 1024"),
+        (
+            "Hopper",
+            "fp64 128 fp64_tensor 256 fp32 256 tf32 2048 fp16 4096 bf16 4096 fp8 8192 int8 8192",
+        ),
+        (
+            "Blackwell",
+            "fp64 128 fp64_tensor 128 fp32 256 tf32 4096 fp16 8192 bf16 8192 fp8 16384 fp4 32768 int8 16384",
+        ),
+    ];
+
     fn operations_per_clock(architecture: &str, dtype: &str) -> Option<f64> {
-        let row: &[(&str, u32)] = match architecture {
-            "Turing" => &[("fp32", 128), ("fp16", 1024), ("int8", 2048)],
-            "Volta" => &[("fp64", 64), ("fp32", 128), ("fp16", 1024)],
-            "Ampere" => &[
-                ("fp64", 64),
-                ("fp64_tensor", 128),
-                ("fp32", 128),
-                ("tf32", 1024),
-                ("fp16", 2048),
-                ("bf16", 2048),
-                ("int8", 4096),
-            ],
-            "Ampere GA102 professional" => {
-                &[("fp32", 256), ("tf32", 512), ("fp16", 1024), ("bf16", 1024), ("int8", 2048)]
-            }
-            "Ampere GA102 GeForce" => {
-                &[("fp32", 256), ("tf32", 256), ("fp16", 512), ("bf16", 512), ("int8", 2048)]
-            }
-            "Ampere GA102 half rate" => {
-                &[("fp32", 256), ("tf32", 256), ("fp16", 512), ("bf16", 512), ("int8", 1024)]
-            }
-            "Ada professional" | "RTX Blackwell professional" => &[
-                ("fp32", 256),
-                ("tf32", 512),
-                ("fp16", 1024),
-                ("bf16", 1024),
-                ("fp8", 2048),
-                ("fp4", 4096),
-                ("int8", 2048),
-            ],
-            "Ada GeForce" | "RTX Blackwell GeForce" => &[
-                ("fp32", 256),
-                ("tf32", 256),
-                ("fp16", 512),
-                ("bf16", 512),
-                ("fp8", 1024),
-                ("fp4", 4096),
-                ("int8", 2048),
-            ],
-            "Ada half rate" => &[
-                ("fp32", 256),
-                ("tf32", 256),
-                ("fp16", 512),
-                ("bf16", 512),
-                ("fp8", 1024),
-                ("int8", 1024),
-            ],
-            "Hopper" => &[
-                ("fp64", 128),
-                ("fp64_tensor", 256),
-                ("fp32", 256),
-                ("tf32", 2048),
-                ("fp16", 4096),
-                ("bf16", 4096),
-                ("fp8", 8192),
-                ("int8", 8192),
-            ],
-            "Blackwell" => &[
-                ("fp64", 128),
-                ("fp64_tensor", 128),
-                ("fp32", 256),
-                ("tf32", 4096),
-                ("fp16", 8192),
-                ("bf16", 8192),
-                ("fp8", 16384),
-                ("fp4", 32768),
-                ("int8", 16384),
-            ],
-            _ => &[],
-        };
-        row.iter().find(|(name, _)| *name == dtype).map(|(_, rate)| f64::from(*rate))
+        let row = OPERATIONS_PER_CLOCK.iter().find(|(name, _)| *name == architecture)?.1;
+        let words: Vec<&str> = row.split(' ').collect();
+        words.chunks(2).find(|pair| pair[0] == dtype)?[1].parse().ok()
     }
 
     /// Datasheets round to two digits at worst (V100 PCIe: 7 TFLOP/s for 7.07; B200: 37 for 37.2).

@@ -45,6 +45,7 @@ pub fn identify(bundle: &mut Bundle, diagnostics: &mut Diagnostics) {
         };
         if let (Some(stated), Some(found)) = (file.kind, found)
             && stated != found
+            && stated != ArtifactKind::Other
         {
             let message = format!(
                 "the manifest calls this a {}, its content is a {}",

@@ -3,6 +3,7 @@
 //! An importer that fails costs its artifact, never the run: the driver turns the error into a
 //! diagnostic and goes on.
 
+mod abi;
 mod error;
 mod identify;
 mod nesting;

@@ -159,20 +159,22 @@ fn add_stage(
     }
 }
 
-/// Fills what the workload description leaves open; where it says otherwise, only this pass differs.
+/// Fills the sizes that the workload description leaves open; where it says otherwise, only this pass differs.
+/// The number of decoded tokens holds for this pass alone: profiled passes decode fewer.
 fn describe_workload(object: &Map<String, Value>, file: &ArtifactFile, session: &mut Session) {
     let number = |keys: [&str; 2]| {
-        keys.iter().find_map(|key| object.get(*key)?.as_u64()).filter(|number| *number > 0)
+        let mut found = keys.iter().filter_map(|key| object.get(*key)?.as_u64());
+        found.find(|number| *number > 0)
     };
     let workload = &mut session.workload;
-    let differs = |whole: &mut Option<u64>, own: Option<u64>| match own {
-        Some(own) if *whole.get_or_insert(own) != own => Some(own),
-        _ => None,
+    let differs = |whole: &mut Option<u64>, own: Option<u64>| {
+        own.filter(|own| *whole.get_or_insert(*own) != *own)
     };
+    let output_tokens = number(["output_tokens", "new"]);
     let change = PassOverride {
         batch: differs(&mut workload.batch, number(["batch", "batch_size"])),
         prompt_tokens: differs(&mut workload.prompt_tokens, number(["prompt_tokens", "prompt"])),
-        output_tokens: differs(&mut workload.output_tokens, number(["output_tokens", "new"])),
+        output_tokens: output_tokens.filter(|own| workload.output_tokens != Some(*own)),
         warmup: None,
     };
     if change != PassOverride::default() {
@@ -304,7 +306,9 @@ mod tests {
         let mut session = Session::default();
         import(&TIMINGS, "baseline", r#"{"batch": 8, "new": 64, "a_ms": [1]}"#, &mut session);
         import(&TIMINGS, "torch", r#"{"batch": 8, "new": 8, "a_ms": [1]}"#, &mut session);
-        assert_eq!(session.workload.output_tokens, Some(64));
+        // Unless the description says so, no other pass is held to either number of tokens.
+        assert_eq!(session.workload.output_tokens, None);
+        assert_eq!(session.workload.for_pass("baseline").output_tokens, Some(64));
         assert_eq!(session.workload.for_pass("torch").output_tokens, Some(8));
         assert_eq!(session.workload.for_pass("torch").batch, Some(8));
     }

@@ -2,9 +2,24 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 use crate::report::Report;
 
+pub mod csv;
 pub mod svg;
+
+mod json;
+mod markdown;
+mod measure;
+mod metrics;
+mod page;
+#[cfg(feature = "pdf")]
+mod pdf;
+mod table;
+mod text;
+#[cfg(feature = "pdf")]
+mod world;
 
 /// Formats of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,13 +36,35 @@ pub enum Format {
     Csv,
 }
 
-/// What a renderer gives back: files by relative path, the main one first in `main`.
+/// What a caller may change.
 #[derive(Clone, Debug, Default)]
+pub struct RenderOptions {
+    /// Contents of template files by path below `templates/`, such as `lib/table.typ`; they replace those
+    /// that are compiled in, and others may be added.
+    pub templates: BTreeMap<String, Vec<u8>>,
+}
+
+/// What a renderer gives back: files by relative path, the main one first in `main`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rendered {
-    /// Path of the main file, such as `report.pdf`.
+    /// Path of the main file, such as `report.pdf`; empty if there is no file at all.
     pub main: String,
     /// All files by path.
     pub files: BTreeMap<String, Vec<u8>>,
+}
+
+impl Rendered {
+    /// A single file.
+    fn one(path: &str, bytes: Vec<u8>) -> Self {
+        Self { main: path.to_owned(), files: BTreeMap::from([(path.to_owned(), bytes)]) }
+    }
+
+    /// A single file of indented JSON.
+    fn json(path: &str, value: &impl Serialize) -> Result<Self, RenderError> {
+        let mut bytes = serde_json::to_vec_pretty(value)?;
+        bytes.push(b'\n');
+        Ok(Self::one(path, bytes))
+    }
 }
 
 /// Why a report could not be rendered.
@@ -50,24 +87,26 @@ pub enum RenderError {
     Tables(String),
 }
 
-/// Stub.
-#[derive(Default)]
-pub struct RenderOptions {
-    /// Templates.
-    pub templates: BTreeMap<String, Vec<u8>>,
-}
-/// Stub.
-pub mod csv {
-    /// Stub.
-    pub fn bytes(_: &crate::findings::Dataset) -> Result<Vec<u8>, super::RenderError> {
-        Ok(Vec::new())
-    }
-}
-/// Renders `report`.
+/// Renders `report`: the same report and options give the same bytes.
+///
+/// # Errors
+/// A template that does not compile, a format that is not compiled in, or a writer that fails.
 pub fn render(
-    _report: &Report,
-    _format: Format,
-    _: &RenderOptions,
+    report: &Report,
+    format: Format,
+    options: &RenderOptions,
 ) -> Result<Rendered, RenderError> {
-    Ok(Rendered::default())
+    match format {
+        #[cfg(feature = "pdf")]
+        Format::Pdf => pdf::render(report, options),
+        #[cfg(not(feature = "pdf"))]
+        Format::Pdf => {
+            let _ = options;
+            Err(RenderError::NotBuiltIn("PDF"))
+        }
+        Format::Markdown => Ok(markdown::render(report)),
+        Format::Json => json::render(report),
+        Format::Metrics => metrics::render(report),
+        Format::Csv => csv::render(report),
+    }
 }

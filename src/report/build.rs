@@ -9,7 +9,13 @@ use crate::findings::{Block, Cell, Column, Dataset, Findings, Inline, Observatio
 use rooflens_schemas::Unit;
 
 /// Statements that the verdict page shows.
-const SHOWN_STATEMENTS: usize = 6;
+const SHOWN_STATEMENTS: usize = 7;
+
+/// Statements about stages that it shows.
+const SHOWN_STAGES: usize = 4;
+
+/// Id of the statements about stages, which answer the reader's first question.
+const STAGE_STATEMENT: &str = "stage-busy";
 
 /// Where a report's data came from.
 #[derive(Clone, Debug, Default)]
@@ -57,6 +63,9 @@ pub fn build(
     }
     move_first_chart_to_verdict(&mut report);
     rank(&mut report.verdict);
+    if report.headline.is_empty() && report.verdict.is_empty() {
+        report.headline.push(Block::Missing(no_verdict(&report)));
+    }
     report.appendices.push(reproduction(provenance, &mut report.datasets));
     report.appendices.extend(appendices);
     report
@@ -77,6 +86,13 @@ fn meta(provenance: &Provenance<'_>) -> Meta {
     }
 }
 
+/// A first page must not be empty: it says why there is nothing to say.
+fn no_verdict(report: &Report) -> String {
+    let gravest = report.data_quality.iter().max_by_key(|one| one.severity);
+    let reason = gravest.map_or("the bundle holds no measurement", |one| one.message.as_str());
+    format!("a verdict; {reason}")
+}
+
 /// "Where the stage time goes" belongs on the first page, once.
 fn move_first_chart_to_verdict(report: &mut Report) {
     let Some(stages) = report.sections.iter_mut().find(|section| section.id == "stages") else {
@@ -87,9 +103,17 @@ fn move_first_chart_to_verdict(report: &mut Report) {
     }
 }
 
-/// The weightiest statements first; equal weights keep the order of the sections.
+/// Statements about stages first, then the others; in each group the weightiest first.
 fn rank(verdict: &mut Vec<Observation>) {
-    verdict.sort_by(|a, b| b.weight_ns.total_cmp(&a.weight_ns));
+    verdict.sort_by(|a, b| {
+        let is_other = |one: &Observation| one.id != STAGE_STATEMENT;
+        is_other(a).cmp(&is_other(b)).then(b.weight_ns.total_cmp(&a.weight_ns))
+    });
+    let mut stages = 0;
+    verdict.retain(|one| {
+        stages += usize::from(one.id == STAGE_STATEMENT);
+        one.id != STAGE_STATEMENT || stages <= SHOWN_STAGES
+    });
     verdict.truncate(SHOWN_STATEMENTS);
 }
 

@@ -1,6 +1,7 @@
 //! The document: findings in reading order. Never sees the session.
 
 use rooflens_schemas::{Metric, Tool};
+use serde::Serialize;
 
 use crate::diagnostic::Diagnostic;
 use crate::findings::{Block, Dataset, Method, Observation};
@@ -10,7 +11,7 @@ pub mod build;
 pub use build::{Provenance, build};
 
 /// A report, ready to be rendered in any format.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     /// Cover.
     pub meta: Meta,
@@ -33,7 +34,7 @@ pub struct Report {
 }
 
 /// The cover block.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Meta {
     /// Title: the workload, or the bundle.
     pub title: String,
@@ -50,7 +51,7 @@ pub struct Meta {
 }
 
 /// A section.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Section {
     /// Anchor.
     pub id: String,

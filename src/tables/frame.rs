@@ -94,15 +94,16 @@ where
 }
 
 /// A frame as a plain table.
-pub(super) fn to_answer(frame: &DataFrame) -> PolarsResult<Answer> {
+pub(super) fn to_answer(frame: &DataFrame) -> Answer {
     let columns = frame.get_column_names_owned().iter().map(ToString::to_string).collect();
     let mut rows = vec![Vec::with_capacity(frame.width()); frame.height()];
     for column in frame.columns() {
-        for (index, row) in rows.iter_mut().enumerate() {
-            row.push(plain_value(&column.get(index)?));
+        let column = column.as_materialized_series().rechunk();
+        for (row, value) in rows.iter_mut().zip(column.iter()) {
+            row.push(plain_value(&value));
         }
     }
-    Ok(Answer { columns, rows })
+    Answer { columns, rows }
 }
 
 fn plain_value(value: &AnyValue<'_>) -> Option<Value> {

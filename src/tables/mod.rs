@@ -27,7 +27,7 @@ pub enum TablesError {
         known: Vec<String>,
     },
     /// The query names a column that is not there.
-    #[error("there is no column `{name}`; {}", listed(known))]
+    #[error("there is no column `{name}`{}", listed(known))]
     UnknownColumn {
         /// Name in the query.
         name: String,
@@ -50,8 +50,9 @@ pub enum TablesError {
     },
 }
 
+/// `; kernels has id, name; gpus has id`, or nothing.
 fn listed(known: &[(String, Vec<String>)]) -> String {
     let one =
-        |(table, columns): &(String, Vec<String>)| format!("{table} has {}", columns.join(", "));
-    known.iter().map(one).collect::<Vec<_>>().join("; ")
+        |(table, columns): &(String, Vec<String>)| format!("; {table} has {}", columns.join(", "));
+    known.iter().map(one).collect()
 }

@@ -18,6 +18,12 @@ const CATALOGUE: &str = "columns";
 /// Words of a query whose rows come in an order that depends on the number of threads.
 const UNORDERED: [&str; 6] = ["distinct", "except", "group", "intersect", "join", "union"];
 
+/// Longest query in bytes. With it, [`STACK`] suffices for the deepest nesting.
+const LONGEST: usize = 16 << 10;
+
+/// Stack of the thread that runs a query, in bytes; only what is used takes memory.
+const STACK: usize = 512 << 20;
+
 /// Answers one SQL statement over the tables of `session` and the plain tables `extra`.
 ///
 /// Beside its own columns a table has `id`, its row number; `duration`, end − start in nanoseconds, where
@@ -29,23 +35,44 @@ pub fn query(
     extra: &[(&str, Answer)],
     sql: &str,
 ) -> Result<Answer, TablesError> {
+    if sql.len() > LONGEST {
+        return Err(TablesError::Query(format!("it is longer than {LONGEST} bytes")));
+    }
     let mut frames = views(session, sql)?;
     for (name, answer) in extra {
         if frames.insert((*name).to_owned(), from_answer(name, answer)?).is_some() {
             return Err(TablesError::Duplicate((*name).to_owned()));
         }
     }
-    let mut context = SQLContext::new();
-    for (name, frame) in &frames {
-        context.register(name, frame.clone().lazy());
-    }
-    let frame = context.execute(sql).and_then(|lazy| lazy.collect());
-    let answer = frame.and_then(|frame| to_answer(&frame));
-    let mut answer = answer.map_err(|error| explained(&error, &frames, sql))?;
+    let mut answer = isolated(|| run(&frames, sql))?;
     if !keeps_order(sql) {
         answer.sort();
     }
     Ok(answer)
+}
+
+fn run(frames: &BTreeMap<String, DataFrame>, sql: &str) -> Result<Answer, TablesError> {
+    let mut context = SQLContext::new();
+    for (name, frame) in frames {
+        context.register(name, frame.clone().lazy());
+    }
+    let frame = context.execute(sql).and_then(|lazy| lazy.collect());
+    frame.map(|frame| to_answer(&frame)).map_err(|error| explained(&error, frames, sql))
+}
+
+/// Runs `work` on a thread of its own: polars panics on some mistaken queries (`greatest()` of nothing)
+/// and recurses once a nested expression.
+fn isolated(
+    work: impl FnOnce() -> Result<Answer, TablesError> + Send,
+) -> Result<Answer, TablesError> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("query".into()).stack_size(STACK);
+        match thread.spawn_scoped(scope, work).map(|thread| thread.join()) {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err(TablesError::Query("polars does not support it".into())),
+            Err(error) => Err(TablesError::Query(error.to_string())),
+        }
+    })
 }
 
 /// All tables by name. Those that the query does not name are empty: laying out a table of millions of

@@ -55,3 +55,46 @@ fn read(found: &Captures<'_>) -> Option<Tile> {
     Some(Tile { m: number(1)?, n: number(2)?, k: number(3)? })
         .filter(|tile| tile.m > 0 && tile.n > 0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Tile, identify};
+
+    #[test]
+    fn tiles() {
+        let tile = |name| identify(name).tile.map(|Tile { m, n, k }| (m, n, k));
+        assert_eq!(tile("nvjet_tst_128x64_64x11_1x2_h_bz_coopA_TNT"), Some((128, 64, 64)));
+        assert_eq!(
+            tile("cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_128x256_32x3_tn_align8"),
+            Some((128, 256, 32))
+        );
+        assert_eq!(
+            tile("ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x4_tn"),
+            Some((128, 64, 64))
+        );
+        assert_eq!(tile("ampere_sgemm_32x32_sliced1x4_tn"), Some((32, 32, 0)));
+        assert_eq!(tile("volta_sgemm_128x64_nn"), Some((128, 64, 0)));
+        assert_eq!(
+            tile("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x192x64_kernel"),
+            Some((128, 192, 64))
+        );
+        assert_eq!(
+            tile(
+                "cutlass3x_sm90_tensorop_s64x128x16gemm_bf16_bf16_f32_bf16_bf16_128x128x64_2x1x1_0_tnn_align8"
+            ),
+            Some((128, 128, 64))
+        );
+        assert_eq!(
+            tile(
+                "cutlass::device_kernel<GemmUniversal<tuple<cute::C<2>, cute::C<1>, cute::C<1>>, S>, tuple<cute::C<(int)128>, cute::C<256>, cute::C<64>>>"
+            ),
+            Some((128, 256, 64))
+        );
+        assert_eq!(
+            tile("void cutlass::Kernel<cutlass::gemm::GemmShape<(int)128, (int)64, (int)32>>"),
+            Some((128, 64, 32))
+        );
+        assert_eq!(tile("nvjet_tst_99999999999x64_64x11_1x2_h_bz_TNT"), None);
+        assert_eq!(tile("fmha_cutlassF_bf16_aligned_64x128_rf_sm80"), None);
+    }
+}

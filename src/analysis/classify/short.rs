@@ -37,6 +37,9 @@ fn special(name: &Name, tile: Option<Tile>) -> Option<String> {
         let direction = if text.contains("bwd") { "bwd" } else { "fwd" };
         return Some(format!("flash3 {direction}"));
     }
+    if name.base.starts_with("CatArray") {
+        return Some(cat(name));
+    }
     if text.contains("splitkreduce") {
         return Some("split-K reduce".to_owned());
     }
@@ -65,6 +68,15 @@ fn flash(name: &Name) -> String {
         Some(traits) => format!("flash {base} hdim{} {}x{}", &traits[1], &traits[2], &traits[3]),
         None => format!("flash {base}"),
     }
+}
+
+/// PyTorch's concatenation: `CatArrayBatchedCopy_vectorized<OpaqueType<2>, …>` moves elements of 2 bytes.
+fn cat(name: &Name) -> String {
+    static SIZE: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"opaquetype<(\d+)").expect("the pattern is constant"));
+    let size = SIZE.captures(&name.text).map_or(String::new(), |size| format!("{}-byte", &size[1]));
+    let variant = name.base.trim_start_matches("CatArrayBatchedCopy").replace('_', " ");
+    format!("cat {size} {variant}")
 }
 
 /// A matrix product with its tile: family, instruction, tile, cluster, split-K, epilogue, layout.
@@ -115,7 +127,8 @@ fn aten(name: &Name, class: KernelClass, dtype: &str) -> Option<String> {
     // `copy`, `fill`, `index_put` say what kind of work they are.
     let named = matches!(class, KernelClass::Layout | KernelClass::Gather);
     let applied = applied_function(&name.whole)?;
-    Some(format!("{} {applied} {dtype} {variant}", if named { "" } else { kind }))
+    let scalar = if name.text.contains("unaryfunctor<") { "scalar" } else { "" };
+    Some(format!("{} {applied} {scalar} {dtype} {variant}", if named { "" } else { kind }))
 }
 
 /// The innermost function of a PyTorch template that says what is computed: `silu` of `silu_kernel(…)`.
@@ -195,4 +208,63 @@ fn clipped(text: &str) -> String {
     let head = LIMIT - tail - 1;
     let kept = chars[..head].iter().chain(['…'].iter()).chain(&chars[chars.len() - tail..]);
     kept.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::identify;
+
+    #[test]
+    fn short_names_keep_what_distinguishes() {
+        let short = |name| identify(name).short;
+        assert_eq!(
+            short("nvjet_sm90_tst_128x64_64x8_1x2_h_bz_splitK_TNT"),
+            "nvjet 128x64x64 1x2 splitK TNT"
+        );
+        assert_eq!(
+            short(
+                "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_256x128_32x3_tn_align8>(T1::Params)"
+            ),
+            "cutlass s16816gemm 256x128x32 relu tn"
+        );
+        assert_eq!(
+            short(
+                "void flash_fwd_kernel<Flash_fwd_kernel_traits<(int)128, (int)128, (int)64, (int)4>>(T)"
+            ),
+            "flash fwd hdim128 128x64"
+        );
+        assert_eq!(
+            short(
+                "cudnn_generated_fort_native_sdpa_sm90_flash_bprop_wgmma_f16_knob_26_64x64x128_1x4x1_kernel0_0"
+            ),
+            "cuDNN sdpa bwd 64x64x128"
+        );
+        assert_eq!(
+            short("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(T)"),
+            "NCCL AllReduce Sum bf16 RING LL"
+        );
+        assert_eq!(
+            short(
+                "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<c10::BFloat16, at::native::ArgMaxOps<float>>>(T)"
+            ),
+            "reduce argmax bf16"
+        );
+        assert_eq!(
+            short(
+                "void at::native::(anonymous namespace)::CatArrayBatchedCopy_vectorized<at::native::(anonymous namespace)::OpaqueType<2u>, unsigned int>(T)"
+            ),
+            "cat 2-byte vectorized"
+        );
+        assert_eq!(
+            short(
+                "void at::native::vectorized_elementwise_kernel<4, at::native::AUnaryFunctor<float, float, float, at::native::binary_internal::MulFunctor<float> >>(int)"
+            ),
+            "elementwise mul scalar fp32"
+        );
+        assert_eq!(short("triton_poi_fused_mul_silu_1"), "triton_poi_fused_mul_silu_1");
+        assert_eq!(short(""), "unnamed kernel");
+        let long = short(&"ä".repeat(300));
+        assert_eq!(long.chars().count(), 48);
+        assert!(long.contains('…'));
+    }
 }

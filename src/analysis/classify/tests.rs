@@ -3,7 +3,7 @@
 //! Expectations come from the naming schemes of the libraries, not from what the rules answer.
 
 use super::KernelClass::{self, *};
-use super::{Tile, identify};
+use super::identify;
 
 /// Name, class, library, dtype.
 type Case = (&'static str, KernelClass, &'static str, &'static str);
@@ -398,44 +398,6 @@ fn unknown_names_stay_unknown() {
 }
 
 #[test]
-fn tiles() {
-    let tile = |name| identify(name).tile.map(|Tile { m, n, k }| (m, n, k));
-    assert_eq!(tile("nvjet_tst_128x64_64x11_1x2_h_bz_coopA_TNT"), Some((128, 64, 64)));
-    assert_eq!(
-        tile("cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_128x256_32x3_tn_align8"),
-        Some((128, 256, 32))
-    );
-    assert_eq!(
-        tile("ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x4_tn"),
-        Some((128, 64, 64))
-    );
-    assert_eq!(tile("ampere_sgemm_32x32_sliced1x4_tn"), Some((32, 32, 0)));
-    assert_eq!(tile("volta_sgemm_128x64_nn"), Some((128, 64, 0)));
-    assert_eq!(
-        tile("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x192x64_kernel"),
-        Some((128, 192, 64))
-    );
-    assert_eq!(
-        tile(
-            "cutlass3x_sm90_tensorop_s64x128x16gemm_bf16_bf16_f32_bf16_bf16_128x128x64_2x1x1_0_tnn_align8"
-        ),
-        Some((128, 128, 64))
-    );
-    assert_eq!(
-        tile(
-            "cutlass::device_kernel<GemmUniversal<tuple<cute::C<2>, cute::C<1>, cute::C<1>>, S>, tuple<cute::C<(int)128>, cute::C<256>, cute::C<64>>>"
-        ),
-        Some((128, 256, 64))
-    );
-    assert_eq!(
-        tile("void cutlass::Kernel<cutlass::gemm::GemmShape<(int)128, (int)64, (int)32>>"),
-        Some((128, 64, 32))
-    );
-    assert_eq!(tile("nvjet_tst_99999999999x64_64x11_1x2_h_bz_TNT"), None);
-    assert_eq!(tile("fmha_cutlassF_bf16_aligned_64x128_rf_sm80"), None);
-}
-
-#[test]
 fn tensor_cores_where_the_name_tells() {
     let tensor = |name| identify(name).tensor_cores;
     assert_eq!(tensor("nvjet_tst_128x64_64x11_1x2_h_bz_coopA_TNT"), Some(true));
@@ -447,46 +409,4 @@ fn tensor_cores_where_the_name_tells() {
     assert_eq!(tensor("void flash_fwd_kernel<Flash_fwd_kernel_traits<128>>"), Some(true));
     assert_eq!(tensor("fused_moe_kernel"), None);
     assert_eq!(tensor("my_wmma_copy(float*)"), None, "only matrix work runs on tensor cores");
-}
-
-#[test]
-fn short_names_keep_what_distinguishes() {
-    let short = |name| identify(name).short;
-    assert_eq!(
-        short("nvjet_sm90_tst_128x64_64x8_1x2_h_bz_splitK_TNT"),
-        "nvjet 128x64x64 1x2 splitK TNT"
-    );
-    assert_eq!(
-        short(
-            "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_256x128_32x3_tn_align8>(T1::Params)"
-        ),
-        "cutlass s16816gemm 256x128x32 relu tn"
-    );
-    assert_eq!(
-        short(
-            "void flash_fwd_kernel<Flash_fwd_kernel_traits<(int)128, (int)128, (int)64, (int)4>>(T)"
-        ),
-        "flash fwd hdim128 128x64"
-    );
-    assert_eq!(
-        short(
-            "cudnn_generated_fort_native_sdpa_sm90_flash_bprop_wgmma_f16_knob_26_64x64x128_1x4x1_kernel0_0"
-        ),
-        "cuDNN sdpa bwd 64x64x128"
-    );
-    assert_eq!(
-        short("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(T)"),
-        "NCCL AllReduce Sum bf16 RING LL"
-    );
-    assert_eq!(
-        short(
-            "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<c10::BFloat16, at::native::ArgMaxOps<float>>>(T)"
-        ),
-        "reduce argmax bf16"
-    );
-    assert_eq!(short("triton_poi_fused_mul_silu_1"), "triton_poi_fused_mul_silu_1");
-    assert_eq!(short(""), "unnamed kernel");
-    let long = short(&"ä".repeat(300));
-    assert_eq!(long.chars().count(), 48);
-    assert!(long.contains('…'));
 }

@@ -26,7 +26,7 @@ impl Flops {
     /// Operations of all dtypes, if they were counted.
     pub fn total(&self) -> Option<f64> {
         match self {
-            Self::Counted(parts) => Some(parts.iter().map(|part| part.flops).sum()),
+            Self::Counted(parts) => Some(sum(parts)),
             Self::NotCounted(_) => None,
         }
     }
@@ -49,13 +49,24 @@ struct Scalar {
     add: f64,
     multiply: f64,
     fused: f64,
+    /// Fused multiply-adds count even if no add and no multiply ran beside them.
+    fused_alone: bool,
 }
 
 /// Half-precision instructions work on packed pairs, as ncu's own half-precision roofline counts them.
+/// Compilers also load constants with HFMA2: on Hopper, concatenations of integers execute one and more a
+/// thread. Launches with HFMA2 alone are therefore taken to compute nothing in half precision.
 const SCALAR: &[Scalar] = &[
-    Scalar { letter: 'f', dtype: "fp32", add: 1.0, multiply: 1.0, fused: 2.0 },
-    Scalar { letter: 'd', dtype: "fp64", add: 1.0, multiply: 1.0, fused: 2.0 },
-    Scalar { letter: 'h', dtype: "fp16_vector", add: 2.0, multiply: 2.0, fused: 4.0 },
+    Scalar { letter: 'f', dtype: "fp32", add: 1.0, multiply: 1.0, fused: 2.0, fused_alone: true },
+    Scalar { letter: 'd', dtype: "fp64", add: 1.0, multiply: 1.0, fused: 2.0, fused_alone: true },
+    Scalar {
+        letter: 'h',
+        dtype: "fp16_vector",
+        add: 2.0,
+        multiply: 2.0,
+        fused: 4.0,
+        fused_alone: false,
+    },
 ];
 
 /// Source types in the names of tensor counters, and the dtypes that peaks are given for.
@@ -74,9 +85,16 @@ const TENSOR: &[(&str, &str)] = &[
 
 const TENSOR_PREFIX: &str = "sm__ops_path_tensor_";
 
-const NO_COUNTERS: &str = "not counted: no instruction counters in the report; ncu's --set full or SpeedOfLight_RooflineChart collects them";
-const NO_TENSOR: &str =
-    "not counted: the launch used tensor cores, and sm__ops_path_tensor_* was not collected";
+const NO_COUNTERS: &str = "not counted: no instruction counters here; the raw page of a report \
+                           with --set full holds them";
+const NO_SCALAR: &str = "not counted: some tensor counters, all 0, and no instruction counters";
+const NO_TENSOR: &str = "not counted: tensor cores were used, and sm__ops_path_tensor_* is not \
+                         here; the raw page of a report with --set full holds it";
+
+/// The sum, which is 0 and not −0 of no parts.
+fn sum(parts: &[Part]) -> f64 {
+    0.0 + parts.iter().map(|part| part.flops).sum::<f64>()
+}
 
 /// How it is counted, for the method appendix; made from the tables that count.
 pub fn describe() -> String {
@@ -93,23 +111,32 @@ pub fn describe() -> String {
             l = kind.letter
         );
     }
-    text += "where only a rate per cycle was collected, it is multiplied by smsp__cycles_elapsed.avg. \
-             fp16_vector takes every instruction for a packed pair, as ncu's roofline does, and includes HFMA2 \
-             instructions that compilers use to load constants. Tensor cores: sm__ops_path_tensor_src_*, each source \
-             and destination type once, because the counters by instruction and by sparsity overlap it. \
+    text += "where only a rate per cycle was collected, it is multiplied by smsp__cycles_elapsed.avg, or by that clock × duration. \
+             fp16_vector takes every instruction for a packed pair, as ncu's roofline does, and counts only where \
+             HADD or HMUL ran: compilers use HFMA2 alone to load constants, even in copies of integers. \
+             Tensor cores: sm__ops_path_tensor_src_*, each source and destination type once, because the counters \
+             by instruction and by sparsity overlap it. \
              Special functions, integer work and conversions are not FLOPs. A launch that used tensor cores \
              without these counters has no FLOPs: the number of tensor instructions does not tell their shape.";
     text
 }
 
 /// Counts the operations of a launch; `tensor_cores` is what the kernel's name says about them.
-pub(super) fn count(launch: &Launch<'_>, tensor_cores: Option<bool>) -> Flops {
-    let scalar: Vec<Part> = SCALAR.iter().filter_map(|kind| scalar(launch, kind)).collect();
+pub(super) fn count(
+    launch: &Launch<'_>,
+    seconds: Option<f64>,
+    tensor_cores: Option<bool>,
+) -> Flops {
+    let cycles = launch
+        .id("cycle", "smsp__cycles_elapsed.avg")
+        .or_else(|| Some(launch.id("Hz", "smsp__cycles_elapsed.avg.per_second")? * seconds?));
+    let scalar: Vec<Part> = SCALAR.iter().filter_map(|kind| scalar(launch, cycles, kind)).collect();
     let tensor = tensor(launch);
     let used = tensor_cores.unwrap_or_else(|| tensor_pipe_used(launch));
     match tensor {
         None if used => Flops::NotCounted(NO_TENSOR),
         None if scalar.is_empty() => Flops::NotCounted(NO_COUNTERS),
+        Some(parts) if scalar.is_empty() && sum(&parts) == 0.0 => Flops::NotCounted(NO_SCALAR),
         tensor => {
             let parts = scalar.into_iter().chain(tensor.unwrap_or_default());
             Flops::Counted(parts.filter(|part| part.flops > 0.0).collect())
@@ -117,18 +144,19 @@ pub(super) fn count(launch: &Launch<'_>, tensor_cores: Option<bool>) -> Flops {
     }
 }
 
-fn scalar(launch: &Launch<'_>, kind: &Scalar) -> Option<Part> {
+fn scalar(launch: &Launch<'_>, cycles: Option<f64>, kind: &Scalar) -> Option<Part> {
     let executed = |op: &str| {
         let name = format!("sass_thread_inst_executed_op_{}{op}_pred_on.sum", kind.letter);
         let counted = |unit| launch.id("inst", &format!("{unit}__{name}"));
         counted("smsp").or_else(|| counted("sm")).or_else(|| {
             let rate = launch.id("inst/cycle", &format!("smsp__{name}.per_cycle_elapsed"))?;
-            Some(rate * launch.id("cycle", "smsp__cycles_elapsed.avg")?)
+            Some(rate * cycles?)
         })
     };
-    let flops = kind.add * executed("add")?
-        + kind.multiply * executed("mul")?
-        + kind.fused * executed("fma")?;
+    let (add, multiply, fused) = (executed("add")?, executed("mul")?, executed("fma")?);
+    let counts = kind.fused_alone || add + multiply > 0.0;
+    let flops =
+        if counts { kind.add * add + kind.multiply * multiply + kind.fused * fused } else { 0.0 };
     Some(Part { dtype: kind.dtype, tensor: false, flops })
 }
 

@@ -5,6 +5,9 @@ use crate::model::{ProfileId, ProfileMetricId, Session, StrId};
 /// Where a quantity may stand: section (its beginning; empty for any) and metric, best source first.
 pub(super) type Source = (&'static str, &'static str);
 
+/// Units that ncu scales for reading.
+const SCALED: &[&str] = &["s", "byte", "byte/s", "byte/cycle", "Hz"];
+
 /// All metrics, sorted by launch and name.
 pub(super) struct Lookup<'a> {
     session: &'a Session,
@@ -35,8 +38,8 @@ impl<'a> Lookup<'a> {
 }
 
 impl Launch<'_> {
-    /// The first source that holds a number in this unit. A percentage may have lost its unit
-    /// (ncu prints none for chips that it does not know): percentages are never scaled.
+    /// The first source that holds a number in this unit. Units that ncu never scales may be missing:
+    /// it prints none for chips that it does not know.
     pub(super) fn first(&self, unit: &str, sources: &[Source]) -> Option<f64> {
         sources.iter().find_map(|source| self.value(unit, source))
     }
@@ -61,7 +64,7 @@ impl Launch<'_> {
         let found = self.rows[start..].iter().take_while(|row| row.1 == name).find(|row| {
             let at = row.2.index();
             let printed = self.session.text(metrics.unit[at]);
-            let unit_fits = printed == unit || (unit == "%" && printed.is_empty());
+            let unit_fits = printed == unit || (printed.is_empty() && !SCALED.contains(&unit));
             unit_fits
                 && metrics.value[at].is_some()
                 && self.session.text(metrics.section[at]).starts_with(section)

@@ -7,11 +7,13 @@ mod lookup;
 mod stall;
 mod traffic;
 
+use std::collections::BTreeMap;
+
 use self::flops::Flops;
 use self::lookup::{Launch, Lookup};
 pub use self::stall::Stall;
 use super::classify::{self, KernelIdentity};
-use crate::model::{ProfileId, Session};
+use crate::model::{PassId, ProfileId, Session};
 
 /// A profiled launch with the counters that analyses use. Absent: not collected.
 #[derive(Clone, Debug)]
@@ -26,6 +28,8 @@ pub struct KernelCounters {
     pub flops: Flops,
     /// Bytes moved at each memory level.
     pub bytes: Levels,
+    /// Peak bandwidth of each memory level at the clocks of the launch, bytes per second.
+    pub peak_bandwidth: Levels,
     /// Speed-of-light figures.
     pub sol: SpeedOfLight,
     /// Mean resident warps while an SM is active, percent of the maximum.
@@ -97,6 +101,9 @@ impl Levels {
     }
 }
 
+/// How bytes are counted, for the method appendix.
+pub use self::traffic::BYTES_METHOD;
+
 /// Throughputs as percent of what the unit sustains at peak over the launch's whole duration.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SpeedOfLight {
@@ -117,13 +124,24 @@ impl KernelCounters {
         session.kernel_profiles.ids().map(one).collect()
     }
 
+    /// The counters by pass, both in the order of their rows. Passes without launches have none.
+    pub fn by_pass(session: &Session) -> Vec<(PassId, Vec<Self>)> {
+        let mut passes = BTreeMap::<PassId, Vec<Self>>::new();
+        for kernel in Self::all(session) {
+            let pass = session.kernel_profiles.pass[kernel.profile.index()];
+            passes.entry(pass).or_default().push(kernel);
+        }
+        passes.into_iter().collect()
+    }
+
     fn read(launch: &Launch<'_>, profile: ProfileId, identity: KernelIdentity) -> Self {
         let percent = |sources: &[_]| launch.first("%", sources);
         let seconds = traffic::seconds(launch);
         Self {
             profile,
-            flops: flops::count(launch, identity.tensor_cores),
+            flops: flops::count(launch, seconds, identity.tensor_cores),
             bytes: traffic::bytes(launch, seconds),
+            peak_bandwidth: traffic::peak_bandwidth(launch),
             sol: traffic::speed_of_light(launch),
             achieved_occupancy: percent(&[
                 ("", "sm__warps_active.avg.pct_of_peak_sustained_active"),
@@ -171,4 +189,4 @@ impl KernelCounters {
 }
 
 #[cfg(test)]
-mod tests;
+pub(in crate::analysis) mod tests;

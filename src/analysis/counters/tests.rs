@@ -7,8 +7,11 @@ use super::*;
 use crate::analysis::Classifier;
 use crate::model::{Dim3, KernelProfile, ProfileMetric};
 
-/// A session with one launch of `name`; metrics are (section, metric, unit, value).
-pub(in crate::analysis) fn session(launches: &[(&str, &[(&str, &str, &str, f64)])]) -> Session {
+/// Section, metric, unit, value.
+type Metric<'a> = (&'a str, &'a str, &'a str, f64);
+
+/// A session with one pass: a launch a name, and its metrics.
+pub(in crate::analysis) fn session(launches: &[(&str, &[Metric<'_>])]) -> Session {
     let mut session = Session::default();
     let pass = session.add_pass("ncu-decode", PassKind::Counters, "ncu-decode/raw.csv");
     session.gpu(pass, 0);
@@ -42,7 +45,7 @@ pub(in crate::analysis) fn session(launches: &[(&str, &[(&str, &str, &str, f64)]
     session
 }
 
-fn one(metrics: &[(&str, &str, &str, f64)]) -> KernelCounters {
+fn one(metrics: &[Metric<'_>]) -> KernelCounters {
     KernelCounters::all(&session(&[("kernel", metrics)])).remove(0)
 }
 
@@ -86,6 +89,32 @@ fn a_rate_per_cycle_is_multiplied_by_the_cycles_and_half_instructions_are_pairs(
 }
 
 #[test]
+fn without_a_cycle_count_the_clock_times_the_duration_is_one() {
+    let rate =
+        |op| format!("smsp__sass_thread_inst_executed_op_{op}_pred_on.sum.per_cycle_elapsed");
+    let (add, mul, fma) = (rate("fadd"), rate("fmul"), rate("ffma"));
+    let kernel = one(&[
+        ("", &add, "inst/cycle", 32.0),
+        ("", &mul, "inst/cycle", 0.0),
+        ("", &fma, "inst/cycle", 0.0),
+        ("", "smsp__cycles_elapsed.avg.per_second", "Hz", 2e9),
+        ("", "gpu__time_duration.sum", "s", 1e-3),
+    ]);
+    // 32 × 2 GHz × 1 ms.
+    assert!((kernel.flops.total().unwrap() / 64e6 - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn half_instructions_that_only_load_constants_are_no_flops() {
+    let count = |op| format!("smsp__sass_thread_inst_executed_op_{op}_pred_on.sum");
+    let (add, mul, fma) = (count("hadd"), count("hmul"), count("hfma"));
+    // 270 336 threads that copy integers and execute three HFMA2 each.
+    let kernel =
+        one(&[("", &add, "inst", 0.0), ("", &mul, "inst", 0.0), ("", &fma, "inst", 811_008.0)]);
+    assert_eq!(kernel.flops.total(), Some(0.0));
+}
+
+#[test]
 fn overlapping_tensor_counters_are_summed_once() {
     let kernel = one(&[
         ("", "sm__ops_path_tensor_src_bf16_dst_fp32.sum", "", 268_435_456.0),
@@ -120,6 +149,9 @@ fn tensor_work_without_operation_counters_has_no_number() {
     assert!(matches!(one(&busy).flops, Flops::NotCounted(reason) if reason.contains("tensor")));
     assert_eq!(one(&scalar).flops.total(), Some(2.0));
     assert!(matches!(one(&[]).flops, Flops::NotCounted(_)));
+    // One tensor counter that is 0 does not tell that nothing was computed.
+    let bf16 = ("", "sm__ops_path_tensor_src_bf16_dst_fp32.sum", "", 0.0);
+    assert!(matches!(one(&[bf16]).flops, Flops::NotCounted(_)));
 }
 
 #[test]
@@ -146,6 +178,15 @@ fn display_names_of_the_details_page_serve_as_well() {
     assert_eq!(kernel.sol.compute, Some(9.72));
     assert_eq!(kernel.registers, Some(168.0));
     assert_eq!(kernel.waves, Some(0.97));
+}
+
+#[test]
+fn writeback_cycles_are_l1_bytes_only_without_tma() {
+    let writeback = ("", "l1tex__lsu_writeback_active_mem_lgds.sum", "cycle", 2176.0);
+    let tma = ("", "smsp__inst_executed_op_tma_ld.sum", "inst", 1.0);
+    // 2176 cycles × 128 B.
+    assert_eq!(one(&[writeback]).bytes.l1, Some(278_528.0));
+    assert_eq!(one(&[writeback, tma]).bytes.l1, None);
 }
 
 #[test]

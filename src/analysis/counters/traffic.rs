@@ -15,6 +15,11 @@ const SECTOR_BYTES: f64 = 32.0;
 /// Bytes that L1 writes back to the registers in a cycle.
 const WRITEBACK_BYTES: f64 = 128.0;
 
+/// How bytes are counted, for the method appendix.
+pub const BYTES_METHOD: &str = "Bytes: DRAM dram__bytes_read.sum + dram__bytes_write.sum (else dram__bytes.sum, else its rate × \
+     duration); L2 lts__t_bytes.sum, else 32 × lts__t_sectors.sum; L1 l1tex__t_bytes.sum, else 32 × l1tex__t_sectors.sum, else \
+     128 × cycles in which L1 writes back to registers, except where TMA copied to shared memory past them.";
+
 /// Duration in seconds.
 pub(super) fn seconds(launch: &Launch<'_>) -> Option<f64> {
     let stated = launch.first(
@@ -38,7 +43,10 @@ pub(super) fn bytes(launch: &Launch<'_>, seconds: Option<f64>) -> Levels {
         Some(launch.first("byte/s", &sources)? * seconds?)
     };
     let sectors = |metric| Some(launch.id("sector", metric)? * SECTOR_BYTES);
-    let writeback = |metric| Some(launch.id("cycle", metric)? * WRITEBACK_BYTES);
+    // TMA copies into shared memory without passing the registers.
+    let tma = launch.id("inst", "smsp__inst_executed_op_tma_ld.sum").is_some_and(|n| n > 0.0);
+    let writeback =
+        |metric| launch.id("cycle", metric).filter(|_| !tma).map(|cycles| cycles * WRITEBACK_BYTES);
     Levels {
         dram: read_write().or_else(|| byte("dram__bytes.sum")).or_else(by_rate),
         l2: byte("lts__t_bytes.sum").or_else(|| sectors("lts__t_sectors.sum")),
@@ -46,6 +54,28 @@ pub(super) fn bytes(launch: &Launch<'_>, seconds: Option<f64>) -> Levels {
             .or_else(|| sectors("l1tex__t_sectors.sum"))
             .or_else(|| writeback("l1tex__lsu_writeback_active_mem_lgds.sum"))
             .or_else(|| writeback("l1tex__lsu_writeback_active_mem_lg.sum")),
+    }
+}
+
+/// Peak bytes per cycle × clock of each memory level, bytes per second, as ncu's roofline takes them.
+pub(super) fn peak_bandwidth(launch: &Launch<'_>) -> Levels {
+    let peak = |unit, per_cycle, clock| Some(launch.id(unit, per_cycle)? * launch.id("Hz", clock)?);
+    Levels {
+        dram: peak(
+            "byte/cycle",
+            "dram__bytes.sum.peak_sustained",
+            "dram__cycles_elapsed.avg.per_second",
+        ),
+        l2: peak(
+            "byte",
+            "derived__lts__lts2xbar_bytes.sum.peak_sustained",
+            "lts__cycles_elapsed.avg.per_second",
+        ),
+        l1: peak(
+            "",
+            "derived__l1tex__lsu_writeback_bytes_mem_lgds.sum.peak_sustained",
+            "l1tex__cycles_elapsed.avg.per_second",
+        ),
     }
 }
 

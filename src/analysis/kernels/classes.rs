@@ -233,7 +233,7 @@ fn kernel_rows(context: &Context<'_>, work: &[StageWork<'_>]) -> Dataset {
         Column::text("pass", "Pass"),
         Column::text("stage", "Stage"),
         Column::text("class", "Class"),
-        Column::new("launches", "Launches", Unit::Count),
+        Column::new("count", "Launches", Unit::Count),
         Column::new("total_ns", "Total", Unit::Nanoseconds),
         Column::new("share", "Share", Unit::Ratio),
     ];

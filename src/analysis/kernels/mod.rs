@@ -3,6 +3,7 @@
 mod classes;
 mod copies;
 mod rows;
+mod selection;
 mod sums;
 
 use rooflens_schemas::{Evidence, PassKind, Scope, Unit};
@@ -15,6 +16,8 @@ use crate::model::{PassId, Session};
 use crate::prose;
 
 use sums::KernelSum;
+
+pub use selection::{Selected, select};
 
 /// Kernels.
 pub(super) static ANALYSIS: Analysis = Analysis { id: "kernels", title: "Kernels", missing, run };
@@ -100,8 +103,7 @@ fn add_table(context: &Context<'_>, sums: &[KernelSum], pass: PassId, findings: 
         true => format!("The {limit} kernels of {rows} with the most time, pass {name}"),
         false => format!("Kernels by time, pass {name}"),
     };
-    let columns =
-        ["short", "number", "class", "library", "launches", "total_ns", "share", "mean_ns"];
+    let columns = ["short", "number", "class", "library", "count", "total_ns", "share", "mean_ns"];
     let view = View { skip, ..View::new("kernels", caption, &columns, limit) };
     findings.blocks.push(Block::Table(view));
 }

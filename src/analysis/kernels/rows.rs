@@ -42,7 +42,7 @@ pub(super) fn kernels(context: &Context<'_>, sums: &[KernelSum]) -> Dataset {
         Column::text("dtype", "Type"),
         Column::text("tile", "Tile"),
         Column::text("tensor_cores", "Tensor cores"),
-        Column::new("launches", "Launches", Unit::Count),
+        Column::new("count", "Launches", Unit::Count),
         Column::new("total_ns", "Total", Unit::Nanoseconds),
         Column::new("share", "Share", Unit::Ratio),
         Column::new("mean_ns", "Mean", Unit::Nanoseconds),
@@ -113,7 +113,7 @@ pub(super) fn libraries(context: &Context<'_>, sums: &[KernelSum]) -> Dataset {
         Column::text("library", "Library"),
         Column::text("pass", "Pass"),
         Column::new("kernels", "Kernels", Unit::Count),
-        Column::new("launches", "Launches", Unit::Count),
+        Column::new("count", "Launches", Unit::Count),
         Column::new("total_ns", "Total", Unit::Nanoseconds),
         Column::new("share", "Share", Unit::Ratio),
     ];

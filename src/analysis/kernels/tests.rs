@@ -93,7 +93,7 @@ fn kernels_are_sorted_by_total_and_shares_are_of_the_pass() {
     let kernels = dataset(&findings, "kernels");
     assert_eq!(column(kernels, "total_ns"), [&Cell::Int(60), &Cell::Int(20), &Cell::Int(20)]);
     assert_eq!(column(kernels, "share"), [&Cell::Float(0.6), &Cell::Float(0.2), &Cell::Float(0.2)]);
-    assert_eq!(column(kernels, "launches")[0], &Cell::Int(2));
+    assert_eq!(column(kernels, "count")[0], &Cell::Int(2));
     assert_eq!(column(kernels, "name")[1], &Cell::Name("solver(int)".to_owned()), "ties by name");
     assert_eq!(metric(&findings, "kernel_time", None), Some(100.0));
     assert_eq!(metric(&findings, "other_share", None), Some(0.2));

@@ -294,7 +294,8 @@ fn sliding_window(
 /// The type of the stored weights, as far as one name says it.
 fn dtype(keys: &Keys<'_>, remarks: &mut Vec<String>) -> Option<String> {
     if let Some(quantization) = keys.value("quantization_config") {
-        let method = quantization.get("quant_method").and_then(Value::as_str).unwrap_or("unnamed");
+        let text = |key: &str| quantization.get(key).and_then(Value::as_str);
+        let method = text("quant_method").or_else(|| text("quant_algo")).unwrap_or("unnamed");
         remarks.push(format!("the weights are quantized ({method})"));
         return (method == "fp8").then(|| "fp8".to_owned());
     }

@@ -22,6 +22,8 @@ pub(super) struct Header {
     pub(super) names: Vec<String>,
     /// Metric columns of a raw page.
     pub(super) metrics: Vec<usize>,
+    /// First column that does not describe the launch.
+    first_value: usize,
     /// NVTX push/pop column.
     pub(super) push_pop: Option<usize>,
     /// NVTX start/stop column.
@@ -111,7 +113,8 @@ impl Header {
             Layout::Raw => (0..names.len()).filter(is_metric).collect(),
             Layout::Details => Vec::new(),
         };
-        Ok(Self { layout, names, metrics, push_pop, start_stop })
+        let first_value = (0..names.len()).find(is_metric).unwrap_or(names.len());
+        Ok(Self { layout, metrics, first_value, push_pop, start_stop, names })
     }
 
     /// The field of a column; empty if the row is too short or the page has no such column.
@@ -127,9 +130,12 @@ impl Header {
             && self.field(row, "Kernel Name").is_empty()
     }
 
-    /// Whether the row names a launch; program output between the rows does not.
+    /// Whether the row names a launch and goes on: program output between the rows does not,
+    /// and a row that ends before may hold a name that was cut.
     pub(super) fn is_data_row(&self, row: &StringRecord) -> bool {
-        self.field(row, "ID").parse::<u32>().is_ok() && !self.field(row, "Kernel Name").is_empty()
+        row.len() > self.first_value
+            && self.field(row, "ID").parse::<u32>().is_ok()
+            && !self.field(row, "Kernel Name").is_empty()
     }
 }
 

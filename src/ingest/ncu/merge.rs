@@ -2,17 +2,17 @@
 //! and a quantity that both pages hold is taken from the raw page, which prints more digits.
 
 use csv::StringRecord;
-use rooflens_schemas::PassKind;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::header::Header;
+use super::identity::{capability, extent, find_pass, nvtx_path, open_pass};
 use super::number::Value;
-use super::{nvtx, unit};
+use super::unit;
 use crate::bundle::ArtifactFile;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::model::{
-    Dim3, GpuId, KernelProfile, PassId, ProfileId, ProfileMetric, ProfileMetricId, ProfileRule,
-    Session, StrId,
+    GpuId, KernelProfile, PassId, ProfileId, ProfileMetric, ProfileMetricId, ProfileRule, Session,
+    StrId,
 };
 
 /// The page that a metric is from.
@@ -176,12 +176,12 @@ impl<'a> Merge<'a> {
             None => {
                 self.metrics.insert(key, self.session.profile_metrics.push(row));
             }
-            Some(known) => self.meet(*known, origin, row),
+            Some(known) => self.meet(*known, origin, &row),
         }
     }
 
     /// Settles two statements about one metric.
-    fn meet(&mut self, known: ProfileMetricId, origin: Origin, new: ProfileMetric) {
+    fn meet(&mut self, known: ProfileMetricId, origin: Origin, new: &ProfileMetric) {
         let metrics = &mut self.session.profile_metrics;
         let at = known.index();
         let (old, raw_before) = (metrics.value[at], metrics.section[at] == StrId::default());
@@ -264,30 +264,30 @@ impl<'a> Merge<'a> {
 
     /// Says what reading came to.
     pub(super) fn close(self) -> Outcome {
-        let mut diagnostics = Vec::new();
-        let mut say = |count: u64, severity, code, message: &str| {
-            if count > 0 {
-                diagnostics.push(Diagnostic::new(severity, code, message).times(count));
-            }
-        };
-        say(
-            self.noise,
-            Severity::Info,
-            "ncu/foreign-rows",
-            "lines that belong to no launch were left out",
-        );
-        say(
-            self.short_rows,
-            Severity::DataLoss,
-            "ncu/short-rows",
-            "rows end before the header does: the page was cut off",
-        );
-        say(
-            self.conflicts,
-            Severity::Notice,
-            "ncu/conflict",
-            "another raw page of this pass gives other values for the same launches: the first is kept",
-        );
+        let told = [
+            (
+                self.noise,
+                Severity::Info,
+                "ncu/foreign-rows",
+                "lines that belong to no launch were left out",
+            ),
+            (
+                self.short_rows,
+                Severity::DataLoss,
+                "ncu/short-rows",
+                "rows end before the header does: the page was cut off",
+            ),
+            (
+                self.conflicts,
+                Severity::Notice,
+                "ncu/conflict",
+                "another raw page of this pass gives other values: the first are kept",
+            ),
+        ];
+        let happened = told.into_iter().filter(|(count, ..)| *count > 0);
+        let diagnostics = happened
+            .map(|(count, severity, code, text)| Diagnostic::new(severity, code, text).times(count))
+            .collect();
         Outcome { rows: self.rows, diagnostics }
     }
 }
@@ -303,43 +303,4 @@ fn key_section(section: StrId, metric: &str) -> StrId {
 fn is_metric_id(name: &str) -> bool {
     let is_id_char = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_.".contains(c);
     name.contains("__") || (name.contains('_') && name.chars().all(is_id_char))
-}
-
-/// The pass of a file, if it is open: files of one report lie in one pass.
-fn find_pass(file: &ArtifactFile, session: &Session) -> Option<PassId> {
-    let name = session.strings.find(&file.pass)?;
-    let passes = &session.passes;
-    passes
-        .ids()
-        .find(|id| passes.name[id.index()] == name && passes.kind[id.index()] == PassKind::Counters)
-}
-
-fn open_pass(file: &ArtifactFile, session: &mut Session) -> PassId {
-    let pass = session.add_pass(&file.pass, PassKind::Counters, &file.path);
-    if let Some(tool) = &file.producer {
-        let producer = format!("{} {}", tool.name, tool.version.as_deref().unwrap_or_default());
-        session.passes.producer[pass.index()] = session.strings.intern(producer.trim());
-    }
-    session.passes.rank[pass.index()] = file.rank;
-    pass
-}
-
-fn nvtx_path(header: &Header, row: &StringRecord) -> String {
-    let cell = |column: Option<usize>| column.and_then(|index| row.get(index)).unwrap_or_default();
-    let nested = nvtx::path(cell(header.push_pop), false);
-    if nested.is_empty() { nvtx::path(cell(header.start_stop), true) } else { nested }
-}
-
-/// `9.0` as 90, `12.0` as 120.
-fn capability(text: &str) -> Option<u32> {
-    let (major, minor) = text.split_once('.')?;
-    major.parse::<u32>().ok()?.checked_mul(10)?.checked_add(minor.parse().ok()?)
-}
-
-/// `(32, 4, 1)`; all 0 if the page does not tell.
-fn extent(text: &str) -> Dim3 {
-    let inner = text.trim_matches(['(', ')', ' ']);
-    let mut sizes = inner.split(',').map(|size| size.trim().parse::<u32>().unwrap_or_default());
-    let mut next = || sizes.next().unwrap_or_default();
-    Dim3 { x: next(), y: next(), z: next() }
 }

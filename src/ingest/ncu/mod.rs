@@ -5,6 +5,7 @@
 
 mod details;
 mod header;
+mod identity;
 mod merge;
 mod number;
 mod nvtx;
@@ -46,9 +47,12 @@ fn import(
     let Some(start) = header::find(&text) else {
         return Err(refusal::reason(&text));
     };
-    let decimal = Decimal::of(&text[start..]);
+    let page = whole_rows(&text[start..]);
     let mut merge = Merge::open(file, session);
-    read_rows(&text, start, decimal, &mut merge)?;
+    if start + page.len() < text.len() {
+        merge.short_row();
+    }
+    read_rows(page, Decimal::of(page), &mut merge)?;
     let outcome = merge.close();
     if outcome.rows == 0 {
         return nothing_read(file, &text, diagnostics);
@@ -59,17 +63,18 @@ fn import(
     Ok(())
 }
 
-/// Reads the table that begins at `start`; a further header (files joined end to end) begins another.
-fn read_rows(
-    text: &str,
-    start: usize,
-    decimal: Decimal,
-    merge: &mut Merge<'_>,
-) -> Result<(), IngestError> {
-    let mut reader = csv::ReaderBuilder::new()
-        .has_headers(false)
-        .flexible(true)
-        .from_reader(&text.as_bytes()[start..]);
+/// A page without a last row that ends within a field: a number cut in two is another number.
+fn whole_rows(page: &str) -> &str {
+    if page.ends_with(['\n', '"']) || page.ends_with("\",") {
+        return page;
+    }
+    page.rfind('\n').map_or("", |end| &page[..=end])
+}
+
+/// Reads a page; a further header (files joined end to end) begins another.
+fn read_rows(page: &str, decimal: Decimal, merge: &mut Merge<'_>) -> Result<(), IngestError> {
+    let mut reader =
+        csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(page.as_bytes());
     let mut record = csv::StringRecord::new();
     let mut header: Option<Header> = None;
     let mut units: Option<csv::StringRecord> = None;

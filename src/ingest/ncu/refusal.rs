@@ -22,9 +22,11 @@ pub(super) fn lacks_permission(text: &str) -> bool {
 /// Why a text without a header cannot be read.
 pub(super) fn reason(text: &str) -> IngestError {
     if lacks_permission(text) {
-        let message = "ncu had no permission to use the GPU's performance counters (ERR_NVGPUCTRPERM): nothing was measured";
+        let message = "ncu had no permission to use the GPU's performance counters \
+                       (ERR_NVGPUCTRPERM): nothing was measured";
         return IngestError::from(IngestErrorKind::Empty(message.to_owned())).hint(
-            "run ncu as root, give the container the capability SYS_ADMIN, or load the driver with NVreg_RestrictProfilingToAdminUsers=0",
+            "run ncu as root, give the container the capability SYS_ADMIN, or load the driver \
+             with NVreg_RestrictProfilingToAdminUsers=0",
         );
     }
     let message = if text.lines().any(is_summary_header) {

@@ -240,6 +240,39 @@ fn a_page_without_rows_is_a_notice() {
 }
 
 #[test]
+fn a_page_cut_at_any_byte_is_read_or_refused() {
+    let raw = raw_page(r#""a__x.sum","b__x.sum""#, r#""Kbyte","us""#, r#""1,024","n/a""#);
+    let details = details_page(
+        &format!("{LONG},{RULES}"),
+        &[r#""S","M","us","1.5","#, r#""S","","","","R","OPT","why ""so""","global","7""#],
+    );
+    for page in [raw, details] {
+        let (whole, _, _) = read(&[&page]);
+        for end in 0..page.len() {
+            let (session, _, _) = read(&[&page[..end]]);
+            // What is read is a beginning of what the whole page holds.
+            let names = &session.kernel_profiles.name;
+            assert!(names.iter().all(|name| session.text(*name) == "void f<1, 2>(int)"), "{end}");
+            let values = &session.profile_metrics.value;
+            assert!(whole.profile_metrics.value.starts_with(values), "{end}");
+        }
+    }
+}
+
+#[test]
+fn numbers_out_of_range_are_no_launch_or_no_number() {
+    let launch = LAUNCH.replace("\"0\",\"77\"", "\"99999999999\",\"77\"");
+    let page = format!("{IDENTITY},{LONG}\n{launch},\"S\",\"M\",\"us\",\"1\"\n");
+    assert_eq!(read(&[&page]).0.kernel_profiles.len(), 0);
+    let launch = LAUNCH.replace("12.0", "4294967295.9").replace("(32, 4, 1)", "(99999999999, 4)");
+    let page = format!("{IDENTITY},{LONG}\n{launch},\"S\",\"M\",\"us\",\"1e999\"\n");
+    let (session, _, _) = read(&[&page]);
+    assert_eq!(session.kernel_profiles.compute_capability, [None]);
+    assert_eq!(session.kernel_profiles.grid, [Dim3 { x: 0, y: 4, z: 0 }]);
+    assert_eq!(session.profile_metrics.value, [None]);
+}
+
+#[test]
 fn other_tools_tables_are_not_taken_for_a_page() {
     let sniffed =
         |text: &str| sniff(&Prefix { name: "x.csv", bytes: text.as_bytes(), complete: true });

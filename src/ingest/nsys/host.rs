@@ -2,8 +2,9 @@
 
 use super::Import;
 use super::database::{Row, Want};
-use super::names::{LocalKeys, without_abi_suffix};
+use super::names::LocalKeys;
 use crate::ingest::IngestError;
+use crate::ingest::abi::without_abi_suffix;
 use crate::ingest::nesting::mark_nested;
 use crate::model::{
     ApiCall, ApiCalls, ApiLevel, GraphNode, ProcessId, StrId, Synchronization, ThreadId,

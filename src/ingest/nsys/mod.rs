@@ -23,8 +23,6 @@ use database::{BadRows, Database};
 use info::Devices;
 use names::Names;
 
-pub(in crate::ingest) use names::without_abi_suffix;
-
 /// Reads Nsight Systems SQLite exports.
 pub static IMPORTER: Importer = Importer { kind: ArtifactKind::NsysSqlite, sniff, import };
 
@@ -133,6 +131,13 @@ impl Import<'_> {
             own(&session.launches.pass) || own(&session.graph_launches.pass),
             own(&session.ranges.pass),
         );
+        let graphs = session.graph_launches.pass.iter().filter(|pass| **pass == self.pass).count();
+        if graphs > 0 {
+            let message =
+                "CUDA graphs were traced as a whole: they count as busy, their kernels are unknown";
+            let hint = "capture with --cuda-graph-trace=node to see the kernels inside";
+            self.say(Severity::Notice, "nsys/whole-graphs", message, Some(hint), graphs as u64);
+        }
         if !operations {
             let hint = "trace CUDA (-t cuda) over a part of the run that uses the GPU";
             let message = "the export holds no GPU operation";

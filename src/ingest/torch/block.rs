@@ -1,72 +1,46 @@
-//! A block of whole events into rows.
+//! The text of a block into rows.
 
-use std::borrow::Cow;
 use std::fmt;
 
-use rustc_hash::FxHashMap;
 use serde::de::{DeserializeSeed, Deserializer, SeqAccess, Visitor};
 
-use super::event::{Event, Memory};
-use super::rows::{
-    BlockRows, CallRow, CopyRow, FlowRow, GpuSpan, KernelRow, Key, Label, LabelRow, Lane,
-    MemoryRow, OperatorRow, Rows, Span, SyncRow,
-};
-use super::value::Name;
-use crate::model::ApiLevel;
+use super::builder::Builder;
+use super::event::Event;
+use super::rows::BlockRows;
+use super::split::{Element, elements};
 
-/// Where a block stops to be a list of events, and why.
-#[derive(Debug)]
-pub(super) struct Damage {
-    /// Byte in the block.
-    pub(super) at: usize,
-    /// The bytes end within an event, which is what a file that was cut off looks like.
-    pub(super) cut_off: bool,
-    /// The parser's words.
-    pub(super) reason: String,
-}
-
-/// Reads the events of a JSON array. On damage the rows of the events before it are there.
-pub(super) fn parse(bytes: &[u8]) -> (BlockRows, Option<Damage>) {
-    let (text, valid) = match simdutf8::compat::from_utf8(bytes) {
-        Ok(text) => (text, None),
-        Err(error) => {
-            let valid = std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default();
-            (valid, Some(error))
-        }
-    };
+/// Reads a JSON list of events, if it is valid throughout.
+pub(super) fn parse_whole(bytes: &[u8]) -> Option<BlockRows> {
+    let text = simdutf8::basic::from_utf8(bytes).ok()?;
     let mut builder = Builder::default();
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let result = Events(&mut builder)
-        .deserialize(&mut deserializer)
-        .and_then(|()| deserializer.end())
-        .map_err(|error| match valid {
-            Some(valid) if error.is_eof() => Damage {
-                at: valid.valid_up_to(),
-                cut_off: valid.error_len().is_none(),
-                reason: valid.to_string(),
-            },
-            _ => Damage {
-                at: offset(text, &error),
-                cut_off: error.is_eof(),
-                reason: without_place(&error),
-            },
-        });
-    (builder.finish(), result.err())
+    Events(&mut builder).deserialize(&mut deserializer).ok()?;
+    deserializer.end().ok()?;
+    Some(builder.finish())
 }
 
-/// The byte at which the parser stopped, from the line and column that it tells.
-fn offset(text: &str, error: &serde_json::Error) -> usize {
-    let line = match error.line().checked_sub(2) {
-        None => 0,
-        Some(nth) => memchr::memchr_iter(b'\n', text.as_bytes()).nth(nth).map_or(0, |at| at + 1),
-    };
-    (line + error.column().saturating_sub(1)).min(text.len())
+/// Reads a list of events one by one and counts those that are not valid. `offset` is where in the
+/// file the byte after the list's `[` is. The last event of a list that is cut off counts only if whole.
+pub(super) fn parse_each(bytes: &[u8], offset: u64) -> BlockRows {
+    let mut builder = Builder::default();
+    for Element { at, end, closed } in elements(bytes) {
+        let mut event = Event::default();
+        if read_event(&bytes[at..end], &mut event).is_some() {
+            builder.push(&mut event);
+        } else if closed {
+            let losses = &mut builder.rows.losses;
+            losses.invalid += 1;
+            losses.first_invalid.get_or_insert((offset + at as u64).saturating_sub(1));
+        }
+    }
+    builder.finish()
 }
 
-/// The parser's words without line and column, which are those of a block.
-fn without_place(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    text.split(" at line ").next().unwrap_or_default().to_owned()
+fn read_event<'a>(bytes: &'a [u8], event: &mut Event<'a>) -> Option<()> {
+    let text = simdutf8::basic::from_utf8(bytes).ok()?;
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    event.deserialize(&mut deserializer).ok()?;
+    deserializer.end().ok()
 }
 
 struct Events<'b, 'a>(&'b mut Builder<'a>);
@@ -87,246 +61,52 @@ impl<'a> Visitor<'a> for Events<'_, 'a> {
     }
 
     fn visit_seq<A: SeqAccess<'a>>(self, mut list: A) -> Result<(), A::Error> {
-        while let Some(event) = list.next_element()? {
-            self.0.push(event);
+        let mut event = Event::default();
+        while list.next_element_seed(&mut event)?.is_some() {
+            self.0.push(&mut event);
+            event = Event::default();
         }
         Ok(())
     }
 }
 
-/// Rows under construction: texts and lanes are numbered as they come.
-#[derive(Default)]
-struct Builder<'a> {
-    rows: Rows,
-    texts: Vec<Box<str>>,
-    names: FxHashMap<&'a str, u32>,
-    json: FxHashMap<&'a str, u32>,
-    lanes: Vec<Lane>,
-    lane_index: FxHashMap<Lane, u32>,
-    last_lane: Option<(Lane, u32)>,
-}
+#[cfg(test)]
+mod tests {
+    use super::{parse_each, parse_whole};
 
-impl<'a> Builder<'a> {
-    fn finish(self) -> BlockRows {
-        BlockRows { rows: self.rows, texts: self.texts, lanes: self.lanes }
-    }
+    const GOOD: &str = r#"{"ph": "X", "cat": "cpu_op", "name": "a", "ts": 1, "dur": 2}"#;
 
-    fn push(&mut self, event: Event<'a>) {
-        self.rows.events += 1;
-        match &*event.phase.0 {
-            "X" => self.push_interval(event),
-            "i" | "I" => self.push_instant(event),
-            "s" | "f" => self.push_flow(event),
-            "M" => self.push_label(event),
-            _ => self.push_unknown(&event),
-        }
-    }
-
-    fn push_interval(&mut self, event: Event<'a>) {
-        match &*event.category.0 {
-            "kernel" | "Kernel" => self.push_kernel(event),
-            "gpu_memcpy" | "Memcpy" => self.push_copy(event, false),
-            "gpu_memset" | "Memset" => self.push_copy(event, true),
-            "cuda_runtime" | "Runtime" => self.push_call(event, ApiLevel::Runtime),
-            "cuda_driver" | "Driver" => self.push_call(event, ApiLevel::Driver),
-            "cuda_sync" => self.push_sync(event),
-            "cpu_op" | "Operator" => self.push_operator(event),
-            "user_annotation" => {
-                let row = self.span(event);
-                self.rows.annotations.extend(row);
-            }
-            "python_function" => {
-                let row = self.span(event);
-                self.rows.frames.extend(row);
-            }
-            // What the profiler says of itself, and the GPU's shadow of annotations.
-            "overhead" | "Trace" | "gpu_user_annotation" | "cuda_profiler_range" => {}
-            _ => self.push_unknown(&event),
-        }
-    }
-
-    fn push_kernel(&mut self, event: Event<'a>) {
-        let (grid, block) = (event.args.grid, event.args.block);
-        let registers = narrow(event.args.registers);
-        let shared_bytes = narrow(event.args.shared_bytes);
-        let Some(gpu) = self.gpu_span(event) else { return };
-        self.rows.kernels.push(KernelRow { gpu, grid, block, registers, shared_bytes });
-    }
-
-    fn push_copy(&mut self, event: Event<'a>, memset: bool) {
-        let bytes = event.args.bytes.and_then(|bytes| u64::try_from(bytes).ok());
-        let Some(gpu) = self.gpu_span(event) else { return };
-        self.rows.copies.push(CopyRow { gpu, memset, bytes });
-    }
-
-    fn push_sync(&mut self, mut event: Event<'a>) {
-        if !event.args.sync_kind.0.is_empty() {
-            event.name = std::mem::take(&mut event.args.sync_kind);
-        }
-        let Some(gpu) = self.gpu_span(event) else { return };
-        self.rows.syncs.push(SyncRow { gpu });
-    }
-
-    fn push_call(&mut self, event: Event<'a>, level: ApiLevel) {
-        let correlation = event.args.correlation;
-        let Some(span) = self.span(event) else { return };
-        self.rows.calls.push(CallRow { span, level, correlation });
-    }
-
-    fn push_operator(&mut self, event: Event<'a>) {
-        let args = &event.args;
-        let (external, [shapes, types, inputs]) =
-            (args.external, [args.shapes, args.types, args.inputs].map(|text| self.json(text)));
-        let Some(span) = self.span(event) else { return };
-        self.rows.operators.push(OperatorRow { span, external, shapes, types, inputs });
-    }
-
-    fn push_instant(&mut self, event: Event<'a>) {
-        if event.name.0 != "[memory]" {
-            return;
-        }
-        let Memory { device, device_type, address, bytes, allocated, reserved } = event.args.memory;
-        let (Some(time), Some(bytes)) = (event.start, bytes) else {
-            let losses = &mut self.rows.losses;
-            *if event.start.is_none() {
-                &mut losses.untimed
-            } else {
-                &mut losses.unsized_memory
-            } += 1;
-            return;
-        };
-        // Device type 0 is the host.
-        let device = if device_type == Some(0) { None } else { narrow(device) };
-        let address = address.unwrap_or(0) as u64;
-        self.rows.memory.push(MemoryRow { time, device, address, bytes, allocated, reserved });
-    }
-
-    fn push_flow(&mut self, event: Event<'a>) {
-        match &*event.category.0 {
-            "ac2g" | "async_cpu_to_gpu" | "async" => {}
-            "fwdbwd" => return,
-            _ => return self.push_unknown(&event),
-        }
-        let (Some(time), Some(id)) = (event.start, event.id) else {
-            self.rows.losses.untimed += 1;
-            return;
-        };
-        let row = FlowRow { time, lane: self.lane(event.pid, event.tid), id };
-        let starts = event.phase.0 == "s";
-        if starts { &mut self.rows.flow_starts } else { &mut self.rows.flow_ends }.push(row);
-    }
-
-    fn push_label(&mut self, event: Event<'a>) {
-        let (label, text) = match &*event.name.0 {
-            "process_name" => (Label::Process, event.args.name.0),
-            "process_labels" => (Label::ProcessKind, event.args.labels.0),
-            "thread_name" => (Label::Thread, event.args.name.0),
-            _ => return,
-        };
-        let (lane, text) = (self.lane(event.pid, event.tid), self.name(text));
-        self.rows.labels.push(LabelRow { label, lane, text });
-    }
-
-    fn push_unknown(&mut self, event: &Event<'a>) {
-        let kind = format!("phase \"{}\", category \"{}\"", event.phase.0, event.category.0);
-        *self.rows.unknown.entry(kind).or_default() += 1;
-    }
-
-    /// Start, end, name and lane; an event without a time cannot be kept.
-    fn span(&mut self, event: Event<'a>) -> Option<Span> {
-        let end = match (event.start, event.duration) {
-            (Some(start), Some(length)) if length >= 0 => start.checked_add(length),
-            _ => None,
-        };
-        let (Some(start), Some(end)) = (event.start, end) else {
-            self.rows.losses.untimed += 1;
-            return None;
-        };
-        let name = self.name(event.name.0);
-        Some(Span { start, end, name, lane: self.lane(event.pid, event.tid) })
-    }
-
-    fn gpu_span(&mut self, event: Event<'a>) -> Option<GpuSpan> {
-        let args = &event.args;
-        let device = narrow(args.device).or(match event.pid {
-            Name::Number(pid) => narrow(Some(pid)),
-            Name::Text(_) => None,
-        });
-        // 2³² - 1 and -1 mean that no stream is meant.
-        let stream = args.stream.or_else(|| stream_of(&event.tid));
-        let stream = stream.filter(|stream| *stream != i64::from(u32::MAX));
-        let stream = stream.and_then(|stream| u64::try_from(stream).ok());
-        let correlation = args.correlation;
-        let graph_node = args.graph_node.and_then(|node| u64::try_from(node).ok());
-        let span = self.span(event)?;
-        Some(GpuSpan { span, device, stream, correlation, graph_node })
-    }
-
-    fn name(&mut self, text: Cow<'a, str>) -> u32 {
-        match text {
-            Cow::Borrowed(text) => {
-                let texts = &mut self.texts;
-                *self.names.entry(text).or_insert_with(|| add(texts, text.into()))
-            }
-            Cow::Owned(text) => add(&mut self.texts, text.into()),
-        }
-    }
-
-    /// The text of a JSON value without its spaces.
-    fn json(&mut self, text: &'a str) -> u32 {
-        let texts = &mut self.texts;
-        *self.json.entry(text).or_insert_with(|| add(texts, compact(text).into()))
-    }
-
-    fn lane(&mut self, pid: Name<'a>, tid: Name<'a>) -> u32 {
-        let lane = (self.key(pid), self.key(tid));
-        if let Some((last, number)) = self.last_lane
-            && last == lane
+    #[test]
+    fn a_block_is_read_whole_or_not_at_all() {
+        let rows = parse_whole(format!("[{GOOD}, {GOOD}]").as_bytes()).expect("it is valid");
+        assert_eq!(rows.rows.operators.len(), 2);
+        for bad in
+            [format!("[{GOOD}, {GOOD}"), format!("[{GOOD}],"), format!("[{GOOD},]"), "[1]".into()]
         {
-            return number;
+            assert!(parse_whole(bad.as_bytes()).is_none(), "{bad}");
         }
-        let lanes = &mut self.lanes;
-        let number = *self.lane_index.entry(lane).or_insert_with(|| {
-            lanes.push(lane);
-            lanes.len() as u32 - 1
-        });
-        self.last_lane = Some((lane, number));
-        number
+        assert!(parse_whole(b"[{\"ph\": \"\xff\"}]").is_none());
     }
 
-    fn key(&mut self, name: Name<'a>) -> Key {
-        match name {
-            Name::Number(number) => Key::Number(number),
-            Name::Text(text) => Key::Text(self.name(text)),
+    #[test]
+    fn invalid_events_are_counted_and_the_others_kept() {
+        let text = format!("[{GOOD}, {{\"ts\": NaN}}, {GOOD}, 7, {GOOD}, {{\"ph\": \"X");
+        let rows = parse_each(text.as_bytes(), 100).rows;
+        assert_eq!((rows.operators.len(), rows.losses.invalid), (3, 2));
+        // The text after the comma behind the first event, whose `[` stands at byte 99.
+        assert_eq!(rows.losses.first_invalid, Some(99 + 1 + GOOD.len() as u64 + 1));
+    }
+
+    #[test]
+    fn depth_is_passed_over_without_recursion() {
+        let deep = format!("{}{}", "[".repeat(1_000_000), "]".repeat(1_000_000));
+        for key in ["a", "args", "cat", "pid", "id"] {
+            let text = format!("[{GOOD}, {{\"{key}\": {deep}}}, {GOOD}]");
+            let rows = parse_whole(text.as_bytes()).expect("it is valid").rows;
+            assert_eq!((rows.operators.len(), rows.events), (2, 3), "{key}");
         }
+        // Brackets that never close.
+        assert!(parse_whole("[".repeat(1_000_000).as_bytes()).is_none());
+        assert_eq!(parse_each("[".repeat(1_000_000).as_bytes(), 1).rows.events, 0);
     }
-}
-
-fn add(texts: &mut Vec<Box<str>>, text: Box<str>) -> u32 {
-    texts.push(text);
-    texts.len() as u32 - 1
-}
-
-fn narrow(number: Option<i64>) -> Option<u32> {
-    number.and_then(|number| u32::try_from(number).ok())
-}
-
-/// The stream that a lane of GPU work is: `7`, or `stream 7` in old traces.
-fn stream_of(tid: &Name<'_>) -> Option<i64> {
-    match tid {
-        Name::Number(number) => Some(*number),
-        Name::Text(text) => text.strip_prefix("stream ")?.trim().parse().ok(),
-    }
-}
-
-/// A JSON text without the spaces between its values.
-fn compact(text: &str) -> String {
-    let (mut quoted, mut escaped) = (false, false);
-    let keep = |sign: &char| {
-        let space = !quoted && sign.is_ascii_whitespace();
-        quoted ^= *sign == '"' && !escaped;
-        escaped = *sign == '\\' && !escaped;
-        !space
-    };
-    text.chars().filter(keep).collect()
 }

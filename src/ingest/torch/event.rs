@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::value::{Extent, Integer, Name, Text, Time, absent};
@@ -64,65 +64,64 @@ pub(super) struct Memory {
     pub(super) reserved: Option<i64>,
 }
 
-struct EventVisitor;
+/// Reads into the event, which is large: it is filled where it lies, never moved.
+impl<'de> DeserializeSeed<'de> for &mut Event<'de> {
+    type Value = ();
 
-impl<'de> Visitor<'de> for EventVisitor {
-    type Value = Event<'de>;
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for &mut Event<'de> {
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a trace event")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Self::Value, A::Error> {
-        let mut event = Event::default();
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<(), A::Error> {
         while let Some(Text(key)) = object.next_key()? {
             match &*key {
-                "ph" => event.phase = object.next_value()?,
-                "cat" => event.category = object.next_value()?,
-                "name" => event.name = object.next_value()?,
-                "pid" => event.pid = object.next_value()?,
-                "tid" => event.tid = object.next_value()?,
-                "ts" => event.start = object.next_value::<Time>()?.0,
-                "dur" => event.duration = object.next_value::<Time>()?.0,
-                "id" => event.id = object.next_value::<Integer>()?.0,
-                "args" => event.args = object.next_value()?,
+                "ph" => self.phase = object.next_value()?,
+                "cat" => self.category = object.next_value()?,
+                "name" => self.name = object.next_value()?,
+                "pid" => self.pid = object.next_value()?,
+                "tid" => self.tid = object.next_value()?,
+                "ts" => self.start = object.next_value::<Time>()?.0,
+                "dur" => self.duration = object.next_value::<Time>()?.0,
+                "id" => self.id = object.next_value::<Integer>()?.0,
+                "args" => object.next_value_seed(&mut self.args)?,
                 _ => drop(object.next_value::<IgnoredAny>()?),
             }
         }
-        Ok(event)
+        Ok(())
     }
 }
 
-impl<'de> Deserialize<'de> for Event<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(EventVisitor)
+impl<'de> DeserializeSeed<'de> for &mut Args<'de> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
     }
 }
 
-struct ArgsVisitor;
-
-impl<'de> Visitor<'de> for ArgsVisitor {
-    type Value = Args<'de>;
+impl<'de> Visitor<'de> for &mut Args<'de> {
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("arguments")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Self::Value, A::Error> {
-        let mut args = Args::default();
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<(), A::Error> {
         while let Some(Text(key)) = object.next_key()? {
-            args.read(&key, &mut object)?;
+            self.read(&key, &mut object)?;
         }
-        Ok(args)
+        Ok(())
     }
 
-    absent!(Args::default(); bool, unit, numbers, str, list);
-}
-
-impl<'de> Deserialize<'de> for Args<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ArgsVisitor)
-    }
+    absent!((); bool, unit, numbers, str, list);
 }
 
 impl<'de> Args<'de> {

@@ -4,10 +4,11 @@
 //! cuts, the others parse; of the text no more than some blocks is ever in memory. Times become
 //! integer nanoseconds from the decimal text, never through floating point.
 //!
-//! A file that is cut off or damaged gives its events up to the damage, with a data-loss diagnostic
-//! that says at which byte; if there is none before it, the file is refused.
+//! A file that is cut off gives its events up to there, and one that holds invalid events the others,
+//! each with a data-loss diagnostic that says at which byte; a file without any event is refused.
 
 mod block;
+mod builder;
 mod calls;
 mod copies;
 mod event;
@@ -31,7 +32,7 @@ use crate::model::{Ns, PassId, Session};
 use header::Header;
 use notes::Notes;
 use rows::Rows;
-use stream::{Cutting, Ending, File, Refusal};
+use stream::{BLOCK, Cutting, Ending, File, Refusal};
 
 /// Reads PyTorch profiler traces.
 pub static IMPORTER: Importer = Importer { kind: ArtifactKind::TorchTrace, sniff, import };
@@ -77,7 +78,7 @@ fn import(
 ) -> Result<(), IngestError> {
     let trace = read(&Content::open(&file.location)?)?;
     if trace.rows.rows.events == 0 {
-        refuse_damaged(&trace.ending)?;
+        refuse_damaged(&trace)?;
     }
     commit(trace, file, session, diagnostics);
     Ok(())
@@ -87,7 +88,7 @@ fn import(
 fn read(content: &Content) -> Result<File, IngestError> {
     for cutting in [Cutting::Likely, Cutting::Exact] {
         let mut reader = content.reader()?;
-        if let Some(file) = stream::read(&mut *reader, cutting).map_err(refusal)? {
+        if let Some(file) = stream::read(&mut *reader, cutting, BLOCK).map_err(refusal)? {
             return Ok(file);
         }
     }
@@ -141,37 +142,38 @@ fn utc_origin(rows: &Rows, header: &Header) -> Option<Ns> {
 }
 
 /// The error of a damaged file without a single event.
-fn refuse_damaged(ending: &Ending) -> Result<(), IngestError> {
-    match ending {
-        Ending::Whole => Ok(()),
-        Ending::CutOff(at) => {
-            Err(IngestError::from(IngestErrorKind::Truncated).at(Location::Byte(*at)))
+fn refuse_damaged(trace: &File) -> Result<(), IngestError> {
+    let (kind, at) = match (&trace.ending, trace.rows.rows.losses.first_invalid) {
+        (Ending::Whole, None) => return Ok(()),
+        (_, Some(at)) => (found("none that is valid JSON"), at),
+        (Ending::CutOff(at), None) => (IngestErrorKind::Truncated, *at),
+        (Ending::Unreadable(at, error), None) => {
+            (found(&format!("in an archive that cannot be unpacked: {error}")), *at)
         }
-        Ending::Unreadable(at, error) => {
-            Err(value(&error.to_string(), "a sound archive").at(Location::Byte(*at)))
-        }
-        Ending::Invalid(at, reason) => Err(value(reason, "a trace event").at(Location::Byte(*at))),
-    }
+    };
+    Err(IngestError::from(kind).at(Location::Byte(at)))
 }
 
 fn refusal(refusal: Refusal) -> IngestError {
-    match refusal {
-        Refusal::NoEvents(at) => {
-            value("something else", "a list of trace events").at(Location::Byte(at))
+    let (kind, at) = match refusal {
+        Refusal::NoEvents(at) => (found("no list"), at),
+        Refusal::CutOff(at) => (IngestErrorKind::Truncated, at),
+        Refusal::TooLong(at) => (found("longer in one part than a trace can be"), at),
+        Refusal::Io(error) => return ContentError::Io(error).into(),
+        Refusal::BareArray => {
+            let message = "this is a bare list of events, as torch.autograd.profiler exports";
+            return IngestError::from(IngestErrorKind::Unsupported(message.to_owned()))
+                .hint("profile with torch.profiler and its export_chrome_trace");
         }
-        Refusal::BareArray => IngestError::from(IngestErrorKind::Unsupported(
-            "this is a bare list of events, as torch.autograd.profiler exports".to_owned(),
-        ))
-        .hint("profile with torch.profiler and its export_chrome_trace"),
-        Refusal::CutOff(at) => IngestError::from(IngestErrorKind::Truncated).at(Location::Byte(at)),
-        Refusal::TooLong(at) => {
-            value("longer than 64 MiB", "an event of reasonable length").at(Location::Byte(at))
-        }
-        Refusal::Io(error) => ContentError::Io(error).into(),
-    }
+    };
+    IngestError::from(kind).at(Location::Byte(at))
 }
 
-fn value(found: &str, expected: &'static str) -> IngestError {
-    let (what, found) = ("the content of traceEvents".to_owned(), found.to_owned());
-    IngestErrorKind::Value { what, found, expected }.into()
+/// What `traceEvents` is instead of a list of events.
+fn found(found: &str) -> IngestErrorKind {
+    IngestErrorKind::Value {
+        what: "traceEvents".to_owned(),
+        found: found.to_owned(),
+        expected: "a list of trace events",
+    }
 }

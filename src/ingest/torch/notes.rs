@@ -36,7 +36,6 @@ impl Notes<'_> {
             }
             Ending::CutOff(at) => (*at, "the file is cut off".to_owned()),
             Ending::Unreadable(at, error) => (*at, format!("the file cannot be unpacked: {error}")),
-            Ending::Invalid(at, reason) => (*at, format!("the JSON is invalid: {reason}")),
         };
         let message = format!("{reason}; only the events before are read");
         let diagnostic = Diagnostic::new(Severity::DataLoss, "torch/damaged", message);
@@ -45,6 +44,12 @@ impl Notes<'_> {
 
     /// Events that were left out.
     pub(super) fn losses(&mut self, losses: &Losses, unknown: &BTreeMap<String, u64>) {
+        if let Some(at) = losses.first_invalid {
+            let message = "events that are not valid JSON are left out; the first begins here";
+            let diagnostic = Diagnostic::new(Severity::DataLoss, "torch/invalid-events", message);
+            let diagnostic = diagnostic.artifact(&self.file.path).at(Location::Byte(at));
+            self.diagnostics.push(diagnostic.times(losses.invalid));
+        }
         self.add(
             Severity::DataLoss,
             "torch/untimed-events",

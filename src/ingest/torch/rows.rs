@@ -119,6 +119,19 @@ pub(super) struct Losses {
     pub(super) untimed: u64,
     /// Allocator events without a size.
     pub(super) unsized_memory: u64,
+    /// Events that are not valid JSON.
+    pub(super) invalid: u64,
+    /// Where in the file the first of them begins.
+    pub(super) first_invalid: Option<u64>,
+}
+
+impl Losses {
+    fn add(&mut self, later: &Self) {
+        self.untimed += later.untimed;
+        self.unsized_memory += later.unsized_memory;
+        self.invalid += later.invalid;
+        self.first_invalid = self.first_invalid.or(later.first_invalid);
+    }
 }
 
 /// All rows of a block, or of the file.
@@ -206,8 +219,7 @@ impl FileRows {
         for (kind, count) in rows.unknown {
             *all.unknown.entry(kind).or_default() += count;
         }
-        all.losses.untimed += rows.losses.untimed;
-        all.losses.unsized_memory += rows.losses.unsized_memory;
+        all.losses.add(&rows.losses);
         all.events += rows.events;
     }
 

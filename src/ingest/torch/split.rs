@@ -93,6 +93,36 @@ fn last_before(bytes: &[u8], end: usize, wanted: u8) -> Option<usize> {
     (bytes[at] == wanted).then_some(at)
 }
 
+/// An element of a list: the bytes between its brackets and commas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Element {
+    /// First byte.
+    pub(super) at: usize,
+    /// Byte behind the last.
+    pub(super) end: usize,
+    /// A comma or the end of the list follows.
+    pub(super) closed: bool,
+}
+
+/// The elements of the list that `bytes` hold, without an empty last one.
+pub(super) fn elements(bytes: &[u8]) -> impl Iterator<Item = Element> {
+    let mut next = Some(1);
+    std::iter::from_fn(move || {
+        let at = next?;
+        let (end, closed) = match Scan::default().run(bytes, at, true) {
+            Some(Stop::Comma(comma)) => {
+                next = Some(comma + 1);
+                return Some(Element { at, end: comma, closed: true });
+            }
+            Some(Stop::Close(close)) => (close, true),
+            None => (bytes.len(), false),
+        };
+        next = None;
+        let empty = bytes[at..end].trim_ascii().is_empty();
+        (!empty).then_some(Element { at, end, closed })
+    })
+}
+
 enum Stop {
     Comma(usize),
     Close(usize),
@@ -151,7 +181,7 @@ mod tests {
         assert_eq!(find_events(text.as_bytes()), Head::Events(text.len() - 1));
         assert_eq!(find_events(b"\n[{"), Head::Array);
         assert_eq!(find_events(b"{\"traceEv"), Head::Open);
-        assert_eq!(find_events(b"{\"a\": [1, 2], \"b\": 3}"), Head::Foreign(21));
+        assert_eq!(find_events(b"{\"a\": [1, 2], \"b\": 3}"), Head::Foreign(20));
         assert_eq!(find_events(b"{\"traceEvents\": 3}"), Head::Foreign(16));
         assert_eq!(find_events(b"\x00\x05\x16\x07"), Head::Foreign(0));
     }

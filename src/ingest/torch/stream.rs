@@ -11,26 +11,29 @@ use std::thread;
 
 use rayon::prelude::*;
 
-use super::block::{Damage, parse};
+use super::block::{parse_each, parse_whole};
 use super::rows::{BlockRows, FileRows};
 use super::split::{Cut, Head, exact_cut, find_events, likely_cut};
 
-/// Bytes of a block.
-const BLOCK: usize = 4 << 20;
+/// Bytes of a block, as a rule.
+pub(super) const BLOCK: usize = 4 << 20;
 
 /// Blocks parsed at once, for each thread and in all.
 const BATCH_PER_THREAD: usize = 4;
 const BATCH_MAX: usize = 32;
 
-/// Bytes that one event, or all that stands before or after the events, may have.
-const MAX_PART: usize = 64 << 20;
+/// Bytes that one event may have; as many blocks of this size may be in memory as are in work.
+const MAX_EVENT: usize = 16 << 20;
+
+/// Bytes that all that stands before the events may have, and all that stands after them.
+const MAX_HEADER: usize = 64 << 20;
 
 /// How blocks are cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cutting {
     /// Where it is likely right, and proved by parsing.
     Likely,
-    /// Where it is right; what does not parse then is damaged.
+    /// Where it is right; an event that does not parse then is not valid.
     Exact,
 }
 
@@ -43,8 +46,6 @@ pub(super) enum Ending {
     CutOff(u64),
     /// It cannot be unpacked or read further than to this byte.
     Unreadable(u64, io::Error),
-    /// It does not parse from this byte on.
-    Invalid(u64, String),
 }
 
 /// All of a file that could be read.
@@ -83,90 +84,61 @@ struct Block {
     offset: u64,
 }
 
-/// Reads all events. `None` if a likely cut proves wrong: read again with exact ones.
+/// Reads all events in blocks of about `block` bytes. `None` if a likely cut proves wrong, or something
+/// is not valid: read again with exact cuts.
 pub(super) fn read(
     reader: &mut (dyn Read + Send),
     cutting: Cutting,
+    block: usize,
 ) -> Result<Option<File>, Refusal> {
     let batch = (BATCH_PER_THREAD * rayon::current_num_threads()).min(BATCH_MAX);
     let (blocks, received) = sync_channel(batch);
     let (spare, spares) = channel();
     thread::scope(|scope| {
-        let splitter = scope.spawn(move || Splitter::new(reader, cutting, spares).run(&blocks));
-        let (rows, damage) = parse_all(received, batch, &spare);
+        let splitter = Splitter::new(reader, cutting, block, spares);
+        let splitter = scope.spawn(move || splitter.run(&blocks));
+        let rows = parse_all(&received, batch, cutting, &spare);
+        // A reader whose blocks nobody takes stops.
+        drop(received);
         let outer = splitter.join().expect("the reader returns its errors")?;
-        Ok(match damage {
-            Some(_) if cutting == Cutting::Likely => None,
-            damage => Some(File {
-                head: outer.head,
-                tail: outer.tail,
-                rows,
-                ending: ending(outer.ending, damage),
-            }),
-        })
+        let Outer { head, tail, ending } = outer;
+        Ok(rows.map(|rows| File { head, tail, rows, ending }))
     })
-}
-
-/// What a reader found, in the light of what did not parse.
-fn ending(ending: Ending, damage: Option<(u64, Damage)>) -> Ending {
-    match (ending, damage) {
-        (ending, None) => ending,
-        (Ending::Unreadable(at, error), Some((_, damage))) if damage.cut_off => {
-            Ending::Unreadable(at, error)
-        }
-        (Ending::CutOff(at), Some((_, damage))) if damage.cut_off => Ending::CutOff(at),
-        (_, Some((offset, damage))) => {
-            Ending::Invalid((offset + damage.at as u64).saturating_sub(1), damage.reason)
-        }
-    }
 }
 
 /// Parses the blocks batch by batch, while the rows of the batch before are put together in order.
 fn parse_all(
-    blocks: Receiver<Block>,
+    blocks: &Receiver<Block>,
     batch: usize,
+    cutting: Cutting,
     spare: &Sender<Vec<u8>>,
-) -> (FileRows, Option<(u64, Damage)>) {
+) -> Option<FileRows> {
     let mut all = FileRows::default();
-    let mut parsed: Vec<(BlockRows, Option<(u64, Damage)>)> = Vec::new();
-    let mut damage = None;
+    let mut parsed: Vec<BlockRows> = Vec::new();
     loop {
-        let next: Vec<Block> =
-            blocks.recv().into_iter().chain(blocks.try_iter()).take(batch).collect();
-        if next.is_empty() && parsed.is_empty() {
-            return (all, damage);
-        }
-        let (found, rows) = rayon::join(
-            || absorb(&mut all, parsed),
-            || next.into_par_iter().map(|block| parse_block(block, spare)).collect(),
+        let next = blocks.recv().into_iter().chain(blocks.try_iter());
+        let next: Vec<Block> = next.take(batch).collect();
+        let parse = |block| parse_block(block, cutting, spare);
+        let (rows, ()) = rayon::join(
+            || next.into_par_iter().map(parse).collect::<Option<Vec<BlockRows>>>(),
+            || parsed.into_iter().for_each(|rows| all.absorb(rows)),
         );
-        damage = found;
-        if damage.is_some() {
-            return (all, damage);
+        parsed = rows?;
+        if parsed.is_empty() {
+            return Some(all);
         }
-        parsed = rows;
     }
 }
 
-/// Adds rows in order, up to the first damage.
-fn absorb(
-    all: &mut FileRows,
-    parsed: Vec<(BlockRows, Option<(u64, Damage)>)>,
-) -> Option<(u64, Damage)> {
-    for (rows, damage) in parsed {
-        all.absorb(rows);
-        if damage.is_some() {
-            return damage;
-        }
-    }
-    None
-}
-
-fn parse_block(block: Block, spare: &Sender<Vec<u8>>) -> (BlockRows, Option<(u64, Damage)>) {
-    let (rows, damage) = parse(&block.buffer[..block.length]);
+fn parse_block(block: Block, cutting: Cutting, spare: &Sender<Vec<u8>>) -> Option<BlockRows> {
+    let text = &block.buffer[..block.length];
+    let rows = match cutting {
+        Cutting::Likely => parse_whole(text),
+        Cutting::Exact => parse_whole(text).or_else(|| Some(parse_each(text, block.offset))),
+    };
     // The reader may have ended; then nobody needs the buffer.
     let _ = spare.send(block.buffer);
-    (rows, damage.map(|damage| (block.offset, damage)))
+    rows
 }
 
 /// The texts around the events.
@@ -180,6 +152,7 @@ struct Outer {
 struct Splitter<'r> {
     reader: &'r mut (dyn Read + Send),
     cutting: Cutting,
+    block: usize,
     spares: Receiver<Vec<u8>>,
     /// Bytes read and not yet sent; the first `filled` hold text.
     buffer: Vec<u8>,
@@ -192,9 +165,15 @@ struct Splitter<'r> {
 }
 
 impl<'r> Splitter<'r> {
-    fn new(reader: &'r mut (dyn Read + Send), cutting: Cutting, spares: Receiver<Vec<u8>>) -> Self {
-        let buffer = vec![0; BLOCK];
-        Self { reader, cutting, spares, buffer, filled: 0, offset: 0, over: false, error: None }
+    fn new(
+        reader: &'r mut (dyn Read + Send),
+        cutting: Cutting,
+        block: usize,
+        spares: Receiver<Vec<u8>>,
+    ) -> Self {
+        let buffer = vec![0; block];
+        let (filled, offset, over, error) = (0, 0, false, None);
+        Self { reader, cutting, block, spares, buffer, filled, offset, over, error }
     }
 
     fn run(mut self, blocks: &SyncSender<Block>) -> Result<Outer, Refusal> {
@@ -215,14 +194,14 @@ impl<'r> Splitter<'r> {
                     (0, Vec::new())
                 }
                 Cut::Nowhere if !self.over => {
-                    self.grow()?;
+                    self.grow(MAX_EVENT)?;
                     continue;
                 }
                 Cut::End(at) => (at + 2, self.tail(at + 2)?),
                 Cut::Comma(_) | Cut::Nowhere => (self.filled, Vec::new()),
             };
             let ending = self.ending(matches!(cut, Cut::End(_)));
-            // If the parsers stopped at damage, nobody takes the block, and its ending does not matter.
+            // If the parsers stopped, nobody takes the block, and how it ends does not matter.
             let _ = blocks.send(Block { buffer: self.buffer, length, offset: self.offset });
             return Ok(Outer { head, tail, ending });
         }
@@ -255,7 +234,7 @@ impl<'r> Splitter<'r> {
                     let end = self.filled as u64;
                     return Err(self.error.take().map_or(Refusal::CutOff(end), Refusal::Io));
                 }
-                Head::Open => self.grow()?,
+                Head::Open => self.grow(MAX_HEADER)?,
             }
         }
     }
@@ -276,8 +255,9 @@ impl<'r> Splitter<'r> {
         Ok(())
     }
 
-    fn grow(&mut self) -> Result<(), Refusal> {
-        if self.buffer.len() >= MAX_PART {
+    /// Makes room for more of a part that has no end yet.
+    fn grow(&mut self, limit: usize) -> Result<(), Refusal> {
+        if self.buffer.len() >= limit {
             return Err(Refusal::TooLong(self.offset));
         }
         self.buffer.resize(self.buffer.len() * 2, 0);
@@ -288,7 +268,7 @@ impl<'r> Splitter<'r> {
     fn send_until(&mut self, comma: usize, blocks: &SyncSender<Block>) -> bool {
         let rest = self.filled - comma;
         let mut next = self.spares.try_recv().unwrap_or_default();
-        next.resize(next.len().max(BLOCK).max(2 * rest), 0);
+        next.resize(next.len().max(self.block).max(2 * rest), 0);
         next[..rest].copy_from_slice(&self.buffer[comma..self.filled]);
         next[0] = b'[';
         self.buffer[comma] = b']';
@@ -303,12 +283,79 @@ impl<'r> Splitter<'r> {
     fn tail(&mut self, start: usize) -> Result<Vec<u8>, Refusal> {
         let mut tail = self.buffer[start..self.filled].to_vec();
         let kept = (self.filled, std::mem::replace(&mut self.buffer, vec![0; 1 << 16]));
-        while !self.over && tail.len() < MAX_PART {
+        while !self.over && tail.len() < MAX_HEADER {
             self.filled = 0;
             self.fill()?;
             tail.extend_from_slice(&self.buffer[..self.filled]);
         }
         (self.filled, self.buffer) = kept;
         Ok(tail)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cutting, Ending, File, read};
+
+    /// 40 operators whose names look like the space between two events, as the outermost key `traceEvents`.
+    fn trace(newline: &str) -> String {
+        let event = |nth: u32| {
+            format!(r#"{{"ph":"X","cat":"cpu_op","name":"op}},{{{}","ts":{nth},"dur":1}}"#, nth % 3)
+        };
+        let events: Vec<String> = (0..40).map(event).collect();
+        let events = events.join(&format!(",{newline}"));
+        format!(
+            "{{\"schemaVersion\":1,{newline}\"traceEvents\":[{newline}{events}{newline}],\"traceName\":\"t\"}}"
+        )
+    }
+
+    fn read_text(text: &[u8], cutting: Cutting, block: usize) -> Option<File> {
+        read(&mut &*text, cutting, block).expect("it is a trace")
+    }
+
+    fn starts(file: &File) -> Vec<i64> {
+        file.rows.rows.operators.iter().map(|row| row.span.start).collect()
+    }
+
+    #[test]
+    fn all_cuts_give_the_same_events_in_order() {
+        let all: Vec<i64> = (0..40).map(|nth| nth * 1000).collect();
+        for newline in ["", "\n", "\r\n\t  "] {
+            let text = trace(newline);
+            let mut refused = 0;
+            for block in [16, 33, 64, 100, 500, 1 << 20] {
+                let file =
+                    read_text(text.as_bytes(), Cutting::Exact, block).expect("cuts are exact");
+                assert!(matches!(file.ending, Ending::Whole));
+                assert_eq!(starts(&file), all);
+                assert_eq!(file.rows.texts.len(), 1 + 3, "\"\" and three names");
+                assert_eq!(file.tail, b",\"traceName\":\"t\"}");
+                // A likely cut within a name is noticed, and none that is wrong gets through.
+                match read_text(text.as_bytes(), Cutting::Likely, block) {
+                    Some(likely) => {
+                        assert_eq!((starts(&likely), likely.tail), (all.clone(), file.tail));
+                    }
+                    None => refused += 1,
+                }
+            }
+            assert!(refused > 0, "some cut lies in a name");
+            let plain = text.replace("},{0", "").replace("},{1", "").replace("},{2", "");
+            let likely =
+                read_text(plain.as_bytes(), Cutting::Likely, 200).expect("no name misleads");
+            assert_eq!(starts(&likely), all);
+        }
+    }
+
+    #[test]
+    fn a_file_cut_off_anywhere_gives_the_events_before() {
+        let text = trace("\n");
+        let begin = text.find("[\n").expect("there are events") + 1;
+        let end = text.rfind(']').expect("they end");
+        for length in begin..=end {
+            let file = read_text(&text.as_bytes()[..length], Cutting::Exact, 128).expect("exact");
+            let whole = text[..length].matches("\"dur\":1}").count();
+            assert_eq!((starts(&file).len(), file.rows.rows.losses.invalid), (whole, 0));
+            assert!(matches!(file.ending, Ending::CutOff(at) if at == length as u64), "{length}");
+        }
     }
 }

@@ -6,7 +6,7 @@ use super::calls::nested;
 use super::copies::{copy_kind, memory_kinds};
 use super::host::{Host, Joins};
 use super::rows::{FileRows, GpuSpan, Rows, Span};
-use crate::ingest::nsys::without_abi_suffix;
+use crate::ingest::abi::without_abi_suffix;
 use crate::model::{
     ApiCall, Copy, Frame, GpuId, KernelId, Launch, MemoryEvent, Operator, PassId, Range, RangeKind,
     Session, StrId, Synchronization, ThreadId,

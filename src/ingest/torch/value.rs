@@ -27,12 +27,12 @@ pub(super) struct Time(pub(super) Option<Ns>);
 pub(super) struct Extent(pub(super) Dim3);
 
 /// A process or thread: `pid` and `tid` may be numbers or names.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Name<'a> {
     /// A number, or a text that is one.
     Number(i64),
     /// Any other text.
-    Text(Cow<'a, str>),
+    Text(Text<'a>),
 }
 
 impl Default for Name<'_> {
@@ -235,11 +235,11 @@ impl<'de> Visitor<'de> for NameVisitor {
     }
 
     fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
-        Ok(text.parse().map_or(Name::Text(Cow::Borrowed(text)), Name::Number))
+        Ok(text.parse().map_or(Name::Text(Text(Cow::Borrowed(text))), Name::Number))
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Name::Text(Cow::Owned(text.to_owned())))
+        Ok(Name::Text(Text(Cow::Owned(text.to_owned()))))
     }
 
     absent!(Name::default(); bool, unit, list, object);

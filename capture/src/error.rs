@@ -1,0 +1,37 @@
+//! What can go wrong with a bundle that is being written.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rooflens_schemas::manifest::{ManifestError, PathFault};
+
+/// Why a command failed: what, where, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CaptureError {
+    /// A file could not be read or written.
+    #[error("cannot access {}: {error}", path.display())]
+    Io { path: PathBuf, error: io::Error },
+    /// The bundle has a manifest already.
+    #[error("{} has a manifest and is complete: choose another folder", .0.display())]
+    Complete(PathBuf),
+    /// There is nothing to list.
+    #[error("{} holds no files", .0.display())]
+    Empty(PathBuf),
+    /// A link, a pipe or the like.
+    #[error("{} is neither a file nor a folder: replace it by a copy of what it leads to", .0.display())]
+    Special(PathBuf),
+    /// A name that cannot be listed.
+    #[error("path {path:?} {fault}: rename it")]
+    Path { path: String, fault: PathFault },
+    /// The manifest that is there cannot be kept.
+    #[error("{}: {error}: repair or remove it", path.display())]
+    Manifest { path: PathBuf, error: ManifestError },
+}
+
+impl CaptureError {
+    /// An error of the operating system, with the path that it is about.
+    pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |error| Self::Io { path, error }
+    }
+}

@@ -1,0 +1,126 @@
+//! `manifest`: lists and hashes the files of a bundle. Written last: a bundle with a manifest is complete.
+
+mod files;
+mod kinds;
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+
+use rooflens_schemas::{Artifact, ArtifactKind, Environment, Manifest, Pass, Tool, manifest};
+
+use crate::args::ManifestArguments;
+use crate::error::CaptureError;
+use files::{Listed, list};
+
+/// Writes `manifest.json`, or renews the one that is there.
+pub(crate) fn run(arguments: &ManifestArguments) -> Result<String, CaptureError> {
+    let bundle = &arguments.bundle;
+    let old = read(bundle)?;
+    let files = list(bundle)?;
+    if files.is_empty() {
+        return Err(CaptureError::Empty(bundle.clone()));
+    }
+    let mut new = describe(&files, old.as_ref());
+    new.name = match (&arguments.name, &old) {
+        (Some(name), _) => name.clone(),
+        (None, Some(old)) => old.name.clone(),
+        (None, None) => folder_name(bundle),
+    };
+    new.captured_at = old.and_then(|old| old.captured_at).or_else(|| captured_at(bundle, &new));
+    new.labels.extend(arguments.labels.iter().cloned());
+    write(&bundle.join(manifest::FILE_NAME), new.to_json().as_bytes())?;
+    Ok(format!("{}: {} files in {} passes", bundle.display(), files.len(), new.passes.len()))
+}
+
+fn read(bundle: &Path) -> Result<Option<Manifest>, CaptureError> {
+    let path = bundle.join(manifest::FILE_NAME);
+    let bytes = match fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(CaptureError::Io { path, error }),
+    };
+    Manifest::from_json(&bytes).map(Some).map_err(|error| CaptureError::Manifest { path, error })
+}
+
+/// The manifest of these files. What an old one says of a pass or a file is kept; hashes and sizes are new.
+fn describe(files: &[Listed], old: Option<&Manifest>) -> Manifest {
+    let known: BTreeMap<&str, &Artifact> = old
+        .iter()
+        .flat_map(|old| &old.artifacts)
+        .map(|artifact| (artifact.path.as_str(), artifact))
+        .collect();
+    let artifacts: Vec<Artifact> =
+        files.iter().map(|file| artifact(file, known.get(file.path.as_str()).copied())).collect();
+    let version = Some(env!("CARGO_PKG_VERSION").to_owned());
+    Manifest {
+        version: manifest::VERSION,
+        name: String::new(),
+        captured_at: None,
+        tool: Tool { name: env!("CARGO_PKG_NAME").to_owned(), version },
+        passes: passes(&artifacts, old),
+        artifacts,
+        labels: old.map(|old| old.labels.clone()).unwrap_or_default(),
+    }
+}
+
+fn artifact(file: &Listed, known: Option<&Artifact>) -> Artifact {
+    let kind = kinds::kind_of(&file.path);
+    let folder = file.path.split_once('/').map(|(folder, _)| folder.to_owned());
+    let pass = folder.filter(|_| kinds::belongs_to_a_pass(kind));
+    let fresh = Artifact {
+        path: file.path.clone(),
+        kind,
+        pass,
+        producer: None,
+        rank: kinds::rank_of(&file.path),
+        sha256: file.sha256.clone(),
+        bytes: file.bytes,
+    };
+    match known {
+        Some(known) => Artifact { sha256: fresh.sha256, bytes: fresh.bytes, ..known.clone() },
+        None => fresh,
+    }
+}
+
+/// The old passes in their order, then a pass for each folder that none of them is.
+fn passes(artifacts: &[Artifact], old: Option<&Manifest>) -> Vec<Pass> {
+    let mut passes = old.map(|old| old.passes.clone()).unwrap_or_default();
+    for artifact in artifacts {
+        let (Some(id), Some(kind)) = (&artifact.pass, artifact.kind.pass_kind()) else {
+            continue;
+        };
+        if passes.iter().all(|pass| &pass.id != id) {
+            let id = id.clone();
+            passes.push(Pass { id, kind, command: Vec::new(), wall_ns: None, exit_code: None });
+        }
+    }
+    passes
+}
+
+/// The time of the environment snapshot, if there is one.
+fn captured_at(bundle: &Path, manifest: &Manifest) -> Option<String> {
+    let mut artifacts = manifest.artifacts.iter();
+    let snapshot = artifacts.find(|artifact| artifact.kind == ArtifactKind::Environment)?;
+    let bytes = fs::read(bundle.join(&snapshot.path)).ok()?;
+    serde_json::from_slice::<Environment>(&bytes).ok()?.captured_at
+}
+
+fn folder_name(bundle: &Path) -> String {
+    let absolute = fs::canonicalize(bundle).unwrap_or_else(|_| bundle.to_owned());
+    let name = absolute.file_name().map(|name| name.to_string_lossy().into_owned());
+    name.unwrap_or_else(|| "bundle".to_owned())
+}
+
+/// Writes under another name and renames: the manifest is whole or not there.
+fn write(path: &Path, bytes: &[u8]) -> Result<(), CaptureError> {
+    let temporary = path.with_file_name(".manifest.json.part");
+    let write = || {
+        let mut file = File::create(&temporary)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)
+    };
+    write().map_err(CaptureError::io(path))
+}

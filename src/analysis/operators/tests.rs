@@ -1,0 +1,217 @@
+//! Findings about the operators of small traces.
+
+#![allow(clippy::unwrap_used)]
+
+use rooflens_schemas::PassKind;
+
+use super::*;
+use crate::analysis::Options;
+use crate::analysis::facts::Facts;
+use crate::findings::{Cell, Dataset};
+use crate::hardware::Hardware;
+use crate::model::{ApiCall, ApiLevel, Dim3, GpuId, Launch, Operator, ProcessId, StrId, ThreadId};
+
+const PASS: PassId = PassId(0);
+
+/// A trace of one process with two threads.
+struct Trace {
+    session: Session,
+    process: ProcessId,
+    threads: [ThreadId; 2],
+}
+
+impl Trace {
+    fn new() -> Self {
+        let mut session = Session::default();
+        let pass = session.add_pass("torch", PassKind::Operators, "torch/trace.json");
+        let process = session.process(pass, 1, 1);
+        let threads = [session.thread(process, 1), session.thread(process, 2)];
+        Self { session, process, threads }
+    }
+
+    fn operator(&mut self, thread: usize, name: &str, start: Ns, end: Ns, shapes: &str) {
+        let (name, shapes) = (self.session.intern(name), self.session.intern(shapes));
+        self.session.operators.push(Operator {
+            start,
+            end,
+            name,
+            pass: PASS,
+            thread: self.threads[thread],
+            external: None,
+            shapes,
+            types: StrId::default(),
+            inputs: StrId::default(),
+        });
+    }
+
+    /// A launching call, and the kernel that it launches.
+    fn launch(&mut self, thread: usize, call: (Ns, Ns), kernel: (Ns, Ns)) {
+        let correlation = Some(self.session.api_calls.len() as i64);
+        let name = self.session.intern("cudaLaunchKernel");
+        self.session.api_calls.push(ApiCall {
+            start: call.0,
+            end: call.1,
+            name,
+            level: ApiLevel::Runtime,
+            nested: false,
+            pass: PASS,
+            process: self.process,
+            thread: self.threads[thread],
+            correlation,
+        });
+        let id = self.session.kernel("gemm_kernel", "");
+        self.session.launches.push(Launch {
+            start: kernel.0,
+            end: kernel.1,
+            kernel: id,
+            pass: PASS,
+            gpu: GpuId(0),
+            process: self.process,
+            stream: 7,
+            correlation,
+            grid: Dim3::default(),
+            block: Dim3::default(),
+            registers: None,
+            shared_bytes: None,
+            graph_node: None,
+        });
+    }
+
+    fn findings(&self) -> Findings {
+        let facts = Facts::new(&self.session);
+        let (hardware, options) = (Hardware::default(), Options::default());
+        run(&Context {
+            session: &self.session,
+            facts: &facts,
+            hardware: &hardware,
+            options: &options,
+        })
+    }
+}
+
+fn dataset<'a>(findings: &'a Findings, id: &str) -> &'a Dataset {
+    findings.datasets.iter().find(|dataset| dataset.id == id).unwrap()
+}
+
+/// The cell of an operator in a column.
+fn cell(dataset: &Dataset, operator: &str, column: &str) -> Cell {
+    let index = dataset.columns.iter().position(|c| c.id == column).unwrap();
+    let name = Cell::Name(operator.to_owned());
+    dataset.rows.iter().find(|row| row[0] == name).unwrap()[index].clone()
+}
+
+fn metric(findings: &Findings, id: &str) -> Option<f64> {
+    findings.metrics.iter().find(|metric| metric.id == id)?.value.number()
+}
+
+/// linear [0, 100) around mm [10, 60), which makes a call [20, 30) whose kernel takes 1000 ns.
+fn linear() -> Trace {
+    let mut trace = Trace::new();
+    trace.operator(0, "aten::linear", 0, 100, "[[8,32],[16,32],[]]");
+    trace.operator(0, "aten::mm", 10, 60, "[[8,32],[32,16]]");
+    trace.launch(0, (20, 30), (500, 1_500));
+    trace
+}
+
+#[test]
+fn own_time_is_without_what_is_nested_and_device_time_goes_to_the_innermost() {
+    let findings = linear().findings();
+    let operators = dataset(&findings, "operators");
+    let int = |operator, column| match cell(operators, operator, column) {
+        Cell::Int(value) => value,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(
+        (int("aten::linear", "host_total_ns"), int("aten::linear", "host_self_ns")),
+        (100, 50)
+    );
+    assert_eq!(int("aten::mm", "host_self_ns"), 40, "50 less the call's 10");
+    assert_eq!(int("aten::mm", "host_cuda_ns"), 10);
+    assert_eq!(
+        (int("aten::mm", "device_self_ns"), int("aten::mm", "device_total_ns")),
+        (1000, 1000)
+    );
+    assert_eq!(int("aten::linear", "device_self_ns"), 0);
+    assert_eq!(int("aten::linear", "device_total_ns"), 1000);
+    assert_eq!(int("aten::linear", "launches"), 1);
+    assert_eq!(metric(&findings, "operator_coverage"), Some(1.0));
+}
+
+#[test]
+fn flops_are_counted_once_at_the_innermost_operator_with_a_formula() {
+    let findings = linear().findings();
+    let operators = dataset(&findings, "operators");
+    // 2 · 8 · 16 · 32 in 1000 ns are 8.192 GFLOP/s, for mm and for the linear around it.
+    for operator in ["aten::mm", "aten::linear"] {
+        assert_eq!(cell(operators, operator, "flops"), Cell::Float(8192.0));
+        assert_eq!(cell(operators, operator, "flop_rate"), Cell::Float(8.192e9));
+    }
+    assert_eq!(metric(&findings, "flop_coverage"), Some(1.0));
+    let shapes = dataset(&findings, "operator_shapes");
+    assert_eq!(cell(shapes, "aten::mm", "shapes"), Cell::Name("[[8,32],[32,16]]".to_owned()));
+}
+
+#[test]
+fn totals_of_recursive_operators_count_the_outer_call_once() {
+    let mut trace = Trace::new();
+    trace.operator(0, "aten::arange", 0, 100, "");
+    trace.operator(0, "aten::arange", 20, 80, "");
+    trace.launch(0, (30, 40), (500, 507));
+    let findings = trace.findings();
+    let operators = dataset(&findings, "operators");
+    assert_eq!(cell(operators, "aten::arange", "calls"), Cell::Int(2));
+    assert_eq!(cell(operators, "aten::arange", "host_total_ns"), Cell::Int(100));
+    // 100 − 60 outside, 60 − 10 inside.
+    assert_eq!(cell(operators, "aten::arange", "host_self_ns"), Cell::Int(90));
+    assert_eq!(cell(operators, "aten::arange", "device_total_ns"), Cell::Int(7));
+}
+
+#[test]
+fn threads_do_not_nest_in_one_another_and_work_outside_operators_is_in_no_row() {
+    let mut trace = Trace::new();
+    trace.operator(0, "aten::forward_part", 0, 100, "");
+    trace.operator(1, "MmBackward0", 10, 50, "");
+    trace.launch(1, (20, 30), (500, 530));
+    trace.launch(1, (60, 70), (600, 610));
+    let findings = trace.findings();
+    let operators = dataset(&findings, "operators");
+    assert_eq!(cell(operators, "aten::forward_part", "host_self_ns"), Cell::Int(100));
+    assert_eq!(cell(operators, "aten::forward_part", "device_total_ns"), Cell::Int(0));
+    assert_eq!(cell(operators, "MmBackward0", "device_self_ns"), Cell::Int(30));
+    // 30 of 40 ns.
+    assert_eq!(metric(&findings, "operator_coverage"), Some(0.75));
+    assert_eq!(metric(&findings, "flop_coverage"), Some(0.0));
+    assert_eq!(findings.diagnostics[0].code, "operators/uncovered-gpu-time");
+    assert!(findings.diagnostics[0].message.starts_with("25.0 %"));
+}
+
+#[test]
+fn without_gpu_work_device_times_are_missing_and_not_zero() {
+    let mut trace = Trace::new();
+    trace.operator(0, "aten::mm", 0, 100, "[[8,32],[32,16]]");
+    let findings = trace.findings();
+    let operators = dataset(&findings, "operators");
+    assert_eq!(cell(operators, "aten::mm", "device_self_ns"), Cell::Missing);
+    assert_eq!(cell(operators, "aten::mm", "flop_rate"), Cell::Missing);
+    assert_eq!(cell(operators, "aten::mm", "flops"), Cell::Float(8192.0), "shapes are there");
+    assert_eq!(metric(&findings, "operator_coverage"), None);
+    assert!(findings.blocks.iter().any(|block| matches!(block, Block::Missing(_))));
+}
+
+#[test]
+fn operators_are_listed_by_device_time_and_again_by_host_time() {
+    let mut trace = Trace::new();
+    trace.operator(0, "slow_on_host", 0, 1_000, "");
+    trace.operator(0, "slow_on_device", 1_000, 1_100, "");
+    trace.launch(0, (1_010, 1_020), (2_000, 9_000));
+    let findings = trace.findings();
+    let first = |id: &str| dataset(&findings, id).rows[0][0].clone();
+    assert_eq!(first("operators"), Cell::Name("slow_on_device".to_owned()));
+    assert_eq!(first("operators_by_host"), Cell::Name("slow_on_host".to_owned()));
+}
+
+#[test]
+fn sessions_without_a_trace_say_what_to_record() {
+    assert!(missing(&Session::default()).is_some_and(|text| text.contains("no PyTorch trace")));
+    assert!(missing(&linear().session).is_none());
+}

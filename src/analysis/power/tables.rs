@@ -1,0 +1,86 @@
+//! The data sets `power` and `throttle_reasons`.
+
+use rooflens_schemas::Unit;
+
+use super::reasons;
+use super::samples::{Device, Figures, StageFigures};
+use crate::findings::{Cell, Column, Dataset};
+
+/// One row a device for the whole period, then one a stage.
+pub(super) fn power(devices: &[Device], stages: &[StageFigures]) -> Dataset {
+    let whole = devices.iter().map(|device| {
+        let what = Cell::Text("whole period".to_owned());
+        row(what, Cell::Missing, device.index, &device.whole)
+    });
+    let by_stage = stages.iter().map(|stage| {
+        let pass = Cell::Name(stage.pass.clone());
+        row(Cell::Name(stage.stage.clone()), pass, stage.device, &stage.figures)
+    });
+    Dataset {
+        id: "power",
+        title: "Power, clocks and throttling".to_owned(),
+        columns: vec![
+            Column::text("what", "What"),
+            Column::text("pass", "Pass"),
+            Column::new("device", "GPU", Unit::Count),
+            Column::new("samples", "Samples", Unit::Count),
+            Column::new("duration_ns", "Time", Unit::Nanoseconds),
+            Column::new("power_mean_w", "Power", Unit::Watts),
+            Column::new("power_p95_w", "Power p95", Unit::Watts),
+            Column::new("power_max_w", "Power max", Unit::Watts),
+            Column::new("energy_j", "Energy", Unit::Joules),
+            Column::new("sm_clock_mean_hz", "SM clock", Unit::Hertz),
+            Column::new("sm_clock_min_hz", "SM clock min", Unit::Hertz),
+            Column::new("temperature_max_c", "Temperature max", Unit::Celsius),
+            Column::new("throttled_share", "Throttled", Unit::Ratio),
+        ],
+        rows: whole.chain(by_stage).collect(),
+    }
+}
+
+fn row(what: Cell, pass: Cell, device: u32, figures: &Figures) -> Vec<Cell> {
+    vec![
+        what,
+        pass,
+        Cell::Int(i64::from(device)),
+        Cell::Int(figures.samples as i64),
+        Cell::Int(figures.duration),
+        Cell::maybe(figures.power_mean),
+        Cell::maybe(figures.power_p95),
+        Cell::maybe(figures.power_max),
+        Cell::maybe(figures.energy),
+        Cell::maybe(figures.sm_clock_mean),
+        Cell::maybe(figures.sm_clock_min),
+        Cell::maybe(figures.temperature_max),
+        Cell::maybe(figures.throttled),
+    ]
+}
+
+/// One row a reason that was set in some sample of a device.
+pub(super) fn throttle_reasons(devices: &[Device]) -> Dataset {
+    let mut rows = Vec::new();
+    for device in devices {
+        for (bit, count) in &device.reason_counts {
+            let (name, meaning) = reasons::describe(*bit);
+            rows.push(vec![
+                Cell::Name(name),
+                Cell::Int(i64::from(device.index)),
+                Cell::Int(*count as i64),
+                Cell::Float(*count as f64 / device.with_reasons.max(1) as f64),
+                Cell::Text(meaning.to_owned()),
+            ]);
+        }
+    }
+    Dataset {
+        id: "throttle_reasons",
+        title: "Throttle reasons".to_owned(),
+        columns: vec![
+            Column::text("reason", "Reason"),
+            Column::new("device", "GPU", Unit::Count),
+            Column::new("samples", "Samples", Unit::Count),
+            Column::new("share", "Share of samples", Unit::Ratio),
+            Column::text("meaning", "Meaning"),
+        ],
+        rows,
+    }
+}

@@ -1,0 +1,98 @@
+//! Roofs: specified ones from the hardware table, measured ones from the bundle.
+
+use rooflens_schemas::Unit;
+
+use super::device::Device;
+use super::group::Group;
+use crate::analysis::Context;
+use crate::analysis::counters::{KernelCounters, Level};
+use crate::findings::Quantity;
+use crate::findings::chart::Ceiling;
+use crate::hardware::Gpu;
+use crate::model::Session;
+
+/// What a pass's rooflines are drawn under.
+pub(super) struct Roofs<'a> {
+    session: &'a Session,
+    device: Option<&'a Device>,
+    /// The specification, if the GPU is known.
+    pub(super) gpu: Option<&'a Gpu>,
+    /// dtypes of the pass's operations, those with most time first.
+    dtypes: Vec<&'static str>,
+}
+
+impl<'a> Roofs<'a> {
+    pub(super) fn new(
+        context: &'a Context<'a>,
+        device: Option<&'a Device>,
+        groups: &[Group],
+    ) -> Self {
+        let name = device.map_or("", |device| device.name.as_str());
+        let mut dtypes = Vec::new();
+        for dtype in groups.iter().filter_map(|group| group.dtype) {
+            if !dtypes.contains(&dtype) {
+                dtypes.push(dtype);
+            }
+        }
+        Self { session: context.session, device, gpu: context.gpu_spec(name), dtypes }
+    }
+
+    /// Flat roofs, one a dtype that some kernel computes in.
+    pub(super) fn rates(&self) -> Vec<Ceiling> {
+        let mut roofs = Vec::new();
+        for dtype in &self.dtypes {
+            let specified = self.gpu.and_then(|gpu| gpu.peak(dtype)).map(|peak| peak.dense);
+            roofs.extend(specified.map(|value| ceiling(dtype, value, Unit::FlopPerSecond, false)));
+            let measured =
+                self.measured(|what| what == *dtype || what.starts_with(&format!("{dtype}_")));
+            roofs.extend(measured.map(|value| ceiling(dtype, value, Unit::FlopPerSecond, true)));
+        }
+        roofs
+    }
+
+    /// Slanted roofs of a level. Only DRAM has a specified one; caches have ncu's bytes per cycle × clock.
+    pub(super) fn bandwidths(&self, level: Level, kernels: &[KernelCounters]) -> Vec<Ceiling> {
+        let unit = Unit::BytesPerSecond;
+        let name = level.label();
+        let peaks = kernels.iter().filter_map(|kernel| kernel.peak_bandwidth.get(level));
+        let by_clock = peaks
+            .reduce(f64::max)
+            .map(|value| ceiling(&format!("{name}, ncu"), value, unit, false));
+        if level != Level::Dram {
+            return by_clock.into_iter().collect();
+        }
+        let specified = self.gpu.map(|gpu| ceiling(name, gpu.memory_bandwidth, unit, false));
+        let measured = self.measured(|what| what == "copy");
+        let measured = measured.map(|value| ceiling("copy", value, unit, true));
+        specified.or(by_clock).into_iter().chain(measured).collect()
+    }
+
+    /// dtypes for which there is no roof at all.
+    pub(super) fn missing(&self) -> Vec<&'static str> {
+        let has = |dtype: &&str| self.gpu.is_some_and(|gpu| gpu.peak(dtype).is_some());
+        self.dtypes.iter().filter(|dtype| !has(dtype)).copied().collect()
+    }
+
+    /// The operations per second that a group could reach under the specified roofs.
+    pub(super) fn attainable(&self, group: &Group) -> Option<f64> {
+        let gpu = self.gpu?;
+        let peak = gpu.peak(group.dtype?)?.dense;
+        Some(peak.min(group.intensity(Level::Dram)? * gpu.memory_bandwidth))
+    }
+
+    /// The highest rate measured on this GPU for what `wanted` accepts.
+    fn measured(&self, wanted: impl Fn(&str) -> bool) -> Option<f64> {
+        let (session, peaks) = (self.session, &self.session.measured_peaks);
+        let same_gpu = |index: &usize| {
+            let name = session.text(peaks.gpu[*index]);
+            name.is_empty() || self.device.is_none_or(|device| device.name == name)
+        };
+        let fits = |index: &usize| same_gpu(index) && wanted(session.text(peaks.what[*index]));
+        (0..peaks.len()).filter(fits).map(|index| peaks.median[index]).reduce(f64::max)
+    }
+}
+
+fn ceiling(name: &str, value: f64, unit: Unit, measured: bool) -> Ceiling {
+    let suffix = if measured { " measured" } else { "" };
+    Ceiling { label: format!("{name} {}{suffix}", Quantity::new(value, unit)), value, measured }
+}

@@ -1,0 +1,277 @@
+//! Rooflines of profiled kernels: operations per second against operations per byte, one chart a
+//! memory level and pass, and compute against memory throughput.
+
+mod ceilings;
+mod device;
+mod group;
+mod tables;
+
+use rooflens_schemas::{Scope, Unit};
+
+use self::ceilings::Roofs;
+use self::group::Group;
+use super::counters::{BYTES_METHOD, KernelCounters, Level, flops};
+use super::{Analysis, Context};
+use crate::findings::chart::{Plot, Point, Roofline, Scatter};
+use crate::findings::{
+    Block, Chart, Dataset, Findings, Inline, Method, Quantity, View, derived, unavailable,
+};
+use crate::model::PassId;
+use crate::prose;
+
+/// Roofline.
+pub(super) static ANALYSIS: Analysis =
+    Analysis { id: "roofline", title: "Roofline", missing: super::profiled::no_profiles, run };
+
+/// Rows of a table in the section; the data sets hold all.
+const SHOWN_ROWS: usize = 12;
+
+fn run(context: &Context<'_>) -> Findings {
+    let mut findings = Findings::default();
+    let mut points = tables::points();
+    let mut unplotted = tables::unplotted();
+    for (pass, kernels) in KernelCounters::by_pass(context.session) {
+        one_pass(context, pass, &kernels, &mut points, &mut unplotted, &mut findings);
+    }
+    findings.datasets = vec![points, unplotted];
+    findings.methods = methods();
+    findings
+}
+
+fn one_pass(
+    context: &Context<'_>,
+    pass: PassId,
+    kernels: &[KernelCounters],
+    points: &mut Dataset,
+    unplotted: &mut Dataset,
+    findings: &mut Findings,
+) {
+    let session = context.session;
+    let name = session.text(session.passes.name[pass.index()]);
+    let groups = group::groups(session, kernels, context.options.classifier);
+    let device = device::of_pass(session, pass);
+    let roofs = Roofs::new(context, device.as_ref(), &groups);
+    findings.blocks.push(Block::Heading(format!("Pass {name}")));
+    findings.blocks.push(Block::Prose(ceilings_text(context, device.as_ref(), &roofs)));
+
+    let first = (points.rows.len(), unplotted.rows.len());
+    for level in Level::ALL {
+        findings
+            .blocks
+            .extend(level_chart(name, level, kernels, &groups, &roofs).map(Block::Chart));
+    }
+    findings.blocks.extend(sol_chart(name, &groups).map(Block::Chart));
+    for group in &groups {
+        sort_in(name, group, &roofs, points, unplotted);
+    }
+    let counts = (points.rows.len() - first.0, unplotted.rows.len() - first.1);
+    findings.blocks.extend(views(name, first, counts));
+    findings.metrics.push(executed_flops(name, &groups));
+}
+
+/// Puts a group into the table of marks, or says why it has none.
+fn sort_in(
+    pass: &str,
+    group: &Group,
+    roofs: &Roofs<'_>,
+    points: &mut Dataset,
+    unplotted: &mut Dataset,
+) {
+    let marks = Level::ALL.map(|level| (level, group.point(level)));
+    if let [(_, Err(reason)), (_, Err(second)), (_, Err(third))] = &marks
+        && reason == second
+        && second == third
+    {
+        unplotted.rows.push(tables::unplotted_row(pass, group, "all", reason));
+        return;
+    }
+    for (level, mark) in &marks {
+        if let Err(reason) = mark {
+            unplotted.rows.push(tables::unplotted_row(pass, group, level.label(), reason));
+        }
+    }
+    points.rows.push(tables::point_row(pass, group, roofs));
+}
+
+fn views(pass: &str, first: (usize, usize), counts: (usize, usize)) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    if counts.0 > 0 {
+        let columns = [
+            "kernel",
+            "launches",
+            "time_share",
+            "dtype",
+            "flop_per_second",
+            "dram_flop_per_byte",
+            "attained_share",
+            "bound",
+        ];
+        let limit = counts.0.min(SHOWN_ROWS);
+        let caption = format!("Pass {pass}: marks of the rooflines, {limit} of {}", counts.0);
+        let mut view = View::new(tables::POINTS, caption, &columns, limit);
+        view.skip = first.0;
+        blocks.push(Block::Table(view));
+    }
+    if counts.1 > 0 {
+        let columns = ["kernel", "roofline", "launches", "time_share", "reason"];
+        let limit = counts.1.min(SHOWN_ROWS);
+        let caption = format!("Pass {pass}: kernels without a mark, {limit} of {}", counts.1);
+        let mut view = View::new(tables::UNPLOTTED, caption, &columns, limit);
+        view.skip = first.1;
+        blocks.push(Block::Table(view));
+    }
+    blocks
+}
+
+fn ceilings_text(
+    context: &Context<'_>,
+    device: Option<&device::Device>,
+    roofs: &Roofs<'_>,
+) -> Vec<Inline> {
+    let mut text = match (roofs.gpu, device) {
+        (Some(gpu), Some(device)) if context.options.gpu.is_none() => prose![
+            "Specified ceilings: ",
+            Inline::Strong(gpu.name.clone()),
+            format!(" ({}: ", device.basis),
+            Inline::Code(device.name.clone()),
+            ").",
+        ],
+        (Some(gpu), _) => {
+            prose!["Specified ceilings: ", Inline::Strong(gpu.name.clone()), ", as chosen."]
+        }
+        (None, Some(device)) => prose![
+            "No specified ceilings: ",
+            Inline::Code(device.name.clone()),
+            " is not in the hardware table."
+        ],
+        (None, None) => prose!["No specified ceilings: unknown GPU."],
+    };
+    let missing = roofs.missing();
+    if roofs.gpu.is_some() && !missing.is_empty() {
+        text.push(format!(" No specified peak for {}.", missing.join(", ")).into());
+    }
+    text
+}
+
+fn level_chart(
+    pass: &str,
+    level: Level,
+    kernels: &[KernelCounters],
+    groups: &[Group],
+    roofs: &Roofs<'_>,
+) -> Option<Chart> {
+    let points: Vec<Point> = groups.iter().filter_map(|group| group.point(level).ok()).collect();
+    if points.is_empty() {
+        return None;
+    }
+    let roofline =
+        Roofline { bandwidths: roofs.bandwidths(level, kernels), rates: roofs.rates(), points };
+    let share: f64 = roofline.points.iter().map(|point| point.weight).sum();
+    let labels = roofline.bandwidths.iter().chain(&roofline.rates).map(|roof| roof.label.as_str());
+    let description = format!(
+        "{} kernels with {} of the profiled time, FLOP/s against FLOPs per {} byte, log-log. Ceilings: {}.{}",
+        roofline.points.len(),
+        Quantity::ratio(share),
+        level.label(),
+        list_or_none(&labels.collect::<Vec<_>>()),
+        longest(&roofline.points, |point| format!(
+            "{} at {}",
+            Quantity::new(point.x, Unit::FlopPerByte),
+            Quantity::new(point.y, Unit::FlopPerSecond)
+        )),
+    );
+    Some(Chart {
+        id: format!("roofline-{}-{}", slug(level.label()), slug(pass)),
+        title: format!("{} roofline, pass {pass}", level.label()),
+        description,
+        plot: Plot::Roofline(roofline),
+    })
+}
+
+fn sol_chart(pass: &str, groups: &[Group]) -> Option<Chart> {
+    let points: Vec<Point> = groups.iter().filter_map(Group::sol_point).collect();
+    if points.is_empty() {
+        return None;
+    }
+    let description = format!(
+        "{} kernels, compute against memory throughput, each in percent of its peak; above the diagonal compute leads.{}",
+        points.len(),
+        longest(&points, |point| format!(
+            "memory {}, compute {}",
+            Quantity::new(point.x, Unit::Percent),
+            Quantity::new(point.y, Unit::Percent)
+        )),
+    );
+    Some(Chart {
+        id: format!("roofline-normalized-{}", slug(pass)),
+        title: format!("Compute against memory throughput, pass {pass}"),
+        description,
+        plot: Plot::Scatter(Scatter {
+            x_label: "highest memory throughput, % of peak".to_owned(),
+            y_label: "compute throughput, % of peak".to_owned(),
+            x_max: 100.0,
+            y_max: 100.0,
+            diagonal: true,
+            points,
+        }),
+    })
+}
+
+/// A sentence about the mark with the largest share.
+fn longest(points: &[Point], place: impl Fn(&Point) -> String) -> String {
+    let most =
+        points.iter().reduce(|best, next| if next.weight > best.weight { next } else { best });
+    most.map_or_else(String::new, |point| {
+        format!(
+            " Largest share: {} ({}), {}.",
+            point.label,
+            Quantity::ratio(point.weight),
+            place(point)
+        )
+    })
+}
+
+fn list_or_none(labels: &[&str]) -> String {
+    if labels.is_empty() { "none".to_owned() } else { labels.join(", ") }
+}
+
+/// Lower-case letters and digits, everything else a hyphen: fit for a file name.
+fn slug(name: &str) -> String {
+    let lower = name.chars().flat_map(char::to_lowercase);
+    lower.map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
+}
+
+fn executed_flops(pass: &str, groups: &[Group]) -> rooflens_schemas::Metric {
+    let scope = Scope { pass: Some(pass.to_owned()), ..Scope::default() };
+    let counted: Vec<&Group> = groups.iter().filter(|group| group.flops.is_ok()).collect();
+    if counted.is_empty() {
+        let reason = groups.iter().find_map(|group| group.flops.err()).unwrap_or("no launch");
+        return unavailable("executed_flops", scope, Unit::Flop, reason);
+    }
+    let total: f64 = counted.iter().filter_map(|group| group.flops.ok()).sum();
+    let share: f64 = counted.iter().map(|group| group.share).sum();
+    let launches: u64 = counted.iter().map(|group| group.launches).sum();
+    let basis = format!(
+        "instruction and tensor counters of {launches} profiled launches with {} of the profiled time",
+        Quantity::ratio(share)
+    );
+    derived("executed_flops", scope, Unit::Flop, total, basis)
+}
+
+fn methods() -> Vec<Method> {
+    let roofline = format!(
+        "Arithmetic intensity = executed FLOPs ÷ bytes at a memory level; launches of one kernel with one grid and \
+         block are one mark (sums of FLOPs, bytes and time), its area the share of the pass's profiled time. {BYTES_METHOD} \
+         Specified ceilings are dense rates and the memory bandwidth of the hardware table; cache bandwidths are ncu's \
+         peak bytes per cycle × clock; dashed ceilings were measured on this GPU. Attained = FLOP/s ÷ min(peak of the \
+         main dtype, DRAM intensity × memory bandwidth). Normalized plot: sm__throughput against the highest of DRAM, \
+         L2 and L1 throughput, means over time, cut at 100 %."
+    );
+    vec![
+        Method { title: "Roofline".to_owned(), text: vec![roofline.into()] },
+        Method { title: "Executed FLOPs".to_owned(), text: vec![flops::describe().into()] },
+    ]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,50 @@
+//! What the identity columns of a row say: pass, launch extents, NVTX path.
+
+use csv::StringRecord;
+use rooflens_schemas::PassKind;
+
+use super::header::Header;
+use super::nvtx;
+use crate::bundle::ArtifactFile;
+use crate::model::{Dim3, PassId, Session};
+
+/// The pass of a file, if it is open: files of one report lie in one pass.
+pub(super) fn find_pass(file: &ArtifactFile, session: &Session) -> Option<PassId> {
+    let name = session.strings.find(&file.pass)?;
+    let passes = &session.passes;
+    passes
+        .ids()
+        .find(|id| passes.name[id.index()] == name && passes.kind[id.index()] == PassKind::Counters)
+}
+
+/// Opens the pass of a file.
+pub(super) fn open_pass(file: &ArtifactFile, session: &mut Session) -> PassId {
+    let pass = session.add_pass(&file.pass, PassKind::Counters, &file.path);
+    if let Some(tool) = &file.producer {
+        let producer = format!("{} {}", tool.name, tool.version.as_deref().unwrap_or_default());
+        session.passes.producer[pass.index()] = session.strings.intern(producer.trim());
+    }
+    session.passes.rank[pass.index()] = file.rank;
+    pass
+}
+
+/// The ranges around a launch: nested ones, or those with a start and an end of their own.
+pub(super) fn nvtx_path(header: &Header, row: &StringRecord) -> String {
+    let cell = |column: Option<usize>| column.and_then(|index| row.get(index)).unwrap_or_default();
+    let nested = nvtx::path(cell(header.push_pop), false);
+    if nested.is_empty() { nvtx::path(cell(header.start_stop), true) } else { nested }
+}
+
+/// `9.0` as 90, `12.0` as 120.
+pub(super) fn capability(text: &str) -> Option<u32> {
+    let (major, minor) = text.split_once('.')?;
+    major.parse::<u32>().ok()?.checked_mul(10)?.checked_add(minor.parse().ok()?)
+}
+
+/// `(32, 4, 1)`; all 0 if the page does not tell.
+pub(super) fn extent(text: &str) -> Dim3 {
+    let inner = text.trim_matches(['(', ')', ' ']);
+    let mut sizes = inner.split(',').map(|size| size.trim().parse::<u32>().unwrap_or_default());
+    let mut next = || sizes.next().unwrap_or_default();
+    Dim3 { x: next(), y: next(), z: next() }
+}

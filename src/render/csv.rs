@@ -1,0 +1,59 @@
+//! One CSV file (RFC 4180) for each data set: all rows, full precision, base units.
+
+use std::collections::BTreeMap;
+
+use super::{RenderError, Rendered, page::file_name};
+use crate::findings::{Cell, Dataset};
+use crate::report::Report;
+
+/// Writes every data set of `report`.
+///
+/// # Errors
+/// Fails only if the writer does.
+pub(super) fn render(report: &Report) -> Result<Rendered, RenderError> {
+    let mut files = BTreeMap::new();
+    for dataset in &report.datasets {
+        files.insert(format!("{}.csv", file_name(dataset.id)), bytes(dataset)?);
+    }
+    let main =
+        report.datasets.first().map_or_else(String::new, |d| format!("{}.csv", file_name(d.id)));
+    Ok(Rendered { main, files })
+}
+
+/// Writes one data set; a row shorter than the header ends in empty cells.
+///
+/// # Errors
+/// Fails only if the writer does.
+pub fn bytes(dataset: &Dataset) -> Result<Vec<u8>, RenderError> {
+    let mut writer =
+        ::csv::WriterBuilder::new().terminator(::csv::Terminator::CRLF).from_writer(Vec::new());
+    writer.write_record(dataset.columns.iter().map(|column| column.id))?;
+    for row in &dataset.rows {
+        let cells =
+            (0..dataset.columns.len()).map(|n| row.get(n).map_or_else(String::new, Cell::plain));
+        writer.write_record(cells)?;
+    }
+    writer.into_inner().map_err(|error| RenderError::Csv(error.into_error().into()))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::findings::Column;
+    use rooflens_schemas::Unit;
+
+    #[test]
+    fn cells_are_quoted_by_rfc_4180_and_missing_ones_empty() {
+        let columns =
+            vec![Column::text("kernel", "Kernel"), Column::new("share", "Share", Unit::Ratio)];
+        let rows = vec![
+            vec![Cell::Name("a,\"b\"\nc".into()), Cell::Float(0.1 + 0.2)],
+            vec![Cell::Name("d".into()), Cell::Missing],
+        ];
+        let dataset = Dataset { id: "kernels", title: String::new(), columns, rows };
+        let text = String::from_utf8(bytes(&dataset).unwrap()).unwrap();
+        let expected = "kernel,share\r\n\"a,\"\"b\"\"\nc\",0.30000000000000004\r\nd,\r\n";
+        assert_eq!(text, expected);
+    }
+}

@@ -1,0 +1,231 @@
+//! GitHub-flavoured Markdown with the charts as SVG files beside it.
+
+use std::fmt::Write;
+
+use super::Rendered;
+use super::page::{Item, Page, Part, Piece, Quality, Statement};
+use super::table::Table;
+use crate::report::Report;
+
+/// Writes `report.md` and `charts/*.svg`.
+pub(super) fn render(report: &Report) -> Rendered {
+    let page = Page::new(report);
+    let mut out = String::new();
+    cover(&mut out, &page);
+    verdict(&mut out, &page.verdict);
+    data_quality(&mut out, &page.data_quality);
+    for part in &page.sections {
+        section(&mut out, part, "");
+    }
+    methods(&mut out, &page);
+    for part in &page.appendices {
+        section(&mut out, part, "Appendix: ");
+    }
+    let mut rendered = Rendered::one("report.md", out.into_bytes());
+    rendered.files.extend(page.charts);
+    rendered
+}
+
+/// Appends a block, which ends in an empty line.
+fn block(out: &mut String, text: &str) {
+    out.push_str(text);
+    out.push_str("\n\n");
+}
+
+fn cover(out: &mut String, page: &Page) {
+    let cover = &page.cover;
+    block(out, &format!("# {}", escape(&cover.title)));
+    let mut lines =
+        vec![("Bundle", format!("{} ({})", escape(&cover.bundle), code(&cover.bundle_id)))];
+    if let Some(captured_at) = &cover.captured_at {
+        lines.push(("Captured", escape(captured_at)));
+    }
+    lines.push(("Report by", escape(&cover.generator)));
+    let mut list: String =
+        lines.iter().map(|(name, value)| format!("- {name}: {value}\n")).collect();
+    for (name, value) in &cover.facts {
+        let _ = writeln!(list, "- {}: {}", escape(name), escape(value));
+    }
+    block(out, list.trim_end());
+    for item in &page.headline {
+        write_item(out, item);
+    }
+}
+
+fn verdict(out: &mut String, statements: &[Statement]) {
+    if statements.is_empty() {
+        return;
+    }
+    block(out, "## Verdict");
+    let mut list = String::new();
+    for (n, statement) in statements.iter().enumerate() {
+        let _ = writeln!(list, "{}. {}", n + 1, inline(&statement.statement));
+        if !statement.advice.is_empty() {
+            let _ = writeln!(list, "   - **What to do:** {}", inline(&statement.advice));
+        }
+        if !statement.evidence.is_empty() {
+            let evidence: Vec<String> = statement.evidence.iter().map(|e| escape(e)).collect();
+            let _ = writeln!(list, "   - Evidence: {}", evidence.join("; "));
+        }
+    }
+    block(out, list.trim_end());
+}
+
+fn data_quality(out: &mut String, list: &[Quality]) {
+    if list.is_empty() {
+        return;
+    }
+    block(out, "## Data quality");
+    let mut rows = String::from("| Severity | What | Where | Advice |\n|---|---|---|---|\n");
+    for quality in list {
+        let times = quality.count.as_ref().map(|n| format!(" ({n} times)")).unwrap_or_default();
+        let hint = quality.hint.as_deref().map(escape).unwrap_or_default();
+        let message = escape(&quality.message);
+        let place = escape(&quality.place);
+        let _ = writeln!(rows, "| {} | {message}{times} | {place} | {hint} |", quality.severity);
+    }
+    block(out, rows.trim_end());
+}
+
+fn methods(out: &mut String, page: &Page) {
+    if page.methods.is_empty() {
+        return;
+    }
+    block(out, "## Method");
+    for method in &page.methods {
+        block(out, &format!("**{}.** {}", escape(&method.title), inline(&method.text)));
+    }
+}
+
+fn section(out: &mut String, part: &Part, prefix: &str) {
+    block(out, &format!("## {prefix}{}", escape(&part.title)));
+    for item in &part.items {
+        write_item(out, item);
+    }
+}
+
+fn write_item(out: &mut String, item: &Item) {
+    match item {
+        Item::Heading { text } => block(out, &format!("### {}", escape(text))),
+        Item::Prose { text } => block(out, &paragraph(&inline(text))),
+        Item::Table(table) => write_table(out, table),
+        Item::Chart { path, title, description } => {
+            block(out, &format!("![{}]({path})", escape(description)));
+            block(out, &format!("*{}*", escape(title)));
+        }
+        Item::Facts { facts } => {
+            let line = |(name, value): &(String, Vec<Piece>)| {
+                format!("- {}: {}", escape(name), inline(value))
+            };
+            let lines: Vec<String> = facts.iter().map(line).collect();
+            block(out, &lines.join("\n"));
+        }
+        Item::Missing { reason } => block(out, &format!("> Not available: {}", escape(reason))),
+    }
+}
+
+fn write_table(out: &mut String, table: &Table) {
+    block(out, &format!("**{}**", escape(&table.caption)));
+    let titles: Vec<String> = table.columns.iter().map(|head| escape(&head.title)).collect();
+    let rules = table.columns.iter().map(|head| if head.numeric { "---:" } else { "---" });
+    let mut text =
+        format!("| {} |\n|{}|\n", titles.join(" | "), rules.collect::<Vec<_>>().join("|"));
+    for row in &table.rows {
+        let cells = row.iter().zip(&table.columns).map(|(cell, head)| {
+            if head.mono && !cell.is_empty() {
+                code(cell).replace('|', "\\|")
+            } else {
+                escape(cell)
+            }
+        });
+        let _ = writeln!(text, "| {} |", cells.collect::<Vec<_>>().join(" | "));
+    }
+    block(out, text.trim_end());
+    if let Some(note) = &table.note {
+        block(out, &escape(note));
+    }
+}
+
+fn inline(pieces: &[Piece]) -> String {
+    let piece = |piece: &Piece| match piece {
+        Piece::Text(text) | Piece::Quantity(text) => escape(text),
+        Piece::Code(text) => code(text),
+        Piece::Strong(text) if text.trim().is_empty() => escape(text),
+        Piece::Strong(text) => format!("**{}**", escape(text.trim())),
+    };
+    pieces.iter().map(piece).collect()
+}
+
+/// A paragraph whose first character starts no list and no heading.
+fn paragraph(text: &str) -> String {
+    let text = text.trim_start();
+    let after_digits = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    let ordered = after_digits.len() < text.len() && after_digits.starts_with(['.', ')']);
+    if ordered {
+        let digits = text.len() - after_digits.len();
+        return format!("{}\\{after_digits}", text.get(..digits).unwrap_or_default());
+    }
+    if text.starts_with(['-', '+', '=']) { format!("\\{text}") } else { text.to_owned() }
+}
+
+/// A code span that holds `text` whatever it is.
+fn code(text: &str) -> String {
+    if text.is_empty() {
+        return String::new();
+    }
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest + 1);
+    let edge = |c: Option<char>| matches!(c, Some('`' | ' '));
+    let space = if edge(text.chars().next()) || edge(text.chars().last()) { " " } else { "" };
+    format!("{fence}{space}{text}{space}{fence}")
+}
+
+/// `text` in which nothing is markup: punctuation is escaped and addresses are no links.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if "\\`*_[]<>|~$&#!@{}".contains(c) {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out.replace("://", ":\\//").replace("www.", "www\\.").replace('\n', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pulldown_cmark::{Event, Options, Parser};
+
+    /// The text that a reader sees, if the Markdown is one paragraph of nothing but text and code.
+    fn seen(markdown: &str) -> String {
+        Parser::new_ext(markdown, Options::all() - Options::ENABLE_SMART_PUNCTUATION)
+            .filter_map(|event| match event {
+                Event::Text(text) | Event::Code(text) => Some(text.into_string()),
+                Event::Start(tag) if !matches!(tag, pulldown_cmark::Tag::Paragraph) => {
+                    Some(format!("TAG {tag:?}"))
+                }
+                Event::Html(html) | Event::InlineHtml(html) => Some(format!("HTML {html}")),
+                Event::InlineMath(math) => Some(format!("MATH {math}")),
+                _ => None,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn hostile_texts_are_seen_as_they_are() {
+        let texts = [
+            "<script>alert(1)</script> | #eval(\"x\") $\\alpha$",
+            "void k<float, (a)1>(T*, _b_, **c**) [x](http://y) ![i](j) `q` ~~s~~",
+            "&amp; ![](x) <!-- --> \\",
+        ];
+        for text in texts {
+            assert_eq!(seen(&paragraph(&escape(text))), text);
+            assert_eq!(seen(&code(text)), text);
+        }
+        assert_eq!(seen(&code("`a``b`")), "`a``b`");
+        for text in ["1. one", "- a", "+ b", "# c", "=== d"] {
+            assert_eq!(seen(&paragraph(&escape(text))), text);
+        }
+    }
+}

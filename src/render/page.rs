@@ -1,0 +1,317 @@
+//! The report as pages show it: texts formatted, views resolved, names cleaned. PDF and Markdown are made
+//! from this, so both say the same.
+
+use std::collections::BTreeMap;
+
+use rooflens_schemas::{Evidence, Tool};
+use serde::Serialize;
+
+use super::svg;
+use super::table::{Names, Table};
+use super::text::clean;
+use crate::diagnostic::Diagnostic;
+use crate::findings::{Block, Chart, Inline, Observation, Quantity};
+use crate::report::{Report, Section};
+
+/// A report as pages show it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Page {
+    /// Cover.
+    pub(crate) cover: Cover,
+    /// Statements, the weightiest first.
+    pub(crate) verdict: Vec<Statement>,
+    /// Headline figures.
+    pub(crate) headline: Vec<Item>,
+    /// What the input lacks or got wrong.
+    pub(crate) data_quality: Vec<Quality>,
+    /// Sections.
+    pub(crate) sections: Vec<Part>,
+    /// How the numbers were made.
+    pub(crate) methods: Vec<Method>,
+    /// Appendices.
+    pub(crate) appendices: Vec<Part>,
+    /// Files of the charts by path.
+    #[serde(skip)]
+    pub(crate) charts: BTreeMap<String, Vec<u8>>,
+}
+
+/// The cover block.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Cover {
+    /// Title.
+    pub(crate) title: String,
+    /// Name of the bundle.
+    pub(crate) bundle: String,
+    /// First characters of the bundle's hash.
+    pub(crate) bundle_id: String,
+    /// Date and time of the capture, if known.
+    pub(crate) captured_at: Option<String>,
+    /// Program and version.
+    pub(crate) generator: String,
+    /// More lines.
+    pub(crate) facts: Vec<(String, String)>,
+}
+
+/// A statement of the verdict.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Statement {
+    /// What is so.
+    pub(crate) statement: Vec<Piece>,
+    /// What to do.
+    pub(crate) advice: Vec<Piece>,
+    /// What it rests on.
+    pub(crate) evidence: Vec<String>,
+}
+
+/// A line about the data's quality.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Quality {
+    /// How much it matters.
+    pub(crate) severity: &'static str,
+    /// What happened.
+    pub(crate) message: String,
+    /// Artifact and place.
+    pub(crate) place: String,
+    /// What to do about it.
+    pub(crate) hint: Option<String>,
+    /// How often, if more than once.
+    pub(crate) count: Option<String>,
+}
+
+/// A paragraph of the method appendix.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Method {
+    /// What it explains.
+    pub(crate) title: String,
+    /// How.
+    pub(crate) text: Vec<Piece>,
+}
+
+/// A section.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Part {
+    /// Heading.
+    pub(crate) title: String,
+    /// Content.
+    pub(crate) items: Vec<Item>,
+}
+
+/// A piece of a section.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(crate) enum Item {
+    /// A heading inside the section.
+    Heading { text: String },
+    /// A paragraph.
+    Prose { text: Vec<Piece> },
+    /// A table.
+    Table(Table),
+    /// A chart.
+    Chart { path: String, title: String, description: String },
+    /// Names and values.
+    Facts { facts: Vec<(String, Vec<Piece>)> },
+    /// Something that is not there.
+    Missing { reason: String },
+}
+
+/// A piece of a sentence.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", content = "text", rename_all = "snake_case")]
+pub(crate) enum Piece {
+    /// Words.
+    Text(String),
+    /// A name from the data.
+    Code(String),
+    /// A number with its unit.
+    Quantity(String),
+    /// Words with weight.
+    Strong(String),
+}
+
+impl Page {
+    /// Formats a report.
+    pub(crate) fn new(report: &Report) -> Self {
+        let mut pages = Pages { report, charts: BTreeMap::new() };
+        let headline = pages.items(&report.headline, Names::Shortened);
+        let sections = pages.parts(&report.sections, Names::Shortened);
+        let appendices = pages.parts(&report.appendices, Names::Whole);
+        Self {
+            cover: cover(report),
+            verdict: report.verdict.iter().map(statement).collect(),
+            headline,
+            data_quality: report.data_quality.iter().map(quality).collect(),
+            sections,
+            methods: report
+                .methods
+                .iter()
+                .map(|m| Method { title: clean(&m.title).into_owned(), text: pieces(&m.text) })
+                .collect(),
+            appendices,
+            charts: pages.charts,
+        }
+    }
+}
+
+/// Pages in the making.
+struct Pages<'a> {
+    report: &'a Report,
+    charts: BTreeMap<String, Vec<u8>>,
+}
+
+impl Pages<'_> {
+    fn parts(&mut self, sections: &[Section], names: Names) -> Vec<Part> {
+        let part = |section: &Section| Part {
+            title: heading(&section.title),
+            items: self.items(&section.blocks, names),
+        };
+        sections.iter().map(part).collect()
+    }
+
+    fn items(&mut self, blocks: &[Block], names: Names) -> Vec<Item> {
+        blocks.iter().map(|block| self.item(block, names)).collect()
+    }
+
+    fn item(&mut self, block: &Block, names: Names) -> Item {
+        match block {
+            Block::Heading(text) => Item::Heading { text: heading(text) },
+            Block::Prose(text) => Item::Prose { text: pieces(text) },
+            Block::Table(view) => match self.report.dataset(view.dataset) {
+                Some(dataset) => match Table::new(dataset, view, names) {
+                    Some(table) => Item::Table(table),
+                    None => missing(format!("{}: the table has no rows", view.caption)),
+                },
+                None => missing(format!("{}: the report holds no such data", view.caption)),
+            },
+            Block::Chart(chart) => self.chart(chart),
+            Block::Facts(facts) => Item::Facts {
+                facts: facts
+                    .iter()
+                    .map(|(name, value)| (clean(name).into_owned(), pieces(value)))
+                    .collect(),
+            },
+            Block::Missing(reason) => missing(clean(reason).into_owned()),
+        }
+    }
+
+    fn chart(&mut self, chart: &Chart) -> Item {
+        let drawing = svg::draw(chart).into_bytes();
+        let mut path = format!("charts/{}.svg", file_name(&chart.id));
+        // Two charts of one name must not share a file, unless they are the same chart.
+        for n in 2.. {
+            match self.charts.get(&path) {
+                Some(other) if *other != drawing => {
+                    path = format!("charts/{}-{n}.svg", file_name(&chart.id));
+                }
+                _ => break,
+            }
+        }
+        self.charts.insert(path.clone(), drawing);
+        let blank = chart.description.trim().is_empty();
+        let description = if blank { &chart.title } else { &chart.description };
+        Item::Chart { path, title: heading(&chart.title), description: heading(description) }
+    }
+}
+
+/// A heading or the words for a picture, which must not be empty: readers find their way by them.
+fn heading(text: &str) -> String {
+    let text = if text.trim().is_empty() { "Untitled" } else { text };
+    clean(text).into_owned()
+}
+
+fn missing(reason: String) -> Item {
+    Item::Missing { reason }
+}
+
+/// A file name in which only letters, digits, `-` and `_` of the id are left.
+pub(super) fn file_name(id: &str) -> String {
+    let keep = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' };
+    let name: String = id.chars().take(80).map(keep).collect();
+    if name.is_empty() { "unnamed".to_owned() } else { name }
+}
+
+fn cover(report: &Report) -> Cover {
+    let meta = &report.meta;
+    let own = |text: &str| clean(text).into_owned();
+    Cover {
+        title: own(if meta.title.trim().is_empty() { "GPU profile" } else { &meta.title }),
+        bundle: own(&meta.bundle),
+        bundle_id: own(&meta.bundle_id).chars().take(12).collect(),
+        captured_at: meta.captured_at.as_deref().map(date),
+        generator: own(generator(&meta.generator).trim()),
+        facts: meta.facts.iter().map(|(name, value)| (own(name), own(value))).collect(),
+    }
+}
+
+/// Name and version of a program.
+pub(super) fn generator(tool: &Tool) -> String {
+    format!("{} {}", tool.name, tool.version.as_deref().unwrap_or_default())
+}
+
+/// `2026-03-01T12:34:56.7Z` as `2026-03-01 12:34 UTC`; anything else as it is.
+fn date(captured_at: &str) -> String {
+    match (captured_at.get(..10), captured_at.get(10..11), captured_at.get(11..16)) {
+        (Some(day), Some("T"), Some(time)) if captured_at.ends_with('Z') => {
+            clean(&format!("{day} {time} UTC")).into_owned()
+        }
+        _ => clean(captured_at).into_owned(),
+    }
+}
+
+fn statement(observation: &Observation) -> Statement {
+    Statement {
+        statement: pieces(&observation.statement),
+        advice: observation.advice.as_deref().map(pieces).unwrap_or_default(),
+        evidence: observation.evidence.iter().map(evidence).collect(),
+    }
+}
+
+fn evidence(evidence: &Evidence) -> String {
+    let mut text = clean(&evidence.artifact).into_owned();
+    if let Some(table) = &evidence.table {
+        text.push_str(&format!(", {}", clean(table)));
+    }
+    if let Some(rows) = evidence.rows {
+        let noun = if rows == 1 { "row" } else { "rows" };
+        text.push_str(&format!(", {} {noun}", Quantity::count(rows)));
+    }
+    text
+}
+
+fn quality(diagnostic: &Diagnostic) -> Quality {
+    let place = diagnostic.artifact.as_deref().unwrap_or_default();
+    Quality {
+        severity: diagnostic.severity.label(),
+        message: clean(&diagnostic.message).into_owned(),
+        place: clean(&format!("{place}{}", diagnostic.at)).trim_start_matches(", ").to_owned(),
+        hint: diagnostic.hint.as_deref().map(|hint| clean(hint).into_owned()),
+        count: (diagnostic.count > 1).then(|| Quantity::count(diagnostic.count).to_string()),
+    }
+}
+
+fn pieces(inlines: &[Inline]) -> Vec<Piece> {
+    let piece = |inline: &Inline| match inline {
+        Inline::Text(text) => Piece::Text(clean(text).into_owned()),
+        Inline::Code(text) => Piece::Code(clean(text).into_owned()),
+        Inline::Quantity(quantity) => Piece::Quantity(quantity.to_string()),
+        Inline::Strong(text) => Piece::Strong(clean(text).into_owned()),
+    };
+    inlines.iter().map(piece).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_lose_their_seconds() {
+        assert_eq!(date("2026-03-01T12:34:56.789Z"), "2026-03-01 12:34 UTC");
+        assert_eq!(date("yesterday"), "yesterday");
+        assert_eq!(date("2026-03-01T12:34:56+08:00"), "2026-03-01T12:34:56+08:00");
+    }
+
+    #[test]
+    fn chart_ids_stay_in_their_folder() {
+        assert_eq!(file_name("../../etc/passwd"), "------etc-passwd");
+        assert_eq!(file_name(""), "unnamed");
+    }
+}

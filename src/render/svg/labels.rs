@@ -1,0 +1,96 @@
+//! Where labels go: no two overlap.
+
+use super::canvas::Rect;
+
+/// Places that are taken.
+#[derive(Debug, Default)]
+pub(super) struct Labels {
+    /// Other labels: never covered.
+    texts: Vec<Rect>,
+    /// Lines and marks: avoided where possible.
+    marks: Vec<Rect>,
+}
+
+impl Labels {
+    /// Something that labels avoid where possible.
+    pub(super) fn avoid(&mut self, mark: Rect) {
+        self.marks.push(mark);
+    }
+
+    /// Marks a straight line as something to avoid.
+    pub(super) fn avoid_line(&mut self, from: (f64, f64), to: (f64, f64)) {
+        for (x, y) in along(from, to) {
+            self.marks.push(Rect::new(x - 0.5, y - 0.5, 1.0, 1.0));
+        }
+    }
+
+    /// Takes, of the candidates that are free of texts, the first that covers the fewest marks.
+    /// A candidate is a list of boxes, so that slanted texts can follow their line.
+    pub(super) fn place(&mut self, candidates: &[Vec<Rect>]) -> Option<usize> {
+        let covered = |boxes: &[Rect], taken: &[Rect]| {
+            taken.iter().filter(|t| boxes.iter().any(|b| t.overlaps(b))).count()
+        };
+        let mut best: Option<(usize, usize)> = None;
+        for (n, boxes) in candidates.iter().enumerate() {
+            if covered(boxes, &self.texts) > 0 {
+                continue;
+            }
+            let marks = covered(boxes, &self.marks);
+            if best.is_none_or(|(_, least)| marks < least) {
+                best = Some((n, marks));
+            }
+            if marks == 0 {
+                break;
+            }
+        }
+        let (best, _) = best?;
+        self.texts.extend_from_slice(candidates.get(best)?);
+        Some(best)
+    }
+}
+
+/// Points along a line, two units apart.
+fn along(from: (f64, f64), to: (f64, f64)) -> impl Iterator<Item = (f64, f64)> {
+    let (dx, dy) = (to.0 - from.0, to.1 - from.1);
+    let steps = (libm::hypot(dx, dy) / 2.0).clamp(1.0, 2000.0) as usize;
+    (0..=steps).map(move |n| {
+        let share = n as f64 / steps as f64;
+        (from.0 + dx * share, from.1 + dy * share)
+    })
+}
+
+/// The boxes of a text of `length` by `size` that starts at `(x, y)` and rises along the unit vector `(dx, dy)`.
+pub(super) fn slanted(x: f64, y: f64, direction: (f64, f64), length: f64, size: f64) -> Vec<Rect> {
+    let (dx, dy) = direction;
+    // The middle of the text's height lies to the left of its direction.
+    let (mx, my) = (x + dy * size * 0.3, y - dx * size * 0.3);
+    along((mx, my), (mx + dx * length, my + dy * length))
+        .map(|(x, y)| Rect::new(x - size * 0.4, y - size * 0.4, size * 0.8, size * 0.8))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_take_the_first_free_place() {
+        let mut labels = Labels::default();
+        let here = vec![Rect::new(0.0, 0.0, 10.0, 10.0)];
+        let there = vec![Rect::new(20.0, 0.0, 10.0, 10.0)];
+        let candidates = [here, there];
+        assert_eq!(labels.place(&candidates), Some(0));
+        assert_eq!(labels.place(&candidates), Some(1));
+        assert_eq!(labels.place(&candidates), None);
+    }
+
+    #[test]
+    fn marks_are_covered_only_if_nothing_else_is_free() {
+        let mut labels = Labels::default();
+        labels.avoid_line((0.0, 5.0), (10.0, 5.0));
+        let over = vec![Rect::new(0.0, 0.0, 10.0, 10.0)];
+        let beside = vec![Rect::new(20.0, 0.0, 10.0, 10.0)];
+        assert_eq!(labels.place(&[over.clone(), beside]), Some(1));
+        assert_eq!(labels.place(&[over]), Some(0));
+    }
+}

@@ -1,0 +1,161 @@
+//! Weighted points in a plane, the heaviest numbered, with a key beneath.
+
+use super::canvas::{Anchor, Canvas, Rect, SMALL, Stroke, Style, WIDTH};
+use super::labels::Labels;
+use super::{legend, measure, palette};
+use crate::findings::Quantity;
+use crate::findings::chart::Point;
+
+/// Points that get a number and a line in the key.
+const NUMBERED: usize = 10;
+const KEY_ROW: f64 = 11.0;
+
+/// A point with its place on the canvas.
+pub(super) struct Mark<'a> {
+    /// The point.
+    pub(super) point: &'a Point,
+    /// Place.
+    pub(super) x: f64,
+    /// Place.
+    pub(super) y: f64,
+}
+
+impl Mark<'_> {
+    /// The area is in proportion to the weight, down to a size that is still visible.
+    fn radius(&self) -> f64 {
+        let weight =
+            if self.point.weight.is_finite() { self.point.weight.clamp(0.0, 1.0) } else { 0.0 };
+        (weight.sqrt() * 24.0).clamp(1.8, 20.0)
+    }
+
+    fn bounds(&self) -> Rect {
+        let radius = self.radius();
+        Rect::new(self.x - radius, self.y - radius, 2.0 * radius, 2.0 * radius)
+    }
+}
+
+/// Orders marks by weight, the heaviest first, so that light ones are drawn over them.
+pub(super) fn by_weight(marks: &mut [Mark<'_>]) {
+    marks.sort_by(|a, b| {
+        let places = a.x.total_cmp(&b.x).then(a.y.total_cmp(&b.y));
+        b.point
+            .weight
+            .total_cmp(&a.point.weight)
+            .then(places)
+            .then(a.point.label.cmp(&b.point.label))
+    });
+}
+
+/// Legend entries of the colour groups that occur.
+pub(super) fn legend_entries(points: &[Point]) -> Vec<(String, String)> {
+    let mut colors: Vec<_> = points.iter().map(|point| point.color).collect();
+    colors.sort_unstable();
+    colors.dedup();
+    colors.into_iter().map(|c| (palette::fill(c).to_owned(), c.label().to_owned())).collect()
+}
+
+/// Draws the legend of the groups in `points`; returns its height.
+pub(super) fn draw_legend(canvas: &mut Canvas, top: f64, points: &[Point]) -> f64 {
+    legend::draw(canvas, 0.0, top, &legend_entries(points))
+}
+
+/// Tells `labels` where the marks are, largest ones only: small ones cannot all be avoided.
+pub(super) fn avoid(labels: &mut Labels, marks: &[Mark<'_>]) {
+    for mark in marks.iter().take(200) {
+        labels.avoid(mark.bounds());
+    }
+}
+
+/// Draws sorted marks and numbers for the heaviest; returns the numbered ones.
+pub(super) fn draw<'m, 'a>(
+    canvas: &mut Canvas,
+    labels: &mut Labels,
+    area: Rect,
+    marks: &'m [Mark<'a>],
+) -> Vec<&'m Mark<'a>> {
+    for mark in marks {
+        let point = mark.point;
+        let tooltip = format!("{} · {}", point.label, Quantity::ratio(point.weight));
+        canvas.disc(mark.x, mark.y, mark.radius(), palette::fill(point.color), &tooltip);
+    }
+    let mut numbered = Vec::new();
+    for mark in marks.iter().take(NUMBERED) {
+        if draw_number(canvas, labels, area, mark, numbered.len() + 1) {
+            numbered.push(mark);
+        }
+    }
+    numbered
+}
+
+/// Draws a number in or near its mark; false if there is no room at all.
+fn draw_number(
+    canvas: &mut Canvas,
+    labels: &mut Labels,
+    area: Rect,
+    mark: &Mark<'_>,
+    number: usize,
+) -> bool {
+    let text = number.to_string();
+    let style = Style { size: SMALL, ..Style::PLAIN.bold().at(Anchor::Middle) };
+    let places: Vec<(f64, f64)> = places(mark)
+        .into_iter()
+        .filter(|(x, y)| area.contains(&measure::bounds(*x, *y + 2.5, &text, style)))
+        .collect();
+    let boxes: Vec<Vec<Rect>> =
+        places.iter().map(|(x, y)| vec![measure::bounds(*x, *y + 2.5, &text, style)]).collect();
+    let Some(&(x, y)) = labels.place(&boxes).and_then(|best| places.get(best)) else {
+        return false;
+    };
+    let distance = libm::hypot(x - mark.x, y - mark.y);
+    if distance > mark.radius() + 9.0 {
+        let share = (distance - 4.5) / distance;
+        let end = (mark.x + (x - mark.x) * share, mark.y + (y - mark.y) * share);
+        canvas.line(&[(mark.x, mark.y), end], Stroke::solid(palette::MUTED, 0.4));
+    }
+    canvas.text(x, y + 2.5, &text, style.halo());
+    true
+}
+
+/// Places for a number around a mark, the nearest first.
+fn places(mark: &Mark<'_>) -> Vec<(f64, f64)> {
+    const DIRECTIONS: [(f64, f64); 8] = [
+        (0.71, -0.71),
+        (1.0, 0.0),
+        (0.0, -1.0),
+        (-0.71, -0.71),
+        (-1.0, 0.0),
+        (0.71, 0.71),
+        (0.0, 1.0),
+        (-0.71, 0.71),
+    ];
+    (0..12)
+        .flat_map(|ring| {
+            let distance = mark.radius() + 5.0 + f64::from(ring) * 7.0;
+            DIRECTIONS.map(|(dx, dy)| (mark.x + dx * distance, mark.y + dy * distance))
+        })
+        .collect()
+}
+
+/// Draws the key of the numbered marks in two columns; returns its height.
+pub(super) fn draw_key(canvas: &mut Canvas, top: f64, numbered: &[&Mark<'_>]) -> f64 {
+    let rows = numbered.len().div_ceil(2);
+    let column = WIDTH / 2.0;
+    for (n, mark) in numbered.iter().enumerate() {
+        let left = (n / rows.max(1)) as f64 * column;
+        let y = top + (n % rows.max(1)) as f64 * KEY_ROW + 7.0;
+        let number = Style { size: SMALL, ..Style::PLAIN.bold().at(Anchor::End) };
+        canvas.text(left + 10.0, y, &(n + 1).to_string(), number);
+        canvas.disc(left + 16.5, y - 2.5, 2.8, palette::fill(mark.point.color), "");
+        let share = Quantity::ratio(mark.point.weight).to_string();
+        let right = left + column - 8.0;
+        canvas.text(right, y, &share, Style::MUTED.at(Anchor::End));
+        let room = right - measure::width(&share, Style::MUTED) - 6.0 - (left + 22.0);
+        canvas.text(
+            left + 22.0,
+            y,
+            &measure::fit(&mark.point.label, room, Style::MUTED),
+            Style::MUTED,
+        );
+    }
+    rows as f64 * KEY_ROW
+}

@@ -1,0 +1,264 @@
+//! Views of data sets as tables: which cells, how wide, in which unit.
+
+use rooflens_schemas::Unit;
+use serde::Serialize;
+
+use super::measure::{PAGE, mono, mono_characters, sans};
+use super::text::{clean, shorten};
+use crate::findings::{Cell, Column, Dataset, Quantity, Scale, View};
+
+/// Space at both sides of a cell.
+const PADDING: f64 = 9.0;
+/// Narrowest column of names that still tells something.
+const NARROWEST: f64 = 90.0;
+/// Size of the fixed-width face beside the other; the template sets the same.
+const MONO_SIZE: f64 = 0.9;
+/// Texts beyond this width wrap.
+const WRAP: f64 = 110.0;
+
+/// How a table shows names from the data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Names {
+    /// Shortened in the middle until they fit on a line.
+    Shortened,
+    /// Whole, over several lines if need be.
+    Whole,
+}
+
+/// A table as a page shows it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Table {
+    /// Caption.
+    pub(crate) caption: String,
+    /// Font size in points.
+    pub(crate) size: f64,
+    /// Columns.
+    pub(crate) columns: Vec<Head>,
+    /// Texts of the cells.
+    pub(crate) rows: Vec<Vec<String>>,
+    /// What the table leaves out.
+    pub(crate) note: Option<String>,
+}
+
+/// A column as a page shows it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Head {
+    /// Heading, with the unit of its numbers if they share one.
+    pub(crate) title: String,
+    /// Numbers: aligned at the right.
+    pub(crate) numeric: bool,
+    /// Names from the data: in the fixed-width face.
+    pub(crate) mono: bool,
+    /// Width in points.
+    pub(crate) width: f64,
+}
+
+impl Table {
+    /// The table that `view` describes; none if there is no row to show.
+    pub(crate) fn new(dataset: &Dataset, view: &View, names: Names) -> Option<Self> {
+        let shown: Vec<(usize, &Column)> = view
+            .columns
+            .iter()
+            .filter_map(|id| dataset.columns.iter().enumerate().find(|(_, c)| c.id == *id))
+            .collect();
+        let rows: Vec<&Vec<Cell>> = dataset.rows.iter().skip(view.skip).take(view.limit).collect();
+        if rows.is_empty() || shown.is_empty() {
+            return None;
+        }
+        let columns: Vec<Vec<&Cell>> = shown
+            .iter()
+            .map(|(at, _)| rows.iter().map(|row| row.get(*at).unwrap_or(&Cell::Missing)).collect())
+            .collect();
+        let mut drafts: Vec<Draft> = shown
+            .iter()
+            .zip(&columns)
+            .map(|((_, column), cells)| Draft::new(column, cells))
+            .collect();
+        let size = layout(&mut drafts, names);
+        let cell = |row: usize| drafts.iter().filter_map(|d| d.texts.get(row).cloned()).collect();
+        Some(Self {
+            caption: clean(&view.caption).into_owned(),
+            size,
+            rows: (0..rows.len()).map(cell).collect(),
+            note: note(dataset, view, rows.len()),
+            columns: drafts.into_iter().map(|draft| draft.head).collect(),
+        })
+    }
+}
+
+/// Says which rows are not shown and where they are.
+fn note(dataset: &Dataset, view: &View, shown: usize) -> Option<String> {
+    let total = dataset.rows.len();
+    let count = |n: usize| Quantity::count(n as u64);
+    let file = format!("all in {}.csv", dataset.id);
+    if shown == total {
+        None
+    } else if view.skip == 0 {
+        Some(format!("{} of {} rows; {file}", count(shown), count(total)))
+    } else {
+        let (first, last) = (count(view.skip + 1), count(view.skip + shown));
+        Some(format!("rows {first} to {last} of {}; {file}", count(total)))
+    }
+}
+
+/// A column in the making.
+struct Draft {
+    head: Head,
+    texts: Vec<String>,
+}
+
+impl Draft {
+    fn new(column: &Column, cells: &[&Cell]) -> Self {
+        let number = |cell: &&Cell| match cell {
+            Cell::Int(value) => Some(*value as f64),
+            Cell::Float(value) => Some(*value),
+            _ => None,
+        };
+        let numbers = cells.iter().filter_map(number);
+        let numeric = !cells.iter().any(|cell| matches!(cell, Cell::Text(_) | Cell::Name(_)));
+        let scale = Scale::of(numbers, column.unit);
+        let texts = cells.iter().map(|cell| show(cell, column.unit, scale)).collect();
+        let title = match scale {
+            Some(scale) if !scale.symbol.is_empty() => {
+                format!("{} ({})", column.title, scale.symbol)
+            }
+            _ => column.title.to_owned(),
+        };
+        let mono = cells.iter().any(|cell| matches!(cell, Cell::Name(_)));
+        Self { head: Head { title, numeric, mono, width: 0.0 }, texts }
+    }
+
+    /// Width of the widest cell.
+    fn content(&self, size: f64) -> f64 {
+        let width = |text: &String| {
+            if self.head.mono { mono(text, size * MONO_SIZE) } else { sans(text, size, false) }
+        };
+        self.texts.iter().map(width).fold(0.0, f64::max)
+    }
+
+    /// Width that the heading needs on about so many lines.
+    fn heading(&self, size: f64, lines: f64) -> f64 {
+        let words = self.head.title.split(' ').map(|word| sans(word, size, true));
+        words.fold(0.0, f64::max).max(sans(&self.head.title, size, true) / lines)
+    }
+
+    /// Whether the column gives way: names and long texts do, numbers never.
+    fn yields(&self, size: f64) -> bool {
+        !self.head.numeric && self.content(size) > WRAP
+    }
+}
+
+fn show(cell: &Cell, unit: Unit, scale: Option<Scale>) -> String {
+    match (cell, scale) {
+        (Cell::Int(value), Some(scale)) => scale.show(*value as f64),
+        (Cell::Float(value), Some(scale)) => scale.show(*value),
+        _ => clean(&cell.show(unit)).into_owned(),
+    }
+}
+
+/// Sets widths and shortens names; returns the font size.
+fn layout(drafts: &mut [Draft], names: Names) -> f64 {
+    let (size, lines) = choose(drafts);
+    let mut drafts: Vec<&mut Draft> = drafts.iter_mut().collect();
+    // Columns that do not give way come first, then the narrow ones of those that do.
+    drafts.sort_by(|a, b| {
+        let widths = natural(a, size, lines).total_cmp(&natural(b, size, lines));
+        a.yields(size).cmp(&b.yields(size)).then(widths)
+    });
+    let fixed = drafts.iter().filter(|d| !d.yields(size)).map(|d| natural(d, size, lines));
+    // What does not fit at any size shrinks in proportion; its cells wrap.
+    let shrink = (PAGE / fixed.sum::<f64>().max(1.0)).min(1.0);
+    let (mut rest, mut open) = (PAGE, drafts.iter().filter(|d| d.yields(size)).count());
+    for draft in drafts {
+        let natural = natural(draft, size, lines);
+        draft.head.width = if draft.yields(size) {
+            let fair = (rest / open.max(1) as f64).max(NARROWEST);
+            open = open.saturating_sub(1);
+            natural.min(fair)
+        } else {
+            natural * shrink
+        };
+        rest -= draft.head.width;
+        if draft.head.mono && draft.yields(size) && names == Names::Shortened {
+            let limit = mono_characters(draft.head.width - PADDING - 0.5, size * MONO_SIZE);
+            draft.texts.iter_mut().for_each(|text| *text = shorten(text, limit));
+        }
+    }
+    size
+}
+
+/// The font size and the lines of headings: everything on one line if that is possible without small type,
+/// else the largest size at which names and long texts, giving way, keep a useful width.
+fn choose(drafts: &[Draft]) -> (f64, f64) {
+    let full = |d: &Draft, size, lines| natural(d, size, lines);
+    let least = |d: &Draft, size, lines| {
+        if d.yields(size) { NARROWEST } else { natural(d, size, lines) }
+    };
+    let sum = |width: &dyn Fn(&Draft, f64, f64) -> f64, (size, lines): (f64, f64)| {
+        drafts.iter().map(|d| width(d, size, lines)).sum::<f64>()
+    };
+    let large = [(8.0, 1.0), (8.0, 1.9), (8.0, 2.7), (7.5, 2.7)];
+    let small = [8.0, 7.5, 7.0, 6.5, 6.0, 5.5].map(|size| (size, 2.7));
+    let fits_whole = large.into_iter().find(|choice| sum(&full, *choice) <= PAGE);
+    let fits = || small.into_iter().find(|choice| sum(&least, *choice) <= PAGE);
+    fits_whole.or_else(fits).unwrap_or((5.5, 2.7))
+}
+
+/// Width at which no cell wraps.
+fn natural(draft: &Draft, size: f64, lines: f64) -> f64 {
+    draft.content(size).max(draft.heading(size, lines)) + PADDING + 0.5
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn dataset(rows: Vec<Vec<Cell>>) -> Dataset {
+        let columns = vec![
+            Column::text("kernel", "Kernel"),
+            Column::new("total_ns", "Total", Unit::Nanoseconds),
+        ];
+        Dataset { id: "kernels", title: "Kernels".to_owned(), columns, rows }
+    }
+
+    fn view(skip: usize, limit: usize) -> View {
+        View { skip, ..View::new("kernels", "Kernels", &["kernel", "total_ns"], limit) }
+    }
+
+    #[test]
+    fn numbers_share_the_unit_of_the_heading() {
+        let rows = vec![
+            vec![Cell::Name("a".into()), Cell::Int(222_824_165)],
+            vec![Cell::Name("b".into()), Cell::Int(1_500_000)],
+            vec![Cell::Name("c".into()), Cell::Missing],
+        ];
+        let table = Table::new(&dataset(rows), &view(0, 9), Names::Shortened).unwrap();
+        assert_eq!(table.columns[1].title, "Total (ms)");
+        assert_eq!(table.rows[0], ["a", "222.8"]);
+        assert_eq!(table.rows[2], ["c", "–"]);
+        assert_eq!(table.note, None);
+    }
+
+    #[test]
+    fn what_is_left_out_is_said() {
+        let rows: Vec<_> = (0..143).map(|n| vec![Cell::Name("k".into()), Cell::Int(n)]).collect();
+        let dataset = dataset(rows);
+        let note =
+            |skip, limit| Table::new(&dataset, &view(skip, limit), Names::Shortened).unwrap().note;
+        assert_eq!(note(0, 20).unwrap(), "20 of 143 rows; all in kernels.csv");
+        assert_eq!(note(20, 20).unwrap(), "rows 21 to 40 of 143; all in kernels.csv");
+        assert_eq!(Table::new(&dataset, &view(200, 20), Names::Shortened), None);
+    }
+
+    #[test]
+    fn long_names_fit_their_column_unless_they_are_wanted_whole() {
+        let name = "void kernel<".to_owned() + &"half, ".repeat(60) + ">";
+        let dataset = dataset(vec![vec![Cell::Name(name.clone()), Cell::Int(5)]]);
+        let short = Table::new(&dataset, &view(0, 9), Names::Shortened).unwrap();
+        let total = short.columns[1].width;
+        assert!(mono(&short.rows[0][0], short.size * MONO_SIZE) <= PAGE - total - PADDING);
+        let whole = Table::new(&dataset, &view(0, 9), Names::Whole).unwrap();
+        assert_eq!(whole.rows[0][0], name);
+    }
+}

@@ -1,0 +1,62 @@
+//! Texts from the data, made fit for a page.
+
+use std::borrow::Cow;
+
+/// Marks a character that was in the data and must not reach a page.
+const REPLACEMENT: char = '\u{fffd}';
+
+/// `text` with control characters and characters that reorder text replaced: a name from a trace must not
+/// turn the sentence around it.
+pub(crate) fn clean(text: &str) -> Cow<'_, str> {
+    if text.chars().any(is_harmful) {
+        text.chars().map(|c| if is_harmful(c) { REPLACEMENT } else { c }).collect::<String>().into()
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+fn is_harmful(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{fdd0}'..='\u{fdef}'
+            | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}'
+            | '\u{fffe}'..='\u{ffff}'
+            | '\u{e0000}'..='\u{e007f}')
+}
+
+/// `text` in at most `limit` characters, the middle left out: a kernel's name tells most at both ends.
+pub(crate) fn shorten(text: &str, limit: usize) -> String {
+    let length = text.chars().count();
+    if length <= limit {
+        return text.to_owned();
+    }
+    let kept = limit.saturating_sub(1);
+    let head = kept - kept * 2 / 5;
+    let start: String = text.chars().take(head).collect();
+    let end: String = text.chars().skip(length - (kept - head)).collect();
+    format!("{start}…{end}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_reorder_text_are_defused() {
+        assert_eq!(clean("a\u{202e}b\u{0}c\nd"), "a\u{fffd}b\u{fffd}c\u{fffd}d");
+        assert_eq!(clean("84\u{202f}868 µs"), "84\u{202f}868 µs");
+    }
+
+    #[test]
+    fn long_names_lose_their_middle() {
+        assert_eq!(shorten("abcdefghij", 10), "abcdefghij");
+        // 10 characters: 9 kept, 6 in front and 3 behind.
+        assert_eq!(shorten("abcdefghijk", 10), "abcdef…ijk");
+        assert_eq!(shorten("äöüäöüäöü", 4), "äö…ü");
+        assert_eq!(shorten("abc", 0), "…");
+    }
+}

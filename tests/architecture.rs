@@ -1,0 +1,304 @@
+//! The walls between modules, the weight of the capture program, and the shape of the code.
+//!
+//! `docs/architecture.md` says why.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use regex::Regex;
+
+/// What each module of the analyzer may use. `prose` is the macro of `findings`.
+const WALLS: [(&str, &[&str]); 11] = [
+    ("diagnostic", &[]),
+    ("model", &[]),
+    ("tables", &["model"]),
+    ("bundle", &["diagnostic"]),
+    ("ingest", &["bundle", "diagnostic", "model"]),
+    ("hardware", &[]),
+    ("findings", &["diagnostic"]),
+    ("analysis", &["diagnostic", "findings", "hardware", "model", "prose"]),
+    ("report", &["diagnostic", "findings", "prose"]),
+    ("render", &["diagnostic", "findings", "report"]),
+    (
+        "cli",
+        &[
+            "analysis",
+            "bundle",
+            "diagnostic",
+            "findings",
+            "hardware",
+            "ingest",
+            "model",
+            "prose",
+            "render",
+            "report",
+            "tables",
+        ],
+    ),
+];
+
+/// What importers share; beside these, no importer uses another.
+const SHARED_BY_IMPORTERS: [&str; 4] = ["abi", "error", "identify", "nesting"];
+
+/// What renderers share; beside these, no renderer uses another.
+const SHARED_BY_RENDERERS: [&str; 6] = ["measure", "page", "svg", "table", "text", "world"];
+
+/// The most crates, itself included, that the capture program may consist of.
+const CAPTURE_CRATES: usize = 60;
+
+/// What must not be compiled into the capture program.
+const HEAVY: [&str; 7] = ["polars", "rayon", "rooflens", "rusqlite", "schemars", "tokio", "typst"];
+
+/// What must not be compiled into anything: the analyzer works offline. `.deny.toml` has the same list.
+const NETWORK: [&str; 8] =
+    ["curl", "h2", "hyper", "native-tls", "object_store", "openssl", "reqwest", "rustls"];
+
+/// Longest file and longest function, in lines.
+const LONGEST: (usize, usize) = (500, 80);
+
+#[test]
+fn modules_are_declared_in_the_order_of_the_walls() {
+    let lib = read("src/lib.rs");
+    let declared = captures(r"(?m)^pub mod (\w+);", &lib);
+    assert_eq!(declared, WALLS.map(|(module, _)| module), "each module uses those before it");
+    for (index, (module, allowed)) in WALLS.iter().enumerate() {
+        let earlier: Vec<&str> = WALLS[..index].iter().map(|(module, _)| *module).collect();
+        for other in allowed.iter().filter(|other| **other != "prose") {
+            assert!(earlier.contains(other), "{module} may use {other}, which comes after it");
+        }
+    }
+}
+
+#[test]
+fn modules_use_what_the_walls_allow() {
+    let mut breaches = Vec::new();
+    for file in rust_files("src") {
+        let Some(module) = module_of(&file) else { continue };
+        let (_, allowed) =
+            WALLS.iter().find(|(name, _)| *name == module).expect("a module of src/lib.rs");
+        for used in captures(r"\bcrate::(\w+)", &code(&file)) {
+            if used != module && !allowed.contains(&used.as_str()) {
+                breaches.push(format!("{}: crate::{used}", file.display()));
+            }
+        }
+    }
+    assert!(breaches.is_empty(), "over the wall:\n{}", breaches.join("\n"));
+}
+
+#[test]
+fn importers_and_renderers_do_not_know_one_another() {
+    let mut breaches = Vec::new();
+    for (parent, shared) in
+        [("ingest", &SHARED_BY_IMPORTERS[..]), ("render", &SHARED_BY_RENDERERS[..])]
+    {
+        for file in rust_files(&format!("src/{parent}")) {
+            let Some(own) = part_of(&file, parent) else { continue };
+            for used in siblings(&file, parent, &code(&file)) {
+                if used != own && !shared.contains(&used.as_str()) && is_part(parent, &used) {
+                    breaches.push(format!("{} uses {parent}::{used}", file.display()));
+                }
+            }
+        }
+    }
+    assert!(breaches.is_empty(), "over the wall:\n{}", breaches.join("\n"));
+}
+
+#[test]
+fn only_the_command_line_prints() {
+    let printing = Regex::new(r"\b(e?print(ln)?|dbg)!").expect("a valid pattern");
+    for file in rust_files("src") {
+        let allowed = ["cli", "main"].contains(&module_of(&file).as_deref().unwrap_or("main"));
+        let found = printing.find(&code(&file)).map(|found| found.as_str().to_owned());
+        assert!(allowed || found.is_none(), "{}: {}", file.display(), found.unwrap_or_default());
+    }
+}
+
+#[test]
+fn the_core_reads_no_clock_environment_or_file() {
+    let outside = Regex::new(r"\bstd::(env|fs|net|process|time)\b|\bSystemTime\b|\bInstant\b")
+        .expect("a valid pattern");
+    for module in ["model", "tables", "hardware", "findings", "analysis", "report", "render"] {
+        for file in
+            rust_files("src").into_iter().filter(|f| module_of(f).as_deref() == Some(module))
+        {
+            let code = code(&file);
+            let found = outside.find(&code).map_or("", |found| found.as_str());
+            assert!(found.is_empty(), "{}: {found}", file.display());
+        }
+    }
+}
+
+#[test]
+fn the_analyzer_has_no_unsafe_code_of_its_own() {
+    let unsafe_code = Regex::new(r"\bunsafe\b").expect("a valid pattern");
+    for folder in ["src", "schemas/src"] {
+        for file in rust_files(folder) {
+            assert!(!unsafe_code.is_match(&code(&file)), "{}: unsafe", file.display());
+        }
+    }
+}
+
+#[test]
+fn files_and_functions_are_short() {
+    let mut long = Vec::new();
+    let (longest_file, longest_function) = LONGEST;
+    for file in ["src", "schemas/src", "capture/src", "tests"].into_iter().flat_map(rust_files) {
+        let text = fs::read_to_string(root().join(&file)).expect("readable");
+        if text.lines().count() > longest_file {
+            long.push(format!("{}: {} lines", file.display(), text.lines().count()));
+        }
+        for (name, lines) in functions(&code(&file)) {
+            if lines > longest_function {
+                long.push(format!("{}: fn {name}: {lines} lines", file.display()));
+            }
+        }
+    }
+    assert!(long.is_empty(), "split by subject:\n{}", long.join("\n"));
+}
+
+#[test]
+fn functions_are_measured_whole() {
+    let text = "impl A {\n    fn a(\n        b: u8,\n    ) {\n        if b {\n        }\n    }\n\n    fn c() {}\n    fn d();\n}\n";
+    let expected = [("a", 6), ("c", 1), ("d", 1)].map(|(name, lines)| (name.to_owned(), lines));
+    assert_eq!(functions(text), expected);
+}
+
+#[test]
+fn capture_stays_light() {
+    let crates = crates(&["-p", "rooflens-capture", "-e", "normal"]);
+    assert!(crates.len() > 20, "no dependency tree: {crates:?}");
+    let names: BTreeSet<&str> =
+        crates.iter().filter_map(|one| one.split_whitespace().next()).collect();
+    for heavy in HEAVY.iter().chain(&NETWORK) {
+        assert!(!names.contains(heavy), "rooflens-capture depends on {heavy}");
+    }
+    let count = crates.len();
+    assert!(count <= CAPTURE_CRATES, "rooflens-capture is {count} crates:\n{crates:#?}");
+}
+
+#[test]
+fn nothing_brings_a_network_stack() {
+    let crates = crates(&["--workspace", "-e", "normal,build,dev"]);
+    assert!(crates.len() > 100, "no dependency tree: {crates:?}");
+    let deny = read(".deny.toml");
+    for banned in NETWORK {
+        assert!(deny.contains(&format!("\"{banned}\"")), ".deny.toml does not ban {banned}");
+        let found = crates.iter().find(|one| one.split_whitespace().next() == Some(banned));
+        assert!(found.is_none(), "{}", found.cloned().unwrap_or_default());
+    }
+}
+
+/// Name and version of each crate of a dependency graph with the features in use; `cargo metadata` would
+/// mix in the features that other members of the workspace switch on.
+fn crates(arguments: &[&str]) -> BTreeSet<String> {
+    let output = Command::new(env!("CARGO"))
+        .args(["tree", "--offline", "--locked", "--prefix", "none", "--format", "{p}"])
+        .args(arguments)
+        .current_dir(root())
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("names are UTF-8");
+    let name = |line: &str| line.split(" (").next().unwrap_or_default().to_owned();
+    text.lines().filter(|line| !line.is_empty()).map(name).collect()
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// All Rust files below a folder of the repository, sorted, relative to its root.
+fn rust_files(folder: &str) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let mut folders = vec![PathBuf::from(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(root().join(&folder)).expect("a folder") {
+            let entry = entry.expect("readable");
+            let path = folder.join(entry.file_name());
+            if entry.path().is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    assert!(!files.is_empty(), "no Rust files");
+    files
+}
+
+/// The text of a file without comments and without its tests, which may be tables of data and may use
+/// anything.
+fn code(file: &Path) -> String {
+    if file.ends_with("tests.rs") || file.starts_with("tests") {
+        return String::new();
+    }
+    let text = fs::read_to_string(root().join(file)).expect("readable");
+    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let lines = text.lines().map(|line| match line.trim_start().starts_with("//") {
+        true => "",
+        false => line,
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The module of `src/lib.rs` that a file belongs to; none for `lib.rs` and `main.rs`.
+fn module_of(file: &Path) -> Option<String> {
+    let below = file.strip_prefix("src").ok()?;
+    let first = below.iter().next()?.to_str()?.trim_end_matches(".rs");
+    (!["lib", "main"].contains(&first)).then(|| first.to_owned())
+}
+
+/// The part of a module that a file belongs to: `nsys` for `src/ingest/nsys/work.rs`.
+fn part_of(file: &Path, module: &str) -> Option<String> {
+    let below = file.strip_prefix("src").ok()?.strip_prefix(module).ok()?;
+    let first = below.iter().next()?.to_str()?.trim_end_matches(".rs");
+    (first != "mod").then(|| first.to_owned())
+}
+
+fn is_part(module: &str, name: &str) -> bool {
+    let folder = root().join("src").join(module);
+    folder.join(name).is_dir() || folder.join(format!("{name}.rs")).is_file()
+}
+
+/// The parts of its parent module that a file names, through `crate::` or through `super::`.
+fn siblings(file: &Path, parent: &str, code: &str) -> Vec<String> {
+    let below = file.strip_prefix("src").ok().and_then(|path| path.strip_prefix(parent).ok());
+    let folders = below.map_or(0, |path| path.iter().count() - 1);
+    // `super` leads out of a folder's `mod.rs` and of a file beside it by one level less.
+    let levels = if file.ends_with("mod.rs") { folders } else { folders + 1 };
+    let up = format!(r"(?:^|[^:\w]){}(\w+)", "super::".repeat(levels.max(1)));
+    let mut names = captures(&format!(r"\bcrate::{parent}::(\w+)"), code);
+    names.extend(captures(&up, code));
+    names
+}
+
+fn captures(pattern: &str, text: &str) -> Vec<String> {
+    let pattern = Regex::new(pattern).expect("a valid pattern");
+    pattern.captures_iter(text).map(|found| found[1].to_owned()).collect()
+}
+
+/// Names and lengths of the functions of a file as rustfmt lays them out: a function ends where a brace
+/// closes at the indentation at which it began.
+fn functions(text: &str) -> Vec<(String, usize)> {
+    let head = Regex::new(r"^( *)(?:pub(?:\([\w: ]+\))? )?(?:const )?fn (\w+)").expect("a pattern");
+    let lines: Vec<&str> = text.lines().collect();
+    let mut functions = Vec::new();
+    for (start, line) in lines.iter().enumerate() {
+        let Some(found) = head.captures(line) else { continue };
+        let end = format!("{}}}", &found[1]);
+        let one_line = line.ends_with('}') || line.ends_with(';');
+        let length = match one_line {
+            true => 1,
+            false => lines[start..].iter().take_while(|line| **line != end).count() + 1,
+        };
+        functions.push((found[2].to_owned(), length));
+    }
+    functions
+}

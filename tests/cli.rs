@@ -1,0 +1,111 @@
+//! The command line as scripts meet it: exit codes, standard output, messages.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+fn fixture(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
+}
+
+fn rooflens(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_rooflens")).args(args).output().expect("rooflens runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn help_shows_examples_and_every_command_has_help() {
+    let help = rooflens(&["--help"]);
+    assert!(help.status.success());
+    assert!(text(&help.stdout).contains("Examples:"));
+    for command in
+        ["report", "inspect", "metrics", "kernels", "query", "validate", "pack", "unpack", "gpus"]
+    {
+        let help = rooflens(&[command, "--help"]);
+        assert!(help.status.success() && !help.stdout.is_empty(), "{command}");
+    }
+}
+
+#[test]
+fn wrong_usage_is_2() {
+    assert_eq!(rooflens(&["report"]).status.code(), Some(2));
+    assert_eq!(rooflens(&["no-such-command"]).status.code(), Some(2));
+    let path = fixture("h200x2-ddp");
+    let path = path.to_str().expect("UTF-8");
+    let unknown = rooflens(&["metrics", path, "--gpu", "H9000"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(text(&unknown.stderr).contains("no GPU named H9000"));
+    assert_eq!(rooflens(&["metrics", path, "--stage", "a=("]).status.code(), Some(2));
+}
+
+#[test]
+fn unusable_input_is_3_and_says_why() {
+    let missing = rooflens(&["report", "/no/such/path"]);
+    assert_eq!(missing.status.code(), Some(3));
+    assert!(text(&missing.stderr).contains("/no/such/path"));
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("notes.txt");
+    std::fs::write(&file, "nothing of a profiler").expect("writable");
+    let useless = rooflens(&["report", file.to_str().expect("UTF-8")]);
+    assert_eq!(useless.status.code(), Some(3));
+    assert!(text(&useless.stderr).contains("nothing"), "{}", text(&useless.stderr));
+}
+
+#[test]
+fn metrics_on_standard_output_are_json_and_nothing_else() {
+    let path = fixture("h200x2-ddp");
+    let output = rooflens(&["metrics", path.to_str().expect("UTF-8")]);
+    assert!(output.status.success());
+    let metrics: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(metrics["version"], 1);
+    assert!(metrics["metrics"].as_array().is_some_and(|list| list.len() > 20));
+}
+
+#[test]
+fn a_report_on_standard_output_is_markdown() {
+    let path = fixture("h200x2-ddp");
+    let output = rooflens(&["report", path.to_str().expect("UTF-8"), "-o", "-"]);
+    assert!(output.status.success());
+    assert!(text(&output.stdout).starts_with("# "));
+}
+
+#[test]
+fn a_stage_by_regular_expression_replaces_the_rules() {
+    let path = fixture("h200x2-ddp");
+    let path = path.to_str().expect("UTF-8");
+    let output = rooflens(&["inspect", path, "--stage", "all of it=train_.*"]);
+    let shown = text(&output.stdout);
+    assert!(shown.contains("all of it") && !shown.contains("backward"), "{shown}");
+}
+
+#[test]
+fn strict_fails_where_data_was_lost() {
+    let path = fixture("edge-empty-window");
+    let output = rooflens(&["metrics", path.to_str().expect("UTF-8"), "--strict"]);
+    assert_eq!(output.status.code(), Some(3));
+}
+
+#[test]
+#[cfg(feature = "tables")]
+fn a_query_counts_kernels() {
+    let path = fixture("h200-llama-8b");
+    let sql = "select count(*) as n from launches where pass = 0";
+    let output = rooflens(&["query", path.to_str().expect("UTF-8"), sql, "--csv"]);
+    // 84 868 kernels: `select count(*) from CUPTI_ACTIVITY_KIND_KERNEL` over the export.
+    assert_eq!(text(&output.stdout), "n\n84868\n", "{}", text(&output.stderr));
+}
+
+#[test]
+fn validate_accepts_the_fixtures_and_refuses_a_changed_file() {
+    let path = fixture("h200x2-ddp");
+    assert!(rooflens(&["validate", path.to_str().expect("UTF-8")]).status.success());
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for file in ["manifest.json", "workload.toml"] {
+        std::fs::copy(path.join(file), folder.path().join(file)).expect("copied");
+    }
+    // Its artifacts are missing.
+    let output = rooflens(&["validate", folder.path().to_str().expect("UTF-8")]);
+    assert_eq!(output.status.code(), Some(1));
+}

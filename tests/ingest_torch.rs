@@ -1,0 +1,389 @@
+//! PyTorch profiler traces of all generations, made by hand, with the rows that they must give.
+
+use std::io::Write as _;
+
+use rooflens::bundle::ArtifactFile;
+use rooflens::diagnostic::{Diagnostic, Diagnostics, Location, Severity};
+use rooflens::ingest::torch::IMPORTER;
+use rooflens::ingest::{IngestError, IngestErrorKind, Prefix};
+use rooflens::model::{ApiLevel, CopyKind, Dim3, MemoryKind, RangeKind, Session};
+
+/// What one file gave.
+struct Imported {
+    session: Session,
+    diagnostics: Diagnostics,
+    result: Result<(), IngestError>,
+}
+
+impl Imported {
+    fn diagnostic(&self, code: &str) -> Option<&Diagnostic> {
+        self.diagnostics.iter().find(|diagnostic| diagnostic.code == code)
+    }
+
+    fn codes(&self) -> Vec<&str> {
+        self.diagnostics.iter().map(|diagnostic| diagnostic.code).collect()
+    }
+}
+
+fn import(bytes: impl AsRef<[u8]>) -> Imported {
+    let mut temporary = tempfile::NamedTempFile::new().expect("a temporary file can be made");
+    temporary.write_all(bytes.as_ref()).expect("it can be written");
+    let file = ArtifactFile {
+        path: "torch/trace.json".to_owned(),
+        location: temporary.path().to_owned(),
+        kind: None,
+        pass: "torch".to_owned(),
+        pass_kind: None,
+        producer: None,
+        rank: Some(5),
+        sha256: None,
+    };
+    let (mut session, mut diagnostics) = (Session::default(), Diagnostics::default());
+    let result = (IMPORTER.import)(&file, &mut session, &mut diagnostics);
+    Imported { session, diagnostics, result }
+}
+
+/// 2025: relative times with three decimals, device properties, versions, a rank, allocator events.
+const MODERN: &str = include_str!("data/torch_modern.json");
+
+#[test]
+fn a_modern_trace_fills_all_tables() {
+    let imported = import(MODERN);
+    imported.result.as_ref().expect("it is sound");
+    let session = &imported.session;
+    let launches = &session.launches;
+    assert_eq!(launches.len(), 1);
+    // 4 366 746 849 999.001 µs + 5.728 µs
+    assert_eq!(launches.start[0], 4_366_746_849_999_001);
+    assert_eq!(launches.end[0], 4_366_746_850_004_729);
+    assert_eq!(
+        session.kernel_name(launches.kernel[0]),
+        "void gemm<8, std::array<char*, 3ul> >(int)"
+    );
+    assert_eq!((launches.stream[0], launches.correlation[0]), (7, Some(7)));
+    assert_eq!(launches.grid[0], Dim3 { x: 2048, y: 2, z: 1 });
+    assert_eq!(launches.block[0], Dim3 { x: 256, y: 1, z: 1 });
+    assert_eq!(launches.registers[0], Some(32));
+    assert_eq!(launches.shared_bytes[0], Some(49_152));
+    assert_eq!(launches.graph_node[0], Some(34));
+    assert_eq!(session.processes.pid[launches.process[0].index()], 548);
+
+    let calls = &session.api_calls;
+    assert_eq!(session.text(calls.name[0]), "cudaLaunchKernelExC");
+    assert_eq!(calls.level, [ApiLevel::Runtime, ApiLevel::Driver]);
+    assert_eq!(calls.nested, [false, true]);
+    assert_eq!(calls.process, [launches.process[0]; 2]);
+}
+
+#[test]
+fn the_host_side_keeps_shapes_annotations_frames_and_waits() {
+    let session = import(MODERN).session;
+    let operators = &session.operators;
+    assert_eq!(session.text(operators.name[0]), "aten::mm");
+    assert_eq!(operators.external[0], Some(2));
+    assert_eq!(session.text(operators.shapes[0]), "[[8,1024],[1024,64]]");
+    assert_eq!(session.text(operators.types[0]), r#"["c10::BFloat16","long int"]"#);
+    assert_eq!(session.text(operators.inputs[0]), r#"["","a \"b, c\" ]"]"#);
+
+    assert_eq!(session.ranges.kind, [RangeKind::Annotation]);
+    assert_eq!(session.ranges.end[0] - session.ranges.start[0], 68_703_455);
+    assert_eq!(session.text(session.frames.name[0]), "nn.Module: Linear_0");
+    assert_eq!(session.text(session.synchronizations.kind[0]), "context synchronize");
+    assert_eq!(session.synchronizations.stream, [None]);
+}
+
+#[test]
+fn copies_and_allocations_keep_bytes_and_places() {
+    let session = import(MODERN).session;
+    let copies = &session.copies;
+    assert_eq!(copies.kind, [CopyKind::HostToDevice, CopyKind::Memset]);
+    assert_eq!(copies.bytes, [4096, 512]);
+    assert_eq!(copies.source, [MemoryKind::Pageable, MemoryKind::Unknown]);
+    assert_eq!(copies.destination, [MemoryKind::Device; 2]);
+    assert_eq!(copies.end[1], copies.start[1], "a length of 0 is kept");
+
+    let memory = &session.memory_events;
+    assert_eq!(memory.time[0], 4_366_746_849_948_528);
+    assert_eq!(memory.device, [Some(0), None]);
+    assert_eq!(memory.bytes, [-67_108_864, 64]);
+    assert_eq!(memory.address, [140_291_281_518_592, 16]);
+    assert_eq!(memory.allocated, [Some(16_161_252_864), None]);
+    assert_eq!(memory.reserved, [Some(18_714_984_448), None]);
+}
+
+#[test]
+fn a_modern_trace_tells_of_its_machine() {
+    let imported = import(MODERN);
+    let session = &imported.session;
+    let passes = &session.passes;
+    assert_eq!(passes.utc_origin, [Some(1_790_857_026_000_000_000)]);
+    assert_eq!(session.text(passes.producer[0]), "PyTorch profiler (CUDA 13.0, CUPTI 130001)");
+    assert_eq!(passes.rank, [Some(1)], "the trace's word counts before the manifest's");
+    assert_eq!(session.gpus.ordinal, [0]);
+    assert_eq!(session.gpus.sm_count, [Some(132)]);
+    assert_eq!(session.text(session.gpus.name[0]), "NVIDIA H200");
+    assert_eq!(session.gpus.compute_capability, [Some(90)]);
+    assert_eq!(session.gpus.memory_bytes, [Some(150_109_880_320)]);
+    assert_eq!(session.processes.len(), 1, "devices are no processes");
+    assert_eq!(session.text(session.processes.name[0]), "python3");
+    assert_eq!(session.processes.rank, [Some(1)]);
+    assert_eq!(session.threads.tid, [549]);
+    assert_eq!(session.text(session.threads.name[0]), "thread 549 (python3)");
+
+    let facts = &session.environment;
+    let fact = |key: &str| {
+        let row = facts.key.iter().position(|id| session.text(*id) == key)?;
+        Some((session.text(facts.subject[row]), session.text(facts.value[row])))
+    };
+    assert_eq!(fact("world_size"), Some(("distributed", "2")));
+    assert_eq!(fact("nccl_version"), Some(("distributed", "2.28.9")));
+    assert_eq!(fact("with_flops"), Some(("profiler", "1")));
+    assert_eq!((fact("host_name"), fact("traceName")), (None, None));
+    // The copy of id 99 has no call; the memset shares id 7 with the kernel.
+    assert_eq!(imported.codes(), ["torch/launch-without-call", "torch/shared-correlation"]);
+    assert!(imported.diagnostics.iter().all(|diagnostic| diagnostic.count == 1));
+}
+
+/// December 2020: capitalized categories, threads and streams as strings, whole microseconds since 1970,
+/// no key beside the events.
+const OLDEST: &str = r#"{"traceEvents": [
+  {"ph": "X", "cat": "Operator", "name": "aten::to", "pid": 24572, "tid": "4093687616", "ts": 1606899466000100, "dur": 9,
+   "args": {"Device": 24572, "External id": "2", "Input dims": [[8, 3]], "Input type": [], "Trace iteration": 0}},
+  {"ph": "X", "cat": "Runtime", "name": "cudaLaunchKernel", "pid": 24572, "tid": "4093687616", "ts": 1606899466000104, "dur": 4,
+   "args": {"cbid": 211, "correlation": 334, "external id": 2, "external ts": 1606899466000100}},
+  {"ph": "s", "id": 334, "pid": 24572, "tid": "4093687616", "ts": 1606899466000104, "cat": "async", "name": "launch"},
+  {"ph": "X", "cat": "Kernel", "name": "k2", "pid": 1, "tid": "stream 20", "ts": 1606899466000210, "dur": 0,
+   "args": {"queued": 0, "device": 1, "context": 1, "correlation": 334, "registers per thread": 16, "shared memory": 0, "grid": [2, 1, 1], "block": [64, 1, 1]}},
+  {"ph": "X", "cat": "Kernel", "name": "k1", "pid": 1, "tid": "stream 7", "ts": 1606899466000110, "dur": 3,
+   "args": {"queued": 0, "device": 1, "context": 1, "stream": 7, "correlation": 12, "grid": [1, 1, 1], "block": [32, 1, 1]}},
+  {"ph": "X", "cat": "Memcpy", "name": "Memcpy DtoH (Device -> Pinned)", "pid": 1, "tid": "stream 7", "ts": 1606899466000120, "dur": 2,
+   "args": {"device": 1, "stream": 7, "correlation": 12, "bytes": 8}}
+]}"#;
+
+#[test]
+fn the_oldest_traces_are_read() {
+    let imported = import(OLDEST);
+    imported.result.as_ref().expect("it is sound");
+    let session = &imported.session;
+    assert_eq!(session.passes.utc_origin, [Some(0)], "times are UTC");
+    assert_eq!(session.passes.rank, [Some(5)], "the manifest's word, where the trace has none");
+    assert_eq!(session.text(session.passes.producer[0]), "PyTorch profiler");
+    let launches = &session.launches;
+    assert_eq!(launches.start, [1_606_899_466_000_210_000, 1_606_899_466_000_110_000]);
+    assert_eq!(launches.end, [1_606_899_466_000_210_000, 1_606_899_466_000_113_000]);
+    assert_eq!(launches.stream, [20, 7], "from the lane where the arguments have none");
+    assert_eq!(session.gpus.ordinal[launches.gpu[0].index()], 1);
+    assert_eq!(launches.registers, [Some(16), None]);
+    assert_eq!(session.copies.bytes, [8]);
+    assert_eq!(session.threads.tid, [4_093_687_616]);
+    assert_eq!(session.operators.external, [Some(2)], "also as a string");
+    assert_eq!(session.text(session.operators.shapes[0]), "[[8,3]]");
+    // k1 and the copy.
+    let lost = imported.diagnostic("torch/launch-without-call").expect("there are");
+    assert_eq!(lost.count, 2);
+}
+
+/// Reads a kernel with these times after the outer keys `head`.
+fn one_kernel(head: &str, ts: &str, dur: &str) -> Imported {
+    import(format!(
+        r#"{{"schemaVersion": 1, {head} "traceEvents": [{{"ph": "X", "cat": "kernel", "name": "k",
+        "pid": 0, "tid": 7, "ts": {ts}, "dur": {dur}, "args": {{"stream": 7, "correlation": 1}}}}]}}"#
+    ))
+}
+
+#[test]
+fn times_are_exact_in_all_generations() {
+    const BASE: i64 = 1_719_853_884_000_000_000;
+    let based = r#""baseTimeNanoseconds": 1719853884000000000,"#;
+    let nanoseconds = r#""displayTimeUnit": "ns","#;
+    for (head, ts, dur, start, length, origin) in [
+        (based, "4212936085387.172", "115.414", 4_212_936_085_387_172, 115_414, Some(BASE)),
+        // Early 2024: epoch-absolute floats in microseconds, though the unit is called ns.
+        (nanoseconds, "1712195495406753.0", "1.75", 1_712_195_495_406_753_000, 1_750, Some(0)),
+        ("", "1689180448563241", "595", 1_689_180_448_563_241_000, 595_000, Some(0)),
+        ("", "1.689180448563241e15", "5.95e2", 1_689_180_448_563_241_000, 595_000, Some(0)),
+        // Absolute times next to a base: the times win.
+        (based, "1712195495406753.2", "1", 1_712_195_495_406_753_200, 1_000, Some(0)),
+        // Neither absolute nor based: the origin is unknown.
+        ("", "12.5", "0.001", 12_500, 1, None),
+    ] {
+        let session = one_kernel(head, ts, dur).session;
+        assert_eq!(session.launches.start, [start], "{ts}");
+        assert_eq!(session.launches.end, [start + length], "{dur}");
+        assert_eq!(session.passes.utc_origin, [origin], "{ts}");
+    }
+}
+
+#[test]
+fn events_without_readable_times_are_told_as_lost() {
+    let unreadable =
+        [("null", "1"), ("1", "null"), ("1", "-1"), ("9223372036854775.807", "1"), ("\"x\"", "1")];
+    for (ts, dur) in unreadable {
+        let imported = one_kernel("", ts, dur);
+        assert_eq!(imported.session.launches.len(), 0);
+        let lost = imported.diagnostic("torch/untimed-events").expect("it is lost");
+        assert_eq!((lost.severity, lost.count), (Severity::DataLoss, 1));
+    }
+}
+
+#[test]
+fn keys_after_the_events_are_read() {
+    let imported = import(
+        r#"{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1.5, "dur": 1}],
+        "baseTimeNanoseconds": 1790857026000000000, "distributedInfo": {"rank": 0},
+        "deviceProperties": [{"id": 3, "name": "", "numSms": 0}]}"#,
+    );
+    let session = &imported.session;
+    assert_eq!(session.passes.utc_origin, [Some(1_790_857_026_000_000_000)]);
+    assert_eq!(session.passes.rank, [Some(0)]);
+    assert_eq!(session.gpus.ordinal, [3]);
+    assert_eq!(session.gpus.sm_count, [None], "0 multiprocessors are none stated");
+    assert_eq!(imported.codes(), ["torch/no-gpu-work"]);
+}
+
+#[test]
+fn flows_stand_in_for_missing_correlation_ids() {
+    let imported = import(
+        r#"{"traceEvents": [
+        {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 40, "tid": 41, "ts": 10, "dur": 4},
+        {"ph": "s", "id": 77, "pid": 40, "tid": 41, "ts": 10, "cat": "ac2g", "name": "ac2g"},
+        {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 20, "dur": 4},
+        {"ph": "f", "id": 77, "pid": 0, "tid": 7, "ts": 20, "cat": "ac2g", "name": "ac2g", "bp": "e"}]}"#,
+    );
+    assert_eq!(imported.session.launches.correlation, [Some(77)]);
+    assert_eq!(imported.session.api_calls.correlation, [Some(77)]);
+    assert_eq!(imported.codes(), ["torch/correlated-by-flow"]);
+}
+
+#[test]
+fn work_belongs_to_the_process_that_called() {
+    let event = |category: &str, pid: u32, id: u32| {
+        format!(
+            r#"{{"ph": "X", "cat": "{category}", "name": "n", "pid": {pid}, "tid": 1, "ts": 1, "dur": 1, "args": {{"correlation": {id}}}}}"#
+        )
+    };
+    let calls =
+        [(10, 1), (20, 2), (20, 3), (10, 3)].map(|(pid, id)| event("cuda_runtime", pid, id));
+    let kernels = [1, 2, 3, 4].map(|id| event("kernel", 0, id));
+    let events = [calls, kernels].concat().join(",");
+    let imported = import(format!(r#"{{"traceEvents": [{events}]}}"#));
+    let session = &imported.session;
+    let pids = session.launches.process.iter().map(|id| session.processes.pid[id.index()]);
+    // Both used id 3: the first caller's. None used id 4: of processes with equally many events the first.
+    assert_eq!(pids.collect::<Vec<_>>(), [10, 20, 20, 10]);
+    assert_eq!(imported.codes(), ["torch/launch-without-call", "torch/ambiguous-process"]);
+}
+
+#[test]
+fn unknown_events_are_counted_in_one_message() {
+    let imported = import(
+        r#"{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": 1, "args": {"correlation": 1}},
+        {"ph": "X", "cat": "mtia_ccp_events", "name": "m", "ts": 1, "dur": 1},
+        {"ph": "C", "name": "counter", "ts": 1}, {"ph": "C", "name": "counter", "ts": 2}, {}]}"#,
+    );
+    let unknown = imported.diagnostic("torch/unknown-events").expect("there are");
+    assert_eq!((unknown.severity, unknown.count), (Severity::Info, 4));
+    assert_eq!(
+        unknown.message,
+        "events of unknown kinds are not used: 2 of phase \"C\", category \"\"; \
+         1 of phase \"\", category \"\"; 1 of phase \"X\", category \"mtia_ccp_events\""
+    );
+}
+
+#[test]
+fn an_empty_window_is_no_silent_success() {
+    let imported = import(
+        r#"{"schemaVersion": 1, "deviceProperties": [], "traceEvents": [
+        {"ph": "X", "cat": "cuda_runtime", "name": "cudaDeviceSynchronize", "pid": 6, "tid": 6, "ts": 1.0, "dur": 42.914, "args": {"correlation": 4}},
+        {"name": "Record Window End", "ph": "i", "s": "g", "pid": "", "tid": "", "ts": 9.0}]}"#,
+    );
+    imported.result.as_ref().expect("it is sound");
+    let empty = imported.diagnostic("torch/empty-window").expect("it is told");
+    assert_eq!(empty.severity, Severity::DataLoss);
+    assert!(empty.message.contains("among the 2 events"));
+    assert_eq!(imported.session.api_calls.len(), 1);
+    assert_eq!(import(r#"{"traceEvents": []}"#).codes(), ["torch/empty-window"]);
+}
+
+#[test]
+fn damage_costs_what_it_hits() {
+    let start = MODERN.find("\"ph\": \"X\", \"cat\": \"gpu_memset\"").expect("it is there");
+    let cut = import(&MODERN[..start + 40]);
+    cut.result.as_ref().expect("what is whole is read");
+    assert_eq!((cut.session.launches.len(), cut.session.copies.len()), (1, 1));
+    let damage = cut.diagnostic("torch/damaged").expect("it is told");
+    assert_eq!(damage.at, Location::Byte(start as u64 + 40));
+    assert_eq!(damage.severity, Severity::DataLoss);
+
+    let nan = import(MODERN.replace("15.515152", "NaN"));
+    nan.result.as_ref().expect("the rest is read");
+    assert_eq!((nan.session.launches.len(), nan.session.copies.len()), (0, 2));
+    let invalid = nan.diagnostic("torch/invalid-events").expect("it is told");
+    assert_eq!((invalid.severity, invalid.count), (Severity::DataLoss, 1));
+    assert_eq!(nan.session.passes.rank, [Some(1)]);
+
+    let mut bytes = MODERN.as_bytes().to_vec();
+    let name = MODERN.find("void gemm").expect("it is there");
+    bytes[name] = 0xff;
+    let utf8 = import(bytes);
+    assert_eq!((utf8.session.launches.len(), utf8.session.copies.len()), (0, 2));
+    assert!(utf8.diagnostic("torch/invalid-events").is_some());
+}
+
+#[test]
+fn packed_traces_are_read_and_broken_archives_told() {
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    gzip.write_all(MODERN.as_bytes()).expect("memory takes it");
+    let packed = gzip.finish().expect("memory takes it");
+    let whole = import(&packed);
+    assert_eq!((whole.session.launches.len(), whole.session.operators.len()), (1, 1));
+    let zstd = zstd::encode_all(MODERN.as_bytes(), 3).expect("memory takes it");
+    assert_eq!(import(&zstd).session.launches.end, whole.session.launches.end);
+
+    let cut = import(&packed[..packed.len() - 200]);
+    cut.result.as_ref().expect("what is whole is read");
+    assert_eq!(cut.session.operators.len(), 1);
+    assert!(cut.diagnostic("torch/damaged").expect("it is told").message.contains("unpacked"));
+}
+
+#[test]
+fn what_is_no_trace_is_refused_with_a_reason() {
+    let kind = |text: &str| import(text).result.expect_err("it is none").kind;
+    assert!(matches!(kind("{\"traceEvents\": [{\"ph\": \"X"), IngestErrorKind::Truncated));
+    assert!(matches!(kind("{\"schemaVersion\": 1, \"traceEv"), IngestErrorKind::Truncated));
+    assert!(matches!(kind(""), IngestErrorKind::Truncated));
+    assert!(matches!(kind(&"[".repeat(1_000_000)), IngestErrorKind::Unsupported(_)));
+    for key in ["a", "traceEvents"] {
+        let nested = format!("{{\"{key}\": {}", "[".repeat(1_000_000));
+        assert!(matches!(kind(&nested), IngestErrorKind::Truncated), "{key}");
+    }
+    let execution_trace = "{\"schema\": \"1.1.0\", \"pid\": 1, \"nodes\": []}";
+    assert!(matches!(kind(execution_trace), IngestErrorKind::Value { .. }));
+    assert_eq!(import(execution_trace).session.passes.len(), 0, "nothing is added");
+}
+
+#[test]
+fn only_traces_of_the_profiler_are_recognized() {
+    let sniff = |text: &str| {
+        (IMPORTER.sniff)(&Prefix { name: "a.json", bytes: text.as_bytes(), complete: true })
+    };
+    for trace in [
+        MODERN,
+        OLDEST,
+        r#"{"schemaVersion": 1, "distributedInfo": {"pg_config": [{"ranks": [0, 1, "#,
+        r#"[{"name": "aten::mm", "ph": "X", "ts": 1, "dur": 1, "tid": 1, "pid": "CPU functions"}"#,
+    ] {
+        assert!(sniff(trace), "{trace}");
+    }
+    for other in [
+        r#"{"schema": "1.1.0-chakra.0.0.4", "nodes": [{"name": "[pytorch|profiler|execution_trace|thread]"}]}"#,
+        r#"{"rocprofiler-sdk-tool": [{"metadata": {}}]}"#,
+        r#"{"traceEvents": [{"name": "Asub", "cat": "PERF", "ph": "B", "pid": 22630, "tid": 22630, "ts": 829}]}"#,
+        r#"[{"name": "Asub", "cat": "PERF", "ph": "B", "pid": 22630, "tid": 22630, "ts": 829}]"#,
+        "\u{0}\u{5}\u{16}\u{7}\u{0}\u{2}\u{0}\u{0}Mac OS X",
+        "{\"architectures\": [\"LlamaForCausalLM\"]}",
+        "",
+    ] {
+        assert!(!sniff(other), "{other}");
+    }
+}

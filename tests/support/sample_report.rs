@@ -1,0 +1,393 @@
+//! A report made by hand: every kind of block and chart, long tables, names that try to break out.
+
+use rooflens::diagnostic::{Diagnostic, Location, Severity};
+use rooflens::findings::chart::{
+    Bar, Ceiling, Color, Dots, Panel, Part, Plot, Point, Roofline, Scatter, Series, StackedBars,
+};
+use rooflens::findings::{
+    Block, Cell, Chart, Column, Dataset, Inline, Method, Observation, Quantity, View, derived,
+    measured, unavailable,
+};
+use rooflens::report::{Meta, Report, Section};
+use rooflens_schemas::{Evidence, Scope, Tool, Unit};
+
+/// A name that tries to be markup in every format, and to reorder the text around it.
+pub(crate) const HOSTILE: &str = "<script>alert(1)</script> | #eval(\"x\") $\\alpha$ `tick` *b* _u_ [l](http://e.x) \u{202e}txet\u{7}";
+
+/// A kernel name of more than 300 characters.
+pub(crate) fn long_name(n: usize) -> String {
+    format!(
+        "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel_{n}<{}>(int, float, {})",
+        "cutlass::gemm::GemmShape<128, 256, 64>, ".repeat(5),
+        "const __nv_bfloat16 *, ".repeat(4),
+    )
+}
+
+/// The sample.
+pub(crate) fn report() -> Report {
+    Report {
+        meta: meta(),
+        verdict: verdict(),
+        headline: headline(),
+        sections: sections(),
+        appendices: appendices(),
+        metrics: metrics(),
+        datasets: vec![kernels(), stages()],
+        data_quality: data_quality(),
+        methods: methods(),
+    }
+}
+
+fn meta() -> Meta {
+    let fact = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    Meta {
+        title: "Example 8B, bfloat16, batch 8: 512 in, 128 out".to_owned(),
+        bundle: "h200-example-8b".to_owned(),
+        bundle_id: "4f0c1d2e3b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0".to_owned(),
+        captured_at: Some("2026-03-01T12:34:56.789Z".to_owned()),
+        generator: Tool { name: "rooflens".to_owned(), version: Some("0.1.0".to_owned()) },
+        facts: vec![
+            fact("GPU", "NVIDIA H200 SXM, 132 SMs, 141 GB"),
+            fact("Driver", "575.57.08, CUDA 12.9"),
+            fact("Model", "8.03 B parameters, 32 layers, hidden 4096"),
+            fact("Passes", "baseline, nsys 2025.3, ncu 2025.2, PyTorch 2.8"),
+            fact("Hostile", HOSTILE),
+        ],
+    }
+}
+
+fn evidence(artifact: &str, table: &str, rows: u64) -> Evidence {
+    Evidence { artifact: artifact.to_owned(), table: Some(table.to_owned()), rows: Some(rows) }
+}
+
+fn verdict() -> Vec<Observation> {
+    vec![
+        Observation {
+            id: "decode-host-bound",
+            weight_ns: 1.9e9,
+            statement: vec![
+                "In ".into(),
+                Inline::Strong("decode".to_owned()),
+                " the GPU is idle for ".into(),
+                Quantity::ratio(0.42).into(),
+                " of the time: the host launches ".into(),
+                Quantity::count(84_868).into(),
+                " kernels one by one, and ".into(),
+                Inline::Code("cudaLaunchKernel".to_owned()),
+                " takes ".into(),
+                Quantity::ns(5_120).into(),
+                " each.".into(),
+            ],
+            advice: Some(vec![
+                "Capture the step as a CUDA graph; at most ".into(),
+                Quantity::ns(1_511_000_000).into(),
+                " of ".into(),
+                Quantity::ns(3_603_000_000).into(),
+                " can be saved.".into(),
+            ]),
+            evidence: vec![evidence("nsys/profile.sqlite", "CUPTI_ACTIVITY_KIND_KERNEL", 84_868)],
+        },
+        Observation {
+            id: "hostile",
+            weight_ns: 1.0,
+            statement: vec!["The kernel ".into(), Inline::Code(long_name(7)), " is slow.".into()],
+            advice: None,
+            evidence: vec![evidence(HOSTILE, "KERNEL", 1)],
+        },
+    ]
+}
+
+fn headline() -> Vec<Block> {
+    let tile = |name: &str, value: f64, unit| {
+        (name.to_owned(), vec![Inline::Quantity(Quantity::new(value, unit))])
+    };
+    vec![
+        Block::Facts(vec![
+            tile("MFU, prefill", 0.412, Unit::Ratio),
+            tile("MBU, decode", 0.263_51, Unit::Ratio),
+            tile("Decode, per token", 28_148_437.0, Unit::Nanoseconds),
+            tile("Throughput", 284.2, Unit::TokensPerSecond),
+        ]),
+        Block::Chart(stacked(true)),
+    ]
+}
+
+fn sections() -> Vec<Section> {
+    let columns = &["kernel", "class", "launches", "total_ns", "share", "mean_ns", "intensity"];
+    vec![
+        section(
+            "environment",
+            "Environment",
+            vec![Block::Facts(vec![
+                ("GPU".to_owned(), vec!["NVIDIA H200 SXM".into()]),
+                ("Clock".to_owned(), vec![Quantity::new(1.98e9, Unit::Hertz).into()]),
+                ("Command".to_owned(), vec![Inline::Code("python bench.py --batch 8".to_owned())]),
+            ])],
+        ),
+        section(
+            "stages",
+            "Stages",
+            vec![
+                Block::Prose(vec!["Stages come from NVTX ranges.".into()]),
+                Block::Table(View::new(
+                    "stages",
+                    "Stages",
+                    &["stage", "wall_ns", "busy", "mfu", "note"],
+                    9,
+                )),
+                Block::Chart(stacked(false)),
+                Block::Chart(dots()),
+                Block::Missing("no counters: capture an ncu pass".to_owned()),
+            ],
+        ),
+        section("timeline", "Timeline", vec![Block::Chart(series())]),
+        section(
+            "kernels",
+            "Kernels",
+            vec![
+                Block::Heading("By total time".to_owned()),
+                Block::Table(View::new("kernels", "Kernels by total time", columns, 40)),
+                Block::Table(View::new("absent", "A table that is not there", &["x"], 4)),
+            ],
+        ),
+        section(
+            "roofline",
+            "Roofline",
+            vec![
+                Block::Chart(roofline()),
+                Block::Chart(scatter()),
+                Block::Prose(vec![HOSTILE.into()]),
+            ],
+        ),
+    ]
+}
+
+fn appendices() -> Vec<Section> {
+    let names = View::new("kernels", "Kernels by name", &["kernel", "launches"], 60);
+    vec![section("names", "Whole kernel names", vec![Block::Table(names)])]
+}
+
+fn section(id: &str, title: &str, blocks: Vec<Block>) -> Section {
+    Section { id: id.to_owned(), title: title.to_owned(), blocks }
+}
+
+fn kernel_name(n: usize) -> String {
+    match n {
+        0 => "nvjet_tst_192x192_64x4_1x2_h_bz_coopA_TNT".to_owned(),
+        3 => HOSTILE.to_owned(),
+        n if n % 3 == 0 => long_name(n),
+        n => format!("triton_poi_fused_add_mul_silu_{n}"),
+    }
+}
+
+fn kernels() -> Dataset {
+    let row = |n: usize| {
+        let total = 900_000_000 / (n as i64 + 1);
+        vec![
+            Cell::Name(kernel_name(n)),
+            Cell::Text(["GEMM", "attention", "elementwise"][n % 3].to_owned()),
+            Cell::Int(84_868 / (n as i64 + 1)),
+            Cell::Int(total),
+            Cell::Float(total as f64 / 3.6e9),
+            Cell::Float(total as f64 / 1000.0),
+            if n % 5 == 4 { Cell::Missing } else { Cell::Float(0.25 * 1.17f64.powi(n as i32)) },
+        ]
+    };
+    Dataset {
+        id: "kernels",
+        title: "Kernels".to_owned(),
+        columns: vec![
+            Column::text("kernel", "Kernel"),
+            Column::text("class", "Class"),
+            Column::new("launches", "Launches", Unit::Count),
+            Column::new("total_ns", "Total", Unit::Nanoseconds),
+            Column::new("share", "Share of GPU time", Unit::Ratio),
+            Column::new("mean_ns", "Mean", Unit::Nanoseconds),
+            Column::new("intensity", "Arithmetic intensity", Unit::FlopPerByte),
+        ],
+        rows: (0..53).map(row).collect(),
+    }
+}
+
+fn stages() -> Dataset {
+    let note =
+        "long enough to wrap: the range ends before the last kernel does, so its tail counts here";
+    let row = |stage: &str, wall: i64, busy: f64, mfu: Option<f64>, note: &str| {
+        vec![
+            Cell::Text(stage.to_owned()),
+            Cell::Int(wall),
+            Cell::Float(busy),
+            Cell::maybe(mfu),
+            Cell::Text(note.to_owned()),
+        ]
+    };
+    Dataset {
+        id: "stages",
+        title: "Stages".to_owned(),
+        columns: vec![
+            Column::text("stage", "Stage"),
+            Column::new("wall_ns", "Wall time", Unit::Nanoseconds),
+            Column::new("busy", "GPU busy", Unit::Ratio),
+            Column::new("mfu", "MFU", Unit::Ratio),
+            Column::text("note", "Remark"),
+        ],
+        rows: vec![
+            row("prefill", 222_824_165, 0.981, Some(0.412), note),
+            row("decode", 3_603_000_000, 0.58, Some(0.0031), ""),
+            row("tokenize", 1_200_000, 0.0, None, HOSTILE),
+        ],
+    }
+}
+
+fn chart(id: &str, title: &str, plot: Plot) -> Chart {
+    let description = format!("{title}, drawn for a test.");
+    Chart { id: id.to_owned(), title: title.to_owned(), description, plot }
+}
+
+fn stacked(normalized: bool) -> Chart {
+    let part = |name: &str, color| Part { name: name.to_owned(), color };
+    let bar = |label: &str, values: &[f64], note: &str| Bar {
+        label: label.to_owned(),
+        values: values.to_vec(),
+        note: note.to_owned(),
+    };
+    let plot = StackedBars {
+        unit: Unit::Nanoseconds,
+        normalized,
+        parts: vec![
+            part("matrix products", Color::Gemm),
+            part("attention", Color::Attention),
+            part("norms", Color::Normalization),
+            part("elementwise", Color::Elementwise),
+            part("copies", Color::Copy),
+            part("communication", Color::Communication),
+            part("other", Color::Other),
+            part("sparse products", Color::Gemm),
+            part("idle", Color::Idle),
+        ],
+        bars: vec![
+            bar("prefill", &[1.2e8, 3e7, 1e7, 2e7, 5e6, 0.0, 4e6, 2e7, 1.4e7], "222.8 ms"),
+            bar("decode", &[9e8, 2e8, 1e8, 3e8, 2e8, 1e8, 2e8, 1e8, 1.5e9], "3.603 s"),
+            bar(&HOSTILE.repeat(2), &[f64::NAN, -1.0, 0.0, 1e8], HOSTILE),
+        ],
+    };
+    let id = if normalized { "stages-share" } else { "stages-time" };
+    chart(id, "Where the time goes", Plot::StackedBars(plot))
+}
+
+fn ceiling(label: &str, value: f64, measured: bool) -> Ceiling {
+    Ceiling { label: label.to_owned(), value, measured }
+}
+
+fn points(count: usize, x: impl Fn(usize) -> f64, y: impl Fn(usize) -> f64) -> Vec<Point> {
+    let colors = [Color::MemoryBound, Color::ComputeBound, Color::LatencyBound, Color::Balanced];
+    (0..count)
+        .map(|n| Point {
+            label: kernel_name(n),
+            x: x(n),
+            y: y(n),
+            weight: 0.3 / (n + 1) as f64,
+            color: colors[n % 4],
+        })
+        .collect()
+}
+
+fn roofline() -> Chart {
+    let x = |n: usize| if n == 39 { 0.0 } else { 0.3 * 1.25f64.powi((n * 7 % 31) as i32) };
+    let y = move |n: usize| (x(n) * 4.3e12).min(8e14) * [0.9, 0.5, 0.05, 0.7, 0.008][n % 5];
+    let plot = Roofline {
+        bandwidths: vec![
+            ceiling("DRAM 4.80 TB/s (datasheet)", 4.8e12, false),
+            ceiling("DRAM 4.31 TB/s (measured)", 4.31e12, true),
+            ceiling("L2 11.2 TB/s (measured)", 1.12e13, true),
+        ],
+        rates: vec![
+            ceiling("BF16 dense 989 TFLOP/s (datasheet)", 9.89e14, false),
+            ceiling("BF16 743 TFLOP/s (measured)", 7.43e14, true),
+            ceiling("FP32 67 TFLOP/s (datasheet)", 6.7e13, false),
+        ],
+        points: points(40, x, y),
+    };
+    chart("roofline-dram", "Kernels on the roofline of device memory", Plot::Roofline(plot))
+}
+
+fn scatter() -> Chart {
+    let plot = Scatter {
+        x_label: "Memory throughput (% of peak)".to_owned(),
+        y_label: "Compute throughput (% of peak)".to_owned(),
+        x_max: 100.0,
+        y_max: 100.0,
+        diagonal: true,
+        points: points(30, |n| (n * 37 % 101) as f64, |n| (n * 53 % 97) as f64),
+    };
+    chart("sol", "Throughput of profiled kernels", Plot::Scatter(plot))
+}
+
+fn series() -> Chart {
+    let wave =
+        |n: i64| 350.0 + f64::from((n * 7919 % 257) as i32) + if n > 9_000 { 150.0 } else { 0.0 };
+    let panel = |label: &str, unit, factor: f64, limit: Option<(&str, f64)>| Panel {
+        label: label.to_owned(),
+        unit,
+        points: (0..12_000).map(|n| (n * 300_000, wave(n) * factor)).collect(),
+        limit: limit.map(|(label, value)| (label.to_owned(), value)),
+    };
+    let band = |label: &str, from: i64, to: i64| (label.to_owned(), from, to);
+    let plot = Series {
+        panels: vec![
+            panel("Power", Unit::Watts, 1.0, Some(("limit 700 W", 700.0))),
+            panel("SM clock", Unit::Hertz, 3e6, None),
+            panel("Memory used", Unit::Bytes, 1e8, None),
+        ],
+        bands: vec![
+            band("load", 0, 200_000_000),
+            band("prefill", 200_000_000, 230_000_000),
+            band("decode", 230_000_000, 3_400_000_000),
+            band(HOSTILE, 3_400_000_000, 3_600_000_000),
+        ],
+        duration: 3_600_000_000,
+    };
+    chart("power", "Power, clock and memory over time", Plot::Series(plot))
+}
+
+fn dots() -> Chart {
+    let dots = |center: f64, spread: f64| {
+        let dot = |n: i32| (center * (1.0 + spread * f64::from(n * 7 % 11 - 5) / 500.0), false);
+        (0..9).map(dot).chain([(center * 1.09, true)]).collect::<Vec<_>>()
+    };
+    let rows = vec![
+        ("prefill".to_owned(), dots(2.228e8, 1.0)),
+        ("decode".to_owned(), dots(3.603e9, 2.0)),
+        ("a stage with a name that is long enough to be cut somewhere".to_owned(), dots(5e4, 0.5)),
+    ];
+    chart("repeats", "Repeats of each stage", Plot::Dots(Dots { unit: Unit::Nanoseconds, rows }))
+}
+
+fn metrics() -> Vec<rooflens_schemas::Metric> {
+    let stage = |name: &str| Scope { stage: Some(name.to_owned()), ..Scope::default() };
+    vec![
+        derived("mfu", stage("prefill"), Unit::Ratio, 0.412, "989 TFLOP/s, datasheet"),
+        measured("wall_ns", stage("decode"), Unit::Nanoseconds, 3.603e9, "NVTX"),
+        unavailable("mbu", stage("prefill"), Unit::Ratio, "no counters"),
+    ]
+}
+
+fn data_quality() -> Vec<Diagnostic> {
+    let message = "events were dropped while the profiler's buffers were full";
+    vec![
+        Diagnostic::new(Severity::DataLoss, "nsys/dropped-events", message)
+            .artifact("nsys/profile.sqlite")
+            .at(Location::Table("DIAGNOSTIC_EVENT".to_owned()))
+            .hint("capture a shorter range")
+            .times(1_200),
+        Diagnostic::new(Severity::Info, "test/hostile", HOSTILE).artifact(HOSTILE),
+    ]
+}
+
+fn methods() -> Vec<Method> {
+    let text = "FLOPs of the model, without recomputation, by time and peak rate.";
+    vec![
+        Method { title: "MFU".to_owned(), text: vec![text.into()] },
+        Method { title: HOSTILE.to_owned(), text: vec![Inline::Code(long_name(1))] },
+    ]
+}

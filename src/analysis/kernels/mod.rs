@@ -76,6 +76,8 @@ fn shown_passes(context: &Context<'_>) -> Vec<PassId> {
     let is_timeline = |id: &PassId| session.passes.kind[id.index()] == PassKind::Timeline;
     let timelines: Vec<PassId> = working.iter().copied().filter(is_timeline).collect();
     let mut shown = if timelines.is_empty() { working } else { timelines };
+    let primary = context.facts.primary_pass(session);
+    shown.sort_by_key(|pass| (Some(*pass) != primary, *pass));
     shown.truncate(SHOWN_PASSES);
     shown
 }

@@ -95,7 +95,7 @@ fn value(bytes: &[u8], serial: u64, at: usize, length: usize) -> Option<Value> {
         8 => Value::Int(0),
         9 => Value::Int(1),
         10 | 11 => return None,
-        _ if serial % 2 == 0 => Value::Blob,
+        _ if serial.is_multiple_of(2) => Value::Blob,
         _ => Value::Text { start: u32::try_from(at).ok()?, end: u32::try_from(at + length).ok()? },
     })
 }

@@ -1,8 +1,7 @@
 //! A hostile SQLite file, of which chosen columns of tables are read in parallel.
 //!
 //! SQLite reads the schema. Rows are decoded straight from the pages of the file, because stepping through
-//! them in SQLite costs more than all the rest of an import and, for the locks of its page cache, does not
-//! get faster with more threads.
+//! them in SQLite costs more than all the rest of an import.
 
 mod btree;
 mod record;

@@ -5,8 +5,17 @@
 //! that columns which nobody wants are stepped over without a look at them. A record may end before the
 //! table's last columns: it is older than they are.
 
-/// Bytes of content by serial type below 12; from there on, even types are blobs and odd ones texts.
-const LENGTHS: [u8; 12] = [0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0];
+/// Bytes of content by serial type, for the types that take one byte in a header.
+const LENGTHS: [u8; 128] = {
+    // NULL; integers of so many bytes; a real; the integers 0 and 1 themselves; two that are not in use.
+    let fixed = [0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0];
+    let (mut lengths, mut serial) = ([0; 128], 0);
+    while serial < lengths.len() {
+        lengths[serial] = if serial < 12 { fixed[serial] } else { (serial as u8 - 12) / 2 };
+        serial += 1;
+    }
+    lengths
+};
 
 /// The content of a column. Texts lie in the bytes that the value was decoded from.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,16 +63,24 @@ impl Plan {
         let (mut columns_read, mut serial, mut at, mut length) = (0, 0, body, 0);
         for (column, slot) in &self.stored {
             while columns_read <= *column {
-                at += length;
+                at = at.saturating_add(length);
                 (serial, length) = (0, 0);
-                if header_at < body {
-                    (serial, header_at) = varint(header, header_at)?;
-                    length = content_length(serial)?;
-                }
-                if length > end - at {
-                    return None;
+                match header.get(header_at) {
+                    Some(byte @ ..0x80) => {
+                        (serial, header_at) = (u64::from(*byte), header_at + 1);
+                        length = usize::from(LENGTHS[usize::from(*byte)]);
+                    }
+                    Some(_) => {
+                        (serial, header_at) = varint(header, header_at)?;
+                        length = content_length(serial)?;
+                    }
+                    // Older than the column.
+                    None => {}
                 }
                 columns_read += 1;
+            }
+            if end.checked_sub(at)? < length {
+                return None;
             }
             *values.get_mut(*slot)? = value(bytes, serial, at, length)?;
         }
@@ -74,7 +91,7 @@ impl Plan {
     }
 }
 
-#[inline]
+/// Texts and blobs are of any length: even types from 12 on are blobs, odd ones texts.
 fn content_length(serial: u64) -> Option<usize> {
     match LENGTHS.get(usize::try_from(serial).ok()?) {
         Some(length) => Some(usize::from(*length)),
@@ -95,7 +112,7 @@ fn value(bytes: &[u8], serial: u64, at: usize, length: usize) -> Option<Value> {
         8 => Value::Int(0),
         9 => Value::Int(1),
         10 | 11 => return None,
-        _ if serial % 2 == 0 => Value::Blob,
+        _ if serial.is_multiple_of(2) => Value::Blob,
         _ => Value::Text { start: u32::try_from(at).ok()?, end: u32::try_from(at + length).ok()? },
     })
 }

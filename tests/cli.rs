@@ -80,7 +80,10 @@ fn an_output_is_a_folder_unless_it_ends_like_a_format() {
     assert!(rooflens(&["report", path, "-o", out.to_str().expect("UTF-8")]).status.success());
     assert!(out.join("report.md").is_file());
     let html = folder.path().join("report.html");
-    assert_eq!(rooflens(&["report", path, "-o", html.to_str().expect("UTF-8")]).status.code(), Some(2));
+    assert_eq!(
+        rooflens(&["report", path, "-o", html.to_str().expect("UTF-8")]).status.code(),
+        Some(2)
+    );
 }
 
 #[test]

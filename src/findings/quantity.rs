@@ -117,7 +117,7 @@ impl Scale {
         let sizes = values.filter(|v| v.is_finite() && *v != 0.0).map(f64::abs);
         let greatest = sizes.clone().max_by(f64::total_cmp)?;
         let least = sizes.min_by(f64::total_cmp)?;
-        let (factor, symbol) = Quantity::new(greatest, unit).scale();
+        let (factor, symbol) = common_scale(greatest, least, unit);
         let decimals = match unit {
             Unit::Count => 0,
             Unit::Ratio | Unit::Percent => 3 - digits(greatest / factor).clamp(1, 2),
@@ -149,6 +149,20 @@ impl Scale {
     }
 }
 
+/// The power in which the greatest value has at most four digits before the point and, if one such power
+/// does it, the least value at least one.
+fn common_scale(greatest: f64, least: f64, unit: Unit) -> (f64, &'static str) {
+    let best = Quantity::new(greatest, unit).scale();
+    let smaller = scales(unit).iter().filter(|(factor, _)| *factor <= best.0);
+    let readable = smaller.take_while(|(factor, _)| greatest / factor < 9999.5);
+    readable
+        .clone()
+        .find(|(factor, _)| least / factor >= 1.0)
+        .or(readable.last())
+        .copied()
+        .unwrap_or(best)
+}
+
 /// Digits before the decimal point; 0 for 0.5, -1 for 0.05.
 fn digits(value: f64) -> i64 {
     libm::floor(libm::log10(value.abs())) as i64 + 1
@@ -165,7 +179,10 @@ fn significant(value: f64, count: usize) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }
-    let decimals = (count as i64 - digits(value)).clamp(0, 9) as usize;
+    // 0.99996 rounds up to 1.000, which has a digit more before the point.
+    let ulp = libm::pow(10.0, (digits(value) - count as i64) as f64);
+    let rounded = libm::round(value / ulp) * ulp;
+    let decimals = (count as i64 - digits(rounded * (1.0 + 1e-12))).clamp(0, 9) as usize;
     format!("{value:.decimals$}")
 }
 
@@ -197,6 +214,7 @@ mod tests {
         assert_eq!(shown(0.0899, Unit::Ratio), "8.99 %");
         assert_eq!(shown(4.8e12, Unit::BytesPerSecond), "4.800 TB/s");
         assert_eq!(shown(84_868.0, Unit::Count), "84\u{202f}868");
+        assert_eq!(shown(0.0999996, Unit::One), "0.100");
         assert_eq!(shown(0.0, Unit::Bytes), "0 B");
         assert_eq!(shown(f64::NAN, Unit::Bytes), "–");
     }
@@ -209,6 +227,8 @@ mod tests {
         let share = scale(&[0.4217, 0.0002], Unit::Ratio).expect("one power");
         assert_eq!([share.show(0.4217), share.show(0.0002)], ["42.2", "< 0.1"]);
         assert_eq!(share.show(0.0), "0");
+        let rate = scale(&[1.979e15, 3.4e13], Unit::FlopPerSecond).expect("one power");
+        assert_eq!((rate.symbol, rate.show(3.4e13)), ("TFLOP/s", "34".to_owned()));
         // 3.6 s and 2 µs: 0.002 ms would need too many decimals beside 3600 ms.
         assert_eq!(scale(&[3.6e9, 2e3], Unit::Nanoseconds), None);
         assert_eq!(scale(&[], Unit::Bytes), None);

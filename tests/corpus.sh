@@ -39,9 +39,9 @@ judge() {
     esac
 }
 
-# The first line in which the program says why.
+# The line in which the program says why it gave up.
 reason() {
-    grep -m1 -E 'error|cannot|could not|not ' "$scratch/err" | cut -c1-140
+    grep -m1 '^error' "$scratch/err" | cut -c1-160
 }
 
 # A report is silently empty if it has no metric, no data set, and no word about the quality of its data.
@@ -58,20 +58,20 @@ sys.exit(1 if said or rows else 0)
 PYTHON
 }
 
-printf '%-26s %-10s %-10s %s\n' "kind" "inspect" "report" "file: reason"
+printf '%-30s %-10s %-10s %s\n' "kind" "inspect" "report" "file: reason"
 while IFS= read -r -d '' file; do
     name="${file#"$corpus"/}"
     run inspect "$file"
     judge
     inspected=$outcome
-    kind="$(grep -A1 -m1 '^artifacts' "$scratch/out" | tail -n1 | sed -E 's/^ +[^ ].* {2,}//; s/^ +//' | cut -c1-26)"
+    kind="$(grep -A1 -m1 '^artifacts' "$scratch/out" | tail -n1 | sed -E 's/^ +[^ ]+ +//' | cut -c1-30)"
     why="$(reason)"
 
     rm -rf "$scratch/report"
     run report "$file" -o "$scratch/report"
     judge
     reported=$outcome
-    [ -n "$why" ] || why="$(reason)"
+    [ "$reported" = ok ] || why="$(reason)"
     if [ "$reported" = ok ] && silent "$scratch/report"; then
         reported=SILENT
     fi
@@ -80,7 +80,7 @@ while IFS= read -r -d '' file; do
     fi
 
     [ "$reported" = ok ] && [ "$inspected" = ok ] && why=""
-    printf '%-26s %-10s %-10s %s\n' "${kind:-?}" "$inspected" "$reported" "$name${why:+: $why}"
+    printf '%-30s %-10s %-10s %s\n' "${kind:-?}" "$inspected" "$reported" "$name${why:+: $why}"
     for outcome in "$inspected" "$reported"; do
         case $outcome in ok | refused) ;; *) failures=$((failures + 1)) ;; esac
     done

@@ -21,7 +21,8 @@ use crate::prose;
 use work::{Work, work};
 
 /// Model FLOPs utilization.
-pub(super) static ANALYSIS: Analysis = Analysis { id: "utilization", title: "Utilization", missing, run };
+pub(super) static ANALYSIS: Analysis =
+    Analysis { id: "utilization", title: "Utilization", missing, run };
 
 fn missing(session: &Session) -> Option<&'static str> {
     (session.ranges.is_empty() && session.timings.is_empty()).then_some(

@@ -144,7 +144,7 @@ fn add_metrics(context: &Context<'_>, sums: &[KernelSum], findings: &mut Finding
         let diagnostic = Diagnostic::new(Severity::Notice, "kernels/unclassified", message);
         findings.diagnostics.push(
             diagnostic
-                .hint("their time counts as `other`; class shares of the rest are unaffected"),
+                .hint("their time counts as “other”; class shares of the rest are unaffected"),
         );
     }
 }
@@ -179,7 +179,7 @@ fn methods() -> Vec<Method> {
                  minimum, maximum and sample standard deviation (n − 1) of end − start in integer \
                  nanoseconds. One launch has no deviation. Shares are of the kernel time of the pass: the \
                  sum of all durations, which exceeds busy time where kernels overlap. Where a pass holds \
-                 no single launches but sums of `nsys stats`, those are shown.",
+                 no single launches but sums of “nsys stats”, those are shown.",
             ],
         ),
         method(

@@ -55,6 +55,14 @@ impl Row<'_> {
         match self.values.get(index) {
             Some(Value::Int(value)) => Ok(Some(*value)),
             Some(Value::Null) => Ok(None),
+            _ => self.whole(index),
+        }
+    }
+
+    /// A real that is a whole number passes for an integer.
+    #[cold]
+    fn whole(&self, index: usize) -> Result<Option<i64>, RowError> {
+        match self.values.get(index) {
             Some(Value::Real(real)) if libm::trunc(*real) == *real && real.abs() < 9e15 => {
                 Ok(Some(*real as i64))
             }

@@ -97,9 +97,9 @@ fn draw_panel(canvas: &mut Canvas, area: Rect, time: &Axis, panel: &Panel) {
     if let Some((label, value)) = limit {
         let at = y.at(value / factor);
         canvas.line(&[(area.x, at), (area.right(), at)], Stroke::dashed(palette::ALERT, 0.8));
-        let style = Style::MUTED.color(palette::ALERT).at(Anchor::End).halo();
-        let baseline = if at - area.y > 10.0 { at - 2.5 } else { at + 8.0 };
-        canvas.text(area.right() - 3.0, baseline, &measure::fit(label, area.w - 6.0, style), style);
+        let style = Style::MUTED.color(palette::ALERT).at(Anchor::End);
+        let label = measure::fit(&format!("– – {label}"), WIDTH * 0.35, style);
+        canvas.text(area.right(), area.y - 5.5, &label, style);
     }
 }
 

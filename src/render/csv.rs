@@ -1,4 +1,5 @@
-//! One CSV file (RFC 4180) for each data set: all rows, full precision, base units.
+//! One CSV file for each data set: all rows, full precision, base units. Quoted as in RFC 4180; lines end
+//! in LF, as in all outputs.
 
 use std::collections::BTreeMap;
 
@@ -25,8 +26,7 @@ pub(super) fn render(report: &Report) -> Result<Rendered, RenderError> {
 /// # Errors
 /// Fails only if the writer does.
 pub fn bytes(dataset: &Dataset) -> Result<Vec<u8>, RenderError> {
-    let mut writer =
-        ::csv::WriterBuilder::new().terminator(::csv::Terminator::CRLF).from_writer(Vec::new());
+    let mut writer = ::csv::Writer::from_writer(Vec::new());
     writer.write_record(dataset.columns.iter().map(|column| column.id))?;
     for row in &dataset.rows {
         let cells =
@@ -53,7 +53,7 @@ mod tests {
         ];
         let dataset = Dataset { id: "kernels", title: String::new(), columns, rows };
         let text = String::from_utf8(bytes(&dataset).unwrap()).unwrap();
-        let expected = "kernel,share\r\n\"a,\"\"b\"\"\nc\",0.30000000000000004\r\nd,\r\n";
+        let expected = "kernel,share\n\"a,\"\"b\"\"\nc\",0.30000000000000004\nd,\n";
         assert_eq!(text, expected);
     }
 }

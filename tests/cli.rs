@@ -64,6 +64,19 @@ fn metrics_on_standard_output_are_json_and_nothing_else() {
 }
 
 #[test]
+fn every_metric_is_told_apart_by_id_and_scope() {
+    for name in ["h200x2-ddp", "h200-llama-1b", "h200-cuda-graph"] {
+        let output = rooflens(&["metrics", fixture(name).to_str().expect("UTF-8")]);
+        let file: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let mut seen = std::collections::BTreeSet::new();
+        for metric in file["metrics"].as_array().expect("a list") {
+            let key = format!("{} {}", metric["id"], metric["scope"]);
+            assert!(seen.insert(key.clone()), "{name}: {key} twice");
+        }
+    }
+}
+
+#[test]
 fn a_report_on_standard_output_is_markdown() {
     let path = fixture("h200x2-ddp");
     let output = rooflens(&["report", path.to_str().expect("UTF-8"), "-o", "-"]);

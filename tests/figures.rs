@@ -122,6 +122,18 @@ fn ddp_backward_is_attributed_across_threads() {
     }
 }
 
+/// Loops of 2 steps are no instances of a stage whose loops have 16, also where nobody says so.
+#[test]
+fn loops_of_another_length_do_not_count() {
+    let (mut session, _) = read("h200-llama-8b");
+    session.workload = rooflens_schemas::Workload::default();
+    let facts = Facts::new(&session);
+    let both = (session, facts);
+    let excluded: Vec<bool> =
+        instances(&both, "nsys", "decode").iter().map(|one| one.excluded.is_some()).collect();
+    assert_eq!(excluded, [true, true, false, false, false]);
+}
+
 /// Busy + idle = projection, and no instance is busier than its projection, on every fixture.
 #[test]
 fn busy_never_exceeds_projection() {

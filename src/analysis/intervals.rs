@@ -20,7 +20,12 @@ pub fn union(intervals: &mut [Interval]) -> Vec<Interval> {
 
 /// Total length of disjoint intervals, nanoseconds.
 pub fn measure(disjoint: &[Interval]) -> Ns {
-    disjoint.iter().map(|(start, end)| end - start).sum()
+    total(disjoint.iter().map(|(start, end)| end - start))
+}
+
+/// Sum of durations. Importers bound each time and each duration; their sum is bounded here.
+pub fn total(durations: impl Iterator<Item = Ns>) -> Ns {
+    durations.fold(0, Ns::saturating_add)
 }
 
 /// Length of the union of intervals, nanoseconds. Sorts its input.

@@ -7,8 +7,9 @@ use rooflens_schemas::{StageKind, Workload};
 
 use super::attribution::{ThreadOps, attribute};
 use super::facts::{Facts, Ops, Stage, StageInstance};
-use super::intervals::{Interval, union_length};
+use super::intervals::{Interval, total, union_length};
 use super::stats::modified_z_of_first;
+use crate::model::pattern::whole_match;
 use crate::model::{GpuId, Ns, PassId, ProcessId, RangeId, Session, StrId, ThreadId};
 
 /// Names that become stages where the workload description names none.
@@ -88,14 +89,13 @@ pub fn kind_by_name(workload: &Workload, stage: &str) -> StageKind {
 }
 
 fn rules(workload: &Workload) -> Vec<Rule> {
-    let compile = |pattern: &str| Regex::new(&format!("^(?:{pattern})$"));
     let stated = workload.stages.iter().filter_map(|rule| {
         let pattern = match &rule.pattern {
             Some(pattern) => pattern.clone(),
             None => regex::escape(&rule.name),
         };
         // A pattern that does not compile was refused when the description was read.
-        let pattern = compile(&pattern).ok()?;
+        let pattern = whole_match(&pattern).ok()?;
         let kind = rule.kind.unwrap_or_else(|| kind_of(&rule.name));
         Some(Rule { name: rule.name.clone(), pattern, kind })
     });
@@ -104,7 +104,7 @@ fn rules(workload: &Workload) -> Vec<Rule> {
         return stated;
     }
     let built_in = BUILT_IN.iter().filter_map(|(name, kind)| {
-        let pattern = compile(&format!("(?i){}", name.replace('_', "[ _-]?"))).ok()?;
+        let pattern = whole_match(&format!("(?i){}", name.replace('_', "[ _-]?"))).ok()?;
         Some(Rule { name: (*name).to_owned(), pattern, kind: *kind })
     });
     built_in.collect()
@@ -129,7 +129,13 @@ fn drafts(session: &Session, pass: PassId, rules: &[Rule]) -> Vec<Draft> {
     let order: Vec<String> = if named.is_empty() {
         outermost_names(session, &own, &mut named)
     } else {
-        rules.iter().map(|rule| rule.name.clone()).collect()
+        // Several rules may lead to one stage.
+        let mut seen = BTreeSet::new();
+        rules
+            .iter()
+            .map(|rule| rule.name.clone())
+            .filter(|name| seen.insert(name.clone()))
+            .collect()
     };
     let mut drafts: Vec<Draft> = Vec::new();
     for stage in order {
@@ -340,7 +346,7 @@ impl Facts {
         let pass = session.text(session.passes.name[self.stages[stage].pass.index()]);
         let workload = session.workload.for_pass(pass);
         let declared = workload.warmup.unwrap_or(0);
-        let expected =
+        let stated =
             workload.output_tokens.filter(|_| self.stages[stage].kind == StageKind::Decode);
         let range = self.stages[stage].instances.clone();
         let processes: BTreeSet<ProcessId> =
@@ -350,6 +356,8 @@ impl Facts {
                 range.clone().filter(|index| self.instances[*index].process == process).collect();
             // A capture that a gate cut out may hold fewer instances than the warm-up that was declared.
             let declared = if group.len() as u64 > declared { declared } else { 0 };
+            let steps = |index: &usize| self.instances[*index].steps;
+            let expected = stated.or_else(|| most_frequent(group.iter().filter_map(steps)));
             for index in &group {
                 let instance = &mut self.instances[*index];
                 instance.excluded = if u64::from(instance.ordinal) < declared {
@@ -382,6 +390,15 @@ impl Facts {
             self.instances[counted[0]].excluded = Some(reason);
         }
     }
+}
+
+/// The most frequent value; of equally frequent ones the largest.
+fn most_frequent(values: impl Iterator<Item = u64>) -> Option<u64> {
+    let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
+    for value in values {
+        *counts.entry(value).or_default() += 1;
+    }
+    counts.into_iter().max_by_key(|(value, count)| (*count, *value)).map(|(value, _)| value)
 }
 
 fn step_mismatch(steps: Option<u64>, expected: Option<u64>) -> Option<String> {
@@ -427,7 +444,7 @@ impl StageInstance {
         let all = || by_gpu.values().flatten();
         let (first, last) = (all().map(|i| i.0).min(), all().map(|i| i.1).max());
         self.projection = first.zip(last);
-        self.sum = all().map(|(start, end)| end - start).sum();
-        self.busy = by_gpu.values_mut().map(|intervals| union_length(intervals)).sum();
+        self.sum = total(all().map(|(start, end)| end - start));
+        self.busy = total(by_gpu.values_mut().map(|intervals| union_length(intervals)));
     }
 }

@@ -23,7 +23,9 @@ pub struct Summary {
     pub time_range: (f64, f64),
     /// Median host duration of the range, nanoseconds.
     pub host: f64,
-    /// Busy share: Σ busy ÷ Σ (projection × GPUs) over the instances that count.
+    /// Median busy time, summed over GPUs, nanoseconds.
+    pub busy: f64,
+    /// Busy share: median busy time ÷ (median projection × GPUs).
     pub busy_share: f64,
     /// Median sum of operation durations, nanoseconds.
     pub sum: f64,
@@ -68,11 +70,9 @@ fn summary(facts: &Facts, stage: usize, process: ProcessId) -> Option<Summary> {
         counted.iter().filter_map(|instance| value(instance)).collect()
     };
     let times = column(&|one| one.time().map(|time| time as f64));
-    let busy: f64 = counted.iter().map(|one| one.busy as f64).sum();
-    let available: f64 = counted
-        .iter()
-        .map(|one| one.time().unwrap_or(0) as f64 * one.gpus.len().max(1) as f64)
-        .sum();
+    let time = median(&times)?;
+    let busy = median(&column(&|one| Some(one.busy as f64)))?;
+    let gpus = counted.iter().map(|one| one.gpus.len()).max().unwrap_or(1).max(1) as f64;
     let operations: usize = counted.iter().map(|one| one.ops.len()).sum();
     let inferred: u32 = counted.iter().map(|one| one.inferred).sum();
     Some(Summary {
@@ -80,13 +80,14 @@ fn summary(facts: &Facts, stage: usize, process: ProcessId) -> Option<Summary> {
         process,
         instances: own.len(),
         counted: counted.len(),
-        time: median(&times)?,
+        time,
         time_range: (
             times.iter().copied().fold(f64::INFINITY, f64::min),
             times.iter().copied().fold(0.0, f64::max),
         ),
-        host: median(&column(&|one| Some((one.host_end - one.host_start) as f64)))?,
-        busy_share: if available > 0.0 { busy / available } else { 0.0 },
+        host: median(&column(&|one| Some(one.host_end.saturating_sub(one.host_start) as f64)))?,
+        busy,
+        busy_share: if time > 0.0 { busy / (time * gpus) } else { 0.0 },
         sum: median(&column(&|one| Some(one.sum as f64)))?,
         operations: median(&column(&|one| Some(one.ops.len() as f64)))?,
         inferred_share: if operations > 0 { f64::from(inferred) / operations as f64 } else { 0.0 },

@@ -7,11 +7,12 @@ use rooflens_schemas::{Evidence, Metric, Polarity, Unit};
 
 use super::classify::KernelClass;
 use super::facts::{OpSource, StageInstance};
+use super::intervals::{difference, measure, union};
 use super::summary::{Summary, summaries};
 use super::{Analysis, Context};
 use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
 use crate::findings::{Block, Chart, Findings, Inline, Method, Observation, Quantity, derived};
-use crate::model::{Ns, PassId, Session};
+use crate::model::{GpuId, Ns, PassId, Session};
 use crate::prose;
 
 /// Stages and their time.
@@ -115,42 +116,65 @@ fn drop_empty_parts(parts: &mut Vec<Part>, bars: &mut [Bar]) {
     }
 }
 
-/// Busy time of the counted instances by colour group. A moment in which several operations run belongs to the
-/// one that began first, so that the parts add up to busy time exactly.
+/// Busy time of the counted instances by colour group; the parts add up to busy time exactly.
 fn class_times(context: &Context<'_>, line: &Summary) -> Vec<f64> {
     let mut times = vec![0.0; Color::KERNELS.len()];
     let stage = line.stage(context.facts);
     let counted = context.facts.instances_of(stage).iter();
     for instance in counted.filter(|one| one.process == line.process && one.excluded.is_none()) {
-        for (color, time) in exclusive_times(context, instance) {
-            if let Some(part) = Color::KERNELS.iter().position(|own| *own == color) {
-                times[part] += time as f64;
+        for gpu in &instance.gpus {
+            for (color, time) in exclusive_times(context, instance, *gpu) {
+                if let Some(part) = Color::KERNELS.iter().position(|own| *own == color) {
+                    times[part] += time as f64;
+                }
             }
         }
     }
     times
 }
 
-fn exclusive_times(context: &Context<'_>, instance: &StageInstance) -> Vec<(Color, Ns)> {
+/// To whom each busy moment of a GPU belongs: to a computing kernel (of several, the one that began first);
+/// where none runs to a collective; where neither runs to a copy.
+fn exclusive_times(
+    context: &Context<'_>,
+    instance: &StageInstance,
+    gpu: GpuId,
+) -> Vec<(Color, Ns)> {
     let ops = &context.facts.ops;
-    let mut covered: Vec<Ns> = vec![Ns::MIN; instance.gpus.len()];
-    let mut times = Vec::with_capacity(instance.ops.len());
-    for op in &instance.ops {
-        let row = *op as usize;
-        let Some(gpu) = instance.gpus.iter().position(|gpu| *gpu == ops.gpu[row]) else { continue };
-        let own = (ops.end[row] - ops.start[row].max(covered[gpu])).max(0);
-        covered[gpu] = covered[gpu].max(ops.end[row]);
-        let class = match ops.source[row] {
-            OpSource::Launch(launch) => {
-                let kernel = context.session.launches.kernel[launch.index()];
-                context.facts.identities[kernel.index()].class
+    let (mut computing, mut collectives, mut copies) = (Vec::new(), Vec::new(), Vec::new());
+    let mut times = Vec::new();
+    let mut covered = Ns::MIN;
+    for row in instance.ops.iter().map(|op| *op as usize).filter(|row| ops.gpu[*row] == gpu) {
+        let interval = (ops.start[row], ops.end[row]);
+        match class_of(context, ops.source[row]) {
+            KernelClass::Communication => collectives.push(interval),
+            KernelClass::Copy => copies.push(interval),
+            class => {
+                times.push((class.color(), (interval.1 - interval.0.max(covered)).max(0)));
+                covered = covered.max(interval.1);
+                computing.push(interval);
             }
-            OpSource::Copy(_) => KernelClass::Copy,
-            OpSource::Graph(_) => KernelClass::Graph,
-        };
-        times.push((class.color(), own));
+        }
+    }
+    let mut covered = union(&mut computing);
+    for (color, tier) in [(Color::Communication, &mut collectives), (Color::Copy, &mut copies)] {
+        let tier = union(tier);
+        times.push((color, measure(&difference(&tier, &covered))));
+        covered.extend(tier);
+        covered = union(&mut covered);
     }
     times
+}
+
+fn class_of(context: &Context<'_>, source: OpSource) -> KernelClass {
+    match source {
+        OpSource::Launch(launch) => {
+            let kernel = context.session.launches.kernel[launch.index()];
+            context.facts.identities[kernel.index()].class
+        }
+        OpSource::Copy(_) => KernelClass::Copy,
+        OpSource::Graph(_) => KernelClass::Graph,
+    }
 }
 
 fn metrics(context: &Context<'_>, line: &Summary) -> Vec<Metric> {
@@ -174,7 +198,7 @@ fn metrics(context: &Context<'_>, line: &Summary) -> Vec<Metric> {
         scope.clone(),
         Unit::Ratio,
         line.busy_share,
-        "union of operation intervals ÷ projection, summed over the counted instances",
+        "median length of the union of operation intervals ÷ (stage time × GPUs)",
     );
     busy_share.polarity = Polarity::Higher;
     let mut all = vec![
@@ -289,12 +313,77 @@ fn method() -> Method {
              other thread of the process that has one open over the whole call, and counted as inferred; where \
              several threads have, it stays unattributed. Stage time is the projection: last end minus first start \
              of the stage's operations. Busy is the length of the union of their intervals, per GPU; busy share is \
-             busy ÷ projection; idle is the difference. Sums of durations count overlap twice and are never called \
+             busy ÷ projection; idle is the difference. Where several operations run at once, charts give the moment to a \
+             computing kernel, then to a collective, then to a copy. Sums of durations count overlap twice and are never called \
              busy. Aggregates are medians over the instances that count: declared warm-up, instances with another \
              number of decode steps than the workload states, and a first instance whose modified z-score against \
              the later ones exceeds ",
             Quantity::new(super::stages::WARMUP_Z, Unit::One),
             " are left out and shown as left out."
         ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rooflens_schemas::PassKind;
+
+    use super::*;
+    use crate::analysis::{Facts, Options};
+    use crate::hardware::Hardware;
+    use crate::model::{Copy, CopyKind, Dim3, Launch, MemoryKind, ProcessId};
+
+    fn launch(session: &mut Session, name: &str, start: Ns, end: Ns) {
+        let (pass, gpu, kernel) = (PassId(0), GpuId(0), session.kernel(name, ""));
+        session.launches.push(Launch {
+            start,
+            end,
+            kernel,
+            pass,
+            gpu,
+            process: ProcessId(0),
+            stream: 7,
+            correlation: None,
+            grid: Dim3::default(),
+            block: Dim3::default(),
+            registers: None,
+            shared_bytes: None,
+            graph_node: None,
+        });
+    }
+
+    /// A matrix product in [0, 10), an all-reduce in [5, 20), a copy in [15, 30): 10 + 10 + 10 = busy 30.
+    #[test]
+    fn overlap_belongs_to_computing_then_to_communication_then_to_copies() {
+        let mut session = Session::default();
+        let pass = session.add_pass("nsys", PassKind::Timeline, "timeline.sqlite");
+        session.process(pass, 0, 1);
+        session.gpu(pass, 0);
+        launch(&mut session, "ampere_sgemm_128x64_tn", 0, 10);
+        launch(&mut session, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 5, 20);
+        session.copies.push(Copy {
+            start: 15,
+            end: 30,
+            kind: CopyKind::HostToDevice,
+            bytes: 1,
+            source: MemoryKind::Pinned,
+            destination: MemoryKind::Device,
+            pass,
+            gpu: GpuId(0),
+            process: ProcessId(0),
+            stream: 8,
+            correlation: None,
+            graph_node: None,
+        });
+        let (facts, hardware, options) =
+            (Facts::new(&session), Hardware::default(), Options::default());
+        let context =
+            Context { session: &session, facts: &facts, hardware: &hardware, options: &options };
+        let line = &summaries(&facts, pass)[0];
+        let mut times: Vec<(Color, f64)> =
+            Color::KERNELS.into_iter().zip(class_times(&context, line)).collect();
+        times.retain(|(_, time)| *time > 0.0);
+        assert_eq!(times, [(Color::Gemm, 10.0), (Color::Copy, 10.0), (Color::Communication, 10.0)]);
+        assert_eq!(line.busy, 30.0);
     }
 }

@@ -1,13 +1,12 @@
 //! MFU, kernel-time MFU and MBU per stage, each with its basis.
 
+mod timed;
 mod work;
 
 use std::collections::BTreeMap;
 
 use rooflens_schemas::{Metric, Polarity, Scope, StageKind, Unit};
 
-use super::stats::median;
-use super::summary::summaries;
 use super::{Analysis, Context};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
@@ -16,8 +15,9 @@ use crate::findings::{
     derived, unavailable,
 };
 use crate::hardware::Gpu;
-use crate::model::{PassId, Session, StrId};
+use crate::model::Session;
 use crate::prose;
+use timed::{Timed, timed};
 use work::{Work, work};
 
 /// Model FLOPs utilization.
@@ -28,19 +28,6 @@ fn missing(session: &Session) -> Option<&'static str> {
     (session.ranges.is_empty() && session.timings.is_empty()).then_some(
         "no stages: neither ranges in a timeline nor timings of un-profiled repeats in this bundle",
     )
-}
-
-/// The time of a stage from one source: un-profiled repeats, or a profiled pass.
-pub(super) struct Timed {
-    pub(super) stage: String,
-    label: String,
-    pub(super) kind: StageKind,
-    pub(super) pass: String,
-    scope: Scope,
-    pub(super) time: f64,
-    pub(super) busy_share: Option<f64>,
-    pub(super) steps: Option<u64>,
-    gpu: String,
 }
 
 /// One line of the result.
@@ -99,74 +86,6 @@ fn dtype(context: &Context<'_>) -> Option<String> {
     stated.or_else(|| context.session.model.as_ref().and_then(|model| model.dtype.clone()))
 }
 
-/// All stage times: un-profiled repeats first, then the passes, the primary one first.
-fn timed(context: &Context<'_>) -> Vec<Timed> {
-    let (session, facts) = (context.session, context.facts);
-    let mut all = baseline(context);
-    let primary = facts.primary_pass(session);
-    let others = session.passes.ids().filter(|pass| Some(*pass) != primary);
-    for pass in primary.into_iter().chain(others) {
-        for line in summaries(facts, pass) {
-            all.push(Timed {
-                stage: line.stage(facts).name.clone(),
-                label: line.label(session, facts),
-                kind: line.kind(facts),
-                pass: session.text(session.passes.name[pass.index()]).to_owned(),
-                scope: line.scope(session, facts),
-                time: line.time,
-                busy_share: Some(line.busy_share),
-                steps: line.steps.map(|steps| steps as u64),
-                gpu: gpu_name(session, Some(pass)),
-            });
-        }
-    }
-    all
-}
-
-fn baseline(context: &Context<'_>) -> Vec<Timed> {
-    let session = context.session;
-    let mut groups: BTreeMap<(StrId, StrId), Vec<usize>> = BTreeMap::new();
-    for row in 0..session.timings.len() {
-        let key = (session.timings.pass[row], session.timings.stage[row]);
-        groups.entry(key).or_default().push(row);
-    }
-    let mut all = Vec::new();
-    for ((pass, stage), rows) in groups {
-        let times: Vec<f64> =
-            rows.iter().map(|row| session.timings.duration[*row] as f64).collect();
-        let Some(time) = median(&times) else { continue };
-        let (stage, pass) = (session.text(stage).to_owned(), session.text(pass).to_owned());
-        let scope =
-            Scope { pass: Some(pass.clone()), stage: Some(stage.clone()), ..Scope::default() };
-        all.push(Timed {
-            kind: super::stages::kind_by_name(&session.workload, &stage),
-            label: stage.clone(),
-            stage,
-            pass,
-            scope,
-            time,
-            busy_share: None,
-            steps: session.timings.steps[rows[0]],
-            gpu: gpu_name(session, None),
-        });
-    }
-    all.sort_by_key(|timed| timed.kind);
-    all
-}
-
-/// Name of the GPU that a pass ran on; for a pass that recorded none, the one name of the bundle.
-fn gpu_name(session: &Session, pass: Option<PassId>) -> String {
-    let own = |row: &usize| pass.is_none_or(|pass| session.gpus.pass[*row] == pass);
-    let names = |rows: &mut dyn Iterator<Item = usize>| -> Option<String> {
-        rows.map(|row| session.text(session.gpus.name[row]).to_owned())
-            .find(|name| !name.is_empty())
-    };
-    names(&mut (0..session.gpus.len()).filter(own))
-        .or_else(|| names(&mut (0..session.gpus.len())))
-        .or_else(|| session.measured_peaks.gpu.first().map(|gpu| session.text(*gpu).to_owned()))
-        .unwrap_or_default()
-}
-
 fn line(context: &Context<'_>, timed: Timed, dtype: Option<&str>) -> Line {
     let session = context.session;
     let workload = session.workload.for_pass(&timed.pass);
@@ -205,11 +124,19 @@ impl Line {
     }
 
     pub(super) fn mfu(&self) -> Result<f64, String> {
+        self.raw_mfu().and_then(possible)
+    }
+
+    pub(super) fn mbu(&self) -> Result<f64, String> {
+        self.raw_mbu().and_then(possible)
+    }
+
+    fn raw_mfu(&self) -> Result<f64, String> {
         let (work, ceiling) = (self.work.as_ref()?, self.ceiling.as_ref()?);
         Ok(work.flops / (self.seconds() * ceiling.rate))
     }
 
-    pub(super) fn mbu(&self) -> Result<f64, String> {
+    fn raw_mbu(&self) -> Result<f64, String> {
         let (work, ceiling) = (self.work.as_ref()?, self.ceiling.as_ref()?);
         let decode = matches!(self.timed.kind, StageKind::Decode | StageKind::DecodeStep);
         let bytes = work.bytes.filter(|_| decode);
@@ -220,12 +147,20 @@ impl Line {
     fn kernel_time_mfu(&self) -> Result<f64, String> {
         let share = self.timed.busy_share.filter(|share| *share > 0.0);
         let share = share.ok_or("un-profiled repeats have no busy time")?;
-        Ok(self.mfu()? / share)
+        possible(self.mfu()? / share)
     }
 
     pub(super) fn tokens_per_second(&self) -> Result<f64, String> {
         Ok(self.work.as_ref()?.tokens / self.seconds())
     }
+}
+
+/// More than the peak is no result: the peak, the sizes or the ranges are wrong.
+fn possible(utilization: f64) -> Result<f64, String> {
+    if utilization <= 1.0 {
+        return Ok(utilization);
+    }
+    Err(format!("{} is more than the peak allows", Quantity::ratio(utilization)))
 }
 
 fn basis(context: &Context<'_>, lines: &[Line], dtype: Option<&str>) -> Vec<(String, Vec<Inline>)> {
@@ -440,8 +375,9 @@ fn metrics(line: &Line) -> Vec<Metric> {
 }
 
 fn above_one(line: &Line) -> Option<Diagnostic> {
-    let (name, value) = [("MFU", line.mfu().ok()?), ("MBU", line.mbu().unwrap_or(0.0))]
+    let (name, value) = [("MFU", line.raw_mfu()), ("MBU", line.raw_mbu())]
         .into_iter()
+        .filter_map(|(name, value)| Some((name, value.ok()?)))
         .find(|(_, value)| *value > 1.0)?;
     let message = format!(
         "{name} of {} in pass {} is {}: the peak, the sizes or the stage's ranges are wrong",
@@ -461,7 +397,8 @@ fn observation(lines: &[Line]) -> Option<Observation> {
         let flops = |line: &Line| line.work.as_ref().map_or(0.0, |work| work.flops);
         flops(a).total_cmp(&flops(b))
     };
-    let line = lines.iter().filter(usable).max_by(heaviest)?;
+    // Of equal ones the first: the primary pass.
+    let line = lines.iter().rev().filter(usable).max_by(heaviest)?;
     let (mfu, kernel) = (line.mfu().ok()?, line.kernel_time_mfu().ok()?);
     Some(Observation {
         id: "stage-mfu",
@@ -474,7 +411,7 @@ fn observation(lines: &[Line]) -> Option<Observation> {
             Quantity::ratio(kernel),
             " of the peak while the GPU is busy, which it is for ",
             Quantity::ratio(line.timed.busy_share.unwrap_or(0.0)),
-            " of the time."
+            format!(" of the time (pass {}).", line.timed.pass),
         ],
         advice: None,
         evidence: Vec::new(),

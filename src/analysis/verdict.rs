@@ -130,11 +130,10 @@ pub fn headline(context: &Context<'_>) -> Findings {
     findings
 }
 
-static COLUMNS: [Column; 8] = [
+static COLUMNS: [Column; 7] = [
     Column::text("stage", "stage"),
     Column::new("profiled_ns", "profiled", Unit::Nanoseconds),
     Column::new("unprofiled_ns", "un-profiled", Unit::Nanoseconds),
-    Column::new("unprofiled_step_ns", "per step", Unit::Nanoseconds),
     Column::new("busy_share", "GPU busy", Unit::Ratio),
     Column::new("mfu", "MFU", Unit::Ratio),
     Column::new("mbu", "MBU", Unit::Ratio),
@@ -158,16 +157,24 @@ fn timeline_row(
     let pass = context.session.text(context.session.passes.name[primary.index()]);
     let unprofiled =
         utilization.iter().find(|one| one.timed.stage == *stage && one.timed.busy_share.is_none());
-    let profiled =
-        utilization.iter().find(|one| one.timed.stage == *stage && one.timed.pass == pass);
+    let rank = line.scope(context.session, context.facts).rank;
+    let profiled = utilization.iter().find(|one| {
+        one.timed.stage == *stage && one.timed.pass == pass && one.timed.scope.rank == rank
+    });
     let best = unprofiled.or(profiled);
-    let steps = |one: &Line| one.timed.steps.filter(|steps| *steps > 0);
-    let step = best.and_then(|one| Some(one.timed.time / steps(one)? as f64));
+    // Loops of different lengths compare by the step.
+    let steps = line.steps.filter(|steps| *steps > 0.0);
+    let steps = steps.filter(|_| line.kind(context.facts) == StageKind::Decode);
+    let unprofiled_time = unprofiled.and_then(|one| match (steps, one.timed.steps) {
+        (None, _) => Some(one.timed.time),
+        (Some(_), Some(own)) if own > 0 => Some(one.timed.time / own as f64),
+        (Some(_), _) => None,
+    });
+    let label = line.label(context.session, context.facts);
     vec![
-        Cell::Text(line.label(context.session, context.facts)),
-        Cell::Float(line.time),
-        Cell::maybe(unprofiled.map(|one| one.timed.time)),
-        Cell::maybe(step.filter(|_| line.kind(context.facts) == StageKind::Decode)),
+        Cell::Text(if steps.is_some() { format!("{label}, per step") } else { label }),
+        Cell::Float(line.time / steps.unwrap_or(1.0)),
+        Cell::maybe(unprofiled_time),
         Cell::Float(line.busy_share),
         Cell::maybe(best.and_then(|one| one.mfu().ok())),
         Cell::maybe(best.and_then(|one| one.mbu().ok())),
@@ -181,7 +188,6 @@ fn baseline_rows(utilization: &[Line]) -> Vec<Vec<Cell>> {
             Cell::Text(line.timed.stage.clone()),
             Cell::Missing,
             Cell::Float(line.timed.time),
-            Cell::Missing,
             Cell::Missing,
             Cell::maybe(line.mfu().ok()),
             Cell::maybe(line.mbu().ok()),

@@ -78,7 +78,7 @@ fn open_directory(
             return Err(BundleError::Empty(root.to_owned()));
         }
         if found.iter().any(|file| CAPTURE_MARKS.contains(&base_name(&file.path).as_str())) {
-            let message = "there is no manifest.json: the capture did not end";
+            let message = "there is no manifest.json: hashes and passes are not checked, and the capture may not have ended";
             let advice = "rooflens-capture manifest writes one, once the files are complete";
             let diagnostic = Diagnostic::new(Severity::Notice, "bundle/no-manifest", message);
             diagnostics.push(diagnostic.hint(advice));

@@ -14,6 +14,7 @@ use crate::diagnostic::{Diagnostics, Severity};
 use crate::hardware::Hardware;
 use crate::ingest;
 use crate::model::Session;
+use crate::model::pattern::whole_match;
 use crate::report::{self, Provenance, Report};
 
 /// What to offer instead of an input that is of no use.
@@ -175,7 +176,7 @@ fn stage_rules(stages: &[String]) -> Result<Vec<StageRule>, CliError> {
         let (name, pattern) = text
             .split_once('=')
             .ok_or_else(|| CliError::Usage(format!("--stage {text}: expected NAME=REGEX")))?;
-        regex::Regex::new(pattern)
+        whole_match(pattern)
             .map_err(|error| CliError::Usage(format!("--stage {name}: {error}")))?;
         Ok(StageRule { name: name.to_owned(), pattern: Some(pattern.to_owned()), kind: None })
     };

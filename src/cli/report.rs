@@ -8,7 +8,8 @@ use super::args::{Format, Input, Report as Args};
 use super::error::CliError;
 use super::load::{Loaded, load, report};
 use super::term::Term;
-use crate::render::{self, RenderOptions, Rendered};
+use crate::diagnostic::Severity;
+use crate::render::{self, RenderError, RenderOptions, Rendered};
 use crate::report::Report;
 
 const ALL: [Format; 6] =
@@ -17,12 +18,19 @@ const ALL: [Format; 6] =
 /// Writes a report in the formats that the outputs ask for.
 pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
     let options = RenderOptions { templates: templates(args.templates.as_deref())? };
+    for output in &args.outputs {
+        check_output(output, args.format)?;
+    }
     let loaded = load(&args.input, term)?;
     let report = report(&loaded, &args.input, term)?;
     let default = [PathBuf::from(format!("{}-report", file_stem(&loaded.bundle.name)))];
     let outputs = if args.outputs.is_empty() { &default[..] } else { &args.outputs };
     for output in outputs {
         write_output(output, args.format, &loaded, &report, &options, term)?;
+    }
+    let unread = report.data_quality.iter().filter(|one| one.severity == Severity::Error).count();
+    if unread > 0 {
+        term.note(&format!("{unread} error(s) above: what they concern is not in the report"));
     }
     Ok(())
 }
@@ -54,20 +62,35 @@ fn write_output(
             write_single(output, &one(format, loaded, report, options)?)?;
         }
         Some(format) => write_files(output, one(format, loaded, report, options)?.files)?,
-        None if extension.is_some_and(looks_like_a_format) && !output.is_dir() => {
-            return Err(CliError::Usage(format!(
-                "no format has the extension of {}; give --format, or a folder",
-                output.display()
-            )));
-        }
         None => {
             for format in ALL {
                 term.step(format!("writing {format:?}"));
-                write_files(output, one(format, loaded, report, options)?.files)?;
+                match one(format, loaded, report, options) {
+                    Ok(rendered) => write_files(output, rendered.files)?,
+                    // A build without typst or polars writes what it can.
+                    Err(CliError::Render(error @ RenderError::NotBuiltIn(_))) => {
+                        term.note(&error.to_string());
+                    }
+                    Err(error) => return Err(error),
+                }
             }
         }
     }
     term.note(&format!("wrote {}", output.display()));
+    Ok(())
+}
+
+/// Refuses an output before the input is read, if nothing can be written to it.
+fn check_output(output: &Path, stated: Option<Format>) -> Result<(), CliError> {
+    let extension = output.extension().and_then(|extension| extension.to_str());
+    let unknown = stated.is_none()
+        && extension.is_some_and(|one| looks_like_a_format(one) && of_extension(one).is_none());
+    if unknown && !output.is_dir() {
+        let path = output.display();
+        return Err(CliError::Usage(format!(
+            "no format has the extension of {path}; give --format, or a folder"
+        )));
+    }
     Ok(())
 }
 

@@ -111,7 +111,7 @@ pub struct Scale {
 }
 
 /// Numbers below this stand in a column without effort.
-const READABLE: f64 = 99_999.5;
+const READABLE: f64 = 9_999.5;
 
 impl Scale {
     /// The scale that shows all of `values`; none if they span too many powers for one, so that each must

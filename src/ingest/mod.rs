@@ -68,6 +68,7 @@ pub fn import(
             }
         }
     }
+    session.tell_passes_apart();
     for file in &bundle.files {
         if let Some(advice) = unread_advice(file.kind) {
             let message = format!("{} is not read", file.kind.map_or("file", |kind| kind.label()));

@@ -7,6 +7,7 @@ pub mod table;
 
 pub mod ids;
 pub mod model_config;
+pub mod pattern;
 pub mod session;
 pub mod strings;
 pub mod tables;
@@ -19,3 +20,10 @@ pub use tables::*;
 
 /// Nanoseconds on the clock of a pass.
 pub type Ns = i64;
+
+/// Greatest time, either side of zero, that an importer lets in: twice today's in nanoseconds since 1970.
+/// Differences of two times fit an [`Ns`].
+pub const MAX_TIME: Ns = 1 << 61;
+
+/// Longest duration that an importer lets in: 104 days.
+pub const MAX_DURATION: Ns = 1 << 53;

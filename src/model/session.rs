@@ -101,6 +101,28 @@ impl Session {
         })
     }
 
+    /// Tells passes of one name apart, such as the traces of several ranks in one folder.
+    ///
+    /// What the workload description says of the name holds for all of them.
+    pub fn tell_passes_apart(&mut self) {
+        let names = self.passes.name.clone();
+        for row in 0..names.len() {
+            let same = |other: &&StrId| **other == names[row];
+            if names.iter().filter(same).count() < 2 {
+                continue;
+            }
+            let name = self.text(names[row]).to_owned();
+            let label = match self.passes.rank[row] {
+                Some(rank) => format!("{name} · rank {rank}"),
+                None => format!("{name} · {}", names[..=row].iter().filter(same).count()),
+            };
+            if let Some(change) = self.workload.passes.get(&name).cloned() {
+                self.workload.passes.insert(label.clone(), change);
+            }
+            self.passes.name[row] = self.intern(&label);
+        }
+    }
+
     /// The kernel of that demangled name.
     pub fn kernel(&mut self, name: &str, short_name: &str) -> KernelId {
         let (name, short_name) = (self.intern(name), self.intern(short_name));

@@ -103,16 +103,6 @@ impl KernelClass {
         }
     }
 
-    /// The label as the first word of a sentence.
-    pub fn title(self) -> String {
-        let label = self.label();
-        match self {
-            Self::Gemm => "GEMM".to_owned(),
-            Self::Graph => "CUDA graph".to_owned(),
-            _ => label[..1].to_uppercase() + &label[1..],
-        }
-    }
-
     /// The class of that label.
     pub fn of_label(label: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|class| class.label() == label)

@@ -8,14 +8,8 @@ use crate::analysis::Context;
 use crate::analysis::classify::KernelClass;
 use crate::analysis::facts::{OpIndex, OpSource, Stage};
 use crate::findings::chart::{Bar, Part, Plot, StackedBars};
-use crate::findings::{
-    Block, Cell, Chart, Column, Dataset, Findings, Inline, Observation, Quantity, derived,
-};
+use crate::findings::{Block, Cell, Chart, Column, Dataset, Findings, Quantity, derived};
 use crate::model::{KernelId, Ns, PassId};
-use crate::prose;
-
-/// Stages of the primary pass that get a statement on the verdict page.
-const STATED_STAGES: usize = 3;
 
 const CLASSES: usize = KernelClass::ALL.len();
 
@@ -44,7 +38,7 @@ impl StageWork<'_> {
     }
 }
 
-/// Adds class mix and kernels per stage: data sets, charts of the passes shown, metrics, observations.
+/// Adds class mix and kernels per stage: data sets, charts of the passes shown, metrics.
 pub(super) fn add(context: &Context<'_>, shown: &[PassId], findings: &mut Findings) {
     let work = stage_work(context);
     for (index, pass) in shown.iter().enumerate() {
@@ -53,9 +47,7 @@ pub(super) fn add(context: &Context<'_>, shown: &[PassId], findings: &mut Findin
         if !of_pass.is_empty() {
             findings.blocks.push(Block::Chart(chart(context, *pass, index, &of_pass)));
         }
-        if index == 0 {
-            findings.observations.extend(observations(context, &of_pass));
-        }
+        if index == 0 {}
     }
     for work in &work {
         add_shares(context, work, findings);
@@ -147,32 +139,6 @@ fn chart(context: &Context<'_>, pass: PassId, index: usize, work: &[&StageWork<'
             bars: work.iter().map(bar).collect(),
         }),
     }
-}
-
-/// The largest class of each of the longest outer stages.
-fn observations(context: &Context<'_>, work: &[&StageWork<'_>]) -> Vec<Observation> {
-    let mut outer: Vec<&&StageWork<'_>> =
-        work.iter().filter(|work| work.stage.parent.is_none()).collect();
-    outer.sort_by_key(|work| std::cmp::Reverse(work.total()));
-    let statement = |work: &&&StageWork<'_>| {
-        let (class, operations, time) =
-            work.occurring().max_by_key(|(class, _, time)| (*time, std::cmp::Reverse(*class)))?;
-        Some(Observation {
-            id: "largest-kernel-class",
-            weight_ns: time as f64,
-            statement: prose![
-                class.title(),
-                " is ",
-                Quantity::ratio(time as f64 / work.total() as f64),
-                " of the GPU operation time in ",
-                Inline::Strong(work.stage.name.clone()),
-                ".",
-            ],
-            advice: None,
-            evidence: vec![evidence(context.session, work.stage.pass, "launches", operations)],
-        })
-    };
-    outer.iter().take(STATED_STAGES).filter_map(statement).collect()
 }
 
 fn add_shares(context: &Context<'_>, work: &StageWork<'_>, findings: &mut Findings) {

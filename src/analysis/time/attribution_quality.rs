@@ -4,6 +4,7 @@ use rooflens_schemas::{Scope, Unit};
 
 use crate::analysis::Context;
 use crate::analysis::facts::Attribution;
+use crate::analysis::intervals::total;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::findings::{Block, Cell, Column, Dataset, Findings, Quantity, View, derived};
 use crate::model::PassId;
@@ -26,7 +27,7 @@ pub(super) fn add(context: &Context<'_>, primary: PassId, findings: &mut Finding
     let mut rows = Vec::new();
     for pass in session.passes.ids() {
         let (counts, times) = by_kind(context, pass);
-        let total: i64 = times.iter().sum();
+        let sum = total(times.into_iter());
         if counts.iter().sum::<i64>() == 0 {
             continue;
         }
@@ -39,7 +40,7 @@ pub(super) fn add(context: &Context<'_>, primary: PassId, findings: &mut Finding
                 Cell::Text(name.clone()),
                 Cell::Int(counts[kind]),
                 Cell::Int(times[kind]),
-                Cell::maybe((total > 0).then(|| times[kind] as f64 / total as f64)),
+                Cell::maybe((sum > 0).then(|| times[kind] as f64 / sum as f64)),
                 Cell::Text((*meaning).to_owned()),
             ]);
         }
@@ -105,7 +106,7 @@ fn by_kind(context: &Context<'_>, pass: PassId) -> ([i64; 5], [i64; 5]) {
             Attribution::NoApiCall => 4,
         };
         counts[kind] += 1;
-        times[kind] += ops.end[op] - ops.start[op];
+        times[kind] = total([times[kind], ops.end[op] - ops.start[op]].into_iter());
     }
     (counts, times)
 }
@@ -119,11 +120,11 @@ fn staged_share(context: &Context<'_>, pass: PassId) -> f64 {
             staged[*op as usize] = true;
         }
     }
-    let (mut inside, mut total) = (0, 0);
+    let (mut inside, mut all) = (0.0, 0.0);
     for op in (0..ops.len()).filter(|op| ops.pass[*op] == pass) {
-        let duration = ops.end[op] - ops.start[op];
-        total += duration;
-        inside += if staged[op] { duration } else { 0 };
+        let duration = (ops.end[op] - ops.start[op]) as f64;
+        all += duration;
+        inside += if staged[op] { duration } else { 0.0 };
     }
-    if total > 0 { inside as f64 / total as f64 } else { 0.0 }
+    if all > 0.0 { inside / all } else { 0.0 }
 }

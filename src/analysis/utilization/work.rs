@@ -49,7 +49,10 @@ pub(super) fn work(
             let steps = steps.ok_or("workload.toml does not state output_tokens")?;
             let step =
                 |index| Shape { batch, new: 1, past: prompt.saturating_add(index), logits: 1 };
-            (0..steps.min(MAX_STEPS)).map(step).collect()
+            if steps > MAX_STEPS {
+                return Err(format!("{steps} decode steps are more than this is made for"));
+            }
+            (0..steps).map(step).collect()
         }
         _ => vec![Shape { batch, new: prompt, past: 0, logits: prompt }],
     };
@@ -62,7 +65,7 @@ pub(super) fn work(
     let sum = |value: &dyn Fn(Shape) -> f64| shapes.iter().map(|shape| value(*shape)).sum::<f64>();
     let forward_only = passes == 1.0;
     let bytes = element_bytes(dtype).filter(|_| forward_only);
-    let tokens = sum(&|shape| (shape.batch * shape.new) as f64);
+    let tokens = sum(&|shape| shape.batch as f64 * shape.new as f64);
     Ok(Work {
         flops: passes * share * sum(&|shape| forward(model, shape, Convention::Causal)),
         flops_full: passes * share * sum(&|shape| forward(model, shape, Convention::Full)),

@@ -9,6 +9,7 @@ use super::{Importer, IngestError, IngestErrorKind, Prefix};
 use crate::bundle::{ArtifactFile, Content};
 use crate::diagnostic::{Diagnostic, Diagnostics, Location, Severity};
 use crate::model::Session;
+use crate::model::pattern::whole_match;
 
 pub(super) use model::{Unsupported, parse as parse_model};
 
@@ -51,6 +52,15 @@ fn import_workload(
         error.set_input(None); // Without it the message is one line; the place is in `at`.
         IngestError::from(error).at(at)
     })?;
+    for rule in &workload.stages {
+        if let Err(error) = whole_match(rule.pattern.as_deref().unwrap_or("")) {
+            return Err(IngestError::from(IngestErrorKind::Value {
+                what: format!("the pattern of stage {}", rule.name),
+                found: error.to_string().replace('\n', " "),
+                expected: "a regular expression",
+            }));
+        }
+    }
     if session.workload != Workload::default() {
         let message = "a second workload description; the first one counts";
         let diagnostic = Diagnostic::new(Severity::Notice, "workload/second", message);

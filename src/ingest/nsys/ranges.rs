@@ -6,7 +6,7 @@ use super::Import;
 use super::database::Want;
 use crate::diagnostic::Severity;
 use crate::ingest::IngestError;
-use crate::model::{Ns, Range, RangeKind, StrId};
+use crate::model::{MAX_TIME, Ns, Range, RangeKind, StrId};
 
 use Want::{May, Need};
 
@@ -46,6 +46,9 @@ impl Import<'_> {
             let (start, end) = (row.int(0)?, row.maybe(1)?);
             if end.is_some_and(|end| end < start) {
                 return Err(format!("end {end:?} lies before start {start}"));
+            }
+            if start.saturating_abs() > MAX_TIME || end.is_some_and(|end| end > MAX_TIME) {
+                return Err(format!("{start} to {end:?} is no time of a capture"));
             }
             let (thread, domain) = (row.maybe(3)?.unwrap_or(0), row.maybe(4)?.unwrap_or(0));
             let (text, text_id) = (row.text(6).map(Into::into), row.maybe(5)?);

@@ -1,12 +1,13 @@
 //! Microseconds as decimal text into integer nanoseconds, without floating point.
 
-use crate::model::Ns;
+use crate::model::{MAX_TIME, Ns};
 
 /// The largest power of ten that a time may be multiplied with.
 const MAX_ZEROS: u32 = 18;
 
 /// The nanoseconds of a JSON number that counts microseconds: `4366746849752.164`, `1606000000000000`,
-/// `1.5e3`. Parts of a nanosecond round half away from zero. `None` if it is no number or does not fit.
+/// `1.5e3`. Parts of a nanosecond round half away from zero. `None` if it is no number or no time
+/// of a capture.
 pub(super) fn nanoseconds(text: &str) -> Option<Ns> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),
@@ -25,7 +26,7 @@ pub(super) fn nanoseconds(text: &str) -> Option<Ns> {
     } else {
         scaled(whole, fraction, exponent.checked_add(3)?)?
     };
-    let value = i64::try_from(value).ok()?;
+    let value = i64::try_from(value).ok().filter(|value| *value <= MAX_TIME)?;
     Some(if negative { -value } else { value })
 }
 

@@ -1,6 +1,7 @@
 //! Rows as importers see them.
 
 use super::record::Value;
+use crate::model::{MAX_DURATION, MAX_TIME};
 
 /// A column that a scan asks for.
 #[derive(Clone, Copy)]
@@ -107,8 +108,11 @@ impl Row<'_> {
     #[inline]
     pub(in crate::ingest::nsys) fn interval(&self) -> Result<(i64, i64), RowError> {
         let (start, end) = (self.int(0)?, self.int(1)?);
-        if end < start || end.checked_sub(start).is_none() {
+        if end < start {
             return Err(format!("end {end} lies before start {start}"));
+        }
+        if start < -MAX_TIME || end > MAX_TIME || end - start > MAX_DURATION {
+            return Err(format!("{start} to {end} is no time of a capture"));
         }
         Ok((start, end))
     }

@@ -81,7 +81,7 @@ pub(super) fn after(
             found.extend(traces(&folders.out));
             collect(found.difference(before), session, &folders.pass)
         }
-        Harvest::GemmLog => pack_logs(folders),
+        Harvest::GemmLog => pack_logs(session, folders),
     }
 }
 
@@ -329,13 +329,14 @@ fn rank(path: &Path) -> Option<u32> {
     rest[..end].parse().ok()
 }
 
-fn pack_logs(folders: &Folders) -> Result<Harvested, CaptureError> {
+fn pack_logs(session: &Session<'_>, folders: &Folders) -> Result<Harvested, CaptureError> {
     let mut harvested = Harvested::default();
     let mut is_empty = true;
     for name in ["cublas.log", "cublaslt.log"] {
         let to = folders.pass.join(name);
         if take(&folders.work.join(name), &to)? {
             is_empty = false;
+            session.secrets.mask_file(&to).map_err(CaptureError::io(&to))?;
             harvested.notes.extend(pack(&to).err());
         }
     }

@@ -5,6 +5,7 @@ the program must not notice.
 """
 import atexit
 import importlib.machinery
+import importlib.util
 import os
 import sys
 import threading
@@ -145,7 +146,6 @@ def run_hidden_sitecustomize():
     path = [folder for folder in sys.path if os.path.abspath(folder or ".") != own]
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", path)
     if spec is not None and spec.loader is not None:
-        import importlib.util
         spec.loader.exec_module(importlib.util.module_from_spec(spec))
 
 

@@ -305,10 +305,22 @@ pub(crate) struct Common {
     #[arg(long, value_name = "MS", default_value_t = 20)]
     pub(crate) nvml_period: u64,
     /// The nsys program
-    #[arg(long = "nsys", id = "nsys_program", value_name = "PROGRAM", env = "ROOFLENS_NSYS", default_value = "nsys")]
+    #[arg(
+        long = "nsys",
+        id = "nsys_program",
+        value_name = "PROGRAM",
+        env = "ROOFLENS_NSYS",
+        default_value = "nsys"
+    )]
     pub(crate) nsys: String,
     /// The ncu program
-    #[arg(long = "ncu", id = "ncu_program", value_name = "PROGRAM", env = "ROOFLENS_NCU", default_value = "ncu")]
+    #[arg(
+        long = "ncu",
+        id = "ncu_program",
+        value_name = "PROGRAM",
+        env = "ROOFLENS_NCU",
+        default_value = "ncu"
+    )]
     pub(crate) ncu: String,
     /// The workload and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
@@ -346,7 +358,8 @@ fn parse_label(text: &str) -> Result<(String, String), String> {
 fn parse_pass(text: &str) -> Result<String, String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let known = matches!(text, "logs" | "snapshot");
-    match text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(plain) && !known {
+    match text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(plain) && !known
+    {
         true => Ok(text.to_owned()),
         false => Err("expected letters, digits, -, _ and ., and not logs or snapshot".to_owned()),
     }

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path;
 
 use crate::args::{
-    AllArguments, BaselineArguments, Common, NcuArguments, NsysArguments, TorchArguments,
+    AllArguments, BaselineArguments, Common, Gate, NcuArguments, NsysArguments, TorchArguments,
 };
 use crate::error::CaptureError;
 use crate::kernels::Kernels;
@@ -62,9 +62,11 @@ pub(crate) fn all(arguments: &AllArguments) -> Result<Outcome, CaptureError> {
     probe.rooflens = arguments.rooflens.clone().or_else(tools::rooflens);
     let steps = plan::all(&arguments, &probe);
     let narrow = |kernels: &Kernels| {
-        let (common, gate) = (&arguments.common, &arguments.gate);
+        // The list counts launches from where the timeline begins: with the process, or with the gate.
+        let whole = Gate::default();
+        let gate = if arguments.gate_nsys { &arguments.gate } else { &whole };
         let ncu = probe.ncu.as_ref().map_err(Clone::clone)?;
-        plan::ncu::pass("ncu", common, gate, &arguments.ncu, Some(kernels), ncu)
+        plan::ncu::pass("ncu", &arguments.common, gate, &arguments.ncu, Some(kernels), ncu)
     };
     perform(&arguments.common, steps, narrow)
 }

@@ -69,7 +69,10 @@ impl Kernels {
         let (skip, count) = self.window();
         let kernels = self.kernels.len();
         let how = if self.exact_window.is_some() { "by the list" } else { "estimated" };
-        format!("{kernels} kernels by name; launches {skip} to {} of them together, {how}", skip.saturating_add(count))
+        format!(
+            "{kernels} kernels by name; launches {skip} to {} of them together, {how}",
+            skip.saturating_add(count)
+        )
     }
 
     fn line(&mut self, line: &str) -> Result<(), String> {
@@ -172,7 +175,8 @@ mod tests {
 
     #[test]
     fn a_window_of_the_file_is_exact() {
-        let read = Kernels::parse(&format!("{TEXT}window: {{skip: 9, count: 4}}\nname_base: function\n"));
+        let read =
+            Kernels::parse(&format!("{TEXT}window: {{skip: 9, count: 4}}\nname_base: function\n"));
         let read = read.expect("valid");
         assert_eq!((read.window(), read.base.as_str()), ((9, 4), "function"));
     }

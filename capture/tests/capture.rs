@@ -71,7 +71,8 @@ impl Machine {
         let mut listed = vec!["manifest.json".to_owned()];
         for artifact in &manifest.artifacts {
             let bytes = fs::read(bundle.join(&artifact.path)).expect("is there");
-            let hash: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+            let hash: String =
+                Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
             assert_eq!((hash, bytes.len() as u64), (artifact.sha256.clone(), artifact.bytes));
             let known = manifest.passes.iter().any(|pass| Some(&pass.id) == artifact.pass.as_ref());
             let is_profile = artifact.kind.pass_kind().is_some();
@@ -86,7 +87,10 @@ impl Machine {
         for file in files {
             let bytes = fs::read(bundle.join(&file)).expect("is there");
             for secret in [TOKEN, ARGUMENT] {
-                assert!(!contains(&unpacked(&file, bytes.clone()), secret), "{secret} is in {file}");
+                assert!(
+                    !contains(&unpacked(&file, bytes.clone()), secret),
+                    "{secret} is in {file}"
+                );
             }
         }
         manifest
@@ -137,12 +141,28 @@ fn all_passes_make_one_bundle_without_secrets() {
     let machine = Machine::new();
     let rooflens = fakes().join("rooflens");
     let output = machine.run(&[
-        "all", "--rooflens", rooflens.to_str().expect("text"), "--gate", "decode", "--gemm-log", "--name", "Test",
-        "--label", "ticket=1", "--", "workload", "0", "--token", ARGUMENT,
+        "all",
+        "--rooflens",
+        rooflens.to_str().expect("text"),
+        "--gate",
+        "decode",
+        "--gemm-log",
+        "--name",
+        "Test",
+        "--label",
+        "ticket=1",
+        "--",
+        "workload",
+        "0",
+        "--token",
+        ARGUMENT,
     ]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     // Standard output is the workload's own, of five runs: nothing of ours, nothing masked.
-    assert_eq!(text(&output.stdout).matches(&format!("output of the workload: {TOKEN}\n")).count(), 5);
+    assert_eq!(
+        text(&output.stdout).matches(&format!("output of the workload: {TOKEN}\n")).count(),
+        5
+    );
     let manifest = machine.manifest();
     assert_eq!((manifest.name.as_str(), manifest.labels["ticket"].as_str()), ("Test", "1"));
     let passes: Vec<&str> = manifest.passes.iter().map(|pass| pass.id.as_str()).collect();
@@ -249,7 +269,8 @@ fn a_signal_ends_the_workload_and_leaves_a_valid_bundle() {
 #[test]
 fn a_gate_that_never_matched_is_said_with_the_ranges_that_there_are() {
     let machine = Machine::new();
-    let output = machine.run(&["nsys", "--gate", "decoed", "--", "workload", "0", "--token", ARGUMENT]);
+    let output =
+        machine.run(&["nsys", "--gate", "decoed", "--", "workload", "0", "--token", ARGUMENT]);
     assert_eq!(output.status.code(), Some(125), "the workload did well, the capture did not");
     let manifest = machine.manifest();
     let nsys = pass(&manifest, "nsys");
@@ -258,7 +279,9 @@ fn a_gate_that_never_matched_is_said_with_the_ranges_that_there_are() {
     assert!(nsys.notes.contains(&note.to_owned()), "{:?}", nsys.notes);
     assert!(text(&output.stderr).contains(note));
 
-    let found = machine.run(&["nsys", "--pass", "gated", "--gate", "decode", "--", "workload", "0", "--token", ARGUMENT]);
+    let found = machine.run(&[
+        "nsys", "--pass", "gated", "--gate", "decode", "--", "workload", "0", "--token", ARGUMENT,
+    ]);
     assert_eq!(found.status.code(), Some(0), "{}", text(&found.stderr));
     let manifest = machine.manifest();
     assert!(pass(&manifest, "gated").notes.contains(&"range decode occurred".to_owned()));
@@ -270,7 +293,9 @@ fn a_dry_run_prints_the_plan_and_does_nothing() {
     let output = machine.run(&["all", "--dry-run", "--gate", "decode", "--", "workload", "a b"]);
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
     let plan = text(&output.stdout);
-    for line in ["# baseline\nworkload 'a b'\n", "--nvtx-include decode/", "nsys export --type sqlite"] {
+    for line in
+        ["# baseline\nworkload 'a b'\n", "--nvtx-include decode/", "nsys export --type sqlite"]
+    {
         assert!(plan.contains(line), "{plan}");
     }
     assert!(!machine.bundle().exists());
@@ -280,16 +305,36 @@ fn a_dry_run_prints_the_plan_and_does_nothing() {
 fn the_profiler_is_injected_around_the_chosen_instances() {
     let machine = Machine::new();
     let torch = fakes().join("torch");
-    let mut command = machine.command(&["torch", "--gate", "decode", "--window", "1:2", "--record", "shapes,memory", "--", "python3"]);
-    let output = command.arg(torch.join("generate.py")).env("PYTHONPATH", &torch).output().expect("starts");
+    let mut command = machine.command(&[
+        "torch",
+        "--gate",
+        "decode",
+        "--window",
+        "1:2",
+        "--record",
+        "shapes,memory",
+        "--",
+        "python3",
+    ]);
+    let output =
+        command.arg(torch.join("generate.py")).env("PYTHONPATH", &torch).output().expect("starts");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     machine.manifest();
     let packed = fs::read(machine.bundle().join("torch/trace.pt.trace.json.gz")).expect("is there");
     let trace: serde_json::Value =
         serde_json::from_slice(&unpacked("x.gz", packed)).expect("valid");
     let expected = [
-        "options profile_memory,record_shapes", "start", "enter decode", "enter step 1", "exit step 1",
-        "exit decode", "enter decode", "enter step 2", "exit step 2", "exit decode", "stop",
+        "options profile_memory,record_shapes",
+        "start",
+        "enter decode",
+        "enter step 1",
+        "exit step 1",
+        "exit decode",
+        "enter decode",
+        "enter step 2",
+        "exit step 2",
+        "exit decode",
+        "stop",
     ];
     assert_eq!(trace["traceEvents"], serde_json::json!(expected));
 }
@@ -307,5 +352,8 @@ fn a_trace_that_the_workload_writes_is_taken_if_it_is_new() {
     let manifest = machine.manifest();
     let taken = manifest.artifacts.iter().filter(|a| a.kind == ArtifactKind::TorchTrace);
     // The name of the host is not taken.
-    assert_eq!(taken.map(|a| a.path.as_str()).collect::<Vec<_>>(), ["torch/trace.pt.trace.json.gz"]);
+    assert_eq!(
+        taken.map(|a| a.path.as_str()).collect::<Vec<_>>(),
+        ["torch/trace.pt.trace.json.gz"]
+    );
 }

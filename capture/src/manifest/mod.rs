@@ -8,7 +8,9 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
-use rooflens_schemas::{Artifact, ArtifactKind, Environment, Manifest, Pass, PassKind, Tool, manifest};
+use rooflens_schemas::{
+    Artifact, ArtifactKind, Environment, Manifest, Pass, PassKind, Tool, manifest,
+};
 
 use crate::args::ManifestArguments;
 use crate::error::CaptureError;

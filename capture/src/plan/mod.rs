@@ -118,9 +118,11 @@ pub(crate) fn all(arguments: &AllArguments, probe: &Probe) -> Vec<Step> {
         timeline.and_then(|nsys| nsys::pass("nsys", common, gate, &arguments.nsys, nsys));
     let has_timeline = timeline.is_ok();
     steps.push(or_skip("nsys", PassKind::Timeline, timeline));
-    let counters = probe.ncu.as_ref().map_err(Clone::clone).and_then(|ncu| {
-        ncu::pass("ncu", common, &arguments.gate, &arguments.ncu, None, ncu)
-    });
+    let counters = probe
+        .ncu
+        .as_ref()
+        .map_err(Clone::clone)
+        .and_then(|ncu| ncu::pass("ncu", common, &arguments.gate, &arguments.ncu, None, ncu));
     if has_timeline
         && counters.is_ok()
         && let Some(rooflens) = &probe.rooflens

@@ -30,7 +30,8 @@ fn nsys_2020() -> Profiler {
 }
 
 fn ncu(version: &str, help: &str, lists: &str) -> Profiler {
-    let common = "--target-processes arg\n--nvtx-include arg\n--cache-control arg\n--clock-control arg\n";
+    let common =
+        "--target-processes arg\n--nvtx-include arg\n--cache-control arg\n--clock-control arg\n";
     Profiler {
         program: "ncu".to_owned(),
         version: version.to_owned(),
@@ -121,7 +122,9 @@ fn ncu_is_given_sections_that_it_lists_and_ranges_with_a_slash() {
     assert!(old.contains("--section SpeedOfLight --section LaunchStats --cache"), "{old}");
     assert!(ncu_line(line, None, ncu_2020()).is_err_and(|error| error.contains("instance")));
     let full = ncu_line("ncu -o b --preset full --clock-control base -- x", None, ncu_2020());
-    assert!(full.is_ok_and(|line| line.contains("--set full") && line.contains("--clock-control base")));
+    assert!(
+        full.is_ok_and(|line| line.contains("--set full") && line.contains("--clock-control base"))
+    );
 }
 
 #[test]
@@ -132,14 +135,16 @@ fn a_section_that_ncu_does_not_have_is_refused() {
 
 #[test]
 fn chosen_kernels_are_one_run_with_one_expression() {
-    let text = "- name: a\n  regex: '^a$'\n  launches: [10]\n- name: b\n  regex: ^b\n  launches: [4]\n";
+    let text =
+        "- name: a\n  regex: '^a$'\n  launches: [10]\n- name: b\n  regex: ^b\n  launches: [4]\n";
     let kernels = Kernels::parse(text).expect("valid");
     let line = ncu_line("ncu -o b --section SpeedOfLight -- x", Some(&kernels), ncu_2025());
     // 10 launches of a and 4 of b come before those that were chosen.
     assert!(line.is_ok_and(|line| line.contains(
         "--kernel-name-base demangled --kernel-name 'regex:^a$|^b' --launch-skip 14 --launch-count 32"
     )));
-    let old = ncu_line("ncu -o b --launch-skip 1 --launch-count 2 -- x", Some(&kernels), ncu_2020());
+    let old =
+        ncu_line("ncu -o b --launch-skip 1 --launch-count 2 -- x", Some(&kernels), ncu_2020());
     assert!(old.is_ok_and(|line| line.contains(
         "--kernel-regex-base demangled --kernel-regex '^a$|^b' --launch-skip 1 --launch-count 2"
     )));
@@ -147,7 +152,9 @@ fn chosen_kernels_are_one_run_with_one_expression() {
 
 #[test]
 fn all_skips_what_is_missing_and_plans_the_rest() {
-    let Command::All(arguments) = command("all -o b --gate decode --gemm-log --top 5 -- python3 a.py") else {
+    let Command::All(arguments) =
+        command("all -o b --gate decode --gemm-log --top 5 -- python3 a.py")
+    else {
         panic!("not all")
     };
     let rooflens = Some("/bin/rooflens".to_owned());
@@ -171,7 +178,9 @@ fn all_skips_what_is_missing_and_plans_the_rest() {
 
 #[test]
 fn the_plan_is_shown_as_a_shell_would_run_it() {
-    let Command::Torch(arguments) = command("torch -o b --gate decode --window 1:2 -- python3 a.py") else {
+    let Command::Torch(arguments) =
+        command("torch -o b --gate decode --window 1:2 -- python3 a.py")
+    else {
         panic!("not torch")
     };
     assert_eq!(

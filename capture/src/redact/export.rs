@@ -14,7 +14,8 @@ pub(crate) fn redact(path: &Path, secrets: &Secrets) -> io::Result<u64> {
     for table in db.tables()? {
         let before = gone;
         let named = table.column("name").zip(table.column("value"));
-        let holds_facts = matches!(table.name.as_str(), "META_DATA_CAPTURE" | "TARGET_INFO_SYSTEM_ENV");
+        let holds_facts =
+            matches!(table.name.as_str(), "META_DATA_CAPTURE" | "TARGET_INFO_SYSTEM_ENV");
         db.rows(&table, |row| {
             if let Some((name, value)) = named.filter(|_| holds_facts) {
                 gone += redact_fact(&db, row, name, value, secrets)?;
@@ -152,7 +153,8 @@ mod tests {
         let sqlite = Connection::open(file.path()).unwrap();
         let count = |sql: &str| sqlite.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
         // These are the analyzer's own questions after environments.
-        let left = "SELECT count(*) FROM META_DATA_CAPTURE WHERE name LIKE '%ENVIRONMENT_VARIABLE%'";
+        let left =
+            "SELECT count(*) FROM META_DATA_CAPTURE WHERE name LIKE '%ENVIRONMENT_VARIABLE%'";
         assert_eq!(count(left), 0);
         let left = "SELECT count(*) FROM TARGET_INFO_SYSTEM_ENV WHERE name = 'DeviceEnvironment' AND length(value) > 0";
         assert_eq!(count(left), 0);

@@ -9,14 +9,36 @@ use memchr::memmem::Finder;
 
 /// Words in the names of variables and options whose values are secrets.
 const TELLING: [&str; 12] = [
-    "token", "secret", "password", "passwd", "passphrase", "credential", "apikey", "api_key", "api-key",
-    "access_key", "private_key", "auth",
+    "token",
+    "secret",
+    "password",
+    "passwd",
+    "passphrase",
+    "credential",
+    "apikey",
+    "api_key",
+    "api-key",
+    "access_key",
+    "private_key",
+    "auth",
 ];
 
 /// Beginnings of keys that services give out.
 const PREFIXES: [&str; 14] = [
-    "hf_", "sk-", "sk_", "ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "AKIA", "ASIA",
-    "nvapi-", "eyJ",
+    "hf_",
+    "sk-",
+    "sk_",
+    "ghp_",
+    "gho_",
+    "ghs_",
+    "github_pat_",
+    "glpat-",
+    "xoxb-",
+    "xoxp-",
+    "AKIA",
+    "ASIA",
+    "nvapi-",
+    "eyJ",
 ];
 
 /// Shorter values are found everywhere by chance.
@@ -78,7 +100,9 @@ impl Secrets {
     pub(crate) fn masked(&self, command: &[String]) -> Vec<String> {
         let mut masked = command.to_vec();
         for (index, argument) in masked.iter_mut().enumerate() {
-            for (at, length, _) in secret_arguments(command).filter(|(.., whole)| *whole == command[index]) {
+            for (at, length, _) in
+                secret_arguments(command).filter(|(.., whole)| *whole == command[index])
+            {
                 argument.replace_range(at..at + length, &"*".repeat(length));
             }
         }
@@ -197,7 +221,10 @@ fn is_telling(name: &str) -> bool {
     for word in counts {
         bare = bare.replace(word, "");
     }
-    TELLING.iter().any(|word| bare.contains(word)) || bare.ends_with("_key") || bare.ends_with("-key") || bare == "key"
+    TELLING.iter().any(|word| bare.contains(word))
+        || bare.ends_with("_key")
+        || bare.ends_with("-key")
+        || bare == "key"
 }
 
 /// A key by its beginning, or a long run of letters and digits that no word is.
@@ -253,7 +280,10 @@ mod tests {
             ("run --token hunter2 --batch 8", "run --token ******* --batch 8"),
             ("run --api-key=hunter22 -k a", "run --api-key=******** -k a"),
             ("env WANDB_API_KEY=abc run", "env WANDB_API_KEY=*** run"),
-            ("run --max-new-tokens 64 --tokenizer gpt2", "run --max-new-tokens 64 --tokenizer gpt2"),
+            (
+                "run --max-new-tokens 64 --tokenizer gpt2",
+                "run --max-new-tokens 64 --tokenizer gpt2",
+            ),
             ("run sk-0123456789abcdef", "run *******************"),
             ("run /home/alice/x.py", "run /home/*****/x.py"),
             ("run http://u:pw@host/x", "run http://u:**@host/x"),

@@ -131,7 +131,8 @@ fn timeline(
         }
         (Some(gate), true) => {
             let ranges = existing_ranges(export, session, folders);
-            let note = format!("range {gate} did not occur, so that nsys recorded nothing; {ranges}");
+            let note =
+                format!("range {gate} did not occur, so that nsys recorded nothing; {ranges}");
             Ok(harvested.unfit(note))
         }
     }
@@ -160,14 +161,18 @@ fn exported(
     let hidden = folders.work.join(&file);
     let gone = export::redact(&hidden, &session.secrets)
         .map_err(|error| format!("{file} is left out: it cannot be redacted: {error}"))?;
-    let mut notes = vec![format!("{file}: {gone} values with environments, names or secrets removed")];
+    let mut notes =
+        vec![format!("{file}: {gone} values with environments, names or secrets removed")];
     if let Some(gate) = &nsys.gate {
         let names = export::range_names(&hidden, usize::MAX).unwrap_or_default();
         let wanted = gate.rsplit_once('@').map_or(gate.as_str(), |(name, _)| name);
         let found = names.contains(wanted) || names.contains(gate);
         notes.push(match found {
             true => format!("range {gate} occurred"),
-            false => format!("range {gate} is not in {file}, though it began the recording; {}", listed(&names)),
+            false => format!(
+                "range {gate} is not in {file}, though it began the recording; {}",
+                listed(&names)
+            ),
         });
     }
     fs::rename(&hidden, folders.pass.join(&file)).map_err(|error| error.to_string())?;
@@ -183,20 +188,17 @@ fn export_one(
     let command = nsys.command(name);
     let log = |stream: &str| folders.logs.join(format!("export-{name}.{stream}.txt"));
     let (stdout, stderr) = (log("stdout"), log("stderr"));
-    let run = Run {
-        command: &command,
-        variables: &[],
-        stdout: &stdout,
-        stderr: &stderr,
-        is_quiet: true,
-    };
+    let run =
+        Run { command: &command, variables: &[], stdout: &stdout, stderr: &stderr, is_quiet: true };
     match run.wait(&session.signals) {
         Ok(ended) if ended.code == 0 => {
             // Logs of what did well say nothing.
             let _ = (fs::remove_file(&stdout), fs::remove_file(&stderr));
             Ok(())
         }
-        Ok(ended) => Err(format!("nsys export ended with {}: see {}", ended.code, stderr.display())),
+        Ok(ended) => {
+            Err(format!("nsys export ended with {}: see {}", ended.code, stderr.display()))
+        }
         Err(error) => Err(format!("nsys export: {error}")),
     }
 }
@@ -209,8 +211,7 @@ fn existing_ranges(
 ) -> String {
     crate::say("the gate's range did not occur: one more run tells which ranges there are");
     let log = |stream: &str| folders.logs.join(format!("ranges.{stream}.txt"));
-    let variables =
-        [("ROOFLENS_OUT".to_owned(), folders.out.to_string_lossy().into_owned())];
+    let variables = [("ROOFLENS_OUT".to_owned(), folders.out.to_string_lossy().into_owned())];
     let run = Run {
         command: &nsys.ranges,
         variables: &variables,
@@ -259,7 +260,8 @@ fn counters(
     for (name, command) in export.pages() {
         let log = folders.logs.join(format!("{name}.stderr.txt"));
         let page = folders.pass.join(&name);
-        let run = Run { command: &command, variables: &[], stdout: &page, stderr: &log, is_quiet: true };
+        let run =
+            Run { command: &command, variables: &[], stdout: &page, stderr: &log, is_quiet: true };
         match run.wait(&session.signals) {
             Ok(ended) if ended.code == 0 => {
                 let _ = fs::remove_file(&log);

@@ -135,8 +135,7 @@ impl<'a> Session<'a> {
     ) -> Option<PassPlan> {
         let path = self.bundle.join("kernels.yaml");
         let log = self.bundle.join("logs").join("kernels.stderr.txt");
-        let run =
-            Run { command, variables: &[], stdout: &path, stderr: &log, is_quiet: true };
+        let run = Run { command, variables: &[], stdout: &path, stderr: &log, is_quiet: true };
         let plan = match run.wait(&self.signals) {
             Ok(ended) if ended.code == 0 => fs::read_to_string(&path)
                 .map_err(|error| error.to_string())

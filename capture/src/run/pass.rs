@@ -170,11 +170,8 @@ mod tests {
 
     #[test]
     fn the_wall_time_is_the_median_of_counted_runs() {
-        let run = |seconds| Ended {
-            code: 0,
-            wall: Duration::from_secs(seconds),
-            started_utc_ns: 0,
-        };
+        let run =
+            |seconds| Ended { code: 0, wall: Duration::from_secs(seconds), started_utc_ns: 0 };
         let runs = [9, 5, 1, 3, 4].map(run);
         // Of 1, 3, 4, 5 the lower middle is 3.
         assert_eq!(wall(&runs, 1), Some(3_000_000_000));

@@ -153,7 +153,8 @@ fn slow_cells(nvml: &Nvml, gpu: &mut Gpu<'_>) -> [String; 6] {
         for (index, metric) in read.into_iter().enumerate().take(cells.len()) {
             // GPM counts MiB a second on PCIe; the column has kB.
             let scale = if index < 2 { 1_048.576 } else { 1.0 };
-            cells[index] = metric.map_or_else(|_| String::new(), |m| format!("{:.0}", m.value * scale));
+            cells[index] =
+                metric.map_or_else(|_| String::new(), |m| format!("{:.0}", m.value * scale));
         }
         (gpu.gpm, gpu.gpm_at) = (Some(sample), now);
     } else if now - gpu.pcie_at > PCIE {

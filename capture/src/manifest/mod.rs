@@ -101,15 +101,20 @@ fn describe(files: &[Listed], old: Option<&Manifest>) -> Manifest {
         .flat_map(|old| &old.artifacts)
         .map(|artifact| (artifact.path.as_str(), artifact))
         .collect();
-    let artifacts: Vec<Artifact> =
+    let mut artifacts: Vec<Artifact> =
         files.iter().map(|file| artifact(file, known.get(file.path.as_str()).copied())).collect();
+    let passes = passes(&artifacts, old);
+    for artifact in &mut artifacts {
+        // A folder of logs or notes is no pass.
+        artifact.pass.take_if(|pass| passes.iter().all(|known| known.id != *pass));
+    }
     let version = Some(env!("CARGO_PKG_VERSION").to_owned());
     Manifest {
         version: manifest::VERSION,
         name: String::new(),
         captured_at: None,
         tool: Tool { name: env!("CARGO_PKG_NAME").to_owned(), version },
-        passes: passes(&artifacts, old),
+        passes,
         artifacts,
         labels: old.map(|old| old.labels.clone()).unwrap_or_default(),
     }

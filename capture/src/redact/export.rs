@@ -16,6 +16,10 @@ pub(crate) fn redact(path: &Path, secrets: &Secrets) -> io::Result<u64> {
         let named = table.column("name").zip(table.column("value"));
         let holds_facts =
             matches!(table.name.as_str(), "META_DATA_CAPTURE" | "TARGET_INFO_SYSTEM_ENV");
+        if holds_facts && named.is_none() {
+            // Better no export than one with an environment in it.
+            return Err(io::Error::other(format!("{} has no name and value", table.name)));
+        }
         db.rows(&table, |row| {
             if let Some((name, value)) = named.filter(|_| holds_facts) {
                 gone += redact_fact(&db, row, name, value, secrets)?;
@@ -121,8 +125,13 @@ mod tests {
     const EXPORT: &str = "
         CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL);
         CREATE TABLE NVTX_EVENTS (start INTEGER NOT NULL, text TEXT, textId INTEGER REFERENCES StringIds(id));
-        CREATE TABLE META_DATA_CAPTURE (name TEXT NOT NULL, value TEXT);
-        CREATE TABLE TARGET_INFO_SYSTEM_ENV (globalVmId INTEGER, devStateName TEXT NOT NULL, name TEXT NOT NULL,
+        CREATE TABLE META_DATA_CAPTURE (
+            -- Parameters, as nsys's own
+            name                        TEXT      NOT NULL,  -- Name of a meta-data record
+            value                       TEXT                 -- Value (text) of it
+        );
+        CREATE TABLE TARGET_INFO_SYSTEM_ENV (globalVmId INTEGER, -- VM's, or not
+            devStateName TEXT NOT NULL, name TEXT NOT NULL,
             nameEnum INTEGER NOT NULL, value TEXT NOT NULL);
         INSERT INTO StringIds VALUES (1, 'prefill'), (2, 'a kernel'),
             (3, 'HOME=/root' || char(10) || 'SHELL=/bin/sh' || char(10) || 'MY_KEY=hunter2hunter2');

@@ -322,8 +322,10 @@ const fn header_start(number: u32) -> usize {
     if number == 1 { 100 } else { 0 }
 }
 
-/// Names of the columns of `CREATE TABLE name (column type, …)`.
+/// Names of the columns of `CREATE TABLE name (column type, …)`. nsys explains its columns in comments.
 fn columns(sql: &str) -> Vec<String> {
+    let lines = sql.lines().map(|line| line.split("--").next().unwrap_or_default());
+    let sql = lines.collect::<Vec<_>>().join(" ");
     let inner = sql.split_once('(').map_or("", |(_, inner)| inner);
     let (mut depth, mut quoted, mut part, mut parts) = (0, false, String::new(), Vec::new());
     for c in inner.chars() {
@@ -392,7 +394,9 @@ mod tests {
     #[test]
     fn rows_are_those_that_sqlite_wrote() {
         let file = database(
-            "CREATE TABLE a (id INTEGER PRIMARY KEY, \"text\" TEXT, n INTEGER DEFAULT (1+1), UNIQUE (n));
+            "CREATE TABLE a ( -- it's (first,
+                id INTEGER PRIMARY KEY, \"text\" TEXT, -- a, b
+                n INTEGER DEFAULT (1+1), UNIQUE (n));
              WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM c WHERE i < 5000)
              INSERT INTO a SELECT i, printf('row %d %s', i, hex(zeroblob(i))), i*i*(CASE WHEN i%2 THEN -1 ELSE 1 END) FROM c;
              CREATE VIEW v AS SELECT * FROM a; CREATE TABLE w (k TEXT PRIMARY KEY) WITHOUT ROWID;",

@@ -24,6 +24,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     Snapshot(SnapshotArguments),
     Manifest(ManifestArguments),
+    Peaks(crate::peaks::PeaksArguments),
+    Bench(crate::bench::BenchArguments),
 }
 
 /// Record GPUs, driver, host, tool versions and known environment variables in BUNDLE/snapshot

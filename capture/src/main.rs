@@ -4,8 +4,11 @@
 //! cannot ask for is recorded as missing, with the reason.
 
 mod args;
+mod bench;
+mod cuda;
 mod error;
 mod manifest;
+mod peaks;
 mod snapshot;
 mod utc;
 
@@ -45,6 +48,8 @@ fn run(command: &Command) -> Result<String, CaptureError> {
     match command {
         Command::Snapshot(arguments) => snapshot::run(arguments),
         Command::Manifest(arguments) => manifest::run(arguments),
+        Command::Peaks(arguments) => peaks::run(arguments),
+        Command::Bench(arguments) => bench::run(arguments),
     }
 }
 

@@ -26,6 +26,9 @@ pub(crate) enum CudaError {
     /// This GPU, or this program, cannot do it.
     #[error("not supported: {0}")]
     Unsupported(String),
+    /// Kernels compute something else than the host.
+    #[error("{failed} of {count} checks failed: do not trust the measurements of these operations")]
+    SelfTest { failed: usize, count: usize },
 }
 
 impl CudaError {

@@ -29,6 +29,8 @@ pub(crate) enum Command {
     Torch(TorchArguments),
     All(AllArguments),
     Manifest(ManifestArguments),
+    Peaks(crate::peaks::PeaksArguments),
+    Bench(crate::bench::BenchArguments),
 }
 
 /// Record GPUs, driver, host, tool versions and known environment variables in BUNDLE/snapshot

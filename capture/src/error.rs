@@ -38,6 +38,12 @@ pub(crate) enum CaptureError {
     /// The manifest that is there cannot be kept.
     #[error("{}: {error}: repair or remove it", path.display())]
     Manifest { path: PathBuf, error: ManifestError },
+    /// The GPU could not be measured.
+    #[error(transparent)]
+    Cuda(#[from] crate::cuda::CudaError),
+    /// A sweep that cannot be run.
+    #[error("{}: {reason}", path.display())]
+    Sweep { path: PathBuf, reason: String },
 }
 
 impl CaptureError {

@@ -4,10 +4,13 @@
 //! cannot ask for is recorded as missing, with the reason.
 
 mod args;
+mod bench;
 mod commands;
+mod cuda;
 mod error;
 mod kernels;
 mod manifest;
+mod peaks;
 mod plan;
 mod redact;
 mod run;
@@ -58,6 +61,8 @@ fn run(command: &Command) -> Result<Outcome, CaptureError> {
         Command::Torch(arguments) => commands::torch(arguments),
         Command::All(arguments) => commands::all(arguments),
         Command::Manifest(arguments) => manifest::run(arguments).map(well),
+        Command::Peaks(arguments) => peaks::run(arguments).map(well),
+        Command::Bench(arguments) => bench::run(arguments).map(well),
     }
 }
 

@@ -103,7 +103,7 @@ pub(crate) fn ncu(
 pub(crate) fn torch(arguments: &TorchArguments) -> Vec<Step> {
     let common = &arguments.common;
     let id = pass_name(common, "torch");
-    let pass = torch::pass(&id, common, &arguments.gate, &arguments.torch);
+    let pass = torch::pass(&id, common, &arguments.gate, &arguments.torch, true);
     vec![snapshot(common), Step::Pass(pass)]
 }
 
@@ -118,19 +118,21 @@ pub(crate) fn all(arguments: &AllArguments, probe: &Probe) -> Vec<Step> {
         timeline.and_then(|nsys| nsys::pass("nsys", common, gate, &arguments.nsys, nsys));
     let has_timeline = timeline.is_ok();
     steps.push(or_skip("nsys", PassKind::Timeline, timeline));
-    let counters = probe
-        .ncu
-        .as_ref()
-        .map_err(Clone::clone)
+    let counters = probe.ncu.as_ref().map_err(Clone::clone);
+    let mut counters = counters
         .and_then(|ncu| ncu::pass("ncu", common, &arguments.gate, &arguments.ncu, None, ncu));
-    if has_timeline
-        && counters.is_ok()
-        && let Some(rooflens) = &probe.rooflens
-    {
-        steps.push(top_kernels(rooflens, common, arguments.top));
+    match (&mut counters, &probe.rooflens) {
+        (Ok(_), Some(rooflens)) if has_timeline => {
+            steps.push(top_kernels(rooflens, common, arguments.top));
+        }
+        (Ok(pass), None) => pass.notes.push("not the top kernels: no rooflens program".to_owned()),
+        (Ok(pass), _) => pass.notes.push("not the top kernels: no timeline".to_owned()),
+        (Err(_), _) => {}
     }
     steps.push(or_skip("ncu", PassKind::Counters, counters));
-    steps.push(Step::Pass(torch::pass("torch", common, &arguments.gate, &arguments.torch)));
+    let (gate, torch) = (&arguments.gate, &arguments.torch);
+    let is_expected = torch.trace_dir.is_some();
+    steps.push(Step::Pass(torch::pass("torch", common, gate, torch, is_expected)));
     steps
 }
 

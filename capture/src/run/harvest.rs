@@ -79,7 +79,7 @@ pub(super) fn after(
             let folder = collection.trace_dir.as_deref().unwrap_or(&folders.work);
             let mut found = traces(folder);
             found.extend(traces(&folders.out));
-            collect(found.difference(before), session, &folders.pass)
+            collect(found.difference(before), collection.is_expected, session, &folders.pass)
         }
         Harvest::GemmLog => pack_logs(session, folders),
     }
@@ -293,6 +293,7 @@ fn traces(folder: &Path) -> BTreeSet<PathBuf> {
 /// Traces under names that tell ranks: PyTorch's own begin with the name of the host.
 fn collect<'a>(
     traces: impl Iterator<Item = &'a PathBuf>,
+    is_expected: bool,
     session: &Session<'_>,
     folder: &Path,
 ) -> Result<Harvested, CaptureError> {
@@ -316,8 +317,11 @@ fn collect<'a>(
         names.insert(name);
     }
     if names.is_empty() {
-        let note = "there is no trace: torch was not imported, the range did not occur, or the process was killed";
-        return Ok(harvested.unfit(note.to_owned()));
+        let note = "there is no trace: torch was not imported, the range did not occur, or the process \
+                    was killed";
+        harvested.producer = None;
+        harvested = harvested.unfit(note.to_owned());
+        harvested.is_unfit = is_expected;
     }
     Ok(harvested)
 }

@@ -69,7 +69,7 @@ impl<'a> Session<'a> {
     pub(crate) fn run(
         mut self,
         steps: Vec<Step>,
-        narrow: impl Fn(&Kernels) -> Result<PassPlan, String>,
+        narrow: impl Fn(&str, &Kernels) -> Result<PassPlan, String>,
     ) -> Result<Outcome, CaptureError> {
         let mut narrowed = None;
         let done = steps.into_iter().try_for_each(|step| self.step(step, &narrow, &mut narrowed));
@@ -80,7 +80,7 @@ impl<'a> Session<'a> {
     fn step(
         &mut self,
         step: Step,
-        narrow: &impl Fn(&Kernels) -> Result<PassPlan, String>,
+        narrow: &impl Fn(&str, &Kernels) -> Result<PassPlan, String>,
         narrowed: &mut Option<Result<PassPlan, String>>,
     ) -> Result<(), CaptureError> {
         let is_interrupted = self.signals.interrupted();
@@ -91,7 +91,10 @@ impl<'a> Session<'a> {
                 self.skip(&plan.id, plan.kind, "interrupted before it".to_owned());
             }
             Step::TopKernels { .. } if is_interrupted => {}
-            Step::TopKernels { command } => *narrowed = Some(self.top_kernels(&command, narrow)),
+            Step::TopKernels { pass, list, command } => {
+                let kernels = self.top_kernels(&list, &command);
+                *narrowed = Some(kernels.and_then(|kernels| narrow(&pass, &kernels)));
+            }
             Step::Pass(mut plan) => {
                 let is_counters = plan.kind == PassKind::Counters;
                 match narrowed.take_if(|_| is_counters) {
@@ -141,29 +144,23 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// The plan of ncu for the kernels that take the most time, or why it stays as it was planned.
-    fn top_kernels(
-        &self,
-        command: &[String],
-        narrow: &impl Fn(&Kernels) -> Result<PassPlan, String>,
-    ) -> Result<PassPlan, String> {
-        let path = self.bundle.join("kernels.yaml");
+    /// Has rooflens list the kernels that take the most time.
+    fn top_kernels(&self, list: &Path, command: &[String]) -> Result<Kernels, String> {
         let log = self.bundle.join("logs").join("kernels.stderr.txt");
-        let run = Run { command, variables: &[], stdout: &path, stderr: &log, is_quiet: true };
-        let plan = match run.wait(&self.signals) {
-            Ok(ended) if ended.code == 0 => fs::read_to_string(&path)
+        let run = Run { command, variables: &[], stdout: list, stderr: &log, is_quiet: true };
+        let kernels = match run.wait(&self.signals) {
+            Ok(ended) if ended.code == 0 => fs::read_to_string(list)
                 .map_err(|error| error.to_string())
-                .and_then(|text| Kernels::parse(&text))
-                .and_then(|kernels| narrow(&kernels)),
+                .and_then(|text| Kernels::parse(&text)),
             Ok(ended) => Err(format!("rooflens ended with {}: see logs", ended.code)),
             Err(error) => Err(format!("rooflens: {error}")),
         };
-        if let Err(reason) = &plan {
+        if let Err(reason) = &kernels {
             say(&format!("top kernels: skipped: {reason}"));
             // Half a list is no list.
-            let _ = fs::remove_file(&path);
+            let _ = fs::remove_file(list);
         }
-        plan
+        kernels
     }
 
     fn finish(self) -> Result<Outcome, CaptureError> {

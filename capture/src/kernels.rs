@@ -51,7 +51,13 @@ impl Kernels {
 
     /// One expression for all kernels.
     pub(crate) fn pattern(&self) -> String {
-        let each: Vec<&str> = self.kernels.iter().map(|kernel| kernel.regex.as_str()).collect();
+        let mut each: Vec<&str> = Vec::new();
+        for kernel in &self.kernels {
+            // Instances of one template have one function.
+            if !each.contains(&kernel.regex.as_str()) {
+                each.push(&kernel.regex);
+            }
+        }
         each.join("|")
     }
 
@@ -161,7 +167,7 @@ mod tests {
     use super::*;
 
     const TEXT: &str = "# by rooflens\nkernels:\n  - name: 'it''s<1>'\n    regex: '^it\\.s$'\n    share: 0.5\n    \
-        launches: [17, 45]\n  - name: plain # a remark\n    regex: \"^a\\\\(b$\"\n    launches: [3]\n";
+        launches: [17, 45]\n  - name: plain # a remark\n    regex: \"^a\\\\(b$\"\n    launches: [3]\n  - name: b\n    regex: '^it\\.s$'\n";
 
     #[test]
     fn kernels_are_read_with_their_quotes_undone() {

@@ -24,8 +24,9 @@ pub(crate) enum Step {
     Snapshot { python: String },
     /// A run of the workload.
     Pass(PassPlan),
-    /// Kernels that take the most time, by the timeline: a list for the ncu pass of this name, which is the next step.
-    TopKernels { pass: String, list: PathBuf, command: Vec<String> },
+    /// Kernels that take the most time, by the timeline: a list for the ncu pass of this name, which is the next
+    /// step and, if the list is required, does not run without it.
+    TopKernels { pass: String, list: PathBuf, is_required: bool, command: Vec<String> },
     /// A pass that cannot run.
     Skip { pass: String, kind: PassKind, reason: String },
 }
@@ -142,7 +143,7 @@ pub(crate) fn show(steps: &[Step]) -> String {
             Step::Skip { pass, reason, .. } => {
                 text.push_str(&format!("# {pass}: skipped: {reason}\n"));
             }
-            Step::TopKernels { pass, list, command } => {
+            Step::TopKernels { pass, list, command, .. } => {
                 let name = list.file_name().unwrap_or_default().to_string_lossy();
                 text.push_str(&format!("# top kernels: {name}, which narrows {pass} down\n"));
                 text.push_str(&quote::line(command));
@@ -274,7 +275,8 @@ fn top_kernels(rooflens: &str, arguments: &AllArguments, stage: Option<&str>, id
     }
     let list =
         stage.map_or_else(|| "kernels.yaml".to_owned(), |stage| format!("kernels-{stage}.yaml"));
-    Step::TopKernels { pass: id.to_owned(), list: bundle.join(list), command }
+    let (pass, list) = (id.to_owned(), bundle.join(list));
+    Step::TopKernels { pass, list, is_required: stage.is_some(), command }
 }
 
 fn or_skip(pass: &str, kind: PassKind, plan: Result<PassPlan, String>) -> Step {

@@ -123,6 +123,10 @@ fn timeline(
             take(&folders.work.join(&report), &folders.pass.join(&report))?;
         }
     }
+    if reports.is_empty() && holds_stream(&folders.work) {
+        let note = "nsys left a .qdstrm but made no report of it: its own words are in logs";
+        return Ok(harvested.unfit(note.to_owned()));
+    }
     match (&export.gate, reports.is_empty()) {
         (_, false) => Ok(harvested),
         (None, true) => Ok(harvested.unfit("nsys left no report: see logs".to_owned())),
@@ -136,6 +140,12 @@ fn timeline(
             Ok(harvested.unfit(note))
         }
     }
+}
+
+/// What nsys recorded before it makes a report of it.
+fn holds_stream(folder: &Path) -> bool {
+    let is_stream = |entry: fs::DirEntry| entry.path().extension().is_some_and(|e| e == "qdstrm");
+    fs::read_dir(folder).into_iter().flatten().flatten().any(is_stream)
 }
 
 /// Names of the reports, without the ending.

@@ -81,7 +81,7 @@ impl<'a> Session<'a> {
         &mut self,
         step: Step,
         narrow: &impl Fn(&str, &Kernels) -> Result<PassPlan, String>,
-        narrowed: &mut Option<Result<PassPlan, String>>,
+        narrowed: &mut Option<Result<PassPlan, (String, bool)>>,
     ) -> Result<(), CaptureError> {
         let is_interrupted = self.signals.interrupted();
         match step {
@@ -91,15 +91,22 @@ impl<'a> Session<'a> {
                 self.skip(&plan.id, plan.kind, "interrupted before it".to_owned());
             }
             Step::TopKernels { .. } if is_interrupted => {}
-            Step::TopKernels { pass, list, command } => {
+            Step::TopKernels { pass, list, is_required, command } => {
                 let kernels = self.top_kernels(&list, &command);
-                *narrowed = Some(kernels.and_then(|kernels| narrow(&pass, &kernels)));
+                let plan = kernels.and_then(|kernels| narrow(&pass, &kernels));
+                *narrowed = Some(plan.map_err(|reason| (reason, is_required)));
             }
             Step::Pass(mut plan) => {
                 let is_counters = plan.kind == PassKind::Counters;
                 match narrowed.take_if(|_| is_counters) {
                     Some(Ok(narrower)) => plan = narrower,
-                    Some(Err(reason)) => plan.notes.push(format!("not the top kernels: {reason}")),
+                    Some(Err((reason, true))) => {
+                        self.skip(&plan.id, plan.kind, format!("no top kernels: {reason}"));
+                        return Ok(());
+                    }
+                    Some(Err((reason, false))) => {
+                        plan.notes.push(format!("not the top kernels: {reason}"));
+                    }
                     None => {}
                 }
                 self.pass(plan)?;

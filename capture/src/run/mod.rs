@@ -153,7 +153,8 @@ impl<'a> Session<'a> {
 
     /// Has rooflens list the kernels that take the most time.
     fn top_kernels(&self, list: &Path, command: &[String]) -> Result<Kernels, String> {
-        let log = self.bundle.join("logs").join("kernels.stderr.txt");
+        let name = list.file_stem().unwrap_or_default().to_string_lossy();
+        let log = self.bundle.join("logs").join(format!("{name}.stderr.txt"));
         let run = Run { command, variables: &[], stdout: list, stderr: &log, is_quiet: true };
         let kernels = match run.wait(&self.signals) {
             Ok(ended) if ended.code == 0 => fs::read_to_string(list)

@@ -12,7 +12,7 @@ import os
 
 import torch
 from torch.cuda import nvtx
-from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM
+from transformers import AutoModelForCausalLM, DynamicCache, LlamaConfig
 
 
 def arguments():
@@ -32,11 +32,11 @@ def build(args):
     config = LlamaConfig(
         hidden_size=args.hidden, intermediate_size=4 * args.hidden, num_hidden_layers=args.layers,
         num_attention_heads=heads, num_key_value_heads=max(1, heads // 4), vocab_size=128256,
-        max_position_embeddings=8192, tie_word_embeddings=True, dtype="bfloat16")
+        max_position_embeddings=8192, tie_word_embeddings=True)
     torch.manual_seed(0)
     torch.set_default_dtype(torch.bfloat16)
     with torch.device("cuda"):
-        model = LlamaForCausalLM._from_config(config, attn_implementation="sdpa")
+        model = AutoModelForCausalLM.from_config(config, attn_implementation="sdpa")
     torch.set_default_dtype(torch.float32)
     return model.eval(), config
 

@@ -239,7 +239,7 @@ pub(crate) enum Record {
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
-  rooflens-capture all -o run1 --gate decode_step -- python3 generate.py
+  rooflens-capture all -o run1 --gate generate --stage prefill --stage decode -- python3 generate.py
   rooflens-capture all --dry-run -o run1 -- python3 generate.py
 
 COMMAND runs once a pass. A pass whose tool is missing is skipped, and the bundle says why. The gate limits what
@@ -263,6 +263,9 @@ pub(crate) struct AllArguments {
     /// Kernels that ncu profiles, by their share of GPU time
     #[arg(long, value_name = "K", default_value_t = 10)]
     pub(crate) top: u32,
+    /// Take the top kernels of this stage only, in an ncu pass of its own; may be repeated
+    #[arg(long = "stage", value_name = "NAME", value_parser = parse_pass)]
+    pub(crate) stages: Vec<String>,
     /// The rooflens program that lists them [default: beside this program, then on the path]
     #[arg(long, value_name = "PROGRAM", env = "ROOFLENS")]
     pub(crate) rooflens: Option<String>,

@@ -61,12 +61,12 @@ pub(crate) fn all(arguments: &AllArguments) -> Result<Outcome, CaptureError> {
     let mut probe = Probe::of(&System, &arguments.common, true, true);
     probe.rooflens = arguments.rooflens.clone().or_else(tools::rooflens);
     let steps = plan::all(&arguments, &probe);
-    let narrow = |kernels: &Kernels| {
+    let narrow = |pass: &str, kernels: &Kernels| {
         // The list counts launches from where the timeline begins: with the process, or with the gate.
         let whole = Gate::default();
         let gate = if arguments.gate_nsys { &arguments.gate } else { &whole };
         let ncu = probe.ncu.as_ref().map_err(Clone::clone)?;
-        plan::ncu::pass("ncu", &arguments.common, gate, &arguments.ncu, Some(kernels), ncu)
+        plan::ncu::pass(pass, &arguments.common, gate, &arguments.ncu, Some(kernels), ncu)
     };
     perform(&arguments.common, steps, narrow)
 }
@@ -75,7 +75,7 @@ pub(crate) fn all(arguments: &AllArguments) -> Result<Outcome, CaptureError> {
 fn perform(
     common: &Common,
     steps: Vec<Step>,
-    narrow: impl Fn(&Kernels) -> Result<PassPlan, String>,
+    narrow: impl Fn(&str, &Kernels) -> Result<PassPlan, String>,
 ) -> Result<Outcome, CaptureError> {
     if !common.dry_run {
         return Session::begin(common)?.run(steps, narrow);
@@ -85,7 +85,7 @@ fn perform(
     Ok(Outcome { said: String::new(), code: 0 })
 }
 
-fn no_narrowing(_: &Kernels) -> Result<PassPlan, String> {
+fn no_narrowing(_: &str, _: &Kernels) -> Result<PassPlan, String> {
     Err("no list of kernels is expected".to_owned())
 }
 

@@ -2,15 +2,15 @@
 //!
 //! ```yaml
 //! kernels:
-//!   - name: 'gemm<float>(int)'
-//!     regex: '^gemm<float>\(int\)$'
+//!   - name: 'void gemm<float>(int)'
+//!     regex: '^gemm$'
 //!     share: 0.42
 //!     launches: [17, 45]
 //! window: {skip: 102, count: 12}
-//! name_base: demangled
+//! name_base: function
 //! ```
 //!
-//! `launches` counts the launches of that kernel in the process from 0; the first of them is the best. ncu counts over
+//! `launches` counts the launches of that function in the process from 0. ncu counts over
 //! all chosen kernels together: `window` says it so, and is optional, as are `share`, `launches` and `name_base`.
 //! Read is this shape and no other YAML: a reader that guesses would profile the wrong kernels.
 
@@ -38,7 +38,7 @@ impl Kernels {
     /// Reads the text; errors name the line.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut read =
-            Self { kernels: Vec::new(), exact_window: None, base: "demangled".to_owned() };
+            Self { kernels: Vec::new(), exact_window: None, base: "function".to_owned() };
         for (index, line) in text.lines().enumerate() {
             read.line(line).map_err(|reason| format!("line {}: {reason}", index + 1))?;
         }
@@ -51,7 +51,13 @@ impl Kernels {
 
     /// One expression for all kernels.
     pub(crate) fn pattern(&self) -> String {
-        let each: Vec<&str> = self.kernels.iter().map(|kernel| kernel.regex.as_str()).collect();
+        let mut each: Vec<&str> = Vec::new();
+        for kernel in &self.kernels {
+            // Instances of one template have one function.
+            if !each.contains(&kernel.regex.as_str()) {
+                each.push(&kernel.regex);
+            }
+        }
         each.join("|")
     }
 
@@ -161,7 +167,7 @@ mod tests {
     use super::*;
 
     const TEXT: &str = "# by rooflens\nkernels:\n  - name: 'it''s<1>'\n    regex: '^it\\.s$'\n    share: 0.5\n    \
-        launches: [17, 45]\n  - name: plain # a remark\n    regex: \"^a\\\\(b$\"\n    launches: [3]\n";
+        launches: [17, 45]\n  - name: plain # a remark\n    regex: \"^a\\\\(b$\"\n    launches: [3]\n  - name: b\n    regex: '^it\\.s$'\n";
 
     #[test]
     fn kernels_are_read_with_their_quotes_undone() {
@@ -176,9 +182,9 @@ mod tests {
     #[test]
     fn a_window_of_the_file_is_exact() {
         let read =
-            Kernels::parse(&format!("{TEXT}window: {{skip: 9, count: 4}}\nname_base: function\n"));
+            Kernels::parse(&format!("{TEXT}window: {{skip: 9, count: 4}}\nname_base: demangled\n"));
         let read = read.expect("valid");
-        assert_eq!((read.window(), read.base.as_str()), ((9, 4), "function"));
+        assert_eq!((read.window(), read.base.as_str()), ((9, 4), "demangled"));
     }
 
     #[test]

@@ -207,6 +207,16 @@ fn a_missing_tool_costs_its_pass_only() {
     assert_eq!((skipped.kind, skipped.exit_code), (PassKind::Timeline, None));
     assert_eq!(pass(&manifest, "ncu").exit_code, Some(0));
 
+    // Without rooflens ncu takes what the gate and the count give; without torch there is no trace: both are said.
+    assert!(
+        pass(&manifest, "ncu").notes.iter().any(|note| note.starts_with("not the top kernels"))
+    );
+    let plain = Machine::new();
+    let output = plain.run(&["all", "--nsys", "no-such-nsys", "--", "true"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let notes = &pass(&plain.manifest(), "torch").notes.join("\n");
+    assert!(notes.contains("there is no trace"), "{notes}");
+
     let alone = Machine::new();
     let output = alone.run(&["nsys", "--nsys", "no-such-nsys", "--", "workload"]);
     assert_eq!(output.status.code(), Some(125));
@@ -236,9 +246,11 @@ fn a_crash_of_the_workload_is_a_recorded_fact() {
     assert_eq!(again.status.code(), Some(125));
     assert!(text(&again.stderr).contains("choose another --pass"));
 
-    let absent = Machine::new().run(&["baseline", "--", "no-such-workload"]);
+    let machine = Machine::new();
+    let absent = machine.run(&["baseline", "--", "no-such-workload"]);
     assert_eq!(absent.status.code(), Some(125));
     assert!(text(&absent.stderr).contains("cannot start no-such-workload"));
+    assert_eq!(machine.manifest().passes.len(), 1, "the snapshot alone");
 }
 
 #[test]

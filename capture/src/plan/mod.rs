@@ -24,8 +24,9 @@ pub(crate) enum Step {
     Snapshot { python: String },
     /// A run of the workload.
     Pass(PassPlan),
-    /// Kernels that take the most time, by the timeline: written to `kernels.yaml`, for ncu.
-    TopKernels { command: Vec<String> },
+    /// Kernels that take the most time, by the timeline: a list for the ncu pass of this name, which is the next
+    /// step and, if the list is required, does not run without it.
+    TopKernels { pass: String, list: PathBuf, is_required: bool, command: Vec<String> },
     /// A pass that cannot run.
     Skip { pass: String, kind: PassKind, reason: String },
 }
@@ -103,7 +104,7 @@ pub(crate) fn ncu(
 pub(crate) fn torch(arguments: &TorchArguments) -> Vec<Step> {
     let common = &arguments.common;
     let id = pass_name(common, "torch");
-    let pass = torch::pass(&id, common, &arguments.gate, &arguments.torch);
+    let pass = torch::pass(&id, common, &arguments.gate, &arguments.torch, true);
     vec![snapshot(common), Step::Pass(pass)]
 }
 
@@ -118,19 +119,16 @@ pub(crate) fn all(arguments: &AllArguments, probe: &Probe) -> Vec<Step> {
         timeline.and_then(|nsys| nsys::pass("nsys", common, gate, &arguments.nsys, nsys));
     let has_timeline = timeline.is_ok();
     steps.push(or_skip("nsys", PassKind::Timeline, timeline));
-    let counters = probe
-        .ncu
-        .as_ref()
-        .map_err(Clone::clone)
-        .and_then(|ncu| ncu::pass("ncu", common, &arguments.gate, &arguments.ncu, None, ncu));
-    if has_timeline
-        && counters.is_ok()
-        && let Some(rooflens) = &probe.rooflens
-    {
-        steps.push(top_kernels(rooflens, common, arguments.top));
+    let stages: Vec<Option<&str>> = match arguments.stages.is_empty() {
+        true => vec![None],
+        false => arguments.stages.iter().map(|stage| Some(stage.as_str())).collect(),
+    };
+    for stage in stages {
+        steps.extend(counters(arguments, stage, has_timeline, probe));
     }
-    steps.push(or_skip("ncu", PassKind::Counters, counters));
-    steps.push(Step::Pass(torch::pass("torch", common, &arguments.gate, &arguments.torch)));
+    let (gate, torch) = (&arguments.gate, &arguments.torch);
+    let is_expected = torch.trace_dir.is_some();
+    steps.push(Step::Pass(torch::pass("torch", common, gate, torch, is_expected)));
     steps
 }
 
@@ -145,8 +143,9 @@ pub(crate) fn show(steps: &[Step]) -> String {
             Step::Skip { pass, reason, .. } => {
                 text.push_str(&format!("# {pass}: skipped: {reason}\n"));
             }
-            Step::TopKernels { command } => {
-                text.push_str("# top kernels: kernels.yaml, which narrows the ncu pass down\n");
+            Step::TopKernels { pass, list, command, .. } => {
+                let name = list.file_name().unwrap_or_default().to_string_lossy();
+                text.push_str(&format!("# top kernels: {name}, which narrows {pass} down\n"));
                 text.push_str(&quote::line(command));
                 text.push('\n');
             }
@@ -241,10 +240,43 @@ fn gemm_log(common: &Common) -> PassPlan {
     }
 }
 
-fn top_kernels(rooflens: &str, common: &Common, top: u32) -> Step {
-    let bundle = common.output.to_string_lossy().into_owned();
-    let command = ["kernels", &bundle, "--top", &top.to_string(), "--yaml"].map(str::to_owned);
-    Step::TopKernels { command: std::iter::once(rooflens.to_owned()).chain(command).collect() }
+/// ncu on the top kernels of a stage, or of the whole timeline.
+fn counters(
+    arguments: &AllArguments,
+    stage: Option<&str>,
+    has_timeline: bool,
+    probe: &Probe,
+) -> Vec<Step> {
+    let common = &arguments.common;
+    let id = stage.map_or_else(|| "ncu".to_owned(), |stage| format!("ncu-{stage}"));
+    let plan = probe.ncu.as_ref().map_err(Clone::clone);
+    let mut plan =
+        plan.and_then(|ncu| ncu::pass(&id, common, &arguments.gate, &arguments.ncu, None, ncu));
+    let mut steps = Vec::new();
+    match (&mut plan, &probe.rooflens) {
+        (Ok(_), Some(rooflens)) if has_timeline => {
+            steps.push(top_kernels(rooflens, arguments, stage, &id));
+        }
+        (Ok(pass), None) => pass.notes.push("not the top kernels: no rooflens program".to_owned()),
+        (Ok(pass), _) => pass.notes.push("not the top kernels: no timeline".to_owned()),
+        (Err(_), _) => {}
+    }
+    steps.push(or_skip(&id, PassKind::Counters, plan));
+    steps
+}
+
+fn top_kernels(rooflens: &str, arguments: &AllArguments, stage: Option<&str>, id: &str) -> Step {
+    let bundle = &arguments.common.output;
+    let (path, top) = (bundle.to_string_lossy().into_owned(), arguments.top.to_string());
+    let mut command =
+        [rooflens, "kernels", &path, "--top", &top, "--yaml"].map(str::to_owned).to_vec();
+    if let Some(stage) = stage {
+        command.extend(["--stage".to_owned(), stage.to_owned()]);
+    }
+    let list =
+        stage.map_or_else(|| "kernels.yaml".to_owned(), |stage| format!("kernels-{stage}.yaml"));
+    let (pass, list) = (id.to_owned(), bundle.join(list));
+    Step::TopKernels { pass, list, is_required: stage.is_some(), command }
 }
 
 fn or_skip(pass: &str, kind: PassKind, plan: Result<PassPlan, String>) -> Step {

@@ -13,6 +13,9 @@ use crate::tools::Profiler;
 /// Launches that are profiled if nobody says how many.
 const LAUNCHES: u64 = 60;
 
+/// Launches of a list's window that are profiled at most: a kernel that ran once may lie far from the rest.
+const WINDOW: u64 = 300;
+
 /// Sections that every preset but the full set consists of. Rooflines need the first two, representativeness the rest.
 const BASE: [&str; 8] = [
     "SpeedOfLight",
@@ -163,6 +166,10 @@ fn launches(
         flags.extend(names(kernels, ncu)?);
         (skip, count) = kernels.window();
         notes.push(kernels.describe_window());
+        if count > WINDOW && options.launch_count.is_none() {
+            notes.push(format!("cut to {WINDOW} launches: --launch-count profiles more"));
+            count = WINDOW;
+        }
     }
     let skip = options.launch_skip.unwrap_or(skip);
     let count = options.launch_count.unwrap_or(count);

@@ -141,12 +141,12 @@ fn chosen_kernels_are_one_run_with_one_expression() {
     let line = ncu_line("ncu -o b --section SpeedOfLight -- x", Some(&kernels), ncu_2025());
     // 10 launches of a and 4 of b come before those that were chosen.
     assert!(line.is_ok_and(|line| line.contains(
-        "--kernel-name-base demangled --kernel-name 'regex:^a$|^b' --launch-skip 14 --launch-count 32"
+        "--kernel-name-base function --kernel-name 'regex:^a$|^b' --launch-skip 14 --launch-count 32"
     )));
     let old =
         ncu_line("ncu -o b --launch-skip 1 --launch-count 2 -- x", Some(&kernels), ncu_2020());
     assert!(old.is_ok_and(|line| line.contains(
-        "--kernel-regex-base demangled --kernel-regex '^a$|^b' --launch-skip 1 --launch-count 2"
+        "--kernel-regex-base function --kernel-regex '^a$|^b' --launch-skip 1 --launch-count 2"
     )));
 }
 
@@ -163,7 +163,7 @@ fn all_skips_what_is_missing_and_plans_the_rest() {
         let name = |step: &Step| match step {
             Step::Snapshot { python } => format!("snapshot {python}"),
             Step::Pass(pass) => pass.id.clone(),
-            Step::TopKernels { command } => command.join(" "),
+            Step::TopKernels { command, .. } => command.join(" "),
             Step::Skip { pass, reason, .. } => format!("no {pass}: {reason}"),
         };
         steps.iter().map(name).collect::<Vec<_>>()
@@ -171,6 +171,21 @@ fn all_skips_what_is_missing_and_plans_the_rest() {
     let top = "/bin/rooflens kernels b --top 5 --yaml";
     let expected = ["snapshot python3", "baseline", "gemm-log", "nsys", top, "ncu", "torch"];
     assert_eq!(names(&all(&arguments, &probe)), expected);
+    let staged = command("all -o b --stage prefill --stage decode -- python3 a.py");
+    let Command::All(staged) = staged else { panic!("not all") };
+    let prefill = "/bin/rooflens kernels b --top 10 --yaml --stage prefill";
+    let decode = "/bin/rooflens kernels b --top 10 --yaml --stage decode";
+    let expected = [
+        "snapshot python3",
+        "baseline",
+        "nsys",
+        prefill,
+        "ncu-prefill",
+        decode,
+        "ncu-decode",
+        "torch",
+    ];
+    assert_eq!(names(&all(&staged, &probe)), expected);
     let bare = Probe { nsys: Err("no nsys".to_owned()), ncu: Ok(ncu_2025()), rooflens: None };
     let expected = ["snapshot python3", "baseline", "gemm-log", "no nsys: no nsys", "ncu", "torch"];
     assert_eq!(names(&all(&arguments, &bare)), expected);

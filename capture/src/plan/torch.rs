@@ -16,10 +16,18 @@ pub(crate) struct Collection {
     pub(crate) trace_dir: Option<PathBuf>,
     /// Folder of the module that Python loads.
     pub(crate) inject: PathBuf,
+    /// Whether a pass without a trace has failed; not every workload imports torch.
+    pub(crate) is_expected: bool,
 }
 
 /// The pass.
-pub(super) fn pass(id: &str, common: &Common, gate: &Gate, options: &TorchOptions) -> PassPlan {
+pub(super) fn pass(
+    id: &str,
+    common: &Common,
+    gate: &Gate,
+    options: &TorchOptions,
+    is_expected: bool,
+) -> PassPlan {
     let folder = work_folder(&common.output, id);
     let inject = folder.join("inject");
     let (variables, note) = match &options.trace_dir {
@@ -33,7 +41,11 @@ pub(super) fn pass(id: &str, common: &Common, gate: &Gate, options: &TorchOption
         variables,
         repeats: 1,
         warmup: 0,
-        harvest: Harvest::Torch(Collection { trace_dir: options.trace_dir.clone(), inject }),
+        harvest: Harvest::Torch(Collection {
+            trace_dir: options.trace_dir.clone(),
+            inject,
+            is_expected,
+        }),
         notes: vec![note],
     }
 }

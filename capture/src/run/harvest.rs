@@ -79,7 +79,7 @@ pub(super) fn after(
             let folder = collection.trace_dir.as_deref().unwrap_or(&folders.work);
             let mut found = traces(folder);
             found.extend(traces(&folders.out));
-            collect(found.difference(before), session, &folders.pass)
+            collect(found.difference(before), collection.is_expected, session, &folders.pass)
         }
         Harvest::GemmLog => pack_logs(session, folders),
     }
@@ -123,6 +123,10 @@ fn timeline(
             take(&folders.work.join(&report), &folders.pass.join(&report))?;
         }
     }
+    if reports.is_empty() && holds_stream(&folders.work) {
+        let note = "nsys left a .qdstrm but made no report of it: its own words are in logs";
+        return Ok(harvested.unfit(note.to_owned()));
+    }
     match (&export.gate, reports.is_empty()) {
         (_, false) => Ok(harvested),
         (None, true) => Ok(harvested.unfit("nsys left no report: see logs".to_owned())),
@@ -136,6 +140,12 @@ fn timeline(
             Ok(harvested.unfit(note))
         }
     }
+}
+
+/// What nsys recorded before it makes a report of it.
+fn holds_stream(folder: &Path) -> bool {
+    let is_stream = |entry: fs::DirEntry| entry.path().extension().is_some_and(|e| e == "qdstrm");
+    fs::read_dir(folder).into_iter().flatten().flatten().any(is_stream)
 }
 
 /// Names of the reports, without the ending.
@@ -293,6 +303,7 @@ fn traces(folder: &Path) -> BTreeSet<PathBuf> {
 /// Traces under names that tell ranks: PyTorch's own begin with the name of the host.
 fn collect<'a>(
     traces: impl Iterator<Item = &'a PathBuf>,
+    is_expected: bool,
     session: &Session<'_>,
     folder: &Path,
 ) -> Result<Harvested, CaptureError> {
@@ -316,8 +327,11 @@ fn collect<'a>(
         names.insert(name);
     }
     if names.is_empty() {
-        let note = "there is no trace: torch was not imported, the range did not occur, or the process was killed";
-        return Ok(harvested.unfit(note.to_owned()));
+        let note = "there is no trace: torch was not imported, the range did not occur, or the process \
+                    was killed";
+        harvested.producer = None;
+        harvested = harvested.unfit(note.to_owned());
+        harvested.is_unfit = is_expected;
     }
     Ok(harvested)
 }

@@ -64,31 +64,55 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Runs all steps. After a signal those that are left are recorded as skipped.
+    /// Runs all steps. After a signal those that are left are recorded as skipped; after a failure of our own the
+    /// bundle still gets its manifest.
     pub(crate) fn run(
         mut self,
         steps: Vec<Step>,
-        narrow: impl Fn(&Kernels) -> Result<PassPlan, String>,
+        narrow: impl Fn(&str, &Kernels) -> Result<PassPlan, String>,
     ) -> Result<Outcome, CaptureError> {
         let mut narrowed = None;
-        for step in steps {
-            let is_interrupted = self.signals.interrupted();
-            match step {
-                Step::Snapshot { python } => self.snapshot(python)?,
-                Step::Skip { pass, kind, reason } => self.skip(&pass, kind, reason),
-                Step::Pass(plan) if is_interrupted => {
-                    self.skip(&plan.id, plan.kind, "interrupted before it".to_owned());
+        let done = steps.into_iter().try_for_each(|step| self.step(step, &narrow, &mut narrowed));
+        let outcome = self.finish();
+        done.and(outcome)
+    }
+
+    fn step(
+        &mut self,
+        step: Step,
+        narrow: &impl Fn(&str, &Kernels) -> Result<PassPlan, String>,
+        narrowed: &mut Option<Result<PassPlan, (String, bool)>>,
+    ) -> Result<(), CaptureError> {
+        let is_interrupted = self.signals.interrupted();
+        match step {
+            Step::Snapshot { python } => self.snapshot(python)?,
+            Step::Skip { pass, kind, reason } => self.skip(&pass, kind, reason),
+            Step::Pass(plan) if is_interrupted => {
+                self.skip(&plan.id, plan.kind, "interrupted before it".to_owned());
+            }
+            Step::TopKernels { .. } if is_interrupted => {}
+            Step::TopKernels { pass, list, is_required, command } => {
+                let kernels = self.top_kernels(&list, &command);
+                let plan = kernels.and_then(|kernels| narrow(&pass, &kernels));
+                *narrowed = Some(plan.map_err(|reason| (reason, is_required)));
+            }
+            Step::Pass(mut plan) => {
+                let is_counters = plan.kind == PassKind::Counters;
+                match narrowed.take_if(|_| is_counters) {
+                    Some(Ok(narrower)) => plan = narrower,
+                    Some(Err((reason, true))) => {
+                        self.skip(&plan.id, plan.kind, format!("no top kernels: {reason}"));
+                        return Ok(());
+                    }
+                    Some(Err((reason, false))) => {
+                        plan.notes.push(format!("not the top kernels: {reason}"));
+                    }
+                    None => {}
                 }
-                Step::TopKernels { .. } if is_interrupted => {}
-                Step::TopKernels { command } => narrowed = self.top_kernels(&command, &narrow),
-                Step::Pass(plan) => {
-                    let is_counters = plan.kind == PassKind::Counters;
-                    let plan = narrowed.take_if(|_| is_counters).unwrap_or(plan);
-                    self.pass(plan)?;
-                }
+                self.pass(plan)?;
             }
         }
-        self.finish()
+        Ok(())
     }
 
     fn snapshot(&self, python: String) -> Result<(), CaptureError> {
@@ -127,32 +151,24 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// The plan of ncu for the kernels that take the most time. Without them it stays as it was planned.
-    fn top_kernels(
-        &mut self,
-        command: &[String],
-        narrow: &impl Fn(&Kernels) -> Result<PassPlan, String>,
-    ) -> Option<PassPlan> {
-        let path = self.bundle.join("kernels.yaml");
-        let log = self.bundle.join("logs").join("kernels.stderr.txt");
-        let run = Run { command, variables: &[], stdout: &path, stderr: &log, is_quiet: true };
-        let plan = match run.wait(&self.signals) {
-            Ok(ended) if ended.code == 0 => fs::read_to_string(&path)
+    /// Has rooflens list the kernels that take the most time.
+    fn top_kernels(&self, list: &Path, command: &[String]) -> Result<Kernels, String> {
+        let name = list.file_stem().unwrap_or_default().to_string_lossy();
+        let log = self.bundle.join("logs").join(format!("{name}.stderr.txt"));
+        let run = Run { command, variables: &[], stdout: list, stderr: &log, is_quiet: true };
+        let kernels = match run.wait(&self.signals) {
+            Ok(ended) if ended.code == 0 => fs::read_to_string(list)
                 .map_err(|error| error.to_string())
-                .and_then(|text| Kernels::parse(&text))
-                .and_then(|kernels| narrow(&kernels)),
-            Ok(ended) => Err(format!("exit code {}: see {}", ended.code, log.display())),
-            Err(error) => Err(error.to_string()),
+                .and_then(|text| Kernels::parse(&text)),
+            Ok(ended) => Err(format!("rooflens ended with {}: see logs", ended.code)),
+            Err(error) => Err(format!("rooflens: {error}")),
         };
-        match plan {
-            Ok(plan) => Some(plan),
-            Err(reason) => {
-                say(&format!("top kernels: skipped: {reason}"));
-                // Half a list is no list.
-                let _ = fs::remove_file(&path);
-                None
-            }
+        if let Err(reason) = &kernels {
+            say(&format!("top kernels: skipped: {reason}"));
+            // Half a list is no list.
+            let _ = fs::remove_file(list);
         }
+        kernels
     }
 
     fn finish(self) -> Result<Outcome, CaptureError> {

@@ -53,15 +53,14 @@ pub(super) fn run(plan: &PassPlan, session: &Session<'_>) -> Result<Done, Captur
     make(&folders.out)?;
     let before = harvest::before(&plan.harvest)?;
     let mut notes = Vec::new();
-    let mut runs = Vec::new();
-    for index in 0..plan.warmup + plan.repeats {
-        let counted = index.checked_sub(plan.warmup);
-        runs.push(one(plan, session, &folders, counted, &mut notes)?);
-        if session.signals.interrupted() {
-            notes.push("interrupted".to_owned());
-            break;
+    let runs = match repeat(plan, session, &folders, &mut notes) {
+        Ok(runs) => runs,
+        Err(error) => {
+            // It did not run: a folder for it would say that it did.
+            fs::remove_dir_all(&folders.pass).map_err(CaptureError::io(&folders.pass))?;
+            return Err(error);
         }
-    }
+    };
     write_runs(plan, &runs, &folders.pass)?;
     let code = runs.iter().map(|run| run.code).find(|code| *code != 0).unwrap_or(0);
     let harvested = harvest::after(plan, &before, session, &folders, code)?;
@@ -80,6 +79,24 @@ pub(super) fn run(plan: &PassPlan, session: &Session<'_>) -> Result<Done, Captur
         notes: plan.notes.clone(),
     };
     Ok(Done { pass, notes, producer: harvested.producer, is_unfit: harvested.is_unfit })
+}
+
+/// Runs for warm-up, then those that count.
+fn repeat(
+    plan: &PassPlan,
+    session: &Session<'_>,
+    folders: &Folders,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Ended>, CaptureError> {
+    let mut runs = Vec::new();
+    for index in 0..plan.warmup + plan.repeats {
+        runs.push(one(plan, session, folders, index.checked_sub(plan.warmup), notes)?);
+        if session.signals.interrupted() {
+            notes.push("interrupted".to_owned());
+            break;
+        }
+    }
+    Ok(runs)
 }
 
 /// One run of the command. Samples are kept of the first counted one.

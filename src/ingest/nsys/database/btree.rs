@@ -100,26 +100,26 @@ impl Pages {
     pub(super) fn tree(&self, root: u32) -> Result<Option<Tree<'_>>, IngestError> {
         let file = self.file()?;
         let mut window = Window::default();
-        let mut leaves = vec![root];
+        let mut level = vec![root];
         for depth in 0..MAX_DEPTH {
-            match window.page(self, &file, &leaves)?.first() {
+            match window.page(self, &file, &level)?.first() {
                 Some(&TABLE_LEAF) => {
                     let overflow_left = AtomicU32::new(self.count);
-                    return Ok(Some(Tree { pages: self, root, leaves, overflow_left }));
+                    return Ok(Some(Tree { pages: self, root, leaves: level, overflow_left }));
                 }
                 Some(&(INDEX_INTERIOR | INDEX_LEAF)) if depth == 0 => return Ok(None),
                 _ => {}
             }
             let mut children = Vec::new();
-            for (at, number) in leaves.iter().enumerate() {
-                let page = window.page(self, &file, &leaves[at..])?;
+            for (at, number) in level.iter().enumerate() {
+                let page = window.page(self, &file, &level[at..])?;
                 add_children(page, &mut children)
                     .ok_or_else(|| malformed(*number, "it is no interior page of a table"))?;
                 if children.len() > self.count as usize {
                     return Err(malformed(*number, "the table has more pages than the file"));
                 }
             }
-            leaves = children;
+            level = children;
         }
         Err(malformed(root, "the table's tree is too deep"))
     }

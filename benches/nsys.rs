@@ -1,13 +1,15 @@
 //! Speed of the Nsight Systems importer: rows a second on the showcase and on a generated export.
 //!
-//! `cargo bench --bench nsys`. Thread counts are fixed per line, so that "one core" means one core. The
-//! floor is what SQLite itself takes to step over the same rows and hand over the same columns.
+//! `cargo bench --bench nsys`. Thread counts are fixed per line, so that "one core" means one core. Of the
+//! floors, one is what SQLite itself takes to step over the same kernels and hand over the same columns,
+//! the other what it takes to read the file's bytes.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use divan::Bencher;
-use divan::counter::ItemsCount;
+use divan::counter::{BytesCount, ItemsCount};
 use rooflens::analysis::Facts;
 use rooflens::bundle::{ArtifactFile, Content};
 use rooflens::diagnostic::Diagnostics;
@@ -34,15 +36,21 @@ static SHOWCASE: LazyLock<Export> = LazyLock::new(|| {
     Export { path, _folder: folder }
 });
 
-/// An export of kernels and launches only, written with the columns of schema 3.20.
-static GENERATED: LazyLock<Export> = LazyLock::new(|| {
+/// An export of kernels and the calls that launch them.
+static GENERATED: LazyLock<Export> = LazyLock::new(|| generated(true));
+
+/// The same kernels alone.
+static KERNELS_ALONE: LazyLock<Export> = LazyLock::new(|| generated(false));
+
+fn generated(with_calls: bool) -> Export {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("generated.sqlite");
-    generate(&path).expect("SQLite writes what it is given");
+    generate(&path, with_calls).expect("SQLite writes what it is given");
     Export { path, _folder: folder }
-});
+}
 
-fn generate(path: &Path) -> rusqlite::Result<()> {
+/// Tables with the columns of schema 3.20.
+fn generate(path: &Path, with_calls: bool) -> rusqlite::Result<()> {
     let mut database = Connection::open(path)?;
     database.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")?;
     database.execute_batch(
@@ -81,7 +89,9 @@ fn generate(path: &Path) -> rusqlite::Result<()> {
                 index % 399,
                 132 + index % 64,
             ))?;
-            calls.execute((start - 9_000, start - 4_000, index))?;
+            if with_calls {
+                calls.execute((start - 9_000, start - 4_000, index))?;
+            }
         }
     }
     transaction.commit()
@@ -110,22 +120,30 @@ fn on_threads(threads: usize, bencher: Bencher<'_, '_>, path: &Path) {
     bencher.counter(ItemsCount::new(rows)).bench_local(|| pool.install(|| import(path)));
 }
 
-#[divan::bench(args = [1, 2], sample_count = 10)]
+/// Items: kernels, copies and calls.
+#[divan::bench(args = [1, 2], sample_count = 20)]
 fn showcase(bencher: Bencher<'_, '_>, threads: usize) {
     on_threads(threads, bencher, &SHOWCASE.path);
 }
 
-#[divan::bench(args = [1, 2], sample_count = 3)]
-fn generated(bencher: Bencher<'_, '_>, threads: usize) {
+/// Items: kernels and calls.
+#[divan::bench(args = [1, 2], sample_count = 5)]
+fn kernels_and_calls(bencher: Bencher<'_, '_>, threads: usize) {
     on_threads(threads, bencher, &GENERATED.path);
 }
 
+/// Items: kernels, of 18 columns each.
+#[divan::bench(args = [1, 2], sample_count = 5)]
+fn kernels(bencher: Bencher<'_, '_>, threads: usize) {
+    on_threads(threads, bencher, &KERNELS_ALONE.path);
+}
+
 /// The kernel columns of the generated export through SQLite alone, on one thread.
-#[divan::bench(sample_count = 3)]
-fn floor_sqlite_kernels(bencher: Bencher<'_, '_>) {
+#[divan::bench(sample_count = 5)]
+fn floor_kernels_by_sqlite(bencher: Bencher<'_, '_>) {
     bencher.counter(ItemsCount::new(KERNELS as usize)).bench_local(|| {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let database = Connection::open_with_flags(&GENERATED.path, flags).expect("it opens");
+        let database = Connection::open_with_flags(&KERNELS_ALONE.path, flags).expect("it opens");
         let mut select = database
             .prepare(
                 "SELECT start, end, deviceId, streamId, correlationId, globalPid, demangledName, shortName,
@@ -143,6 +161,18 @@ fn floor_sqlite_kernels(bencher: Bencher<'_, '_>) {
             }
         }
         sum
+    });
+}
+
+/// The bytes of the kernels' export, on one thread.
+#[divan::bench(sample_count = 5)]
+fn floor_kernels_bytes(bencher: Bencher<'_, '_>) {
+    let path = &KERNELS_ALONE.path;
+    let bytes = std::fs::metadata(path).expect("it is there").len();
+    bencher.counter(BytesCount::new(bytes)).bench_local(|| {
+        let mut file = std::fs::File::open(path).expect("it opens");
+        let mut buffer = vec![0; 1 << 18];
+        while file.read(&mut buffer).expect("it can be read") > 0 {}
     });
 }
 

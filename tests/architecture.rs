@@ -43,7 +43,7 @@ const WALLS: [(&str, &[&str]); 11] = [
 const SHARED_BY_IMPORTERS: [&str; 4] = ["abi", "error", "identify", "nesting"];
 
 /// What renderers share; beside these, no renderer uses another.
-const SHARED_BY_RENDERERS: [&str; 1] = ["svg"];
+const SHARED_BY_RENDERERS: [&str; 6] = ["measure", "page", "svg", "table", "text", "world"];
 
 /// The most crates, itself included, that the capture program may consist of.
 const CAPTURE_CRATES: usize = 60;

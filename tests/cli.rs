@@ -72,6 +72,21 @@ fn a_report_on_standard_output_is_markdown() {
 }
 
 #[test]
+fn an_output_is_a_folder_unless_it_ends_like_a_format() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = fixture("edge-empty-window");
+    let path = path.to_str().expect("UTF-8");
+    let out = folder.path().join("qwen-0.5b");
+    assert!(rooflens(&["report", path, "-o", out.to_str().expect("UTF-8")]).status.success());
+    assert!(out.join("report.md").is_file());
+    let html = folder.path().join("report.html");
+    assert_eq!(
+        rooflens(&["report", path, "-o", html.to_str().expect("UTF-8")]).status.code(),
+        Some(2)
+    );
+}
+
+#[test]
 fn a_stage_by_regular_expression_replaces_the_rules() {
     let path = fixture("h200x2-ddp");
     let path = path.to_str().expect("UTF-8");

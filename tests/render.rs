@@ -1,7 +1,10 @@
-//! Every format of a report that was made by hand.
+//! Every format of a report that was made by hand, with names in it that try to break out.
 #![allow(clippy::unwrap_used)]
 
+use quick_xml::Reader;
+use quick_xml::events::{BytesStart, Event};
 use rooflens::render::{Format, RenderOptions, Rendered, render};
+use rooflens_schemas::MetricsFile;
 
 #[path = "support/sample_report.rs"]
 mod sample;
@@ -10,12 +13,345 @@ fn rendered(format: Format) -> Rendered {
     render(&sample::report(), format, &RenderOptions::default()).unwrap()
 }
 
-fn main_text(rendered: &Rendered) -> &str {
-    std::str::from_utf8(&rendered.files[&rendered.main]).unwrap()
+fn text<'a>(rendered: &'a Rendered, path: &str) -> &'a str {
+    std::str::from_utf8(&rendered.files[path]).unwrap()
 }
 
 #[cfg(feature = "pdf")]
-mod pdf;
+mod pdf {
+    use std::collections::BTreeMap;
 
-mod charts;
-mod texts;
+    use super::*;
+    use rooflens::findings::Block;
+    use rooflens::render::RenderError;
+
+    fn pdf(report: &rooflens::report::Report) -> Vec<u8> {
+        let rendered = render(report, Format::Pdf, &RenderOptions::default()).unwrap();
+        rendered.files[&rendered.main].clone()
+    }
+
+    fn holds(bytes: &[u8], text: &str) -> bool {
+        bytes.windows(text.len()).any(|window| window == text.as_bytes())
+    }
+
+    #[test]
+    fn is_the_same_on_every_run_and_conforms_to_pdf_a_and_pdf_ua() {
+        let first = pdf(&sample::report());
+        assert!(first.starts_with(b"%PDF-1.7"));
+        // The typesetter fails if a standard is not met; the file's metadata says which ones it checked.
+        assert!(holds(&first, "<pdfaid:part>2</pdfaid:part>"));
+        assert!(holds(&first, "<pdfaid:conformance>A</pdfaid:conformance>"));
+        assert!(holds(&first, "<pdfuaid:part>1</pdfuaid:part>"));
+        assert!(holds(&first, "2026-03-01T12:34:56"));
+        assert!(first == pdf(&sample::report()));
+    }
+
+    #[test]
+    fn without_a_capture_date_it_bears_none() {
+        let mut report = sample::report();
+        report.meta.captured_at = None;
+        let bytes = pdf(&report);
+        assert!(holds(&bytes, "<pdfuaid:part>1</pdfuaid:part>"));
+        assert!(!holds(&bytes, "pdfaid:part") && !holds(&bytes, "xmp:CreateDate"));
+    }
+
+    #[test]
+    fn characters_without_a_glyph_do_not_stop_it() {
+        let mut report = sample::report();
+        report.meta.title = "\u{1f600} 测量 \u{e000} \u{0} é".to_owned();
+        report.sections[0].title = String::new();
+        report.sections[0].blocks.push(Block::Heading(" ".to_owned()));
+        report.sections[2].blocks = vec![Block::Facts(Vec::new()), Block::Prose(Vec::new())];
+        if let Block::Chart(chart) = &mut report.sections[4].blocks[0] {
+            (chart.title, chart.description) = (String::new(), String::new());
+        }
+        report.verdict.clear();
+        report.headline.clear();
+        report.methods.clear();
+        assert!(pdf(&report).starts_with(b"%PDF"));
+        assert!(pdf(&rooflens::report::Report::default()).starts_with(b"%PDF"));
+    }
+
+    fn with_template(path: &str, template: &str) -> Result<Rendered, RenderError> {
+        let templates = BTreeMap::from([(path.to_owned(), template.as_bytes().to_vec())]);
+        render(&sample::report(), Format::Pdf, &RenderOptions { templates })
+    }
+
+    #[test]
+    fn templates_can_be_replaced_and_errors_name_the_line() {
+        let error = with_template("report.typ", "= One\n#panic(\"two\")").unwrap_err().to_string();
+        assert!(error.contains("report.typ:2: panicked with: two"), "{error}");
+        let error = with_template("lib/blocks.typ", "").unwrap_err().to_string();
+        assert!(error.contains("unresolved import"), "{error}");
+    }
+
+    #[test]
+    fn templates_reach_neither_packages_nor_files() {
+        for import in ["@preview/cetz:0.3.0", "/etc/passwd", "../Cargo.toml"] {
+            let error =
+                with_template("report.typ", &format!("#import \"{import}\": x")).unwrap_err();
+            let error = error.to_string();
+            assert!(error.contains("not found") || error.contains("escape"), "{import}: {error}");
+        }
+    }
+}
+
+#[cfg(not(feature = "pdf"))]
+#[test]
+fn pdf_is_refused_where_it_is_not_compiled_in() {
+    let error = render(&sample::report(), Format::Pdf, &RenderOptions::default()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "this build cannot write PDF: it was compiled without that feature"
+    );
+}
+
+mod markdown {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+
+    fn events(text: &str) -> Vec<Event<'_>> {
+        let extensions =
+            Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_MATH;
+        Parser::new_ext(text, extensions).collect()
+    }
+
+    #[test]
+    fn names_become_no_markup() {
+        let rendered = rendered(Format::Markdown);
+        let markdown = text(&rendered, "report.md");
+        for event in events(markdown) {
+            let is_markup = matches!(
+                event,
+                Event::Html(_)
+                    | Event::InlineHtml(_)
+                    | Event::InlineMath(_)
+                    | Event::DisplayMath(_)
+                    | Event::Start(Tag::Link { .. } | Tag::Strikethrough | Tag::CodeBlock(_))
+            );
+            assert!(!is_markup, "{event:?}");
+        }
+        assert!(!markdown.contains('\u{202e}') && !markdown.contains('\u{7}'));
+    }
+
+    /// The texts of the first cells of all rows of all tables.
+    fn first_cells(text: &str) -> Vec<String> {
+        let (mut cells, mut column, mut cell) = (Vec::new(), 0, String::new());
+        for event in events(text) {
+            match event {
+                Event::Start(Tag::TableRow) => column = 0,
+                Event::End(TagEnd::TableCell) => {
+                    if column == 0 {
+                        cells.push(cell.clone());
+                    }
+                    column += 1;
+                    cell.clear();
+                }
+                Event::Text(text) | Event::Code(text) => cell.push_str(&text),
+                _ => {}
+            }
+        }
+        cells
+    }
+
+    #[test]
+    fn tables_show_what_the_view_asks_for_and_say_what_is_left_out() {
+        let rendered = rendered(Format::Markdown);
+        let markdown = text(&rendered, "report.md");
+        assert!(markdown.contains("40 of 53 rows; all in kernels.csv"));
+        let cells = first_cells(markdown);
+        assert!(cells.contains(&"triton_poi_fused_add_mul_silu_38".to_owned()));
+        // The appendix has every name whole, also the hostile one: only what cannot be shown is replaced.
+        assert!(cells.contains(&sample::long_name(51)));
+        let shown = sample::HOSTILE.replace(['\u{202e}', '\u{7}'], "\u{fffd}");
+        assert!(cells.contains(&shown));
+    }
+
+    #[test]
+    fn images_are_files_of_the_report() {
+        let rendered = rendered(Format::Markdown);
+        let images: BTreeSet<String> = events(text(&rendered, "report.md"))
+            .into_iter()
+            .filter_map(|event| match event {
+                Event::Start(Tag::Image { dest_url, .. }) => Some(dest_url.into_string()),
+                _ => None,
+            })
+            .collect();
+        let files: BTreeSet<String> =
+            rendered.files.keys().filter(|path| path.ends_with(".svg")).cloned().collect();
+        assert_eq!(images, files);
+        assert_eq!(images.len(), 6);
+    }
+
+    #[test]
+    fn what_is_missing_is_said() {
+        let rendered = rendered(Format::Markdown);
+        let markdown = text(&rendered, "report.md");
+        assert!(markdown.contains("> Not available: no counters: capture an ncu pass"));
+        assert!(markdown.contains("> Not available: A table that is not there"));
+        assert!(markdown.contains("(1\u{202f}200 times)"));
+    }
+}
+
+#[test]
+fn json_holds_the_report_unformatted() {
+    let rendered = rendered(Format::Json);
+    let value: serde_json::Value = serde_json::from_str(text(&rendered, "report.json")).unwrap();
+    assert_eq!(value["version"], 0);
+    assert_eq!(value["sections"].as_array().unwrap().len(), 5);
+    let row = &value["datasets"][0]["rows"][3];
+    assert_eq!(row[0], sample::HOSTILE);
+    // 900 000 000 ns / (3 + 1).
+    assert_eq!(row[3], 225_000_000);
+    assert!(value["datasets"][0]["rows"][4][6].is_null());
+    assert_eq!(value["verdict"][0]["statement"][3]["quantity"]["value"], 0.42);
+}
+
+#[test]
+fn metrics_are_a_metrics_file() {
+    let rendered = rendered(Format::Metrics);
+    let file: MetricsFile = serde_json::from_str(text(&rendered, "metrics.json")).unwrap();
+    assert_eq!((file.version, file.bundle.as_str()), (1, "h200-example-8b"));
+    assert_eq!(file.metrics, sample::report().metrics);
+}
+
+#[test]
+fn csv_holds_all_rows() {
+    let rendered = rendered(Format::Csv);
+    assert_eq!(rendered.files.keys().collect::<Vec<_>>(), ["kernels.csv", "stages.csv"]);
+    let mut reader = csv::Reader::from_reader(text(&rendered, "kernels.csv").as_bytes());
+    assert_eq!(reader.headers().unwrap().get(3), Some("total_ns"));
+    let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+    assert_eq!(rows.len(), 53);
+    assert_eq!(rows[3].get(0), Some(sample::HOSTILE));
+    assert_eq!(rows[3].get(3), Some("225000000"));
+    assert_eq!(rows[4].get(6), Some(""));
+}
+
+mod charts {
+    use super::*;
+
+    /// A text with its place, as far as a reader of XML can tell.
+    #[derive(Debug)]
+    struct Label {
+        text: String,
+        left: f64,
+        right: f64,
+        top: f64,
+        bottom: f64,
+    }
+
+    impl Label {
+        fn overlaps(&self, other: &Self) -> bool {
+            self.left < other.right
+                && other.left < self.right
+                && self.top < other.bottom
+                && other.top < self.bottom
+        }
+    }
+
+    fn attribute(tag: &BytesStart<'_>, name: &str) -> Option<String> {
+        let attribute = tag.try_get_attribute(name).unwrap()?;
+        Some(attribute.value.into_owned())
+    }
+
+    fn number(tag: &BytesStart<'_>, name: &str) -> f64 {
+        attribute(tag, name).unwrap().parse().unwrap()
+    }
+
+    /// The box of a text if its characters were half as wide as high: less than the face's mean, so that
+    /// whatever this finds wrong is wrong.
+    fn label(tag: &BytesStart<'_>, text: String) -> Label {
+        let (x, y, size) = (number(tag, "x"), number(tag, "y"), number(tag, "font-size"));
+        let width = text.chars().count() as f64 * size * 0.42;
+        let left = match attribute(tag, "text-anchor").as_deref() {
+            Some("middle") => x - width / 2.0,
+            Some("end") => x - width,
+            _ => x,
+        };
+        Label { text, left, right: left + width, top: y - size * 0.65, bottom: y }
+    }
+
+    /// Parses a chart; every number in it must be finite. Returns its size and its upright texts.
+    fn parse(svg: &str) -> (f64, f64, Vec<Label>) {
+        let mut reader = Reader::from_str(svg);
+        let (mut size, mut labels, mut open, mut words) =
+            ((0.0, 0.0), Vec::new(), None, String::new());
+        loop {
+            match reader.read_event().unwrap() {
+                Event::Start(tag) if tag.name().as_ref() == "svg" => {
+                    size = (number(&tag, "width"), number(&tag, "height"));
+                }
+                Event::Start(tag) if tag.name().as_ref() == "text" => {
+                    open = Some(tag.into_owned());
+                    words.clear();
+                }
+                Event::Text(text) => words.push_str(&text),
+                Event::GeneralRef(_) => words.push('&'),
+                Event::End(tag) if tag.name().as_ref() == "text" => {
+                    let tag = open.take().unwrap();
+                    if attribute(&tag, "transform").is_none() {
+                        labels.push(label(&tag, words.clone()));
+                    }
+                }
+                Event::Eof => return (size.0, size.1, labels),
+                _ => {}
+            }
+        }
+    }
+
+    fn charts() -> Vec<(String, String)> {
+        let rendered = rendered(Format::Markdown);
+        let charts = rendered.files.into_iter().filter(|(path, _)| path.ends_with(".svg"));
+        charts.map(|(path, bytes)| (path, String::from_utf8(bytes).unwrap())).collect()
+    }
+
+    #[test]
+    fn no_text_is_clipped_or_covers_another() {
+        for (path, svg) in charts() {
+            let (width, height, labels) = parse(&svg);
+            assert!(labels.len() > 5, "{path}: {} texts", labels.len());
+            for (n, label) in labels.iter().enumerate() {
+                let inside = label.left >= 0.0
+                    && label.top >= 0.0
+                    && label.right <= width
+                    && label.bottom <= height;
+                assert!(inside, "{path}: {} at {label:?} of {width} x {height}", label.text);
+                let covered = labels.iter().take(n).find(|other| other.overlaps(label));
+                let covered = covered.map(|other| &other.text);
+                assert!(covered.is_none(), "{path}: {} covers {covered:?}", label.text);
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_are_finite_and_names_stay_text() {
+        for (path, svg) in charts() {
+            assert!(!svg.contains("NaN") && !svg.contains("inf\""), "{path}");
+            assert!(!svg.contains("<script"), "{path}");
+            assert!(svg.contains(", drawn for a test.</desc>"), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_roofline_shows_roofs_and_heaviest_kernels() {
+        let charts = charts();
+        let (_, svg) = charts.iter().find(|(path, _)| path.contains("roofline")).unwrap();
+        for text in ["DRAM 4.80 TB/s (datasheet)", "BF16 743 TFLOP/s (measured)", "30.0 %"] {
+            assert!(svg.contains(&format!(">{text}</text>")), "{text}");
+        }
+        // Three measured roofs are dashed.
+        assert_eq!(svg.matches("stroke-dasharray").count(), 3);
+        assert!(svg.contains("1 of 40 points lie outside the plot."));
+    }
+
+    #[test]
+    fn bars_show_shares_of_their_total() {
+        let charts = charts();
+        let (_, svg) = charts.iter().find(|(path, _)| path.contains("stages-share")).unwrap();
+        // 120 of 223 ms.
+        assert!(svg.contains(">54 %</text>"));
+    }
+}

@@ -239,6 +239,7 @@ const FINGERPRINT: &str = "parquet fingerprint: ";
 /// Prints the fingerprint for [`parquet_bytes_do_not_depend_on_threads`], which runs this in processes of
 /// their own because polars fixes its number of threads once a process.
 #[test]
+#[allow(clippy::print_stdout)]
 fn parquet_fingerprint() {
     let first = fingerprint();
     assert_eq!(first, fingerprint());

@@ -11,7 +11,7 @@ pub mod stats;
 pub mod summary;
 
 mod environment;
-mod kernels;
+pub mod kernels;
 mod operator_flops;
 mod operators;
 mod power;

@@ -296,9 +296,9 @@ impl Facts {
                 parent.filter(|parent| !lies_in(*parent, child))
             })
             .collect();
-        for child in 0..parents.len() {
-            self.stages[child].parent = parents[child];
-            let Some(parent) = parents[child] else { continue };
+        for (child, parent) in parents.into_iter().enumerate() {
+            self.stages[child].parent = parent;
+            let Some(parent) = parent else { continue };
             if self.stages[child].kind == StageKind::DecodeStep {
                 self.count_steps(child, parent, &spans[parent]);
             }

@@ -10,18 +10,18 @@ use super::facts::{OpSource, StageInstance};
 use super::summary::{Summary, summaries};
 use super::{Analysis, Context};
 use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
-use crate::findings::{Block, Chart, Findings, Method, Observation, Quantity, derived};
+use crate::findings::{Block, Chart, Findings, Inline, Method, Observation, Quantity, derived};
 use crate::model::{Ns, PassId, Session};
 use crate::prose;
 
 /// Stages and their time.
-pub static ANALYSIS: Analysis = Analysis { id: "stages", title: "Stages", missing, run };
+pub(super) static ANALYSIS: Analysis = Analysis { id: "stages", title: "Stages", missing, run };
 
 /// From this busy share on, the GPU is the limit of a stage.
-pub const BUSY_HIGH: f64 = 0.90;
+const BUSY_HIGH: f64 = 0.90;
 
 /// Below this busy share most of a stage's time is spent with an idle GPU.
-pub const BUSY_LOW: f64 = 0.50;
+const BUSY_LOW: f64 = 0.50;
 
 fn missing(session: &Session) -> Option<&'static str> {
     let nothing = session.launches.is_empty()
@@ -52,13 +52,13 @@ fn run(context: &Context<'_>) -> Findings {
     findings
 }
 
-fn introduction(context: &Context<'_>, primary: PassId) -> Vec<crate::findings::Inline> {
+fn introduction(context: &Context<'_>, primary: PassId) -> Vec<Inline> {
     let session = context.session;
     let name = session.text(session.passes.name[primary.index()]).to_owned();
     let kind = session.passes.kind[primary.index()].label();
     prose![
         "Times of this section are those of the pass ",
-        crate::findings::Inline::Code(name),
+        Inline::Code(name),
         format!(
             " ({kind}). Stage time is the projection of a stage onto the GPU: from the start of its \
              first GPU operation to the end of its last. Profiling itself slows the host; the \
@@ -208,62 +208,75 @@ fn metrics(context: &Context<'_>, line: &Summary) -> Vec<Metric> {
 }
 
 fn observation(context: &Context<'_>, line: &Summary) -> Observation {
-    let label = line.label(context.session, context.facts);
-    let time = Quantity::new(line.time, Unit::Nanoseconds);
-    let idle = Quantity::new(line.time * (1.0 - line.busy_share), Unit::Nanoseconds);
-    let strong = crate::findings::Inline::Strong(label);
-    let mean_operation = line.sum / line.operations.max(1.0);
     let (statement, advice) = if line.busy_share >= BUSY_HIGH {
-        (
-            prose![
-                strong,
-                " keeps the GPU busy for ",
-                Quantity::ratio(line.busy_share),
-                " of its ",
-                time,
-                ": the kernels are its limit."
-            ],
-            prose![
-                "Faster kernels or less work make this stage faster; look at its largest kernel classes."
-            ],
-        )
+        busy_stage(context, line)
     } else {
-        (
-            prose![
-                strong,
-                " leaves the GPU idle for ",
-                Quantity::ratio(1.0 - line.busy_share),
-                " of its ",
-                time,
-                " (",
-                idle,
-                "), between ",
-                Quantity::new(line.operations, Unit::Count),
-                " operations of ",
-                Quantity::new(mean_operation, Unit::Nanoseconds),
-                " on average."
-            ],
-            if line.busy_share < BUSY_LOW {
-                prose![
-                    "Faster kernels cannot bring more than the busy share. Issue fewer or larger operations: \
-                     CUDA graphs, fusion, larger batches, fewer synchronizing calls."
-                ]
-            } else {
-                prose!["Both count: the kernels, and the gaps between them."]
-            },
-        )
+        idle_stage(context, line)
     };
+    let evidence = metrics(context, line).into_iter().take(1).flat_map(|metric| metric.evidence);
     Observation {
         id: "stage-busy",
         weight_ns: line.time * line.counted as f64,
         statement,
         advice: Some(advice),
-        evidence: metrics(context, line)
-            .into_iter()
-            .take(1)
-            .flat_map(|metric| metric.evidence)
-            .collect(),
+        evidence: evidence.collect(),
     }
+}
+
+/// What keeps the GPU busy in a stage: its largest colour group, by exclusive time.
+fn busy_stage(context: &Context<'_>, line: &Summary) -> (Vec<Inline>, Vec<Inline>) {
+    let times = class_times(context, line);
+    let total: f64 = times.iter().sum();
+    let heaviest = Color::KERNELS.into_iter().zip(times).max_by(|a, b| a.1.total_cmp(&b.1));
+    let (group, time) = heaviest.unwrap_or((Color::Other, 0.0));
+    let statement = prose![
+        Inline::Strong(line.label(context.session, context.facts)),
+        " keeps the GPU busy for ",
+        Quantity::ratio(line.busy_share),
+        " of its ",
+        Quantity::new(line.time, Unit::Nanoseconds),
+        ", ",
+        Quantity::ratio(if total > 0.0 { time / total } else { 0.0 }),
+        format!(" of that with {}.", group.label()),
+    ];
+    let advice = match group {
+        Color::Communication => prose![
+            "Collectives last until the slowest rank has come: compare the ranks' other kernels before tuning \
+             the network."
+        ],
+        Color::Copy => prose!["Move less, or overlap the copies with kernels."],
+        _ => prose![
+            "Faster kernels or less work make this stage faster; the host does not hold it up."
+        ],
+    };
+    (statement, advice)
+}
+
+fn idle_stage(context: &Context<'_>, line: &Summary) -> (Vec<Inline>, Vec<Inline>) {
+    let idle = line.time * (1.0 - line.busy_share);
+    let statement = prose![
+        Inline::Strong(line.label(context.session, context.facts)),
+        " leaves the GPU idle for ",
+        Quantity::ratio(1.0 - line.busy_share),
+        " of its ",
+        Quantity::new(line.time, Unit::Nanoseconds),
+        " (",
+        Quantity::new(idle, Unit::Nanoseconds),
+        "), between ",
+        Quantity::new(line.operations, Unit::Count),
+        " operations of ",
+        Quantity::new(line.sum / line.operations.max(1.0), Unit::Nanoseconds),
+        " on average."
+    ];
+    let advice = if line.busy_share < BUSY_LOW {
+        prose![
+            "Faster kernels cannot bring more than the busy share. Issue fewer or larger operations: CUDA \
+             graphs, fusion, larger batches, fewer synchronizing calls."
+        ]
+    } else {
+        prose!["Both count: the kernels, and the gaps between them."]
+    };
+    (statement, advice)
 }
 
 fn method() -> Method {

@@ -21,7 +21,8 @@ use crate::prose;
 use work::{Work, work};
 
 /// Model FLOPs utilization.
-pub static ANALYSIS: Analysis = Analysis { id: "utilization", title: "Utilization", missing, run };
+pub(super) static ANALYSIS: Analysis =
+    Analysis { id: "utilization", title: "Utilization", missing, run };
 
 fn missing(session: &Session) -> Option<&'static str> {
     (session.ranges.is_empty() && session.timings.is_empty()).then_some(
@@ -312,13 +313,9 @@ fn add_table(lines: &[Line], findings: &mut Findings) {
     let shown = rows.len().min(30);
     let caption = "Utilization per stage: MFU = kernel-time MFU × busy";
     findings.blocks.push(Block::Table(View::new("utilization", caption, &columns, shown)));
-    let mut reasons: Vec<String> = lines
-        .iter()
-        .filter_map(|line| Some(format!("{}: {}", line.timed.label, line.mfu().err()?)))
-        .collect();
-    reasons.dedup();
-    if !reasons.is_empty() {
-        findings.blocks.push(Block::Missing(format!("MFU of {}", reasons.join("; "))));
+    for (reason, labels) in missing_mfu(lines) {
+        let text = format!("MFU of {}: {reason}", labels.join(", "));
+        findings.blocks.push(Block::Missing(text));
     }
     findings.datasets.push(Dataset {
         id: "utilization",
@@ -342,6 +339,20 @@ fn add_table(lines: &[Line], findings: &mut Findings) {
         ],
         rows,
     });
+}
+
+/// The stages without MFU, by reason.
+fn missing_mfu(lines: &[Line]) -> BTreeMap<String, Vec<&str>> {
+    let mut reasons: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for line in lines {
+        if let Err(reason) = line.mfu() {
+            let labels = reasons.entry(reason).or_default();
+            if !labels.contains(&line.timed.label.as_str()) {
+                labels.push(&line.timed.label);
+            }
+        }
+    }
+    reasons
 }
 
 fn row(line: &Line) -> Vec<Cell> {

@@ -117,8 +117,8 @@ pub fn headline(context: &Context<'_>) -> Findings {
             columns.push(column.id);
         }
     }
-    let caption = "Headline figures: medians over the instances that count; MFU and MBU from un-profiled \
-                   repeats where there are some";
+    let caption =
+        "Medians over the instances that count; MFU and MBU un-profiled where that was measured";
     let shown = rows.len().min(SHOWN);
     findings.blocks.push(Block::Table(View::new("headline", caption, &columns, shown)));
     findings.datasets.push(Dataset {

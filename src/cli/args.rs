@@ -52,7 +52,7 @@ pub(super) enum Command {
 }
 
 /// What to read, and how to understand it.
-#[derive(Debug, ClapArgs)]
+#[derive(Clone, Debug, ClapArgs)]
 pub(super) struct Input {
     /// Bundle, archive, or files and directories of other tools.
     #[arg(required = true, value_name = "PATH")]
@@ -66,7 +66,7 @@ pub(super) struct Input {
     /// Workload description, instead of the bundle's.
     #[arg(long, value_name = "FILE")]
     pub(super) workload: Option<PathBuf>,
-    /// A stage: its name, and a regular expression that the whole range name must match.
+    /// A stage: its name, and a regular expression that the whole range name must match. Repeatable.
     #[arg(long = "stage", value_name = "NAME=REGEX")]
     pub(super) stages: Vec<String>,
     /// Rule for the bound classes of profiled kernels.
@@ -100,7 +100,7 @@ pub(super) struct Inspect {
     pub(super) input: Input,
 }
 
-/// `rooflens kernels`.
+/// `rooflens kernels`. `--stage NAME` without a regular expression asks about that stage only.
 #[derive(Debug, ClapArgs)]
 pub(super) struct Kernels {
     #[command(flatten)]
@@ -109,8 +109,11 @@ pub(super) struct Kernels {
     #[arg(long, value_name = "K")]
     pub(super) top: Option<usize>,
     /// As CSV.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "yaml")]
     pub(super) csv: bool,
+    /// As the list of kernels that `rooflens-capture ncu --kernels` takes: with `--stage NAME`, of one stage.
+    #[arg(long)]
+    pub(super) yaml: bool,
 }
 
 /// `rooflens query`.

@@ -1,16 +1,23 @@
-//! `rooflens kernels`: the kernel table on standard output.
+//! `rooflens kernels`: the kernel table on standard output, or the list of kernels to profile.
 
 use super::args::Kernels;
 use super::error::CliError;
 use super::load::{load, report};
 use super::term::{Term, printable};
+use crate::analysis::{Facts, kernels};
 use crate::findings::Dataset;
 
 /// Columns of the printed table.
 const COLUMNS: [&str; 6] = ["total_ns", "share", "count", "mean_ns", "class", "name"];
 
+/// Kernels that the list holds where `--top` does not say.
+const LISTED: usize = 10;
+
 /// Prints the kernels of all passes, the most time first.
 pub(super) fn run(args: &Kernels, term: &mut Term) -> Result<(), CliError> {
+    if args.yaml {
+        return list(args, term);
+    }
     let loaded = load(&args.input, term)?;
     let report = report(&loaded, &args.input, term)?;
     let Some(kernels) = report.dataset("kernels") else {
@@ -21,6 +28,37 @@ pub(super) fn run(args: &Kernels, term: &mut Term) -> Result<(), CliError> {
     kernels.rows.truncate(args.top.unwrap_or(usize::MAX));
     let text = if args.csv { csv(&kernels)? } else { table(&kernels) };
     term.print(text.as_bytes())
+}
+
+/// Prints the kernels to profile as YAML. Texts are JSON strings, which are YAML.
+fn list(args: &Kernels, term: &mut Term) -> Result<(), CliError> {
+    let (rules, names): (Vec<String>, Vec<String>) =
+        args.input.stages.iter().cloned().partition(|stage| stage.contains('='));
+    let mut input = args.input.clone();
+    input.stages = rules;
+    let loaded = load(&input, term)?;
+    let facts = Facts::new(&loaded.session);
+    let stage = names.first().map(String::as_str);
+    let top = args.top.unwrap_or(LISTED);
+    let selected = kernels::select(&loaded.session, &facts, stage, top).ok_or_else(|| {
+        let stage = stage.map_or_else(String::new, |stage| format!(" in a stage {stage}"));
+        CliError::Unusable {
+            message: format!("no kernel{stage} in the timeline of the input"),
+            hint: None,
+        }
+    })?;
+    let quoted = |text: &str| serde_json::Value::from(text).to_string();
+    let mut out =
+        String::from("# launches: numbers among all launches of the function, from 0\nkernels:\n");
+    for one in selected {
+        out.push_str(&format!("  - name: {}\n", quoted(&one.name)));
+        out.push_str(&format!(
+            "    regex: {}\n",
+            quoted(&format!("^{}$", regex::escape(&one.function)))
+        ));
+        out.push_str(&format!("    share: {:.6}\n    launches: {:?}\n", one.share, one.launches));
+    }
+    term.print(out.as_bytes())
 }
 
 fn csv(kernels: &Dataset) -> Result<String, CliError> {

@@ -1,5 +1,6 @@
 //! From paths to a session, its findings and the report: what all commands share.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use rooflens_schemas::{ArtifactKind, StageRule};
@@ -14,6 +15,10 @@ use crate::hardware::Hardware;
 use crate::ingest;
 use crate::model::Session;
 use crate::report::{self, Provenance, Report};
+
+/// What to offer instead of an input that is of no use.
+const READABLE: &str = "a report is made of nsys SQLite exports, ncu CSV, PyTorch traces, NVML CSV, \
+                        nsys stats CSV, timings.json or peaks.json";
 
 /// A bundle that was read.
 pub(super) struct Loaded {
@@ -121,18 +126,26 @@ fn nothing_to_report(session: &Session) -> bool {
     tables.iter().all(|rows| *rows == 0)
 }
 
-/// Why nothing of the input could be used.
+/// Why nothing of the input could be used: the gravest remark on it, or what it holds instead.
 pub(super) fn unusable(bundle: &Bundle, diagnostics: &Diagnostics) -> CliError {
-    let read = bundle.files.iter().filter(|file| file.kind.is_some()).count();
-    let first = diagnostics.iter().find(|one| one.severity >= Severity::DataLoss);
-    let message = match (read, first) {
-        (_, Some(reason)) => format!("nothing to report from {}: {}", bundle.name, reason.message),
-        (0, None) => format!("nothing in {} is of a known format", bundle.name),
-        (_, None) => format!("{} holds nothing that a report could be made of", bundle.name),
+    let gravest = diagnostics
+        .iter()
+        .filter(|one| one.severity >= Severity::Notice)
+        .min_by_key(|one| std::cmp::Reverse(one.severity));
+    let kinds: BTreeSet<&str> =
+        bundle.files.iter().filter_map(|file| file.kind).map(ArtifactKind::label).collect();
+    let message = match gravest {
+        Some(reason) => format!("nothing to report from {}: {}", bundle.name, reason.message),
+        None if kinds.is_empty() => format!("nothing in {} is of a known format", bundle.name),
+        None => format!(
+            "{} holds context but no measurement: {}",
+            bundle.name,
+            kinds.into_iter().collect::<Vec<_>>().join(", ")
+        ),
     };
-    let hint = "readable are: nsys SQLite exports, ncu CSV, PyTorch traces, NVML CSV, nvidia-smi XML, \
-                nsys stats CSV, timings.json, peaks.json";
-    CliError::Unusable { message, hint: Some(hint.to_owned()) }
+    let hint =
+        gravest.and_then(|reason| reason.hint.clone()).unwrap_or_else(|| READABLE.to_owned());
+    CliError::Unusable { message, hint: Some(hint) }
 }
 
 /// A file given on the command line takes the place of the bundle's own.

@@ -54,7 +54,7 @@ fn write_output(
             write_single(output, &one(format, loaded, report, options)?)?;
         }
         Some(format) => write_files(output, one(format, loaded, report, options)?.files)?,
-        None if extension.is_some_and(|extension| !extension.contains('-')) && !output.is_dir() => {
+        None if extension.is_some_and(looks_like_a_format) && !output.is_dir() => {
             return Err(CliError::Usage(format!(
                 "no format has the extension of {}; give --format, or a folder",
                 output.display()
@@ -69,6 +69,11 @@ fn write_output(
     }
     term.note(&format!("wrote {}", output.display()));
     Ok(())
+}
+
+/// `html` names a format that is not to be had; the `5b` of `qwen-0.5b` is part of a folder's name.
+fn looks_like_a_format(extension: &str) -> bool {
+    extension.len() >= 2 && extension.bytes().all(|letter| letter.is_ascii_alphabetic())
 }
 
 /// Renders one format.

@@ -110,6 +110,9 @@ pub struct Scale {
     unit: Unit,
 }
 
+/// Numbers below this stand in a column without effort.
+const READABLE: f64 = 99_999.5;
+
 impl Scale {
     /// The scale that shows all of `values`; none if they span too many powers for one, so that each must
     /// carry its own unit.
@@ -117,12 +120,19 @@ impl Scale {
         let sizes = values.filter(|v| v.is_finite() && *v != 0.0).map(f64::abs);
         let greatest = sizes.clone().max_by(f64::total_cmp)?;
         let least = sizes.min_by(f64::total_cmp)?;
-        let (factor, symbol) = Quantity::new(greatest, unit).scale();
+        // The least decides while the greatest stays readable: 221.7 and 1139.2 ms, not 0.222 and 1.139 s.
+        let (small, small_symbol) = Quantity::new(least, unit).scale();
+        let (large, large_symbol) = Quantity::new(greatest, unit).scale();
+        let of_least = greatest / small < READABLE;
+        let (factor, symbol) = if of_least { (small, small_symbol) } else { (large, large_symbol) };
+        let (most, fewest) = (digits(greatest / factor), digits(least / factor));
         let decimals = match unit {
             Unit::Count => 0,
-            Unit::Ratio | Unit::Percent => 3 - digits(greatest / factor).clamp(1, 2),
+            Unit::Ratio | Unit::Percent => 3 - most.clamp(1, 2),
+            // Four digits of the greatest, or one decimal beside them.
+            _ if of_least => (4 - fewest).min(4 - most).max(1),
             // Four digits of the greatest and at least two of the least.
-            _ => (4 - digits(greatest / factor)).max(2 - digits(least / factor)),
+            _ => (4 - most).max(2 - fewest),
         };
         let decimals = usize::try_from(decimals.max(0)).ok().filter(|decimals| *decimals <= 3)?;
         Some(Self { factor, symbol, decimals, unit })
@@ -165,7 +175,10 @@ fn significant(value: f64, count: usize) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }
-    let decimals = (count as i64 - digits(value)).clamp(0, 9) as usize;
+    // Digits after rounding: 999.96 with four of them is 1000.
+    let rounded = format!("{value:.*e}", count.saturating_sub(1));
+    let rounded = rounded.parse().unwrap_or(value);
+    let decimals = (count as i64 - digits(rounded)).clamp(0, 9) as usize;
     format!("{value:.decimals$}")
 }
 
@@ -209,6 +222,10 @@ mod tests {
         let share = scale(&[0.4217, 0.0002], Unit::Ratio).expect("one power");
         assert_eq!([share.show(0.4217), share.show(0.0002)], ["42.2", "< 0.1"]);
         assert_eq!(share.show(0.0), "0");
+        // 221.7 and 1139.2 ms, where seconds would leave three digits of the first.
+        let time = scale(&[221_700_000.0, 1_139_200_000.0], Unit::Nanoseconds).expect("one power");
+        assert_eq!(time.symbol, "ms");
+        assert_eq!([time.show(221_700_000.0), time.show(1_139_200_000.0)], ["221.7", "1139.2"]);
         // 3.6 s and 2 µs: 0.002 ms would need too many decimals beside 3600 ms.
         assert_eq!(scale(&[3.6e9, 2e3], Unit::Nanoseconds), None);
         assert_eq!(scale(&[], Unit::Bytes), None);

@@ -28,6 +28,14 @@ pub enum IngestErrorKind {
     /// SQLite could not read the file.
     #[error("SQLite cannot read it: {0}")]
     Sqlite(#[from] rusqlite::Error),
+    /// A page of an SQLite file breaks the rules of the format.
+    #[error("the database is malformed at page {page}: {what}")]
+    MalformedPage {
+        /// Number of the page, from 1.
+        page: u32,
+        /// The rule.
+        what: &'static str,
+    },
     /// Not valid JSON, or not of the expected shape.
     #[error("invalid JSON: {0}")]
     Json(#[from] serde_json::Error),

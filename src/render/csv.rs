@@ -1,4 +1,5 @@
-//! One CSV file (RFC 4180) for each data set: all rows, full precision, base units.
+//! One CSV file for each data set: all rows, full precision, base units. Quoted as in RFC 4180; lines end
+//! in LF, as in all outputs.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,8 @@ pub(super) fn render(report: &Report) -> Result<Rendered, RenderError> {
     for dataset in &report.datasets {
         files.insert(format!("{}.csv", file_name(dataset.id)), bytes(dataset)?);
     }
-    let main = report.datasets.first().map_or_else(String::new, |d| format!("{}.csv", file_name(d.id)));
+    let main =
+        report.datasets.first().map_or_else(String::new, |d| format!("{}.csv", file_name(d.id)));
     Ok(Rendered { main, files })
 }
 
@@ -24,11 +26,11 @@ pub(super) fn render(report: &Report) -> Result<Rendered, RenderError> {
 /// # Errors
 /// Fails only if the writer does.
 pub fn bytes(dataset: &Dataset) -> Result<Vec<u8>, RenderError> {
-    let mut writer =
-        ::csv::WriterBuilder::new().terminator(::csv::Terminator::CRLF).from_writer(Vec::new());
+    let mut writer = ::csv::Writer::from_writer(Vec::new());
     writer.write_record(dataset.columns.iter().map(|column| column.id))?;
     for row in &dataset.rows {
-        let cells = (0..dataset.columns.len()).map(|n| row.get(n).map_or_else(String::new, Cell::plain));
+        let cells =
+            (0..dataset.columns.len()).map(|n| row.get(n).map_or_else(String::new, Cell::plain));
         writer.write_record(cells)?;
     }
     writer.into_inner().map_err(|error| RenderError::Csv(error.into_error().into()))
@@ -51,8 +53,7 @@ mod tests {
         ];
         let dataset = Dataset { id: "kernels", title: String::new(), columns, rows };
         let text = String::from_utf8(bytes(&dataset).unwrap()).unwrap();
-        let expected =
-            "kernel,share\r\n\"a,\"\"b\"\"\nc\",0.30000000000000004\r\nd,\r\n";
+        let expected = "kernel,share\n\"a,\"\"b\"\"\nc\",0.30000000000000004\nd,\n";
         assert_eq!(text, expected);
     }
 }

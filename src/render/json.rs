@@ -1,18 +1,33 @@
 //! `report.json`: the document with its data, unformatted.
 
+use rooflens_schemas::Metric;
 use serde::Serialize;
 
 use super::{RenderError, Rendered};
-use crate::report::Report;
+use crate::diagnostic::Diagnostic;
+use crate::findings::{Block, Dataset, Method, Observation};
+use crate::report::{Meta, Report, Section};
 
 /// Version of the file. 0: its shape may change with any release.
 const VERSION: u32 = 0;
 
+/// Data sets of more rows stand in their CSV files alone.
+const MOST_ROWS: usize = 5000;
+
 #[derive(Serialize)]
 struct File<'a> {
     version: u32,
-    #[serde(flatten)]
-    report: &'a Report,
+    meta: &'a Meta,
+    verdict: &'a [Observation],
+    headline: &'a [Block],
+    sections: &'a [Section],
+    appendices: &'a [Section],
+    metrics: &'a [Metric],
+    datasets: Vec<&'a Dataset>,
+    /// Data sets that are only in CSV files of their names.
+    only_in_csv: Vec<&'a str>,
+    data_quality: &'a [Diagnostic],
+    methods: &'a [Method],
 }
 
 /// Writes `report.json`.
@@ -20,5 +35,20 @@ struct File<'a> {
 /// # Errors
 /// Fails only if the serializer does.
 pub(super) fn render(report: &Report) -> Result<Rendered, RenderError> {
-    Rendered::json("report.json", &File { version: VERSION, report })
+    let (datasets, bulky): (Vec<&Dataset>, Vec<&Dataset>) =
+        report.datasets.iter().partition(|dataset| dataset.rows.len() <= MOST_ROWS);
+    let file = File {
+        version: VERSION,
+        meta: &report.meta,
+        verdict: &report.verdict,
+        headline: &report.headline,
+        sections: &report.sections,
+        appendices: &report.appendices,
+        metrics: &report.metrics,
+        datasets,
+        only_in_csv: bulky.iter().map(|dataset| dataset.id).collect(),
+        data_quality: &report.data_quality,
+        methods: &report.methods,
+    };
+    Rendered::json("report.json", &file)
 }

@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
+use super::Rendered;
 use super::page::{Item, Page, Part, Piece, Quality, Statement};
 use super::table::Table;
-use super::Rendered;
 use crate::report::Report;
 
 /// Writes `report.md` and `charts/*.svg`.
@@ -35,12 +35,14 @@ fn block(out: &mut String, text: &str) {
 fn cover(out: &mut String, page: &Page) {
     let cover = &page.cover;
     block(out, &format!("# {}", escape(&cover.title)));
-    let mut lines = vec![("Bundle", format!("{} ({})", escape(&cover.bundle), code(&cover.bundle_id)))];
+    let mut lines =
+        vec![("Bundle", format!("{} ({})", escape(&cover.bundle), code(&cover.bundle_id)))];
     if let Some(captured_at) = &cover.captured_at {
         lines.push(("Captured", escape(captured_at)));
     }
     lines.push(("Report by", escape(&cover.generator)));
-    let mut list: String = lines.iter().map(|(name, value)| format!("- {name}: {value}\n")).collect();
+    let mut list: String =
+        lines.iter().map(|(name, value)| format!("- {name}: {value}\n")).collect();
     for (name, value) in &cover.facts {
         let _ = writeln!(list, "- {}: {}", escape(name), escape(value));
     }
@@ -112,7 +114,9 @@ fn write_item(out: &mut String, item: &Item) {
             block(out, &format!("*{}*", escape(title)));
         }
         Item::Facts { facts } => {
-            let line = |(name, value): &(String, Vec<Piece>)| format!("- {}: {}", escape(name), inline(value));
+            let line = |(name, value): &(String, Vec<Piece>)| {
+                format!("- {}: {}", escape(name), inline(value))
+            };
             let lines: Vec<String> = facts.iter().map(line).collect();
             block(out, &lines.join("\n"));
         }
@@ -124,10 +128,15 @@ fn write_table(out: &mut String, table: &Table) {
     block(out, &format!("**{}**", escape(&table.caption)));
     let titles: Vec<String> = table.columns.iter().map(|head| escape(&head.title)).collect();
     let rules = table.columns.iter().map(|head| if head.numeric { "---:" } else { "---" });
-    let mut text = format!("| {} |\n|{}|\n", titles.join(" | "), rules.collect::<Vec<_>>().join("|"));
+    let mut text =
+        format!("| {} |\n|{}|\n", titles.join(" | "), rules.collect::<Vec<_>>().join("|"));
     for row in &table.rows {
         let cells = row.iter().zip(&table.columns).map(|(cell, head)| {
-            if head.mono && !cell.is_empty() { code(cell).replace('|', "\\|") } else { escape(cell) }
+            if head.mono && !cell.is_empty() {
+                code(cell).replace('|', "\\|")
+            } else {
+                escape(cell)
+            }
         });
         let _ = writeln!(text, "| {} |", cells.collect::<Vec<_>>().join(" | "));
     }

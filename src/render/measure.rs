@@ -41,6 +41,7 @@ fn advance(c: char) -> u16 {
         '·' => 326,
         '…' => 803,
         '—' => 780,
+        '\u{fffd}' => 1100,
         c if is_wide(c) => 1000,
         // Accented letters, Greek, arrows.
         _ => 700,

@@ -36,22 +36,6 @@ pub enum Format {
     Csv,
 }
 
-impl Format {
-    /// All formats.
-    pub const ALL: [Self; 5] = [Self::Pdf, Self::Markdown, Self::Json, Self::Metrics, Self::Csv];
-
-    /// The format that a file name extension stands for; `json` is the whole report.
-    pub fn from_extension(extension: &str) -> Option<Self> {
-        match extension.to_ascii_lowercase().as_str() {
-            "pdf" => Some(Self::Pdf),
-            "md" | "markdown" => Some(Self::Markdown),
-            "json" => Some(Self::Json),
-            "csv" => Some(Self::Csv),
-            _ => None,
-        }
-    }
-}
-
 /// What a caller may change.
 #[derive(Clone, Debug, Default)]
 pub struct RenderOptions {

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use rooflens_schemas::{Evidence, Tool};
 use serde::Serialize;
 
+use super::svg;
 use super::table::{Names, Table};
 use super::text::clean;
-use super::svg;
 use crate::diagnostic::Diagnostic;
 use crate::findings::{Block, Chart, Inline, Observation, Quantity};
 use crate::report::{Report, Section};
@@ -161,7 +161,7 @@ struct Pages<'a> {
 impl Pages<'_> {
     fn parts(&mut self, sections: &[Section], names: Names) -> Vec<Part> {
         let part = |section: &Section| Part {
-            title: clean(&section.title).into_owned(),
+            title: heading(&section.title),
             items: self.items(&section.blocks, names),
         };
         sections.iter().map(part).collect()
@@ -173,7 +173,7 @@ impl Pages<'_> {
 
     fn item(&mut self, block: &Block, names: Names) -> Item {
         match block {
-            Block::Heading(text) => Item::Heading { text: clean(text).into_owned() },
+            Block::Heading(text) => Item::Heading { text: heading(text) },
             Block::Prose(text) => Item::Prose { text: pieces(text) },
             Block::Table(view) => match self.report.dataset(view.dataset) {
                 Some(dataset) => match Table::new(dataset, view, names) {
@@ -206,13 +206,16 @@ impl Pages<'_> {
             }
         }
         self.charts.insert(path.clone(), drawing);
-        let description = if chart.description.is_empty() { &chart.title } else { &chart.description };
-        Item::Chart {
-            path,
-            title: clean(&chart.title).into_owned(),
-            description: clean(description).into_owned(),
-        }
+        let blank = chart.description.trim().is_empty();
+        let description = if blank { &chart.title } else { &chart.description };
+        Item::Chart { path, title: heading(&chart.title), description: heading(description) }
     }
+}
+
+/// A heading or the words for a picture, which must not be empty: readers find their way by them.
+fn heading(text: &str) -> String {
+    let text = if text.trim().is_empty() { "Untitled" } else { text };
+    clean(text).into_owned()
 }
 
 fn missing(reason: String) -> Item {
@@ -230,7 +233,7 @@ fn cover(report: &Report) -> Cover {
     let meta = &report.meta;
     let own = |text: &str| clean(text).into_owned();
     Cover {
-        title: own(if meta.title.is_empty() { "GPU profile" } else { &meta.title }),
+        title: own(if meta.title.trim().is_empty() { "GPU profile" } else { &meta.title }),
         bundle: own(&meta.bundle),
         bundle_id: own(&meta.bundle_id).chars().take(12).collect(),
         captured_at: meta.captured_at.as_deref().map(date),

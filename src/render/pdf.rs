@@ -12,7 +12,8 @@ use crate::report::Report;
 /// Documents that the compiler remembers parts of; a long-lived process forgets older ones.
 const REMEMBERED: usize = 4;
 
-/// Typesets `report` as PDF/A-2a and PDF/UA-1: tagged, fonts embedded, with alternative texts.
+/// Typesets `report` as PDF/UA-1: tagged, fonts embedded, with alternative texts. If it is known when the
+/// capture was made, the file is PDF/A-2a as well.
 ///
 /// # Errors
 /// A template that does not compile.
@@ -38,12 +39,18 @@ fn typeset(world: &MemoryWorld, report: &Report) -> Result<Vec<u8>, RenderError>
 
 fn pdf_options(report: &Report) -> Result<PdfOptions, RenderError> {
     let meta = &report.meta;
-    let standards = PdfStandards::new(&[PdfStandard::A_2a, PdfStandard::Ua_1])
+    let timestamp = meta.captured_at.as_deref().and_then(timestamp);
+    // An archival PDF must bear a date. The capture's is the only one that is the same on every run.
+    let standards: &[_] = match timestamp {
+        Some(_) => &[PdfStandard::A_2a, PdfStandard::Ua_1],
+        None => &[PdfStandard::Ua_1],
+    };
+    let standards = PdfStandards::new(standards)
         .map_err(|error| RenderError::Template(error.message().to_string()))?;
     Ok(PdfOptions {
         ident: Smart::Custom(format!("{}/{}", meta.bundle_id, meta.bundle)),
         creator: Smart::Custom(Some(generator(&meta.generator))),
-        timestamp: meta.captured_at.as_deref().and_then(timestamp),
+        timestamp,
         standards,
         ..PdfOptions::default()
     })

@@ -11,6 +11,8 @@ use crate::findings::{Cell, Column, Dataset, Quantity, Scale, View};
 const PADDING: f64 = 9.0;
 /// Narrowest column of names that still tells something.
 const NARROWEST: f64 = 90.0;
+/// Size of the fixed-width face beside the other; the template sets the same.
+const MONO_SIZE: f64 = 0.9;
 /// Texts beyond this width wrap.
 const WRAP: f64 = 110.0;
 
@@ -47,8 +49,8 @@ pub(crate) struct Head {
     pub(crate) numeric: bool,
     /// Names from the data: in the fixed-width face.
     pub(crate) mono: bool,
-    /// Width in points; none takes a share of what is left.
-    pub(crate) width: Option<f64>,
+    /// Width in points.
+    pub(crate) width: f64,
 }
 
 impl Table {
@@ -67,8 +69,11 @@ impl Table {
             .iter()
             .map(|(at, _)| rows.iter().map(|row| row.get(*at).unwrap_or(&Cell::Missing)).collect())
             .collect();
-        let mut drafts: Vec<Draft> =
-            shown.iter().zip(&columns).map(|((_, column), cells)| Draft::new(column, cells)).collect();
+        let mut drafts: Vec<Draft> = shown
+            .iter()
+            .zip(&columns)
+            .map(|((_, column), cells)| Draft::new(column, cells))
+            .collect();
         let size = layout(&mut drafts, names);
         let cell = |row: usize| drafts.iter().filter_map(|d| d.texts.get(row).cloned()).collect();
         Some(Self {
@@ -110,27 +115,31 @@ impl Draft {
             _ => None,
         };
         let numbers = cells.iter().filter_map(number);
-        let numeric = numbers.clone().next().is_some();
+        let numeric = !cells.iter().any(|cell| matches!(cell, Cell::Text(_) | Cell::Name(_)));
         let scale = Scale::of(numbers, column.unit);
         let texts = cells.iter().map(|cell| show(cell, column.unit, scale)).collect();
         let title = match scale {
-            Some(scale) if !scale.symbol.is_empty() => format!("{} ({})", column.title, scale.symbol),
+            Some(scale) if !scale.symbol.is_empty() => {
+                format!("{} ({})", column.title, scale.symbol)
+            }
             _ => column.title.to_owned(),
         };
         let mono = cells.iter().any(|cell| matches!(cell, Cell::Name(_)));
-        Self { head: Head { title, numeric, mono, width: None }, texts }
+        Self { head: Head { title, numeric, mono, width: 0.0 }, texts }
     }
 
     /// Width of the widest cell.
     fn content(&self, size: f64) -> f64 {
-        let width = |text: &String| if self.head.mono { mono(text, size * 0.9) } else { sans(text, size, false) };
+        let width = |text: &String| {
+            if self.head.mono { mono(text, size * MONO_SIZE) } else { sans(text, size, false) }
+        };
         self.texts.iter().map(width).fold(0.0, f64::max)
     }
 
-    /// Width that the heading needs on at most three lines.
-    fn heading(&self, size: f64) -> f64 {
+    /// Width that the heading needs on about so many lines.
+    fn heading(&self, size: f64, lines: f64) -> f64 {
         let words = self.head.title.split(' ').map(|word| sans(word, size, true));
-        words.fold(0.0, f64::max).max(sans(&self.head.title, size, true) / 2.6)
+        words.fold(0.0, f64::max).max(sans(&self.head.title, size, true) / lines)
     }
 
     /// Whether the column gives way: names and long texts do, numbers never.
@@ -147,35 +156,57 @@ fn show(cell: &Cell, unit: Unit, scale: Option<Scale>) -> String {
     }
 }
 
-/// Sets widths and shortens names; returns the largest font size at which everything fits.
+/// Sets widths and shortens names; returns the font size.
 fn layout(drafts: &mut [Draft], names: Names) -> f64 {
-    let sizes = [8.0, 7.5, 7.0, 6.5, 6.0, 5.5];
-    let fits = |size: &f64| {
-        let fixed: f64 = drafts.iter().filter(|d| !d.yields(*size)).map(|d| natural(d, *size)).sum();
-        let yielding = drafts.iter().filter(|d| d.yields(*size)).count() as f64;
-        fixed + yielding * NARROWEST <= PAGE
-    };
-    let size = sizes.iter().copied().find(|size| fits(size)).unwrap_or(5.5);
-    let fixed: f64 = drafts.iter().filter(|d| !d.yields(size)).map(|d| natural(d, size)).sum();
-    let yielding = drafts.iter().filter(|d| d.yields(size)).count().max(1) as f64;
-    let share = ((PAGE - fixed) / yielding).max(NARROWEST);
+    let (size, lines) = choose(drafts);
+    let mut drafts: Vec<&mut Draft> = drafts.iter_mut().collect();
+    // Columns that do not give way come first, then the narrow ones of those that do.
+    drafts.sort_by(|a, b| {
+        let widths = natural(a, size, lines).total_cmp(&natural(b, size, lines));
+        a.yields(size).cmp(&b.yields(size)).then(widths)
+    });
+    let fixed = drafts.iter().filter(|d| !d.yields(size)).map(|d| natural(d, size, lines));
     // What does not fit at any size shrinks in proportion; its cells wrap.
-    let shrink = (PAGE / fixed.max(1.0)).min(1.0);
-    for draft in drafts.iter_mut() {
-        if !draft.yields(size) {
-            draft.head.width = Some(natural(draft, size) * shrink);
-        } else if draft.head.mono && names == Names::Shortened {
-            let limit = mono_characters(share - PADDING - 1.0, size * 0.9);
-            for text in &mut draft.texts {
-                *text = shorten(text, limit);
-            }
+    let shrink = (PAGE / fixed.sum::<f64>().max(1.0)).min(1.0);
+    let (mut rest, mut open) = (PAGE, drafts.iter().filter(|d| d.yields(size)).count());
+    for draft in drafts {
+        let natural = natural(draft, size, lines);
+        draft.head.width = if draft.yields(size) {
+            let fair = (rest / open.max(1) as f64).max(NARROWEST);
+            open = open.saturating_sub(1);
+            natural.min(fair)
+        } else {
+            natural * shrink
+        };
+        rest -= draft.head.width;
+        if draft.head.mono && draft.yields(size) && names == Names::Shortened {
+            let limit = mono_characters(draft.head.width - PADDING - 0.5, size * MONO_SIZE);
+            draft.texts.iter_mut().for_each(|text| *text = shorten(text, limit));
         }
     }
     size
 }
 
-fn natural(draft: &Draft, size: f64) -> f64 {
-    draft.content(size).max(draft.heading(size)) + PADDING
+/// The font size and the lines of headings: everything on one line if that is possible without small type,
+/// else the largest size at which names and long texts, giving way, keep a useful width.
+fn choose(drafts: &[Draft]) -> (f64, f64) {
+    let full = |d: &Draft, size, lines| natural(d, size, lines);
+    let least = |d: &Draft, size, lines| {
+        if d.yields(size) { NARROWEST } else { natural(d, size, lines) }
+    };
+    let sum = |width: &dyn Fn(&Draft, f64, f64) -> f64, (size, lines): (f64, f64)| {
+        drafts.iter().map(|d| width(d, size, lines)).sum::<f64>()
+    };
+    let large = [(8.0, 1.0), (8.0, 1.9), (8.0, 2.7), (7.5, 2.7)];
+    let small = [8.0, 7.5, 7.0, 6.5, 6.0, 5.5].map(|size| (size, 2.7));
+    let fits_whole = large.into_iter().find(|choice| sum(&full, *choice) <= PAGE);
+    let fits = || small.into_iter().find(|choice| sum(&least, *choice) <= PAGE);
+    fits_whole.or_else(fits).unwrap_or((5.5, 2.7))
+}
+
+/// Width at which no cell wraps.
+fn natural(draft: &Draft, size: f64, lines: f64) -> f64 {
+    draft.content(size).max(draft.heading(size, lines)) + PADDING + 0.5
 }
 
 #[cfg(test)]
@@ -213,7 +244,8 @@ mod tests {
     fn what_is_left_out_is_said() {
         let rows: Vec<_> = (0..143).map(|n| vec![Cell::Name("k".into()), Cell::Int(n)]).collect();
         let dataset = dataset(rows);
-        let note = |skip, limit| Table::new(&dataset, &view(skip, limit), Names::Shortened).unwrap().note;
+        let note =
+            |skip, limit| Table::new(&dataset, &view(skip, limit), Names::Shortened).unwrap().note;
         assert_eq!(note(0, 20).unwrap(), "20 of 143 rows; all in kernels.csv");
         assert_eq!(note(20, 20).unwrap(), "rows 21 to 40 of 143; all in kernels.csv");
         assert_eq!(Table::new(&dataset, &view(200, 20), Names::Shortened), None);
@@ -224,8 +256,8 @@ mod tests {
         let name = "void kernel<".to_owned() + &"half, ".repeat(60) + ">";
         let dataset = dataset(vec![vec![Cell::Name(name.clone()), Cell::Int(5)]]);
         let short = Table::new(&dataset, &view(0, 9), Names::Shortened).unwrap();
-        let total = short.columns[1].width.unwrap();
-        assert!(mono(&short.rows[0][0], short.size * 0.9) <= PAGE - total - PADDING);
+        let total = short.columns[1].width;
+        assert!(mono(&short.rows[0][0], short.size * MONO_SIZE) <= PAGE - total - PADDING);
         let whole = Table::new(&dataset, &view(0, 9), Names::Whole).unwrap();
         assert_eq!(whole.rows[0][0], name);
     }

@@ -159,9 +159,8 @@ impl World for MemoryWorld {
 /// `text` with characters that no font has written as `[U+1F600]`: an archival PDF must not hold blanks in
 /// their place. The result is as good inside JSON and XML as `text` was.
 pub(super) fn displayable(text: &str) -> String {
-    let has = |c: char| {
-        c.is_ascii() || FONTS.iter().any(|font| font.info().coverage.contains(u32::from(c)))
-    };
+    let covered = |c: char| FONTS.iter().any(|font| font.info().coverage.contains(u32::from(c)));
+    let has = |c: char| c.is_ascii() || (!is_private(c) && covered(c));
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         if has(c) {
@@ -173,6 +172,11 @@ pub(super) fn displayable(text: &str) -> String {
     out
 }
 
+/// Whether a character means something only by private agreement; archival PDFs must not hold any.
+fn is_private(c: char) -> bool {
+    matches!(c, '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,6 +184,6 @@ mod tests {
     #[test]
     fn characters_without_a_glyph_are_named() {
         assert_eq!(displayable("µs → 84\u{202f}868"), "µs → 84\u{202f}868");
-        assert_eq!(displayable("a\u{1f600}b"), "a[U+1F600]b");
+        assert_eq!(displayable("a\u{1f600}b\u{e000}"), "a[U+1F600]b[U+E000]");
     }
 }

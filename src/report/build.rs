@@ -63,6 +63,9 @@ pub fn build(
     }
     move_first_chart_to_verdict(&mut report);
     rank(&mut report.verdict);
+    if report.headline.is_empty() && report.verdict.is_empty() {
+        report.headline.push(Block::Missing(no_verdict(&report)));
+    }
     report.appendices.push(reproduction(provenance, &mut report.datasets));
     report.appendices.extend(appendices);
     report
@@ -81,6 +84,13 @@ fn meta(provenance: &Provenance<'_>) -> Meta {
         },
         facts: provenance.facts.clone(),
     }
+}
+
+/// A first page must not be empty: it says why there is nothing to say.
+fn no_verdict(report: &Report) -> String {
+    let gravest = report.data_quality.iter().max_by_key(|one| one.severity);
+    let reason = gravest.map_or("the bundle holds no measurement", |one| one.message.as_str());
+    format!("a verdict; {reason}")
 }
 
 /// "Where the stage time goes" belongs on the first page, once.

@@ -12,11 +12,10 @@ use rooflens::report::{Meta, Report, Section};
 use rooflens_schemas::{Evidence, Scope, Tool, Unit};
 
 /// A name that tries to be markup in every format, and to reorder the text around it.
-pub const HOSTILE: &str =
-    "<script>alert(1)</script> | #eval(\"x\") $\\alpha$ `tick` *b* _u_ [l](http://e.x) \u{202e}txet\u{7}";
+pub(crate) const HOSTILE: &str = "<script>alert(1)</script> | #eval(\"x\") $\\alpha$ `tick` *b* _u_ [l](http://e.x) \u{202e}txet\u{7}";
 
 /// A kernel name of more than 300 characters.
-pub fn long_name(n: usize) -> String {
+pub(crate) fn long_name(n: usize) -> String {
     format!(
         "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel_{n}<{}>(int, float, {})",
         "cutlass::gemm::GemmShape<128, 256, 64>, ".repeat(5),
@@ -25,7 +24,7 @@ pub fn long_name(n: usize) -> String {
 }
 
 /// The sample.
-pub fn report() -> Report {
+pub(crate) fn report() -> Report {
     Report {
         meta: meta(),
         verdict: verdict(),
@@ -154,7 +153,11 @@ fn sections() -> Vec<Section> {
         section(
             "roofline",
             "Roofline",
-            vec![Block::Chart(roofline()), Block::Chart(scatter()), Block::Prose(vec![HOSTILE.into()])],
+            vec![
+                Block::Chart(roofline()),
+                Block::Chart(scatter()),
+                Block::Prose(vec![HOSTILE.into()]),
+            ],
         ),
     ]
 }
@@ -207,7 +210,8 @@ fn kernels() -> Dataset {
 }
 
 fn stages() -> Dataset {
-    let note = "long enough to wrap: the range ends before the last kernel does, so its tail counts here";
+    let note =
+        "long enough to wrap: the range ends before the last kernel does, so its tail counts here";
     let row = |stage: &str, wall: i64, busy: f64, mfu: Option<f64>, note: &str| {
         vec![
             Cell::Text(stage.to_owned()),
@@ -320,7 +324,8 @@ fn scatter() -> Chart {
 }
 
 fn series() -> Chart {
-    let wave = |n: i64| 350.0 + f64::from((n * 7919 % 257) as i32) + if n > 9_000 { 150.0 } else { 0.0 };
+    let wave =
+        |n: i64| 350.0 + f64::from((n * 7919 % 257) as i32) + if n > 9_000 { 150.0 } else { 0.0 };
     let panel = |label: &str, unit, factor: f64, limit: Option<(&str, f64)>| Panel {
         label: label.to_owned(),
         unit,

@@ -110,7 +110,7 @@ impl Thresholds {
     pub fn describe(&self, rule: Classifier) -> String {
         match rule {
             Classifier::Rooflens => format!(
-                "Rule `rooflens`, first match wins: (1) no speed-of-light counters: unknown; (2) the highest of \
+                "Rule “rooflens”, first match wins: (1) no speed-of-light counters: unknown; (2) the highest of \
                  compute, DRAM, L2 and L1 throughput below {} %: latency-bound, because of a small grid (fewer than \
                  {} waves), low occupancy (achieved below {} %), or the top stall reason, in this order; (3) compute \
                  leads the highest memory level by at least {} points: compute-bound; the highest memory level leads \
@@ -118,7 +118,7 @@ impl Thresholds {
                 self.busy, self.small_grid_waves, self.low_occupancy, self.lead, self.lead
             ),
             Classifier::Seed => format!(
-                "Rule `seed`: SM % − DRAM % above +{m}: compute-bound; below −{m}: memory-bound; otherwise balanced; \
+                "Rule “seed”: SM % − DRAM % above +{m}: compute-bound; below −{m}: memory-bound; otherwise balanced; \
                  unknown where either is missing.",
                 m = self.seed_margin
             ),

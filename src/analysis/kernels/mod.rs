@@ -3,6 +3,7 @@
 mod classes;
 mod copies;
 mod rows;
+mod selection;
 mod sums;
 
 use rooflens_schemas::{Evidence, PassKind, Scope, Unit};
@@ -15,6 +16,8 @@ use crate::model::{PassId, Session};
 use crate::prose;
 
 use sums::KernelSum;
+
+pub use selection::{Selected, select};
 
 /// Kernels.
 pub(super) static ANALYSIS: Analysis = Analysis { id: "kernels", title: "Kernels", missing, run };
@@ -73,6 +76,8 @@ fn shown_passes(context: &Context<'_>) -> Vec<PassId> {
     let is_timeline = |id: &PassId| session.passes.kind[id.index()] == PassKind::Timeline;
     let timelines: Vec<PassId> = working.iter().copied().filter(is_timeline).collect();
     let mut shown = if timelines.is_empty() { working } else { timelines };
+    let primary = context.facts.primary_pass(session);
+    shown.sort_by_key(|pass| (Some(*pass) != primary, *pass));
     shown.truncate(SHOWN_PASSES);
     shown
 }
@@ -141,7 +146,7 @@ fn add_metrics(context: &Context<'_>, sums: &[KernelSum], findings: &mut Finding
         let diagnostic = Diagnostic::new(Severity::Notice, "kernels/unclassified", message);
         findings.diagnostics.push(
             diagnostic
-                .hint("their time counts as `other`; class shares of the rest are unaffected"),
+                .hint("their time counts as “other”; class shares of the rest are unaffected"),
         );
     }
 }
@@ -176,7 +181,7 @@ fn methods() -> Vec<Method> {
                  minimum, maximum and sample standard deviation (n − 1) of end − start in integer \
                  nanoseconds. One launch has no deviation. Shares are of the kernel time of the pass: the \
                  sum of all durations, which exceeds busy time where kernels overlap. Where a pass holds \
-                 no single launches but sums of `nsys stats`, those are shown.",
+                 no single launches but sums of “nsys stats”, those are shown.",
             ],
         ),
         method(

@@ -286,7 +286,7 @@ fn methods(rule: Classifier) -> Vec<Method> {
         rule_name(rule),
     );
     let counters = "Durations: gpu__time_duration.sum. DRAM rate = DRAM bytes ÷ duration. Top stall: the warp state, other than \
-         `selected`, with the largest share of warp states. Where a bundle holds the raw and the details page of \
+         “selected”, with the largest share of warp states. Where a bundle holds the raw and the details page of \
          one report, numbers are those of the raw page.";
     vec![
         Method { title: "Bound classes".to_owned(), text: vec![rules.into()] },

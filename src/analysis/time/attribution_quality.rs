@@ -31,7 +31,9 @@ pub(super) fn add(context: &Context<'_>, primary: PassId, findings: &mut Finding
             continue;
         }
         let name = session.text(session.passes.name[pass.index()]).to_owned();
-        for (kind, (label, meaning)) in KINDS.iter().enumerate() {
+        for (kind, (label, meaning)) in
+            KINDS.iter().enumerate().filter(|(kind, _)| counts[*kind] > 0)
+        {
             rows.push(vec![
                 Cell::Text((*label).to_owned()),
                 Cell::Text(name.clone()),

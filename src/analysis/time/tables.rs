@@ -29,13 +29,8 @@ pub(super) fn add(context: &Context<'_>, primary: PassId, findings: &mut Finding
     if stages.rows.iter().any(|row| matches!(&row[INFERRED], Cell::Float(share) if *share > 0.0)) {
         columns.push("inferred_share");
     }
-    if context
-        .session
-        .passes
-        .ids()
-        .filter(|pass| *pass != primary)
-        .any(|pass| context.facts.stages.iter().any(|stage| stage.pass == pass))
-    {
+    let several_passes = context.facts.stages.iter().any(|stage| stage.pass != primary);
+    if several_passes {
         columns.insert(1, "pass");
     }
     let rows = stages.rows.len();
@@ -47,10 +42,15 @@ pub(super) fn add(context: &Context<'_>, primary: PassId, findings: &mut Finding
     )));
     findings.datasets.push(stages);
     let instances = instances(context, primary);
+    let mut columns =
+        vec!["stage", "ordinal", "time_ns", "busy_ns", "busy_share", "operations", "excluded"];
+    if several_passes {
+        columns.insert(1, "pass");
+    }
     findings.blocks.push(Block::Table(View::new(
         "stage_instances",
         "Stage instances; those that do not count say why",
-        &["stage", "ordinal", "time_ns", "busy_ns", "busy_share", "operations", "excluded"],
+        &columns,
         instances.rows.len().min(SHOWN_INSTANCES),
     )));
     findings.datasets.push(instances);

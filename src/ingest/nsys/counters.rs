@@ -13,6 +13,9 @@ use Want::{May, Need};
 /// Seen with clocks: the value column of old exports is 32 bits wide and wraps.
 const WRAP: i64 = 1 << 32;
 
+/// Name, GPU, and whether it is a clock, by (type, metric).
+type CounterNames = FxHashMap<(i64, i64), (StrId, GpuId, bool)>;
+
 impl Import<'_> {
     /// Reads the samples of all counters.
     pub(super) fn counters(&mut self) -> Result<(), IngestError> {
@@ -55,9 +58,7 @@ impl Import<'_> {
     }
 
     /// Name, GPU and whether it is a clock, by (type, metric). The type's low byte is the GPU.
-    fn counter_names(
-        &mut self,
-    ) -> Result<FxHashMap<(i64, i64), (StrId, GpuId, bool)>, IngestError> {
+    fn counter_names(&mut self) -> Result<CounterNames, IngestError> {
         let wants = [Need("typeId"), Need("metricId"), Need("metricName")];
         let (parts, _) = self.database.scan(
             "TARGET_INFO_GPU_METRICS",

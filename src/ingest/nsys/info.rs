@@ -138,6 +138,8 @@ impl Import<'_> {
                 *gpu = detail;
             }
         }
+        // By ordinal, so that ids follow the numbers that people know.
+        gpus.sort_by_key(|gpu| gpu.ordinal);
         for (position, gpu) in gpus.into_iter().enumerate() {
             self.add_gpu(position, &gpu);
         }

@@ -77,6 +77,7 @@ fn import(
         session,
         diagnostics,
     };
+    import.say_what_is_not_read();
     import.info()?;
     import.work()?;
     import.host()?;
@@ -108,6 +109,15 @@ impl Import<'_> {
             Diagnostic::new(severity, code, message).artifact(&self.file.path).times(count);
         diagnostic.hint = hint.map(str::to_owned);
         self.diagnostics.push(diagnostic);
+    }
+
+    /// The file is taken as it is: changes that its writer has not put into it yet are not seen.
+    fn say_what_is_not_read(&mut self) {
+        if self.database.has_journal() {
+            let message = "a journal (-wal) lies beside the file; what is only in it is not read";
+            let hint = "close the program that has the file open, or export the report again";
+            self.say(Severity::Notice, "nsys/journal", message, Some(hint), 1);
+        }
     }
 
     /// Absent tables are how nsys says that it recorded nothing of a kind.

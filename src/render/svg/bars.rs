@@ -11,8 +11,11 @@ const PITCH: f64 = 24.0;
 /// Draws the bars; returns the chart's height.
 pub(super) fn draw(canvas: &mut Canvas, chart: &StackedBars) -> f64 {
     let fills = fills(&chart.parts);
-    let entries: Vec<(String, String)> =
-        fills.iter().zip(&chart.parts).map(|(fill, part)| (fill.clone(), part.name.clone())).collect();
+    let entries: Vec<(String, String)> = fills
+        .iter()
+        .zip(&chart.parts)
+        .map(|(fill, part)| (fill.clone(), part.name.clone()))
+        .collect();
     let top = 2.0 + legend::draw(canvas, 0.0, 2.0, &entries);
     let area = area(chart, top);
     let total = |bar: &Bar| parts(bar).sum::<f64>();
@@ -36,8 +39,10 @@ fn area(chart: &StackedBars, top: f64) -> Rect {
     let widest = |texts: &mut dyn Iterator<Item = &String>, style| {
         texts.map(|text| measure::width(text, style)).fold(0.0, f64::max)
     };
-    let left = widest(&mut chart.bars.iter().map(|b| &b.label), Style::PLAIN).min(WIDTH * 0.3) + 10.0;
-    let right = widest(&mut chart.bars.iter().map(|b| &b.note), Style::MUTED).min(WIDTH * 0.3) + 12.0;
+    let left =
+        widest(&mut chart.bars.iter().map(|b| &b.label), Style::PLAIN).min(WIDTH * 0.3) + 10.0;
+    let right =
+        widest(&mut chart.bars.iter().map(|b| &b.note), Style::MUTED).min(WIDTH * 0.3) + 12.0;
     Rect::new(left, top, WIDTH - left - right, chart.bars.len() as f64 * PITCH)
 }
 
@@ -91,7 +96,8 @@ fn draw_bar(
         }
         canvas.rect(Rect::new(x, place.y, w, place.h), fill);
         if w > 1.5 {
-            canvas.line(&[(x + w, place.y), (x + w, place.bottom())], Stroke::solid("#ffffff", 0.7));
+            canvas
+                .line(&[(x + w, place.y), (x + w, place.bottom())], Stroke::solid("#ffffff", 0.7));
         }
         let label = format!("{:.0} %", value / total * 100.0);
         let tinted = fill != palette::fill(part.color);

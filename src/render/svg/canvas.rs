@@ -88,13 +88,8 @@ pub(super) struct Style {
 
 impl Style {
     /// Ordinary text.
-    pub(super) const PLAIN: Self = Self {
-        size: TEXT,
-        color: palette::INK,
-        bold: false,
-        anchor: Anchor::Start,
-        halo: false,
-    };
+    pub(super) const PLAIN: Self =
+        Self { size: TEXT, color: palette::INK, bold: false, anchor: Anchor::Start, halo: false };
 
     /// Text of axes and notes.
     pub(super) const MUTED: Self = Self { size: SMALL, color: palette::MUTED, ..Self::PLAIN };
@@ -148,7 +143,11 @@ impl Stroke {
 
     fn attributes(self) -> String {
         let dash = if self.dashed { r#" stroke-dasharray="3 2""# } else { "" };
-        format!(r#"fill="none" stroke="{}" stroke-width="{}"{dash}"#, self.color, number(self.width))
+        format!(
+            r#"fill="none" stroke="{}" stroke-width="{}"{dash}"#,
+            self.color,
+            number(self.width)
+        )
     }
 }
 

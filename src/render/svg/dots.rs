@@ -48,11 +48,13 @@ impl<'a> Row<'a> {
     fn new((label, dots): &'a (String, Vec<(f64, bool)>)) -> Self {
         let mut values: Vec<f64> = dots.iter().map(|d| d.0).filter(|v| v.is_finite()).collect();
         values.sort_by(f64::total_cmp);
-        let median = match (values.get(values.len().saturating_sub(1) / 2), values.get(values.len() / 2)) {
-            (Some(low), Some(high)) => f64::midpoint(*low, *high),
-            _ => f64::NAN,
-        };
-        let deviation = |value: f64| if median == 0.0 { value } else { (value / median - 1.0) * 100.0 };
+        let median =
+            match (values.get(values.len().saturating_sub(1) / 2), values.get(values.len() / 2)) {
+                (Some(low), Some(high)) => f64::midpoint(*low, *high),
+                _ => f64::NAN,
+            };
+        let deviation =
+            |value: f64| if median == 0.0 { value } else { (value / median - 1.0) * 100.0 };
         let dots: Vec<_> = dots
             .iter()
             .filter(|(value, _)| value.is_finite())
@@ -63,11 +65,12 @@ impl<'a> Row<'a> {
 }
 
 fn axis(canvas: &mut Canvas, area: Rect, rows: &[Row<'_>]) -> Axis {
-    let all = || rows.iter().flat_map(|row| row.dots.iter().map(|(value, _)| *value));
+    // Outliers do not stretch the axis: they would press all other dots into one place.
+    let all = || rows.iter().flat_map(|row| row.dots.iter().filter(|d| !d.1).map(|d| d.0));
     let (low, high) = (all().fold(0.0, f64::min), all().fold(0.0, f64::max));
-    let step = step((high - low).max(0.1), 6);
-    let min = libm::floor(low / step) * step;
-    let max = (libm::ceil(high / step) * step).max(min + step);
+    let step = step(((high - low) * 1.3).max(0.1), 6);
+    let min = libm::floor(low / step) * step - step;
+    let max = libm::ceil(high / step) * step + step;
     let axis = Axis::linear(min, max, area.x + 4.0, area.right() - 4.0);
     let ticks = axis.ticks(6);
     for (tick, label) in ticks.iter().zip(tick_labels(&ticks)) {
@@ -78,7 +81,7 @@ fn axis(canvas: &mut Canvas, area: Rect, rows: &[Row<'_>]) -> Axis {
         canvas.text(at, area.bottom() + 11.0, &label, Style::MUTED.at(Anchor::Middle));
     }
     let middle = area.x + area.w / 2.0;
-    let title = "Deviation from the row's median (%); outliers as rings";
+    let title = "Deviation from the row's median (%); rings are outliers";
     canvas.text(middle, area.bottom() + 23.0, title, Style::PLAIN.at(Anchor::Middle));
     axis
 }
@@ -87,7 +90,7 @@ fn axis(canvas: &mut Canvas, area: Rect, rows: &[Row<'_>]) -> Axis {
 fn draw_dots(canvas: &mut Canvas, y: f64, axis: &Axis, row: &Row<'_>) {
     let mut placed: Vec<(f64, f64)> = Vec::new();
     for (value, outlier) in &row.dots {
-        let x = axis.at(*value);
+        let x = axis.at(value.clamp(axis.min, axis.max));
         let shift = [0.0, -5.0, 5.0]
             .into_iter()
             .find(|shift| {
@@ -100,6 +103,24 @@ fn draw_dots(canvas: &mut Canvas, y: f64, axis: &Axis, row: &Row<'_>) {
         } else {
             canvas.disc(x, y + shift, RADIUS, palette::LINE, "");
         }
+    }
+    label_far_outliers(canvas, y, axis, row);
+}
+
+/// Writes beside the end of the axis how far the farthest outlier beyond it lies.
+fn label_far_outliers(canvas: &mut Canvas, y: f64, axis: &Axis, row: &Row<'_>) {
+    let farthest = |beyond: fn(f64, &Axis) -> bool| {
+        let values = row.dots.iter().map(|d| d.0).filter(|value| beyond(*value, axis));
+        values.max_by(|a, b| a.abs().total_cmp(&b.abs()))
+    };
+    let style = Style::MUTED.color(palette::ALERT).halo();
+    if let Some(value) = farthest(|value, axis| value > axis.max) {
+        let text = format!("+{value:.0} %");
+        canvas.text(axis.to - 6.0, y + 2.5, &text, style.at(Anchor::End));
+    }
+    if let Some(value) = farthest(|value, axis| value < axis.min) {
+        let text = format!("−{:.0} %", value.abs());
+        canvas.text(axis.from + 6.0, y + 2.5, &text, style);
     }
 }
 

@@ -55,7 +55,9 @@ fn minor_lines(axis: &Axis) -> Vec<(f64, f64)> {
     let first = decades.first().map_or(0, |d| d - 1);
     let last = decades.last().copied().unwrap_or(0);
     (first..=last)
-        .flat_map(|exponent| (2..10).map(move |n| f64::from(n) * libm::pow(10.0, f64::from(exponent))))
+        .flat_map(|exponent| {
+            (2..10).map(move |n| f64::from(n) * libm::pow(10.0, f64::from(exponent)))
+        })
         .filter(|value| axis.holds(*value))
         .map(|value| (axis.at(value), 0.3))
         .collect()

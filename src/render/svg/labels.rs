@@ -7,35 +7,34 @@ use super::canvas::Rect;
 pub(super) struct Labels {
     /// Other labels: never covered.
     texts: Vec<Rect>,
-    /// Lines and marks: avoided where possible.
-    marks: Vec<Rect>,
+    /// Lines and marks, and how bad it is to cover each.
+    marks: Vec<(Rect, usize)>,
 }
 
 impl Labels {
-    /// Something that labels avoid where possible.
+    /// A disc that labels avoid where possible.
     pub(super) fn avoid(&mut self, mark: Rect) {
-        self.marks.push(mark);
+        self.marks.push((mark, 20));
     }
 
     /// Marks a straight line as something to avoid.
     pub(super) fn avoid_line(&mut self, from: (f64, f64), to: (f64, f64)) {
         for (x, y) in along(from, to) {
-            self.marks.push(Rect::new(x - 0.5, y - 0.5, 1.0, 1.0));
+            self.marks.push((Rect::new(x - 0.5, y - 0.5, 1.0, 1.0), 1));
         }
     }
 
-    /// Takes, of the candidates that are free of texts, the first that covers the fewest marks.
+    /// Takes, of the candidates that are free of texts, the first that covers least of the marks.
     /// A candidate is a list of boxes, so that slanted texts can follow their line.
     pub(super) fn place(&mut self, candidates: &[Vec<Rect>]) -> Option<usize> {
-        let covered = |boxes: &[Rect], taken: &[Rect]| {
-            taken.iter().filter(|t| boxes.iter().any(|b| t.overlaps(b))).count()
-        };
+        let covers = |boxes: &[Rect], taken: &Rect| boxes.iter().any(|b| taken.overlaps(b));
         let mut best: Option<(usize, usize)> = None;
         for (n, boxes) in candidates.iter().enumerate() {
-            if covered(boxes, &self.texts) > 0 {
+            if self.texts.iter().any(|text| covers(boxes, text)) {
                 continue;
             }
-            let marks = covered(boxes, &self.marks);
+            let covered = self.marks.iter().filter(|(mark, _)| covers(boxes, mark));
+            let marks: usize = covered.map(|(_, weight)| weight).sum();
             if best.is_none_or(|(_, least)| marks < least) {
                 best = Some((n, marks));
             }

@@ -7,7 +7,7 @@ use crate::findings::Quantity;
 use crate::findings::chart::Point;
 
 /// Points that get a number and a line in the key.
-const NUMBERED: usize = 12;
+const NUMBERED: usize = 10;
 const KEY_ROW: f64 = 11.0;
 
 /// A point with its place on the canvas.
@@ -23,7 +23,8 @@ pub(super) struct Mark<'a> {
 impl Mark<'_> {
     /// The area is in proportion to the weight, down to a size that is still visible.
     fn radius(&self) -> f64 {
-        let weight = if self.point.weight.is_finite() { self.point.weight.clamp(0.0, 1.0) } else { 0.0 };
+        let weight =
+            if self.point.weight.is_finite() { self.point.weight.clamp(0.0, 1.0) } else { 0.0 };
         (weight.sqrt() * 24.0).clamp(1.8, 20.0)
     }
 
@@ -37,7 +38,11 @@ impl Mark<'_> {
 pub(super) fn by_weight(marks: &mut [Mark<'_>]) {
     marks.sort_by(|a, b| {
         let places = a.x.total_cmp(&b.x).then(a.y.total_cmp(&b.y));
-        b.point.weight.total_cmp(&a.point.weight).then(places).then(a.point.label.cmp(&b.point.label))
+        b.point
+            .weight
+            .total_cmp(&a.point.weight)
+            .then(places)
+            .then(a.point.label.cmp(&b.point.label))
     });
 }
 
@@ -145,7 +150,12 @@ pub(super) fn draw_key(canvas: &mut Canvas, top: f64, numbered: &[&Mark<'_>]) ->
         let right = left + column - 8.0;
         canvas.text(right, y, &share, Style::MUTED.at(Anchor::End));
         let room = right - measure::width(&share, Style::MUTED) - 6.0 - (left + 22.0);
-        canvas.text(left + 22.0, y, &measure::fit(&mark.point.label, room, Style::MUTED), Style::MUTED);
+        canvas.text(
+            left + 22.0,
+            y,
+            &measure::fit(&mark.point.label, room, Style::MUTED),
+            Style::MUTED,
+        );
     }
     rows as f64 * KEY_ROW
 }

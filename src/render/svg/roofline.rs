@@ -8,7 +8,7 @@ use super::{frame, measure, palette};
 use crate::findings::chart::{Ceiling, Point, Roofline};
 
 const LEFT: f64 = 34.0;
-const HEIGHT: f64 = 250.0;
+const HEIGHT: f64 = 195.0;
 
 /// Draws the plot; returns the chart's height.
 pub(super) fn draw(canvas: &mut Canvas, chart: &Roofline) -> f64 {
@@ -48,10 +48,11 @@ fn axes(chart: &Roofline, area: Rect) -> (Axis, Axis) {
             .fold((f64::INFINITY, 0.0), |(low, high), v| (low.min(v), high.max(v)))
     };
     let (_, top_rate) = positive(&mut chart.rates.iter().map(|r| r.value));
-    let ridges = chart.bandwidths.iter().map(|bandwidth| top_rate / bandwidth.value);
+    // A decade beyond the last ridge leaves room for the labels of the flat roofs.
+    let ridges = chart.bandwidths.iter().map(|bandwidth| top_rate / bandwidth.value * 10.0);
     let (low, high) = positive(&mut ridges.chain(chart.points.iter().map(|p| p.x)));
-    let (low, high) = if low < high { (low, high) } else { (high / 100.0, high * 10.0) };
-    let x = Axis::log(low / 2.0, high * 4.0, area.x, area.right());
+    let low = if low < high { low } else { high / 10_000.0 };
+    let x = Axis::log(low / 2.0, high * 2.0, area.x, area.right());
     let rates = chart.rates.iter().map(|r| r.value);
     let (low, high) = positive(&mut rates.chain(chart.points.iter().map(|p| p.y)));
     let low = if low < high { low } else { high / 1000.0 };
@@ -68,9 +69,8 @@ struct Roof<'a> {
 
 fn roofs<'a>(chart: &'a Roofline, x: &Axis, y: &Axis) -> Vec<Roof<'a>> {
     let usable = |c: &&Ceiling| c.value.is_finite() && c.value > 0.0;
-    let highest = |ceilings: &[Ceiling]| {
-        ceilings.iter().filter(usable).map(|c| c.value).fold(0.0, f64::max)
-    };
+    let highest =
+        |ceilings: &[Ceiling]| ceilings.iter().filter(usable).map(|c| c.value).fold(0.0, f64::max);
     let (bandwidth, rate) = (highest(&chart.bandwidths), highest(&chart.rates));
     let slanted = chart.bandwidths.iter().filter(usable).filter_map(|ceiling| {
         let start = x.min.max(y.min / ceiling.value);
@@ -82,8 +82,11 @@ fn roofs<'a>(chart: &'a Roofline, x: &Axis, y: &Axis) -> Vec<Roof<'a>> {
     let flat = chart.rates.iter().filter(usable).filter_map(|ceiling| {
         let start = if bandwidth > 0.0 { x.min.max(ceiling.value / bandwidth) } else { x.min };
         let at = y.at(ceiling.value);
-        (start < x.max && y.holds(ceiling.value))
-            .then(|| Roof { ceiling, from: (x.at(start), at), to: (x.to, at) })
+        (start < x.max && y.holds(ceiling.value)).then(|| Roof {
+            ceiling,
+            from: (x.at(start), at),
+            to: (x.to, at),
+        })
     });
     slanted.chain(flat).collect()
 }
@@ -112,9 +115,10 @@ fn label_roof(canvas: &mut Canvas, labels: &mut Labels, area: Rect, roof: &Roof<
         return;
     }
     let direction = (dx / length, dy / length);
-    let text = measure::fit(&roof.ceiling.label, length.max(60.0), style);
-    let width = measure::width(&text, style);
     let flat = dy.abs() < 1e-9;
+    // The label of a short flat roof may begin left of it.
+    let text = measure::fit(&roof.ceiling.label, if flat { area.w / 2.0 } else { length }, style);
+    let width = measure::width(&text, style);
     let mut starts = Vec::new();
     for share in 0..=16 {
         // Slanted labels prefer the lower left, flat ones the right end.

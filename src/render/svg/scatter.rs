@@ -8,14 +8,16 @@ use super::{frame, palette};
 use crate::findings::chart::Scatter;
 
 const LEFT: f64 = 34.0;
-const HEIGHT: f64 = 215.0;
+const HEIGHT: f64 = 195.0;
+const MARGIN: f64 = 10.0;
 
 /// Draws the plot; returns the chart's height.
 pub(super) fn draw(canvas: &mut Canvas, chart: &Scatter) -> f64 {
     let top = 16.0 + marks::draw_legend(canvas, 2.0, &chart.points);
     let area = Rect::new(LEFT, top, WIDTH - LEFT - 8.0, HEIGHT);
-    let x = Axis::linear(0.0, chart.x_max, area.x, area.right());
-    let y = Axis::linear(0.0, chart.y_max, area.bottom(), area.y);
+    // Marks at zero keep clear of the ticks.
+    let x = Axis::linear(0.0, chart.x_max, area.x + MARGIN, area.right());
+    let y = Axis::linear(0.0, chart.y_max, area.bottom() - MARGIN, area.y);
     frame::draw(canvas, area, (&x, &chart.x_label), (&y, &chart.y_label));
     let mut labels = Labels::default();
     if chart.diagonal {

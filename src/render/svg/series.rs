@@ -9,7 +9,7 @@ use crate::findings::chart::{Panel, Series};
 use rooflens_schemas::Unit;
 
 const LEFT: f64 = 34.0;
-const PANEL: f64 = 74.0;
+const PANEL: f64 = 64.0;
 const PITCH: f64 = PANEL + 20.0;
 /// Buckets of a thinned line; each keeps its least and its greatest value.
 const BUCKETS: usize = 500;
@@ -83,7 +83,8 @@ fn draw_panel(canvas: &mut Canvas, area: Rect, time: &Axis, panel: &Panel) {
         canvas.line(&[(area.x, at), (area.right(), at)], Stroke::solid(palette::GRID, 0.6));
         canvas.text(area.x - 4.0, at + 2.5, &label, Style::MUTED.at(Anchor::End));
     }
-    let title = if symbol.is_empty() { panel.label.clone() } else { format!("{} ({symbol})", panel.label) };
+    let title =
+        if symbol.is_empty() { panel.label.clone() } else { format!("{} ({symbol})", panel.label) };
     let title_style = Style { size: SMALL, ..Style::PLAIN.bold() };
     canvas.text(0.5, area.y - 5.5, &measure::fit(&title, WIDTH * 0.6, title_style), title_style);
     let line: Vec<(f64, f64)> = thin(&points, time.max as i64)
@@ -96,9 +97,9 @@ fn draw_panel(canvas: &mut Canvas, area: Rect, time: &Axis, panel: &Panel) {
     if let Some((label, value)) = limit {
         let at = y.at(value / factor);
         canvas.line(&[(area.x, at), (area.right(), at)], Stroke::dashed(palette::ALERT, 0.8));
-        let style = Style::MUTED.color(palette::ALERT).at(Anchor::End).halo();
-        let baseline = if at - area.y > 10.0 { at - 2.5 } else { at + 8.0 };
-        canvas.text(area.right() - 3.0, baseline, &measure::fit(label, area.w - 6.0, style), style);
+        let style = Style::MUTED.color(palette::ALERT).at(Anchor::End);
+        let label = measure::fit(&format!("– – {label}"), WIDTH * 0.35, style);
+        canvas.text(area.right(), area.y - 5.5, &label, style);
     }
 }
 

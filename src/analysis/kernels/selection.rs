@@ -1,0 +1,194 @@
+//! Which launches to profile: of the kernels with the most time, those that stand for the rest.
+
+use std::cmp::Reverse;
+
+use crate::analysis::{Facts, facts::OpSource};
+use crate::model::{KernelId, LaunchId, PassId, Session};
+
+/// Launches of a kernel that are worth profiling.
+const LAUNCHES: usize = 3;
+
+/// A kernel to profile.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Selected {
+    /// Demangled name.
+    pub name: String,
+    /// Function name as Nsight Compute's `--kernel-name regex:` matches it: without arguments.
+    pub function: String,
+    /// Share of the kernel time that was asked about.
+    pub share: f64,
+    /// Numbers of the launches, from 0, among all launches of that function in the pass: what
+    /// `--launch-skip` takes. Their grid is the most frequent one, their duration nearest to its median.
+    pub launches: Vec<usize>,
+}
+
+/// The `top` kernels by time of the primary pass, or of one of its stages.
+///
+/// `None` if there is no such stage or no kernel at all.
+pub fn select(
+    session: &Session,
+    facts: &Facts,
+    stage: Option<&str>,
+    top: usize,
+) -> Option<Vec<Selected>> {
+    let pass = facts.primary_pass(session)?;
+    let launches = launches_of(session, facts, pass, stage);
+    let duration =
+        |id: &LaunchId| session.launches.end[id.index()] - session.launches.start[id.index()];
+    let total: i64 = launches.iter().map(duration).sum();
+    let mut by_kernel: Vec<Vec<LaunchId>> = vec![Vec::new(); session.kernels.len()];
+    for id in launches {
+        by_kernel[session.launches.kernel[id.index()].index()].push(id);
+    }
+    let time = |kernel: &KernelId| by_kernel[kernel.index()].iter().map(duration).sum::<i64>();
+    let mut kernels: Vec<KernelId> =
+        session.kernels.ids().filter(|kernel| !by_kernel[kernel.index()].is_empty()).collect();
+    kernels.sort_by_key(|kernel| (Reverse(time(kernel)), *kernel));
+    kernels.truncate(top);
+    let numbers = numbers(session, pass);
+    let selected = kernels.into_iter().map(|kernel| {
+        let own = typical(session, by_kernel[kernel.index()].clone());
+        Selected {
+            name: session.kernel_name(kernel).to_owned(),
+            function: function(session, kernel),
+            share: if total > 0 { time(&kernel) as f64 / total as f64 } else { 0.0 },
+            launches: own.into_iter().map(|id| numbers[id.index()]).collect(),
+        }
+    });
+    let selected: Vec<Selected> = selected.collect();
+    (!selected.is_empty()).then_some(selected)
+}
+
+/// The launches of a pass, or of the instances of a stage that count.
+fn launches_of(
+    session: &Session,
+    facts: &Facts,
+    pass: PassId,
+    stage: Option<&str>,
+) -> Vec<LaunchId> {
+    let launch = |op: usize| match facts.ops.source[op] {
+        OpSource::Launch(id) => Some(id),
+        OpSource::Copy(_) | OpSource::Graph(_) => None,
+    };
+    let Some(stage) = stage else {
+        return session
+            .launches
+            .ids()
+            .filter(|id| session.launches.pass[id.index()] == pass)
+            .collect();
+    };
+    let stages = facts.stages.iter().filter(|one| one.pass == pass && one.name == stage);
+    let instances =
+        stages.flat_map(|one| facts.instances_of(one)).filter(|one| one.excluded.is_none());
+    instances.flat_map(|one| &one.ops).filter_map(|op| launch(*op as usize)).collect()
+}
+
+/// The number of each launch among those of the same function, in the order of their start.
+fn numbers(session: &Session, pass: PassId) -> Vec<usize> {
+    let launches = &session.launches;
+    let mut order: Vec<LaunchId> =
+        launches.ids().filter(|id| launches.pass[id.index()] == pass).collect();
+    order.sort_by_key(|id| (launches.start[id.index()], *id));
+    let functions: Vec<String> = session.kernels.ids().map(|id| function(session, id)).collect();
+    let mut distinct: Vec<&String> = functions.iter().collect();
+    distinct.sort();
+    distinct.dedup();
+    let of_kernel: Vec<usize> =
+        functions.iter().map(|one| distinct.partition_point(|other| *other < one)).collect();
+    let mut next = vec![0; distinct.len()];
+    let mut numbers = vec![0; launches.len()];
+    for id in order {
+        let count = &mut next[of_kernel[launches.kernel[id.index()].index()]];
+        numbers[id.index()] = *count;
+        *count += 1;
+    }
+    numbers
+}
+
+/// The launches whose grid is the most frequent one and whose duration is nearest to that grid's median.
+fn typical(session: &Session, mut own: Vec<LaunchId>) -> Vec<LaunchId> {
+    let launches = &session.launches;
+    let mut grids = std::collections::BTreeMap::new();
+    for id in &own {
+        *grids.entry(launches.grid[id.index()]).or_insert(0_usize) += 1;
+    }
+    let frequent = grids.into_iter().max_by_key(|(grid, count)| (*count, Reverse(*grid)));
+    let Some((grid, _)) = frequent else { return Vec::new() };
+    own.retain(|id| launches.grid[id.index()] == grid);
+    let duration = |id: &LaunchId| launches.end[id.index()] - launches.start[id.index()];
+    own.sort_by_key(|id| (duration(id), *id));
+    let median = duration(&own[own.len() / 2]);
+    own.sort_by_key(|id| ((duration(id) - median).abs(), *id));
+    own.truncate(LAUNCHES);
+    own.sort_unstable();
+    own
+}
+
+/// The function name: nsys' short name, or what stands before the arguments.
+fn function(session: &Session, kernel: KernelId) -> String {
+    let short = session.text(session.kernels.short_name[kernel.index()]);
+    if !short.is_empty() {
+        return short.to_owned();
+    }
+    let name = session.kernel_name(kernel);
+    let head = name.split(['<', '(']).next().unwrap_or(name).trim();
+    head.rsplit([' ', ':']).next().unwrap_or(head).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Dim3, GpuId, Launch, ProcessId};
+    use rooflens_schemas::PassKind;
+
+    /// Two kernels of one function, launched in turn; the second has the most time.
+    fn session() -> Session {
+        let mut session = Session::default();
+        let pass = session.add_pass("nsys", PassKind::Timeline, "timeline.sqlite");
+        let a = session.kernel("void f<int>(int*)", "f");
+        let b = session.kernel("void f<float>(float*)", "f");
+        // (kernel, duration, grid): b's grid 8 is the frequent one, and its median is 40.
+        let rows = [(a, 10, 8), (b, 40, 8), (b, 90, 8), (a, 10, 8), (b, 30, 8), (b, 500, 64)];
+        for (index, (kernel, duration, grid)) in rows.into_iter().enumerate() {
+            let start = 1000 * index as i64;
+            session.launches.push(Launch {
+                start,
+                end: start + duration,
+                kernel,
+                pass,
+                gpu: GpuId(0),
+                process: ProcessId(0),
+                stream: 7,
+                correlation: None,
+                grid: Dim3 { x: grid, y: 1, z: 1 },
+                block: Dim3 { x: 32, y: 1, z: 1 },
+                registers: None,
+                shared_bytes: None,
+                graph_node: None,
+            });
+        }
+        session.process(pass, 0, 1);
+        session.gpu(pass, 0);
+        session
+    }
+
+    #[test]
+    fn launches_are_numbered_by_function_and_the_typical_ones_are_chosen() {
+        let session = session();
+        let facts = Facts::new(&session);
+        let selected = select(&session, &facts, None, 1).expect("there are kernels");
+        assert_eq!(selected.len(), 1);
+        assert_eq!(selected[0].name, "void f<float>(float*)");
+        // 40 + 90 + 30 + 500 of 680.
+        assert!((selected[0].share - 660.0 / 680.0).abs() < 1e-12);
+        // Of the function f the launches 1, 2 and 4 are b with grid 8.
+        assert_eq!(selected[0].launches, [1, 2, 4]);
+    }
+
+    #[test]
+    fn an_unknown_stage_selects_nothing() {
+        let session = session();
+        let facts = Facts::new(&session);
+        assert_eq!(select(&session, &facts, Some("prefill"), 5), None);
+    }
+}

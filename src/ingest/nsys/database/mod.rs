@@ -1,0 +1,163 @@
+//! A hostile SQLite file, of which chosen columns of tables are read in parallel.
+//!
+//! SQLite reads the schema. Rows are decoded straight from the pages of the file, because stepping through
+//! them in SQLite costs more than all the rest of an import.
+
+mod btree;
+mod record;
+mod row;
+mod sqlite;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
+
+use crate::ingest::{IngestError, IngestErrorKind};
+use btree::{Pages, Tree};
+use record::{Plan, Value};
+use sqlite::{Table, locked_connection, quoted};
+
+pub(super) use row::{BadRows, Row, RowError, Want};
+
+/// An export and what is in it.
+pub(super) struct Database {
+    path: PathBuf,
+    pages: Pages,
+    tables: BTreeMap<String, Table>,
+}
+
+impl Database {
+    /// Opens the file and lists tables and columns.
+    ///
+    /// # Errors
+    /// When the file cannot be read, is cut off, or has no sound schema.
+    pub(super) fn open(path: &Path) -> Result<Self, IngestError> {
+        let pages = Pages::open(path)?;
+        let tables = sqlite::schema(path)?;
+        Ok(Self { path: path.to_owned(), pages, tables })
+    }
+
+    /// Whether the file has this table.
+    pub(super) fn has(&self, table: &str) -> bool {
+        self.tables.contains_key(table)
+    }
+
+    /// Whether a journal with changes that are not in the file lies beside it; they are not read.
+    pub(super) fn has_journal(&self) -> bool {
+        let mut journal = self.path.as_os_str().to_owned();
+        journal.push("-wal");
+        std::fs::metadata(journal).is_ok_and(|file| file.len() > 0)
+    }
+
+    /// Reads a table in parallel; the parts come back in rowid order.
+    ///
+    /// `each` is called once a row. A row for which it fails is left out and counted. A table that is not
+    /// there has no rows.
+    ///
+    /// # Errors
+    /// When a needed column is missing or the file is malformed.
+    pub(super) fn scan<T: Default + Send>(
+        &self,
+        table: &str,
+        wants: &[Want],
+        each: impl Fn(&mut T, &Row<'_>) -> Result<(), RowError> + Sync,
+    ) -> Result<(Vec<T>, BadRows), IngestError> {
+        let Some(facts) = self.tables.get(table) else {
+            return Ok((Vec::new(), BadRows::default()));
+        };
+        let picks = facts.pick(table, wants)?;
+        if facts.is_plain
+            && self.pages.is_utf8
+            && let Some(tree) = self.pages.tree(facts.root)?
+        {
+            let plan = Plan::new(&picks, |column| facts.columns[column].is_rowid);
+            return scan_tree(&tree, &plan, wants, each);
+        }
+        let names = picks.iter().map(|pick| pick.map(|column| facts.columns[column].name.as_str()));
+        let list: Vec<_> = names.map(|name| name.map_or("NULL".to_owned(), quoted)).collect();
+        let sql = format!("SELECT {} FROM {}", list.join(", "), quoted(table));
+        let (part, bad) = self.scan_by_sqlite(&sql, wants, each)?;
+        Ok((vec![part], bad))
+    }
+
+    /// Reads rows by SQL, which knows every kind of table; bad rows are numbered from 1.
+    fn scan_by_sqlite<T: Default>(
+        &self,
+        sql: &str,
+        wants: &[Want],
+        each: impl Fn(&mut T, &Row<'_>) -> Result<(), RowError>,
+    ) -> Result<(T, BadRows), IngestError> {
+        let (mut out, mut bad) = (T::default(), BadRows::default());
+        let (mut values, mut texts) = (vec![Value::Null; wants.len()], Vec::new());
+        let connection = locked_connection(&self.path)?;
+        let mut statement = connection.prepare(sql)?;
+        let mut rows = statement.query([])?;
+        let mut number = 0;
+        while let Some(row) = rows.next()? {
+            number += 1;
+            texts.clear();
+            for (slot, value) in values.iter_mut().enumerate() {
+                *value = sqlite::value(row.get_ref(slot)?, &mut texts);
+            }
+            if let Err(error) = each(&mut out, &Row { values: &values, bytes: &texts, wants }) {
+                bad.add(number, &error);
+            }
+        }
+        Ok((out, bad))
+    }
+}
+
+impl Table {
+    /// The column of each want.
+    fn pick(&self, table: &str, wants: &[Want]) -> Result<Vec<Option<usize>>, IngestError> {
+        let find = |name: &str| self.columns.iter().position(|column| column.name == name);
+        let pick = |want: &Want| match want {
+            Want::May(names) => Ok(names.iter().find_map(|name| find(name))),
+            Want::Need(name) => find(name).map(Some).ok_or_else(|| {
+                let (table, column) = (table.to_owned(), (*name).to_owned());
+                IngestErrorKind::MissingColumn { table, column }.into()
+            }),
+        };
+        wants.iter().map(pick).collect()
+    }
+}
+
+fn scan_tree<T: Default + Send>(
+    tree: &Tree<'_>,
+    plan: &Plan,
+    wants: &[Want],
+    each: impl Fn(&mut T, &Row<'_>) -> Result<(), RowError> + Sync,
+) -> Result<(Vec<T>, BadRows), IngestError> {
+    let scan_chunk = |leaves: &[u32]| {
+        let (mut out, mut bad) = (T::default(), BadRows::default());
+        let mut values = vec![Value::Null; wants.len()];
+        let bounds = tree.records(leaves, |record| {
+            plan.decode(record, &mut values)?;
+            if let Err(error) = each(&mut out, &Row { values: &values, bytes: record.bytes, wants })
+            {
+                bad.add(record.rowid, &error);
+            }
+            Some(())
+        })?;
+        Ok((out, bad, bounds))
+    };
+    let chunks: Vec<&[u32]> = tree.chunks().collect();
+    // Results are looked at in order, so that of several errors always the same one is told.
+    let chunks: Vec<Result<_, IngestError>> = chunks.into_par_iter().map(scan_chunk).collect();
+    let (mut parts, mut bad_rows, mut last_rowid) = (Vec::new(), BadRows::default(), None);
+    for chunk in chunks {
+        let (part, bad, bounds) = chunk?;
+        if let Some((first, last)) = bounds {
+            if last_rowid.is_some_and(|before| before >= first) {
+                return Err(tree.disorder());
+            }
+            last_rowid = Some(last);
+        }
+        parts.push(part);
+        bad_rows.merge(bad);
+    }
+    Ok((parts, bad_rows))
+}

@@ -36,11 +36,26 @@ const CASES: &[(Kind, &[(&str, u64)])] = &[
     (Kind::Linear, &[("batch", 1), ("sequence", 24), ("in", 64), ("out", 40), ("bias", 0)]),
     (Kind::Linear, &[("batch", 2), ("sequence", 8), ("in", 128), ("out", 64), ("bias", 1)]),
     (Kind::BatchedGemm, &[("batch", 3), ("m", 16), ("n", 24), ("k", 64)]),
-    (Kind::AttentionPrefill, &[("batch", 2), ("sequence", 150), ("heads", 4), ("kv_heads", 2), ("head_dim", 128)]),
-    (Kind::AttentionPrefill, &[("batch", 1), ("sequence", 128), ("heads", 2), ("kv_heads", 2), ("head_dim", 128)]),
-    (Kind::AttentionPrefill, &[("batch", 1), ("sequence", 1), ("heads", 1), ("kv_heads", 1), ("head_dim", 128)]),
-    (Kind::AttentionDecode, &[("batch", 2), ("context", 333), ("heads", 12), ("kv_heads", 2), ("head_dim", 128)]),
-    (Kind::AttentionDecode, &[("batch", 1), ("context", 7), ("heads", 3), ("kv_heads", 3), ("head_dim", 128)]),
+    (
+        Kind::AttentionPrefill,
+        &[("batch", 2), ("sequence", 150), ("heads", 4), ("kv_heads", 2), ("head_dim", 128)],
+    ),
+    (
+        Kind::AttentionPrefill,
+        &[("batch", 1), ("sequence", 128), ("heads", 2), ("kv_heads", 2), ("head_dim", 128)],
+    ),
+    (
+        Kind::AttentionPrefill,
+        &[("batch", 1), ("sequence", 1), ("heads", 1), ("kv_heads", 1), ("head_dim", 128)],
+    ),
+    (
+        Kind::AttentionDecode,
+        &[("batch", 2), ("context", 333), ("heads", 12), ("kv_heads", 2), ("head_dim", 128)],
+    ),
+    (
+        Kind::AttentionDecode,
+        &[("batch", 1), ("context", 7), ("heads", 3), ("kv_heads", 3), ("head_dim", 128)],
+    ),
     (Kind::Softmax, &[("batch", 1), ("heads", 2), ("sequence", 3), ("keys", 1000)]),
     (Kind::LayerNorm, &[("batch", 1), ("sequence", 5), ("hidden", 1048)]),
     (Kind::RmsNorm, &[("batch", 1), ("sequence", 5), ("hidden", 1048)]),
@@ -49,10 +64,19 @@ const CASES: &[(Kind, &[(&str, u64)])] = &[
     (Kind::SiluMul, &[("batch", 1), ("sequence", 3), ("hidden", 136)]),
     (Kind::Rotary, &[("batch", 2), ("sequence", 5), ("heads", 3), ("head_dim", 64)]),
     (Kind::Embedding, &[("batch", 2), ("sequence", 9), ("hidden", 72), ("vocabulary", 31)]),
-    (Kind::Conv2d, &[
-        ("batch", 2), ("channels_in", 8), ("channels_out", 16), ("height", 9), ("width", 7),
-        ("kernel", 3), ("stride", 2), ("padding", 1),
-    ]),
+    (
+        Kind::Conv2d,
+        &[
+            ("batch", 2),
+            ("channels_in", 8),
+            ("channels_out", 16),
+            ("height", 9),
+            ("width", 7),
+            ("kernel", 3),
+            ("stride", 2),
+            ("padding", 1),
+        ],
+    ),
     (Kind::Lstm, &[("batch", 8), ("sequence", 4), ("in", 16), ("hidden", 32)]),
 ];
 
@@ -64,7 +88,8 @@ pub(super) fn run(device: &Device) -> Vec<Check> {
             if *kind == Kind::AttentionPrefill && dtype == Dtype::Fp32 {
                 continue;
             }
-            let case = Case { kind: *kind, dtype, sizes: BTreeMap::from_iter(sizes.iter().copied()) };
+            let case =
+                Case { kind: *kind, dtype, sizes: BTreeMap::from_iter(sizes.iter().copied()) };
             let outcome = one(device, &case).map_err(|error| error.to_string());
             checks.push(Check { name: case.name(), outcome });
         }
@@ -121,7 +146,9 @@ fn expect(case: &Case, inputs: &[Vec<f32>]) -> Vec<f32> {
             let pairs = a.chunks_exact(s("m") * s("k")).zip(b.chunks_exact(s("n") * s("k")));
             pairs.flat_map(|(x, w)| reference::linear(x, w, None, s("k"))).collect()
         }
-        Kind::AttentionPrefill => reference::attention(a, b, c, attention(case, s("sequence"), s("sequence"))),
+        Kind::AttentionPrefill => {
+            reference::attention(a, b, c, attention(case, s("sequence"), s("sequence")))
+        }
         Kind::AttentionDecode => reference::attention(a, b, c, attention(case, 1, s("context"))),
         Kind::Softmax => reference::softmax(a, s("keys")),
         Kind::LayerNorm => reference::layer_norm(a, b, c),

@@ -58,7 +58,9 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<String, CaptureError> {
         return Ok(String::new());
     }
     let mut sweep = read(arguments.sweep.as_deref())?;
-    sweep.cases.retain(|case| arguments.only.as_ref().is_none_or(|text| case.name().contains(text)));
+    sweep
+        .cases
+        .retain(|case| arguments.only.as_ref().is_none_or(|text| case.name().contains(text)));
     let device = Device::open(arguments.device)?;
     let Some(folder) = arguments.output.as_deref().filter(|_| !arguments.self_test) else {
         return self_test(&device);
@@ -90,9 +92,8 @@ fn one(device: &Device, nvtx: Nvtx, plan: Plan, case: &Case) -> Result<Measured,
     let before = device.restart_low_water()?;
     let mut workload = workloads::prepare(device, case)?;
     device.synchronize()?;
-    let measured = nvtx.range(&case.name(), || {
-        measure(device, plan, &mut *workload.launch, &mut || ())
-    })?;
+    let measured =
+        nvtx.range(&case.name(), || measure(device, plan, &mut *workload.launch, &mut || ()))?;
     Ok(Measured {
         seconds: measured.seconds,
         launches: measured.launches,

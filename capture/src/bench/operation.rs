@@ -65,7 +65,13 @@ pub(crate) static DESCRIPTIONS: &[Description] = &[
     Description {
         kind: Kind::AttentionPrefill,
         name: "attention_prefill",
-        sizes: &[("batch", 1), ("sequence", 2048), ("heads", 32), ("kv_heads", 8), ("head_dim", 128)],
+        sizes: &[
+            ("batch", 1),
+            ("sequence", 2048),
+            ("heads", 32),
+            ("kv_heads", 8),
+            ("head_dim", 128),
+        ],
         flops: "2*batch*heads*head_dim*sequence*(sequence + 1), causal",
         bytes: "2*e*T*head_dim*(heads + kv_heads)",
         implementation: "own kernel prefill: tensor cores by mma.sync, running softmax",
@@ -73,7 +79,13 @@ pub(crate) static DESCRIPTIONS: &[Description] = &[
     Description {
         kind: Kind::AttentionDecode,
         name: "attention_decode",
-        sizes: &[("batch", 8), ("context", 2048), ("heads", 32), ("kv_heads", 8), ("head_dim", 128)],
+        sizes: &[
+            ("batch", 8),
+            ("context", 2048),
+            ("heads", 32),
+            ("kv_heads", 8),
+            ("head_dim", 128),
+        ],
         flops: "4*batch*heads*head_dim*context",
         bytes: "2*e*batch*head_dim*(heads + kv_heads*context)",
         implementation: "own kernels decode_parts and decode_merge: the context is split",
@@ -146,8 +158,14 @@ pub(crate) static DESCRIPTIONS: &[Description] = &[
         kind: Kind::Conv2d,
         name: "conv2d",
         sizes: &[
-            ("batch", 8), ("channels_in", 64), ("channels_out", 64), ("height", 56), ("width", 56),
-            ("kernel", 3), ("stride", 1), ("padding", 1),
+            ("batch", 8),
+            ("channels_in", 64),
+            ("channels_out", 64),
+            ("height", 56),
+            ("width", 56),
+            ("kernel", 3),
+            ("stride", 1),
+            ("padding", 1),
         ],
         flops: "2*batch*rows*columns*channels_out*kernel^2*channels_in",
         bytes: "e*(batch*height*width*channels_in + channels_out*kernel^2*channels_in + batch*rows*columns*channels_out)",
@@ -249,7 +267,9 @@ impl Case {
         match self.kind {
             Kind::Linear => tokens * s("out") * (2.0 * s("in") + s("bias")),
             Kind::BatchedGemm => 2.0 * s("batch") * s("m") * s("n") * s("k"),
-            Kind::AttentionPrefill => 2.0 * tokens * s("heads") * s("head_dim") * (s("sequence") + 1.0),
+            Kind::AttentionPrefill => {
+                2.0 * tokens * s("heads") * s("head_dim") * (s("sequence") + 1.0)
+            }
             Kind::AttentionDecode => 4.0 * s("batch") * s("heads") * s("head_dim") * s("context"),
             Kind::Softmax => 5.0 * tokens * s("heads") * s("keys"),
             Kind::LayerNorm => 7.0 * tokens * s("hidden"),
@@ -272,9 +292,7 @@ impl Case {
         let tokens = s("batch") * s("sequence");
         let e = self.dtype.bytes() as f64;
         match self.kind {
-            Kind::Linear => {
-                e * (tokens * (s("in") + s("out")) + s("out") * (s("in") + s("bias")))
-            }
+            Kind::Linear => e * (tokens * (s("in") + s("out")) + s("out") * (s("in") + s("bias"))),
             Kind::BatchedGemm => {
                 e * s("batch") * (s("m") * s("k") + s("n") * s("k") + s("m") * s("n"))
             }
@@ -289,9 +307,7 @@ impl Case {
             Kind::RmsNorm => e * s("hidden") * (2.0 * tokens + 1.0),
             Kind::Gelu | Kind::Silu => 2.0 * e * tokens * s("hidden"),
             Kind::SiluMul => 3.0 * e * tokens * s("hidden"),
-            Kind::Rotary => {
-                s("head_dim") * (2.0 * e * tokens * s("heads") + 4.0 * s("sequence"))
-            }
+            Kind::Rotary => s("head_dim") * (2.0 * e * tokens * s("heads") + 4.0 * s("sequence")),
             Kind::Embedding => 2.0 * e * tokens * s("hidden") + 4.0 * tokens,
             Kind::Conv2d => {
                 let (rows, columns) = self.image();
@@ -371,8 +387,14 @@ mod tests {
     #[test]
     fn convolutions_and_lstm_are_matrix_products() {
         let sizes = [
-            ("batch", 1), ("channels_in", 3), ("channels_out", 2), ("height", 5), ("width", 4),
-            ("kernel", 3), ("stride", 2), ("padding", 1),
+            ("batch", 1),
+            ("channels_in", 3),
+            ("channels_out", 2),
+            ("height", 5),
+            ("width", 4),
+            ("kernel", 3),
+            ("stride", 2),
+            ("padding", 1),
         ];
         let conv = case(Kind::Conv2d, Dtype::Bf16, &sizes);
         // (5 + 2 − 3)/2 + 1 = 3 rows, (4 + 2 − 3)/2 + 1 = 2 columns; 2·6·2·27 FLOP.

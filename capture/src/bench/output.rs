@@ -87,8 +87,21 @@ fn measured_json(case: &Case, measured: &Measured) -> Value {
 
 /// The columns of the CSV file after `name,operation,dtype`.
 const COLUMNS: [&str; 15] = [
-    "n", "mean_s", "std_s", "median_s", "min_s", "max_s", "p95_s", "flops", "bytes", "flop_per_s",
-    "bytes_per_s", "launches_per_sample", "input_copies", "peak_memory_bytes", "error",
+    "n",
+    "mean_s",
+    "std_s",
+    "median_s",
+    "min_s",
+    "max_s",
+    "p95_s",
+    "flops",
+    "bytes",
+    "flop_per_s",
+    "bytes_per_s",
+    "launches_per_sample",
+    "input_copies",
+    "peak_memory_bytes",
+    "error",
 ];
 
 /// One row a case. No field but the error can hold a comma or a quote.
@@ -164,11 +177,20 @@ mod tests {
         let json = to_json(&header(), &outcomes());
         let first = &json["cases"][0];
         // 2·10·10·50 = 10 000 FLOP and 2·(500 + 500 + 100) = 2200 bytes in 1 s.
-        assert_eq!((&first["flop_per_s"], &first["bytes_per_s"]), (&json!(10_000.0), &json!(2200.0)));
-        assert_eq!((&first["n"], &first["median_s"], &first["std_s"]), (&json!(3), &json!(1.0), &json!(0.5)));
+        assert_eq!(
+            (&first["flop_per_s"], &first["bytes_per_s"]),
+            (&json!(10_000.0), &json!(2200.0))
+        );
+        assert_eq!(
+            (&first["n"], &first["median_s"], &first["std_s"]),
+            (&json!(3), &json!(1.0), &json!(0.5))
+        );
         assert_eq!(first["sizes"]["k"], 50);
         assert_eq!(json["cases"][1]["error"], "no \"algorithm\", sorry");
-        assert_eq!((&json["plan"]["sample_ms"], &json["compute_capability"]), (&json!(2.0), &json!("9.0")));
+        assert_eq!(
+            (&json["plan"]["sample_ms"], &json["compute_capability"]),
+            (&json!(2.0), &json!("9.0"))
+        );
     }
 
     #[test]
@@ -176,7 +198,11 @@ mod tests {
         let csv = to_csv(&outcomes());
         let lines: Vec<&str> = csv.lines().collect();
         assert_eq!(lines.len(), 3);
-        assert!(lines[1].starts_with("batched_gemm bf16 batch=1 m=10 n=10 k=50,batched_gemm,bf16,3,1.0,0.5,"));
+        assert!(
+            lines[1].starts_with(
+                "batched_gemm bf16 batch=1 m=10 n=10 k=50,batched_gemm,bf16,3,1.0,0.5,"
+            )
+        );
         assert_eq!(lines[1].matches(',').count(), lines[0].matches(',').count());
         assert!(lines[2].ends_with(",\"no \"\"algorithm\"\", sorry\""), "{}", lines[2]);
     }

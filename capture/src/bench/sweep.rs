@@ -82,7 +82,9 @@ impl Sweep {
             return Err(format!("version {} is not known: expected 1", document.version));
         }
         let milliseconds = 0.0..=60_000.0;
-        if !(milliseconds.contains(&document.sample_ms) && milliseconds.contains(&document.warmup_ms)) {
+        if !(milliseconds.contains(&document.sample_ms)
+            && milliseconds.contains(&document.warmup_ms))
+        {
             return Err("sample_ms and warmup_ms must be from 0 to 60000".to_owned());
         }
         if !(3..=100_000).contains(&document.samples) {
@@ -107,9 +109,8 @@ fn expand(entry: &Entry, cases: &mut Vec<Case>) -> Result<(), String> {
         let known: Vec<&str> = DESCRIPTIONS.iter().map(|description| description.name).collect();
         return Err(format!("not an operation: expected one of {}", known.join(", ")));
     };
-    let unknown = entry.sizes.keys().find(|name| {
-        !description.sizes.iter().any(|(known, _)| known == name)
-    });
+    let unknown =
+        entry.sizes.keys().find(|name| !description.sizes.iter().any(|(known, _)| known == name));
     if let Some(name) = unknown {
         let known: Vec<&str> = description.sizes.iter().map(|(name, _)| *name).collect();
         return Err(format!("{name} is not a size of it: expected {}", known.join(", ")));
@@ -194,10 +195,14 @@ mod tests {
         let sweep = Sweep::parse(text).expect("is valid");
         assert_eq!(sweep.plan, Plan { samples: 5, sample_s: 2e-3, warmup_s: 0.05 });
         assert_eq!(sweep.cases.len(), 2 * 2 * 2 + 1);
-        let rows = sweep.cases.iter().map(|case| (case.dtype, case.size("sequence"), case.size("out")));
+        let rows =
+            sweep.cases.iter().map(|case| (case.dtype, case.size("sequence"), case.size("out")));
         let rows: Vec<_> = rows.take(5).collect();
         let bf16 = Dtype::Bf16;
-        assert_eq!(rows, [(bf16, 1, 8), (bf16, 1, 16), (bf16, 2, 8), (bf16, 2, 16), (Dtype::Fp16, 1, 8)]);
+        assert_eq!(
+            rows,
+            [(bf16, 1, 8), (bf16, 1, 16), (bf16, 2, 8), (bf16, 2, 16), (Dtype::Fp16, 1, 8)]
+        );
         // What is not stated has its default.
         assert_eq!((sweep.cases[0].size("in"), sweep.cases[0].size("bias")), (4096, 1));
     }
@@ -215,7 +220,9 @@ mod tests {
         wrong("operation = \"gelu\"\ndtype = \"int8\"", "expected fp32, tf32, fp16 or bf16");
         wrong("operation = \"linear\"\nin = 2147483647\nout = 2147483647", "too large");
         wrong("operation = \"copy_d2d\"\ndtype = \"fp32\"", "no dtype");
-        assert!(Sweep::parse("version = 2\ncase = []").is_err_and(|said| said.contains("expected 1")));
+        assert!(
+            Sweep::parse("version = 2\ncase = []").is_err_and(|said| said.contains("expected 1"))
+        );
     }
 
     #[test]

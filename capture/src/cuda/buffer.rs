@@ -56,7 +56,8 @@ impl Buffer {
         let bytes = source.bytes.min(self.bytes) as usize;
         let stream = self.stream.cu_stream();
         // SAFETY: the length fits in both.
-        let done = unsafe { result::memcpy_dtod_async(self.address, source.address, bytes, stream) };
+        let done =
+            unsafe { result::memcpy_dtod_async(self.address, source.address, bytes, stream) };
         done.map_err(CudaError::driver("copy on the device"))
     }
 

@@ -45,9 +45,10 @@ impl ClockReader {
         &self,
         ask: impl Fn(&nvml_wrapper::Device<'_>) -> [(&'static str, Option<Value>); 3],
     ) -> Value {
-        let gpu = self.nvml.as_ref().and_then(|nvml| {
-            nvml.device_by_pci_bus_id(self.address.as_str()).ok()
-        });
+        let gpu = self
+            .nvml
+            .as_ref()
+            .and_then(|nvml| nvml.device_by_pci_bus_id(self.address.as_str()).ok());
         let Some(gpu) = gpu else { return Value::Null };
         let known = ask(&gpu).into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
         Value::Object(known.collect::<Map<_, _>>())

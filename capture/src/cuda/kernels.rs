@@ -112,3 +112,39 @@ impl Kernel {
         launched.map(|_| ()).map_err(CudaError::driver("launch"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// NVRTC needs no GPU: where it is installed, every file of kernels is compiled for every format in use.
+    #[test]
+    fn the_kernels_compile_where_nvrtc_is() {
+        if !super::super::libraries::has_nvrtc() {
+            return;
+        }
+        let formats = [Dtype::Fp32, Dtype::Fp16, Dtype::Bf16];
+        let sources = [
+            Source::Attention,
+            Source::Decode,
+            Source::Elementwise,
+            Source::Fill,
+            Source::Gather,
+            Source::Recurrent,
+            Source::Rows,
+            Source::Stream,
+        ];
+        for source in sources {
+            for dtype in formats {
+                let on_tensor_cores = source == Source::Attention && dtype == Dtype::Fp32;
+                let image = compile(source, dtype, (9, 0));
+                // A cubin is an ELF file.
+                let compiled = image.as_ref().is_ok_and(|image| image.starts_with(b"\x7fELF"));
+                assert_eq!(compiled, !on_tensor_cores, "{source:?} {dtype:?} {image:?}");
+            }
+        }
+        for dtype in Dtype::ALL {
+            assert!(compile(Source::Fill, dtype, (9, 0)).is_ok(), "{dtype:?}");
+        }
+    }
+}

@@ -7,12 +7,12 @@ use cudarc::{cublas, cublaslt, driver, nvrtc};
 
 use super::CudaError;
 
-/// A library, how to ask for it, and the start of its files' names. cuBLAS needs cuBLASLt, which is therefore first.
-type Library = (&'static str, unsafe fn() -> bool, &'static str);
+/// A library, how to ask for it, and how the names of its files start. cuBLAS needs cuBLASLt, which is therefore first.
+type Library = (&'static str, unsafe fn() -> bool, &'static [&'static str]);
 const LIBRARIES: [Library; 3] = [
-    ("NVRTC (libnvrtc)", nvrtc::sys::is_culib_present, "libnvrtc.so."),
-    ("cuBLASLt (libcublasLt)", cublaslt::sys::is_culib_present, "libcublasLt.so."),
-    ("cuBLAS (libcublas)", cublas::sys::is_culib_present, "libcublas.so."),
+    ("NVRTC (libnvrtc)", nvrtc::sys::is_culib_present, &["libnvrtc-builtins.so.", "libnvrtc.so."]),
+    ("cuBLASLt (libcublasLt)", cublaslt::sys::is_culib_present, &["libcublasLt.so."]),
+    ("cuBLAS (libcublas)", cublas::sys::is_culib_present, &["libcublas.so."]),
 ];
 
 /// Makes sure that the driver and the toolkit's libraries can be loaded.
@@ -26,37 +26,35 @@ pub(crate) fn require() -> Result<(), CudaError> {
     if !unsafe { driver::sys::is_culib_present() } {
         return Err(CudaError::NoDriver("libcuda.so.1 cannot be loaded".to_owned()));
     }
-    let mut folders = None;
-    for (name, is_present, prefix) in LIBRARIES {
-        // SAFETY: as above.
-        let is_present = || unsafe { is_present() };
-        if is_present() {
-            continue;
-        }
-        let folders = folders.get_or_insert_with(usual_folders);
-        let loaded = folders.iter().any(|folder| load_from(folder, prefix) && is_present());
-        if !loaded {
-            return Err(CudaError::NoLibrary(name));
-        }
+    LIBRARIES.iter().try_for_each(find)
+}
+
+/// Loads one library, if need be from a folder where the loader does not look.
+fn find((name, is_present, prefixes): &Library) -> Result<(), CudaError> {
+    // SAFETY: as above.
+    let is_present = || unsafe { is_present() };
+    let load = |folder: &PathBuf| {
+        prefixes.iter().for_each(|prefix| load_from(folder, prefix));
+        is_present()
+    };
+    if is_present() || usual_folders().iter().any(load) {
+        Ok(())
+    } else {
+        Err(CudaError::NoLibrary(name))
     }
-    Ok(())
 }
 
 /// Loads the files of `folder` whose names start with `prefix`, for good: the loader then finds them by name.
-fn load_from(folder: &Path, prefix: &str) -> bool {
-    let mut loaded = false;
-    for file in list(folder) {
-        let name = file.file_name().unwrap_or_default().to_string_lossy();
-        if !name.starts_with(prefix) {
-            continue;
-        }
-        // SAFETY: as above.
+fn load_from(folder: &Path, prefix: &str) {
+    let files = list(folder).into_iter().filter(|file| {
+        file.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix))
+    });
+    for file in files {
+        // SAFETY: loading a library runs its initializers; these are NVIDIA's own.
         if let Ok(library) = unsafe { libloading::Library::new(&file) } {
             std::mem::forget(library);
-            loaded = true;
         }
     }
-    loaded
 }
 
 /// Folders of the toolkit and of the Python packages that PyTorch brings.
@@ -115,4 +113,10 @@ pub(crate) fn loaded() -> Vec<String> {
     paths.sort();
     paths.dedup();
     paths
+}
+
+/// Whether NVRTC is there, which needs no GPU.
+#[cfg(test)]
+pub(super) fn has_nvrtc() -> bool {
+    find(&LIBRARIES[0]).is_ok()
 }

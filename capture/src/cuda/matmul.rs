@@ -83,19 +83,29 @@ struct Formats {
 
 fn formats(dtype: Dtype) -> Formats {
     let (operand, result, compute, scale) = match dtype {
-        Dtype::Fp64 => (Type::CUDA_R_64F, Type::CUDA_R_64F, Compute::CUBLAS_COMPUTE_64F, Type::CUDA_R_64F),
-        Dtype::Fp32 => (Type::CUDA_R_32F, Type::CUDA_R_32F, Compute::CUBLAS_COMPUTE_32F, Type::CUDA_R_32F),
+        Dtype::Fp64 => {
+            (Type::CUDA_R_64F, Type::CUDA_R_64F, Compute::CUBLAS_COMPUTE_64F, Type::CUDA_R_64F)
+        }
+        Dtype::Fp32 => {
+            (Type::CUDA_R_32F, Type::CUDA_R_32F, Compute::CUBLAS_COMPUTE_32F, Type::CUDA_R_32F)
+        }
         Dtype::Tf32 => {
             let compute = Compute::CUBLAS_COMPUTE_32F_FAST_TF32;
             (Type::CUDA_R_32F, Type::CUDA_R_32F, compute, Type::CUDA_R_32F)
         }
-        Dtype::Fp16 => (Type::CUDA_R_16F, Type::CUDA_R_16F, Compute::CUBLAS_COMPUTE_32F, Type::CUDA_R_32F),
-        Dtype::Bf16 => (Type::CUDA_R_16BF, Type::CUDA_R_16BF, Compute::CUBLAS_COMPUTE_32F, Type::CUDA_R_32F),
+        Dtype::Fp16 => {
+            (Type::CUDA_R_16F, Type::CUDA_R_16F, Compute::CUBLAS_COMPUTE_32F, Type::CUDA_R_32F)
+        }
+        Dtype::Bf16 => {
+            (Type::CUDA_R_16BF, Type::CUDA_R_16BF, Compute::CUBLAS_COMPUTE_32F, Type::CUDA_R_32F)
+        }
         Dtype::Fp8E4m3 => {
             let compute = Compute::CUBLAS_COMPUTE_32F;
             (Type::CUDA_R_8F_E4M3, Type::CUDA_R_16BF, compute, Type::CUDA_R_32F)
         }
-        Dtype::Int8 => (Type::CUDA_R_8I, Type::CUDA_R_32I, Compute::CUBLAS_COMPUTE_32I, Type::CUDA_R_32I),
+        Dtype::Int8 => {
+            (Type::CUDA_R_8I, Type::CUDA_R_32I, Compute::CUBLAS_COMPUTE_32I, Type::CUDA_R_32I)
+        }
     };
     Formats { operand, result, compute, scale }
 }
@@ -133,7 +143,8 @@ impl Matmul {
             _constants: Vec::new(),
         };
         if product.bias {
-            let address = bias.ok_or_else(|| CudaError::Unsupported("a bias without a vector".to_owned()))?;
+            let address =
+                bias.ok_or_else(|| CudaError::Unsupported("a bias without a vector".to_owned()))?;
             let epilogue = sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_BIAS;
             set(description, Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue)?;
             set(description, Attribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER, &address)?;
@@ -167,7 +178,8 @@ impl Matmul {
     pub(crate) fn launch(&self, operands: Operands) -> Result<(), CudaError> {
         let [w, x, d] = self.layouts;
         let algorithm = self.algorithms.get(self.chosen);
-        let algorithm = algorithm.ok_or_else(|| CudaError::Unsupported("no algorithm".to_owned()))?;
+        let algorithm =
+            algorithm.ok_or_else(|| CudaError::Unsupported("no algorithm".to_owned()))?;
         // SAFETY: handle, description, layouts and scalars live in `self`; the caller's buffers have the sizes of the
         // product, and C is D.
         let status = unsafe {
@@ -195,7 +207,8 @@ impl Matmul {
 
     fn search(&self, candidates: usize) -> Result<Vec<sys::cublasLtMatmulAlgo_t>, CudaError> {
         let preference = lt::create_matmul_pref().map_err(CudaError::lt("preference"))?;
-        let limit = sys::cublasLtMatmulPreferenceAttributes_t::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
+        let limit =
+            sys::cublasLtMatmulPreferenceAttributes_t::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
         let bytes = WORKSPACE as usize;
         // SAFETY: an all-zero result is valid: status zero is success. All handles live; the array has the length given.
         let (status, found) = unsafe {
@@ -205,11 +218,21 @@ impl Matmul {
             let [w, x, d] = self.layouts;
             let (handle, description) = (self.handle, self.description);
             let size = size_of_val(&bytes);
-            let set = lt::set_matmul_pref_attribute(preference, limit, (&raw const bytes).cast(), size);
+            let set =
+                lt::set_matmul_pref_attribute(preference, limit, (&raw const bytes).cast(), size);
             let status = set.and_then(|()| {
                 let (length, at) = (found.len() as i32, found.as_mut_ptr());
                 sys::cublasLtMatmulAlgoGetHeuristic(
-                    handle, description, w, x, d, d, preference, length, at, &raw mut count,
+                    handle,
+                    description,
+                    w,
+                    x,
+                    d,
+                    d,
+                    preference,
+                    length,
+                    at,
+                    &raw mut count,
                 )
                 .result()
             });
@@ -246,7 +269,8 @@ type Description = ([sys::cublasLtMatrixLayout_t; 3], sys::cublasLtMatmulDesc_t)
 fn describe(product: Product, formats: &Formats) -> Result<Description, CudaError> {
     let Product { m, n, k, transposed, .. } = product;
     let layout = |format, rows: u64, columns: u64| {
-        lt::create_matrix_layout(format, rows, columns, rows as i64).map_err(CudaError::lt("layout"))
+        lt::create_matrix_layout(format, rows, columns, rows as i64)
+            .map_err(CudaError::lt("layout"))
     };
     let (w_rows, w_columns) = if transposed { (k, n) } else { (n, k) };
     let w = layout(formats.operand, w_rows, w_columns)?;

@@ -1,8 +1,8 @@
 //! NVTX ranges, so that profilers can tell the cases of a benchmark apart.
 //!
 //! Version 3 of NVTX has no library: a program loads what the profiler names in `NVTX_INJECTION64_PATH` and hands it
-//! a table of places into which the profiler writes its functions. This is that protocol, as NVIDIA's headers
-//! `nvtxInit.h` and `nvtxTypes.h` state it, for the two functions that we call. Without a profiler nothing happens.
+//! tables of places into which the profiler writes its functions. This is that protocol, as NVIDIA's headers
+//! `nvtxImpl.h` and `nvtxTypes.h` state it. We call two of the functions; without a profiler nothing happens.
 
 use std::ffi::{CString, c_char, c_int, c_uint, c_void};
 use std::mem::{size_of, transmute};
@@ -11,21 +11,27 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 type Function = AtomicPtr<c_void>;
 
-/// Places for the functions of module 1, by number; a profiler writes through the pointers in [`Table`].
-static CORE: [Function; 16] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 16];
-/// Module 5, domains: we call none of them, but profilers fill it.
-static CORE2: [Function; 16] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 16];
+/// How many functions a module has, counting number 0, which is none: modules 1 to 6 are the core, the CUDA driver,
+/// OpenCL, the CUDA runtime, domains and synchronization.
+const SIZES: [usize; 6] = [16, 9, 15, 7, 16, 7];
+const MOST: usize = 16;
+
+/// Places for the functions of each module, by number; a profiler writes through the pointers in [`Table`].
+static PLACES: [[Function; MOST]; 6] =
+    [const { [const { AtomicPtr::new(std::ptr::null_mut()) }; MOST] }; 6];
 
 const RANGE_PUSH_A: usize = 9;
 const RANGE_POP: usize = 11;
 
-/// Pointers to the places, ended by null; number 0 is no function.
-struct Table([*const Function; 17]);
+/// Pointers to the places of a module, ended by null.
+#[derive(Clone, Copy)]
+struct Table([*const Function; MOST + 1]);
 // SAFETY: the pointers lead to statics.
 unsafe impl Sync for Table {}
+// SAFETY: as above.
 unsafe impl Send for Table {}
 
-static TABLES: OnceLock<[Table; 2]> = OnceLock::new();
+static TABLES: OnceLock<[Table; 6]> = OnceLock::new();
 
 #[repr(C)]
 struct Callbacks {
@@ -58,18 +64,15 @@ extern "C" fn export_table(id: u32) -> *const c_void {
 extern "C" fn module_table(
     module: c_uint,
     table: *mut *const *const Function,
-    bytes: *mut c_uint,
+    functions: *mut c_uint,
 ) -> c_int {
-    let tables = TABLES.get_or_init(|| [pointers(&CORE), pointers(&CORE2)]);
-    let found = match module {
-        1 => &tables[0],
-        5 => &tables[1],
-        _ => return 0,
-    };
+    let number = (module as usize).wrapping_sub(1);
+    let tables = TABLES.get_or_init(|| std::array::from_fn(pointers));
+    let (Some(found), Some(size)) = (tables.get(number), SIZES.get(number)) else { return 0 };
     // SAFETY: the profiler passes null or places to write to; the table is a static.
     unsafe {
-        if !bytes.is_null() {
-            *bytes = size_of::<Table>() as c_uint;
+        if !functions.is_null() {
+            *functions = *size as c_uint;
         }
         if !table.is_null() {
             *table = found.0.as_ptr();
@@ -78,8 +81,9 @@ extern "C" fn module_table(
     1
 }
 
-fn pointers(places: &'static [Function; 16]) -> Table {
-    let mut table = [std::ptr::null(); 17];
+fn pointers(module: usize) -> Table {
+    let mut table = [std::ptr::null(); MOST + 1];
+    let places = PLACES[module].iter().take(SIZES[module]);
     for (pointer, place) in table.iter_mut().zip(places).skip(1) {
         *pointer = &raw const *place;
     }
@@ -114,8 +118,8 @@ impl Nvtx {
     pub(crate) fn range<T>(self, name: &str, work: impl FnOnce() -> T) -> T {
         type Push = unsafe extern "C" fn(*const c_char) -> c_int;
         type Pop = unsafe extern "C" fn() -> c_int;
-        let push = CORE[RANGE_PUSH_A].load(Ordering::Acquire);
-        let pop = CORE[RANGE_POP].load(Ordering::Acquire);
+        let push = PLACES[0][RANGE_PUSH_A].load(Ordering::Acquire);
+        let pop = PLACES[0][RANGE_POP].load(Ordering::Acquire);
         let name = CString::new(name).ok().filter(|_| !push.is_null() && !pop.is_null());
         let Some(name) = name else { return work() };
         // SAFETY: the profiler wrote functions of these types; the name lives through the call.
@@ -150,15 +154,17 @@ mod tests {
     fn a_profiler_that_fills_the_tables_sees_ranges() {
         Nvtx::connect().range("before", || ());
         let callbacks = export_table(1).cast::<Callbacks>();
-        let (mut table, mut bytes) = (std::ptr::null(), 0);
-        // SAFETY: the first export table is `Callbacks`; the module table has 17 entries, of which 9 and 11 are set.
+        let (mut table, mut size) = (std::ptr::null(), 0);
+        // SAFETY: the first export table is `Callbacks`; the core's table has 16 entries and a null.
         unsafe {
-            assert_eq!(((*callbacks).table)(1, &raw mut table, &raw mut bytes), 1);
-            assert_eq!(bytes as usize, 17 * size_of::<usize>());
+            assert_eq!(((*callbacks).table)(1, &raw mut table, &raw mut size), 1);
+            assert_eq!(size, 16);
             assert!((*table).is_null() && (*table.add(16)).is_null());
             (**table.add(9)).store(push as *mut c_void, Ordering::Release);
             (**table.add(11)).store(pop as *mut c_void, Ordering::Release);
-            assert_eq!(((*callbacks).table)(99, &raw mut table, &raw mut bytes), 0);
+            assert_eq!(((*callbacks).table)(6, &raw mut table, &raw mut size), 1);
+            assert!(size == 7 && !(*table.add(6)).is_null() && (*table.add(7)).is_null());
+            assert_eq!(((*callbacks).table)(99, &raw mut table, &raw mut size), 0);
         }
         assert_eq!(Nvtx::connect().range("case", || 7), 7);
         assert_eq!(*PUSHED.lock().expect("no panic"), ["case", "pop"]);

@@ -30,6 +30,9 @@ pub(crate) struct PeaksArguments {
     /// Samples of each measurement
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(3..=10_000))]
     samples: u32,
+    /// Milliseconds of warm-up before each measurement: after seconds of load the power limit lowers the clocks
+    #[arg(long, value_name = "MS", default_value_t = 50, value_parser = clap::value_parser!(u32).range(0..=60_000))]
+    warmup: u32,
     /// CUDA ordinal of the GPU
     #[arg(long, value_name = "N", default_value_t = 0)]
     device: usize,
@@ -49,7 +52,8 @@ pub(crate) fn run(arguments: &PeaksArguments) -> Result<String, CaptureError> {
     let path = file(&arguments.output);
     let device = Device::open(arguments.device)?;
     let clocks = ClockReader::new(&device);
-    let plan = Plan { samples: arguments.samples as usize, sample_s: 2e-3, warmup_s: 0.3 };
+    let warmup_s = f64::from(arguments.warmup) * 1e-3;
+    let plan = Plan { samples: arguments.samples as usize, sample_s: 2e-3, warmup_s };
     let matmul = matrix::measure_all(&device, &clocks, plan, arguments.size);
     let memory = memory::measure_all(&device, &clocks, plan);
     let peaks = document::Peaks {
@@ -93,6 +97,8 @@ mod tests {
     #[test]
     fn sizes_suit_every_format() {
         assert_eq!(parse_size("8192"), Ok(8192));
-        assert!(parse_size("100").is_err() && parse_size("264").is_err() && parse_size("-1").is_err());
+        assert!(
+            parse_size("100").is_err() && parse_size("264").is_err() && parse_size("-1").is_err()
+        );
     }
 }

@@ -90,6 +90,10 @@ pub(super) fn lstm<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
     let (case, device) = (setup.case, setup.device);
     let [batch, input, hidden] = ["batch", "in", "hidden"].map(|name| case.size(name));
     let (steps, e) = (case.size("sequence"), case.dtype.bytes());
+    // cuBLASLt chooses algorithms for addresses that are multiples of 256; a step's start must be one.
+    if !(batch * hidden * e).is_multiple_of(256) {
+        return Err(unsupported("batch * hidden is not a multiple of 256 bytes".to_owned()));
+    }
     let (x, w) = (setup.random(case.tokens() * input, 1)?, setup.random(4 * hidden * input, 2)?);
     let u = setup.random(4 * hidden * hidden, 3)?;
     let out = setup.empty(case.tokens() * hidden)?;

@@ -2,19 +2,19 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Record a GPU machine and its profiles as a capture bundle for rooflens
 #[derive(Debug, Parser)]
 #[command(version, propagate_version = true)]
 #[command(after_help = "\
 Examples:
+  rooflens-capture all -o run1 --gate decode -- python3 generate.py
   rooflens-capture snapshot -o run1        what the machine and its software are
-  nsys profile -o run1/nsys/timeline python3 train.py
-  nsys export --type sqlite run1/nsys/timeline.nsys-rep
-  rooflens-capture manifest run1           list and hash all files: the bundle is complete
+  rooflens-capture nsys -o run1 -- python3 train.py
+  rooflens-capture all --dry-run -o run1 -- python3 train.py
 
-Exit codes: 0 done, 125 this program failed")]
+Exit codes: that of the workload; 125 if this program failed")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -23,11 +23,18 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Snapshot(SnapshotArguments),
+    Baseline(BaselineArguments),
+    Nsys(NsysArguments),
+    Ncu(NcuArguments),
+    Torch(TorchArguments),
+    All(AllArguments),
     Manifest(ManifestArguments),
+    Peaks(crate::peaks::PeaksArguments),
+    Bench(crate::bench::BenchArguments),
 }
 
 /// Record GPUs, driver, host, tool versions and known environment variables in BUNDLE/snapshot
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
   rooflens-capture snapshot -o run1
@@ -44,8 +51,289 @@ pub(crate) struct SnapshotArguments {
     pub(crate) python: String,
 }
 
+/// Run COMMAND without a profiler, sampling NVML
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rooflens-capture baseline -o run1 -- python3 generate.py
+  rooflens-capture baseline -o run1 --warmup 1 --repeats 5 -- ./benchmark
+
+The command finds a folder for its own files in ROOFLENS_OUT: timings.json, workload.toml and config.json are
+taken into the bundle.")]
+pub(crate) struct BaselineArguments {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) repeats: Repeats,
+}
+
+/// How often the un-profiled command runs.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Repeats {
+    /// Runs of the whole command without a profiler
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) repeats: u32,
+    /// Runs before them that are not counted
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) warmup: u32,
+    /// One more run in a pass of its own that logs every cuBLAS and cuBLASLt call: slow and large
+    #[arg(long)]
+    pub(crate) gemm_log: bool,
+}
+
+/// Run COMMAND under nsys and export the timeline as SQLite
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rooflens-capture nsys -o run1 -- python3 generate.py
+  rooflens-capture nsys -o run1 --gate decode -- python3 generate.py
+  rooflens-capture nsys -o run1 --trace cuda,nvtx,cublas,cudnn --gpu-metrics -- python3 train.py
+
+With --gate, nsys records the first instance of the range and, with --instances, those after it. Whether the
+range occurred is checked after the run.")]
+pub(crate) struct NsysArguments {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) gate: Gate,
+    #[command(flatten)]
+    pub(crate) nsys: NsysOptions,
+}
+
+/// What nsys records.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct NsysOptions {
+    /// What nsys traces
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "cuda,nvtx,osrt")]
+    pub(crate) trace: Vec<String>,
+    /// Sample the GPUs' counters, too: needs permission, disturbs little
+    #[arg(long)]
+    pub(crate) gpu_metrics: bool,
+    /// Keep the .nsys-rep: it holds the environment of the command, secrets included
+    #[arg(long)]
+    pub(crate) keep_report: bool,
+}
+
+/// Run COMMAND under ncu and export its counters as CSV
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rooflens-capture ncu -o run1 --gate decode_step --launch-count 40 -- python3 generate.py
+  rooflens kernels run1 --top 10 --yaml > kernels.yaml
+  rooflens-capture ncu -o run1 --kernels kernels.yaml --preset full -- python3 generate.py
+
+Every selected launch is replayed many times: choose few.")]
+pub(crate) struct NcuArguments {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) gate: Gate,
+    #[command(flatten)]
+    pub(crate) ncu: NcuOptions,
+    /// Kernels to profile, as `rooflens kernels --yaml` writes them
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kernels: Option<PathBuf>,
+}
+
+/// What ncu records.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct NcuOptions {
+    /// Sections to collect
+    #[arg(long, value_enum, default_value_t = Preset::Roofline)]
+    pub(crate) preset: Preset,
+    /// Section to collect instead of a preset's; may be repeated
+    #[arg(long = "section", value_name = "NAME")]
+    pub(crate) sections: Vec<String>,
+    /// Matching launches to pass over
+    #[arg(long, value_name = "N")]
+    pub(crate) launch_skip: Option<u64>,
+    /// Matching launches to profile [default: 60, or as many as the kernel list asks for]
+    #[arg(long, value_name = "N")]
+    pub(crate) launch_count: Option<u64>,
+    /// Caches before each replay
+    #[arg(long, value_enum, default_value_t = CacheControl::All)]
+    pub(crate) cache_control: CacheControl,
+    /// Clocks while profiling
+    #[arg(long, value_enum, default_value_t = ClockControl::None)]
+    pub(crate) clock_control: ClockControl,
+}
+
+/// Named choices of sections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Preset {
+    /// Speed of light, rooflines, launch and occupancy
+    Roofline,
+    /// Everything ncu has
+    Full,
+    /// Roofline and the memory hierarchy
+    Memory,
+    /// Roofline, pipes, schedulers and stalls
+    Compute,
+}
+
+/// `--cache-control` of ncu.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CacheControl {
+    /// Flushed: every launch starts cold
+    All,
+    /// Left as they are
+    None,
+}
+
+/// `--clock-control` of ncu.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ClockControl {
+    /// Locked to the base clock
+    Base,
+    /// Left as they are in the un-profiled run
+    None,
+}
+
+/// Collect a PyTorch profiler trace of COMMAND
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rooflens-capture torch -o run1 --gate decode --window 1:2 -- python3 generate.py
+  rooflens-capture torch -o run1 --trace-dir traces -- python3 writes_its_own_trace.py
+  VLLM_TORCH_PROFILER_DIR=$PWD/traces rooflens-capture torch -o run1 --trace-dir traces -- python3 vllm_client.py
+
+Without --trace-dir the profiler is started in every Python process that imports torch, by a sitecustomize
+module on PYTHONPATH; the command itself is not changed.")]
+pub(crate) struct TorchArguments {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) gate: Gate,
+    #[command(flatten)]
+    pub(crate) torch: TorchOptions,
+}
+
+/// How a PyTorch trace comes about.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct TorchOptions {
+    /// Folder into which the command writes traces itself: *.pt.trace.json and *.pt.trace.json.gz that are new are taken
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) trace_dir: Option<PathBuf>,
+    /// Record with the trace
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "shapes")]
+    pub(crate) record: Vec<Record>,
+    /// Pass over SKIP instances of the gate's range (or optimizer steps), then trace COUNT of them
+    #[arg(long, value_name = "SKIP:COUNT", value_parser = parse_window)]
+    pub(crate) window: Option<(u64, u64)>,
+}
+
+/// What the injected profiler records beside times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Record {
+    /// Shapes of operator inputs
+    Shapes,
+    /// Python and C++ stacks
+    Stacks,
+    /// Allocations
+    Memory,
+    /// Operator FLOPs as PyTorch counts them
+    Flops,
+}
+
+/// All passes, one after another: snapshot, baseline, nsys, top kernels, ncu, torch
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rooflens-capture all -o run1 --gate generate --stage prefill --stage decode -- python3 generate.py
+  rooflens-capture all --dry-run -o run1 -- python3 generate.py
+
+COMMAND runs once a pass. A pass whose tool is missing is skipped, and the bundle says why. The gate limits what
+ncu and torch look at; nsys records the whole run unless --gate-nsys is given.")]
+pub(crate) struct AllArguments {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) gate: Gate,
+    #[command(flatten)]
+    pub(crate) repeats: Repeats,
+    #[command(flatten)]
+    pub(crate) nsys: NsysOptions,
+    /// Gate the nsys pass, too
+    #[arg(long, requires = "gate")]
+    pub(crate) gate_nsys: bool,
+    #[command(flatten)]
+    pub(crate) ncu: NcuOptions,
+    #[command(flatten)]
+    pub(crate) torch: TorchOptions,
+    /// Kernels that ncu profiles, by their share of GPU time
+    #[arg(long, value_name = "K", default_value_t = 10)]
+    pub(crate) top: u32,
+    /// Take the top kernels of this stage only, in an ncu pass of its own; may be repeated
+    #[arg(long = "stage", value_name = "NAME", value_parser = parse_pass)]
+    pub(crate) stages: Vec<String>,
+    /// The rooflens program that lists them [default: beside this program, then on the path]
+    #[arg(long, value_name = "PROGRAM", env = "ROOFLENS")]
+    pub(crate) rooflens: Option<String>,
+}
+
+/// A range that limits what is recorded.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Gate {
+    /// NVTX range to which recording is limited; RANGE@* is one in any domain
+    #[arg(long, value_name = "RANGE[@DOMAIN]")]
+    pub(crate) gate: Option<String>,
+    /// Instances of the range that nsys records, from the first
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) instances: u32,
+    /// Which instance ncu profiles, counted from 1 [default: all]
+    #[arg(long, value_name = "N", requires = "gate")]
+    pub(crate) instance: Option<u32>,
+}
+
+/// What all runs of a command share.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Common {
+    /// Folder of the bundle; made if it is not there
+    #[arg(short, long, value_name = "BUNDLE")]
+    pub(crate) output: PathBuf,
+    /// Name of the pass and its folder [default: the subcommand]
+    #[arg(long, value_name = "NAME", value_parser = parse_pass)]
+    pub(crate) pass: Option<String>,
+    /// Name of the bundle, for people; the folder's name if absent
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// Free fact for people; may be repeated
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = parse_label)]
+    pub(crate) labels: Vec<(String, String)>,
+    /// Print what would run, and run nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Leave host and user names in profiles and command lines
+    #[arg(long)]
+    pub(crate) keep_names: bool,
+    /// Milliseconds between NVML samples; 0 for none
+    #[arg(long, value_name = "MS", default_value_t = 20)]
+    pub(crate) nvml_period: u64,
+    /// The nsys program
+    #[arg(
+        long = "nsys",
+        id = "nsys_program",
+        value_name = "PROGRAM",
+        env = "ROOFLENS_NSYS",
+        default_value = "nsys"
+    )]
+    pub(crate) nsys: String,
+    /// The ncu program
+    #[arg(
+        long = "ncu",
+        id = "ncu_program",
+        value_name = "PROGRAM",
+        env = "ROOFLENS_NCU",
+        default_value = "ncu"
+    )]
+    pub(crate) ncu: String,
+    /// The workload and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
+}
+
 /// Hash all files of BUNDLE and write its manifest.json, or renew the one that is there
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
   rooflens-capture manifest run1
@@ -69,5 +357,42 @@ fn parse_label(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err("expected KEY=VALUE".to_owned()),
+    }
+}
+
+fn parse_pass(text: &str) -> Result<String, String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let known = matches!(text, "logs" | "snapshot");
+    match text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(plain) && !known
+    {
+        true => Ok(text.to_owned()),
+        false => Err("expected letters, digits, -, _ and ., and not logs or snapshot".to_owned()),
+    }
+}
+
+fn parse_window(text: &str) -> Result<(u64, u64), String> {
+    let window = text.split_once(':').and_then(|(skip, count)| {
+        Some((skip.parse().ok()?, count.parse().ok().filter(|count| *count > 0)?))
+    });
+    window.ok_or_else(|| "expected SKIP:COUNT, such as 2:3".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn windows_and_pass_names_are_checked() {
+        assert_eq!(parse_window("2:3"), Ok((2, 3)));
+        assert!(["", "2", "2:0", "a:1"].iter().all(|text| parse_window(text).is_err()));
+        assert!(parse_pass("nsys-decode.1").is_ok());
+        assert!(["", ".x", "a/b", "logs", "-a"].iter().all(|text| parse_pass(text).is_err()));
     }
 }

@@ -23,9 +23,27 @@ pub(crate) enum CaptureError {
     /// A name that cannot be listed.
     #[error("path {path:?} {fault}: rename it")]
     Path { path: String, fault: PathFault },
+    /// A pass of this name is there.
+    #[error("{} is there already: choose another --pass or another folder", .0.display())]
+    PassExists(PathBuf),
+    /// The workload, or the profiler that runs it, is not a program.
+    #[error("cannot start {program}: {error}")]
+    Start { program: String, error: io::Error },
+    /// A file of the user cannot be used.
+    #[error("{}: {reason}", path.display())]
+    File { path: PathBuf, reason: String },
+    /// What the command needs is not on this machine, or cannot do it.
+    #[error("{0}")]
+    Tool(String),
     /// The manifest that is there cannot be kept.
     #[error("{}: {error}: repair or remove it", path.display())]
     Manifest { path: PathBuf, error: ManifestError },
+    /// The GPU could not be measured.
+    #[error(transparent)]
+    Cuda(#[from] crate::cuda::CudaError),
+    /// A sweep that cannot be run.
+    #[error("{}: {reason}", path.display())]
+    Sweep { path: PathBuf, reason: String },
 }
 
 impl CaptureError {

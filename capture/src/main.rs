@@ -4,9 +4,18 @@
 //! cannot ask for is recorded as missing, with the reason.
 
 mod args;
+mod bench;
+mod commands;
+mod cuda;
 mod error;
+mod kernels;
 mod manifest;
+mod peaks;
+mod plan;
+mod redact;
+mod run;
 mod snapshot;
+mod tools;
 mod utc;
 
 use std::process::ExitCode;
@@ -15,6 +24,7 @@ use clap::Parser as _;
 
 use args::{Arguments, Command};
 use error::CaptureError;
+use run::Outcome;
 
 /// Exit code of our own failures, as in `timeout` and `docker run`: others are those of the captured command.
 const FAILED: u8 = 125;
@@ -30,9 +40,9 @@ fn main() -> ExitCode {
         }
     };
     match run(&arguments.command) {
-        Ok(said) => {
-            say(&said);
-            ExitCode::SUCCESS
+        Ok(outcome) => {
+            say(&outcome.said);
+            ExitCode::from(outcome.code)
         }
         Err(error) => {
             say(&format!("error: {error}"));
@@ -41,15 +51,25 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: &Command) -> Result<String, CaptureError> {
+fn run(command: &Command) -> Result<Outcome, CaptureError> {
+    let well = |said| Outcome { said, code: 0 };
     match command {
-        Command::Snapshot(arguments) => snapshot::run(arguments),
-        Command::Manifest(arguments) => manifest::run(arguments),
+        Command::Snapshot(arguments) => snapshot::run(arguments).map(well),
+        Command::Baseline(arguments) => commands::baseline(arguments),
+        Command::Nsys(arguments) => commands::nsys(arguments),
+        Command::Ncu(arguments) => commands::ncu(arguments),
+        Command::Torch(arguments) => commands::torch(arguments),
+        Command::All(arguments) => commands::all(arguments),
+        Command::Manifest(arguments) => manifest::run(arguments).map(well),
+        Command::Peaks(arguments) => peaks::run(arguments).map(well),
+        Command::Bench(arguments) => bench::run(arguments).map(well),
     }
 }
 
 /// Standard output belongs to the captured command; what we say goes to standard error.
 #[allow(clippy::print_stderr)]
 fn say(line: &str) {
-    eprintln!("{line}");
+    if !line.is_empty() {
+        eprintln!("rooflens-capture: {line}");
+    }
 }

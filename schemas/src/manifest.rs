@@ -49,7 +49,7 @@ pub struct Tool {
 }
 
 /// One run of the workload. A bundle holds several, because profilers disturb one another.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(JsonSchema))]
 pub struct Pass {
     /// Unique within the bundle; by habit the folder's name.
@@ -62,13 +62,24 @@ pub struct Pass {
     /// Wall time of the command in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall_ns: Option<u64>,
-    /// Exit code of the command.
+    /// Exit code of the command; 128 and the number of the signal if one ended it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
+    /// When the command was started, nanoseconds since 1970 in UTC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_utc_ns: Option<u64>,
+    /// Why the pass did not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skipped: Option<String>,
+    /// What should be known of the run: the range that did not occur, the clocks that were left as they were.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// What a pass records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[cfg_attr(feature = "json-schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PassKind {
@@ -81,6 +92,7 @@ pub enum PassKind {
     /// PyTorch profiler: framework operators and their kernels.
     Operators,
     /// Environment, peaks: no run of the workload.
+    #[default]
     Snapshot,
 }
 

@@ -156,7 +156,7 @@ fn written(bundle: &Bundle, members: &[Member<'_>]) -> Result<Manifest, BundleEr
             bytes: now.bytes,
         });
     }
-    let pass = |(id, kind)| Pass { id, kind, command: Vec::new(), wall_ns: None, exit_code: None };
+    let pass = |(id, kind)| Pass { id, kind, ..Pass::default() };
     let version = Some(env!("CARGO_PKG_VERSION").to_owned());
     Ok(Manifest {
         version: manifest::VERSION,

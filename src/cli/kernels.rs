@@ -50,7 +50,7 @@ fn list(args: &Kernels, term: &mut Term) -> Result<(), CliError> {
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
     let mut out =
         String::from("# launches: numbers among all launches of the function, from 0\nkernels:\n");
-    for one in selected {
+    for one in &selected {
         out.push_str(&format!("  - name: {}\n", quoted(&one.name)));
         out.push_str(&format!(
             "    regex: {}\n",
@@ -58,6 +58,13 @@ fn list(args: &Kernels, term: &mut Term) -> Result<(), CliError> {
         ));
         out.push_str(&format!("    share: {:.6}\n    launches: {:?}\n", one.share, one.launches));
     }
+    if let Some(window) = kernels::window(&loaded.session, &facts, stage, &selected) {
+        out.push_str(
+            "# launches of all these functions together that hold a typical one of each\n",
+        );
+        out.push_str(&format!("window: {{skip: {}, count: {}}}\n", window.skip, window.count));
+    }
+    out.push_str("name_base: function\n");
     term.print(out.as_bytes())
 }
 

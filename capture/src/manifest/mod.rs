@@ -8,7 +8,9 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
-use rooflens_schemas::{Artifact, ArtifactKind, Environment, Manifest, Pass, Tool, manifest};
+use rooflens_schemas::{
+    Artifact, ArtifactKind, Environment, Manifest, Pass, PassKind, Tool, manifest,
+};
 
 use crate::args::ManifestArguments;
 use crate::error::CaptureError;
@@ -34,6 +36,54 @@ pub(crate) fn run(arguments: &ManifestArguments) -> Result<String, CaptureError>
     Ok(format!("{}: {} files in {} passes", bundle.display(), files.len(), new.passes.len()))
 }
 
+/// What a capture knows of its passes.
+pub(crate) struct Description {
+    pub(crate) name: Option<String>,
+    pub(crate) labels: Vec<(String, String)>,
+    pub(crate) captured_at: Option<String>,
+    pub(crate) passes: Vec<Pass>,
+    /// Programs that wrote the profiles of a pass.
+    pub(crate) producers: Vec<(String, Tool)>,
+}
+
+/// Writes the manifest of a capture. Passes of an earlier one in the same folder are kept.
+pub(crate) fn describe_bundle(
+    bundle: &Path,
+    description: Description,
+) -> Result<String, CaptureError> {
+    let mut old = read(bundle)?.unwrap_or_else(|| describe(&[], None));
+    old.name = description.name.unwrap_or_else(|| match old.name.is_empty() {
+        true => folder_name(bundle),
+        false => old.name.clone(),
+    });
+    old.captured_at = old.captured_at.take().or(description.captured_at);
+    old.labels.extend(description.labels);
+    let is_new = |old: &Pass| description.passes.iter().all(|new| new.id != old.id);
+    old.passes.retain(is_new);
+    if bundle.join("snapshot").is_dir() && old.passes.is_empty() {
+        old.passes.push(Pass { id: "snapshot".to_owned(), ..Pass::default() });
+    }
+    old.passes.extend(description.passes);
+    let files = list(bundle)?;
+    let mut new = describe(&files, Some(&old));
+    for artifact in new.artifacts.iter_mut().filter(|artifact| artifact.producer.is_none()) {
+        artifact.producer = producer(artifact, &description.producers);
+    }
+    (new.name, new.captured_at) = (old.name, old.captured_at);
+    write(&bundle.join(manifest::FILE_NAME), new.to_json().as_bytes())?;
+    Ok(format!("{}: {} files in {} passes", bundle.display(), files.len(), new.passes.len()))
+}
+
+/// Profiles are of the profiler of their pass; samples and times are not.
+fn producer(artifact: &Artifact, producers: &[(String, Tool)]) -> Option<Tool> {
+    let is_profile = matches!(
+        artifact.kind.pass_kind(),
+        Some(PassKind::Timeline | PassKind::Counters | PassKind::Operators)
+    );
+    let of_pass = producers.iter().find(|(pass, _)| Some(pass) == artifact.pass.as_ref());
+    of_pass.filter(|_| is_profile).map(|(_, tool)| tool.clone())
+}
+
 fn read(bundle: &Path) -> Result<Option<Manifest>, CaptureError> {
     let path = bundle.join(manifest::FILE_NAME);
     let bytes = match fs::read(&path) {
@@ -51,15 +101,20 @@ fn describe(files: &[Listed], old: Option<&Manifest>) -> Manifest {
         .flat_map(|old| &old.artifacts)
         .map(|artifact| (artifact.path.as_str(), artifact))
         .collect();
-    let artifacts: Vec<Artifact> =
+    let mut artifacts: Vec<Artifact> =
         files.iter().map(|file| artifact(file, known.get(file.path.as_str()).copied())).collect();
+    let passes = passes(&artifacts, old);
+    for artifact in &mut artifacts {
+        // A folder of logs or notes is no pass.
+        artifact.pass.take_if(|pass| passes.iter().all(|known| known.id != *pass));
+    }
     let version = Some(env!("CARGO_PKG_VERSION").to_owned());
     Manifest {
         version: manifest::VERSION,
         name: String::new(),
         captured_at: None,
         tool: Tool { name: env!("CARGO_PKG_NAME").to_owned(), version },
-        passes: passes(&artifacts, old),
+        passes,
         artifacts,
         labels: old.map(|old| old.labels.clone()).unwrap_or_default(),
     }
@@ -93,7 +148,7 @@ fn passes(artifacts: &[Artifact], old: Option<&Manifest>) -> Vec<Pass> {
         };
         if passes.iter().all(|pass| &pass.id != id) {
             let id = id.clone();
-            passes.push(Pass { id, kind, command: Vec::new(), wall_ns: None, exit_code: None });
+            passes.push(Pass { id, kind, ..Pass::default() });
         }
     }
     passes

@@ -2,7 +2,7 @@
 
 mod gpus;
 mod host;
-mod runner;
+pub(crate) mod runner;
 mod smi;
 mod tools;
 mod variables;
@@ -26,6 +26,12 @@ pub(crate) fn run(arguments: &SnapshotArguments) -> Result<String, CaptureError>
     if bundle.join(manifest::FILE_NAME).exists() {
         return Err(CaptureError::Complete(bundle.clone()));
     }
+    write(arguments)
+}
+
+/// The same for a bundle that other passes are added to.
+pub(crate) fn write(arguments: &SnapshotArguments) -> Result<String, CaptureError> {
+    let bundle = &arguments.output;
     let folder = bundle.join(FOLDER);
     fs::create_dir_all(&folder).map_err(CaptureError::io(&folder))?;
     let mut entries = gpus::facts();

@@ -21,7 +21,7 @@ pub(crate) fn facts(runner: &impl Runner, python: &str) -> Vec<Fact> {
         .map(|(key, program, argument, word)| tool(runner, key, program, argument, word))
         .collect();
     facts.push(tool(runner, "python", python, "--version", "Python"));
-    for package in ["torch", "transformers", "triton"] {
+    for package in ["torch", "transformers", "triton", "vllm"] {
         let version = runner.output(python, &["-c", PACKAGE_VERSION, package]);
         facts.push(match version {
             Ok(version) => Fact::known("tool", package, version.trim()),

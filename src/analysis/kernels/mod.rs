@@ -17,7 +17,7 @@ use crate::prose;
 
 use sums::KernelSum;
 
-pub use selection::{Selected, select};
+pub use selection::{Selected, Window, select, window};
 
 /// Kernels.
 pub(super) static ANALYSIS: Analysis = Analysis { id: "kernels", title: "Kernels", missing, run };

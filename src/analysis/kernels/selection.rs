@@ -22,6 +22,81 @@ pub struct Selected {
     pub launches: Vec<usize>,
 }
 
+/// A launch this near to the median of its grid, as a share of it, stands for the kernel.
+const NEAR: f64 = 0.05;
+
+/// Launches that follow one another, counted over all launches of the selected functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Launches before it, from the beginning of the pass.
+    pub skip: usize,
+    /// Launches in it.
+    pub count: usize,
+}
+
+/// The shortest run of launches that holds a typical launch of every selected kernel: so that one run of the
+/// workload under ncu, which counts over all kernels that it is asked for, profiles them all.
+pub fn window(
+    session: &Session,
+    facts: &Facts,
+    stage: Option<&str>,
+    selected: &[Selected],
+) -> Option<Window> {
+    let pass = facts.primary_pass(session)?;
+    let launches = &session.launches;
+    let mut by_kernel: Vec<Vec<LaunchId>> = vec![Vec::new(); selected.len()];
+    let place =
+        |kernel: KernelId| selected.iter().position(|one| one.name == session.kernel_name(kernel));
+    let places: Vec<Option<usize>> = session.kernels.ids().map(place).collect();
+    for id in launches_of(session, facts, pass, stage) {
+        if let Some(place) = places[launches.kernel[id.index()].index()] {
+            by_kernel[place].push(id);
+        }
+    }
+    let mut wanted: Vec<Option<usize>> = vec![None; launches.len()];
+    for (place, own) in by_kernel.into_iter().enumerate() {
+        for id in near_median(session, own) {
+            wanted[id.index()] = Some(place);
+        }
+    }
+    let counted = session.kernels.ids().map(|kernel| {
+        let function = function(session, kernel);
+        selected.iter().any(|one| one.function == function)
+    });
+    let counted: Vec<bool> = counted.collect();
+    let mut order: Vec<LaunchId> = launches
+        .ids()
+        .filter(|id| launches.pass[id.index()] == pass)
+        .filter(|id| counted[launches.kernel[id.index()].index()])
+        .collect();
+    order.sort_by_key(|id| (launches.start[id.index()], *id));
+    let order: Vec<Option<usize>> = order.into_iter().map(|id| wanted[id.index()]).collect();
+    shortest(&order, selected.len())
+}
+
+/// The shortest run that holds every place; of several the first.
+fn shortest(order: &[Option<usize>], places: usize) -> Option<Window> {
+    let mut held = vec![0_usize; places];
+    let (mut missing, mut begin, mut best) = (places, 0, None::<Window>);
+    for (end, place) in order.iter().enumerate() {
+        let Some(place) = *place else { continue };
+        missing -= usize::from(held[place] == 0);
+        held[place] += 1;
+        while missing == 0 {
+            let count = end - begin + 1;
+            if best.is_none_or(|best| count < best.count) {
+                best = Some(Window { skip: begin, count });
+            }
+            if let Some(place) = order[begin] {
+                held[place] -= 1;
+                missing += usize::from(held[place] == 0);
+            }
+            begin += 1;
+        }
+    }
+    best
+}
+
 /// The `top` kernels by time of the primary pass, or of one of its stages.
 ///
 /// `None` if there is no such stage or no kernel at all.
@@ -106,22 +181,38 @@ fn numbers(session: &Session, pass: PassId) -> Vec<usize> {
 }
 
 /// The launches whose grid is the most frequent one and whose duration is nearest to that grid's median.
-fn typical(session: &Session, mut own: Vec<LaunchId>) -> Vec<LaunchId> {
+fn typical(session: &Session, own: Vec<LaunchId>) -> Vec<LaunchId> {
+    let (median, mut own) = of_frequent_grid(session, own);
+    own.sort_by_key(|id| ((duration(session, *id) - median).abs(), *id));
+    own.truncate(LAUNCHES);
+    own.sort_unstable();
+    own
+}
+
+/// The launches of the most frequent grid that last about as long as its median launch.
+fn near_median(session: &Session, own: Vec<LaunchId>) -> Vec<LaunchId> {
+    let (median, mut own) = of_frequent_grid(session, own);
+    let most = (median as f64 * NEAR) as i64;
+    own.retain(|id| (duration(session, *id) - median).abs() <= most);
+    own
+}
+
+/// The launches of the most frequent grid, by duration, and their median duration.
+fn of_frequent_grid(session: &Session, mut own: Vec<LaunchId>) -> (i64, Vec<LaunchId>) {
     let launches = &session.launches;
     let mut grids = std::collections::BTreeMap::new();
     for id in &own {
         *grids.entry(launches.grid[id.index()]).or_insert(0_usize) += 1;
     }
     let frequent = grids.into_iter().max_by_key(|(grid, count)| (*count, Reverse(*grid)));
-    let Some((grid, _)) = frequent else { return Vec::new() };
+    let Some((grid, _)) = frequent else { return (0, Vec::new()) };
     own.retain(|id| launches.grid[id.index()] == grid);
-    let duration = |id: &LaunchId| launches.end[id.index()] - launches.start[id.index()];
-    own.sort_by_key(|id| (duration(id), *id));
-    let median = duration(&own[own.len() / 2]);
-    own.sort_by_key(|id| ((duration(id) - median).abs(), *id));
-    own.truncate(LAUNCHES);
-    own.sort_unstable();
-    own
+    own.sort_by_key(|id| (duration(session, *id), *id));
+    (duration(session, own[own.len() / 2]), own)
+}
+
+fn duration(session: &Session, id: LaunchId) -> i64 {
+    session.launches.end[id.index()] - session.launches.start[id.index()]
 }
 
 /// The function name: nsys' short name, or what stands before the arguments.
@@ -183,6 +274,24 @@ mod tests {
         assert!((selected[0].share - 660.0 / 680.0).abs() < 1e-12);
         // Of the function f the launches 1, 2 and 4 are b with grid 8.
         assert_eq!(selected[0].launches, [1, 2, 4]);
+    }
+
+    #[test]
+    fn the_window_is_the_shortest_run_with_a_typical_launch_of_each() {
+        let session = session();
+        let facts = Facts::new(&session);
+        let selected = select(&session, &facts, None, 2).expect("there are kernels");
+        // a lasts 10 in launches 0 and 3; b's median of grid 8 is 40, in launch 1 alone: 0 and 1 are neighbours.
+        let window = window(&session, &facts, None, &selected);
+        assert_eq!(window, Some(Window { skip: 0, count: 2 }));
+    }
+
+    #[test]
+    fn runs_are_shortened_from_both_ends() {
+        let order = [Some(0), None, Some(0), Some(1), None, Some(2), Some(0), Some(1), None];
+        // 3 to 6 hold 1, 2 and 0, and so do 5 to 7, which are fewer.
+        assert_eq!(shortest(&order, 3), Some(Window { skip: 5, count: 3 }));
+        assert_eq!(shortest(&order, 4), None);
     }
 
     #[test]

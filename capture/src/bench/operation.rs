@@ -1,0 +1,420 @@
+//! The operations, their sizes, and what they cost: pure arithmetic, no device.
+//!
+//! FLOP counts follow the usual convention: a multiplication and an addition are two, a function such as exp or erf is
+//! one. Bytes are those that must move at least once between memory and chip: each operand read once, each result
+//! written once. What a cache or a scratch matrix adds is not counted.
+
+use std::collections::BTreeMap;
+
+use crate::cuda::Dtype;
+
+/// An operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    Linear,
+    BatchedGemm,
+    AttentionPrefill,
+    AttentionDecode,
+    Softmax,
+    LayerNorm,
+    RmsNorm,
+    Gelu,
+    Silu,
+    SiluMul,
+    Rotary,
+    Embedding,
+    Conv2d,
+    Lstm,
+    CopyDevice,
+    CopyToDevice,
+    CopyToHost,
+}
+
+/// What is known of a kind: its name, its sizes with their defaults, its formulas in words, and how it is computed.
+#[derive(Debug)]
+pub(crate) struct Description {
+    pub(crate) kind: Kind,
+    pub(crate) name: &'static str,
+    pub(crate) sizes: &'static [(&'static str, u64)],
+    /// FLOP; e is bytes of an element, T = batch * sequence.
+    pub(crate) flops: &'static str,
+    pub(crate) bytes: &'static str,
+    pub(crate) implementation: &'static str,
+}
+
+const TOKENS: [(&str, u64); 3] = [("batch", 1), ("sequence", 2048), ("hidden", 4096)];
+
+/// All operations.
+pub(crate) static DESCRIPTIONS: &[Description] = &[
+    Description {
+        kind: Kind::Linear,
+        name: "linear",
+        sizes: &[("batch", 1), ("sequence", 2048), ("in", 4096), ("out", 4096), ("bias", 0)],
+        flops: "2*T*out*in + bias*T*out",
+        bytes: "e*(T*in + out*in + T*out + bias*out)",
+        implementation: "cuBLASLt, first choice of its heuristic",
+    },
+    Description {
+        kind: Kind::BatchedGemm,
+        name: "batched_gemm",
+        sizes: &[("batch", 32), ("m", 1024), ("n", 1024), ("k", 128)],
+        flops: "2*batch*m*n*k",
+        bytes: "e*batch*(m*k + n*k + m*n)",
+        implementation: "cublasGemmStridedBatchedEx",
+    },
+    Description {
+        kind: Kind::AttentionPrefill,
+        name: "attention_prefill",
+        sizes: &[
+            ("batch", 1),
+            ("sequence", 2048),
+            ("heads", 32),
+            ("kv_heads", 8),
+            ("head_dim", 128),
+        ],
+        flops: "2*batch*heads*head_dim*sequence*(sequence + 1), causal",
+        bytes: "2*e*T*head_dim*(heads + kv_heads)",
+        implementation: "own kernel prefill: tensor cores by mma.sync, running softmax",
+    },
+    Description {
+        kind: Kind::AttentionDecode,
+        name: "attention_decode",
+        sizes: &[
+            ("batch", 8),
+            ("context", 2048),
+            ("heads", 32),
+            ("kv_heads", 8),
+            ("head_dim", 128),
+        ],
+        flops: "4*batch*heads*head_dim*context",
+        bytes: "2*e*batch*head_dim*(heads + kv_heads*context)",
+        implementation: "own kernels decode_parts and decode_merge: the context is split",
+    },
+    Description {
+        kind: Kind::Softmax,
+        name: "softmax",
+        sizes: &[("batch", 1), ("heads", 32), ("sequence", 1024), ("keys", 1024)],
+        flops: "5*batch*heads*sequence*keys",
+        bytes: "2*e*batch*heads*sequence*keys",
+        implementation: "own kernel softmax",
+    },
+    Description {
+        kind: Kind::LayerNorm,
+        name: "layer_norm",
+        sizes: &TOKENS,
+        flops: "7*T*hidden",
+        bytes: "2*e*T*hidden + 2*e*hidden",
+        implementation: "own kernel layer_norm",
+    },
+    Description {
+        kind: Kind::RmsNorm,
+        name: "rms_norm",
+        sizes: &TOKENS,
+        flops: "4*T*hidden",
+        bytes: "2*e*T*hidden + e*hidden",
+        implementation: "own kernel rms_norm",
+    },
+    Description {
+        kind: Kind::Gelu,
+        name: "gelu",
+        sizes: &TOKENS,
+        flops: "5*T*hidden",
+        bytes: "2*e*T*hidden",
+        implementation: "own kernel gelu, exact form",
+    },
+    Description {
+        kind: Kind::Silu,
+        name: "silu",
+        sizes: &TOKENS,
+        flops: "4*T*hidden",
+        bytes: "2*e*T*hidden",
+        implementation: "own kernel silu",
+    },
+    Description {
+        kind: Kind::SiluMul,
+        name: "silu_mul",
+        sizes: &TOKENS,
+        flops: "5*T*hidden",
+        bytes: "3*e*T*hidden",
+        implementation: "own kernel silu_mul",
+    },
+    Description {
+        kind: Kind::Rotary,
+        name: "rotary",
+        sizes: &[("batch", 1), ("sequence", 2048), ("heads", 32), ("head_dim", 128)],
+        flops: "3*T*heads*head_dim",
+        bytes: "2*e*T*heads*head_dim + 4*sequence*head_dim (tables in fp32)",
+        implementation: "own kernel rotary, halves of a head paired",
+    },
+    Description {
+        kind: Kind::Embedding,
+        name: "embedding",
+        sizes: &[("batch", 1), ("sequence", 2048), ("hidden", 4096), ("vocabulary", 32000)],
+        flops: "0",
+        bytes: "2*e*T*hidden + 4*T",
+        implementation: "own kernel embedding",
+    },
+    Description {
+        kind: Kind::Conv2d,
+        name: "conv2d",
+        sizes: &[
+            ("batch", 8),
+            ("channels_in", 64),
+            ("channels_out", 64),
+            ("height", 56),
+            ("width", 56),
+            ("kernel", 3),
+            ("stride", 1),
+            ("padding", 1),
+        ],
+        flops: "2*batch*rows*columns*channels_out*kernel^2*channels_in",
+        bytes: "e*(batch*height*width*channels_in + channels_out*kernel^2*channels_in + batch*rows*columns*channels_out)",
+        implementation: "own kernel patches, then cuBLASLt; channels last",
+    },
+    Description {
+        kind: Kind::Lstm,
+        name: "lstm",
+        sizes: &[("batch", 64), ("sequence", 64), ("in", 1024), ("hidden", 1024)],
+        flops: "8*T*hidden*(in + hidden), matrix products alone",
+        bytes: "e*(T*in + 4*hidden*(in + hidden) + T*hidden)",
+        implementation: "cuBLASLt for all steps' inputs, then cuBLASLt and own kernel lstm_step a step",
+    },
+    Description {
+        kind: Kind::CopyDevice,
+        name: "copy_d2d",
+        sizes: &[("bytes", 1 << 30)],
+        flops: "0",
+        bytes: "2*bytes, read plus write",
+        implementation: "cuMemcpyDtoDAsync",
+    },
+    Description {
+        kind: Kind::CopyToDevice,
+        name: "copy_h2d",
+        sizes: &[("bytes", 1 << 28)],
+        flops: "0",
+        bytes: "bytes, over the link",
+        implementation: "cuMemcpyHtoDAsync, pinned memory",
+    },
+    Description {
+        kind: Kind::CopyToHost,
+        name: "copy_d2h",
+        sizes: &[("bytes", 1 << 28)],
+        flops: "0",
+        bytes: "bytes, over the link",
+        implementation: "cuMemcpyDtoHAsync, pinned memory",
+    },
+];
+
+/// One operation with its sizes and number format.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Case {
+    pub(crate) kind: Kind,
+    pub(crate) dtype: Dtype,
+    /// One for each size of the kind's description.
+    pub(crate) sizes: BTreeMap<&'static str, u64>,
+}
+
+impl Kind {
+    /// What is known of it.
+    pub(crate) fn description(self) -> &'static Description {
+        let found = DESCRIPTIONS.iter().find(|description| description.kind == self);
+        found.expect("each kind is in the table: a test counts them")
+    }
+
+    /// Copies have no number format.
+    pub(crate) fn is_copy(self) -> bool {
+        matches!(self, Self::CopyDevice | Self::CopyToDevice | Self::CopyToHost)
+    }
+}
+
+impl Case {
+    /// A size by its name; zero where the kind has none of that name.
+    pub(crate) fn size(&self, name: &str) -> u64 {
+        self.sizes.get(name).copied().unwrap_or(0)
+    }
+
+    /// batch * sequence.
+    pub(crate) fn tokens(&self) -> u64 {
+        self.size("batch") * self.size("sequence")
+    }
+
+    /// Height and width of a convolution's result; zero where the kernel is larger than the image.
+    pub(crate) fn image(&self) -> (u64, u64) {
+        let one = |length: u64| {
+            let room = (length + 2 * self.size("padding")).checked_sub(self.size("kernel"));
+            room.map_or(0, |room| room / self.size("stride").max(1) + 1)
+        };
+        (one(self.size("height")), one(self.size("width")))
+    }
+
+    /// The name of its NVTX range: operation, number format, sizes in the order of the description.
+    pub(crate) fn name(&self) -> String {
+        let description = self.kind.description();
+        let mut name = description.name.to_owned();
+        if !self.kind.is_copy() {
+            name = format!("{name} {}", self.dtype.name());
+        }
+        for (size, _) in description.sizes {
+            name = format!("{name} {size}={}", self.size(size));
+        }
+        name
+    }
+
+    /// FLOP of one launch. Exact below 2⁵³.
+    pub(crate) fn flops(&self) -> f64 {
+        let s = |name| self.size(name) as f64;
+        let tokens = s("batch") * s("sequence");
+        match self.kind {
+            Kind::Linear => tokens * s("out") * (2.0 * s("in") + s("bias")),
+            Kind::BatchedGemm => 2.0 * s("batch") * s("m") * s("n") * s("k"),
+            Kind::AttentionPrefill => {
+                2.0 * tokens * s("heads") * s("head_dim") * (s("sequence") + 1.0)
+            }
+            Kind::AttentionDecode => 4.0 * s("batch") * s("heads") * s("head_dim") * s("context"),
+            Kind::Softmax => 5.0 * tokens * s("heads") * s("keys"),
+            Kind::LayerNorm => 7.0 * tokens * s("hidden"),
+            Kind::RmsNorm | Kind::Silu => 4.0 * tokens * s("hidden"),
+            Kind::Gelu | Kind::SiluMul => 5.0 * tokens * s("hidden"),
+            Kind::Rotary => 3.0 * tokens * s("heads") * s("head_dim"),
+            Kind::Conv2d => {
+                let (rows, columns) = self.image();
+                let patch = s("kernel") * s("kernel") * s("channels_in");
+                2.0 * s("batch") * rows as f64 * columns as f64 * s("channels_out") * patch
+            }
+            Kind::Lstm => 8.0 * tokens * s("hidden") * (s("in") + s("hidden")),
+            Kind::Embedding | Kind::CopyDevice | Kind::CopyToDevice | Kind::CopyToHost => 0.0,
+        }
+    }
+
+    /// Bytes that one launch must move. Exact below 2⁵³.
+    pub(crate) fn bytes(&self) -> f64 {
+        let s = |name| self.size(name) as f64;
+        let tokens = s("batch") * s("sequence");
+        let e = self.dtype.bytes() as f64;
+        match self.kind {
+            Kind::Linear => e * (tokens * (s("in") + s("out")) + s("out") * (s("in") + s("bias"))),
+            Kind::BatchedGemm => {
+                e * s("batch") * (s("m") * s("k") + s("n") * s("k") + s("m") * s("n"))
+            }
+            Kind::AttentionPrefill => {
+                2.0 * e * tokens * s("head_dim") * (s("heads") + s("kv_heads"))
+            }
+            Kind::AttentionDecode => {
+                2.0 * e * s("batch") * s("head_dim") * (s("heads") + s("kv_heads") * s("context"))
+            }
+            Kind::Softmax => 2.0 * e * tokens * s("heads") * s("keys"),
+            Kind::LayerNorm => 2.0 * e * s("hidden") * (tokens + 1.0),
+            Kind::RmsNorm => e * s("hidden") * (2.0 * tokens + 1.0),
+            Kind::Gelu | Kind::Silu => 2.0 * e * tokens * s("hidden"),
+            Kind::SiluMul => 3.0 * e * tokens * s("hidden"),
+            Kind::Rotary => s("head_dim") * (2.0 * e * tokens * s("heads") + 4.0 * s("sequence")),
+            Kind::Embedding => 2.0 * e * tokens * s("hidden") + 4.0 * tokens,
+            Kind::Conv2d => {
+                let (rows, columns) = self.image();
+                let image = s("height") * s("width") * s("channels_in");
+                let result = rows as f64 * columns as f64 * s("channels_out");
+                let weights = s("channels_out") * s("kernel") * s("kernel") * s("channels_in");
+                e * (s("batch") * (image + result) + weights)
+            }
+            Kind::Lstm => {
+                let weights = 4.0 * s("hidden") * (s("in") + s("hidden"));
+                e * (tokens * (s("in") + s("hidden")) + weights)
+            }
+            Kind::CopyDevice => 2.0 * s("bytes"),
+            Kind::CopyToDevice | Kind::CopyToHost => s("bytes"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn case(kind: Kind, dtype: Dtype, sizes: &[(&'static str, u64)]) -> Case {
+        let mut all: BTreeMap<_, _> = kind.description().sizes.iter().copied().collect();
+        for (name, value) in sizes {
+            assert!(all.insert(name, *value).is_some(), "{name} is a size of {kind:?}");
+        }
+        Case { kind, dtype, sizes: all }
+    }
+
+    #[test]
+    fn the_table_has_each_kind_once() {
+        // 17 variants; `description` finds each by the last one's number.
+        assert_eq!(DESCRIPTIONS.len(), 17);
+        assert_eq!(Kind::CopyToHost as usize, 16);
+        for (number, description) in DESCRIPTIONS.iter().enumerate() {
+            assert_eq!(description.kind as usize, number);
+        }
+    }
+
+    #[test]
+    fn a_linear_layer_costs_two_flop_a_weight_and_token() {
+        let sizes = [("batch", 2), ("sequence", 3), ("in", 5), ("out", 7), ("bias", 1)];
+        let linear = case(Kind::Linear, Dtype::Bf16, &sizes);
+        // 2·6·5·7 + 6·7 = 462; 2·(6·5 + 7·5 + 6·7 + 7) = 228.
+        assert_eq!((linear.flops(), linear.bytes()), (462.0, 228.0));
+        assert_eq!(linear.name(), "linear bf16 batch=2 sequence=3 in=5 out=7 bias=1");
+    }
+
+    #[test]
+    fn causal_attention_counts_the_lower_triangle() {
+        let sizes = [("batch", 1), ("sequence", 4), ("heads", 2), ("kv_heads", 1), ("head_dim", 8)];
+        let prefill = case(Kind::AttentionPrefill, Dtype::Bf16, &sizes);
+        // 10 of 16 pairs, two products of 2·8 FLOP each, 2 heads: 10·2·16·2 = 640.
+        assert_eq!(prefill.flops(), 640.0);
+        // Q and O 2·4·8, K and V 1·4·8 elements: 2·(64 + 64 + 32 + 32).
+        assert_eq!(prefill.bytes(), 384.0);
+        let sizes = [("batch", 3), ("context", 5), ("heads", 4), ("kv_heads", 2), ("head_dim", 8)];
+        let decode = case(Kind::AttentionDecode, Dtype::Fp16, &sizes);
+        // 3·4 heads · 5 keys · 2 products · 16 FLOP = 1920; Q, O 3·4·8 and K, V 3·2·5·8 elements.
+        assert_eq!((decode.flops(), decode.bytes()), (1920.0, 2.0 * (2.0 * 96.0 + 2.0 * 240.0)));
+    }
+
+    #[test]
+    fn rows_move_in_and_out_once_and_weights_once() {
+        let sizes = [("batch", 2), ("sequence", 8), ("hidden", 64)];
+        let of = |kind| case(kind, Dtype::Fp32, &sizes);
+        // 16 rows of 64 elements of 4 bytes: 4096 bytes.
+        assert_eq!(of(Kind::RmsNorm).bytes(), 2.0 * 4096.0 + 256.0);
+        assert_eq!(of(Kind::LayerNorm).bytes(), 2.0 * 4096.0 + 512.0);
+        assert_eq!(of(Kind::SiluMul).bytes(), 3.0 * 4096.0);
+        assert_eq!(of(Kind::RmsNorm).flops(), 4.0 * 1024.0);
+        let softmax = [("batch", 1), ("heads", 2), ("sequence", 3), ("keys", 4)];
+        assert_eq!(case(Kind::Softmax, Dtype::Bf16, &softmax).bytes(), 2.0 * 2.0 * 24.0);
+    }
+
+    #[test]
+    fn convolutions_and_lstm_are_matrix_products() {
+        let sizes = [
+            ("batch", 1),
+            ("channels_in", 3),
+            ("channels_out", 2),
+            ("height", 5),
+            ("width", 4),
+            ("kernel", 3),
+            ("stride", 2),
+            ("padding", 1),
+        ];
+        let conv = case(Kind::Conv2d, Dtype::Bf16, &sizes);
+        // (5 + 2 − 3)/2 + 1 = 3 rows, (4 + 2 − 3)/2 + 1 = 2 columns; 2·6·2·27 FLOP.
+        assert_eq!((conv.image(), conv.flops()), ((3, 2), 648.0));
+        assert_eq!(conv.bytes(), 2.0 * (60.0 + 54.0 + 12.0));
+        let sizes = [("batch", 2), ("sequence", 3), ("in", 5), ("hidden", 7)];
+        let lstm = case(Kind::Lstm, Dtype::Fp32, &sizes);
+        // Six products of a vector of 12 by 12 × 28: 2·12·28·6 = 4032.
+        assert_eq!((lstm.flops(), lstm.bytes()), (4032.0, 4.0 * (30.0 + 336.0 + 42.0)));
+    }
+
+    #[test]
+    fn the_rest_moves_bytes() {
+        let rotary = [("batch", 2), ("sequence", 3), ("heads", 4), ("head_dim", 8)];
+        let rotary = case(Kind::Rotary, Dtype::Bf16, &rotary);
+        // 192 elements; tables 2 × 3 × 4 numbers of 4 bytes.
+        assert_eq!((rotary.flops(), rotary.bytes()), (576.0, 2.0 * 2.0 * 192.0 + 96.0));
+        let embedding = [("batch", 1), ("sequence", 3), ("hidden", 16), ("vocabulary", 9)];
+        assert_eq!(case(Kind::Embedding, Dtype::Bf16, &embedding).bytes(), 2.0 * 96.0 + 12.0);
+        let copy = case(Kind::CopyDevice, Dtype::Bf16, &[("bytes", 100)]);
+        assert_eq!((copy.bytes(), copy.name().as_str()), (200.0, "copy_d2d bytes=100"));
+    }
+}

@@ -1,0 +1,179 @@
+//! The operations on the device: each prepares its memory once and then enqueues one launch at a time.
+
+mod attention;
+mod copies;
+mod elementwise;
+mod layers;
+mod rows;
+
+use std::rc::Rc;
+
+use super::operation::{Case, Kind};
+use crate::cuda::{Argument, Buffer, CudaError, Device, Dtype, Grid, Source};
+
+/// Most copies of the operands.
+const MOST_COPIES: u64 = 512;
+
+/// A tensor of which there are several copies, used in turn: so that no launch finds its operands in the L2 cache.
+pub(super) struct Tensor {
+    buffer: Buffer,
+    stride: u64,
+    copies: u64,
+    pub(super) elements: u64,
+    pub(super) dtype: Dtype,
+    /// Unsigned 32-bit numbers instead of the format.
+    pub(super) indices: bool,
+}
+
+impl Tensor {
+    /// Address of the copy for that launch.
+    fn at(&self, launch: usize) -> u64 {
+        self.buffer.address() + launch as u64 % self.copies * self.stride
+    }
+
+    /// The bytes of the first copy, after all work on it.
+    pub(super) fn download(&self) -> Result<Vec<u8>, CudaError> {
+        let width = if self.indices { 4 } else { self.dtype.bytes() };
+        let mut bytes = self.buffer.download()?;
+        bytes.truncate((self.elements * width) as usize);
+        Ok(bytes)
+    }
+}
+
+/// Enqueues an operation; the argument counts the launches.
+type Launch<'a> = Box<dyn FnMut(usize) -> Result<(), CudaError> + 'a>;
+
+/// An operation that is ready to run.
+pub(super) struct Workload<'a> {
+    pub(super) launch: Launch<'a>,
+    /// Operands in the order of the reference, and the result; copies state none.
+    pub(super) inputs: Vec<Rc<Tensor>>,
+    pub(super) output: Option<Rc<Tensor>>,
+}
+
+/// What a workload is made from.
+pub(super) struct Setup<'a> {
+    pub(super) device: &'a Device,
+    pub(super) case: &'a Case,
+    copies: u64,
+}
+
+/// Prepares a case.
+///
+/// # Errors
+/// Sizes that the kernels do not have, too little memory, or what CUDA says.
+pub(super) fn prepare<'a>(device: &'a Device, case: &'a Case) -> Result<Workload<'a>, CudaError> {
+    let (copies, free) = (copies(case.bytes(), device.l2_bytes), device.free_memory()?);
+    // Twice the bytes that move: what else is allocated is a workspace, or a scratch matrix, and is checked then.
+    let needed = case.bytes() * 2.0;
+    if needed > free as f64 {
+        return Err(CudaError::Memory { needed: needed as u64, free });
+    }
+    let setup = Setup { device, case, copies };
+    match case.kind {
+        Kind::Linear => layers::linear(&setup),
+        Kind::BatchedGemm => layers::batched(&setup),
+        Kind::Conv2d => layers::conv2d(&setup),
+        Kind::Lstm => layers::lstm(&setup),
+        Kind::AttentionPrefill => attention::prefill(&setup),
+        Kind::AttentionDecode => attention::decode(&setup),
+        Kind::Softmax | Kind::LayerNorm | Kind::RmsNorm => rows::prepare(&setup),
+        Kind::Gelu | Kind::Silu | Kind::SiluMul => elementwise::prepare(&setup),
+        Kind::Rotary => elementwise::rotary(&setup),
+        Kind::Embedding => rows::embedding(&setup),
+        Kind::CopyDevice | Kind::CopyToDevice | Kind::CopyToHost => copies::prepare(&setup),
+    }
+}
+
+/// So many copies that those between two uses of the same one are twice the L2 cache.
+pub(super) fn copies(bytes: f64, l2_bytes: u64) -> u64 {
+    let twice = (2.0 * l2_bytes as f64 / bytes.max(1.0)).ceil() as u64;
+    twice.saturating_add(1).min(MOST_COPIES)
+}
+
+impl<'a> Setup<'a> {
+    /// A size as the kernels take it.
+    fn small(&self, name: &str) -> Result<u32, CudaError> {
+        let value = self.case.size(name);
+        u32::try_from(value).map_err(|_| unsupported(format!("{name} = {value} beyond 2^32")))
+    }
+
+    /// A tensor with undefined contents, in as many copies as the case needs.
+    fn empty(&self, elements: u64) -> Result<Rc<Tensor>, CudaError> {
+        self.tensor(elements, self.case.dtype, self.copies)
+    }
+
+    fn tensor(&self, elements: u64, dtype: Dtype, copies: u64) -> Result<Rc<Tensor>, CudaError> {
+        // Each copy starts where any access is aligned.
+        let stride = (elements * dtype.bytes()).next_multiple_of(256);
+        let buffer = self.device.allocate(stride * copies)?;
+        Ok(Rc::new(Tensor { buffer, stride, copies, elements, dtype, indices: false }))
+    }
+
+    /// A tensor of values uniform in [−1, 1], different in each copy.
+    fn random(&self, elements: u64, seed: u32) -> Result<Rc<Tensor>, CudaError> {
+        let tensor = self.empty(elements)?;
+        let all = tensor.buffer.bytes() / tensor.dtype.bytes();
+        self.fill(&tensor, "fill", all, seed, Argument::Float(1.0))?;
+        Ok(tensor)
+    }
+
+    /// The same in fp32 and one copy: small tables that stay in the cache in use, too.
+    fn table(&self, elements: u64, seed: u32) -> Result<Rc<Tensor>, CudaError> {
+        let tensor = self.tensor(elements, Dtype::Fp32, 1)?;
+        self.fill(&tensor, "fill", elements, seed, Argument::Float(1.0))?;
+        Ok(tensor)
+    }
+
+    /// A tensor of numbers below `bound`.
+    fn indices(&self, elements: u64, bound: u32, seed: u32) -> Result<Rc<Tensor>, CudaError> {
+        let stride = (elements * 4).next_multiple_of(256);
+        let buffer = self.device.allocate(stride * self.copies)?;
+        let (copies, dtype) = (self.copies, Dtype::Fp32);
+        let tensor = Tensor { buffer, stride, copies, elements, dtype, indices: true };
+        self.fill(&tensor, "fill_indices", stride * copies / 4, seed, Argument::Int(bound))?;
+        Ok(Rc::new(tensor))
+    }
+
+    fn fill(
+        &self,
+        tensor: &Tensor,
+        kernel: &'static str,
+        elements: u64,
+        seed: u32,
+        last: Argument,
+    ) -> Result<(), CudaError> {
+        let kernel = self.device.kernel(Source::Fill, tensor.dtype, kernel)?;
+        let grid = Grid { blocks: (self.device.multiprocessors * 8, 1, 1), threads: 256 };
+        let address = Argument::Address(tensor.buffer.address());
+        kernel.launch(grid, &[address, Argument::Long(elements), Argument::Int(seed), last])
+    }
+
+    /// Refuses a length that is not a multiple of what one 16-byte access moves.
+    fn require_packs(&self, name: &str, length: u64) -> Result<(), CudaError> {
+        let lanes = 16 / self.case.dtype.bytes();
+        if length.is_multiple_of(lanes) {
+            Ok(())
+        } else {
+            Err(unsupported(format!("{name} = {length} is not a multiple of {lanes}")))
+        }
+    }
+}
+
+fn unsupported(message: String) -> CudaError {
+    CudaError::Unsupported(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_copies_between_two_uses_fill_the_cache_twice() {
+        // 100 bytes of cache: 200 / 60 = 3.3, so four others come between.
+        assert_eq!(copies(60.0, 100), 5);
+        assert_eq!(copies(1e9, 100), 2);
+        assert_eq!(copies(1.0, 60 << 20), MOST_COPIES);
+        assert_eq!(copies(0.0, 0), 1);
+    }
+}

@@ -1,0 +1,73 @@
+//! Norms, softmax and embedding: a block a row.
+
+use super::{Setup, Workload, unsupported};
+use crate::bench::operation::Kind;
+use crate::cuda::{Argument, CudaError, Grid, Source};
+
+const EPSILON: f32 = 1e-5;
+
+/// Layer norm, RMS norm or softmax.
+pub(super) fn prepare<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
+    let case = setup.case;
+    let (name, rows, columns) = match case.kind {
+        Kind::Softmax => ("softmax", case.tokens() * case.size("heads"), setup.small("keys")?),
+        Kind::LayerNorm => ("layer_norm", case.tokens(), setup.small("hidden")?),
+        _ => ("rms_norm", case.tokens(), setup.small("hidden")?),
+    };
+    let grid = row_grid(setup, rows, columns)?;
+    let kernel = setup.device.kernel(Source::Rows, case.dtype, name)?;
+    let x = setup.random(rows * u64::from(columns), 1)?;
+    let y = setup.empty(rows * u64::from(columns))?;
+    let vectors = match case.kind {
+        Kind::Softmax => 0,
+        Kind::LayerNorm => 2,
+        _ => 1,
+    };
+    let mut inputs = vec![x.clone()];
+    for seed in 0..vectors {
+        inputs.push(setup.random(u64::from(columns), 2 + seed)?);
+    }
+    let (operands, output) = (inputs.clone(), Some(y.clone()));
+    let launch = Box::new(move |launch: usize| {
+        let mut arguments = vec![Argument::Address(y.at(launch))];
+        arguments.extend(operands.iter().map(|operand| Argument::Address(operand.at(launch))));
+        arguments.push(Argument::Int(columns));
+        if vectors > 0 {
+            arguments.push(Argument::Float(EPSILON));
+        }
+        kernel.launch(grid, &arguments)
+    });
+    Ok(Workload { launch, inputs, output })
+}
+
+/// Rows of a table.
+pub(super) fn embedding<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
+    let case = setup.case;
+    let (tokens, hidden) = (case.tokens(), setup.small("hidden")?);
+    let vocabulary = setup.small("vocabulary")?;
+    let grid = row_grid(setup, tokens, hidden)?;
+    let kernel = setup.device.kernel(Source::Gather, case.dtype, "embedding")?;
+    // The table is not copied: which of its rows are read differs from launch to launch.
+    let once = Setup { copies: 1, ..*setup };
+    let table = once.random(u64::from(vocabulary) * u64::from(hidden), 1)?;
+    let index = setup.indices(tokens, vocabulary, 2)?;
+    let y = setup.empty(tokens * u64::from(hidden))?;
+    let (inputs, output) = (vec![table.clone(), index.clone()], Some(y.clone()));
+    let launch = Box::new(move |launch: usize| {
+        let addresses = [y.at(launch), table.at(launch), index.at(launch)];
+        let mut arguments = addresses.map(Argument::Address).to_vec();
+        arguments.push(Argument::Int(hidden));
+        kernel.launch(grid, &arguments)
+    });
+    Ok(Workload { launch, inputs, output })
+}
+
+/// A block a row, with as many threads as one pass over the row keeps busy.
+fn row_grid(setup: &Setup<'_>, rows: u64, columns: u32) -> Result<Grid, CudaError> {
+    setup.require_packs("row length", u64::from(columns))?;
+    let packs = u64::from(columns) * setup.case.dtype.bytes() / 16;
+    let blocks = u32::try_from(rows).ok().filter(|rows| *rows < 1 << 31);
+    let blocks = blocks.ok_or_else(|| unsupported(format!("{rows} rows are beyond 2^31")))?;
+    let threads = packs.next_multiple_of(32).clamp(32, 512) as u32;
+    Ok(Grid { blocks: (blocks, 1, 1), threads })
+}

@@ -1,0 +1,96 @@
+//! The commands that run a workload: probe, plan, run.
+
+use std::fs;
+use std::io::Write as _;
+use std::path;
+
+use crate::args::{
+    AllArguments, BaselineArguments, Common, Gate, NcuArguments, NsysArguments, TorchArguments,
+};
+use crate::error::CaptureError;
+use crate::kernels::Kernels;
+use crate::plan::{self, PassPlan, Step};
+use crate::run::{Outcome, Session};
+use crate::snapshot::runner::System;
+use crate::tools::{self, Probe};
+
+/// `baseline`
+pub(crate) fn baseline(arguments: &BaselineArguments) -> Result<Outcome, CaptureError> {
+    let mut arguments = arguments.clone();
+    make_absolute(&mut arguments.common)?;
+    perform(&arguments.common, plan::baseline(&arguments), no_narrowing)
+}
+
+/// `nsys`
+pub(crate) fn nsys(arguments: &NsysArguments) -> Result<Outcome, CaptureError> {
+    let mut arguments = arguments.clone();
+    make_absolute(&mut arguments.common)?;
+    let probe = Probe::of(&System, &arguments.common, true, false);
+    let steps = plan::nsys(&arguments, &probe).map_err(CaptureError::Tool)?;
+    perform(&arguments.common, steps, no_narrowing)
+}
+
+/// `ncu`
+pub(crate) fn ncu(arguments: &NcuArguments) -> Result<Outcome, CaptureError> {
+    let mut arguments = arguments.clone();
+    make_absolute(&mut arguments.common)?;
+    let kernels = match &arguments.kernels {
+        Some(path) => {
+            let text = fs::read_to_string(path).map_err(CaptureError::io(path))?;
+            let refused = |reason| CaptureError::File { path: path.clone(), reason };
+            Some(Kernels::parse(&text).map_err(refused)?)
+        }
+        None => None,
+    };
+    let probe = Probe::of(&System, &arguments.common, false, true);
+    let steps = plan::ncu(&arguments, kernels.as_ref(), &probe).map_err(CaptureError::Tool)?;
+    perform(&arguments.common, steps, no_narrowing)
+}
+
+/// `torch`
+pub(crate) fn torch(arguments: &TorchArguments) -> Result<Outcome, CaptureError> {
+    let mut arguments = arguments.clone();
+    make_absolute(&mut arguments.common)?;
+    perform(&arguments.common, plan::torch(&arguments), no_narrowing)
+}
+
+/// `all`
+pub(crate) fn all(arguments: &AllArguments) -> Result<Outcome, CaptureError> {
+    let mut arguments = arguments.clone();
+    make_absolute(&mut arguments.common)?;
+    let mut probe = Probe::of(&System, &arguments.common, true, true);
+    probe.rooflens = arguments.rooflens.clone().or_else(tools::rooflens);
+    let steps = plan::all(&arguments, &probe);
+    let narrow = |pass: &str, kernels: &Kernels| {
+        // The list counts launches from where the timeline begins: with the process, or with the gate.
+        let whole = Gate::default();
+        let gate = if arguments.gate_nsys { &arguments.gate } else { &whole };
+        let ncu = probe.ncu.as_ref().map_err(Clone::clone)?;
+        plan::ncu::pass(pass, &arguments.common, gate, &arguments.ncu, Some(kernels), ncu)
+    };
+    perform(&arguments.common, steps, narrow)
+}
+
+/// Shows the steps or runs them.
+fn perform(
+    common: &Common,
+    steps: Vec<Step>,
+    narrow: impl Fn(&str, &Kernels) -> Result<PassPlan, String>,
+) -> Result<Outcome, CaptureError> {
+    if !common.dry_run {
+        return Session::begin(common)?.run(steps, narrow);
+    }
+    // Nobody reads the plan: nothing is left to be done.
+    let _ = std::io::stdout().write_all(plan::show(&steps).as_bytes());
+    Ok(Outcome { said: String::new(), code: 0 })
+}
+
+fn no_narrowing(_: &str, _: &Kernels) -> Result<PassPlan, String> {
+    Err("no list of kernels is expected".to_owned())
+}
+
+/// The workload may change its folder: paths that it is given must not depend on it.
+fn make_absolute(common: &mut Common) -> Result<(), CaptureError> {
+    common.output = path::absolute(&common.output).map_err(CaptureError::io(&common.output))?;
+    Ok(())
+}

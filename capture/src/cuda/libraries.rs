@@ -1,0 +1,122 @@
+//! Finds the CUDA libraries before cudarc needs them: it panics where one is missing.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cudarc::{cublas, cublaslt, driver, nvrtc};
+
+use super::CudaError;
+
+/// A library, how to ask for it, and how the names of its files start. cuBLAS needs cuBLASLt, which is therefore first.
+type Library = (&'static str, unsafe fn() -> bool, &'static [&'static str]);
+const LIBRARIES: [Library; 3] = [
+    ("NVRTC (libnvrtc)", nvrtc::sys::is_culib_present, &["libnvrtc-builtins.so.", "libnvrtc.so."]),
+    ("cuBLASLt (libcublasLt)", cublaslt::sys::is_culib_present, &["libcublasLt.so."]),
+    ("cuBLAS (libcublas)", cublas::sys::is_culib_present, &["libcublas.so."]),
+];
+
+/// Makes sure that the driver and the toolkit's libraries can be loaded.
+///
+/// What the loader does not find by name is looked for in the usual folders of the toolkit and of Python packages.
+///
+/// # Errors
+/// The first library that is missing.
+pub(crate) fn require() -> Result<(), CudaError> {
+    // SAFETY: loading a library runs its initializers; these are NVIDIA's own.
+    if !unsafe { driver::sys::is_culib_present() } {
+        return Err(CudaError::NoDriver("libcuda.so.1 cannot be loaded".to_owned()));
+    }
+    LIBRARIES.iter().try_for_each(find)
+}
+
+/// Loads one library, if need be from a folder where the loader does not look.
+fn find((name, is_present, prefixes): &Library) -> Result<(), CudaError> {
+    // SAFETY: as above.
+    let is_present = || unsafe { is_present() };
+    let load = |folder: &PathBuf| {
+        prefixes.iter().for_each(|prefix| load_from(folder, prefix));
+        is_present()
+    };
+    if is_present() || usual_folders().iter().any(load) {
+        Ok(())
+    } else {
+        Err(CudaError::NoLibrary(name))
+    }
+}
+
+/// Loads the files of `folder` whose names start with `prefix`, for good: the loader then finds them by name.
+fn load_from(folder: &Path, prefix: &str) {
+    let files = list(folder).into_iter().filter(|file| {
+        file.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix))
+    });
+    for file in files {
+        // SAFETY: loading a library runs its initializers; these are NVIDIA's own.
+        if let Ok(library) = unsafe { libloading::Library::new(&file) } {
+            std::mem::forget(library);
+        }
+    }
+}
+
+/// Folders of the toolkit and of the Python packages that PyTorch brings.
+fn usual_folders() -> Vec<PathBuf> {
+    let mut folders = Vec::new();
+    let roots = ["CUDA_HOME", "CUDA_PATH"].iter().filter_map(std::env::var_os).map(PathBuf::from);
+    let installed = list(Path::new("/usr/local")).into_iter().filter(|path| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("cuda"))
+    });
+    for root in roots.chain(installed) {
+        folders.extend([root.join("lib64"), root.join("targets/x86_64-linux/lib")]);
+    }
+    for prefix in python_prefixes() {
+        let versions = ["lib", "local/lib"].iter().flat_map(|lib| list(&prefix.join(lib)));
+        for version in versions {
+            let packages = ["site-packages/nvidia", "dist-packages/nvidia"];
+            let packages = packages.iter().flat_map(|packages| list(&version.join(packages)));
+            folders.extend(packages.map(|package| package.join("lib")));
+        }
+    }
+    folders
+}
+
+/// The folders over `bin/python3`, for each of them on the path.
+fn python_prefixes() -> Vec<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let with_python = std::env::split_paths(&path).filter(|folder| folder.join("python3").exists());
+    let mut prefixes: Vec<PathBuf> = Vec::new();
+    for folder in with_python {
+        let python = folder.join("python3");
+        // A link may lead into the environment that holds the packages, or out of it: both are tried.
+        for file in [fs::read_link(&python).unwrap_or_default(), python] {
+            prefixes.extend(file.parent().and_then(Path::parent).map(Path::to_owned));
+        }
+    }
+    prefixes
+}
+
+/// Sorted entries of a folder; none if it cannot be read.
+fn list(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
+}
+
+/// Where the loaded CUDA libraries come from: distinct paths from the process's memory map.
+pub(crate) fn loaded() -> Vec<String> {
+    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let paths = maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..]));
+    let known = ["/libcuda.so", "/libnvrtc.so", "/libcublas.so", "/libcublasLt.so"];
+    let mut paths: Vec<String> = paths
+        .filter(|path| known.iter().any(|name| path.contains(name)))
+        .map(str::to_owned)
+        .collect();
+    paths.sort();
+    paths.dedup();
+    paths
+}
+
+/// Whether NVRTC is there, which needs no GPU.
+#[cfg(test)]
+pub(super) fn has_nvrtc() -> bool {
+    find(&LIBRARIES[0]).is_ok()
+}

@@ -1,0 +1,30 @@
+//! Thin layer over cudarc: the device, memory, our kernels, matrix products and event timing.
+//!
+//! Calls into CUDA are unsafe; they are all in this module, and what it exports is safe to use in any order on the
+//! one stream of the [`Device`]. Work is asynchronous: memory must outlive what was enqueued on it, which
+//! [`Buffer`]'s release waits for.
+
+mod batched;
+mod buffer;
+mod clocks;
+mod device;
+mod dtype;
+mod error;
+mod kernels;
+mod libraries;
+mod matmul;
+mod nvtx;
+mod statistics;
+mod timing;
+
+pub(crate) use batched::Batched;
+pub(crate) use buffer::{Buffer, Pinned};
+pub(crate) use clocks::ClockReader;
+pub(crate) use device::Device;
+pub(crate) use dtype::Dtype;
+pub(crate) use error::CudaError;
+pub(crate) use kernels::{Argument, Grid, Kernel, Source};
+pub(crate) use matmul::{Matmul, Operands, Product};
+pub(crate) use nvtx::Nvtx;
+pub(crate) use statistics::Statistics;
+pub(crate) use timing::{Plan, measure};

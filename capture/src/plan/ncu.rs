@@ -1,0 +1,195 @@
+//! The command lines of ncu.
+
+use std::path::PathBuf;
+
+use rooflens_schemas::PassKind;
+
+use super::gate::Range;
+use super::{Harvest, PassPlan, work_folder};
+use crate::args::{CacheControl, ClockControl, Common, Gate, NcuOptions, Preset};
+use crate::kernels::Kernels;
+use crate::tools::Profiler;
+
+/// Launches that are profiled if nobody says how many.
+const LAUNCHES: u64 = 60;
+
+/// Launches of a list's window that are profiled at most: a kernel that ran once may lie far from the rest.
+const WINDOW: u64 = 300;
+
+/// Sections that every preset but the full set consists of. Rooflines need the first two, representativeness the rest.
+const BASE: [&str; 8] = [
+    "SpeedOfLight",
+    "SpeedOfLight_RooflineChart",
+    "SpeedOfLight_HierarchicalTensorRooflineChart",
+    "SpeedOfLight_HierarchicalHalfRooflineChart",
+    "SpeedOfLight_HierarchicalSingleRooflineChart",
+    "MemoryWorkloadAnalysis",
+    "LaunchStats",
+    "Occupancy",
+];
+const MEMORY: [&str; 3] =
+    ["MemoryWorkloadAnalysis_Chart", "MemoryWorkloadAnalysis_Tables", "WarpStateStats"];
+const COMPUTE: [&str; 4] =
+    ["ComputeWorkloadAnalysis", "InstructionStats", "SchedulerStats", "WarpStateStats"];
+
+/// How the report becomes CSV.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Export {
+    program: String,
+    pub(crate) version: String,
+    pub(crate) report: PathBuf,
+}
+
+impl Export {
+    /// The pages: name of the file, and the command that prints it.
+    pub(crate) fn pages(&self) -> Vec<(String, Vec<String>)> {
+        let page = |page: &str| {
+            let report = self.report.to_string_lossy().into_owned();
+            let command = [&self.program, "--import", &report, "--csv", "--page", page];
+            (format!("kernels.{page}.csv"), command.map(str::to_owned).into())
+        };
+        vec![page("raw"), page("details")]
+    }
+}
+
+/// The pass, or why this ncu cannot do it.
+pub(crate) fn pass(
+    id: &str,
+    common: &Common,
+    gate: &Gate,
+    options: &NcuOptions,
+    kernels: Option<&Kernels>,
+    ncu: &Profiler,
+) -> Result<PassPlan, String> {
+    let report = work_folder(&common.output, id).join("kernels.ncu-rep");
+    let mut notes = vec![ncu.version.clone()];
+    let mut command = vec![ncu.program.clone()];
+    if ncu.knows("--target-processes") {
+        command.extend(["--target-processes", "all"].map(str::to_owned));
+    }
+    command.extend(sections(options, ncu, &mut notes)?);
+    command.extend(control(options, ncu, &mut notes));
+    command.extend(gated(gate, ncu)?);
+    command.extend(launches(options, kernels, ncu, &mut notes)?);
+    let output = report.with_extension("").to_string_lossy().into_owned();
+    command.extend(["--force-overwrite", "--export", &output].map(str::to_owned));
+    command.extend(common.command.iter().cloned());
+    let (program, version) = (ncu.program.clone(), ncu.version.clone());
+    Ok(PassPlan {
+        id: id.to_owned(),
+        kind: PassKind::Counters,
+        command,
+        variables: Vec::new(),
+        repeats: 1,
+        warmup: 0,
+        harvest: Harvest::Ncu(Export { program, version, report }),
+        notes,
+    })
+}
+
+/// What the user names must be there; of a preset, what is there is taken.
+fn sections(
+    options: &NcuOptions,
+    ncu: &Profiler,
+    notes: &mut Vec<String>,
+) -> Result<Vec<String>, String> {
+    if let Some(unknown) = options.sections.iter().find(|name| !ncu.lists(name)) {
+        return Err(format!("{} has no section {unknown}: see ncu --list-sections", ncu.version));
+    }
+    let chosen: Vec<&str> = match options.preset {
+        _ if !options.sections.is_empty() => options.sections.iter().map(String::as_str).collect(),
+        Preset::Full => return Ok(["--set", "full"].map(str::to_owned).into()),
+        Preset::Roofline => BASE.to_vec(),
+        Preset::Memory => [&BASE[..], &MEMORY].concat(),
+        Preset::Compute => [&BASE[..], &COMPUTE].concat(),
+    };
+    let (known, unknown): (Vec<&str>, Vec<&str>) =
+        chosen.into_iter().partition(|name| ncu.lists(name));
+    if known.is_empty() {
+        return Err(format!("{} lists none of the preset's sections: name some", ncu.version));
+    }
+    if !unknown.is_empty() {
+        notes.push(format!("sections that this ncu does not have: {}", unknown.join(", ")));
+    }
+    Ok(known.into_iter().flat_map(|name| ["--section".to_owned(), name.to_owned()]).collect())
+}
+
+fn control(options: &NcuOptions, ncu: &Profiler, notes: &mut Vec<String>) -> Vec<String> {
+    let cache = match options.cache_control {
+        CacheControl::All => ("--cache-control", "all"),
+        CacheControl::None => ("--cache-control", "none"),
+    };
+    let clock = match options.clock_control {
+        ClockControl::Base => ("--clock-control", "base"),
+        ClockControl::None => ("--clock-control", "none"),
+    };
+    let mut flags = Vec::new();
+    for (flag, value) in [cache, clock] {
+        if ncu.knows(flag) {
+            flags.extend([flag.to_owned(), value.to_owned()]);
+            notes.push(format!("{} {value}", flag.trim_start_matches('-')));
+        } else {
+            notes.push(format!("this ncu has no {flag}: its own choice holds"));
+        }
+    }
+    flags
+}
+
+fn gated(gate: &Gate, ncu: &Profiler) -> Result<Vec<String>, String> {
+    let Some(range) = &gate.gate else { return Ok(Vec::new()) };
+    if !ncu.knows("--nvtx-include") {
+        return Err(format!("{} cannot be gated by a range: leave --gate out", ncu.version));
+    }
+    let include = Range::of(range).include();
+    let mut flags = ["--nvtx", "--nvtx-include", &include].map(str::to_owned).to_vec();
+    if let Some(instance) = gate.instance {
+        if !ncu.knows("--range-filter") {
+            let version = &ncu.version;
+            return Err(format!("{version} cannot choose an instance: leave --instance out"));
+        }
+        flags.extend(["--range-filter".to_owned(), format!("::{instance}")]);
+    }
+    Ok(flags)
+}
+
+/// Which launches: all kernels of the list in one run of the workload, because a run for each takes as many times as
+/// long. Launches are counted over all matching kernels together.
+fn launches(
+    options: &NcuOptions,
+    kernels: Option<&Kernels>,
+    ncu: &Profiler,
+    notes: &mut Vec<String>,
+) -> Result<Vec<String>, String> {
+    let mut flags = Vec::new();
+    let (mut skip, mut count) = (0, LAUNCHES);
+    if let Some(kernels) = kernels {
+        flags.extend(names(kernels, ncu)?);
+        (skip, count) = kernels.window();
+        notes.push(kernels.describe_window());
+        if count > WINDOW && options.launch_count.is_none() {
+            notes.push(format!("cut to {WINDOW} launches: --launch-count profiles more"));
+            count = WINDOW;
+        }
+    }
+    let skip = options.launch_skip.unwrap_or(skip);
+    let count = options.launch_count.unwrap_or(count);
+    if skip > 0 {
+        flags.extend(["--launch-skip".to_owned(), skip.to_string()]);
+    }
+    flags.extend(["--launch-count".to_owned(), count.to_string()]);
+    Ok(flags)
+}
+
+fn names(kernels: &Kernels, ncu: &Profiler) -> Result<Vec<String>, String> {
+    let pattern = kernels.pattern();
+    let base = kernels.base.clone();
+    if ncu.knows("--kernel-name-base") {
+        let name = format!("regex:{pattern}");
+        Ok(["--kernel-name-base".to_owned(), base, "--kernel-name".to_owned(), name].into())
+    } else if ncu.knows("--kernel-regex-base") {
+        // Until 2020.3.
+        Ok(["--kernel-regex-base".to_owned(), base, "--kernel-regex".to_owned(), pattern].into())
+    } else {
+        Err(format!("{} cannot choose kernels by name: leave --kernels out", ncu.version))
+    }
+}

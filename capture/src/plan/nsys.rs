@@ -1,0 +1,142 @@
+//! The command lines of nsys.
+
+use std::path::PathBuf;
+
+use rooflens_schemas::PassKind;
+
+use super::{Harvest, PassPlan, work_folder};
+use crate::args::{Common, Gate, NsysOptions};
+use crate::tools::Profiler;
+
+/// How reports become SQLite.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Export {
+    program: String,
+    pub(crate) version: String,
+    is_lazy: bool,
+    folder: PathBuf,
+    /// The gate, whose range must have occurred.
+    pub(crate) gate: Option<String>,
+    /// The command that tells which ranges there are, for when it did not.
+    pub(crate) ranges: Vec<String>,
+    pub(crate) keep_report: bool,
+}
+
+impl Export {
+    /// The command that exports the report of this name.
+    pub(crate) fn command(&self, name: &str) -> Vec<String> {
+        let mut command = vec![self.program.clone(), "export".to_owned()];
+        command.extend(["--type", "sqlite", "--force-overwrite", "true"].map(str::to_owned));
+        if self.is_lazy {
+            // Tables without rows are written, too: absent and empty are not the same.
+            command.push("--lazy=false".to_owned());
+        }
+        let path = |ending: &str| {
+            self.folder.join(format!("{name}{ending}")).to_string_lossy().into_owned()
+        };
+        command.extend(["--output".to_owned(), path(".sqlite"), path(".nsys-rep")]);
+        command
+    }
+}
+
+/// The pass, or why this nsys cannot do it.
+pub(super) fn pass(
+    id: &str,
+    common: &Common,
+    gate: Option<&Gate>,
+    options: &NsysOptions,
+    nsys: &Profiler,
+) -> Result<PassPlan, String> {
+    let folder = work_folder(&common.output, id);
+    let gate = gate.and_then(|gate| Some((gate.gate.as_ref()?, gate.instances)));
+    let mut trace: Vec<&str> = options.trace.iter().map(String::as_str).collect();
+    if gate.is_some() && !trace.contains(&"nvtx") {
+        trace.push("nvtx");
+    }
+    let mut command = profile(nsys, &trace);
+    if trace.contains(&"cuda") && nsys.knows("--cuda-graph-trace") {
+        // Kernels inside of graphs are seen only so.
+        command.push("--cuda-graph-trace=node".to_owned());
+    }
+    if options.gpu_metrics {
+        command.push(gpu_metrics(nsys)?);
+    }
+    let mut notes = vec![nsys.version.clone()];
+    if let Some((range, instances)) = gate {
+        command.extend(gated(range, instances, nsys)?);
+        notes.push(format!("gated by range {range}: its first {instances} instance(s)"));
+    }
+    let output = folder.join("timeline").to_string_lossy().into_owned();
+    command.extend(["--output".to_owned(), output]);
+    command.extend(common.command.iter().cloned());
+    let export = Export {
+        program: nsys.program.clone(),
+        version: nsys.version.clone(),
+        is_lazy: nsys.knows("--lazy"),
+        ranges: ranges(nsys, &folder, common),
+        folder,
+        gate: gate.map(|(range, _)| range.clone()),
+        keep_report: options.keep_report,
+    };
+    Ok(PassPlan {
+        id: id.to_owned(),
+        kind: PassKind::Timeline,
+        command,
+        variables: Vec::new(),
+        repeats: 1,
+        warmup: 0,
+        harvest: Harvest::Nsys(export),
+        notes,
+    })
+}
+
+fn profile(nsys: &Profiler, trace: &[&str]) -> Vec<String> {
+    let mut command = vec![nsys.program.clone(), "profile".to_owned()];
+    command.push(format!("--trace={}", trace.join(",")));
+    // Sampling of the CPU disturbs the launches that are to be measured.
+    for option in ["--sample", "--cpuctxsw"] {
+        if nsys.knows(option) {
+            command.push(format!("{option}=none"));
+        }
+    }
+    command.push("--force-overwrite=true".to_owned());
+    command
+}
+
+fn gpu_metrics(nsys: &Profiler) -> Result<String, String> {
+    let names = ["--gpu-metrics-devices", "--gpu-metrics-device"];
+    match names.into_iter().find(|name| nsys.knows(name)) {
+        Some(name) => Ok(format!("{name}=all")),
+        None => Err(format!("{} cannot sample GPU metrics: leave --gpu-metrics out", nsys.version)),
+    }
+}
+
+/// Ranges of PyTorch and of most programs have names that are not registered: nsys looks at those only if told so.
+fn gated(range: &str, instances: u32, nsys: &Profiler) -> Result<Vec<String>, String> {
+    if !nsys.knows("--nvtx-capture") {
+        return Err(format!("{} cannot be gated by a range: leave --gate out", nsys.version));
+    }
+    let mut flags = vec!["--capture-range=nvtx".to_owned(), format!("--nvtx-capture={range}")];
+    flags.push("--env-var=NSYS_NVTX_PROFILER_REGISTER_ONLY=0".to_owned());
+    // The workload goes on after the range: its end is its own.
+    if nsys.knows("--capture-range-end") {
+        let end = match instances {
+            1 => "stop".to_owned(),
+            many => format!("repeat:{many}"),
+        };
+        flags.push(format!("--capture-range-end={end}"));
+    } else if instances > 1 {
+        return Err(format!("{} records one instance only: leave --instances out", nsys.version));
+    } else if nsys.knows("--stop-on-range-end") {
+        flags.push("--stop-on-range-end=true".to_owned());
+    }
+    Ok(flags)
+}
+
+fn ranges(nsys: &Profiler, folder: &std::path::Path, common: &Common) -> Vec<String> {
+    let mut command = profile(nsys, &["nvtx"]);
+    let output = folder.join("ranges").to_string_lossy().into_owned();
+    command.extend(["--output".to_owned(), output]);
+    command.extend(common.command.iter().cloned());
+    command
+}

@@ -1,0 +1,88 @@
+//! How a PyTorch trace comes about: written by the workload, or by a module that Python loads at its start.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum as _;
+use rooflens_schemas::PassKind;
+
+use super::gate::Range;
+use super::{Harvest, PassPlan, work_folder};
+use crate::args::{Common, Gate, TorchOptions};
+
+/// Where traces are looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Collection {
+    /// The workload's own folder; without one, the profiler is injected.
+    pub(crate) trace_dir: Option<PathBuf>,
+    /// Folder of the module that Python loads.
+    pub(crate) inject: PathBuf,
+    /// Whether a pass without a trace has failed; not every workload imports torch.
+    pub(crate) is_expected: bool,
+}
+
+/// The pass.
+pub(super) fn pass(
+    id: &str,
+    common: &Common,
+    gate: &Gate,
+    options: &TorchOptions,
+    is_expected: bool,
+) -> PassPlan {
+    let folder = work_folder(&common.output, id);
+    let inject = folder.join("inject");
+    let (variables, note) = match &options.trace_dir {
+        Some(_) => (Vec::new(), "the trace is the workload's own".to_owned()),
+        None => (variables(&folder, gate, options), injection_note(gate, options)),
+    };
+    PassPlan {
+        id: id.to_owned(),
+        kind: PassKind::Operators,
+        command: common.command.clone(),
+        variables,
+        repeats: 1,
+        warmup: 0,
+        harvest: Harvest::Torch(Collection {
+            trace_dir: options.trace_dir.clone(),
+            inject,
+            is_expected,
+        }),
+        notes: vec![note],
+    }
+}
+
+/// What the injected module reads. PYTHONPATH is extended when the command is started.
+fn variables(
+    folder: &std::path::Path,
+    gate: &Gate,
+    options: &TorchOptions,
+) -> Vec<(String, String)> {
+    let record: Vec<String> = options
+        .record
+        .iter()
+        .filter_map(|what| Some(what.to_possible_value()?.get_name().to_owned()))
+        .collect();
+    let mut variables = vec![
+        ("ROOFLENS_TORCH_DIR", folder.to_string_lossy().into_owned()),
+        ("ROOFLENS_TORCH_RECORD", record.join(",")),
+    ];
+    if let Some(gate) = &gate.gate {
+        variables.push(("ROOFLENS_TORCH_RANGE", Range::of(gate).name.to_owned()));
+    }
+    if let Some((skip, count)) = options.window {
+        variables.push(("ROOFLENS_TORCH_SKIP", skip.to_string()));
+        variables.push(("ROOFLENS_TORCH_COUNT", count.to_string()));
+    }
+    variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+fn injection_note(gate: &Gate, options: &TorchOptions) -> String {
+    let what = match &gate.gate {
+        Some(range) => format!("instances of range {range}"),
+        None => "optimizer steps".to_owned(),
+    };
+    match options.window {
+        Some((skip, count)) => format!("profiler injected: {count} {what} after {skip}"),
+        None if gate.gate.is_some() => format!("profiler injected: all {what}"),
+        None => "profiler injected: from the import of torch to the end".to_owned(),
+    }
+}

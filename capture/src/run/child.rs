@@ -1,0 +1,100 @@
+//! A command, with its output passed on and kept.
+
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Read, Write};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use super::signals::Forwarder;
+
+/// How long output is waited for after the command ended: what it left running may hold it open.
+const DRAIN: Duration = Duration::from_secs(3);
+
+/// A command to run.
+pub(crate) struct Run<'a> {
+    pub(crate) command: &'a [String],
+    pub(crate) variables: &'a [(String, String)],
+    /// Files that standard output and standard error are written to as well.
+    pub(crate) stdout: &'a Path,
+    pub(crate) stderr: &'a Path,
+    /// Output is kept but not shown.
+    pub(crate) is_quiet: bool,
+}
+
+/// How it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ended {
+    /// As a shell says it: 128 and the signal's number if one ended it.
+    pub(crate) code: i32,
+    pub(crate) wall: Duration,
+    /// Nanoseconds since 1970.
+    pub(crate) started_utc_ns: u64,
+}
+
+impl Run<'_> {
+    /// Runs it to its end. It has a process group of its own, so that signals reach all of it, and each once.
+    pub(crate) fn wait(&self, signals: &Forwarder) -> io::Result<Ended> {
+        let (program, arguments) =
+            self.command.split_first().ok_or_else(|| io::Error::other("no command"))?;
+        // A group in the background is stopped if it reads from the terminal.
+        let stdin = if io::stdin().is_terminal() { Stdio::null() } else { Stdio::inherit() };
+        let (stdout, stderr) = (File::create(self.stdout)?, File::create(self.stderr)?);
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let start = Instant::now();
+        let mut child = Command::new(program)
+            .args(arguments)
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
+            .stdin(stdin)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()?;
+        signals.target(child.id());
+        let shown = !self.is_quiet;
+        let tees = [
+            child.stdout.take().map(|from| tee(from, stdout, shown.then(io::stdout))),
+            child.stderr.take().map(|from| tee(from, stderr, shown.then(io::stderr))),
+        ];
+        let status = child.wait();
+        let wall = start.elapsed();
+        signals.target(0);
+        drain(&tees);
+        let started_utc_ns = u64::try_from(since_epoch.as_nanos()).unwrap_or(0);
+        Ok(Ended { code: code(status?), wall, started_utc_ns })
+    }
+}
+
+/// Copies to the file and, if there is one, to a stream. The command must not wait for either to succeed.
+fn tee(
+    mut from: impl Read + Send + 'static,
+    mut file: File,
+    mut shown: Option<impl Write + Send + 'static>,
+) -> JoinHandle<()> {
+    thread::spawn(move || {
+        let mut buffer = vec![0; 1 << 16];
+        while let Ok(read) = from.read(&mut buffer) {
+            if read == 0 {
+                break;
+            }
+            // A full disk or a closed terminal costs the copy, not the run.
+            let _ = file.write_all(&buffer[..read]);
+            if let Some(shown) = &mut shown {
+                let _ = shown.write_all(&buffer[..read]).and_then(|()| shown.flush());
+            }
+        }
+    })
+}
+
+fn drain(tees: &[Option<JoinHandle<()>>]) {
+    let start = Instant::now();
+    while tees.iter().flatten().any(|tee| !tee.is_finished()) && start.elapsed() < DRAIN {
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn code(status: ExitStatus) -> i32 {
+    status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(125)
+}

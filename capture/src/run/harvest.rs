@@ -1,0 +1,373 @@
+//! What becomes of the files that a run leaves.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rooflens_schemas::{Tool, workload};
+
+use super::Session;
+use super::child::Run;
+use super::pass::Folders;
+use crate::error::CaptureError;
+use crate::plan::{Harvest, PassPlan, ncu};
+use crate::redact::export;
+
+/// The module that Python loads at its start.
+const INJECTED: &str = include_str!("sitecustomize.py");
+
+/// Ranges that are named when the gate's did not occur.
+const RANGES: usize = 40;
+
+/// What a harvest brought.
+#[derive(Default)]
+pub(super) struct Harvested {
+    pub(super) notes: Vec<String>,
+    pub(super) producer: Option<Tool>,
+    pub(super) is_unfit: bool,
+}
+
+impl Harvested {
+    /// What the pass was run for is not there.
+    fn unfit(mut self, note: String) -> Self {
+        self.notes.push(note);
+        self.is_unfit = true;
+        self
+    }
+}
+
+/// PYTHONPATH with the injected module before what was there.
+pub(super) fn python_path(inject: &Path) -> (String, String) {
+    let old = std::env::var("PYTHONPATH").unwrap_or_default();
+    let separator = if old.is_empty() { "" } else { ":" };
+    ("PYTHONPATH".to_owned(), format!("{}{separator}{old}", inject.display()))
+}
+
+/// Prepares the run. Gives the traces that are there already.
+pub(super) fn before(harvest: &Harvest) -> Result<BTreeSet<PathBuf>, CaptureError> {
+    let Harvest::Torch(collection) = harvest else { return Ok(BTreeSet::new()) };
+    match &collection.trace_dir {
+        Some(folder) => Ok(traces(folder)),
+        None => {
+            super::make(&collection.inject)?;
+            let path = collection.inject.join("sitecustomize.py");
+            fs::write(&path, INJECTED).map_err(CaptureError::io(&path))?;
+            Ok(BTreeSet::new())
+        }
+    }
+}
+
+/// Takes files into the bundle.
+pub(super) fn after(
+    plan: &PassPlan,
+    before: &BTreeSet<PathBuf>,
+    session: &Session<'_>,
+    folders: &Folders,
+    code: i32,
+) -> Result<Harvested, CaptureError> {
+    descriptions(session, folders)?;
+    match &plan.harvest {
+        Harvest::Timings => {
+            take(&folders.out.join("timings.json"), &folders.pass.join("timings.json"))?;
+            Ok(Harvested::default())
+        }
+        Harvest::Nsys(nsys) => timeline(nsys, session, folders),
+        Harvest::Ncu(ncu) => counters(ncu, session, folders, code),
+        Harvest::Torch(collection) => {
+            let folder = collection.trace_dir.as_deref().unwrap_or(&folders.work);
+            let mut found = traces(folder);
+            found.extend(traces(&folders.out));
+            collect(found.difference(before), collection.is_expected, session, &folders.pass)
+        }
+        Harvest::GemmLog => pack_logs(session, folders),
+    }
+}
+
+/// The workload says itself what it is.
+fn descriptions(session: &Session<'_>, folders: &Folders) -> Result<(), CaptureError> {
+    for name in [workload::FILE_NAME, "config.json"] {
+        let to = session.bundle.join(name);
+        if !to.exists() && take(&folders.out.join(name), &to)? {
+            session.secrets.mask_file(&to).map_err(CaptureError::io(&to))?;
+        }
+    }
+    Ok(())
+}
+
+/// Copies a file if it is there: a rename would fail between file systems.
+fn take(from: &Path, to: &Path) -> Result<bool, CaptureError> {
+    if !from.is_file() {
+        return Ok(false);
+    }
+    fs::copy(from, to).map_err(CaptureError::io(to))?;
+    Ok(true)
+}
+
+fn timeline(
+    export: &crate::plan::NsysExport,
+    session: &Session<'_>,
+    folders: &Folders,
+) -> Result<Harvested, CaptureError> {
+    let producer = Some(Tool { name: "nsys".to_owned(), version: Some(export.version.clone()) });
+    let mut harvested = Harvested { producer, ..Harvested::default() };
+    let reports = reports(&folders.work).map_err(CaptureError::io(&folders.work))?;
+    for name in &reports {
+        match exported(name, export, session, folders) {
+            Ok(notes) => harvested.notes.extend(notes),
+            Err(reason) => return Ok(harvested.unfit(reason)),
+        }
+        let report = format!("{name}.nsys-rep");
+        if export.keep_report {
+            take(&folders.work.join(&report), &folders.pass.join(&report))?;
+        }
+    }
+    if reports.is_empty() && holds_stream(&folders.work) {
+        let note = "nsys left a .qdstrm but made no report of it: its own words are in logs";
+        return Ok(harvested.unfit(note.to_owned()));
+    }
+    match (&export.gate, reports.is_empty()) {
+        (_, false) => Ok(harvested),
+        (None, true) => Ok(harvested.unfit("nsys left no report: see logs".to_owned())),
+        (Some(gate), true) if session.signals.interrupted() => {
+            Ok(harvested.unfit(format!("interrupted before range {gate} occurred")))
+        }
+        (Some(gate), true) => {
+            let ranges = existing_ranges(export, session, folders);
+            let note =
+                format!("range {gate} did not occur, so that nsys recorded nothing; {ranges}");
+            Ok(harvested.unfit(note))
+        }
+    }
+}
+
+/// What nsys recorded before it makes a report of it.
+fn holds_stream(folder: &Path) -> bool {
+    let is_stream = |entry: fs::DirEntry| entry.path().extension().is_some_and(|e| e == "qdstrm");
+    fs::read_dir(folder).into_iter().flatten().flatten().any(is_stream)
+}
+
+/// Names of the reports, without the ending.
+fn reports(folder: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        names.extend(name.strip_suffix(".nsys-rep").map(str::to_owned));
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// Exports a report, redacts it while it is hidden, and only then takes it into the bundle.
+fn exported(
+    name: &str,
+    nsys: &crate::plan::NsysExport,
+    session: &Session<'_>,
+    folders: &Folders,
+) -> Result<Vec<String>, String> {
+    export_one(name, nsys, session, folders)?;
+    let file = format!("{name}.sqlite");
+    let hidden = folders.work.join(&file);
+    let gone = export::redact(&hidden, &session.secrets)
+        .map_err(|error| format!("{file} is left out: it cannot be redacted: {error}"))?;
+    let mut notes =
+        vec![format!("{file}: {gone} values with environments, names or secrets removed")];
+    if let Some(gate) = &nsys.gate {
+        let names = export::range_names(&hidden, usize::MAX).unwrap_or_default();
+        let wanted = gate.rsplit_once('@').map_or(gate.as_str(), |(name, _)| name);
+        let found = names.contains(wanted) || names.contains(gate);
+        notes.push(match found {
+            true => format!("range {gate} occurred"),
+            false => format!(
+                "range {gate} is not in {file}, though it began the recording; {}",
+                listed(&names)
+            ),
+        });
+    }
+    fs::rename(&hidden, folders.pass.join(&file)).map_err(|error| error.to_string())?;
+    Ok(notes)
+}
+
+fn export_one(
+    name: &str,
+    nsys: &crate::plan::NsysExport,
+    session: &Session<'_>,
+    folders: &Folders,
+) -> Result<(), String> {
+    let command = nsys.command(name);
+    let log = |stream: &str| folders.logs.join(format!("export-{name}.{stream}.txt"));
+    let (stdout, stderr) = (log("stdout"), log("stderr"));
+    let run =
+        Run { command: &command, variables: &[], stdout: &stdout, stderr: &stderr, is_quiet: true };
+    match run.wait(&session.signals) {
+        Ok(ended) if ended.code == 0 => {
+            // Logs of what did well say nothing.
+            let _ = (fs::remove_file(&stdout), fs::remove_file(&stderr));
+            Ok(())
+        }
+        Ok(ended) => {
+            Err(format!("nsys export ended with {}: see {}", ended.code, stderr.display()))
+        }
+        Err(error) => Err(format!("nsys export: {error}")),
+    }
+}
+
+/// Which ranges there are, by one more run that records nothing else.
+fn existing_ranges(
+    nsys: &crate::plan::NsysExport,
+    session: &Session<'_>,
+    folders: &Folders,
+) -> String {
+    crate::say("the gate's range did not occur: one more run tells which ranges there are");
+    let log = |stream: &str| folders.logs.join(format!("ranges.{stream}.txt"));
+    let variables = [("ROOFLENS_OUT".to_owned(), folders.out.to_string_lossy().into_owned())];
+    let run = Run {
+        command: &nsys.ranges,
+        variables: &variables,
+        stdout: &log("stdout"),
+        stderr: &log("stderr"),
+        is_quiet: true,
+    };
+    let names = run
+        .wait(&session.signals)
+        .map_err(|error| error.to_string())
+        .and_then(|_| export_one("ranges", nsys, session, folders))
+        .and_then(|()| {
+            let path = folders.work.join("ranges.sqlite");
+            export::range_names(&path, RANGES).map_err(|error| error.to_string())
+        });
+    match names {
+        Ok(names) => listed(&names),
+        Err(reason) => format!("which ranges there are is not known: {reason}"),
+    }
+}
+
+fn listed(names: &BTreeSet<String>) -> String {
+    let names: Vec<&str> = names.iter().take(RANGES).map(String::as_str).collect();
+    match names.is_empty() {
+        true => "there are no ranges".to_owned(),
+        false => format!("ranges there are: {}", names.join(", ")),
+    }
+}
+
+fn counters(
+    export: &ncu::Export,
+    session: &Session<'_>,
+    folders: &Folders,
+    code: i32,
+) -> Result<Harvested, CaptureError> {
+    let producer = Some(Tool { name: "ncu".to_owned(), version: Some(export.version.clone()) });
+    let mut harvested = Harvested { producer, ..Harvested::default() };
+    if !take(&export.report, &folders.pass.join("kernels.ncu-rep"))? {
+        let why = match code {
+            0 => "no launch was selected",
+            _ => "it failed",
+        };
+        let note = format!("ncu left no report: {why}; its own words are in logs");
+        return Ok(harvested.unfit(note));
+    }
+    for (name, command) in export.pages() {
+        let log = folders.logs.join(format!("{name}.stderr.txt"));
+        let page = folders.pass.join(&name);
+        let run =
+            Run { command: &command, variables: &[], stdout: &page, stderr: &log, is_quiet: true };
+        match run.wait(&session.signals) {
+            Ok(ended) if ended.code == 0 => {
+                let _ = fs::remove_file(&log);
+            }
+            Ok(ended) => {
+                harvested.notes.push(format!("{name} is left out: ncu ended with {}", ended.code));
+                let _ = fs::remove_file(&page);
+            }
+            Err(error) => harvested.notes.push(format!("{name} is left out: {error}")),
+        }
+    }
+    Ok(harvested)
+}
+
+/// Traces in a folder and those below.
+fn traces(folder: &Path) -> BTreeSet<PathBuf> {
+    let mut found = BTreeSet::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+        if path.is_dir() {
+            found.extend(traces(&path));
+        } else if name.ends_with(".pt.trace.json") || name.ends_with(".pt.trace.json.gz") {
+            found.insert(path);
+        }
+    }
+    found
+}
+
+/// Traces under names that tell ranks: PyTorch's own begin with the name of the host.
+fn collect<'a>(
+    traces: impl Iterator<Item = &'a PathBuf>,
+    is_expected: bool,
+    session: &Session<'_>,
+    folder: &Path,
+) -> Result<Harvested, CaptureError> {
+    let producer = Some(Tool { name: "torch.profiler".to_owned(), version: None });
+    let mut harvested = Harvested { producer, ..Harvested::default() };
+    let mut names = BTreeSet::new();
+    for trace in traces {
+        let is_packed = trace.extension().is_some_and(|ending| ending == "gz");
+        let stem = rank(trace).map_or_else(|| "trace".to_owned(), |rank| format!("rank{rank}"));
+        let free = (1..).map(|index| match index {
+            1 => stem.clone(),
+            _ => format!("{stem}.{index}"),
+        });
+        let name = free.into_iter().find(|name| !names.contains(name)).unwrap_or_default();
+        let to = folder.join(format!("{name}.pt.trace.json{}", if is_packed { ".gz" } else { "" }));
+        take(trace, &to)?;
+        if !is_packed {
+            session.secrets.mask_file(&to).map_err(CaptureError::io(&to))?;
+            harvested.notes.extend(pack(&to).err());
+        }
+        names.insert(name);
+    }
+    if names.is_empty() {
+        let note = "there is no trace: torch was not imported, the range did not occur, or the process \
+                    was killed";
+        harvested.producer = None;
+        harvested = harvested.unfit(note.to_owned());
+        harvested.is_unfit = is_expected;
+    }
+    Ok(harvested)
+}
+
+/// The number after `rank` in a file's name.
+fn rank(path: &Path) -> Option<u32> {
+    let name = path.file_name()?.to_string_lossy().into_owned();
+    let (_, rest) = name.split_once("rank")?;
+    let rest = rest.trim_start_matches(['-', '_']);
+    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    rest[..end].parse().ok()
+}
+
+fn pack_logs(session: &Session<'_>, folders: &Folders) -> Result<Harvested, CaptureError> {
+    let mut harvested = Harvested::default();
+    let mut is_empty = true;
+    for name in ["cublas.log", "cublaslt.log"] {
+        let to = folders.pass.join(name);
+        if take(&folders.work.join(name), &to)? {
+            is_empty = false;
+            session.secrets.mask_file(&to).map_err(CaptureError::io(&to))?;
+            harvested.notes.extend(pack(&to).err());
+        }
+    }
+    match is_empty {
+        true => Ok(harvested.unfit("neither cuBLAS nor cuBLASLt wrote a log".to_owned())),
+        false => Ok(harvested),
+    }
+}
+
+/// Packs a file with gzip, which is everywhere; where it is not, the file stays as it is.
+fn pack(path: &Path) -> Result<(), String> {
+    let status = Command::new("gzip").arg("-n").arg(path).stdin(Stdio::null()).status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{} is not packed: gzip failed: {status}", path.display())),
+        Err(error) => Err(format!("{} is not packed: no gzip: {error}", path.display())),
+    }
+}

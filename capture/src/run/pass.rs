@@ -1,0 +1,197 @@
+//! One pass: the workload runs, and what it leaves is harvested.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rooflens_schemas::{Pass, PassKind, Tool};
+
+use super::child::{Ended, Run};
+use super::harvest;
+use super::sampler::Sampler;
+use super::{Session, make};
+use crate::error::CaptureError;
+use crate::plan::{Harvest, PassPlan, work_folder};
+
+/// Where the workload finds a folder for its own files.
+const OUT: &str = "ROOFLENS_OUT";
+
+/// What a pass has become.
+pub(super) struct Done {
+    pub(super) pass: Pass,
+    pub(super) notes: Vec<String>,
+    pub(super) producer: Option<Tool>,
+    /// The workload did well, but what it was run for is not there.
+    pub(super) is_unfit: bool,
+}
+
+/// Folders of a pass.
+pub(super) struct Folders {
+    /// In the bundle.
+    pub(super) pass: PathBuf,
+    /// Hidden, gone afterwards.
+    pub(super) work: PathBuf,
+    /// The workload's own.
+    pub(super) out: PathBuf,
+    /// For what is written to standard output and error.
+    pub(super) logs: PathBuf,
+}
+
+/// Runs it.
+pub(super) fn run(plan: &PassPlan, session: &Session<'_>) -> Result<Done, CaptureError> {
+    let work = work_folder(&session.bundle, &plan.id);
+    let folders = Folders {
+        pass: session.bundle.join(&plan.id),
+        out: work.join("out"),
+        work,
+        logs: session.bundle.join("logs"),
+    };
+    if folders.pass.exists() {
+        return Err(CaptureError::PassExists(folders.pass));
+    }
+    make(&folders.pass)?;
+    make(&folders.out)?;
+    let before = harvest::before(&plan.harvest)?;
+    let mut notes = Vec::new();
+    let runs = match repeat(plan, session, &folders, &mut notes) {
+        Ok(runs) => runs,
+        Err(error) => {
+            // It did not run: a folder for it would say that it did.
+            fs::remove_dir_all(&folders.pass).map_err(CaptureError::io(&folders.pass))?;
+            return Err(error);
+        }
+    };
+    write_runs(plan, &runs, &folders.pass)?;
+    let code = runs.iter().map(|run| run.code).find(|code| *code != 0).unwrap_or(0);
+    let harvested = harvest::after(plan, &before, session, &folders, code)?;
+    notes.extend(harvested.notes);
+    // Hidden files may hold what was not redacted: they go even if the next pass should fail.
+    fs::remove_dir_all(&folders.work).map_err(CaptureError::io(&folders.work))?;
+    session.secrets.mask_folder(&folders.pass).map_err(CaptureError::io(&folders.pass))?;
+    let pass = Pass {
+        id: plan.id.clone(),
+        kind: plan.kind,
+        command: session.secrets.masked(&plan.command),
+        wall_ns: wall(&runs, plan.warmup),
+        exit_code: Some(code),
+        started_utc_ns: runs.first().map(|run| run.started_utc_ns),
+        skipped: None,
+        notes: plan.notes.clone(),
+    };
+    Ok(Done { pass, notes, producer: harvested.producer, is_unfit: harvested.is_unfit })
+}
+
+/// Runs for warm-up, then those that count.
+fn repeat(
+    plan: &PassPlan,
+    session: &Session<'_>,
+    folders: &Folders,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Ended>, CaptureError> {
+    let mut runs = Vec::new();
+    for index in 0..plan.warmup + plan.repeats {
+        runs.push(one(plan, session, folders, index.checked_sub(plan.warmup), notes)?);
+        if session.signals.interrupted() {
+            notes.push("interrupted".to_owned());
+            break;
+        }
+    }
+    Ok(runs)
+}
+
+/// One run of the command. Samples are kept of the first counted one.
+fn one(
+    plan: &PassPlan,
+    session: &Session<'_>,
+    folders: &Folders,
+    counted: Option<u32>,
+    notes: &mut Vec<String>,
+) -> Result<Ended, CaptureError> {
+    let mut variables = plan.variables.clone();
+    variables.push((OUT.to_owned(), folders.out.to_string_lossy().into_owned()));
+    if let Harvest::Torch(collection) = &plan.harvest
+        && collection.trace_dir.is_none()
+    {
+        variables.push(harvest::python_path(&collection.inject));
+    }
+    let suffix = match (counted, plan.warmup + plan.repeats) {
+        (_, 1) => String::new(),
+        (None, _) => ".warmup".to_owned(),
+        (Some(index), _) => format!(".{}", index + 1),
+    };
+    let log = |stream: &str| folders.logs.join(format!("{}{suffix}.{stream}.txt", plan.id));
+    let sampler = (counted == Some(0)).then(|| sampler(plan, session, &folders.pass));
+    let run = Run {
+        command: &plan.command,
+        variables: &variables,
+        stdout: &log("stdout"),
+        stderr: &log("stderr"),
+        is_quiet: false,
+    };
+    let ended = run.wait(&session.signals);
+    match sampler {
+        Some(Some(Ok(sampler))) => notes.extend(sampler.finish().err()),
+        Some(Some(Err(reason))) => notes.push(format!("no NVML samples: {reason}")),
+        _ => {}
+    }
+    ended.map_err(|error| CaptureError::Start {
+        program: plan.command.first().cloned().unwrap_or_default(),
+        error,
+    })
+}
+
+fn sampler(
+    plan: &PassPlan,
+    session: &Session<'_>,
+    folder: &Path,
+) -> Option<Result<Sampler, String>> {
+    let period = Duration::from_millis(session.common.nvml_period);
+    let is_baseline = plan.kind == PassKind::Baseline;
+    let wanted = !period.is_zero() && plan.harvest != Harvest::GemmLog;
+    wanted.then(|| Sampler::start(&folder.join("nvml.csv"), period, is_baseline))
+}
+
+/// Wall time of the only counted run, or the median of several (the lower of the two in the middle).
+fn wall(runs: &[Ended], warmup: u32) -> Option<u64> {
+    let counted = runs.get(warmup as usize..).unwrap_or_default();
+    let mut walls: Vec<u128> = counted.iter().map(|run| run.wall.as_nanos()).collect();
+    walls.sort_unstable();
+    let middle = walls.len().checked_sub(1)? / 2;
+    u64::try_from(walls[middle]).ok()
+}
+
+/// Several runs are listed in `runs.json`.
+fn write_runs(plan: &PassPlan, runs: &[Ended], folder: &Path) -> Result<(), CaptureError> {
+    if plan.warmup + plan.repeats == 1 {
+        return Ok(());
+    }
+    let rows: Vec<serde_json::Value> = (0..)
+        .zip(runs)
+        .map(|(index, run)| {
+            serde_json::json!({
+                "warmup": index < plan.warmup,
+                "exit_code": run.code,
+                "wall_ns": u64::try_from(run.wall.as_nanos()).unwrap_or(u64::MAX),
+                "started_utc_ns": run.started_utc_ns,
+            })
+        })
+        .collect();
+    let text = format!("{:#}\n", serde_json::json!({ "version": 1, "runs": rows }));
+    let path = folder.join("runs.json");
+    fs::write(&path, text).map_err(CaptureError::io(&path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wall_time_is_the_median_of_counted_runs() {
+        let run =
+            |seconds| Ended { code: 0, wall: Duration::from_secs(seconds), started_utc_ns: 0 };
+        let runs = [9, 5, 1, 3, 4].map(run);
+        // Of 1, 3, 4, 5 the lower middle is 3.
+        assert_eq!(wall(&runs, 1), Some(3_000_000_000));
+        assert_eq!(wall(&runs[..1], 1), None);
+    }
+}

@@ -1,0 +1,372 @@
+//! Passes from end to end, with fakes of the profilers: no GPU is needed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rooflens_schemas::{ArtifactKind, Manifest, Pass, PassKind};
+use sha2::{Digest as _, Sha256};
+
+/// Planted in the environment and on the command line; it must be nowhere in a bundle.
+const TOKEN: &str = "hunter2-planted-token";
+const ARGUMENT: &str = "swordfish-planted-argument";
+
+/// What an export of nsys holds of the process, beside the ranges `prefill` and `decode`.
+const EXPORT: &str = "
+    CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL);
+    INSERT INTO StringIds VALUES (1, 'decode');
+    CREATE TABLE NVTX_EVENTS (start INTEGER NOT NULL, text TEXT, textId INTEGER);
+    INSERT INTO NVTX_EVENTS VALUES (1, 'prefill', NULL), (2, NULL, 1);
+    CREATE TABLE META_DATA_CAPTURE (name TEXT NOT NULL, value TEXT);
+    INSERT INTO META_DATA_CAPTURE VALUES ('PROCESS_0:COMMAND', 'workload'),
+        ('PROCESS_0:ARGUMENT_0', 'swordfish-planted-argument'),
+        ('PROCESS_0:ENVIRONMENT_VARIABLE_0', 'FAKE_SECRET_TOKEN=hunter2-planted-token');
+    CREATE TABLE TARGET_INFO_SYSTEM_ENV (name TEXT NOT NULL, value TEXT NOT NULL);
+    INSERT INTO TARGET_INFO_SYSTEM_ENV VALUES ('DeviceEnvironment', 'X=hunter2-planted-token');";
+
+struct Machine {
+    folder: tempfile::TempDir,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("there is room");
+        let export = rusqlite::Connection::open(folder.path().join("export.sqlite"));
+        export.expect("writable").execute_batch(EXPORT).expect("valid");
+        Self { folder }
+    }
+
+    fn bundle(&self) -> PathBuf {
+        self.folder.path().join("run1")
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let (subcommand, rest) = arguments.split_first().expect("a subcommand");
+        let path = format!("{}:{}", fakes().display(), std::env::var("PATH").unwrap_or_default());
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rooflens-capture"));
+        command
+            .arg(subcommand)
+            .arg("-o")
+            .arg(self.bundle())
+            .args(rest)
+            .env("PATH", path)
+            .env("FAKE_EXPORT", self.folder.path().join("export.sqlite"))
+            .env("FAKE_RANGES", "prefill decode")
+            .env("FAKE_SECRET_TOKEN", TOKEN)
+            .env_remove("PYTHONPATH")
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().expect("starts")
+    }
+
+    /// The manifest, after checking that the bundle is as it says, and without secrets.
+    fn manifest(&self) -> Manifest {
+        let bundle = self.bundle();
+        let bytes = fs::read(bundle.join("manifest.json")).expect("is there");
+        let manifest = Manifest::from_json(&bytes).expect("is valid");
+        let mut listed = vec!["manifest.json".to_owned()];
+        for artifact in &manifest.artifacts {
+            let bytes = fs::read(bundle.join(&artifact.path)).expect("is there");
+            let hash: String =
+                Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!((hash, bytes.len() as u64), (artifact.sha256.clone(), artifact.bytes));
+            let is_known = |id: &String| manifest.passes.iter().any(|pass| pass.id == *id);
+            let is_profile = artifact.kind.pass_kind().is_some();
+            let fits = artifact.pass.as_ref().map_or(!is_profile, is_known);
+            assert!(fits, "{}: no pass {:?}", artifact.path, artifact.pass);
+            listed.push(artifact.path.clone());
+        }
+        let mut files = Vec::new();
+        walk(&bundle, &bundle, &mut files);
+        files.sort_unstable();
+        listed.sort_unstable();
+        assert_eq!(files, listed, "every file is listed");
+        for file in files {
+            let bytes = fs::read(bundle.join(&file)).expect("is there");
+            for secret in [TOKEN, ARGUMENT] {
+                assert!(
+                    !contains(&unpacked(&file, bytes.clone()), secret),
+                    "{secret} is in {file}"
+                );
+            }
+        }
+        manifest
+    }
+}
+
+fn fakes() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fakes")
+}
+
+fn walk(root: &Path, folder: &Path, files: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).expect("readable") {
+        let path = entry.expect("readable").path();
+        if path.is_dir() {
+            walk(root, &path, files);
+        } else {
+            let path = path.strip_prefix(root).expect("is below");
+            files.push(path.to_string_lossy().into_owned());
+        }
+    }
+}
+
+fn unpacked(name: &str, bytes: Vec<u8>) -> Vec<u8> {
+    if !name.ends_with(".gz") {
+        return bytes;
+    }
+    let mut gzip = Command::new("gzip");
+    gzip.arg("-dc").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = gzip.spawn().expect("there is gzip");
+    std::io::Write::write_all(&mut child.stdin.take().expect("piped"), &bytes).expect("small");
+    child.wait_with_output().expect("ends").stdout
+}
+
+fn contains(bytes: &[u8], text: &str) -> bool {
+    bytes.windows(text.len()).any(|window| window == text.as_bytes())
+}
+
+fn pass<'a>(manifest: &'a Manifest, id: &str) -> &'a Pass {
+    manifest.passes.iter().find(|pass| pass.id == id).unwrap_or_else(|| panic!("no pass {id}"))
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn all_passes_make_one_bundle_without_secrets() {
+    let machine = Machine::new();
+    let rooflens = fakes().join("rooflens");
+    let output = machine.run(&[
+        "all",
+        "--rooflens",
+        rooflens.to_str().expect("text"),
+        "--gate",
+        "decode",
+        "--gemm-log",
+        "--name",
+        "Test",
+        "--label",
+        "ticket=1",
+        "--",
+        "workload",
+        "0",
+        "--token",
+        ARGUMENT,
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    // Standard output is the workload's own, of five runs: nothing of ours, nothing masked.
+    assert_eq!(
+        text(&output.stdout).matches(&format!("output of the workload: {TOKEN}\n")).count(),
+        5
+    );
+    let manifest = machine.manifest();
+    assert_eq!((manifest.name.as_str(), manifest.labels["ticket"].as_str()), ("Test", "1"));
+    let passes: Vec<&str> = manifest.passes.iter().map(|pass| pass.id.as_str()).collect();
+    assert_eq!(passes, ["snapshot", "baseline", "gemm-log", "nsys", "ncu", "torch"]);
+    let masked = "*".repeat(ARGUMENT.len());
+    for pass in &manifest.passes[1..] {
+        assert_eq!((pass.exit_code, pass.skipped.as_ref()), (Some(0), None), "{}", pass.id);
+        assert!(pass.wall_ns.is_some_and(|wall| wall > 0) && pass.started_utc_ns.is_some());
+        assert_eq!(pass.command.last(), Some(&masked));
+    }
+    assert!(pass(&manifest, "ncu").command.contains(&"regex:^gemm$".to_owned()));
+    let kinds: Vec<(&str, ArtifactKind)> =
+        manifest.artifacts.iter().map(|artifact| (artifact.path.as_str(), artifact.kind)).collect();
+    for expected in [
+        ("baseline/timings.json", ArtifactKind::Timings),
+        ("config.json", ArtifactKind::ModelConfig),
+        ("gemm-log/cublaslt.log.gz", ArtifactKind::GemmLog),
+        ("ncu/kernels.details.csv", ArtifactKind::NcuCsv),
+        ("ncu/kernels.ncu-rep", ArtifactKind::NcuReport),
+        ("ncu/kernels.raw.csv", ArtifactKind::NcuCsv),
+        ("nsys/timeline.sqlite", ArtifactKind::NsysSqlite),
+        ("snapshot/env.json", ArtifactKind::Environment),
+        ("torch/rank0.pt.trace.json.gz", ArtifactKind::TorchTrace),
+        ("workload.toml", ArtifactKind::Workload),
+    ] {
+        assert!(kinds.contains(&expected), "{expected:?} in {kinds:?}");
+    }
+    let timeline = manifest.artifacts.iter().find(|a| a.kind == ArtifactKind::NsysSqlite);
+    let producer = timeline.and_then(|artifact| artifact.producer.as_ref()).expect("is known");
+    assert_eq!(producer.name, "nsys");
+}
+
+#[test]
+fn a_missing_tool_costs_its_pass_only() {
+    let machine = Machine::new();
+    let output = machine.run(&["all", "--nsys", "no-such-nsys", "--", "workload"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let manifest = machine.manifest();
+    let skipped = pass(&manifest, "nsys");
+    assert_eq!(skipped.skipped.as_deref(), Some("no-such-nsys is not on the path"));
+    assert_eq!((skipped.kind, skipped.exit_code), (PassKind::Timeline, None));
+    assert_eq!(pass(&manifest, "ncu").exit_code, Some(0));
+
+    // Without rooflens ncu takes what the gate and the count give; without torch there is no trace: both are said.
+    assert!(
+        pass(&manifest, "ncu").notes.iter().any(|note| note.starts_with("not the top kernels"))
+    );
+    let plain = Machine::new();
+    let output = plain.run(&["all", "--nsys", "no-such-nsys", "--", "true"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let notes = &pass(&plain.manifest(), "torch").notes.join("\n");
+    assert!(notes.contains("there is no trace"), "{notes}");
+
+    let alone = Machine::new();
+    let output = alone.run(&["nsys", "--nsys", "no-such-nsys", "--", "workload"]);
+    assert_eq!(output.status.code(), Some(125));
+    assert_eq!(text(&output.stderr), "rooflens-capture: error: no-such-nsys is not on the path\n");
+    assert!(!alone.bundle().exists());
+}
+
+#[test]
+fn a_crash_of_the_workload_is_a_recorded_fact() {
+    let machine = Machine::new();
+    let output = machine.run(&["baseline", "--repeats", "2", "--", "workload", "3"]);
+    assert_eq!(output.status.code(), Some(3));
+    let manifest = machine.manifest();
+    assert_eq!(pass(&manifest, "baseline").exit_code, Some(3));
+    let runs = fs::read_to_string(machine.bundle().join("baseline/runs.json")).expect("is there");
+    let runs: serde_json::Value = serde_json::from_str(&runs).expect("valid");
+    assert_eq!(runs["runs"].as_array().map(Vec::len), Some(2));
+    assert_eq!(runs["runs"][1]["exit_code"], 3);
+
+    // Another pass is added to the same bundle, once.
+    let output = machine.run(&["nsys", "--", "workload", "0", "--token", ARGUMENT]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let manifest = machine.manifest();
+    let ids: Vec<&str> = manifest.passes.iter().map(|pass| pass.id.as_str()).collect();
+    assert_eq!(ids, ["snapshot", "baseline", "nsys"]);
+    let again = machine.run(&["nsys", "--", "workload", "0", "--token", ARGUMENT]);
+    assert_eq!(again.status.code(), Some(125));
+    assert!(text(&again.stderr).contains("choose another --pass"));
+
+    let machine = Machine::new();
+    let absent = machine.run(&["baseline", "--", "no-such-workload"]);
+    assert_eq!(absent.status.code(), Some(125));
+    assert!(text(&absent.stderr).contains("cannot start no-such-workload"));
+    assert_eq!(machine.manifest().passes.len(), 1, "the snapshot alone");
+}
+
+#[test]
+fn a_signal_ends_the_workload_and_leaves_a_valid_bundle() {
+    let machine = Machine::new();
+    let started = machine.folder.path().join("started");
+    let script = format!("touch {}; exec sleep 60", started.display());
+    let mut command = machine.command(&["all", "--", "sh", "-c", &script]);
+    let mut child = command.stderr(Stdio::null()).spawn().expect("starts");
+    let begin = Instant::now();
+    while !started.exists() && begin.elapsed() < Duration::from_secs(30) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(killed.is_ok_and(|status| status.success()));
+    let status = child.wait().expect("ends");
+    // 128 and SIGINT.
+    assert_eq!(status.code(), Some(130));
+    assert!(begin.elapsed() < Duration::from_secs(40), "the workload was waited for");
+    let manifest = machine.manifest();
+    let baseline = pass(&manifest, "baseline");
+    assert_eq!(baseline.exit_code, Some(130));
+    assert!(baseline.notes.contains(&"interrupted".to_owned()));
+    for id in ["nsys", "ncu", "torch"] {
+        assert_eq!(pass(&manifest, id).skipped.as_deref(), Some("interrupted before it"));
+    }
+}
+
+#[test]
+fn a_gate_that_never_matched_is_said_with_the_ranges_that_there_are() {
+    let machine = Machine::new();
+    let output =
+        machine.run(&["nsys", "--gate", "decoed", "--", "workload", "0", "--token", ARGUMENT]);
+    assert_eq!(output.status.code(), Some(125), "the workload did well, the capture did not");
+    let manifest = machine.manifest();
+    let nsys = pass(&manifest, "nsys");
+    assert_eq!(nsys.exit_code, Some(0));
+    let note = "range decoed did not occur, so that nsys recorded nothing; ranges there are: decode, prefill";
+    assert!(nsys.notes.contains(&note.to_owned()), "{:?}", nsys.notes);
+    assert!(text(&output.stderr).contains(note));
+
+    let found = machine.run(&[
+        "nsys", "--pass", "gated", "--gate", "decode", "--", "workload", "0", "--token", ARGUMENT,
+    ]);
+    assert_eq!(found.status.code(), Some(0), "{}", text(&found.stderr));
+    let manifest = machine.manifest();
+    assert!(pass(&manifest, "gated").notes.contains(&"range decode occurred".to_owned()));
+}
+
+#[test]
+fn a_dry_run_prints_the_plan_and_does_nothing() {
+    let machine = Machine::new();
+    let output = machine.run(&["all", "--dry-run", "--gate", "decode", "--", "workload", "a b"]);
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+    let plan = text(&output.stdout);
+    for line in
+        ["# baseline\nworkload 'a b'\n", "--nvtx-include decode/", "nsys export --type sqlite"]
+    {
+        assert!(plan.contains(line), "{plan}");
+    }
+    assert!(!machine.bundle().exists());
+}
+
+#[test]
+fn the_profiler_is_injected_around_the_chosen_instances() {
+    let machine = Machine::new();
+    let torch = fakes().join("torch");
+    let mut command = machine.command(&[
+        "torch",
+        "--gate",
+        "decode",
+        "--window",
+        "1:2",
+        "--record",
+        "shapes,memory",
+        "--",
+        "python3",
+    ]);
+    let output =
+        command.arg(torch.join("generate.py")).env("PYTHONPATH", &torch).output().expect("starts");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    machine.manifest();
+    let packed = fs::read(machine.bundle().join("torch/trace.pt.trace.json.gz")).expect("is there");
+    let trace: serde_json::Value =
+        serde_json::from_slice(&unpacked("x.gz", packed)).expect("valid");
+    let expected = [
+        "options profile_memory,record_shapes",
+        "start",
+        "enter decode",
+        "enter step 1",
+        "exit step 1",
+        "exit decode",
+        "enter decode",
+        "enter step 2",
+        "exit step 2",
+        "exit decode",
+        "stop",
+    ];
+    assert_eq!(trace["traceEvents"], serde_json::json!(expected));
+}
+
+#[test]
+fn a_trace_that_the_workload_writes_is_taken_if_it_is_new() {
+    let machine = Machine::new();
+    let traces = machine.folder.path().join("traces");
+    fs::create_dir(&traces).expect("writable");
+    fs::write(traces.join("old.pt.trace.json"), "{}").expect("writable");
+    let script = format!("echo '{{\"new\": 1}}' > {}/box17_99.123.pt.trace.json", traces.display());
+    let folder = traces.to_str().expect("text");
+    let output = machine.run(&["torch", "--trace-dir", folder, "--", "sh", "-c", &script]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let manifest = machine.manifest();
+    let taken = manifest.artifacts.iter().filter(|a| a.kind == ArtifactKind::TorchTrace);
+    // The name of the host is not taken.
+    assert_eq!(
+        taken.map(|a| a.path.as_str()).collect::<Vec<_>>(),
+        ["torch/trace.pt.trace.json.gz"]
+    );
+}

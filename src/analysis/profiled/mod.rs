@@ -277,7 +277,7 @@ const fn rule_name(rule: Classifier) -> &'static str {
 
 fn methods(rule: Classifier) -> Vec<Method> {
     let rules = format!(
-        "{} {} Charts and shares use rule `{}`. Speed-of-light figures are percentages of what the unit sustains over \
+        "{} {} Charts and shares use rule “{}”. Speed-of-light figures are percentages of what the unit sustains over \
          the launch's whole duration: sm__throughput, gpu__dram_throughput, lts__throughput, l1tex__throughput \
          (avg.pct_of_peak_sustained_elapsed), or the details page's figures of the same meaning, L1/TEX there scaled \
          by SM active ÷ elapsed cycles.",

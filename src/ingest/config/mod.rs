@@ -181,6 +181,8 @@ fn import_environment(
             (Some(value @ (Value::Number(_) | Value::Bool(_))), _) => {
                 session.add_fact(&file.path, subject, key, &value.to_string());
             }
+            // A variable that is not set is no gap in the record.
+            (_, Some(_)) if subject == "env" => {}
             (_, Some(reason)) => {
                 let message = format!("{subject}: {key} was not recorded: {reason}");
                 let diagnostic = Diagnostic::new(Severity::Info, "environment/missing", message);

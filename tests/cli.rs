@@ -100,6 +100,20 @@ fn an_output_is_a_folder_unless_it_ends_like_a_format() {
 }
 
 #[test]
+#[cfg(feature = "pdf")]
+fn the_default_folder_has_the_name_of_the_input() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let output = Command::new(env!("CARGO_BIN_EXE_rooflens"))
+        .arg("report")
+        .arg(fixture("edge-empty-window"))
+        .current_dir(folder.path())
+        .output()
+        .expect("rooflens runs");
+    assert!(output.status.success());
+    assert!(folder.path().join("edge-empty-window-report/report.pdf").is_file());
+}
+
+#[test]
 fn a_stage_by_regular_expression_replaces_the_rules() {
     let path = fixture("h200x2-ddp");
     let path = path.to_str().expect("UTF-8");

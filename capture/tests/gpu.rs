@@ -27,7 +27,10 @@ fn without_a_driver_both_end_with_one_sentence_and_leave_nothing() {
     for command in ["peaks", "bench"] {
         let refused = program().args([command, "-o"]).arg(&place).assert().code(125).stdout("");
         let said = said(refused.get_output());
-        assert_eq!(said, "rooflens-capture: error: no CUDA driver: libcuda.so.1 cannot be loaded\n");
+        assert_eq!(
+            said,
+            "rooflens-capture: error: no CUDA driver: libcuda.so.1 cannot be loaded\n"
+        );
     }
     assert!(!place.exists());
 }

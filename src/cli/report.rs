@@ -23,7 +23,7 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
     }
     let loaded = load(&args.input, term)?;
     let report = report(&loaded, &args.input, term)?;
-    let default = [PathBuf::from(format!("{}-report", file_stem(&loaded.bundle.name)))];
+    let default = [PathBuf::from(format!("{}-report", default_name(&args.input.paths, &loaded)))];
     let outputs = if args.outputs.is_empty() { &default[..] } else { &args.outputs };
     for output in outputs {
         write_output(output, args.format, &loaded, &report, &options, term)?;
@@ -153,7 +153,18 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
     fs::write(path, bytes).map_err(failed)
 }
 
-/// The bundle's name as a file name: hostile names stay in this folder.
+/// What the user called the input, without the ending of an archive; the bundle's name for `.` and for several.
+fn default_name(paths: &[PathBuf], loaded: &Loaded) -> String {
+    let named = match paths {
+        [path] => path.file_name().map(|name| name.to_string_lossy().into_owned()),
+        _ => None,
+    };
+    let name = named.unwrap_or_else(|| loaded.bundle.name.clone());
+    let ends = [".zst", ".gz", ".tgz", ".tar", ".sqlite", ".json", ".csv"];
+    file_stem(ends.iter().fold(name.as_str(), |name, end| name.strip_suffix(end).unwrap_or(name)))
+}
+
+/// A name as a file name: hostile ones stay in this folder.
 fn file_stem(name: &str) -> String {
     let stem: String = name
         .chars()

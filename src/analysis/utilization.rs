@@ -5,7 +5,7 @@ mod work;
 
 use std::collections::BTreeMap;
 
-use rooflens_schemas::{Metric, Polarity, Scope, StageKind, Unit};
+use rooflens_schemas::{Metric, Polarity, StageKind, Unit};
 
 use super::{Analysis, Context};
 use crate::diagnostic::{Diagnostic, Severity};

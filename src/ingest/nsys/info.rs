@@ -268,7 +268,9 @@ impl Import<'_> {
                 3 => Severity::DataLoss,
                 _ => continue,
             };
-            let text: String = text.trim().chars().take(300).collect();
+            // Messages are paragraphs: one line each here.
+            let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            let text: String = line.chars().take(300).collect();
             self.say(severity, "nsys/message", format!("nsys says: {text}"), None, 1);
         }
         Ok(())

@@ -101,12 +101,8 @@ fn import(path: &Path) -> Session {
     let file = ArtifactFile {
         path: "timeline.sqlite".to_owned(),
         location: path.to_owned(),
-        kind: None,
         pass: "nsys".to_owned(),
-        pass_kind: None,
-        producer: None,
-        rank: None,
-        sha256: None,
+        ..ArtifactFile::default()
     };
     let (mut session, mut diagnostics) = (Session::default(), Diagnostics::default());
     (nsys::IMPORTER.import)(&file, &mut session, &mut diagnostics).expect("the export is read");

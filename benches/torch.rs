@@ -110,12 +110,8 @@ impl Trace {
         ArtifactFile {
             path: name.to_owned(),
             location: self.folder.path().join(name),
-            kind: None,
             pass: "torch".to_owned(),
-            pass_kind: None,
-            producer: None,
-            rank: None,
-            sha256: None,
+            ..ArtifactFile::default()
         }
     }
 }

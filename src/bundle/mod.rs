@@ -43,7 +43,7 @@ pub struct Bundle {
 }
 
 /// One file of a bundle.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ArtifactFile {
     /// Path inside the bundle, `/`-separated; what reports print.
     pub path: String,

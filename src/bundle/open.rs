@@ -213,11 +213,7 @@ fn unlabeled(file: Found) -> ArtifactFile {
         pass: pass_of(&file.path),
         path: file.path,
         location: file.location,
-        kind: None,
-        pass_kind: None,
-        producer: None,
-        rank: None,
-        sha256: None,
+        ..ArtifactFile::default()
     }
 }
 

@@ -163,10 +163,7 @@ fn replace(bundle: &mut Bundle, path: Option<&Path>, kind: ArtifactKind) -> Resu
         location: path.to_owned(),
         kind: Some(kind),
         pass: "command line".to_owned(),
-        pass_kind: None,
-        producer: None,
-        rank: None,
-        sha256: None,
+        ..ArtifactFile::default()
     });
     Ok(())
 }

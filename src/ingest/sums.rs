@@ -165,10 +165,7 @@ mod tests {
             location: file.path().to_owned(),
             kind: Some(ArtifactKind::NsysKernelSum),
             pass: "nsys".to_owned(),
-            pass_kind: None,
-            producer: None,
-            rank: None,
-            sha256: None,
+            ..ArtifactFile::default()
         };
         let (mut session, mut diagnostics) = (Session::default(), Diagnostics::default());
         let result = import(&artifact, &mut session, &mut diagnostics);

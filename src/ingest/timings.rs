@@ -258,10 +258,7 @@ mod tests {
             location: file.path().to_owned(),
             kind: Some(importer.kind),
             pass: pass.to_owned(),
-            pass_kind: None,
-            producer: None,
-            rank: None,
-            sha256: None,
+            ..ArtifactFile::default()
         };
         let mut diagnostics = Diagnostics::default();
         if let Err(error) = (importer.import)(&artifact, session, &mut diagnostics) {

@@ -228,10 +228,7 @@ mod tests {
             location: file.path().to_owned(),
             kind: Some(importer.kind),
             pass: "config".to_owned(),
-            pass_kind: None,
-            producer: None,
-            rank: None,
-            sha256: None,
+            ..ArtifactFile::default()
         };
         let mut diagnostics = Diagnostics::default();
         let result = (importer.import)(&artifact, session, &mut diagnostics);

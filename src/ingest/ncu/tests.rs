@@ -23,10 +23,7 @@ fn read(pages: &[&str]) -> (Session, Diagnostics, Vec<Result<(), String>>) {
             location: temporary.path().to_owned(),
             kind: Some(ArtifactKind::NcuCsv),
             pass: "ncu".to_owned(),
-            pass_kind: None,
-            producer: None,
-            rank: None,
-            sha256: None,
+            ..ArtifactFile::default()
         };
         let result = import(&file, &mut session, &mut diagnostics);
         results.push(result.map_err(|error| error.to_string()));

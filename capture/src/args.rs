@@ -49,6 +49,9 @@ pub(crate) struct SnapshotArguments {
     /// Python whose PyTorch version is asked for
     #[arg(long, value_name = "PROGRAM", default_value = "python3")]
     pub(crate) python: String,
+    /// Record the UUID of each GPU, which tells one machine from all others
+    #[arg(long)]
+    pub(crate) uuid: bool,
 }
 
 /// Run COMMAND without a profiler, sampling NVML

@@ -4,12 +4,15 @@ use serde_json::{Map, json};
 
 use super::document::{Measured, Outcome};
 use crate::cuda::{
-    Argument, Buffer, ClockReader, CudaError, Device, Dtype, Grid, Matmul, Operands, Plan, Product,
-    Source, measure,
+    Argument, Batched, Buffer, ClockReader, CudaError, Device, Dtype, Grid, Matmul, Operands, Plan,
+    Product, Source, measure,
 };
 
-/// Algorithms tried for each layout.
-const CANDIDATES: usize = 8;
+/// Algorithms of cuBLASLt tried for each layout.
+const CANDIDATES: usize = 16;
+
+/// How each is tried.
+const TRIAL: Plan = Plan { samples: 3, sample_s: 2e-3, warmup_s: 0.0 };
 
 /// Each format in turn; one that fails costs that one.
 pub(super) fn measure_all(
@@ -20,6 +23,37 @@ pub(super) fn measure_all(
 ) -> Vec<(Dtype, Outcome)> {
     let one = |dtype| one(device, clocks, plan, size, dtype).map_err(|error| error.to_string());
     Dtype::ALL.into_iter().map(|dtype| (dtype, one(dtype))).collect()
+}
+
+/// A library's product, ready to be launched.
+enum Way {
+    /// cuBLASLt, with the algorithm chosen.
+    Lt(Matmul),
+    /// cuBLAS, which knows kernels that cuBLASLt does not offer, above all in fp64.
+    Blas(Batched),
+}
+
+impl Way {
+    fn launch(&self, device: &Device, operands: Operands) -> Result<(), CudaError> {
+        match self {
+            Self::Lt(matmul) => matmul.launch(operands),
+            Self::Blas(product) => product.launch(device, operands),
+        }
+    }
+
+    const fn library(&self) -> &'static str {
+        match self {
+            Self::Lt(_) => "cuBLASLt",
+            Self::Blas(_) => "cuBLAS",
+        }
+    }
+}
+
+/// A way with the time of one launch in a short trial, seconds.
+struct Trial {
+    seconds: f64,
+    transposed: bool,
+    way: Way,
 }
 
 fn one(
@@ -33,14 +67,14 @@ fn one(
     let (x, w) = (random(device, dtype, elements, 1)?, random(device, dtype, elements, 2)?);
     let d = device.allocate(elements * dtype.product().bytes())?;
     let operands = Operands { x: x.address(), w: w.address(), d: d.address() };
-    let (transposed, matmul) = best_layout(device, size, dtype, operands)?;
+    let best = best(device, size, dtype, operands)?;
     let mut during = serde_json::Value::Null;
-    let measured = measure(device, plan, &mut |_| matmul.launch(operands), &mut || {
+    let measured = measure(device, plan, &mut |_| best.way.launch(device, operands), &mut || {
         during = clocks.now();
     })?;
     let note = Map::from_iter([
-        ("weights".to_owned(), json!(if transposed { "n x k" } else { "k x n" })),
-        ("algorithms".to_owned(), json!(matmul.candidates())),
+        ("weights".to_owned(), json!(if best.transposed { "n x k" } else { "k x n" })),
+        ("library".to_owned(), json!(best.way.library())),
     ]);
     let size = size as f64;
     Ok(Measured {
@@ -52,27 +86,42 @@ fn one(
     })
 }
 
-/// The faster way to store W, as far as both exist, and whether that is [n, k].
-fn best_layout(
+/// The fastest of both libraries and both ways to store W, as far as they exist.
+fn best(device: &Device, size: u64, dtype: Dtype, operands: Operands) -> Result<Trial, CudaError> {
+    // cuBLAS has 8-bit products with W stored as [n, k] only.
+    let layouts: &[bool] = if dtype.bytes() == 1 { &[true] } else { &[true, false] };
+    let mut best: Option<Trial> = None;
+    // The first one counts: it is cuBLASLt's, which tells more.
+    let mut failure: Option<CudaError> = None;
+    for transposed in layouts.iter().copied() {
+        let trials = [
+            fastest(device, product(size, dtype, transposed), operands),
+            blas(device, size, dtype, transposed, operands),
+        ];
+        for trial in trials {
+            match trial {
+                Ok(trial) if best.as_ref().is_none_or(|best| trial.seconds < best.seconds) => {
+                    best = Some(trial);
+                }
+                Ok(_) => {}
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+    }
+    let nothing = || CudaError::Unsupported("no layout".to_owned());
+    best.ok_or_else(|| failure.unwrap_or_else(nothing))
+}
+
+fn blas(
     device: &Device,
     size: u64,
     dtype: Dtype,
+    transposed: bool,
     operands: Operands,
-) -> Result<(bool, Matmul), CudaError> {
-    // cuBLAS has 8-bit products with W stored as [n, k] only.
-    let layouts: &[bool] = if dtype.bytes() == 1 { &[true] } else { &[true, false] };
-    let mut best: Option<(f64, bool, Matmul)> = None;
-    let mut failure = CudaError::Unsupported("no layout".to_owned());
-    for transposed in layouts.iter().copied() {
-        match fastest(device, product(size, dtype, transposed), operands) {
-            Ok((seconds, matmul)) if best.as_ref().is_none_or(|best| seconds < best.0) => {
-                best = Some((seconds, transposed, matmul));
-            }
-            Ok(_) => {}
-            Err(error) => failure = error,
-        }
-    }
-    best.map(|(_, transposed, matmul)| (transposed, matmul)).ok_or(failure)
+) -> Result<Trial, CudaError> {
+    let product = Batched { batch: 1, m: size, n: size, k: size, transposed, dtype };
+    let measured = measure(device, TRIAL, &mut |_| product.launch(device, operands), &mut || ())?;
+    Ok(Trial { seconds: measured.seconds.median, transposed, way: Way::Blas(product) })
 }
 
 fn product(size: u64, dtype: Dtype, transposed: bool) -> Product {
@@ -80,19 +129,14 @@ fn product(size: u64, dtype: Dtype, transposed: bool) -> Product {
     Product { m: size, n: size, k: size, transposed, bias, accumulate, dtype }
 }
 
-/// The product with the fastest of its algorithms, and that one's time in seconds.
-fn fastest(
-    device: &Device,
-    product: Product,
-    operands: Operands,
-) -> Result<(f64, Matmul), CudaError> {
+/// The product with the fastest of its algorithms.
+fn fastest(device: &Device, product: Product, operands: Operands) -> Result<Trial, CudaError> {
     let mut matmul = Matmul::new(device, product, None, CANDIDATES)?;
-    let plan = Plan { samples: 3, sample_s: 2e-3, warmup_s: 0.0 };
     let mut best: Option<(f64, usize)> = None;
     let mut failure = CudaError::Unsupported("no algorithm".to_owned());
     for algorithm in 0..matmul.candidates() {
         matmul.choose(algorithm);
-        match measure(device, plan, &mut |_| matmul.launch(operands), &mut || ()) {
+        match measure(device, TRIAL, &mut |_| matmul.launch(operands), &mut || ()) {
             Ok(measured) if best.is_none_or(|best| measured.seconds.median < best.0) => {
                 best = Some((measured.seconds.median, algorithm));
             }
@@ -102,7 +146,7 @@ fn fastest(
     }
     let (seconds, algorithm) = best.ok_or(failure)?;
     matmul.choose(algorithm);
-    Ok((seconds, matmul))
+    Ok(Trial { seconds, transposed: product.transposed, way: Way::Lt(matmul) })
 }
 
 /// A matrix of values uniform in [−1, 1]: power, and with it the clocks, depend on the data.

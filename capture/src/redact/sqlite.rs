@@ -6,6 +6,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Error, ErrorKind};
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
@@ -106,22 +107,19 @@ impl Database {
         Ok(())
     }
 
-    /// Clears what deleted rows left behind: unused parts of a table's pages.
+    /// Clears the unused parts of a table's pages: deleted rows stay there, and a page that was split still holds the
+    /// rows that moved elsewhere.
     pub(crate) fn clear_unused(&self, table: &Table) -> io::Result<()> {
         let mut budget = self.pages;
-        let mut leaves = Vec::new();
-        self.leaves(table.root, MAX_DEPTH, &mut budget, &mut leaves)?;
-        for number in leaves {
+        let mut numbers = Vec::new();
+        self.numbers(table.root, MAX_DEPTH, &mut budget, &mut numbers)?;
+        for number in numbers {
             let page = self.page(number)?;
-            let start = header_start(number);
-            let cells = usize::from(be16(&page, start + 3)?);
-            let from = start + 8 + 2 * cells;
-            let to = match be16(&page, start + 5)? {
-                0 => 65_536,
-                content => usize::from(content),
-            };
-            if from < to && to <= page.len() {
-                self.file.write_all_at(&vec![0; to - from], self.offset(number) + from as u64)?;
+            for unused in unused(&page, header_start(number))? {
+                if page[unused.clone()].iter().any(|byte| *byte != 0) {
+                    let at = self.offset(number) + unused.start as u64;
+                    self.file.write_all_at(&vec![0; unused.len()], at)?;
+                }
             }
         }
         Ok(())
@@ -155,21 +153,21 @@ impl Database {
         }
     }
 
-    fn leaves(
+    /// The pages of a tree, without those that rows flow over to.
+    fn numbers(
         &self,
         number: u32,
         depth: u32,
         budget: &mut u32,
-        leaves: &mut Vec<u32>,
+        numbers: &mut Vec<u32>,
     ) -> io::Result<()> {
         let page = self.page_within(number, depth, budget)?;
         let start = header_start(number);
         let cells = usize::from(be16(&page, start + 3)?);
-        if page[start] == 13 {
-            leaves.push(number);
-        } else if page[start] == 5 {
+        numbers.push(number);
+        if page[start] == 5 {
             for child in children(&page, start, cells)? {
-                self.leaves(child, depth - 1, budget, leaves)?;
+                self.numbers(child, depth - 1, budget, numbers)?;
             }
         }
         Ok(())
@@ -305,6 +303,28 @@ fn values(payload: &[u8]) -> io::Result<Vec<(u64, usize, usize)>> {
         (at, start) = (next, end);
     }
     Ok(values)
+}
+
+/// What no cell uses: the gap between the cells' addresses and the cells, and the blocks that were freed among them
+/// without their heads, which link them.
+fn unused(page: &[u8], start: usize) -> io::Result<Vec<Range<usize>>> {
+    let cells = usize::from(be16(page, start + 3)?);
+    let header = if page[start] == 5 { 12 } else { 8 };
+    let from = start + header + 2 * cells;
+    let to = match be16(page, start + 5)? {
+        0 => 65_536,
+        content => usize::from(content),
+    };
+    let mut ranges = vec![from..to];
+    let mut block = usize::from(be16(page, start + 1)?);
+    while block != 0 {
+        let (next, size) = (usize::from(be16(page, block)?), usize::from(be16(page, block + 2)?));
+        ranges.push(block + 4..block + size);
+        // They lie in order: anything else is a cycle.
+        block = if next > block { next } else { 0 };
+    }
+    ranges.retain(|range| range.start < range.end && range.end <= page.len());
+    Ok(ranges)
 }
 
 fn children(page: &[u8], start: usize, cells: usize) -> io::Result<Vec<u32>> {

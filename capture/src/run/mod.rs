@@ -120,7 +120,7 @@ impl<'a> Session<'a> {
             return Ok(());
         }
         let output = self.bundle.clone();
-        say(&snapshot::write(&SnapshotArguments { output, python })?);
+        say(&snapshot::write(&SnapshotArguments { output, python, uuid: false })?);
         Ok(())
     }
 

@@ -5,8 +5,11 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml, cuda_driver_version_major, cuda_driver_version_minor};
 use rooflens_schemas::Fact;
 
-/// Facts about the driver and each GPU; one reason if there is no NVML.
-pub(crate) fn facts() -> Vec<Fact> {
+/// NVLink links that a GPU of today may have.
+const MAX_LINKS: u32 = 18;
+
+/// Facts about the driver and each GPU, with UUIDs if asked for; one reason if there is no NVML.
+pub(crate) fn facts(with_uuid: bool) -> Vec<Fact> {
     let nvml = match Nvml::init() {
         Ok(nvml) => nvml,
         Err(error) => {
@@ -29,7 +32,11 @@ pub(crate) fn facts() -> Vec<Fact> {
     for index in 0..count {
         let subject = format!("gpu {index}");
         match nvml.device_by_index(index) {
-            Ok(gpu) => facts.extend(gpu_facts(&subject, &gpu)),
+            Ok(gpu) => {
+                facts.extend(gpu_facts(&subject, &gpu));
+                facts.extend(link_facts(&subject, &gpu));
+                facts.extend(with_uuid.then(|| fact(&subject, "uuid", gpu.uuid())));
+            }
             Err(error) => facts.push(Fact::missing(subject, "name", error.to_string())),
         }
     }
@@ -57,7 +64,23 @@ fn gpu_facts(gpu_name: &str, gpu: &Device<'_>) -> Vec<Fact> {
         fact(gpu_name, "persistence_mode", gpu.is_in_persistent_mode().map(on)),
         fact(gpu_name, "pcie_generation", gpu.current_pcie_link_gen()),
         fact(gpu_name, "pcie_lanes", gpu.current_pcie_link_width()),
+        fact(gpu_name, "pcie_generation_max", gpu.max_pcie_link_gen()),
+        fact(gpu_name, "pcie_lanes_max", gpu.max_pcie_link_width()),
     ]
+}
+
+/// NVLink: how many links are up, and their version.
+fn link_facts(gpu_name: &str, gpu: &Device<'_>) -> Vec<Fact> {
+    let links: Vec<_> = (0..MAX_LINKS).map(|link| gpu.link_wrapper_for(link)).collect();
+    let states: Vec<_> = links.iter().map(|link| link.is_active()).collect();
+    let active = states.iter().position(|state| matches!(state, Ok(true)));
+    let up = states.iter().filter(|state| matches!(state, Ok(true))).count();
+    let known = states.iter().any(Result::is_ok);
+    let first = states.into_iter().next().unwrap_or(Err(NvmlError::NotSupported));
+    let count = if known { Ok(up) } else { first.map(usize::from) };
+    let mut facts = vec![fact(gpu_name, "nvlink_active_links", count)];
+    facts.extend(active.map(|link| fact(gpu_name, "nvlink_version", links[link].version())));
+    facts
 }
 
 fn fact(subject: &str, key: &str, value: Result<impl ToString, NvmlError>) -> Fact {
@@ -80,6 +103,6 @@ mod tests {
 
     #[test]
     fn there_is_a_fact_on_any_machine() {
-        assert_eq!(facts()[0].key, "version");
+        assert_eq!(facts(false)[0].key, "version");
     }
 }

@@ -27,7 +27,40 @@ pub(crate) fn facts(root: &Path) -> Vec<Fact> {
         fact(root, "memory", "total_bytes", "proc/meminfo", memory),
         fact(root, "os", "name", "etc/os-release", system),
         fact(root, "os", "kernel_release", "proc/sys/kernel/osrelease", whole),
+        container(root),
+        fact(root, "container", "cpu_limit", "sys/fs/cgroup/cpu.max", cpu_limit),
+        fact(root, "container", "memory_limit_bytes", "sys/fs/cgroup/memory.max", whole),
     ]
+}
+
+/// Files that container runtimes leave, and what made them.
+const CONTAINER_MARKS: [(&str, &str); 4] = [
+    (".dockerenv", "docker"),
+    ("run/.containerenv", "podman"),
+    ("run/secrets/kubernetes.io", "kubernetes"),
+    (".singularity.d", "apptainer"),
+];
+
+/// Words in the control groups of process 1 that tell of a container.
+const CONTAINER_GROUPS: [&str; 5] = ["docker", "kubepods", "containerd", "libpod", "lxc"];
+
+/// Whether this is a container: a hint, because nothing says so for sure.
+fn container(root: &Path) -> Fact {
+    let mark = CONTAINER_MARKS.iter().find(|(file, _)| root.join(file).exists());
+    let groups = fs::read_to_string(root.join("proc/1/cgroup")).unwrap_or_default();
+    let group = CONTAINER_GROUPS.into_iter().find(|word| groups.contains(word));
+    match mark.map(|(_, name)| *name).or(group) {
+        Some(name) => Fact::known("container", "runtime", name),
+        None => Fact::missing("container", "runtime", "nothing hints at a container"),
+    }
+}
+
+/// Cores from a quota and its period in microseconds; `max` where there is none.
+fn cpu_limit(text: &str) -> Option<String> {
+    let (quota, period) = text.trim().split_once(' ')?;
+    let Ok(quota) = quota.parse::<f64>() else { return Some(quota.to_owned()) };
+    let period = period.parse::<f64>().ok().filter(|period| *period > 0.0)?;
+    Some((quota / period).to_string())
 }
 
 fn fact(
@@ -75,6 +108,9 @@ mod tests {
         write(root.path(), "proc/meminfo", "MemTotal:       2048 kB\nMemFree: 1 kB\n");
         write(root.path(), "etc/os-release", "NAME=\"Linux\"\nPRETTY_NAME=\"Linux 24.04\"\n");
         write(root.path(), "proc/sys/kernel/osrelease", "6.18.44\n");
+        write(root.path(), "proc/1/cgroup", "0::/kubepods.slice/pod1\n");
+        write(root.path(), "sys/fs/cgroup/cpu.max", "250000 100000\n");
+        write(root.path(), "sys/fs/cgroup/memory.max", "max\n");
         let facts = facts(root.path());
         for (subject, key, value) in [
             ("cpu", "model", "Fast CPU @ 4 GHz"),
@@ -82,6 +118,9 @@ mod tests {
             ("memory", "total_bytes", "2097152"),
             ("os", "name", "Linux 24.04"),
             ("os", "kernel_release", "6.18.44"),
+            ("container", "runtime", "kubepods"),
+            ("container", "cpu_limit", "2.5"),
+            ("container", "memory_limit_bytes", "max"),
         ] {
             assert!(facts.contains(&Fact::known(subject, key, value)), "{key}: {facts:?}");
         }

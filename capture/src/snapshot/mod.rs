@@ -34,7 +34,7 @@ pub(crate) fn write(arguments: &SnapshotArguments) -> Result<String, CaptureErro
     let bundle = &arguments.output;
     let folder = bundle.join(FOLDER);
     fs::create_dir_all(&folder).map_err(CaptureError::io(&folder))?;
-    let mut entries = gpus::facts();
+    let mut entries = gpus::facts(arguments.uuid);
     entries.extend(host::facts(Path::new("/")));
     entries.extend(tools::facts(&System, &arguments.python));
     entries.extend(variables::facts(|name| std::env::var(name).ok()));

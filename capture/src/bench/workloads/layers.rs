@@ -36,7 +36,7 @@ pub(super) fn linear<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
 pub(super) fn batched<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
     let (case, device) = (setup.case, setup.device);
     let [batch, m, n, k] = ["batch", "m", "n", "k"].map(|name| case.size(name));
-    let products = Batched { batch, m, n, k, dtype: case.dtype };
+    let products = Batched { batch, m, n, k, transposed: true, dtype: case.dtype };
     let (x, w) = (setup.random(batch * m * k, 1)?, setup.random(batch * n * k, 2)?);
     let d = setup.empty(batch * m * n)?;
     let (inputs, output) = (vec![x.clone(), w.clone()], Some(d.clone()));

@@ -52,6 +52,8 @@ pub(crate) struct SnapshotArguments {
     /// Record the UUID of each GPU, which tells one machine from all others
     #[arg(long)]
     pub(crate) uuid: bool,
+    #[command(flatten)]
+    pub(crate) profilers: Profilers,
 }
 
 /// Run COMMAND without a profiler, sampling NVML
@@ -164,13 +166,13 @@ pub(crate) struct NcuOptions {
 /// Named choices of sections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Preset {
-    /// Speed of light, rooflines, launch and occupancy
+    /// Speed of light, rooflines, launch, occupancy, stalls
     Roofline,
     /// Everything ncu has
     Full,
     /// Roofline and the memory hierarchy
     Memory,
-    /// Roofline, pipes, schedulers and stalls
+    /// Roofline, pipes and instructions
     Compute,
 }
 
@@ -312,6 +314,16 @@ pub(crate) struct Common {
     /// Milliseconds between NVML samples; 0 for none
     #[arg(long, value_name = "MS", default_value_t = 20)]
     pub(crate) nvml_period: u64,
+    #[command(flatten)]
+    pub(crate) profilers: Profilers,
+    /// The workload and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
+}
+
+/// Where the profilers are.
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
+pub(crate) struct Profilers {
     /// The nsys program
     #[arg(
         long = "nsys",
@@ -330,9 +342,6 @@ pub(crate) struct Common {
         default_value = "ncu"
     )]
     pub(crate) ncu: String,
-    /// The workload and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
-    pub(crate) command: Vec<String>,
 }
 
 /// Hash all files of BUNDLE and write its manifest.json, or renew the one that is there

@@ -37,8 +37,8 @@ impl Probe {
         wants_ncu: bool,
     ) -> Self {
         let not_asked = || Err("it is not asked for".to_owned());
-        let nsys = if wants_nsys { nsys(runner, &common.nsys) } else { not_asked() };
-        let ncu = if wants_ncu { ncu(runner, &common.ncu) } else { not_asked() };
+        let nsys = if wants_nsys { nsys(runner, &common.profilers.nsys) } else { not_asked() };
+        let ncu = if wants_ncu { ncu(runner, &common.profilers.ncu) } else { not_asked() };
         Self { nsys, ncu, rooflens: None }
     }
 }

@@ -97,6 +97,7 @@ fn one(device: &Device, nvtx: Nvtx, plan: Plan, case: &Case) -> Result<Measured,
     Ok(Measured {
         seconds: measured.seconds,
         launches: measured.launches,
+        implementation: workload.implementation,
         copies: workloads::copies(case.bytes(), device.l2_bytes),
         peak_memory_bytes: before.saturating_sub(device.low_water()),
     })

@@ -17,6 +17,8 @@ pub(super) struct Outcome {
 pub(super) struct Measured {
     pub(super) seconds: Statistics,
     pub(super) launches: usize,
+    /// What computed it, where that is not what the operation's description says.
+    pub(super) implementation: Option<&'static str>,
     /// Copies of the operands used in turn.
     pub(super) copies: u64,
     /// The most GPU memory taken by the case, with operands, copies and workspaces.
@@ -80,6 +82,9 @@ fn measured_json(case: &Case, measured: &Measured) -> Value {
         entry.insert("bytes_per_s".to_owned(), json!(case.bytes() / median));
         entry.insert("launches_per_sample".to_owned(), json!(measured.launches));
         entry.insert("input_copies".to_owned(), json!(measured.copies));
+        if let Some(implementation) = measured.implementation {
+            entry.insert("implementation".to_owned(), json!(implementation));
+        }
         entry.insert("peak_memory_bytes".to_owned(), json!(measured.peak_memory_bytes));
     }
     entry
@@ -161,7 +166,9 @@ mod tests {
         let sizes = BTreeMap::from([("batch", 1), ("m", 10), ("n", 10), ("k", 50)]);
         let case = Case { kind: Kind::BatchedGemm, dtype: Dtype::Bf16, sizes };
         let seconds = Statistics::of(&[0.5, 1.5, 1.0]).expect("not empty");
-        let measured = Measured { seconds, launches: 4, copies: 2, peak_memory_bytes: 7 };
+        let implementation = Some("a library");
+        let measured =
+            Measured { seconds, launches: 4, implementation, copies: 2, peak_memory_bytes: 7 };
         let failed = Err("no \"algorithm\", sorry".to_owned());
         [Outcome { case: case.clone(), result: Ok(measured) }, Outcome { case, result: failed }]
     }

@@ -1,6 +1,6 @@
 //! What can go wrong on the device.
 
-use cudarc::{cublas, cublaslt, driver, nvrtc};
+use cudarc::{cublas, cublaslt, cudnn, driver, nvrtc};
 
 /// Why an operation on the GPU was not done: what, and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -17,6 +17,9 @@ pub(crate) enum CudaError {
     /// A call of cuBLAS or cuBLASLt failed.
     #[error("cuBLAS: {what}: {status}")]
     Cublas { what: &'static str, status: String },
+    /// A call of cuDNN failed.
+    #[error("cuDNN: {what}: {error}")]
+    Cudnn { what: &'static str, error: cudnn::result::CudnnError },
     /// A kernel of ours did not compile.
     #[error("NVRTC: {0}")]
     Compile(String),
@@ -40,6 +43,11 @@ impl CudaError {
     /// An error of cuBLAS in a call that does `what`.
     pub(crate) fn cublas(what: &'static str) -> impl FnOnce(cublas::result::CublasError) -> Self {
         move |error| Self::Cublas { what, status: format!("{:?}", error.0) }
+    }
+
+    /// An error of cuDNN in a call that does `what`.
+    pub(crate) fn cudnn(what: &'static str) -> impl FnOnce(cudnn::result::CudnnError) -> Self {
+        move |error| Self::Cudnn { what, error }
     }
 
     /// An error of cuBLASLt in a call that does `what`.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cudarc::{cublas, cublaslt, driver, nvrtc};
+use cudarc::{cublas, cublaslt, cudnn, driver, nvrtc};
 
 use super::CudaError;
 
@@ -14,6 +14,17 @@ const LIBRARIES: [Library; 3] = [
     ("cuBLASLt (libcublasLt)", cublaslt::sys::is_culib_present, &["libcublasLt.so."]),
     ("cuBLAS (libcublas)", cublas::sys::is_culib_present, &["libcublas.so."]),
 ];
+
+/// Needed by convolutions alone, and not part of the toolkit.
+const CUDNN: Library = ("cuDNN (libcudnn)", cudnn::sys::is_culib_present, &["libcudnn.so."]);
+
+/// Makes sure that cuDNN can be loaded.
+///
+/// # Errors
+/// It is not there.
+pub(crate) fn require_cudnn() -> Result<(), CudaError> {
+    find(&CUDNN)
+}
 
 /// Makes sure that the driver and the toolkit's libraries can be loaded.
 ///
@@ -105,7 +116,7 @@ fn list(folder: &Path) -> Vec<PathBuf> {
 pub(crate) fn loaded() -> Vec<String> {
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let paths = maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..]));
-    let known = ["/libcuda.so", "/libnvrtc.so", "/libcublas.so", "/libcublasLt.so"];
+    let known = ["/libcuda.so", "/libnvrtc.so", "/libcublas.so", "/libcublasLt.so", "/libcudnn.so"];
     let mut paths: Vec<String> = paths
         .filter(|path| known.iter().any(|name| path.contains(name)))
         .map(str::to_owned)

@@ -7,6 +7,7 @@
 mod batched;
 mod buffer;
 mod clocks;
+mod convolution;
 mod device;
 mod dtype;
 mod error;
@@ -20,6 +21,7 @@ mod timing;
 pub(crate) use batched::Batched;
 pub(crate) use buffer::{Buffer, Pinned};
 pub(crate) use clocks::ClockReader;
+pub(crate) use convolution::{Convolution, Image};
 pub(crate) use device::Device;
 pub(crate) use dtype::Dtype;
 pub(crate) use error::CudaError;

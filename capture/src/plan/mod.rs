@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use rooflens_schemas::PassKind;
 
 use crate::args::{
-    AllArguments, BaselineArguments, Common, NcuArguments, NsysArguments, Repeats, TorchArguments,
+    AllArguments, BaselineArguments, Common, NcuArguments, NsysArguments, Profilers, Repeats,
+    TorchArguments,
 };
 use crate::kernels::Kernels;
 use crate::tools::Probe;
@@ -21,7 +22,7 @@ pub(crate) use nsys::Export as NsysExport;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Facts about the machine, asking this Python for its packages.
-    Snapshot { python: String },
+    Snapshot { python: String, profilers: Profilers },
     /// A run of the workload.
     Pass(PassPlan),
     /// Kernels that take the most time, by the timeline: a list for the ncu pass of this name, which is the next
@@ -137,7 +138,7 @@ pub(crate) fn show(steps: &[Step]) -> String {
     let mut text = String::new();
     for step in steps {
         match step {
-            Step::Snapshot { python } => {
+            Step::Snapshot { python, .. } => {
                 text.push_str(&format!("# snapshot, with {python}\n"));
             }
             Step::Skip { pass, reason, .. } => {
@@ -196,7 +197,7 @@ fn snapshot(common: &Common) -> Step {
     let program = common.command.first().map_or("", String::as_str);
     let name = program.rsplit('/').next().unwrap_or_default();
     let python = if name.starts_with("python") { program } else { "python3" };
-    Step::Snapshot { python: python.to_owned() }
+    Step::Snapshot { python: python.to_owned(), profilers: common.profilers.clone() }
 }
 
 fn baseline_passes(common: &Common, repeats: &Repeats, id: String) -> Vec<Step> {

@@ -16,8 +16,8 @@ const LAUNCHES: u64 = 60;
 /// Launches of a list's window that are profiled at most: a kernel that ran once may lie far from the rest.
 const WINDOW: u64 = 300;
 
-/// Sections that every preset but the full set consists of. Rooflines need the first two, representativeness the rest.
-const BASE: [&str; 8] = [
+/// Sections that every preset but the full set consists of: for rooflines, bound classes and their reasons.
+const BASE: [&str; 10] = [
     "SpeedOfLight",
     "SpeedOfLight_RooflineChart",
     "SpeedOfLight_HierarchicalTensorRooflineChart",
@@ -26,11 +26,11 @@ const BASE: [&str; 8] = [
     "MemoryWorkloadAnalysis",
     "LaunchStats",
     "Occupancy",
+    "SchedulerStats",
+    "WarpStateStats",
 ];
-const MEMORY: [&str; 3] =
-    ["MemoryWorkloadAnalysis_Chart", "MemoryWorkloadAnalysis_Tables", "WarpStateStats"];
-const COMPUTE: [&str; 4] =
-    ["ComputeWorkloadAnalysis", "InstructionStats", "SchedulerStats", "WarpStateStats"];
+const MEMORY: [&str; 2] = ["MemoryWorkloadAnalysis_Chart", "MemoryWorkloadAnalysis_Tables"];
+const COMPUTE: [&str; 2] = ["ComputeWorkloadAnalysis", "InstructionStats"];
 
 /// How the report becomes CSV.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -161,7 +161,7 @@ fn all_skips_what_is_missing_and_plans_the_rest() {
     let probe = Probe { nsys: Ok(nsys_2025()), ncu: Ok(ncu_2025()), rooflens };
     let names = |steps: &[Step]| {
         let name = |step: &Step| match step {
-            Step::Snapshot { python } => format!("snapshot {python}"),
+            Step::Snapshot { python, .. } => format!("snapshot {python}"),
             Step::Pass(pass) => pass.id.clone(),
             Step::TopKernels { command, .. } => command.join(" "),
             Step::Skip { pass, reason, .. } => format!("no {pass}: {reason}"),
@@ -204,4 +204,49 @@ fn the_plan_is_shown_as_a_shell_would_run_it() {
          ROOFLENS_TORCH_DIR=b/.work/torch ROOFLENS_TORCH_RECORD=shapes ROOFLENS_TORCH_RANGE=decode \
          ROOFLENS_TORCH_SKIP=1 ROOFLENS_TORCH_COUNT=2 python3 a.py\n"
     );
+}
+
+/// The option names and sections of nsys and ncu 2025.3.1, as their `--help` and `--list-sections` print them.
+fn recorded() -> Probe {
+    let nsys = Profiler {
+        program: "nsys".to_owned(),
+        version: "NVIDIA Nsight Systems version 2025.3.1.0".to_owned(),
+        help: include_str!("../../tests/probes/nsys-2025.3.1.txt").to_owned(),
+        lists: String::new(),
+    };
+    let ncu = Profiler {
+        program: "ncu".to_owned(),
+        version: "Version 2025.3.1.0 (build 36398880) (public-release)".to_owned(),
+        help: include_str!("../../tests/probes/ncu-2025.3.1.txt").to_owned(),
+        lists: include_str!("../../tests/probes/ncu-2025.3.1-sections.txt").to_owned(),
+    };
+    Probe { nsys: Ok(nsys), ncu: Ok(ncu), rooflens: None }
+}
+
+#[test]
+fn the_recorded_tools_know_every_option_that_they_are_given() {
+    let probe = recorded();
+    let line =
+        "all -o b --gate decode@llm --gate-nsys --instances 2 --gpu-metrics --preset compute -- x";
+    let Command::All(arguments) = command(line) else { panic!("not all") };
+    let mut checked = 0;
+    for step in all(&arguments, &probe) {
+        let Step::Pass(pass) = step else { continue };
+        let tool = match pass.kind {
+            PassKind::Timeline => probe.nsys.as_ref(),
+            PassKind::Counters => probe.ncu.as_ref(),
+            _ => continue,
+        };
+        let tool = tool.expect("recorded");
+        for word in pass.command.iter().filter(|word| word.starts_with("--")) {
+            let option = word.split('=').next().expect("a word");
+            assert!(tool.knows(option), "{} does not know {option}", tool.version);
+            checked += 1;
+        }
+        let named = pass.command.windows(2).filter(|pair| pair[0] == "--section");
+        for pair in named {
+            assert!(tool.lists(&pair[1]), "{} has no section {}", tool.version, pair[1]);
+        }
+    }
+    assert!(checked > 15, "{checked} options");
 }

@@ -315,7 +315,7 @@ fn unused(page: &[u8], start: usize) -> io::Result<Vec<Range<usize>>> {
         0 => 65_536,
         content => usize::from(content),
     };
-    let mut ranges = vec![from..to];
+    let mut ranges: Vec<Range<usize>> = std::iter::once(from..to).collect();
     let mut block = usize::from(be16(page, start + 1)?);
     while block != 0 {
         let (next, size) = (usize::from(be16(page, block)?), usize::from(be16(page, block + 2)?));

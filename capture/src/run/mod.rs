@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rooflens_schemas::{Pass, PassKind, Tool};
 
-use crate::args::{Common, SnapshotArguments};
+use crate::args::{Common, Profilers, SnapshotArguments};
 use crate::error::CaptureError;
 use crate::kernels::Kernels;
 use crate::manifest::{self, Description};
@@ -85,7 +85,7 @@ impl<'a> Session<'a> {
     ) -> Result<(), CaptureError> {
         let is_interrupted = self.signals.interrupted();
         match step {
-            Step::Snapshot { python } => self.snapshot(python)?,
+            Step::Snapshot { python, profilers } => self.snapshot(python, profilers)?,
             Step::Skip { pass, kind, reason } => self.skip(&pass, kind, reason),
             Step::Pass(plan) if is_interrupted => {
                 self.skip(&plan.id, plan.kind, "interrupted before it".to_owned());
@@ -115,12 +115,12 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    fn snapshot(&self, python: String) -> Result<(), CaptureError> {
+    fn snapshot(&self, python: String, profilers: Profilers) -> Result<(), CaptureError> {
         if self.bundle.join("snapshot").exists() {
             return Ok(());
         }
         let output = self.bundle.clone();
-        say(&snapshot::write(&SnapshotArguments { output, python, uuid: false })?);
+        say(&snapshot::write(&SnapshotArguments { output, python, uuid: false, profilers })?);
         Ok(())
     }
 

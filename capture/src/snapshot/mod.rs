@@ -36,7 +36,7 @@ pub(crate) fn write(arguments: &SnapshotArguments) -> Result<String, CaptureErro
     fs::create_dir_all(&folder).map_err(CaptureError::io(&folder))?;
     let mut entries = gpus::facts(arguments.uuid);
     entries.extend(host::facts(Path::new("/")));
-    entries.extend(tools::facts(&System, &arguments.python));
+    entries.extend(tools::facts(&System, &arguments.python, &arguments.profilers));
     entries.extend(variables::facts(|name| std::env::var(name).ok()));
     entries.push(write_smi(&System, &folder)?);
     let missing = entries.iter().filter(|fact| fact.value.known().is_none()).count();

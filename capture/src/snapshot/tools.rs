@@ -3,24 +3,19 @@
 use rooflens_schemas::Fact;
 
 use super::runner::Runner;
-
-/// Tools that print their version: key, program, argument, and a word of the line that holds it.
-const TOOLS: [(&str, &str, &str, &str); 3] = [
-    ("nsys", "nsys", "--version", "version"),
-    ("ncu", "ncu", "--version", "Version"),
-    ("nvcc", "nvcc", "--version", "release"),
-];
+use crate::args::Profilers;
 
 /// Asks for a package's version without importing it, which takes seconds for some.
 const PACKAGE_VERSION: &str = "import importlib.metadata as m, sys; print(m.version(sys.argv[1]))";
 
 /// Facts about tools, Python packages and the repository of the working directory.
-pub(crate) fn facts(runner: &impl Runner, python: &str) -> Vec<Fact> {
-    let mut facts: Vec<Fact> = TOOLS
-        .iter()
-        .map(|(key, program, argument, word)| tool(runner, key, program, argument, word))
-        .collect();
-    facts.push(tool(runner, "python", python, "--version", "Python"));
+pub(crate) fn facts(runner: &impl Runner, python: &str, profilers: &Profilers) -> Vec<Fact> {
+    let mut facts = vec![
+        tool(runner, "nsys", &profilers.nsys, "version"),
+        tool(runner, "ncu", &profilers.ncu, "Version"),
+        tool(runner, "nvcc", "nvcc", "release"),
+        tool(runner, "python", python, "Python"),
+    ];
     for package in ["torch", "transformers", "triton", "vllm"] {
         let version = runner.output(python, &["-c", PACKAGE_VERSION, package]);
         facts.push(match version {
@@ -32,11 +27,12 @@ pub(crate) fn facts(runner: &impl Runner, python: &str) -> Vec<Fact> {
     facts
 }
 
-fn tool(runner: &impl Runner, key: &str, program: &str, argument: &str, word: &str) -> Fact {
-    match runner.output(program, &[argument]) {
+/// The line of what `program --version` prints that has this word.
+fn tool(runner: &impl Runner, key: &str, program: &str, word: &str) -> Fact {
+    match runner.output(program, &["--version"]) {
         Ok(text) => match text.lines().find(|line| line.contains(word)) {
             Some(line) => Fact::known("tool", key, line.trim()),
-            None => Fact::missing("tool", key, format!("{program} {argument} does not say")),
+            None => Fact::missing("tool", key, format!("{program} --version does not say")),
         },
         Err(reason) => Fact::missing("tool", key, reason),
     }
@@ -59,6 +55,10 @@ mod tests {
     use super::super::runner::Fake;
     use super::*;
 
+    fn profilers() -> Profilers {
+        Profilers { nsys: "nsys".to_owned(), ncu: "ncu".to_owned() }
+    }
+
     #[test]
     fn versions_are_the_lines_that_hold_them() {
         let ncu = "NVIDIA (R) Nsight Compute Command Line Profiler\nVersion 2025.3.1.0 (build 1)\n";
@@ -72,7 +72,7 @@ mod tests {
             .with("my-python", Ok("2.11.0+cu130\n"))
             .with("git rev-parse HEAD", Ok("4b825dc\n"))
             .with("git", Ok(" M train.py\n"));
-        let facts = facts(&fake, "my-python");
+        let facts = facts(&fake, "my-python", &profilers());
         for (subject, key, value) in [
             ("tool", "ncu", "Version 2025.3.1.0 (build 1)"),
             ("tool", "nvcc", "Cuda tools, release 13.0, V13.0.88"),

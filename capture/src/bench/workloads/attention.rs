@@ -34,7 +34,7 @@ pub(super) fn prefill<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> 
         arguments.push(Argument::Float(scale()));
         kernel.launch(grid, &arguments)
     });
-    Ok(Workload { launch, inputs, output })
+    Ok(Workload::new(launch, inputs, output))
 }
 
 /// Attention of one new token a sequence.
@@ -64,7 +64,7 @@ pub(super) fn decode<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
         let addresses = [out.at(launch), partial.at(launch)].map(Argument::Address);
         merge.launch(merge_grid, &[addresses[0], addresses[1], Argument::Int(parts)])
     });
-    Ok(Workload { launch, inputs, output })
+    Ok(Workload::new(launch, inputs, output))
 }
 
 /// So many parts of the context that every multiprocessor has about four blocks, each with 64 keys at least.

@@ -16,12 +16,12 @@ pub(super) fn prepare<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> 
             let (to, from) = &pairs[launch % copies];
             to.copy_from(from)
         });
-        return Ok(Workload { launch, inputs: Vec::new(), output: None });
+        return Ok(Workload::new(launch, Vec::new(), None));
     }
     // The L2 cache plays no part: one pair is enough.
     let to_device = setup.case.kind == Kind::CopyToDevice;
     let mut host = Pinned::new(device.stream(), bytes)?;
     let buffer = device.allocate(bytes)?;
     let launch = Box::new(move |_: usize| buffer.copy_pinned(&mut host, to_device));
-    Ok(Workload { launch, inputs: Vec::new(), output: None })
+    Ok(Workload::new(launch, Vec::new(), None))
 }

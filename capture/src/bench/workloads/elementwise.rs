@@ -29,7 +29,7 @@ pub(super) fn prepare<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> 
         arguments.push(Argument::Long(elements));
         kernel.launch(grid, &arguments)
     });
-    Ok(Workload { launch, inputs, output })
+    Ok(Workload::new(launch, inputs, output))
 }
 
 /// Rotary position embedding.
@@ -61,5 +61,5 @@ pub(super) fn rotary<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
         arguments.extend([heads, dim, positions].map(Argument::Int));
         kernel.launch(grid, &arguments)
     });
-    Ok(Workload { launch, inputs, output })
+    Ok(Workload::new(launch, inputs, output))
 }

@@ -2,7 +2,10 @@
 
 use super::{Setup, Workload, unsupported};
 use crate::bench::operation::Case;
-use crate::cuda::{Argument, Batched, CudaError, Dtype, Grid, Matmul, Operands, Product, Source};
+use crate::cuda::{
+    Argument, Batched, Convolution, CudaError, Dtype, Grid, Image, Matmul, Operands, Product,
+    Source,
+};
 
 fn product(case: &Case, [m, n, k]: [u64; 3], bias: bool, accumulate: bool) -> Product {
     Product { m, n, k, transposed: true, bias, accumulate, dtype: case.dtype }
@@ -29,7 +32,7 @@ pub(super) fn linear<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
         let _bias = &bias;
         matmul.launch(Operands { x: x.at(launch), w: w.at(launch), d: d.at(launch) })
     });
-    Ok(Workload { launch, inputs, output })
+    Ok(Workload::new(launch, inputs, output))
 }
 
 /// A batch of products.
@@ -44,11 +47,45 @@ pub(super) fn batched<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> 
         let operands = Operands { x: x.at(launch), w: w.at(launch), d: d.at(launch) };
         products.launch(device, operands)
     });
-    Ok(Workload { launch, inputs, output })
+    Ok(Workload::new(launch, inputs, output))
+}
+
+/// A convolution: by cuDNN, or without it by patches.
+pub(super) fn conv2d<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
+    let case = setup.case;
+    let (rows, columns) = case.image();
+    let [batch, channels_in, channels_out] =
+        ["batch", "channels_in", "channels_out"].map(|name| case.size(name));
+    for name in ["batch", "channels_in", "channels_out", "height", "width", "kernel"] {
+        setup.small(name)?;
+    }
+    let image = Image {
+        batch,
+        input: [channels_in, case.size("height"), case.size("width")],
+        output: [channels_out, rows, columns],
+        kernel: case.size("kernel"),
+        stride: case.size("stride"),
+        padding: case.size("padding"),
+        dtype: case.dtype,
+    };
+    let convolution = match Convolution::new(setup.device, image) {
+        Ok(convolution) => convolution,
+        Err(CudaError::NoLibrary(_)) => return patches(setup),
+        Err(error) => return Err(error),
+    };
+    let x = setup.random(batch * channels_in * case.size("height") * case.size("width"), 1)?;
+    let w = setup.random(channels_out * channels_in * image.kernel * image.kernel, 2)?;
+    let d = setup.empty(batch * channels_out * rows * columns)?;
+    let (inputs, output) = (vec![x.clone(), w.clone()], Some(d.clone()));
+    let launch = Box::new(move |launch: usize| {
+        convolution.launch(Operands { x: x.at(launch), w: w.at(launch), d: d.at(launch) })
+    });
+    let implementation = Some("cuDNN, first choice of its heuristic; channels last");
+    Ok(Workload { implementation, ..Workload::new(launch, inputs, output) })
 }
 
 /// A convolution: the patches of the image as a matrix, times the filters.
-pub(super) fn conv2d<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
+fn patches<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
     let case = setup.case;
     setup.require_packs("channels_in", case.size("channels_in"))?;
     let (rows, columns) = case.image();
@@ -82,7 +119,7 @@ pub(super) fn conv2d<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
         kernel.launch(grid, &arguments)?;
         matmul.launch(Operands { x: patches.at(launch), w: w.at(launch), d: d.at(launch) })
     });
-    Ok(Workload { launch, inputs, output })
+    Ok(Workload::new(launch, inputs, output))
 }
 
 /// An LSTM layer over a whole sequence, steps first: x is [sequence, batch, in].
@@ -126,5 +163,5 @@ pub(super) fn lstm<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
         }
         Ok(())
     });
-    Ok(Workload { launch, inputs, output })
+    Ok(Workload::new(launch, inputs, output))
 }

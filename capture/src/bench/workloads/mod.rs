@@ -49,6 +49,14 @@ pub(super) struct Workload<'a> {
     /// Operands in the order of the reference, and the result; copies state none.
     pub(super) inputs: Vec<Rc<Tensor>>,
     pub(super) output: Option<Rc<Tensor>>,
+    /// What computes it, where that is not what the operation's description says.
+    pub(super) implementation: Option<&'static str>,
+}
+
+impl<'a> Workload<'a> {
+    fn new(launch: Launch<'a>, inputs: Vec<Rc<Tensor>>, output: Option<Rc<Tensor>>) -> Self {
+        Self { launch, inputs, output, implementation: None }
+    }
 }
 
 /// What a workload is made from.

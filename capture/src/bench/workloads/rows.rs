@@ -37,7 +37,7 @@ pub(super) fn prepare<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> 
         }
         kernel.launch(grid, &arguments)
     });
-    Ok(Workload { launch, inputs, output })
+    Ok(Workload::new(launch, inputs, output))
 }
 
 /// Rows of a table.
@@ -59,7 +59,7 @@ pub(super) fn embedding<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError
         arguments.push(Argument::Int(hidden));
         kernel.launch(grid, &arguments)
     });
-    Ok(Workload { launch, inputs, output })
+    Ok(Workload::new(launch, inputs, output))
 }
 
 /// A block a row, with as many threads as one pass over the row keeps busy.

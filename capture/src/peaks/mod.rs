@@ -7,9 +7,12 @@ mod memory;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use rooflens_schemas::manifest::FILE_NAME;
 
+use crate::args::ManifestArguments;
 use crate::cuda::{ClockReader, Device, Plan};
 use crate::error::CaptureError;
+use crate::manifest;
 
 /// Measure this GPU's ceilings and write them to peaks.json
 #[derive(Debug, Args)]
@@ -18,8 +21,9 @@ Examples:
   rooflens-capture peaks -o run1                    into run1/snapshot/peaks.json
   rooflens-capture peaks -o peaks.json --size 4096
 
-Matrix products by cuBLASLt on random data in fp64, fp32, tf32, fp16, bf16, fp8 and int8, the best of several
-algorithms; copying, reading and writing of memory. What this GPU does not have is recorded with the reason.")]
+Matrix products by cuBLAS and cuBLASLt on random data in fp64, fp32, tf32, fp16, bf16, fp8 and int8, the best of
+several algorithms; copying, reading and writing of memory. Rates are those of sustained load: single products with
+pauses between them reach more where power is the limit. What this GPU does not have is recorded with the reason.")]
 pub(crate) struct PeaksArguments {
     /// Folder of the bundle, or a file whose name ends in .json
     #[arg(short, long, value_name = "BUNDLE|FILE")]
@@ -30,8 +34,8 @@ pub(crate) struct PeaksArguments {
     /// Samples of each measurement
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(3..=10_000))]
     samples: u32,
-    /// Milliseconds of warm-up before each measurement: after seconds of load the power limit lowers the clocks
-    #[arg(long, value_name = "MS", default_value_t = 50, value_parser = clap::value_parser!(u32).range(0..=60_000))]
+    /// Milliseconds of load before each measurement: until then the power limit has lowered the clocks to what they stay at
+    #[arg(long, value_name = "MS", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(0..=60_000))]
     warmup: u32,
     /// CUDA ordinal of the GPU
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -65,7 +69,17 @@ pub(crate) fn run(arguments: &PeaksArguments) -> Result<String, CaptureError> {
         libraries: device.versions(),
     };
     write(&path, &peaks.to_json())?;
+    renew_manifest(&arguments.output)?;
     Ok(format!("{}\nwritten to {}", peaks.to_text(), path.display()))
+}
+
+/// A bundle that is complete already gets the file into its manifest.
+fn renew_manifest(bundle: &Path) -> Result<(), CaptureError> {
+    if bundle.join(FILE_NAME).exists() {
+        let bundle = bundle.to_owned();
+        manifest::run(&ManifestArguments { bundle, name: None, labels: Vec::new() })?;
+    }
+    Ok(())
 }
 
 /// The file itself, or its place in a bundle.

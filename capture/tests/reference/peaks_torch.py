@@ -1,6 +1,6 @@
 """Matrix-product and copy rates by PyTorch, to be held against `rooflens-capture peaks` on the same machine.
 
-    python3 peaks_torch.py torch.json [--size 8192] [--warmup-ms 50]
+    python3 peaks_torch.py torch.json [--size 8192] [--warmup-ms 2000]
     python3 peaks_torch.py torch.json --compare peaks.json      measures, then prints ratios; exit code 1 beyond 5 %
 
 The procedure is that of `peaks`: values uniform in [-1, 1], samples of at least 2 ms between two CUDA events, each
@@ -115,7 +115,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("output")
     parser.add_argument("--size", type=int, default=8192)
-    parser.add_argument("--warmup-ms", type=float, default=50)
+    parser.add_argument("--warmup-ms", type=float, default=2000)
     parser.add_argument("--compare", metavar="PEAKS_JSON")
     arguments = parser.parse_args()
     measured = measure_all(arguments.size, arguments.warmup_ms / 1e3)

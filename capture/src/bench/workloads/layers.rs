@@ -80,7 +80,7 @@ pub(super) fn conv2d<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
     let launch = Box::new(move |launch: usize| {
         convolution.launch(Operands { x: x.at(launch), w: w.at(launch), d: d.at(launch) })
     });
-    let implementation = Some("cuDNN, first choice of its heuristic; channels last");
+    let implementation = Some("cuDNN, the fastest of its algorithms; channels last");
     Ok(Workload { implementation, ..Workload::new(launch, inputs, output) })
 }
 

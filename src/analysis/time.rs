@@ -349,6 +349,7 @@ mod tests {
             registers: None,
             shared_bytes: None,
             graph_node: None,
+            graph: None,
         });
     }
 
@@ -374,6 +375,7 @@ mod tests {
             stream: 8,
             correlation: None,
             graph_node: None,
+            graph: None,
         });
         let (facts, hardware, options) =
             (Facts::new(&session), Hardware::default(), Options::default());

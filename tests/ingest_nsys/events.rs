@@ -67,6 +67,17 @@ fn columns_are_found_wherever_they_stand() {
     assert_eq!(launches.shared_bytes, [Some(0); 3]);
 }
 
+/// The column is in exports of 2025.5 and newer.
+#[test]
+fn the_graph_of_a_launch_is_kept_where_the_export_has_it() {
+    let values = "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL ADD COLUMN graphId INTEGER;
+        INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES
+        (10, 30, 0, 1, 99, 21, 9, 5, 1, 2, 4, 0, 0, 64, 3, 1, 1, 32, 2, 1, 0, 0, 8589934592, 2),
+        (40, 50, 0, 1, 99, 21, 9, 5, 1, 2, 4, 0, 0, 64, 3, 1, 1, 32, 2, 1, 0, 0, 0, 0)";
+    let launches = import(&[STRINGS, KERNELS_2025, values]).session.launches;
+    assert_eq!(launches.graph, [Some(2), None]);
+}
+
 #[test]
 fn without_optional_columns_values_are_absent_not_zero() {
     let bare = "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (demangledName INTEGER, streamId INTEGER,

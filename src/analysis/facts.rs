@@ -87,7 +87,7 @@ impl Attribution {
 }
 
 /// Where work that a CUDA graph replays was captured: *what* it is, where [`Attribution`] says *when* it ran.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Captured {
     /// No part of a graph.
     #[default]

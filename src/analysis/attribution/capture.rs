@@ -86,11 +86,11 @@ impl Origins {
             steps: FxHashMap::with_capacity_and_hasher(nodes.len(), rustc_hash::FxBuildHasher),
             seen: vec![false; session.processes.len()],
         };
-        for row in 0..nodes.len() {
+        for (row, open) in open.into_iter().enumerate() {
             let process = session.threads.process[nodes.thread[row].index()];
             let event = match nodes.original[row] {
                 Some(original) => Step::CloneOf(original),
-                None => Step::Known(open[row].map_or(Captured::Outside, Captured::Range)),
+                None => Step::Known(open.map_or(Captured::Outside, Captured::Range)),
             };
             origins.seen[process.index()] = true;
             let slot = origins.steps.entry((process, nodes.node[row])).or_insert(event);

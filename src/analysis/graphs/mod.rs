@@ -78,11 +78,11 @@ fn introduction(
     let graphs = replays.graphs.iter().filter(|graph| graph.pass == shown).count();
     let name = context.session.text(context.session.passes.name[shown.index()]).to_owned();
     let mut text = prose![
-        "A replay is all work of one graph launch; the pass ",
+        "A replay is all work of one graph launch. The pass ",
         Inline::Code(name),
         " has ",
         Quantity::count(counted as u64),
-        " of ",
+        if counted == 1 { " replay of " } else { " replays of " },
         Quantity::count(graphs as u64),
         if graphs == 1 { " graph. " } else { " graphs. " },
         "The time between replays runs from the end of one to the start of the next in the same stage instance."

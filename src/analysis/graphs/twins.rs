@@ -12,13 +12,16 @@ use crate::analysis::facts::{Captured, OpIndex, OpSource};
 use crate::model::{Dim3, KernelId, Ns, PassId, StrId, ThreadId};
 
 /// Graphs that are aligned: those with the most time.
-const MAX_GRAPHS: usize = 32;
+const MAX_GRAPHS: usize = 100;
 
 /// Longest sequence of kernels that is aligned.
 const MAX_SEQUENCE: usize = 20_000;
 
 /// Insertions and deletions after which two sequences are not the same work.
 const MAX_EDITS: usize = 1_500;
+
+/// Orders of kernels of one graph that are aligned.
+const MAX_ORDERS: usize = 8;
 
 /// Frames of a trace that are modules of the model.
 const MODULE: &str = "nn.Module: ";
@@ -55,6 +58,18 @@ pub(super) struct Matches {
 }
 
 impl Matches {
+    /// Aligns a sequence with an eager instance: by place the number of what was found.
+    fn add(&mut self, sequence: &[u32], eager: &Eager) -> Option<Vec<u32>> {
+        let pairs = common(sequence, &eager.keys, MAX_EDITS)?;
+        self.all.push(Match::Unmatched);
+        let mut found = vec![self.all.len() as u32; sequence.len()];
+        for (own, its) in pairs {
+            self.all.push(Match::Twin(eager.twins[its]));
+            found[own] = self.all.len() as u32;
+        }
+        Some(found)
+    }
+
     /// What was found for an operation; nothing if its graph was not aligned.
     pub(super) fn get(&self, op: OpIndex) -> Option<Match> {
         let number = *self.by_op.get(op as usize)?;
@@ -115,33 +130,50 @@ pub(super) fn find(context: &Context<'_>, replays: &Replays) -> Matches {
         of_graph[replay.graph].push(replay);
     }
     for graph in unnamed {
-        let Some(typical) = of_graph[graph].first() else { continue };
-        let (ops, pattern) = keys.sequence(context, replays.ops(typical));
-        let pass = replays.graphs[graph].pass;
-        let Some(best) = most_alike(&mut eager, &pattern, pass) else { continue };
-        let Some(pairs) = common(&pattern, &best.keys, MAX_EDITS) else { continue };
-        if best.twins.is_empty() {
-            best.twins = twins(context, best);
-        }
-        matches.all.push(Match::Unmatched);
-        let unmatched = matches.all.len() as u32;
-        let mut found = vec![unmatched; pattern.len()];
-        for (own, its) in pairs {
-            matches.all.push(Match::Twin(best.twins[its]));
-            found[own] = matches.all.len() as u32;
-        }
-        let by_node = by_node(context, &ops, &found);
-        for replay in &of_graph[graph] {
-            let (ops, sequence) = keys.sequence(context, replays.ops(replay));
-            let same = sequence == pattern;
-            for (at, op) in ops.into_iter().enumerate() {
-                let by_place = same.then(|| found[at]);
-                let by_node = node(context, op).and_then(|node| by_node.get(&node).copied());
-                matches.by_op[op as usize] = by_node.or(by_place).unwrap_or(unmatched);
-            }
-        }
+        align(context, replays, &of_graph[graph], &mut keys, &mut eager, &mut matches);
     }
     matches
+}
+
+/// Aligns the replays of one graph with the eager instance that is most like its fullest replay.
+fn align(
+    context: &Context<'_>,
+    replays: &Replays,
+    own: &[&Replay],
+    keys: &mut Keys,
+    eager: &mut [Eager],
+    matches: &mut Matches,
+) {
+    let fullest = |at: &usize| (own[*at].members.len(), std::cmp::Reverse(*at));
+    let Some(fullest) = (0..own.len()).max_by_key(fullest).map(|at| own[at]) else { return };
+    let pass = replays.graphs[fullest.graph].pass;
+    let (ops, pattern) = keys.sequence(context, replays.ops(fullest));
+    let Some(best) = most_alike(eager, &pattern, pass) else { return };
+    if best.twins.is_empty() {
+        best.twins = twins(context, best);
+    }
+    let Some(found) = matches.add(&pattern, best) else { return };
+    let by_node = by_node(context, &ops, &found);
+    matches.all.push(Match::Unmatched);
+    let unmatched = matches.all.len() as u32;
+    let mut orders = vec![(pattern, found)];
+    for replay in own {
+        let (ops, sequence) = keys.sequence(context, replays.ops(replay));
+        let nodes = ops.iter().map(|op| by_node.get(&node(context, *op)?).copied());
+        // Nodes tell also where streams side by side start their kernels in another order.
+        let found = nodes.collect::<Option<Vec<u32>>>().or_else(|| {
+            let known = orders.iter().position(|(order, _)| *order == sequence);
+            let known = known.or_else(|| {
+                let found = (orders.len() < MAX_ORDERS).then(|| matches.add(&sequence, best))??;
+                orders.push((sequence, found));
+                Some(orders.len() - 1)
+            });
+            known.map(|at| orders[at].1.clone())
+        });
+        for (at, op) in ops.into_iter().enumerate() {
+            matches.by_op[op as usize] = found.as_ref().map_or(unmatched, |found| found[at]);
+        }
+    }
 }
 
 /// Graphs with kernels whose capture is not known, by time descending.

@@ -97,31 +97,41 @@ fn kernels_of_replays_are_those_of_the_eager_run() {
         "graph_nodes_by_range",
         &["range", "found", "pass", "operations", "total_ns"],
     );
-    assert_eq!(rows, [["eager", "same place in eager", "nsys-node", "2112", "16058284"]]);
+    let expected = [
+        ["eager", "same place in eager", "nsys-node", "2112", "16058284"],
+        ["", "no range was open at capture", "nsys-graph", "24", "15980628"],
+    ];
+    assert_eq!(rows, expected);
 }
 
 /// Had ranges been open at capture: of the 2112 kernels 312 with 2 332 697 ns go back to nodes that were created
-/// before 3 199 000 000 ns, all others to later ones; each through one clone.
+/// before 3 199 000 000 ns, all others to later ones; each through one clone. In the pass with whole graphs the
+/// one with 24 executions was created at 2 965 670 135 ns, the others later.
 #[test]
 fn kernels_of_replays_belong_to_the_ranges_of_capture() {
     let mut session = read();
-    let node = pass(&session, "nsys-node");
-    let known = session.ranges.ids().find(|id| session.ranges.pass[id.index()] == node);
-    let known = session.ranges.row(known.expect("it has ranges"));
-    for (name, start, end) in
-        [("first", 3_198_000_000, 3_199_000_000), ("second", 3_199_000_000, 3_200_200_000)]
-    {
+    for (pass_name, name, start, end) in [
+        ("nsys-node", "first", 3_198_000_000, 3_199_000_000),
+        ("nsys-node", "second", 3_199_000_000, 3_200_200_000),
+        ("nsys-graph", "whole", 2_965_670_000, 2_965_671_000),
+    ] {
+        let own = pass(&session, pass_name);
+        let known = session.ranges.ids().find(|id| session.ranges.pass[id.index()] == own);
+        let known = session.ranges.row(known.expect("it has ranges"));
         let name = session.intern(name);
         let kind = RangeKind::PushPop;
         session.ranges.push(Range { name, start, end, kind, ..known.clone() });
     }
     let facts = Facts::new(&session);
     let findings = findings(&session, &facts);
-    assert_eq!(metric(&findings, "graph_capture_attributed_share", "nsys-node", None), Some(1.0));
+    for pass in ["nsys-node", "nsys-graph"] {
+        assert_eq!(metric(&findings, "graph_capture_attributed_share", pass, None), Some(1.0));
+    }
     let columns = ["range", "found", "operations", "total_ns"];
     let expected = [
         ["second", "open at capture", "1800", "13725587"],
         ["first", "open at capture", "312", "2332697"],
+        ["whole", "open at capture", "24", "15980628"],
     ];
     assert_eq!(cells(&findings, "graph_nodes_by_range", &columns), expected);
 }

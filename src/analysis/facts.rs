@@ -96,7 +96,7 @@ pub enum Captured {
     Range(RangeId),
     /// No range was open on the capturing thread.
     Outside,
-    /// The graph was traced as a whole.
+    /// The graph was traced as a whole, and its creation is not in the artifact.
     Whole,
     /// The artifact does not say which node it is.
     NoNode,
@@ -123,9 +123,9 @@ impl Captured {
         match self {
             Self::NoGraph | Self::Range(_) => "",
             Self::Outside => "no range was open at capture",
-            Self::Whole => "the graph was traced as a whole",
+            Self::Whole => "traced as a whole, created outside of the trace",
             Self::NoNode => "the artifact names no graph node",
-            Self::NoEvents => "the artifact has no graph node events",
+            Self::NoEvents => "the artifact has no events of graph nodes",
             Self::UnknownNode => "captured outside of the trace: no event of the node",
             Self::UnknownOriginal => "captured outside of the trace: no event of the original node",
             Self::Ambiguous => "events of the node contradict one another",

@@ -225,13 +225,21 @@ fn graphs_traced_whole_and_their_nodes() {
          CREATE TABLE CUDA_GRAPH_NODE_EVENTS (start INTEGER, end INTEGER, nameId INTEGER,
          eventClass INTEGER, globalTid INTEGER, graphNodeId INTEGER, originalGraphNodeId INTEGER);
          INSERT INTO CUDA_GRAPH_NODE_EVENTS VALUES (1, 2, 3, 110, {thread}, 8589934593, NULL),
-         (3, 4, 3, 110, {thread}, 17179869185, 8589934593)"
+         (3, 4, 3, 110, {thread}, 17179869185, 8589934593);
+         CREATE TABLE CUDA_GRAPH_EVENTS (start INTEGER, end INTEGER, nameId INTEGER, eventClass INTEGER,
+         globalTid INTEGER, graphId INTEGER, originalGraphId INTEGER, graphExecId INTEGER);
+         INSERT INTO CUDA_GRAPH_EVENTS VALUES (1, 1, 3, 95, {thread}, 2, NULL, NULL),
+         (2, 2, 3, 95, {thread}, 3, 2, NULL), (5, 5, 3, 94, {thread}, 2, NULL, 4)"
     );
     let read = import(&[STRINGS, &tables]);
     let graphs = &read.session.graph_launches;
     assert_eq!((graphs.start[0], graphs.end[0], graphs.graph[0]), (10, 90, Some(2)));
     assert_eq!(read.session.graph_nodes.node, [2 << 32 | 1, 4 << 32 | 1]);
     assert_eq!(read.session.graph_nodes.original, [None, Some(2 << 32 | 1)]);
+    // The third row tells of an instantiation.
+    let created = &read.session.graph_creations;
+    assert_eq!((&created.time[..], &created.graph[..]), (&[1, 2][..], &[2, 3][..]));
+    assert_eq!(created.original, [None, Some(2)]);
     let expected =
         [("nsys/whole-graphs", Severity::Notice, 1), ("nsys/no-ranges", Severity::Notice, 1)];
     assert_eq!(read.codes(), expected);

@@ -7,17 +7,18 @@ use rustc_hash::FxHashMap;
 
 use super::sweep;
 use crate::analysis::facts::{Captured, OpSource, Ops};
-use crate::model::{ProcessId, RangeId, Session, StrId, ThreadId};
+use crate::model::{Ns, ProcessId, RangeId, Session, StrId, ThreadId};
 
 /// What stands in the names of all calls that replay a graph: `cudaGraphLaunch`, `cuGraphLaunch`, `hipGraphLaunch`.
 const LAUNCH: &str = "GraphLaunch";
 
-/// A node of a process.
+/// A node or graph of a process.
 type Key = (ProcessId, u64);
 
 /// Fills [`Ops::captured`]. `ranges` are those that count, by thread, outer before inner. O(operations + events).
 pub(super) fn attribute(session: &Session, ops: &mut Ops, ranges: &[Vec<RangeId>]) {
-    let mut origins = Origins::new(session, ranges);
+    let mut nodes = Origins::new(session, ranges, node_events(session));
+    let mut graphs = Origins::new(session, ranges, graph_events(session));
     let mut launches_graph = LaunchNames::default();
     for op in 0..ops.len() {
         let source = ops.source[op];
@@ -25,13 +26,36 @@ pub(super) fn attribute(session: &Session, ops: &mut Ops, ranges: &[Vec<RangeId>
             let name = ops.api_call[op].map(|call| session.api_calls.name[call.index()]);
             name.is_some_and(|name| launches_graph.holds(session, name))
         };
-        ops.captured[op] = match node_of(session, source) {
-            Some(node) => origins.find((ops.process[op], node)),
-            None if matches!(source, OpSource::Graph(_)) => Captured::Whole,
-            None if in_a_graph(session, source) || replayed(op) => Captured::NoNode,
-            None => Captured::NoGraph,
+        let process = ops.process[op];
+        ops.captured[op] = match (source, node_of(session, source)) {
+            (OpSource::Graph(graph), _) => {
+                let graph = session.graph_launches.graph[graph.index()];
+                // One operation and no node: what nodes cannot tell is told as one reason.
+                match graph.map(|graph| graphs.find((process, graph))) {
+                    None | Some(Captured::NoEvents | Captured::UnknownNode) => Captured::Whole,
+                    Some(found) => found,
+                }
+            }
+            (_, Some(node)) => nodes.find((process, node)),
+            _ if in_a_graph(session, source) || replayed(op) => Captured::NoNode,
+            _ => Captured::NoGraph,
         };
     }
+}
+
+/// The creation of a node or graph: thread, time, number and the number of the original.
+type Event = (ThreadId, Ns, u64, Option<u64>);
+
+fn node_events(session: &Session) -> Vec<Event> {
+    let nodes = &session.graph_nodes;
+    let row = |row| (nodes.thread[row], nodes.time[row], nodes.node[row], nodes.original[row]);
+    (0..nodes.len()).map(row).collect()
+}
+
+fn graph_events(session: &Session) -> Vec<Event> {
+    let graphs = &session.graph_creations;
+    let row = |row| (graphs.thread[row], graphs.time[row], graphs.graph[row], graphs.original[row]);
+    (0..graphs.len()).map(row).collect()
 }
 
 fn node_of(session: &Session, source: OpSource) -> Option<u64> {
@@ -60,7 +84,7 @@ impl LaunchNames {
     }
 }
 
-/// What the events of one node say.
+/// What the events of one node or graph say.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// It is a clone of that node.
@@ -71,7 +95,7 @@ enum Step {
     Open,
 }
 
-/// Nodes by process and number.
+/// Nodes or graphs by process and number.
 struct Origins {
     steps: FxHashMap<Key, Step>,
     /// Processes with events, by [`ProcessId`].
@@ -79,21 +103,21 @@ struct Origins {
 }
 
 impl Origins {
-    fn new(session: &Session, ranges: &[Vec<RangeId>]) -> Self {
-        let nodes = &session.graph_nodes;
-        let open = ranges_at_creation(session, ranges);
+    fn new(session: &Session, ranges: &[Vec<RangeId>], mut events: Vec<Event>) -> Self {
+        events.sort_unstable();
+        let open = ranges_at(session, ranges, &events);
         let mut origins = Self {
-            steps: FxHashMap::with_capacity_and_hasher(nodes.len(), rustc_hash::FxBuildHasher),
+            steps: FxHashMap::with_capacity_and_hasher(events.len(), rustc_hash::FxBuildHasher),
             seen: vec![false; session.processes.len()],
         };
-        for (row, open) in open.into_iter().enumerate() {
-            let process = session.threads.process[nodes.thread[row].index()];
-            let event = match nodes.original[row] {
+        for ((thread, _, number, original), open) in events.into_iter().zip(open) {
+            let process = session.threads.process[thread.index()];
+            let event = match original {
                 Some(original) => Step::CloneOf(original),
                 None => Step::Known(open.map_or(Captured::Outside, Captured::Range)),
             };
             origins.seen[process.index()] = true;
-            let slot = origins.steps.entry((process, nodes.node[row])).or_insert(event);
+            let slot = origins.steps.entry((process, number)).or_insert(event);
             *slot = merge(*slot, event);
         }
         origins
@@ -136,20 +160,13 @@ fn merge(known: Step, event: Step) -> Step {
     }
 }
 
-/// The innermost range that was open on the creating thread when each node was created, by row.
-fn ranges_at_creation(session: &Session, ranges: &[Vec<RangeId>]) -> Vec<Option<RangeId>> {
-    let nodes = &session.graph_nodes;
-    let mut order: Vec<u32> = (0..nodes.len() as u32).collect();
-    let key = |row: &u32| (nodes.thread[*row as usize], nodes.time[*row as usize], *row);
-    order.sort_unstable_by_key(key);
-    let mut open = vec![None; nodes.len()];
-    let thread = |row: &u32| -> ThreadId { nodes.thread[*row as usize] };
-    for rows in order.chunk_by(|a, b| thread(a) == thread(b)) {
-        let Some(own) = rows.first().and_then(|row| ranges.get(thread(row).index())) else {
-            continue;
-        };
-        let times = rows.iter().map(|row| (nodes.time[*row as usize], nodes.time[*row as usize]));
-        sweep(session, own, times, |at, found| open[rows[at] as usize] = found);
+/// The innermost range that was open on the thread of each event at its time; events are sorted.
+fn ranges_at(session: &Session, ranges: &[Vec<RangeId>], events: &[Event]) -> Vec<Option<RangeId>> {
+    let mut open = Vec::with_capacity(events.len());
+    for of_thread in events.chunk_by(|a, b| a.0 == b.0) {
+        let own = of_thread.first().and_then(|event| ranges.get(event.0.index()));
+        let times = of_thread.iter().map(|event| (event.1, event.1));
+        sweep(session, own.map_or(&[], Vec::as_slice), times, |_, found| open.push(found));
     }
     open
 }

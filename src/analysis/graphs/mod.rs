@@ -199,7 +199,7 @@ fn method() -> Method {
             "A replay is the set of operations that share the process and correlation id of one graph launch. \
              Replays are of one graph if the artifact gives them one graph number; without it, if they share a \
              node; without nodes, if they run the same kernels equally often. Idle inside a replay is time in \
-             which none of its own operations runs. What an operation is: its node is followed from clone to \
+             which none of its own operations runs. What an operation is: its node, or the graph if that is one operation, is followed from clone to \
              original; the innermost range that was open on the creating thread when the original was created \
              is its range at capture. Contradicting or missing events leave it without a range, with the reason. \
              Kernels without one are aligned with those of a stage instance that ran without graphs, in this or \

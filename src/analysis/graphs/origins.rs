@@ -60,12 +60,12 @@ impl OfPass {
     }
 }
 
-/// Adds tables and metrics of all passes whose graphs were traced node by node.
+/// Adds tables and metrics of all passes with graphs.
 pub(super) fn add(context: &Context<'_>, replays: &Replays, findings: &mut Findings) {
     let matches = twins::find(context, replays);
     let passes = by_pass(context, &matches);
     for pass in &passes {
-        add_metrics(context, pass, findings);
+        add_metrics(context, replays, pass, findings);
     }
     let Some(shown) = passes.first() else { return };
     let rows: Vec<Vec<Cell>> = passes.iter().flat_map(|pass| rows(context, pass)).collect();
@@ -97,7 +97,7 @@ fn by_pass(context: &Context<'_>, matches: &Matches) -> Vec<OfPass> {
     let mut sums: FxHashMap<(PassId, Origin), Sum> = FxHashMap::default();
     let mut unmatched: FxHashMap<(PassId, KernelId), Sum> = FxHashMap::default();
     for (op, captured) in ops.captured.iter().enumerate() {
-        if matches!(captured, Captured::NoGraph | Captured::Whole) {
+        if *captured == Captured::NoGraph {
             continue;
         }
         let origin = match (captured, matches.get(op as OpIndex)) {
@@ -135,7 +135,7 @@ fn largest<K: Copy + Ord>(sums: &FxHashMap<(PassId, K), Sum>, pass: PassId) -> V
     rows
 }
 
-fn add_metrics(context: &Context<'_>, of: &OfPass, findings: &mut Findings) {
+fn add_metrics(context: &Context<'_>, replays: &Replays, of: &OfPass, findings: &mut Findings) {
     let session = context.session;
     let text = |id: StrId| session.text(id).to_owned();
     let scope =
@@ -150,14 +150,18 @@ fn add_metrics(context: &Context<'_>, of: &OfPass, findings: &mut Findings) {
         let mut metric = derived(id, scope.clone(), Unit::Ratio, share, basis);
         metric.evidence.push(Evidence {
             artifact: text(session.passes.artifact[of.pass.index()]),
-            table: Some("launches, copies, graph_nodes, ranges".to_owned()),
+            table: Some(
+                "launches, copies, graph_launches, graph_nodes, graph_creations".to_owned(),
+            ),
             rows: Some(operations),
         });
         findings.metrics.push(metric);
     };
     let captured = of.sum(|origin| matches!(origin, Origin::Capture(_)));
     add("graph_capture_attributed_share", captured, "with a range open at capture");
-    if captured.0 < operations {
+    // What runs in a graph that was traced as a whole is not known: there is nothing to match.
+    let by_node = replays.graphs.iter().any(|graph| graph.pass == of.pass && !graph.whole);
+    if by_node && captured.0 < operations {
         let twins = of.sum(|origin| matches!(origin, Origin::Twin(..)));
         add("graph_eager_matched_share", twins, "with an eager twin");
     }

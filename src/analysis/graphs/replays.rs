@@ -85,7 +85,7 @@ pub(super) fn find(context: &Context<'_>) -> Replays {
         replays.members.extend(group.iter().map(|(_, op)| *op));
         let members = &replays.members[first..];
         let at = members[0] as usize;
-        let whole = ops.captured[at] == Captured::Whole;
+        let whole = matches!(ops.source[at], OpSource::Graph(_));
         let graph = graphs.of(session, ops, members, &mut replays.graphs, whole);
         let (busy, gpus) = busy(ops, members);
         replays.all.push(Replay {
@@ -116,10 +116,10 @@ fn by_launch(session: &Session, ops: &Ops) -> Vec<(u32, OpIndex)> {
         next - 1
     };
     let in_graphs = ops.captured.iter().enumerate().filter(|(_, it)| **it != Captured::NoGraph);
-    for (op, captured) in in_graphs {
+    for (op, _) in in_graphs {
         let number = match correlation(session, ops.source[op]) {
             Some(id) => *numbers.entry((ops.process[op], id)).or_insert_with(&mut fresh),
-            None if *captured == Captured::Whole => fresh(),
+            None if matches!(ops.source[op], OpSource::Graph(_)) => fresh(),
             None => continue,
         };
         rows.push((number, op as OpIndex));

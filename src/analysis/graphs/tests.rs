@@ -241,7 +241,9 @@ fn a_graph_traced_as_a_whole_is_busy_but_not_said_to_be_full() {
     let columns = ["graph_id", "stage", "replays", "nodes", "busy_share", "replay_ns", "gap_ns"];
     let expected = [["4", "decode", "1", "", "", "20", ""], ["4", "", "1", "", "", "20", ""]];
     assert_eq!(cells(&findings, "graphs", &columns), expected);
-    assert!(findings.datasets.iter().all(|one| one.id != "graph_nodes_by_range"));
+    let rows = cells(&findings, "graph_nodes_by_range", &["range", "found", "total_ns"]);
+    assert_eq!(rows, [["", "traced as a whole, created outside of the trace", "40"]]);
+    assert!(findings.metrics.iter().all(|one| one.id != "graph_eager_matched_share"));
 }
 
 #[test]
@@ -346,5 +348,5 @@ fn work_of_another_kind_is_no_twin() {
     let findings = made.findings();
     assert_eq!(value(&findings, "graph_eager_matched_share", None), 0.0);
     let rows = cells(&findings, "graph_nodes_by_range", &["range", "found", "operations"]);
-    assert_eq!(rows, [["", "the artifact has no graph node events", "3"]]);
+    assert_eq!(rows, [["", "the artifact has no events of graph nodes", "3"]]);
 }

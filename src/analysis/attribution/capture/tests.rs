@@ -5,7 +5,8 @@ use rooflens_schemas::PassKind;
 use super::*;
 use crate::analysis::Facts;
 use crate::model::{
-    ApiCall, ApiLevel, Copy, CopyKind, GraphNode, MemoryKind, Ns, PassId, Range, RangeKind,
+    ApiCall, ApiLevel, Copy, CopyKind, GraphCreation, GraphLaunch, GraphNode, MemoryKind, Ns,
+    PassId, Range, RangeKind,
 };
 
 /// One thread of one process with the ranges `attention` in [10, 20) and `mlp` in [20, 30), both in
@@ -137,6 +138,31 @@ fn node_numbers_are_those_of_one_process() {
         replay(&mut session, process, start, Some(1));
     }
     assert_eq!(captured(&session), ["attention", "Outside", "NoEvents"]);
+}
+
+#[test]
+fn a_whole_graph_belongs_to_the_range_in_which_it_was_created() {
+    let mut session = session();
+    // Graph 1 in `mlp`, 2 a clone of it, 3 a clone of one that was created before the trace.
+    for (time, graph, original) in [(25, 1, None), (40, 2, Some(1)), (41, 3, Some(99))] {
+        let (pass, thread) = (PassId(0), THREAD);
+        session.graph_creations.push(GraphCreation { time, pass, thread, graph, original });
+    }
+    for (start, graph) in
+        [(100, Some(1)), (101, Some(2)), (102, Some(3)), (103, Some(4)), (104, None)]
+    {
+        session.graph_launches.push(GraphLaunch {
+            start,
+            end: start + 1,
+            pass: PassId(0),
+            gpu: crate::model::GpuId(0),
+            process: PROCESS,
+            stream: 7,
+            correlation: Some(start),
+            graph,
+        });
+    }
+    assert_eq!(captured(&session), ["mlp", "mlp", "UnknownOriginal", "Whole", "Whole"]);
 }
 
 #[test]

@@ -11,6 +11,7 @@ pub mod stats;
 pub mod summary;
 
 mod environment;
+mod graphs;
 pub mod kernels;
 mod operator_flops;
 mod operators;
@@ -86,6 +87,7 @@ pub static ANALYSES: &[&Analysis] = &[
     &utilization::ANALYSIS,
     &repeats::ANALYSIS,
     &kernels::ANALYSIS,
+    &graphs::ANALYSIS,
     &roofline::ANALYSIS,
     &profiled::ANALYSIS,
     &operators::ANALYSIS,

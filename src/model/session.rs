@@ -32,6 +32,8 @@ pub struct Session {
     pub graph_launches: GraphLaunches,
     /// Nodes of CUDA graphs.
     pub graph_nodes: GraphNodes,
+    /// Creations of CUDA graphs.
+    pub graph_creations: GraphCreations,
     /// Host-side CUDA calls.
     pub api_calls: ApiCalls,
     /// Waits.
@@ -190,6 +192,7 @@ impl Session {
             &self.copies,
             &self.graph_launches,
             &self.graph_nodes,
+            &self.graph_creations,
             &self.api_calls,
             &self.synchronizations,
             &self.ranges,

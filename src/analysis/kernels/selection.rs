@@ -256,6 +256,7 @@ mod tests {
                 registers: None,
                 shared_bytes: None,
                 graph_node: None,
+                graph: None,
             });
         }
         session.process(pass, 0, 1);

@@ -74,6 +74,7 @@ impl Trace {
             registers: None,
             shared_bytes: None,
             graph_node: None,
+            graph: None,
         });
     }
 

@@ -36,6 +36,7 @@ pub(super) struct GpuSpan {
     pub(super) stream: Option<u64>,
     pub(super) correlation: Option<i64>,
     pub(super) graph_node: Option<u64>,
+    pub(super) graph: Option<u64>,
 }
 
 #[derive(Debug)]

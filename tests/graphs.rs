@@ -12,7 +12,11 @@ use rooflens::model::{PassId, Range, RangeKind, Session};
 use rooflens::{bundle, ingest};
 
 fn read() -> Session {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fixtures/h200-cuda-graph");
+    read_fixture("h200-cuda-graph")
+}
+
+fn read_fixture(name: &str) -> Session {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name);
     let mut diagnostics = Diagnostics::default();
     let mut bundle = bundle::open(&[path], &mut diagnostics).expect("the fixture opens");
     ingest::identify(&mut bundle, &mut diagnostics);
@@ -134,4 +138,21 @@ fn kernels_of_replays_belong_to_the_ranges_of_capture() {
         ["whole", "open at capture", "24", "15980628"],
     ];
     assert_eq!(cells(&findings, "graph_nodes_by_range", &columns), expected);
+}
+
+/// A capture that lies in the trace, with ranges open around it. Sums by Python over the raw export: kernel → node →
+/// original node → its first creation event → the range around it.
+#[test]
+fn a_capture_in_the_trace_names_the_parts_of_the_model() {
+    let session = read_fixture("h200-graph-ranges");
+    let facts = Facts::new(&session);
+    let findings = findings(&session, &facts);
+    let columns = ["pass", "range", "operations", "total_ns"];
+    let rows = cells(&findings, "graph_nodes_by_range", &columns);
+    assert_eq!(rows[0], ["nsys-node", "mlp", "240", "687264"]);
+    assert_eq!(rows[1], ["nsys-node", "mix", "120", "305439"]);
+    let attributed = |pass| metric(&findings, "graph_capture_attributed_share", pass, None);
+    assert_eq!((attributed("nsys-node"), attributed("torch")), (Some(1.0), Some(0.0)));
+    // PyTorch's trace has no nodes: ten replays of 36 kernels are aligned with the eager run's 36.
+    assert_eq!(metric(&findings, "graph_eager_matched_share", "torch", None), Some(1.0));
 }

@@ -81,13 +81,13 @@ impl Totals {
             counted: vec![false; count],
         };
         let mut formulas = Formulas::default();
-        for operator in nesting.order.iter().rev() {
+        for operator in nesting.spans.order.iter().rev() {
             let row = *operator as usize;
             if totals.flops[row].is_none() {
                 totals.flops[row] = formulas.of(session, row);
                 totals.counted[row] = totals.flops[row].is_some();
             }
-            if let Some(parent) = nesting.parent[row] {
+            if let Some(parent) = nesting.spans.parent[row] {
                 let parent = parent as usize;
                 totals.device[parent] = totals.device[parent].saturating_add(totals.device[row]);
                 totals.launches[parent] =
@@ -142,8 +142,8 @@ fn grouped(
         });
         let sum = &mut sums[place];
         sum.calls += 1;
-        sum.host_self = sum.host_self.saturating_add(nesting.host_self[row]);
-        sum.host_cuda = sum.host_cuda.saturating_add(nesting.calls[row]);
+        sum.host_self = sum.host_self.saturating_add(nesting.spans.own[row]);
+        sum.host_cuda = sum.host_cuda.saturating_add(nesting.spans.calls[row]);
         sum.device_self = sum.device_self.saturating_add(nesting.device[row]);
         if !nesting.recursive[row] {
             let duration = operators.end[row].saturating_sub(operators.start[row]);

@@ -1,6 +1,7 @@
 //! Findings from tables: pure functions without I/O, clock or environment.
 
 pub mod attribution;
+pub mod call_tree;
 pub mod classify;
 pub mod counters;
 pub mod facts;
@@ -13,6 +14,7 @@ pub mod summary;
 
 mod environment;
 pub mod kernels;
+mod modules;
 mod operator_flops;
 mod operators;
 mod power;
@@ -90,6 +92,7 @@ pub static ANALYSES: &[&Analysis] = &[
     &roofline::ANALYSIS,
     &profiled::ANALYSIS,
     &operators::ANALYSIS,
+    &modules::ANALYSIS,
     &power::ANALYSIS,
 ];
 

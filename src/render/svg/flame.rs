@@ -14,6 +14,9 @@ const GAP: f64 = 0.8;
 const PADDING: f64 = 2.0;
 const READABLE: f64 = 15.0;
 
+/// Letters of a shortened label that a reader may recognize.
+const LEGIBLE: usize = 6;
+
 /// Draws the frames; returns the chart's height.
 pub(super) fn draw(canvas: &mut Canvas, chart: &Flame) -> f64 {
     let entries: Vec<(String, String)> = chart
@@ -56,8 +59,8 @@ fn draw_frame(canvas: &mut Canvas, chart: &Flame, frame: &FlameFrame, top: f64) 
     let room = area.w - 2.0 * PADDING;
     if area.w >= READABLE {
         let label = measure::fit(&frame.label, room, style);
-        // A lone letter says nothing.
-        if label == frame.label || label.chars().count() > 2 {
+        // A few letters say nothing.
+        if label == frame.label || label.chars().count() >= LEGIBLE {
             canvas.text(area.x + PADDING, y + 8.6, &label, style);
         }
     }

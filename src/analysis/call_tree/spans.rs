@@ -1,0 +1,103 @@
+//! The spans that trees are made of: ranges, frames of modules, operators.
+
+use super::names::is_module;
+use crate::analysis::nesting::{Nesting, Span};
+use crate::analysis::stages::LIBRARY_DOMAINS;
+use crate::model::{FrameId, OperatorId, PassId, RangeId, RangeKind, Session, StrId};
+
+/// What a span is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Source {
+    /// A range of the user.
+    Range(RangeId),
+    /// The source frame of a module.
+    Module(FrameId),
+    /// An operator.
+    Operator(OperatorId),
+}
+
+/// Nested spans of all passes.
+pub struct Spans {
+    /// What each is.
+    pub source: Vec<Source>,
+    /// Its name.
+    pub name: Vec<StrId>,
+    /// Its thread and times.
+    pub span: Vec<Span>,
+    /// How they nest.
+    pub nesting: Nesting,
+    /// The span of each range, by `RangeId`.
+    pub of_range: Vec<Option<u32>>,
+}
+
+impl Spans {
+    /// Ranges and modules of all passes, and operators if wanted.
+    pub fn new(session: &Session, with_operators: bool) -> Self {
+        let mut spans = Self {
+            source: Vec::new(),
+            name: Vec::new(),
+            span: Vec::new(),
+            nesting: Nesting::default(),
+            of_range: vec![None; session.ranges.len()],
+        };
+        spans.add_ranges(session);
+        spans.add_modules(session);
+        if with_operators {
+            let operators = &session.operators;
+            for id in operators.ids() {
+                let row = id.index();
+                let (thread, start) = (operators.thread[row], operators.start[row]);
+                let span = Span { thread, start, end: operators.end[row] };
+                spans.add(Source::Operator(id), operators.name[row], span);
+            }
+        }
+        spans.nesting = Nesting::new(&spans.span, &session.api_calls);
+        spans
+    }
+
+    fn add(&mut self, source: Source, name: StrId, span: Span) {
+        self.source.push(source);
+        self.name.push(name);
+        self.span.push(span);
+    }
+
+    /// Ranges that nest, but not those of libraries, which do not structure the workload.
+    fn add_ranges(&mut self, session: &Session) {
+        let ranges = &session.ranges;
+        let library = |domain: StrId| LIBRARY_DOMAINS.contains(&session.text(domain));
+        let mut last_domain = (StrId::default(), false);
+        for id in ranges.ids() {
+            let row = id.index();
+            let domain = ranges.domain[row];
+            if domain != last_domain.0 {
+                last_domain = (domain, library(domain));
+            }
+            if last_domain.1 || ranges.kind[row] == RangeKind::StartEnd {
+                continue;
+            }
+            // Fewer than 2^32, as ranges, frames and operators together in any memory.
+            self.of_range[row] = Some(self.span.len() as u32);
+            let (thread, start) = (ranges.thread[row], ranges.start[row]);
+            let span = Span { thread, start, end: ranges.end[row] };
+            self.add(Source::Range(id), ranges.name[row], span);
+        }
+    }
+
+    fn add_modules(&mut self, session: &Session) {
+        let frames = &session.frames;
+        for id in frames.ids() {
+            let row = id.index();
+            if is_module(session.text(frames.name[row])) {
+                let (thread, start) = (frames.thread[row], frames.start[row]);
+                let span = Span { thread, start, end: frames.end[row] };
+                self.add(Source::Module(id), frames.name[row], span);
+            }
+        }
+    }
+
+    /// The pass of a span.
+    pub fn pass(&self, session: &Session, span: u32) -> PassId {
+        let thread = self.span[span as usize].thread;
+        session.processes.pass[session.threads.process[thread.index()].index()]
+    }
+}

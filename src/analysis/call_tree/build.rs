@@ -9,8 +9,9 @@ use super::names::{Folded, FoldedId};
 use super::{Kind, Leaf, MAX_DEPTH, Node, Source, Spans, Tree, Work};
 use crate::analysis::Context;
 use crate::analysis::facts::{OpIndex, OpSource, StageInstance};
+use crate::analysis::stages::WHOLE_CAPTURE;
 use crate::analysis::summary::Summary;
-use crate::model::{Ns, PassId, StrId, ThreadId};
+use crate::model::{Ns, PassId, ProcessId, StrId, ThreadId};
 
 /// No node.
 const NONE: u32 = u32::MAX;
@@ -51,7 +52,7 @@ impl<'a> Builder<'a> {
     }
 
     /// The tree of a stage of a process.
-    pub(super) fn tree(&mut self, line: &Summary) -> Tree {
+    pub(super) fn of_stage(&mut self, line: &Summary) -> Tree {
         let facts = self.context.facts;
         let stage = line.stage(facts);
         self.nodes = vec![Node { name: stage.name.clone(), ..Node::default() }];
@@ -60,9 +61,28 @@ impl<'a> Builder<'a> {
             one.process == line.process && one.excluded.is_none() && one.projection.is_some()
         };
         for instance in facts.instances_of(stage).iter().filter(counts) {
-            self.add_host(instance, stage.pass);
+            match instance.thread {
+                Some(thread) => self.add_instance(instance, thread),
+                None => self.add_threads(stage.pass),
+            }
             ops.extend_from_slice(&instance.ops);
         }
+        let label = line.label(self.context.session, facts);
+        self.finish(Tree { label, ..Tree::new(stage.pass, line.process, line.counted) }, ops)
+    }
+
+    /// The tree of a whole pass, whatever its stages.
+    pub(super) fn of_pass(&mut self, pass: PassId, process: ProcessId) -> Tree {
+        self.nodes = vec![Node { name: WHOLE_CAPTURE.to_owned(), ..Node::default() }];
+        self.add_threads(pass);
+        let ops = &self.context.facts.ops;
+        // Fewer than 2^32 operations: each is a row of a table.
+        let own = (0..ops.len()).filter(|op| ops.pass[*op] == pass).map(|op| op as OpIndex);
+        let label = WHOLE_CAPTURE.to_owned();
+        self.finish(Tree { label, ..Tree::new(pass, process, 1) }, own.collect())
+    }
+
+    fn finish(&mut self, tree: Tree, ops: Vec<OpIndex>) -> Tree {
         let work = self.add_device(ops);
         let calls = self.calls();
         for span in self.placed.drain(..) {
@@ -70,54 +90,48 @@ impl<'a> Builder<'a> {
         }
         self.children.clear();
         self.seen.clear();
-        Tree {
-            pass: stage.pass,
-            stage: line.stage,
-            process: line.process,
-            label: line.label(self.context.session, facts),
-            instances: line.counted,
-            nodes: std::mem::take(&mut self.nodes),
-            work,
-            calls,
+        Tree { nodes: std::mem::take(&mut self.nodes), work, calls, ..tree }
+    }
+
+    /// Adds the spans of an instance, which are those of its thread.
+    fn add_instance(&mut self, instance: &StageInstance, thread: ThreadId) {
+        let (start, end) = (instance.host_start, instance.host_end);
+        let root = instance.range.and_then(|range| self.spans.of_range[range.index()]);
+        self.nodes[0].entries += 1;
+        self.add_host(end.saturating_sub(start).max(0), root.is_none());
+        for at in self.within(thread, start, end) {
+            self.add_span(self.spans.nesting.order[at], root);
         }
     }
 
-    /// Adds the spans of an instance: those of its thread, or of all threads if it is the whole capture.
-    fn add_host(&mut self, instance: &StageInstance, pass: PassId) {
-        let (mut start, mut end) = (instance.host_start, instance.host_end);
-        let places: Vec<std::ops::Range<usize>> = match instance.thread {
-            Some(thread) => vec![self.within(thread, start, end)],
-            None => {
-                self.threads_of(pass).map(|thread| self.within(thread, Ns::MIN, Ns::MAX)).collect()
+    /// Adds the spans of all threads of a pass; the host time is that from the first to the last of a thread.
+    fn add_threads(&mut self, pass: PassId) {
+        let session = self.context.session;
+        self.nodes[0].entries += 1;
+        for thread in session.threads.ids() {
+            if session.processes.pass[session.threads.process[thread.index()].index()] != pass {
+                continue;
             }
-        };
-        let order = &self.spans.nesting.order;
-        let list: Vec<u32> =
-            places.into_iter().flat_map(|places| &order[places]).copied().collect();
-        if instance.thread.is_none() {
-            let spans = list.iter().map(|span| &self.spans.span[*span as usize]);
-            (start, end) = spans.fold((start, end), |(start, end), span| {
+            let places = self.within(thread, Ns::MIN, Ns::MAX);
+            let spans = &self.spans.nesting.order[places.clone()];
+            let spans = spans.iter().map(|span| &self.spans.span[*span as usize]);
+            let ends = spans.fold((Ns::MAX, Ns::MIN), |(start, end), span| {
                 (start.min(span.start), end.max(span.end))
             });
+            self.add_host(ends.1.saturating_sub(ends.0).max(0), true);
+            for at in places {
+                self.add_span(self.spans.nesting.order[at], None);
+            }
         }
-        let root = instance.range.and_then(|range| self.spans.of_range[range.index()]);
-        let length = end.saturating_sub(start).max(0);
-        let stage = &mut self.nodes[0];
-        stage.entries += 1;
-        stage.host_total = stage.host_total.saturating_add(length);
-        if root.is_none() {
-            // What of it lies in spans is taken below.
-            stage.host_self = stage.host_self.saturating_add(length);
-        }
-        list.into_iter().for_each(|span| self.add_span(span, root));
     }
 
-    fn threads_of(&self, pass: PassId) -> impl Iterator<Item = ThreadId> {
-        let session = self.context.session;
-        let of_pass = move |thread: &ThreadId| {
-            session.processes.pass[session.threads.process[thread.index()].index()] == pass
-        };
-        session.threads.ids().filter(of_pass)
+    /// Host time of the stage; its own, if no span stands for it: what lies in spans is taken with them.
+    fn add_host(&mut self, time: Ns, own: bool) {
+        let stage = &mut self.nodes[0];
+        stage.host_total = stage.host_total.saturating_add(time);
+        if own {
+            stage.host_self = stage.host_self.saturating_add(time);
+        }
     }
 
     /// Places in the order of spans that begin on `thread` in [start, end).

@@ -11,6 +11,7 @@ mod spans;
 mod tests;
 
 use super::Context;
+use super::intervals::total;
 use super::summary::{Summary, summaries};
 use crate::model::{CopyKind, KernelId, Ns, PassId, ProcessId, StrId};
 
@@ -24,8 +25,6 @@ const MAX_DEPTH: u32 = 48;
 pub struct Tree {
     /// Pass.
     pub pass: PassId,
-    /// Stage, an index into `Facts::stages`.
-    pub stage: usize,
     /// Process.
     pub process: ProcessId,
     /// The stage's name, with the rank where several processes ran.
@@ -115,19 +114,34 @@ pub fn trees(context: &Context<'_>, spans: &Spans, pass: PassId) -> Vec<Tree> {
     let lines = summaries(context.facts, pass);
     let outermost = |line: &&Summary| line.is_outermost(context.facts);
     let mut builder = build::Builder::new(context, spans);
-    lines.iter().filter(outermost).map(|line| builder.tree(line)).collect()
+    lines.iter().filter(outermost).map(|line| builder.of_stage(line)).collect()
+}
+
+/// The tree of a pass in which its stages hold less than half of the GPU time, as where the backward pass has
+/// no range of its own; `trees` are those of the stages.
+pub fn whole(context: &Context<'_>, spans: &Spans, pass: PassId, trees: &[Tree]) -> Option<Tree> {
+    let ops = &context.facts.ops;
+    let own = (0..ops.len()).filter(|op| ops.pass[*op] == pass);
+    let time = total(own.map(|op| ops.end[op].saturating_sub(ops.start[op])));
+    let in_stages = total(trees.iter().map(|tree| tree.nodes[0].device_total));
+    let process = trees.first()?.process;
+    (in_stages < time / 2).then(|| build::Builder::new(context, spans).of_pass(pass, process))
 }
 
 impl Tree {
+    fn new(pass: PassId, process: ProcessId, instances: usize) -> Self {
+        Self { pass, process, instances, ..Self::default() }
+    }
+
     /// Whether there is anything below the stage.
     pub fn has_inner(&self) -> bool {
         self.nodes.len() > 1
     }
 
-    /// Whether there is more below the stage than parts of it that are stages themselves.
+    /// Whether several nodes are neither operators nor parts of the stage that are stages themselves.
     pub fn has_modules(&self) -> bool {
-        let module = |node: &Node| matches!(node.kind, Kind::Range { part: false } | Kind::Module);
-        self.nodes.iter().any(module)
+        let module = |node: &&Node| matches!(node.kind, Kind::Range { part: false } | Kind::Module);
+        self.nodes.iter().filter(module).count() > 1
     }
 
     /// The node's name without that of the node around it: `mlp` for `layers.*.mlp` in `layers.*`.

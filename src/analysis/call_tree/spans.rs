@@ -3,7 +3,7 @@
 use super::names::is_module;
 use crate::analysis::nesting::{Nesting, Span};
 use crate::analysis::stages::LIBRARY_DOMAINS;
-use crate::model::{FrameId, OperatorId, PassId, RangeId, RangeKind, Session, StrId};
+use crate::model::{FrameId, OperatorId, RangeId, RangeKind, Session, StrId};
 
 /// What a span is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,8 +31,19 @@ pub struct Spans {
 }
 
 impl Spans {
-    /// Ranges and modules of all passes, and operators if wanted.
-    pub fn new(session: &Session, with_operators: bool) -> Self {
+    /// Ranges and modules of all passes.
+    pub fn of_modules(session: &Session) -> Self {
+        Self::new(session, &vec![true; session.passes.len()], false)
+    }
+
+    /// Ranges, modules and operators of the passes that have operators.
+    pub fn of_operators(session: &Session) -> Self {
+        let mut passes = vec![false; session.passes.len()];
+        session.operators.pass.iter().for_each(|pass| passes[pass.index()] = true);
+        Self::new(session, &passes, true)
+    }
+
+    fn new(session: &Session, passes: &[bool], with_operators: bool) -> Self {
         let mut spans = Self {
             source: Vec::new(),
             name: Vec::new(),
@@ -40,8 +51,8 @@ impl Spans {
             nesting: Nesting::default(),
             of_range: vec![None; session.ranges.len()],
         };
-        spans.add_ranges(session);
-        spans.add_modules(session);
+        spans.add_ranges(session, passes);
+        spans.add_modules(session, passes);
         if with_operators {
             let operators = &session.operators;
             for id in operators.ids() {
@@ -62,7 +73,7 @@ impl Spans {
     }
 
     /// Ranges that nest, but not those of libraries, which do not structure the workload.
-    fn add_ranges(&mut self, session: &Session) {
+    fn add_ranges(&mut self, session: &Session, passes: &[bool]) {
         let ranges = &session.ranges;
         let library = |domain: StrId| LIBRARY_DOMAINS.contains(&session.text(domain));
         let mut last_domain = (StrId::default(), false);
@@ -72,7 +83,8 @@ impl Spans {
             if domain != last_domain.0 {
                 last_domain = (domain, library(domain));
             }
-            if last_domain.1 || ranges.kind[row] == RangeKind::StartEnd {
+            let out = last_domain.1 || ranges.kind[row] == RangeKind::StartEnd;
+            if out || !passes[ranges.pass[row].index()] {
                 continue;
             }
             // Fewer than 2^32, as ranges, frames and operators together in any memory.
@@ -83,21 +95,15 @@ impl Spans {
         }
     }
 
-    fn add_modules(&mut self, session: &Session) {
+    fn add_modules(&mut self, session: &Session, passes: &[bool]) {
         let frames = &session.frames;
         for id in frames.ids() {
             let row = id.index();
-            if is_module(session.text(frames.name[row])) {
+            if passes[frames.pass[row].index()] && is_module(session.text(frames.name[row])) {
                 let (thread, start) = (frames.thread[row], frames.start[row]);
                 let span = Span { thread, start, end: frames.end[row] };
                 self.add(Source::Module(id), frames.name[row], span);
             }
         }
-    }
-
-    /// The pass of a span.
-    pub fn pass(&self, session: &Session, span: u32) -> PassId {
-        let thread = self.span[span as usize].thread;
-        session.processes.pass[session.threads.process[thread.index()].index()]
     }
 }

@@ -94,7 +94,10 @@ impl Capture {
         let (hardware, options) = (Hardware::default(), Options::default());
         let (session, facts) = (&self.session, &facts);
         let context = Context { session, facts, hardware: &hardware, options: &options };
-        let spans = Spans::new(&self.session, with_operators);
+        let spans = match with_operators {
+            true => Spans::of_operators(&self.session),
+            false => Spans::of_modules(&self.session),
+        };
         look(&context, &trees(&context, &spans, PASS))
     }
 
@@ -203,6 +206,25 @@ fn the_whole_capture_has_the_operators_of_all_threads() {
     let tree = &capture.trees(true)[0];
     let product = node(tree, "aten::mm");
     assert_eq!((product.entries, product.host_total, product.device_total), (2, 70, 150));
+}
+
+#[test]
+fn a_pass_whose_stages_hold_little_of_its_time_has_a_tree_of_its_own() {
+    let mut capture = decode();
+    let whole_of = |capture: &Capture| {
+        capture.with(true, |context, trees| {
+            whole(context, &Spans::of_operators(&capture.session), PASS, trees)
+        })
+    };
+    assert_eq!(whole_of(&capture), None);
+    // 1000 ns of work outside of the stage, of an operator in [400, 450), against 357 in it.
+    capture.operator(0, "aten::mm", 400, 450);
+    capture.launch(0, 410, (2_000, 3_000));
+    let tree = whole_of(&capture).unwrap();
+    assert_eq!((tree.nodes[0].device_total, node(&tree, "decode").device_total), (1357, 357));
+    assert_eq!(node(&tree, "aten::mm").device_total, 1000);
+    // The thread's spans go from 0 to 450, with 200 between them.
+    assert_eq!((tree.nodes[0].host_total, tree.nodes[0].host_self), (450, 200));
 }
 
 #[test]

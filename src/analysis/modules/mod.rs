@@ -31,7 +31,7 @@ fn run(context: &Context<'_>) -> Findings {
     if session.ranges.is_empty() && session.frames.is_empty() {
         return findings;
     }
-    let spans = Spans::new(session, false);
+    let spans = Spans::of_modules(session);
     let of_passes: Vec<Vec<Tree>> =
         session.passes.ids().map(|pass| trees(context, &spans, pass)).collect();
     let Some(pass) = shown_pass(context, &of_passes) else { return findings };
@@ -39,12 +39,14 @@ fn run(context: &Context<'_>) -> Findings {
     findings.blocks.push(Block::Prose(introduction(session, pass)));
     let with_modules: Vec<&Tree> =
         of_passes.iter().flatten().filter(|tree| tree.has_modules()).collect();
+    // The section of operators draws the trees of passes with operators, modules included.
+    let drawn = !session.operators.pass.contains(&pass);
     for (number, tree) in shown.iter().enumerate() {
         let charts = [
             flame::of_device(context, tree, format!("modules-device-{}", number + 1)),
             flame::of_host(context, tree, format!("modules-host-{}", number + 1)),
         ];
-        findings.blocks.extend(charts.into_iter().flatten().map(Block::Chart));
+        findings.blocks.extend(charts.into_iter().flatten().filter(|_| drawn).map(Block::Chart));
         findings.blocks.extend(table(session, &with_modules, tree).map(Block::Table));
     }
     if !with_modules.is_empty() {
@@ -68,7 +70,7 @@ fn shown_pass(context: &Context<'_>, of_passes: &[Vec<Tree>]) -> Option<PassId> 
 }
 
 /// Stages of the first process with something within them.
-pub(super) fn shown_stages(trees: &[Tree]) -> Vec<&Tree> {
+pub(in crate::analysis) fn shown_stages(trees: &[Tree]) -> Vec<&Tree> {
     let first = trees.iter().find(|tree| tree.has_inner()).map(|tree| tree.process);
     let of_first = |tree: &&Tree| Some(tree.process) == first && tree.has_inner();
     trees.iter().filter(of_first).take(SHOWN_STAGES).collect()

@@ -58,12 +58,20 @@ fn draw_frame(canvas: &mut Canvas, chart: &Flame, frame: &FlameFrame, top: f64) 
     let style = Style { size: SMALL, color, ..Style::PLAIN };
     let room = area.w - 2.0 * PADDING;
     if area.w >= READABLE {
-        let label = measure::fit(&frame.label, room, style);
-        // A few letters say nothing.
-        if label == frame.label || label.chars().count() >= LEGIBLE {
+        if let Some(label) = fitted(&frame.label, room, style) {
             canvas.text(area.x + PADDING, y + 8.6, &label, style);
         }
     }
+}
+
+/// The name, the name without its namespace, or what fits of that, unless it says nothing.
+fn fitted(name: &str, room: f64, style: Style) -> Option<String> {
+    if measure::width(name, style) <= room {
+        return Some(name.to_owned());
+    }
+    let last = name.rsplit("::").next().unwrap_or(name);
+    let label = measure::fit(last, room, style);
+    (label == last || label.chars().count() >= LEGIBLE).then_some(label)
 }
 
 /// The scale of the width beneath the frames.

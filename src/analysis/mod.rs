@@ -14,6 +14,7 @@ pub mod summary;
 
 mod environment;
 pub mod kernels;
+mod memory;
 mod modules;
 mod operator_flops;
 mod operators;
@@ -93,6 +94,7 @@ pub static ANALYSES: &[&Analysis] = &[
     &profiled::ANALYSIS,
     &operators::ANALYSIS,
     &modules::ANALYSIS,
+    &memory::ANALYSIS,
     &power::ANALYSIS,
 ];
 

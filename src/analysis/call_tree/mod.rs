@@ -15,6 +15,7 @@ use super::intervals::total;
 use super::summary::{Summary, summaries};
 use crate::model::{CopyKind, KernelId, Ns, PassId, ProcessId, StrId};
 
+pub use names::fold;
 pub use spans::{Source, Spans};
 
 /// Levels of a tree; deeper spans count to those around them.

@@ -45,7 +45,7 @@ pub(super) fn is_module(frame: &str) -> bool {
 }
 
 /// Numbers that stand alone become `*`; the number of a module's frame goes, for its class says all.
-fn fold(name: &str) -> String {
+pub fn fold(name: &str) -> String {
     if let Some(module) = name.strip_prefix(MODULE) {
         let class = module.trim_end_matches(|c: char| c.is_ascii_digit());
         return class.strip_suffix('_').unwrap_or(module).to_owned();

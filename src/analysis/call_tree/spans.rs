@@ -3,7 +3,7 @@
 use super::names::is_module;
 use crate::analysis::nesting::{Nesting, Span};
 use crate::analysis::stages::LIBRARY_DOMAINS;
-use crate::model::{FrameId, OperatorId, RangeId, RangeKind, Session, StrId};
+use crate::model::{FrameId, Ns, OperatorId, RangeId, RangeKind, Session, StrId, ThreadId};
 
 /// What a span is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -105,5 +105,23 @@ impl Spans {
                 self.add(Source::Module(id), frames.name[row], span);
             }
         }
+    }
+
+    /// The innermost span that is open on a thread at a time.
+    pub fn at(&self, thread: ThreadId, time: Ns) -> Option<u32> {
+        let order = &self.nesting.order;
+        let after = order.partition_point(|span| {
+            let span = &self.span[*span as usize];
+            (span.thread, span.start) <= (thread, time)
+        });
+        let mut at = after.checked_sub(1).map(|last| order[last]);
+        while let Some(span) = at {
+            let Span { thread: own, end, .. } = self.span[span as usize];
+            if own == thread && end > time {
+                break;
+            }
+            at = self.nesting.parent[span as usize];
+        }
+        at
     }
 }

@@ -69,7 +69,7 @@ pub fn of_device(context: &Context<'_>, tree: &Tree, id: String) -> Option<Chart
         context.session,
         tree,
         id,
-        title,
+        &title,
         "the sum of the durations of GPU operations",
         flame,
     ))
@@ -90,14 +90,14 @@ pub fn of_host(context: &Context<'_>, tree: &Tree, id: String) -> Option<Chart> 
     let flame = layout(tree, &|node| node.host_total, tips, parts)?;
     let title = format!("Host time of {} by caller", tree.label);
     let what = "time on the host, white where a frame calls nothing that is known";
-    Some(chart(session, tree, id, title, what, flame))
+    Some(chart(session, tree, id, &title, what, flame))
 }
 
 fn chart(
     session: &Session,
     tree: &Tree,
     id: String,
-    title: String,
+    title: &str,
     what: &str,
     flame: Flame,
 ) -> Chart {

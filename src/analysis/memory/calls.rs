@@ -54,19 +54,15 @@ pub(super) fn calls(context: &Context<'_>) -> Calls {
     let session = context.session;
     let calls = &session.api_calls;
     let mut traced = vec![false; session.passes.len()];
-    let mut allocates: BTreeMap<StrId, bool> = BTreeMap::new();
+    let of_name = |name: StrId| ALLOCATING.iter().any(|one| session.text(name).starts_with(one));
+    let mut allocates: Vec<Option<bool>> = vec![None; session.strings.len()];
     // By (process, start): few, where an allocator caches.
     let mut order: Vec<u32> = Vec::new();
-    let mut last = (StrId::default(), false);
     for row in 0..calls.len() {
         traced[calls.pass[row].index()] = true;
-        if calls.name[row] != last.0 {
-            let known = allocates.entry(calls.name[row]);
-            let of_name =
-                |name: StrId| ALLOCATING.iter().any(|one| session.text(name).starts_with(one));
-            last = (calls.name[row], *known.or_insert_with_key(|name| of_name(*name)));
-        }
-        if last.1 && !calls.nested[row] {
+        let name = calls.name[row];
+        let allocating = *allocates[name.index()].get_or_insert_with(|| of_name(name));
+        if allocating && !calls.nested[row] {
             order.push(row as u32);
         }
     }

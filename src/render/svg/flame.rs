@@ -37,7 +37,7 @@ pub(super) fn draw(canvas: &mut Canvas, chart: &Flame) -> f64 {
 fn draw_frame(canvas: &mut Canvas, chart: &Flame, frame: &FlameFrame, top: f64) {
     let place = |value: f64| (value / chart.total).clamp(0.0, 1.0) * WIDTH;
     let (from, to) = (place(frame.start), place(frame.start + frame.time));
-    if !(to > from) {
+    if to.is_nan() || to <= from {
         return;
     }
     let y = top + f64::from(frame.depth) * ROW;
@@ -57,10 +57,8 @@ fn draw_frame(canvas: &mut Canvas, chart: &Flame, frame: &FlameFrame, top: f64) 
     let color = part.map_or(palette::INK, |part| palette::on_fill(part.color));
     let style = Style { size: SMALL, color, ..Style::PLAIN };
     let room = area.w - 2.0 * PADDING;
-    if area.w >= READABLE {
-        if let Some(label) = fitted(&frame.label, room, style) {
-            canvas.text(area.x + PADDING, y + 8.6, &label, style);
-        }
+    if let Some(label) = fitted(&frame.label, room, style).filter(|_| area.w >= READABLE) {
+        canvas.text(area.x + PADDING, y + 8.6, &label, style);
     }
 }
 

@@ -49,6 +49,6 @@ fn is_empty(plot: &Plot) -> bool {
         Plot::Scatter(_) => false,
         Plot::Series(plot) => plot.panels.is_empty() || plot.duration <= 0,
         Plot::Dots(plot) => plot.rows.is_empty(),
-        Plot::Flame(plot) => plot.frames.is_empty() || plot.total <= 0.0,
+        Plot::Flame(plot) => plot.frames.is_empty() || plot.total.is_nan() || plot.total <= 0.0,
     }
 }

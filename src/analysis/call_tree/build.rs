@@ -211,7 +211,8 @@ impl<'a> Builder<'a> {
             covered.resize(self.nodes.len(), Ns::MIN);
             let (start, end) = (ops.start[row], ops.end[row]);
             let time = end.saturating_sub(start).max(0);
-            *leaves.entry((node, work(context, ops.source[row]))).or_default() += time;
+            let sum: &mut Ns = leaves.entry((node, work(context, ops.source[row]))).or_default();
+            *sum = sum.saturating_add(time);
             let own = &mut self.nodes[node as usize].device_self;
             *own = own.saturating_add(time);
             let launch = u64::from(matches!(ops.source[row], OpSource::Launch(_)));

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use rooflens_schemas::{Evidence, Metric, Unit};
 
-use crate::analysis::Context;
+use crate::analysis::facts::{Stage, StageInstance};
 use crate::analysis::stats::median;
 use crate::analysis::summary::{Summary, summaries};
+use crate::analysis::{Context, Facts};
 use crate::findings::{Cell, Column, Dataset, Inline, Observation, Quantity, derived};
 use crate::model::{Ns, PassId, Session, StrId};
 use crate::prose;
@@ -29,6 +30,9 @@ const ALLOCATING: [&str; 15] = [
     "cuMemUnmap",
     "cuMemSetAccess",
 ];
+
+/// Share of a stage's host time from which on such calls are worth a statement.
+const NOTABLE: f64 = 0.01;
 
 /// Such calls of one name in one instance of a stage.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,6 +83,16 @@ pub(super) fn calls(context: &Context<'_>) -> Calls {
     found
 }
 
+/// Whether an instance of a stage lies within one of the stage that it is a part of; some run outside.
+fn is_part(facts: &Facts, stage: &Stage, instance: &StageInstance) -> bool {
+    let Some(parent) = stage.parent else { return false };
+    let outer = facts.instances_of(&facts.stages[parent]);
+    let key = |one: &StageInstance| (one.process, one.host_start);
+    let after = outer.partition_point(|one| key(one) <= key(instance));
+    let around = after.checked_sub(1).map(|at| &outer[at]);
+    around.is_some_and(|one| one.process == instance.process && one.host_end >= instance.host_end)
+}
+
 impl Calls {
     fn add(&mut self, context: &Context<'_>, order: &[u32], line: Summary) {
         let calls = &context.session.api_calls;
@@ -107,8 +121,8 @@ impl Calls {
                 all = by_name.values().fold(all, |all: Ns, (_, time)| all.saturating_add(*time));
             }
             // Parts of stages would show the calls of the whole again.
-            let outermost = line.is_outermost(facts);
-            let by_name = by_name.into_iter().filter(|_| outermost);
+            let part = is_part(facts, line.stage(facts), one);
+            let by_name = by_name.into_iter().filter(|_| !part);
             self.rows.extend(by_name.map(|(name, (calls, time))| Row {
                 stage: line.clone(),
                 instance: one.ordinal,
@@ -155,14 +169,14 @@ impl Calls {
         self.stages.iter().map(metric).collect()
     }
 
-    /// A statement on each outermost stage whose counted instances have such calls.
+    /// A statement on each outermost stage that loses a notable share of its host time in such calls.
     pub(super) fn observations(&self, context: &Context<'_>) -> Vec<Observation> {
         let metrics = self.metrics(context);
-        let stalled = self
-            .stages
-            .iter()
-            .zip(metrics)
-            .filter(|((line, count, _), _)| *count > 0.0 && line.is_outermost(context.facts));
+        let notable = |(line, count, time): &(Summary, f64, Ns)| {
+            let whole = line.host * line.counted as f64;
+            *count > 0.0 && *time as f64 >= NOTABLE * whole && line.is_outermost(context.facts)
+        };
+        let stalled = self.stages.iter().zip(metrics).filter(|(stage, _)| notable(stage));
         let observation = |((line, count, time), metric): (&(Summary, f64, Ns), Metric)| {
             Observation {
                 id: "allocator-calls",

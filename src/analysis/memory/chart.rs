@@ -39,9 +39,8 @@ pub(super) fn of_line(context: &Context<'_>, line: &Line, number: usize) -> Char
         && most - least < least
     {
         // Weights hide the rest.
-        let label = format!("above the least, {}", Quantity::new(least as f64, Unit::Bytes));
         let above = points(&|at| Some(line.states[at].allocated.saturating_sub(least)));
-        panels.push(panel(&label, above, None));
+        panels.push(panel("beyond the least allocated", above, None));
     }
     if reserved.iter().min().copied() != most {
         panels.push(panel("reserved", points(&|at| line.states[at].reserved), None));
@@ -53,7 +52,8 @@ pub(super) fn of_line(context: &Context<'_>, line: &Line, number: usize) -> Char
         title: format!("Allocated and reserved memory of GPU {}, pass {pass}", line.device),
         description: format!(
             "Lines over time from the first allocator event of pass {pass} on: bytes allocated, and bytes that \
-             the allocator reserved; where most is always allocated, what is above that once more by itself. Bands are the host's ranges of stages. The table holds the figures."
+             the allocator reserved; where most is always allocated, what is above that once more by itself. \
+             Bands are the host's ranges of stages. The table holds the figures."
         ),
         plot: Plot::Series(Series { panels, bands: bands(context, line), duration }),
     }

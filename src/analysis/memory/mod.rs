@@ -27,6 +27,9 @@ pub(super) static ANALYSIS: Analysis =
 /// GPUs that have charts and tables of holders; the data sets hold all.
 const SHOWN_LINES: usize = 4;
 
+/// GPUs whose memory in use, as NVML saw it, the text names.
+const SHOWN_DEVICES: usize = 8;
+
 /// Makers of live allocations that a table shows.
 const SHOWN_HOLDERS: usize = 10;
 
@@ -221,7 +224,7 @@ fn add_used(session: &Session, findings: &mut Findings) {
     let mut devices: Vec<u32> = samples.device.clone();
     devices.sort_unstable();
     devices.dedup();
-    for device in devices {
+    for (number, device) in devices.into_iter().enumerate() {
         let own = samples.ids().filter(|id| samples.device[id.index()] == device);
         let used: Vec<(u64, usize)> =
             own.filter_map(|id| Some((samples.memory_used[id.index()]?, id.index()))).collect();
@@ -230,13 +233,15 @@ fn add_used(session: &Session, findings: &mut Findings) {
         else {
             continue;
         };
-        findings.blocks.push(Block::Prose(prose![
-            "NVML saw at most ",
-            Quantity::new(*most as f64, Unit::Bytes),
-            " in use on GPU ",
-            Quantity::count(u64::from(device)),
-            ", CUDA contexts and other processes included.",
-        ]));
+        if number < SHOWN_DEVICES {
+            findings.blocks.push(Block::Prose(prose![
+                "NVML saw at most ",
+                Quantity::new(*most as f64, Unit::Bytes),
+                " in use on GPU ",
+                Quantity::count(u64::from(device)),
+                ", CUDA contexts and other processes included.",
+            ]));
+        }
         let scope = Scope { gpu: Some(device), ..Scope::default() };
         let basis = format!("maximum of {} samples over the whole sampled period", used.len());
         let mut metric = measured("memory_peak_used", scope, Unit::Bytes, *most as f64, basis);

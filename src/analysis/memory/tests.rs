@@ -32,27 +32,36 @@ impl Trace {
         let thread = session.thread(process, 1);
         session.gpu(pass, 0);
         let mut trace = Self { session, process, thread, allocated: 1_000 };
-        let (name, domain) = (trace.session.intern("prefill"), StrId::default());
-        let (kind, pass) = (RangeKind::Annotation, PASS);
-        let range =
-            Range { start: 100, end: 300, name, domain, kind, unclosed: false, pass, thread };
-        trace.session.ranges.push(range);
-        trace.call("cudaMemcpyAsync", 110, 120, Some(1));
-        trace.session.copies.push(Copy {
-            start: 130,
-            end: 140,
+        trace.range("prefill", 100, 300);
+        trace.copy(110, 1);
+        trace
+    }
+
+    fn range(&mut self, name: &str, start: Ns, end: Ns) {
+        let (name, domain) = (self.session.intern(name), StrId::default());
+        let (kind, pass, thread) = (RangeKind::Annotation, PASS, self.thread);
+        let range = Range { start, end, name, domain, kind, unclosed: false, pass, thread };
+        self.session.ranges.push(range);
+    }
+
+    /// A copy that a call at `at` issues.
+    fn copy(&mut self, at: Ns, correlation: i64) {
+        let correlation = Some(correlation);
+        self.call("cudaMemcpyAsync", at, at + 5, correlation);
+        self.session.copies.push(Copy {
+            start: at + 20,
+            end: at + 30,
             kind: CopyKind::HostToDevice,
             bytes: 1,
             source: MemoryKind::Pinned,
             destination: MemoryKind::Device,
-            pass,
+            pass: PASS,
             gpu: GpuId(0),
-            process,
+            process: self.process,
             stream: 7,
-            correlation: Some(1),
+            correlation,
             graph_node: None,
         });
-        trace
     }
 
     fn call(&mut self, name: &str, start: Ns, end: Ns, correlation: Option<i64>) {
@@ -169,7 +178,7 @@ fn the_chart_keeps_peaks_of_long_traces() {
     });
     let Plot::Series(series) = &chart.unwrap().plot else { panic!("a line over time") };
     let labels: Vec<&str> = series.panels.iter().map(|panel| &*panel.label).collect();
-    assert_eq!(labels, ["allocated", "above the least, 1.000 kB"], "the reserve does not change");
+    assert_eq!(labels, ["allocated", "beyond the least allocated"], "the reserve does not change");
     assert_eq!(series.bands, [("prefill".to_owned(), 100, 300)]);
     let points = &series.panels[0].points;
     assert!(points.len() <= 1_000 && points.contains(&(100_001, 1_900.0)), "{}", points.len());
@@ -189,4 +198,22 @@ fn calls_that_allocate_count_within_stages() {
     let none = Trace::new().findings();
     assert_eq!(metric(&none, "allocator_calls", Some("prefill")), Some(0.0));
     assert!(none.blocks.is_empty() && none.observations.is_empty(), "nothing to say");
+}
+
+#[test]
+fn calls_within_a_part_of_a_stage_are_listed_once() {
+    let mut trace = Trace::new();
+    trace.range("decode", 400, 500);
+    trace.range("decode_step", 410, 490);
+    trace.copy(415, 2);
+    trace.call("cudaMalloc", 420, 430, None);
+    // A step outside of the stage, as in warm-up.
+    trace.range("decode_step", 600, 700);
+    trace.copy(610, 3);
+    trace.call("cudaMalloc", 620, 630, None);
+    let findings = trace.findings();
+    let rows = &dataset(&findings, "allocator_calls").rows;
+    let stages: Vec<String> = rows.iter().map(|row| row[2].plain()).collect();
+    assert_eq!(stages, ["decode", "decode_step"]);
+    assert_eq!(metric(&findings, "allocator_calls", Some("decode_step")), Some(1.0));
 }

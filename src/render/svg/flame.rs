@@ -15,7 +15,7 @@ const PADDING: f64 = 2.0;
 const READABLE: f64 = 15.0;
 
 /// Letters of a shortened label that a reader may recognize.
-const LEGIBLE: usize = 6;
+const LEGIBLE: usize = 8;
 
 /// Draws the frames; returns the chart's height.
 pub(super) fn draw(canvas: &mut Canvas, chart: &Flame) -> f64 {

@@ -112,6 +112,7 @@ fn copies_and_allocations_keep_bytes_and_places() {
     let memory = &session.memory_events;
     assert_eq!(memory.time[0], 4_366_746_849_948_528);
     assert_eq!(memory.device, [Some(0), None]);
+    assert_eq!(memory.thread, [Some(session.operators.thread[0]); 2]);
     assert_eq!(memory.bytes, [-67_108_864, 64]);
     assert_eq!(memory.address, [140_291_281_518_592, 16]);
     assert_eq!(memory.allocated, [Some(16_161_252_864), None]);

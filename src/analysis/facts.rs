@@ -77,6 +77,11 @@ pub enum Attribution {
 }
 
 impl Attribution {
+    /// Whether the range is that of another thread.
+    pub const fn is_inferred(self) -> bool {
+        matches!(self, Self::Inferred(_))
+    }
+
     /// The range, if there is one.
     pub const fn range(self) -> Option<RangeId> {
         match self {

@@ -1,11 +1,13 @@
 //! Findings from tables: pure functions without I/O, clock or environment.
 
 pub mod attribution;
+pub mod call_tree;
 pub mod classify;
 pub mod counters;
 pub mod facts;
 pub mod flops;
 pub mod intervals;
+pub mod nesting;
 pub mod stages;
 pub mod stats;
 pub mod summary;
@@ -13,6 +15,8 @@ pub mod summary;
 mod environment;
 mod graphs;
 pub mod kernels;
+mod memory;
+mod modules;
 mod operator_flops;
 mod operators;
 mod power;
@@ -91,6 +95,8 @@ pub static ANALYSES: &[&Analysis] = &[
     &roofline::ANALYSIS,
     &profiled::ANALYSIS,
     &operators::ANALYSIS,
+    &modules::ANALYSIS,
+    &memory::ANALYSIS,
     &power::ANALYSIS,
 ];
 

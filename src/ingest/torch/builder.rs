@@ -121,7 +121,9 @@ impl<'a> Builder<'a> {
         // Device type 0 is the host.
         let device = if device_type == Some(0) { None } else { narrow(device) };
         let address = address.unwrap_or(0) as u64;
-        self.rows.memory.push(MemoryRow { time, device, address, bytes, allocated, reserved });
+        let lane = self.lane(&event.pid, &event.tid);
+        let row = MemoryRow { time, lane, device, address, bytes, allocated, reserved };
+        self.rows.memory.push(row);
     }
 
     fn push_flow(&mut self, event: &mut Event<'a>) {

@@ -189,6 +189,7 @@ impl Tables<'_> {
             let event = MemoryEvent {
                 time: row.time,
                 pass: self.pass,
+                thread: self.host.thread(row.lane).map(|(_, thread)| thread),
                 device: row.device,
                 address: row.address,
                 bytes: row.bytes,

@@ -16,6 +16,8 @@ pub(super) const AXIS: &str = "#9aa5b1";
 pub(super) const GRID: &str = "#e4e7eb";
 /// Bands behind time charts, alternating.
 pub(super) const BANDS: [&str; 2] = ["#edf2f7", "#f7f4ec"];
+/// Callers in flame graphs, alternating by row.
+pub(super) const CALLERS: [&str; 2] = ["#dde2e7", "#e9edf1"];
 /// Data lines without a colour group.
 pub(super) const LINE: &str = "#0b5c92";
 /// Limits and outliers.

@@ -165,7 +165,7 @@ fn level_chart(
         return None;
     }
     let roofline =
-        Roofline { bandwidths: roofs.bandwidths(level, kernels), rates: roofs.rates(), points };
+        Roofline { bandwidths: roofs.bandwidths(level, kernels), rates: roofs.rates(), points, levels: Vec::new() };
     let share: f64 = roofline.points.iter().map(|point| point.weight).sum();
     let labels = roofline.bandwidths.iter().chain(&roofline.rates).map(|roof| roof.label.as_str());
     let description = format!(

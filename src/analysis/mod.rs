@@ -11,12 +11,14 @@ pub mod stats;
 pub mod summary;
 
 mod environment;
+mod identity;
 pub mod kernels;
 mod operator_flops;
 mod operators;
 mod power;
 mod profiled;
 mod repeats;
+mod representativeness;
 mod roofline;
 mod time;
 mod utilization;
@@ -88,8 +90,10 @@ pub static ANALYSES: &[&Analysis] = &[
     &kernels::ANALYSIS,
     &roofline::ANALYSIS,
     &profiled::ANALYSIS,
+    &representativeness::ANALYSIS,
     &operators::ANALYSIS,
     &power::ANALYSIS,
+    &identity::ANALYSIS,
 ];
 
 /// Runs all analyses; one whose data is missing says so in its place.

@@ -13,6 +13,7 @@ use self::flops::Flops;
 use self::lookup::{Launch, Lookup};
 pub use self::stall::Stall;
 use super::classify::{self, KernelIdentity};
+use crate::findings::chart::Color;
 use crate::model::{PassId, ProfileId, Session};
 
 /// A profiled launch with the counters that analyses use. Absent: not collected.
@@ -69,6 +70,15 @@ impl Level {
             Self::Dram => "DRAM",
             Self::L2 => "L2",
             Self::L1 => "L1",
+        }
+    }
+
+    /// Colour group in charts.
+    pub const fn color(self) -> Color {
+        match self {
+            Self::Dram => Color::Dram,
+            Self::L2 => Color::L2,
+            Self::L1 => Color::L1,
         }
     }
 }

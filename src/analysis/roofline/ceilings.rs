@@ -25,11 +25,11 @@ impl<'a> Roofs<'a> {
     pub(super) fn new(
         context: &'a Context<'a>,
         device: Option<&'a Device>,
-        groups: &[Group],
+        all: impl Iterator<Item = &'static str>,
     ) -> Self {
         let name = device.map_or("", |device| device.name.as_str());
         let mut dtypes = Vec::new();
-        for dtype in groups.iter().filter_map(|group| group.dtype) {
+        for dtype in all {
             if !dtypes.contains(&dtype) {
                 dtypes.push(dtype);
             }

@@ -252,6 +252,7 @@ fn the_printed_rule_is_made_of_the_thresholds_that_decide() {
         small_grid_waves: 2.5,
         low_occupancy: 12.5,
         seed_margin: 3.75,
+        borderline: 3.0,
     };
     let text = other.describe(Classifier::Rooflens);
     for number in ["41.5 %", "7.25 points", "2.5 waves", "12.5 %"] {
@@ -261,4 +262,30 @@ fn the_printed_rule_is_made_of_the_thresholds_that_decide() {
     let kernel = with_sol(45.0, 37.75, 0.0);
     assert_eq!(other.classify(Classifier::Rooflens, &kernel).bound, Bound::Compute);
     assert_eq!(THRESHOLDS.classify(Classifier::Rooflens, &kernel).bound, Bound::Latency);
+}
+
+#[test]
+fn the_nearest_other_class_and_its_distance_are_told() {
+    let of = |rule, sm: f64, dram: f64, l2: f64| {
+        let kernel = one(&[
+            ("", "sm__throughput.avg.pct_of_peak_sustained_elapsed", "%", sm),
+            ("", "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed", "%", dram),
+            ("", "lts__throughput.avg.pct_of_peak_sustained_elapsed", "%", l2),
+        ]);
+        let verdict = THRESHOLDS.classify(rule, &kernel);
+        let next = verdict.next.unwrap();
+        assert_eq!(verdict.borderline().is_some(), next.points < 2.0);
+        (verdict.bound, next.bound, next.points)
+    };
+    let rooflens = |sm, dram, l2| of(Classifier::Rooflens, sm, dram, l2);
+    // 59 of 60 %: with one point more DRAM leads by 40.
+    assert_eq!(rooflens(20.0, 59.0, 10.0), (Bound::Latency, Bound::Dram, 1.0));
+    assert_eq!(rooflens(61.0, 20.0, 10.0), (Bound::Compute, Bound::Latency, 1.0));
+    // A lead of 12 against the 10 that decide; 30 points above 60 %.
+    assert_eq!(rooflens(90.0, 78.0, 10.0), (Bound::Compute, Bound::Balanced, 2.0));
+    // DRAM 90 and L2 89: the level is a matter of one point.
+    assert_eq!(rooflens(40.0, 90.0, 89.0), (Bound::Dram, Bound::L2, 1.0));
+    assert_eq!(rooflens(80.0, 89.5, 10.0), (Bound::Balanced, Bound::Dram, 0.5));
+    assert_eq!(of(Classifier::Seed, 20.0, 26.0, 0.0), (Bound::Memory, Bound::Balanced, 1.0));
+    assert_eq!(of(Classifier::Seed, 24.0, 20.0, 0.0), (Bound::Balanced, Bound::Compute, 1.0));
 }

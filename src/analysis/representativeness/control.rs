@@ -21,11 +21,10 @@ pub(super) fn of_command(command: &str) -> Option<Control<'_>> {
     })?;
     let option = |name: &str| {
         let own = &words[start..];
-        let value = own.iter().enumerate().find_map(|(at, word)| {
+        own.iter().enumerate().find_map(|(at, word)| {
             let rest = word.strip_prefix(name)?;
             rest.strip_prefix('=').or_else(|| own.get(at + 1).copied().filter(|_| rest.is_empty()))
-        });
-        value
+        })
     };
     Some(Control {
         cache: option("--cache-control").unwrap_or(DEFAULT.cache),

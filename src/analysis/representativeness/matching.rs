@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
 
+use super::control;
+use crate::analysis::classify::KernelIdentity;
 use crate::analysis::counters::flops::{Flops, Part};
 use crate::analysis::counters::{KernelCounters, Level, Levels};
 use crate::analysis::facts::{OpSource, Stage, StageInstance};
@@ -124,9 +126,9 @@ impl Matching {
             let mut line = gather(session, facts, summary, &by_kernel);
             let matched = |mut group: Group| {
                 let candidates = by_kernel.get(&group.kernel).map_or(&[][..], Vec::as_slice);
-                let matrix_work = facts.identities[group.kernel.index()].class.is_matrix_work();
-                choose(&mut group, line.summary.stage, candidates, &profiles, matrix_work);
-                if matrix_work { by_size(group, &profiles) } else { vec![group] }
+                let product = is_product(&facts.identities[group.kernel.index()]);
+                choose(&mut group, line.summary.stage, candidates, &profiles, product);
+                if product { by_size(group, &profiles) } else { vec![group] }
             };
             line.groups = line.groups.into_iter().flat_map(matched).collect();
             line.groups.sort_by(|a, b| {
@@ -139,6 +141,21 @@ impl Matching {
         let lines = summaries(facts, pass).into_iter().map(line).collect();
         Some(Self { pass, profiles, lines })
     }
+
+    /// Whether caches are known to have been flushed before some launch that stands for a group.
+    pub(in crate::analysis) fn flushed(&self, session: &Session, group: &Group) -> bool {
+        group.from.iter().any(|at| {
+            let profile = self.profiles[*at].counters.profile;
+            let pass = session.kernel_profiles.pass[profile.index()];
+            let command = session.text(session.passes.command[pass.index()]);
+            control::of_command(command).is_some_and(|control| control.cache == "all")
+        })
+    }
+}
+
+/// Whether a kernel's work has a depth that its grid does not tell. Reductions after split products have none.
+fn is_product(identity: &KernelIdentity) -> bool {
+    identity.class.is_matrix_work() && !identity.short.contains("reduc")
 }
 
 fn profiles(session: &Session, facts: &Facts, pass: PassId) -> Vec<Profile> {
@@ -291,7 +308,7 @@ fn choose(
     stage: usize,
     candidates: &[usize],
     profiles: &[Profile],
-    matrix_work: bool,
+    product: bool,
 ) {
     let fits = |tier: Tier, profile: &Profile| {
         let same_grid = profile.grid == group.grid && profile.block == group.block;
@@ -301,7 +318,7 @@ fn choose(
             Tier::Kernel => {
                 let scale = group.grid.volume() as f64 / profile.grid.volume() as f64;
                 let near = (1.0 / MAX_SCALE..=MAX_SCALE).contains(&scale);
-                !matrix_work && profile.block == group.block && near
+                !product && profile.block == group.block && near
             }
         }
     };

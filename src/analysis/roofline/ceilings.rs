@@ -39,8 +39,13 @@ impl<'a> Roofs<'a> {
 
     /// Flat roofs, one a dtype that some kernel computes in.
     pub(super) fn rates(&self) -> Vec<Ceiling> {
+        self.rates_of(&self.dtypes)
+    }
+
+    /// Flat roofs of some dtypes.
+    pub(super) fn rates_of(&self, dtypes: &[&str]) -> Vec<Ceiling> {
         let mut roofs = Vec::new();
-        for dtype in &self.dtypes {
+        for dtype in dtypes {
             let specified = self.gpu.and_then(|gpu| gpu.peak(dtype)).map(|peak| peak.dense);
             roofs.extend(specified.map(|value| ceiling(dtype, value, Unit::FlopPerSecond, false)));
             let measured =

@@ -186,7 +186,10 @@ fn at_all_levels(
         let roofs = roofs.bandwidths(level, kernels);
         roofs.into_iter().filter(|roof| !roof.measured)
     });
-    let specified = roofs.rates().into_iter().filter(|roof| !roof.measured);
+    let mut dtypes: Vec<&str> = groups.iter().filter_map(|group| group.dtype).collect();
+    dtypes.sort_unstable();
+    dtypes.dedup();
+    let specified = roofs.rates_of(&dtypes).into_iter().filter(|roof| !roof.measured);
     (!points.is_empty()).then(|| Roofline {
         bandwidths: bandwidths.collect(),
         rates: specified.collect(),

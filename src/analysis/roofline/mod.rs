@@ -33,10 +33,12 @@ fn run(context: &Context<'_>) -> Findings {
     workload::add(context, &mut findings);
     let mut points = tables::points();
     let mut unplotted = tables::unplotted();
+    let mut types = tables::types();
     for (pass, kernels) in KernelCounters::by_pass(context.session) {
-        one_pass(context, pass, &kernels, &mut points, &mut unplotted, &mut findings);
+        let datasets = [&mut points, &mut unplotted, &mut types];
+        one_pass(context, pass, &kernels, datasets, &mut findings);
     }
-    findings.datasets.extend([points, unplotted]);
+    findings.datasets.extend([points, unplotted, types]);
     findings.methods.extend(methods());
     findings
 }
@@ -45,8 +47,7 @@ fn one_pass(
     context: &Context<'_>,
     pass: PassId,
     kernels: &[KernelCounters],
-    points: &mut Dataset,
-    unplotted: &mut Dataset,
+    [points, unplotted, types]: [&mut Dataset; 3],
     findings: &mut Findings,
 ) {
     let session = context.session;
@@ -68,6 +69,24 @@ fn one_pass(
     findings.appendix.extend(alone.into_iter().map(Block::Chart));
     for group in &groups {
         sort_in(name, group, &roofs, points, unplotted);
+    }
+    let skip = types.rows.len();
+    types.rows.extend(tables::type_rows(name, kernels, &roofs));
+    if types.rows.len() > skip {
+        let columns = [
+            "dtype",
+            "pipe",
+            "launches",
+            "flop",
+            "flop_share",
+            "flop_per_second",
+            "peak_flop_per_second",
+            "measured_flop_per_second",
+        ];
+        let caption = format!("Pass {name}: executed FLOPs by dtype and pipe");
+        let limit = types.rows.len() - skip;
+        let view = View { skip, ..View::new(tables::TYPES, caption, &columns, limit) };
+        findings.blocks.push(Block::Table(view));
     }
     let counts = (points.rows.len() - first.0, unplotted.rows.len() - first.1);
     findings.blocks.extend(views(name, first, counts));

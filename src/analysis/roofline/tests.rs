@@ -131,6 +131,17 @@ fn a_kernel_has_one_mark_a_memory_level_at_one_height() {
 }
 
 #[test]
+fn operations_are_summed_by_dtype_and_pipe() {
+    let findings = findings(&product_and_copy());
+    let types = findings.datasets.iter().find(|dataset| dataset.id == tables::TYPES).unwrap();
+    let row: Vec<String> = types.rows[0].iter().map(Cell::plain).collect();
+    // 4 GFLOP in 200 µs; the peak of the test's GPU.
+    assert_eq!(row[..4], ["bf16", "ncu-decode", "tensor cores", "1"]);
+    assert_eq!((types.rows.len(), row[8].as_str(), row[9].as_str()), (1, "100000000000000", ""));
+    assert!((number(types, 0, "flop_per_second") / 20e12 - 1.0).abs() < 1e-12);
+}
+
+#[test]
 fn launches_of_one_kernel_grid_and_block_are_one_mark() {
     let launch: &[(&str, &str, &str, f64)] = &[
         ("", TIME, "s", 1e-6),

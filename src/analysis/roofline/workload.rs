@@ -57,6 +57,8 @@ pub(super) struct StageWork<'a> {
     /// The works with a profiled launch, those with most time first.
     pub(super) works: Vec<Work<'a>>,
     pub(super) totals: Totals,
+    /// Some pass that counted the bytes is known to have flushed the caches before each launch.
+    flushed: bool,
 }
 
 impl Work<'_> {
@@ -124,7 +126,7 @@ impl Totals {
     fn point(&self, label: String, weight: f64, color: Color) -> Option<Point> {
         let (time, flops, bytes) = self.mark;
         let (x, y) = (flops / bytes, flops / (time / 1e9));
-        (x.is_finite() && y.is_finite() && x > 0.0).then(|| Point { label, x, y, weight, color })
+        (x.is_finite() && y.is_finite() && x > 0.0).then_some(Point { label, x, y, weight, color })
     }
 }
 
@@ -178,7 +180,8 @@ impl StageWork<'_> {
         let share = self.per_second(bytes) / gpu.memory_bandwidth;
         let bytes = Quantity::new(self.per_instance(bytes), Unit::Bytes);
         let bandwidth = Quantity::new(gpu.memory_bandwidth, Unit::BytesPerSecond);
-        let basis = format!("{bytes} / ({} × {bandwidth}); {}", self.time(), self.matched());
+        let (time, matched) = (self.time(), self.matched());
+        let basis = format!("{bytes} / ({time} × {bandwidth}); {matched}{}", self.caches());
         possible(share).map(|share| (share, basis))
     }
 
@@ -207,9 +210,18 @@ impl StageWork<'_> {
     }
 
     fn matched(&self) -> String {
-        let bound = if self.covered() < 0.9995 { ", a lower bound" } else { "" };
+        let rest = if self.covered() < 0.9995 { ", the rest not counted" } else { "" };
         let share = Quantity::ratio(self.covered());
-        format!("counters of profiled launches that stand for {share} of the GPU time{bound}")
+        format!("counters of profiled launches that stand for {share} of the GPU time{rest}")
+    }
+
+    /// What flushed caches mean for bytes.
+    fn caches(&self) -> &'static str {
+        if self.flushed {
+            "; caches were flushed before each profiled launch, so that what its predecessor left in L2 counts as read"
+        } else {
+            ""
+        }
     }
 }
 
@@ -290,7 +302,9 @@ fn stage_work<'a>(
     let matched = line.groups.iter().filter(|group| group.tier.is_some());
     let works: Vec<Work<'a>> = matched.map(work).collect();
     let totals = Totals::of(works.iter());
-    StageWork { line, label: line.summary.label(context.session, context.facts), works, totals }
+    let label = line.summary.label(context.session, context.facts);
+    let flushed = works.iter().any(|work| matching.flushed(context.session, work.group));
+    StageWork { line, label, works, totals, flushed }
 }
 
 fn main_dtype(work: &Work<'_>) -> Option<&'static str> {
@@ -302,10 +316,9 @@ fn main_dtype(work: &Work<'_>) -> Option<&'static str> {
 fn introduction() -> Block {
     Block::Prose(prose![
         "Each launch of the timeline takes the counters of the profiled launches that stand for it, and its time from the \
-         timeline. What no profiled launch stands for is in no sum: figures of a stage are lower bounds where \
-         “Profiled” is below ",
-        Quantity::ratio(1.0),
-        ".",
+         timeline. What no profiled launch stands for is in no sum, so operations and bytes of a stage are too low by \
+         what “Profiled” lacks; bytes of launches that were profiled with flushed caches are too high by what they \
+         would find in L2.",
     ])
 }
 
@@ -359,7 +372,8 @@ fn class_points(stage: &StageWork<'_>) -> Vec<Point> {
         points.extend(totals.point(label, totals.time / stage.line.time as f64, class.color()));
     }
     let flops = stage.totals.all_flops();
-    let whole = stage.totals.point(format!("{} · whole stage", stage.label), 0.0, Color::Stage);
+    let label = format!("{} · whole stage", stage.label);
+    let whole = stage.totals.point(label, stage.covered(), Color::Stage);
     points.extend(whole.map(|point| Point { y: stage.per_second(flops), ..point }));
     points
 }
@@ -384,10 +398,11 @@ fn metrics(context: &Context<'_>, stage: &StageWork<'_>, gpu: Option<&Gpu>) -> V
             let (low, high) = stage.totals.dram_range;
             let bytes_of = |sum| Quantity::new(stage.per_instance(sum), Unit::Bytes);
             let basis = format!(
-                "per instance, {} to {} by the least and the most of several profiled launches; {}",
+                "per instance, {} to {} by the least and the most of several profiled launches; {}{}",
                 bytes_of(low),
                 bytes_of(high),
-                stage.matched()
+                stage.matched(),
+                stage.caches()
             );
             let value = stage.per_instance(bytes);
             derived("dram_bytes", scope.clone(), Unit::Bytes, value, basis)

@@ -37,11 +37,12 @@ fn run(context: &Context<'_>) -> Findings {
     let session = context.session;
     let mut findings = Findings::default();
     let Some(reference) = context.facts.primary_pass(session) else { return findings };
-    let names = of_pass(session, context.facts, reference);
-    let seen = others(session, reference, &names);
-    if seen.is_empty() {
+    let counts = others(session, reference);
+    if counts.is_empty() {
         return findings;
     }
+    let names = of_pass(session, context.facts, reference);
+    let seen = look_up(session, counts, &names);
     let unmatched = seen.iter().filter(|one| one.kernel.is_none()).count();
     findings.appendix = blocks(session, reference, unmatched);
     findings.datasets = vec![summary(session, &seen), dataset(session, reference, &seen)];
@@ -66,8 +67,8 @@ pub(in crate::analysis) fn of_pass(
     Names::new(kernels.map(|kernel| (session.kernel_name(kernel), kernel)))
 }
 
-/// The names of all other passes: those without a partner first, then by pass and name.
-fn others(session: &Session, reference: PassId, names: &Names<KernelId>) -> Vec<Seen> {
+/// The names of all other passes, with their numbers of launches.
+fn others(session: &Session, reference: PassId) -> BTreeMap<(PassId, StrId), u64> {
     let mut counts = BTreeMap::<(PassId, StrId), u64>::new();
     let launches = &session.launches;
     for (pass, kernel) in launches.pass.iter().zip(&launches.kernel) {
@@ -83,6 +84,15 @@ fn others(session: &Session, reference: PassId, names: &Names<KernelId>) -> Vec<
         let name = session.kernels.name[sums.kernel[row].index()];
         *counts.entry((sums.pass[row], name)).or_default() += sums.count[row];
     }
+    counts
+}
+
+/// Finds the partners of names: those without one first, then by pass and name.
+fn look_up(
+    session: &Session,
+    counts: BTreeMap<(PassId, StrId), u64>,
+    names: &Names<KernelId>,
+) -> Vec<Seen> {
     let found = counts.into_iter().map(|((pass, name), launches)| {
         let path = session.text(session.passes.artifact[pass.index()]);
         let (how, kernel) = names.find(session.text(name), path);

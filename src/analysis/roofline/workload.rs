@@ -42,6 +42,10 @@ pub(super) struct Totals {
     pub(super) time: f64,
     /// Operations by dtype.
     pub(super) flops: BTreeMap<&'static str, f64>,
+    /// Time of works whose operations were counted, nanoseconds.
+    flops_time: f64,
+    /// Time of works whose DRAM bytes were counted, nanoseconds.
+    dram_time: f64,
     /// Bytes at each level; absent where no work has a number.
     pub(super) bytes: Levels,
     /// DRAM bytes if each launch moved what the least, and the most, of its profiled launches did.
@@ -105,7 +109,9 @@ impl Totals {
             add(&mut all.bytes.dram, work.bytes.dram);
             add(&mut all.bytes.l2, work.bytes.l2);
             add(&mut all.bytes.l1, work.bytes.l1);
+            all.flops_time += work.parts.as_ref().map_or(0.0, |_| time);
             if let Some(spread) = work.dram {
+                all.dram_time += time;
                 all.dram_range.0 += spread.min * launches;
                 all.dram_range.1 += spread.max * launches;
             }
@@ -117,9 +123,15 @@ impl Totals {
         all
     }
 
-    /// Operations of all dtypes.
-    pub(super) fn all_flops(&self) -> f64 {
-        0.0 + self.flops.values().sum::<f64>()
+    /// Operations of all dtypes; absent if no work's were counted.
+    pub(super) fn all_flops(&self) -> Option<f64> {
+        (self.flops_time > 0.0).then(|| 0.0 + self.flops.values().sum::<f64>())
+    }
+
+    /// Operations per DRAM byte, of works with both.
+    pub(super) fn intensity(&self) -> Option<f64> {
+        let (_, flops, bytes) = self.mark;
+        (bytes > 0.0).then(|| flops / bytes)
     }
 
     /// A mark in the DRAM roofline: operations per byte and per second of kernel time.
@@ -149,7 +161,7 @@ impl StageWork<'_> {
 
     /// Executed operations as a share of what the peaks allow in the stage time, and the basis.
     pub(super) fn hfu(&self, gpu: Option<&Gpu>) -> Result<(f64, String), String> {
-        self.enough()?;
+        self.enough(self.totals.flops_time, "with counted operations")?;
         let gpu = gpu.ok_or("no peak: the GPU is not in the hardware table")?;
         let (mut ideal, mut said, mut left_out) = (0.0, Vec::new(), Vec::new());
         for (dtype, flops) in &self.totals.flops {
@@ -166,7 +178,8 @@ impl StageWork<'_> {
             return Err("no profiled launch with counted FLOPs of a dtype with a peak".to_owned());
         }
         let seconds = self.line.summary.time / 1e9 * self.line.gpus as f64;
-        let mut basis = format!("({}) / {}; {}", said.join(" + "), self.time(), self.matched());
+        let matched = self.matched(self.totals.flops_time);
+        let mut basis = format!("({}) / {}; {matched}", said.join(" + "), self.time());
         if !left_out.is_empty() {
             basis += &format!("; without {}, which has no peak", left_out.join(", "));
         }
@@ -180,25 +193,26 @@ impl StageWork<'_> {
         let share = self.per_second(bytes) / gpu.memory_bandwidth;
         let bytes = Quantity::new(self.per_instance(bytes), Unit::Bytes);
         let bandwidth = Quantity::new(gpu.memory_bandwidth, Unit::BytesPerSecond);
-        let (time, matched) = (self.time(), self.matched());
+        let (time, matched) = (self.time(), self.matched(self.totals.dram_time));
         let basis = format!("{bytes} / ({time} × {bandwidth}); {matched}{}", self.caches());
         possible(share).map(|share| (share, basis))
     }
 
     /// DRAM bytes of all counted instances.
     fn dram_bytes(&self) -> Result<f64, String> {
-        self.enough()?;
+        self.enough(self.totals.dram_time, "with DRAM bytes")?;
         self.totals.bytes.dram.ok_or_else(|| "no profiled launch with DRAM bytes".to_owned())
     }
 
-    fn enough(&self) -> Result<(), String> {
-        let covered = self.covered();
+    /// Refuses sums over less than enough of the stage's GPU time.
+    fn enough(&self, time: f64, with: &str) -> Result<(), String> {
+        let covered = time / self.line.time as f64;
         let reason = format!(
-            "profiled launches stand for {} of the stage's GPU time, less than {}",
+            "profiled launches {with} stand for {} of the stage's GPU time, less than {}",
             Quantity::ratio(covered),
             Quantity::ratio(ENOUGH)
         );
-        if covered < ENOUGH { Err(reason) } else { Ok(()) }
+        if covered >= ENOUGH { Ok(()) } else { Err(reason) }
     }
 
     fn time(&self) -> String {
@@ -209,9 +223,10 @@ impl StageWork<'_> {
         }
     }
 
-    fn matched(&self) -> String {
-        let rest = if self.covered() < 0.9995 { ", the rest not counted" } else { "" };
-        let share = Quantity::ratio(self.covered());
+    fn matched(&self, time: f64) -> String {
+        let covered = time / self.line.time as f64;
+        let rest = if covered < 0.9995 { ", the rest not counted" } else { "" };
+        let share = Quantity::ratio(covered);
         format!("counters of profiled launches that stand for {share} of the GPU time{rest}")
     }
 
@@ -250,7 +265,9 @@ pub(super) fn add(context: &Context<'_>, findings: &mut Findings) {
         .collect();
     findings.blocks.push(Block::Heading("Workload".to_owned()));
     findings.blocks.push(introduction());
-    add_charts(&matching, &phases, &roofs, findings);
+    let covered: Vec<&StageWork<'_>> =
+        phases.iter().copied().filter(|stage| stage.covered() >= ENOUGH).collect();
+    add_charts(&matching, &covered, &roofs, findings);
     let gpu = roofs.gpu;
     for stage in &stages {
         findings.metrics.extend(metrics(context, stage, gpu));
@@ -371,7 +388,7 @@ fn class_points(stage: &StageWork<'_>) -> Vec<Point> {
         let label = format!("{} · {}", stage.label, class.label());
         points.extend(totals.point(label, totals.time / stage.line.time as f64, class.color()));
     }
-    let flops = stage.totals.all_flops();
+    let flops = stage.totals.all_flops().unwrap_or_default();
     let label = format!("{} · whole stage", stage.label);
     let whole = stage.totals.point(label, stage.covered(), Color::Stage);
     points.extend(whole.map(|point| Point { y: stage.per_second(flops), ..point }));
@@ -401,7 +418,7 @@ fn metrics(context: &Context<'_>, stage: &StageWork<'_>, gpu: Option<&Gpu>) -> V
                 "per instance, {} to {} by the least and the most of several profiled launches; {}{}",
                 bytes_of(low),
                 bytes_of(high),
-                stage.matched(),
+                stage.matched(stage.totals.dram_time),
                 stage.caches()
             );
             let value = stage.per_instance(bytes);

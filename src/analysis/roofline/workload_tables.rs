@@ -54,8 +54,8 @@ fn count(value: u64) -> Cell {
 /// One row a stage.
 pub(super) fn stages(stages: &[StageWork<'_>], gpu: Option<&Gpu>) -> Dataset {
     let row = |stage: &StageWork<'_>| {
-        let (totals, some) = (&stage.totals, !stage.works.is_empty());
-        let flops = Some(totals.all_flops()).filter(|_| some);
+        let totals = &stage.totals;
+        let flops = totals.all_flops();
         let dram = totals.bytes.dram;
         let per_instance = |sum: f64| stage.per_instance(sum);
         let mut cells = vec![
@@ -197,11 +197,11 @@ pub(super) fn classes(phases: &[&StageWork<'_>]) -> Dataset {
                 count(launches),
                 Cell::Float(totals.time),
                 Cell::Float(totals.time / stage.line.time as f64),
-                Cell::Float(flops),
-                Cell::Float(flops / seconds),
+                Cell::maybe(flops),
+                Cell::maybe(flops.map(|flops| flops / seconds)),
                 Cell::maybe(totals.bytes.dram),
                 Cell::maybe(totals.bytes.dram.map(|bytes| bytes / seconds)),
-                Cell::maybe(totals.bytes.dram.filter(|bytes| *bytes > 0.0).map(|b| flops / b)),
+                Cell::maybe(totals.intensity()),
             ]);
         }
     }

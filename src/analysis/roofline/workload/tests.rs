@@ -142,6 +142,17 @@ fn a_stage_of_which_little_was_profiled_has_no_sum() {
 }
 
 #[test]
+fn operations_that_were_not_counted_are_missing_and_not_zero() {
+    let findings = findings(&session());
+    let stages = findings.datasets.iter().find(|dataset| dataset.id == tables::STAGES).unwrap();
+    let flop = stages.columns.iter().position(|column| column.id == "flop").unwrap();
+    assert_eq!(stages.rows[0][flop], crate::findings::Cell::Missing);
+    assert_eq!(metric(&findings, "hfu"), None);
+    // The bytes were counted.
+    assert!((metric(&findings, "dram_bytes").unwrap() - 69_000.0).abs() < 1e-6);
+}
+
+#[test]
 fn more_than_a_peak_is_no_result() {
     let mut session = counted();
     count(&mut session, 2, "sm__ops_path_tensor_src_bf16_dst_bf16.sum", "", 1e9);

@@ -173,7 +173,7 @@ pub(super) fn commands(context: &Context<'_>, matching: &Matching) -> Option<Vec
         text.push(Inline::Code(command));
     }
     text.push(
-        ". It names launches of the most frequent grid whose duration is nearest to the median."
+        ". It names launches of the grid with the most time whose duration is nearest to the median."
             .into(),
     );
     (!lines.is_empty()).then_some(text)

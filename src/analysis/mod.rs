@@ -14,6 +14,7 @@ pub mod summary;
 
 mod environment;
 mod graphs;
+mod identity;
 pub mod kernels;
 mod memory;
 mod modules;
@@ -22,6 +23,7 @@ mod operators;
 mod power;
 mod profiled;
 mod repeats;
+mod representativeness;
 mod roofline;
 mod time;
 mod utilization;
@@ -94,10 +96,12 @@ pub static ANALYSES: &[&Analysis] = &[
     &graphs::ANALYSIS,
     &roofline::ANALYSIS,
     &profiled::ANALYSIS,
+    &representativeness::ANALYSIS,
     &operators::ANALYSIS,
     &modules::ANALYSIS,
     &memory::ANALYSIS,
     &power::ANALYSIS,
+    &identity::ANALYSIS,
 ];
 
 /// Runs all analyses; one whose data is missing says so in its place.

@@ -76,6 +76,20 @@ pub struct Roofline {
     pub rates: Vec<Ceiling>,
     /// Kernels.
     pub points: Vec<Point>,
+    /// The same kernels at further memory levels, each joined with its mark among `points`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<LevelMark>,
+}
+
+/// A kernel of a roofline plot at another memory level: at the height of its mark, and elsewhere on the axis.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LevelMark {
+    /// Which of the plot's points it belongs to.
+    pub point: usize,
+    /// Operations per byte at the level.
+    pub x: f64,
+    /// Colour group: the level.
+    pub color: Color,
 }
 
 /// A roof of a roofline plot.
@@ -234,6 +248,14 @@ pub enum Color {
     LatencyBound,
     /// Between the bounds.
     Balanced,
+    /// At device memory.
+    Dram,
+    /// At the L2 cache.
+    L2,
+    /// At the L1 cache.
+    L1,
+    /// A stage as a whole.
+    Stage,
 }
 
 impl Color {
@@ -263,6 +285,10 @@ impl Color {
             Self::MemoryBound => "memory-bound",
             Self::LatencyBound => "latency-bound",
             Self::Balanced => "balanced",
+            Self::Dram => "at DRAM",
+            Self::L2 => "at L2",
+            Self::L1 => "at L1",
+            Self::Stage => "whole stage",
         }
     }
 }

@@ -98,6 +98,7 @@ impl Session {
             kind,
             artifact,
             producer: StrId::default(),
+            command: StrId::default(),
             rank: None,
             utc_origin: None,
         })

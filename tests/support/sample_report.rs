@@ -309,6 +309,7 @@ fn roofline() -> Chart {
             ceiling("FP32 67 TFLOP/s (datasheet)", 6.7e13, false),
         ],
         points: points(40, x, y),
+        levels: Vec::new(),
     };
     chart("roofline-dram", "Kernels on the roofline of device memory", Plot::Roofline(plot))
 }

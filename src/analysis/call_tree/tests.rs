@@ -86,6 +86,7 @@ impl Capture {
             registers: None,
             shared_bytes: None,
             graph_node: None,
+            graph: None,
         });
     }
 

@@ -61,6 +61,7 @@ impl Trace {
             stream: 7,
             correlation,
             graph_node: None,
+            graph: None,
         });
     }
 

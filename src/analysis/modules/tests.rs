@@ -40,6 +40,7 @@ fn add_pass(session: &mut Session, kind: PassKind, ranges: &[(&str, Ns, Ns)]) ->
         stream: 7,
         correlation,
         graph_node: None,
+        graph: None,
     });
     pass
 }

@@ -180,6 +180,14 @@ pub enum Color {
     LatencyBound,
     /// Between the bounds.
     Balanced,
+    /// The GPU runs something.
+    Busy,
+    /// The host issues work.
+    Launching,
+    /// The host computes without a CUDA call.
+    Host,
+    /// The host waits in a call.
+    Blocked,
 }
 
 impl Color {
@@ -209,6 +217,10 @@ impl Color {
             Self::MemoryBound => "memory-bound",
             Self::LatencyBound => "latency-bound",
             Self::Balanced => "balanced",
+            Self::Busy => "busy",
+            Self::Launching => "launching",
+            Self::Host => "host code",
+            Self::Blocked => "blocked",
         }
     }
 }

@@ -26,11 +26,11 @@ pub(super) const ROOF: &str = "#3e4c59";
 /// The colour of a group.
 pub(super) const fn fill(color: Color) -> &'static str {
     match color {
-        Color::Gemm | Color::ComputeBound => "#0072b2",
-        Color::Attention | Color::MemoryBound => "#d55e00",
-        Color::Normalization | Color::Balanced => "#009e73",
+        Color::Gemm | Color::ComputeBound | Color::Busy => "#0072b2",
+        Color::Attention | Color::MemoryBound | Color::Launching => "#d55e00",
+        Color::Normalization | Color::Balanced | Color::Blocked => "#009e73",
         Color::Elementwise => "#56b4e9",
-        Color::Copy => "#e69f00",
+        Color::Copy | Color::Host => "#e69f00",
         Color::Communication | Color::LatencyBound => "#cc79a7",
         Color::Other => "#7b8794",
         Color::Idle => "#dde2e7",
@@ -45,7 +45,10 @@ pub(super) const fn on_fill(color: Color) -> &'static str {
         | Color::Attention
         | Color::MemoryBound
         | Color::Normalization
-        | Color::Balanced => "#ffffff",
+        | Color::Balanced
+        | Color::Busy
+        | Color::Launching
+        | Color::Blocked => "#ffffff",
         _ => INK,
     }
 }

@@ -53,6 +53,10 @@ ids! {
     SynchronizationId;
     /// A node of a CUDA graph.
     GraphNodeId;
+    /// A call of the operating system's libraries.
+    OsCallId;
+    /// Time that the profiler took for itself.
+    OverheadId;
     /// A sum per kernel of another tool.
     KernelSumId;
     /// A metric of a profiled kernel.

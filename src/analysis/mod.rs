@@ -10,7 +10,9 @@ pub mod stages;
 pub mod stats;
 pub mod summary;
 
+mod bounds;
 mod environment;
+mod idle;
 pub mod kernels;
 mod operator_flops;
 mod operators;
@@ -83,6 +85,7 @@ impl Context<'_> {
 pub static ANALYSES: &[&Analysis] = &[
     &environment::ANALYSIS,
     &time::ANALYSIS,
+    &idle::ANALYSIS,
     &utilization::ANALYSIS,
     &repeats::ANALYSIS,
     &kernels::ANALYSIS,

@@ -10,7 +10,7 @@ mod longest;
 mod metrics;
 mod tables;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 mod verdict;
 
 use rooflens_schemas::Unit;

@@ -66,6 +66,11 @@ impl Histogram {
         Self { bins }
     }
 
+    /// Whether there is no gap.
+    pub(super) fn is_empty(&self) -> bool {
+        self.bins.iter().all(|bin| bin.gaps == 0)
+    }
+
     /// From the first bin with gaps to the last one: lower end, upper end, bin.
     fn used(&self) -> impl Iterator<Item = (Ns, Option<Ns>, &Bin)> {
         let has_gaps = |bin: &Bin| bin.gaps > 0;

@@ -240,6 +240,6 @@ impl Open {
     /// The ranges from the outermost to the innermost.
     fn path(&self, session: &Session, moment: usize) -> Option<String> {
         let names: Vec<&str> = self.ranges[moment].iter().map(|name| session.text(*name)).collect();
-        Some(names.join(" / "))
+        (!names.is_empty()).then(|| names.join(" / "))
     }
 }

@@ -8,6 +8,7 @@ mod launches;
 mod line;
 mod longest;
 mod metrics;
+mod pages;
 mod tables;
 #[cfg(test)]
 pub(super) mod tests;
@@ -19,13 +20,12 @@ use super::bounds;
 use super::summary::summaries;
 use super::{Analysis, Context};
 use crate::findings::chart::{Bar, Chart, Color, Part, Plot, StackedBars};
-use crate::findings::{Block, Findings, Inline, Method, Quantity, View};
+use crate::findings::{Block, Findings, Inline, Method, Quantity};
 use crate::model::{PassId, Session};
 use crate::prose;
 
 use calls::Calls;
 use gaps::Gaps;
-use histogram::Histogram;
 use metrics::Traced;
 use verdict::Verdict;
 
@@ -36,9 +36,8 @@ pub(super) use line::{Line, counted};
 pub(super) static ANALYSIS: Analysis =
     Analysis { id: "idle", title: "Idle time", missing: |_: &Session| None, run };
 
-/// Rows of tables that a page shows at most.
-const SHOWN: usize = 20;
-const SHOWN_GAPS: usize = 10;
+/// Share of launching in a stage's time from which on the text says what it consists of.
+const WORTH_SAYING: f64 = 0.1;
 
 /// Without GPU work there is no section: the one on stage times says what is missing.
 fn run(context: &Context<'_>) -> Findings {
@@ -64,7 +63,7 @@ fn run(context: &Context<'_>) -> Findings {
     let outermost = order.partition_point(|line| pass(context, line) == primary && !inner(line));
     findings.blocks.push(Block::Prose(introduction(context, &order[..outermost])));
     findings.blocks.push(Block::Chart(chart(context, &order[..shown])));
-    add_tables(context, (&calls, &gaps), &order, outermost, &mut findings);
+    pages::add(context, (&calls, &gaps), &order, outermost, &mut findings);
     bounds::add(context, &order, outermost, &mut findings);
     findings.methods.extend(methods());
     findings
@@ -82,23 +81,44 @@ fn pass(context: &Context<'_>, line: &Line) -> PassId {
     line.summary.stage(context.facts).pass
 }
 
-/// A sentence a stage.
+/// A sentence or two a stage.
 fn introduction(context: &Context<'_>, lines: &[&Line]) -> Vec<Inline> {
     let mut text = prose![
-        "Each gap between operations of a GPU has one cause, that of the operation that ends it. "
+        "Each gap between operations of a GPU has one cause, that of the operation that ends it. Tracing slows the \
+         host: without it the gaps are shorter."
     ];
     for line in lines {
         let (verdict, share) = Verdict::of(line);
         text.extend(prose![
+            " ",
             Inline::Strong(line.label(context)),
-            format!(" is {}: ", verdict.label()),
+            format!(" is {} (", verdict.label()),
             Quantity::ratio(share),
-            " of its time; the GPU is idle for ",
+            " of its time); its GPU is idle for ",
             Quantity::ratio(line.share(line.idle())),
-            ". "
+            "."
         ]);
+        if line.share(line.of(Cause::Launching)) >= WORTH_SAYING {
+            text.extend(issuing(line));
+        }
     }
     text
+}
+
+/// What the launching gaps of a stage consist of.
+fn issuing(line: &Line) -> Vec<Inline> {
+    let parts = line.issuing;
+    let all = parts.calls.saturating_add(parts.between).saturating_add(parts.latency).max(1);
+    let share = |time| Quantity::ratio(time as f64 / all as f64);
+    prose![
+        " Of the time of its launching gaps ",
+        share(parts.calls),
+        " lie in CUDA calls, ",
+        share(parts.between),
+        " between them in the framework, and ",
+        share(parts.latency),
+        " after the call, until the operation starts."
+    ]
 }
 
 /// One bar a stage: busy time and idle time by cause.
@@ -121,7 +141,8 @@ fn chart(context: &Context<'_>, lines: &[&Line]) -> Chart {
         title: "Why the GPU is idle".to_owned(),
         description:
             "One bar a stage: the share of its time in which the GPU is busy, and the shares in \
-                      which it is idle, by cause. The table below holds the numbers."
+                      which it is idle, by cause, in the instance of median stage time. The table below holds the \
+                      numbers."
                 .to_owned(),
         plot: Plot::StackedBars(StackedBars {
             unit: Unit::Nanoseconds,
@@ -130,80 +151,6 @@ fn chart(context: &Context<'_>, lines: &[&Line]) -> Chart {
             bars: lines.iter().map(bar).collect(),
         }),
     }
-}
-
-/// Tables of all lines; pages show the first `outermost` ones.
-fn add_tables(
-    context: &Context<'_>,
-    (calls, gaps): (&Calls<'_>, &Gaps),
-    order: &[&Line],
-    outermost: usize,
-    findings: &mut Findings,
-) {
-    let figures = tables::launch_figures(context, order);
-    let mut columns = vec!["stage", "verdict", "verdict_share", "busy_share", "launches"];
-    let has = |column| figures.rows.iter().any(|row| known(&figures, row, column));
-    columns.extend(["launches_per_step"].iter().filter(|column| has(column)));
-    columns.extend(["kernel_mean_ns", "launch_api_mean_ns", "queue_time_ns", "queue_depth_mean"]);
-    let caption = "What bounds each stage, and what launching costs";
-    let shown = outermost.min(SHOWN);
-    findings.blocks.push(Block::Table(View::new("launch_figures", caption, &columns, shown)));
-    let causes = tables::idle(context, order);
-    let rows = tables::idle(context, &order[..outermost]).rows.len();
-    let columns = [
-        "stage",
-        "cause",
-        "gaps",
-        "total_ns",
-        "idle_share",
-        "longest_ns",
-        "median_ns",
-        "stage_share",
-    ];
-    let caption =
-        "Idle time by cause: of all instances that count, and of the one of median stage time";
-    findings.blocks.push(Block::Table(View::new("idle", caption, &columns, rows.min(SHOWN))));
-    let histograms: Vec<(&Line, Histogram)> =
-        order.iter().map(|line| (*line, Histogram::new(context, gaps, line))).collect();
-    // Of equally idle stages the first.
-    let most = histograms[..outermost].iter().rev().max_by_key(|(line, _)| line.idle_total());
-    if let Some((line, histogram)) = most.filter(|(line, _)| line.idle_total() > 0) {
-        findings.blocks.push(Block::Chart(histogram.chart(context, line)));
-    }
-    findings.datasets.push(figures);
-    findings.datasets.push(causes);
-    findings.datasets.push(histogram::dataset(context, &histograms));
-    add_longest(context, calls, gaps, &order[..outermost], findings);
-}
-
-/// The longest gaps of the stages that pages show.
-fn add_longest(
-    context: &Context<'_>,
-    calls: &Calls<'_>,
-    gaps: &Gaps,
-    lines: &[&Line],
-    findings: &mut Findings,
-) {
-    // The most idle stage first: a page shows the beginning.
-    let mut lines = lines.to_vec();
-    lines.sort_by_key(|line| std::cmp::Reverse(line.idle_total()));
-    let longest = longest::dataset(context, calls, gaps, &lines);
-    if longest.rows.is_empty() {
-        return;
-    }
-    let mut columns = vec!["stage", "ordinal", "length_ns", "cause", "host"];
-    let has = |column| longest.rows.iter().any(|row| known(&longest, row, column));
-    columns.extend(["range", "operator", "frame", "waits"].iter().filter(|column| has(column)));
-    columns.push("ended_by");
-    let limit = longest.rows.len().min(SHOWN_GAPS);
-    let caption = "The longest gaps of the stage with the most idle time";
-    findings.blocks.push(Block::Table(View::new("gaps", caption, &columns, limit)));
-    findings.datasets.push(longest);
-}
-
-fn known(dataset: &crate::findings::Dataset, row: &[crate::findings::Cell], id: &str) -> bool {
-    let column = dataset.columns.iter().position(|column| column.id == id);
-    column.is_some_and(|column| row[column] != crate::findings::Cell::Missing)
 }
 
 fn methods() -> Vec<Method> {

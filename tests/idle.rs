@@ -48,6 +48,21 @@ fn causes(dataset: &Dataset, pass: &str, stage: &str) -> Vec<(String, i64)> {
     .collect()
 }
 
+/// Idle time by cause of the median instance of a stage, from the same data set.
+fn median(dataset: &Dataset, stage: &str, cause: &str) -> f64 {
+    let at = |id: &str| dataset.columns.iter().position(|one| one.id == id).expect("a column");
+    let text = |text: &str| Cell::Text(text.to_owned());
+    let own = |row: &&Vec<Cell>| {
+        row[at("stage")] == text(stage)
+            && row[at("pass")] == text("nsys")
+            && row[at("cause")] == text(cause)
+    };
+    match dataset.rows.iter().find(own).expect("the row")[at("median_ns")] {
+        Cell::Float(time) => time,
+        _ => panic!("no time"),
+    }
+}
+
 fn check(fixture: &str, expected: &[Expected]) {
     let (session, facts, dataset) = idle(fixture);
     for (pass, stage, causes_of_stage) in expected {
@@ -217,4 +232,19 @@ fn ddp() {
             ),
         ],
     );
+}
+
+/// `idle.py EXPORT decode 3 1`: of the loops that count the second is the one of median stage time. The first
+/// has 14 and 30 gaps of some 30 ms, which the median does not have.
+#[test]
+fn the_median_instance_of_decode() {
+    for (fixture, launching, host_code, queue) in [
+        ("h200-llama-8b", 332_582_909.0, 8_290_896.0, 4_899_921.0),
+        ("h200-qwen-0.5b", 581_701_412.0, 9_957_262.0, 504_818.0),
+    ] {
+        let (_, _, dataset) = idle(fixture);
+        assert_eq!(median(&dataset, "decode", "launching"), launching);
+        assert_eq!(median(&dataset, "decode", "host code"), host_code);
+        assert_eq!(median(&dataset, "decode", "queue, latency"), queue);
+    }
 }

@@ -1,8 +1,9 @@
 """Idle time by cause of one stage, derived from an nsys SQLite export without Rooflens.
 
-usage: idle.py EXPORT STAGE [SKIP]
+usage: idle.py EXPORT STAGE [SKIP [TAKE]]
 
-STAGE is the name of NVTX ranges, SKIP the number of leading instances of each process that do not count.
+STAGE is the name of NVTX ranges, SKIP the number of leading instances of each process that do not count,
+TAKE the number of those after them that do (all).
 Prints nanoseconds by process and cause, summed over the instances that count, in the words of
 docs/methodology.md. Written to be read: it looks at all calls of a thread by bisection, gap by gap, and
 shares no code and no algorithm with the program. The numbers of tests/idle.rs come from here.
@@ -102,13 +103,13 @@ class Capture:
             lists[thread].append((start, end))
         return {thread: union(intervals) for thread, intervals in lists.items()}
 
-    def instances(self, stage, skip):
+    def instances(self, stage, skip, take):
         """The ranges of the stage, by process, without those that the skipped ones are."""
         found = collections.defaultdict(list)
         for start, end, thread, text, text_id, event in self.ranges:
             if event == 59 and (text or self.names.get(text_id)) == stage and end is not None:
                 found[process_of(thread)].append((start, end, thread))
-        return {process: sorted(ranges)[skip:] for process, ranges in found.items()}
+        return {process: sorted(ranges)[skip:][:take] for process, ranges in found.items()}
 
     def is_copy(self, process, call):
         name = kind(call[3])
@@ -164,8 +165,8 @@ class Capture:
                 collective_ends.add(op.end)
         return gaps
 
-    def idle(self, stage, skip):
-        instances = self.instances(stage, skip)
+    def idle(self, stage, skip, take):
+        instances = self.instances(stage, skip, take)
         gaps = {gpu: self.gaps(gpu) for gpu in {op.gpu for op in self.ops}}
         for process, ranges in sorted(instances.items()):
             totals, projections = collections.Counter(), 0
@@ -193,8 +194,8 @@ class Capture:
             yield process, projections, totals
 
 
-def main(path, stage, skip):
-    for process, projections, totals in Capture(path).idle(stage, skip):
+def main(path, stage, skip=0, take=None):
+    for process, projections, totals in Capture(path).idle(stage, int(skip), take and int(take)):
         print(f"process {process:#x}: stage {projections}")
         for cause, time in sorted(totals.items()):
             if time:
@@ -202,6 +203,6 @@ def main(path, stage, skip):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (3, 4):
+    if len(sys.argv) not in (3, 4, 5):
         sys.exit(__doc__)
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]) if len(sys.argv) == 4 else 0)
+    main(*sys.argv[1:])

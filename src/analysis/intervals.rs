@@ -33,6 +33,13 @@ pub fn union_length(intervals: &mut [Interval]) -> Ns {
     measure(&union(intervals))
 }
 
+/// Length of the part of `window` that disjoint, ascending intervals cover. O(log n + intervals in it).
+pub fn measure_within(disjoint: &[Interval], window: Interval) -> Ns {
+    let first = disjoint.partition_point(|(_, end)| *end <= window.0);
+    let inside = disjoint[first..].iter().take_while(|(start, _)| *start < window.1);
+    total(inside.map(|(start, end)| end.min(&window.1) - start.max(&window.0)))
+}
+
 /// The parts of `a` that `b` does not cover; both disjoint and ascending.
 pub fn difference(a: &[Interval], b: &[Interval]) -> Vec<Interval> {
     let mut left = Vec::new();
@@ -72,6 +79,14 @@ mod tests {
     fn touching_intervals_merge_and_empty_ones_add_nothing() {
         assert_eq!(union(&mut [(0, 5), (5, 9), (3, 3)]), [(0, 9)]);
         assert_eq!(union_length(&mut []), 0);
+    }
+
+    #[test]
+    fn a_window_cuts_intervals() {
+        let intervals = [(0, 10), (20, 30), (40, 50)];
+        assert_eq!(measure_within(&intervals, (5, 45)), 5 + 10 + 5);
+        assert_eq!(measure_within(&intervals, (10, 20)), 0);
+        assert_eq!(measure_within(&intervals, (22, 23)), 1);
     }
 
     #[test]

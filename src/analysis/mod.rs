@@ -12,9 +12,11 @@ pub mod stages;
 pub mod stats;
 pub mod summary;
 
+mod bounds;
 mod environment;
 mod graphs;
 mod identity;
+mod idle;
 pub mod kernels;
 mod memory;
 mod modules;
@@ -90,6 +92,7 @@ impl Context<'_> {
 pub static ANALYSES: &[&Analysis] = &[
     &environment::ANALYSIS,
     &time::ANALYSIS,
+    &idle::ANALYSIS,
     &utilization::ANALYSIS,
     &repeats::ANALYSIS,
     &kernels::ANALYSIS,

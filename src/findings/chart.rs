@@ -256,6 +256,14 @@ pub enum Color {
     L1,
     /// A stage as a whole.
     Stage,
+    /// The GPU runs something.
+    Busy,
+    /// The host issues work.
+    Launching,
+    /// The host computes without a CUDA call.
+    Host,
+    /// The host waits in a call.
+    Blocked,
 }
 
 impl Color {
@@ -289,6 +297,10 @@ impl Color {
             Self::L2 => "at L2",
             Self::L1 => "at L1",
             Self::Stage => "whole stage",
+            Self::Busy => "busy",
+            Self::Launching => "launching",
+            Self::Host => "host code",
+            Self::Blocked => "blocked",
         }
     }
 }

@@ -55,6 +55,10 @@ ids! {
     GraphNodeId;
     /// The creation of a CUDA graph.
     GraphCreationId;
+    /// A call of the operating system's libraries.
+    OsCallId;
+    /// Time that the profiler took for itself.
+    OverheadId;
     /// A sum per kernel of another tool.
     KernelSumId;
     /// A metric of a profiled kernel.

@@ -38,6 +38,10 @@ pub struct Session {
     pub api_calls: ApiCalls,
     /// Waits.
     pub synchronizations: Synchronizations,
+    /// Calls of the operating system's libraries.
+    pub os_calls: OsCalls,
+    /// Time that profilers took for themselves.
+    pub overheads: Overheads,
     /// User annotations.
     pub ranges: Ranges,
     /// Framework operators.
@@ -196,6 +200,8 @@ impl Session {
             &self.graph_creations,
             &self.api_calls,
             &self.synchronizations,
+            &self.os_calls,
+            &self.overheads,
             &self.ranges,
             &self.operators,
             &self.frames,

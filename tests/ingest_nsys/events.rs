@@ -270,3 +270,28 @@ fn a_clock_that_wrapped_is_unwrapped_and_times_before_zero_stay() {
     assert_eq!(read.session.gpus.ordinal[gpu.index()], 1);
     assert!(read.messages()[0].ends_with("row 4, metricId 8 has no name"));
 }
+
+/// The launcher, process 78, calls no CUDA: its calls would make a second process of the capture.
+#[test]
+fn calls_of_the_system_and_overhead_of_processes_that_use_cuda() {
+    let (thread, other) = (global(77, 5), global(78, 6));
+    let tables = format!(
+        "CREATE TABLE OSRT_API (start INTEGER NOT NULL, end INTEGER NOT NULL, eventClass INTEGER NOT NULL,
+         globalTid INTEGER, correlationId INTEGER, nameId INTEGER NOT NULL, returnValue INTEGER);
+         INSERT INTO OSRT_API VALUES (10, 20, 27, {thread}, 1, 2, 0), (11, 12, 27, {other}, 2, 2, 0),
+         (30, 20, 27, {thread}, 3, 2, 0);
+         CREATE TABLE PROFILER_OVERHEAD (start INTEGER, end INTEGER, globalTid INTEGER, nameId INTEGER,
+         returnValue INTEGER);
+         INSERT INTO PROFILER_OVERHEAD VALUES (40, 50, {thread}, 6, 0), (41, 42, NULL, 6, 0)"
+    );
+    let launch = call(100, 110, 0, thread, 9, 3);
+    let read = import(&[STRINGS, CALLS, &launch, &tables]);
+    let (calls, overheads) = (&read.session.os_calls, &read.session.overheads);
+    assert_eq!((&calls.start[..], &calls.end[..]), (&[10][..], &[20][..]));
+    assert_eq!(read.names(&calls.name), ["axpy"]);
+    assert_eq!((&overheads.start[..], &overheads.end[..]), (&[40][..], &[50][..]));
+    assert_eq!(read.names(&overheads.name), ["by id"]);
+    assert_eq!(calls.thread[0], read.session.api_calls.thread[0]);
+    assert_eq!(read.session.processes.len(), 1);
+    assert!(read.codes().contains(&("nsys/bad-rows", Severity::DataLoss, 1)));
+}

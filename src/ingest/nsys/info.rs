@@ -13,7 +13,7 @@ use Want::{May, Need};
 /// The low bits of a global id are the thread; the rest is the global process id.
 pub(super) const THREAD_MASK: i64 = 0xff_ffff;
 
-const PROCESS_BITS: u32 = 24;
+pub(super) const PROCESS_BITS: u32 = 24;
 
 /// How CUDA ordinals of processes map to the capture's own GPU numbers.
 #[derive(Default)]
@@ -243,7 +243,7 @@ impl Import<'_> {
         Ok(())
     }
 
-    fn known_pids(&self) -> Vec<i64> {
+    pub(super) fn known_pids(&self) -> Vec<i64> {
         let processes = &self.session.processes;
         let own = processes.pass.iter().zip(&processes.pid).filter(|(pass, _)| **pass == self.pass);
         own.map(|(_, pid)| *pid).collect()

@@ -10,6 +10,7 @@ mod host;
 mod info;
 mod names;
 mod ranges;
+mod system;
 mod work;
 
 use rooflens_schemas::{ArtifactKind, PassKind};
@@ -82,6 +83,7 @@ fn import(
     import.work()?;
     import.host()?;
     import.ranges()?;
+    import.system()?;
     import.host_names()?;
     import.counters()?;
     import.say_what_is_missing();

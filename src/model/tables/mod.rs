@@ -6,6 +6,7 @@ mod host;
 mod passes;
 mod profiles;
 mod samples;
+mod system;
 
 pub use counters::*;
 pub use gpu_work::*;
@@ -13,3 +14,4 @@ pub use host::*;
 pub use passes::*;
 pub use profiles::*;
 pub use samples::*;
+pub use system::*;

@@ -28,11 +28,11 @@ pub(super) const ROOF: &str = "#3e4c59";
 /// The colour of a group.
 pub(super) const fn fill(color: Color) -> &'static str {
     match color {
-        Color::Gemm | Color::ComputeBound | Color::L2 => "#0072b2",
-        Color::Attention | Color::MemoryBound | Color::Dram => "#d55e00",
-        Color::Normalization | Color::Balanced | Color::L1 => "#009e73",
+        Color::Gemm | Color::ComputeBound | Color::L2 | Color::Busy => "#0072b2",
+        Color::Attention | Color::MemoryBound | Color::Dram | Color::Launching => "#d55e00",
+        Color::Normalization | Color::Balanced | Color::L1 | Color::Blocked => "#009e73",
         Color::Elementwise => "#56b4e9",
-        Color::Copy => "#e69f00",
+        Color::Copy | Color::Host => "#e69f00",
         Color::Communication | Color::LatencyBound => "#cc79a7",
         Color::Other => "#7b8794",
         Color::Idle => "#dde2e7",
@@ -52,7 +52,10 @@ pub(super) const fn on_fill(color: Color) -> &'static str {
         | Color::Dram
         | Color::L2
         | Color::L1
-        | Color::Stage => "#ffffff",
+        | Color::Stage
+        | Color::Busy
+        | Color::Launching
+        | Color::Blocked => "#ffffff",
         _ => INK,
     }
 }

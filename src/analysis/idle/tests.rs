@@ -1,0 +1,353 @@
+//! Small sessions whose gaps are explained by hand.
+
+use rooflens_schemas::PassKind;
+
+use super::*;
+use crate::analysis::{Facts, Options};
+use crate::findings::Cell;
+use crate::hardware::Hardware;
+use crate::model::*;
+
+/// One process with one thread and one GPU.
+pub(in crate::analysis) struct Made {
+    pub(in crate::analysis) session: Session,
+    pass: PassId,
+    process: ProcessId,
+    thread: ThreadId,
+}
+
+impl Made {
+    pub(in crate::analysis) fn new() -> Self {
+        let mut session = Session::default();
+        let pass = session.add_pass("nsys", PassKind::Timeline, "timeline.sqlite");
+        let process = session.process(pass, 7, 7);
+        let thread = session.thread(process, 7);
+        session.gpu(pass, 0);
+        Self { session, pass, process, thread }
+    }
+
+    pub(in crate::analysis) fn call(&mut self, name: &str, start: Ns, end: Ns, correlation: i64) {
+        self.session.api_calls.push(ApiCall {
+            start,
+            end,
+            name: self.session.strings.intern(name),
+            level: ApiLevel::Runtime,
+            nested: false,
+            pass: self.pass,
+            process: self.process,
+            thread: self.thread,
+            correlation: Some(correlation),
+        });
+    }
+
+    pub(in crate::analysis) fn kernel(&mut self, name: &str, start: Ns, end: Ns, correlation: i64) {
+        let kernel = self.session.kernel(name, name);
+        self.session.launches.push(Launch {
+            start,
+            end,
+            kernel,
+            pass: self.pass,
+            gpu: GpuId(0),
+            process: self.process,
+            stream: 7,
+            correlation: Some(correlation),
+            grid: Dim3::default(),
+            block: Dim3::default(),
+            registers: None,
+            shared_bytes: None,
+            graph_node: None,
+            graph: None,
+        });
+    }
+
+    pub(in crate::analysis) fn copy(
+        &mut self,
+        host: MemoryKind,
+        start: Ns,
+        end: Ns,
+        correlation: i64,
+    ) {
+        self.session.copies.push(Copy {
+            start,
+            end,
+            kind: CopyKind::HostToDevice,
+            bytes: 1,
+            source: host,
+            destination: MemoryKind::Device,
+            pass: self.pass,
+            gpu: GpuId(0),
+            process: self.process,
+            stream: 7,
+            correlation: Some(correlation),
+            graph_node: None,
+            graph: None,
+        });
+    }
+
+    pub(in crate::analysis) fn range(&mut self, name: &str, start: Ns, end: Ns) {
+        self.session.ranges.push(Range {
+            start,
+            end,
+            name: self.session.strings.intern(name),
+            domain: StrId::default(),
+            kind: RangeKind::PushPop,
+            unclosed: false,
+            pass: self.pass,
+            thread: self.thread,
+        });
+    }
+
+    fn os_call(&mut self, start: Ns, end: Ns) {
+        let (pass, thread, name) = (self.pass, self.thread, self.session.strings.intern("read"));
+        self.session.os_calls.push(OsCall { start, end, name, pass, thread });
+    }
+
+    fn overhead(&mut self, start: Ns, end: Ns) {
+        let (pass, process, thread) = (self.pass, self.process, self.thread);
+        let name = self.session.strings.intern("CUPTI Buffer flush");
+        self.session.overheads.push(Overhead { start, end, name, pass, process, thread });
+    }
+
+    /// Calls `test` with the context of this session.
+    pub(in crate::analysis) fn with<T>(&self, test: impl FnOnce(&Context<'_>) -> T) -> T {
+        let (facts, hardware, options) =
+            (Facts::new(&self.session), Hardware::default(), Options::default());
+        let session = &self.session;
+        test(&Context { session, facts: &facts, hardware: &hardware, options: &options })
+    }
+
+    fn gaps(&self) -> Vec<(Ns, Ns, Cause)> {
+        self.with(|context| {
+            let calls = Calls::new(context.session, &context.facts.ops);
+            let gaps = Gaps::new(context, &calls);
+            let all = gaps.within(GpuId(0), (Ns::MIN / 4, Ns::MAX / 4));
+            all.map(|(gap, _)| (gap.start, gap.end, gap.cause)).collect()
+        })
+    }
+
+    pub(in crate::analysis) fn findings(&self) -> Findings {
+        self.with(run)
+    }
+}
+
+/// A kernel until 100, then what `add` makes: the cause of the gap that begins there.
+fn cause_after_100(add: impl FnOnce(&mut Made)) -> Cause {
+    let mut made = Made::new();
+    made.call("cudaLaunchKernel", -20, -10, 1);
+    made.kernel("axpy", 0, 100, 1);
+    add(&mut made);
+    let gaps = made.gaps();
+    assert_eq!((gaps.len(), gaps[0].0), (1, 100));
+    gaps[0].2
+}
+
+/// The kernel of a launch call that starts at `start` and lasts 10, another 5 after its return.
+fn launch(made: &mut Made, start: Ns) {
+    made.call("cudaLaunchKernel", start, start + 10, 2);
+    made.kernel("axpy", start + 15, start + 20, 2);
+}
+
+#[test]
+fn the_host_issues_or_computes_by_the_length_of_its_pauses() {
+    // The thread made no call from -10 on: a pause of 99 999 until 99 989, and one of 100 000.
+    assert_eq!(cause_after_100(|made| launch(made, 99_989)), Cause::Launching);
+    assert_eq!(cause_after_100(|made| launch(made, 99_990)), Cause::HostCode);
+    // A call in between makes two pauses of it.
+    let cause = cause_after_100(|made| {
+        made.call("cudaEventRecord", 50_000, 50_010, 3);
+        launch(made, 120_000);
+    });
+    assert_eq!(cause, Cause::Launching);
+}
+
+/// Gaps of 100, from 100 to 200: what covers 50 of it is the cause.
+#[test]
+fn what_covers_half_of_the_gap_is_its_cause() {
+    for (length, covered) in [(49, false), (50, true)] {
+        for (name, cause) in [
+            ("cudaStreamSynchronize", Cause::Sync),
+            ("cudaMalloc", Cause::Allocator),
+            ("cudaGraphInstantiateWithFlags", Cause::Allocator),
+            ("cudaMemcpy", Cause::Copy),
+        ] {
+            let found = cause_after_100(|made| {
+                // It began long before: only what lies in the gap counts.
+                made.call(name, 20, 100 + length, 3);
+                launch(made, 185);
+            });
+            assert_eq!(found, if covered { cause } else { Cause::Launching }, "{name}");
+        }
+        let os = cause_after_100(|made| {
+            made.os_call(100, 100 + length);
+            launch(made, 185);
+        });
+        assert_eq!(os, if covered { Cause::Os } else { Cause::Launching });
+        let profiler = cause_after_100(|made| {
+            made.overhead(100, 100 + length);
+            made.call("cudaStreamSynchronize", 100, 180, 3);
+            launch(made, 185);
+        });
+        assert_eq!(profiler, if covered { Cause::Profiler } else { Cause::Sync });
+    }
+}
+
+/// Waiting for a lock within a launch call is part of that call.
+#[test]
+fn calls_of_the_system_within_cuda_calls_do_not_count() {
+    let cause = cause_after_100(|made| {
+        made.os_call(105, 190);
+        made.call("cudaLaunchKernel", 105, 190, 2);
+        made.kernel("axpy", 195, 200, 2);
+    });
+    assert_eq!(cause, Cause::Launching);
+}
+
+#[test]
+fn a_copy_blocks_if_its_host_memory_is_pageable() {
+    for (memory, cause) in
+        [(MemoryKind::Pageable, Cause::Copy), (MemoryKind::Pinned, Cause::Launching)]
+    {
+        let found = cause_after_100(|made| {
+            made.call("cudaMemcpyAsync", 110, 190, 2);
+            made.copy(memory, 180, 189, 2);
+        });
+        assert_eq!(found, cause);
+    }
+}
+
+#[test]
+fn work_that_was_issued_before_the_gap_waits_in_the_queue() {
+    let after = |end: Ns, name: &'static str| {
+        cause_after_100(move |made| {
+            made.call("cudaLaunchKernel", 20, end, 2);
+            made.kernel(name, 200, 210, 2);
+        })
+    };
+    assert_eq!(after(100, "axpy"), Cause::Queue);
+    // The call had not returned.
+    assert_eq!(after(101, "axpy"), Cause::Launching);
+    assert_eq!(after(100, "ncclDevKernel_AllReduce_Sum_f32_RING_LL"), Cause::Communication);
+}
+
+#[test]
+fn without_a_call_or_with_one_that_comes_too_late_the_cause_is_unknown() {
+    assert_eq!(cause_after_100(|made| made.kernel("axpy", 200, 210, 9)), Cause::Unknown);
+    let late = |made: &mut Made| {
+        made.call("cudaLaunchKernel", 201, 205, 2);
+        made.kernel("axpy", 200, 210, 2);
+    };
+    assert_eq!(cause_after_100(late), Cause::Unknown);
+}
+
+/// A graph launch that returns at 100: only the gap before its first kernel is the host's.
+#[test]
+fn kernels_of_one_graph_launch_wait_for_each_other() {
+    let mut made = Made::new();
+    made.call("cudaLaunchKernel", 0, 5, 1);
+    made.kernel("axpy", 6, 10, 1);
+    made.call("cudaGraphLaunch", 15, 100, 2);
+    for start in [20, 30, 40] {
+        made.kernel("axpy", start, start + 5, 2);
+    }
+    let (host, queue) = (Cause::Launching, Cause::Queue);
+    assert_eq!(made.gaps(), [(10, 20, host), (25, 30, queue), (35, 40, queue)]);
+}
+
+/// A cell of the row of `dataset` whose first columns hold these texts.
+fn cell<'a>(findings: &'a Findings, dataset: &str, keys: &[(&str, &str)], id: &str) -> &'a Cell {
+    let dataset = findings.datasets.iter().find(|one| one.id == dataset).expect("the data set");
+    let column = |id: &str| dataset.columns.iter().position(|one| one.id == id).expect("a column");
+    let matches = |row: &&Vec<Cell>| {
+        keys.iter().all(|(key, value)| row[column(key)] == Cell::Text((*value).to_owned()))
+    };
+    &dataset.rows.iter().find(matches).expect("the row")[column(id)]
+}
+
+/// Stage: [0, 10) and [30, 40). Another stage's kernel at [15, 20). Idle 20 = 5 + 10 of gaps + 5 of other work.
+#[test]
+fn operations_of_others_are_no_gaps() {
+    let mut made = Made::new();
+    made.range("prefill", -10, 0);
+    made.call("cudaLaunchKernel", -10, -9, 1);
+    made.call("cudaLaunchKernel", -8, -7, 2);
+    made.kernel("axpy", 0, 10, 1);
+    made.kernel("axpy", 30, 40, 2);
+    made.range("decode", 1, 9);
+    made.call("cudaLaunchKernel", 2, 3, 3);
+    made.kernel("axpy", 15, 20, 3);
+    let findings = made.findings();
+    let of = |cause| cell(&findings, "idle", &[("stage", "prefill"), ("cause", cause)], "total_ns");
+    assert_eq!(of("queue, latency"), &Cell::Int(15));
+    assert_eq!(of("other work"), &Cell::Int(5));
+    assert_eq!(of("unknown"), &Cell::Int(0));
+}
+
+/// Calls return at 5, 6 and 7, kernels begin at 10, 20 and 30 without a gap: waits 5, 14, 23. Over the busy
+/// time of 30 the second waits 10 and the third 20: a mean depth of 1, and 3 before the first begins.
+#[test]
+fn the_queue_of_three_launches() {
+    let mut made = Made::new();
+    made.range("prefill", 0, 8);
+    for number in 0..3 {
+        made.call("cudaLaunchKernel", 4 + number, 5 + number, number);
+        made.kernel("axpy", 10 + 10 * number, 20 + 10 * number, number);
+    }
+    let findings = made.findings();
+    let of = |id| cell(&findings, "launch_figures", &[("stage", "prefill")], id);
+    assert_eq!(of("queue_time_ns"), &Cell::Float(14.0));
+    assert_eq!(of("queue_depth_mean"), &Cell::Float(1.0));
+    assert_eq!(of("queue_depth_max"), &Cell::Int(3));
+    assert_eq!(of("launches"), &Cell::Int(3));
+    assert_eq!(of("launch_api_mean_ns"), &Cell::Float(1.0));
+    assert_eq!(of("kernel_mean_ns"), &Cell::Float(10.0));
+    assert_eq!(of("begun_in_call"), &Cell::Int(0));
+    assert_eq!(of("verdict"), &Cell::Text("GPU-bound".to_owned()));
+}
+
+/// A gap from 10 to 30, ended by a launch call from 15 to 25: 5 before it, 10 in it, 5 after it.
+#[test]
+fn launching_is_in_calls_between_them_and_after_them() {
+    let mut made = Made::new();
+    made.range("prefill", 0, 26);
+    made.call("cudaLaunchKernel", 0, 1, 1);
+    made.kernel("axpy", 2, 10, 1);
+    made.call("cudaLaunchKernel", 15, 25, 2);
+    made.kernel("axpy", 30, 32, 2);
+    let findings = made.findings();
+    let of = |id| cell(&findings, "launch_figures", &[("stage", "prefill")], id);
+    assert_eq!(of("launching_calls_ns"), &Cell::Int(10));
+    assert_eq!(of("launching_between_ns"), &Cell::Int(5));
+    assert_eq!(of("launching_latency_ns"), &Cell::Int(5));
+    // 20 of 30 idle; busy 8 + 2.
+    assert_eq!(of("verdict"), &Cell::Text("launch-bound".to_owned()));
+    assert_eq!(of("verdict_share"), &Cell::Float(20.0 / 30.0));
+    let metric = |id: &str| {
+        let found = findings.metrics.iter().find(|metric| metric.id == id).expect("the metric");
+        found.value.number()
+    };
+    assert_eq!((metric("idle"), metric("idle_launching")), (Some(20.0), Some(20.0)));
+    assert_eq!(metric("idle_sync"), Some(0.0));
+    // Nobody traced the operating system: not 0.
+    assert_eq!(metric("idle_os"), None);
+}
+
+/// What a page shows of a gap: 10 to 200 030 in the range `layer`, in a pause of the host.
+#[test]
+fn the_longest_gaps_say_where_the_host_was() {
+    let mut made = Made::new();
+    made.range("decode", 0, 300_000);
+    made.range("layer", 20, 200_050);
+    made.call("cudaLaunchKernel", 0, 1, 1);
+    made.kernel("axpy", 2, 10, 1);
+    made.os_call(100_000, 100_030);
+    made.call("cudaLaunchKernel", 200_020, 200_025, 2);
+    made.kernel("axpy", 200_030, 200_032, 2);
+    let findings = made.findings();
+    let of = |id| cell(&findings, "gaps", &[("stage", "decode")], id);
+    assert_eq!((of("start_ns"), of("length_ns")), (&Cell::Int(10), &Cell::Int(200_020)));
+    assert_eq!(of("cause"), &Cell::Text("host code".to_owned()));
+    // The middle of the pause from 10 to 200 020 is 100 015.
+    assert_eq!(of("host"), &Cell::Text("read".to_owned()));
+    assert_eq!(of("path"), &Cell::Name("decode / layer".to_owned()));
+    assert_eq!(of("issued_by"), &Cell::Name("cudaLaunchKernel".to_owned()));
+}

@@ -1,0 +1,38 @@
+//! What held the host beside CUDA: calls of the operating system's libraries, and the profiler itself.
+
+use crate::model::table::table;
+use crate::model::{Ns, OsCallId, OverheadId, PassId, ProcessId, StrId, ThreadId};
+
+table! {
+    /// Calls of the operating system's libraries: files, locks, sleeps; of processes that use CUDA or mark ranges.
+    OsCalls "os_calls" { row: OsCall, id: OsCallId,
+        /// Start on the pass's clock, nanoseconds.
+        start: Ns,
+        /// End on the pass's clock, nanoseconds.
+        end: Ns,
+        /// Function, such as `pthread_mutex_lock`.
+        name: StrId,
+        /// Pass.
+        pass: PassId,
+        /// Thread that called.
+        thread: ThreadId,
+    }
+}
+
+table! {
+    /// Time that the profiler took for itself, as far as it says so; of processes that use CUDA or mark ranges.
+    Overheads "overheads" { row: Overhead, id: OverheadId,
+        /// Start on the pass's clock, nanoseconds.
+        start: Ns,
+        /// End on the pass's clock, nanoseconds.
+        end: Ns,
+        /// What the profiler did, such as `CUPTI Buffer flush`.
+        name: StrId,
+        /// Pass.
+        pass: PassId,
+        /// Process.
+        process: ProcessId,
+        /// Thread that it held up.
+        thread: ThreadId,
+    }
+}

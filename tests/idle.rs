@@ -1,0 +1,250 @@
+//! Idle time of the fixtures by cause against what `tests/reference/idle.py` derives from the same exports
+//! without this program, and the identity that holds for every stage. Of the captures that the fixtures were
+//! made of the script derives the same numbers: they lack the calls of the operating system, which no gap
+//! within these stages consists of.
+
+use std::path::PathBuf;
+
+use rooflens::analysis::summary::{Summary, summaries};
+use rooflens::analysis::{ANALYSES, Context, Facts, Options};
+use rooflens::diagnostic::Diagnostics;
+use rooflens::findings::{Cell, Dataset};
+use rooflens::hardware::Hardware;
+use rooflens::model::Session;
+use rooflens::{bundle, ingest};
+
+/// Pass, stage, and nanoseconds by cause, the most first.
+type Expected = (&'static str, &'static str, &'static [(&'static str, i64)]);
+
+/// The data set `idle` of a fixture, with what it was made of.
+fn idle(fixture: &str) -> (Session, Facts, Dataset) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(fixture);
+    let mut diagnostics = Diagnostics::default();
+    let mut bundle = bundle::open(&[path], &mut diagnostics).expect("the fixture opens");
+    let kept = [".sqlite.zst", ".toml", ".pt.trace.json.zst"];
+    bundle.files.retain(|file| kept.iter().any(|suffix| file.path.ends_with(suffix)));
+    ingest::identify(&mut bundle, &mut diagnostics);
+    let session = ingest::import(&bundle, &mut diagnostics, &mut |_| {});
+    let facts = Facts::new(&session);
+    let (hardware, options) = (Hardware::builtin(), Options::default());
+    let context =
+        Context { session: &session, facts: &facts, hardware: &hardware, options: &options };
+    let analysis = ANALYSES.iter().find(|one| one.id == "idle").expect("the analysis");
+    let datasets = (analysis.run)(&context).datasets;
+    let dataset = datasets.into_iter().find(|one| one.id == "idle").expect("the data set");
+    (session, facts, dataset)
+}
+
+/// Cause and time of the rows of a stage.
+fn causes(dataset: &Dataset, pass: &str, stage: &str) -> Vec<(String, i64)> {
+    let at = |id: &str| dataset.columns.iter().position(|one| one.id == id).expect("a column");
+    let text = |text: &str| Cell::Text(text.to_owned());
+    let rows = dataset.rows.iter();
+    let own = rows.filter(|row| row[at("stage")] == text(stage) && row[at("pass")] == text(pass));
+    own.map(|row| match row[at("total_ns")] {
+        Cell::Int(time) => (row[at("cause")].plain(), time),
+        _ => panic!("no time in {row:?}"),
+    })
+    .collect()
+}
+
+/// Idle time by cause of the median instance of a stage, from the same data set.
+fn median(dataset: &Dataset, stage: &str, cause: &str) -> f64 {
+    let at = |id: &str| dataset.columns.iter().position(|one| one.id == id).expect("a column");
+    let text = |text: &str| Cell::Text(text.to_owned());
+    let own = |row: &&Vec<Cell>| {
+        row[at("stage")] == text(stage)
+            && row[at("pass")] == text("nsys")
+            && row[at("cause")] == text(cause)
+    };
+    match dataset.rows.iter().find(own).expect("the row")[at("median_ns")] {
+        Cell::Float(time) => time,
+        _ => panic!("no time"),
+    }
+}
+
+fn check(fixture: &str, expected: &[Expected]) {
+    let (session, facts, dataset) = idle(fixture);
+    for (pass, stage, causes_of_stage) in expected {
+        let mut found = causes(&dataset, pass, stage);
+        let unknown = found.iter().any(|(cause, _)| cause == "unknown");
+        assert!(unknown, "{fixture} {pass} {stage}: what is not known is said");
+        found.retain(|(_, time)| *time > 0);
+        let expected: Vec<(String, i64)> =
+            causes_of_stage.iter().map(|(cause, time)| ((*cause).to_owned(), *time)).collect();
+        assert_eq!(found, expected, "{fixture} {pass} {stage}");
+    }
+    busy_and_idle_make_the_projection(&session, &facts, &dataset);
+}
+
+/// On all passes and stages: idle time of all causes = projection − busy of the instances that count.
+fn busy_and_idle_make_the_projection(session: &Session, facts: &Facts, dataset: &Dataset) {
+    let mut stages = 0;
+    for pass in session.passes.ids() {
+        let name = session.text(session.passes.name[pass.index()]);
+        for summary in summaries(facts, pass) {
+            let found = causes(dataset, name, &summary.label(session, facts));
+            assert!(!found.is_empty());
+            let total: i64 = found.iter().map(|(_, time)| time).sum();
+            assert_eq!(total, idle_by_definition(facts, &summary), "{name} {summary:?}");
+            stages += 1;
+        }
+    }
+    assert!(stages > 0);
+}
+
+fn idle_by_definition(facts: &Facts, summary: &Summary) -> i64 {
+    let instances = facts.instances_of(summary.stage(facts)).iter();
+    let counted = instances.filter(|one| one.process == summary.process && one.excluded.is_none());
+    counted.filter_map(|one| Some(one.time()? * one.gpus.len() as i64 - one.busy)).sum()
+}
+
+#[test]
+fn llama_8b() {
+    check(
+        "h200-llama-8b",
+        &[
+            (
+                "nsys",
+                "prefill",
+                &[("queue, latency", 7_266_160), ("launching", 893_858), ("host code", 361_216)],
+            ),
+            (
+                "nsys",
+                "decode",
+                &[
+                    ("launching", 853_594_245),
+                    ("host code", 450_093_967),
+                    ("queue, latency", 16_776_943),
+                ],
+            ),
+            (
+                "nsys",
+                "decode_step",
+                &[
+                    ("launching", 853_594_245),
+                    ("host code", 449_916_397),
+                    ("queue, latency", 16_729_135),
+                ],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn qwen_0_5b() {
+    check(
+        "h200-qwen-0.5b",
+        &[
+            (
+                "nsys",
+                "prefill",
+                &[("launching", 61_899_474), ("host code", 784_928), ("queue, latency", 29_761)],
+            ),
+            (
+                "nsys",
+                "decode",
+                &[
+                    ("launching", 1_709_460_900),
+                    ("host code", 1_051_761_071),
+                    ("queue, latency", 1_668_329),
+                ],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn cuda_graph() {
+    check(
+        "h200-cuda-graph",
+        &[
+            (
+                "nsys-node",
+                "eager",
+                &[
+                    ("launching", 874_210),
+                    ("allocation, loading", 156_769),
+                    ("queue, latency", 32_096),
+                ],
+            ),
+            ("nsys-node", "decode", &[("queue, latency", 259_548)]),
+            ("nsys-node", "offload", &[("queue, latency", 114_765)]),
+            ("nsys-graph", "decode", &[("queue, latency", 59_712)]),
+        ],
+    );
+}
+
+#[test]
+fn llama_1b() {
+    check(
+        "h200-llama-1b",
+        &[
+            (
+                "nsys",
+                "decode",
+                &[
+                    ("host code", 186_158_428),
+                    ("launching", 156_757_666),
+                    ("queue, latency", 408_354),
+                ],
+            ),
+            (
+                "nsys-gated-decode",
+                "decode",
+                &[
+                    ("host code", 87_654_350),
+                    ("launching", 20_342_589),
+                    ("allocation, loading", 8_813_020),
+                    ("queue, latency", 43_841),
+                ],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn ddp() {
+    check(
+        "h200x2-ddp",
+        &[
+            (
+                "nsys",
+                "forward · rank 0",
+                &[
+                    ("queue, latency", 1_882_207),
+                    ("host code", 725_408),
+                    ("launching", 364_064),
+                    ("blocking copy", 105_792),
+                    ("collective", 2_080),
+                ],
+            ),
+            (
+                "nsys",
+                "forward · rank 1",
+                &[
+                    ("queue, latency", 1_948_857),
+                    ("host code", 777_439),
+                    ("launching", 224_960),
+                    ("blocking copy", 11_136),
+                    ("collective", 2_240),
+                ],
+            ),
+        ],
+    );
+}
+
+/// `idle.py EXPORT decode 3 1`: of the loops that count the second is the one of median stage time. The first
+/// has 14 and 30 gaps of some 30 ms, which the median does not have.
+#[test]
+fn the_median_instance_of_decode() {
+    for (fixture, launching, host_code, queue) in [
+        ("h200-llama-8b", 332_582_909.0, 8_290_896.0, 4_899_921.0),
+        ("h200-qwen-0.5b", 581_701_412.0, 9_957_262.0, 504_818.0),
+    ] {
+        let (_, _, dataset) = idle(fixture);
+        assert_eq!(median(&dataset, "decode", "launching"), launching);
+        assert_eq!(median(&dataset, "decode", "host code"), host_code);
+        assert_eq!(median(&dataset, "decode", "queue, latency"), queue);
+    }
+}

@@ -6,6 +6,7 @@ pub mod counters;
 pub mod facts;
 pub mod flops;
 pub mod intervals;
+pub mod segments;
 pub mod stages;
 pub mod stats;
 pub mod summary;

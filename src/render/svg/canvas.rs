@@ -170,6 +170,11 @@ impl Canvas {
         );
     }
 
+    /// A filled shape, by the commands of an SVG path.
+    pub(super) fn shape(&mut self, path: &str, fill: &str) {
+        let _ = writeln!(self.body, r#"<path d="{path}" fill="{fill}"/>"#);
+    }
+
     /// A line through points.
     pub(super) fn line(&mut self, points: &[(f64, f64)], stroke: Stroke) {
         let coordinates: Vec<String> =

@@ -15,6 +15,7 @@ mod roofline;
 mod scale;
 mod scatter;
 mod series;
+mod tracks;
 
 use crate::findings::chart::{Chart, Plot};
 
@@ -33,6 +34,7 @@ pub fn draw(chart: &Chart) -> String {
             Plot::Scatter(plot) => scatter::draw(&mut canvas, plot),
             Plot::Series(plot) => series::draw(&mut canvas, plot),
             Plot::Dots(plot) => dots::draw(&mut canvas, plot),
+            Plot::Tracks(plot) => tracks::draw(&mut canvas, plot),
         }
     };
     canvas.finish(height, &chart.title, &chart.description)
@@ -47,5 +49,6 @@ fn is_empty(plot: &Plot) -> bool {
         Plot::Scatter(_) => false,
         Plot::Series(plot) => plot.panels.is_empty() || plot.duration <= 0,
         Plot::Dots(plot) => plot.rows.is_empty(),
+        Plot::Tracks(plot) => plot.tracks.is_empty() || plot.extent <= 0,
     }
 }

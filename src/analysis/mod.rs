@@ -20,6 +20,7 @@ mod profiled;
 mod repeats;
 mod roofline;
 mod time;
+mod timeline;
 mod utilization;
 
 pub mod verdict;
@@ -84,6 +85,7 @@ impl Context<'_> {
 pub static ANALYSES: &[&Analysis] = &[
     &environment::ANALYSIS,
     &time::ANALYSIS,
+    &timeline::ANALYSIS,
     &utilization::ANALYSIS,
     &repeats::ANALYSIS,
     &kernels::ANALYSIS,

@@ -23,8 +23,12 @@ const LEAST_MARK: f64 = 0.35;
 /// Draws all tracks; returns the chart's height.
 pub(super) fn draw(canvas: &mut Canvas, chart: &Tracks) -> f64 {
     let legend = legend::draw(canvas, 0.0, 2.0, &legend_entries(chart));
-    let names = if chart.bands.is_empty() { 0.0 } else { 21.0 };
-    let top = legend + names + 14.0;
+    let names = if chart.bands.is_empty() { 0.0 } else { 19.0 };
+    let first = chart.tracks.first().map_or(0.0, |track| match track {
+        Track::Marks(_) => 2.0,
+        Track::Areas(_) | Track::Lines(_) => TITLE,
+    });
+    let top = legend + names + first;
     let left = left(chart);
     let areas = chart.tracks.iter().filter(|track| matches!(track, Track::Areas(_))).count();
     let heights: Vec<f64> = chart.tracks.iter().map(|track| height(track, areas)).collect();

@@ -1,0 +1,71 @@
+//! Timeline, concurrency and pace of real captures, against numbers derived outside of this program.
+
+use std::path::Path;
+
+use rooflens::analysis::{self, Context, Facts, Options};
+use rooflens::diagnostic::Diagnostics;
+use rooflens::findings::Findings;
+use rooflens::hardware::Hardware;
+use rooflens::{bundle, ingest};
+
+/// The findings of all analyses for a fixture.
+fn findings(fixture: &str) -> Vec<Findings> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(fixture);
+    let mut diagnostics = Diagnostics::default();
+    let mut bundle = bundle::open(&[path], &mut diagnostics).expect("a fixture opens");
+    ingest::identify(&mut bundle, &mut diagnostics);
+    let session = ingest::import(&bundle, &mut diagnostics, &mut |_| {});
+    let facts = Facts::new(&session);
+    let (hardware, options) = (Hardware::builtin(), Options::default());
+    let context =
+        Context { session: &session, facts: &facts, hardware: &hardware, options: &options };
+    analysis::run(&context).into_iter().map(|(_, findings)| findings).collect()
+}
+
+/// The value of a metric of a stage in a pass, and its basis.
+fn metric(
+    findings: &[Findings],
+    id: &str,
+    pass: &str,
+    stage: &str,
+    gpu: Option<u32>,
+) -> (f64, String) {
+    let mut all = findings.iter().flat_map(|one| &one.metrics);
+    let found = all.find(|metric| {
+        let scope = &metric.scope;
+        metric.id == id
+            && scope.pass.as_deref() == Some(pass)
+            && scope.stage.as_deref() == Some(stage)
+            && scope.gpu == gpu
+    });
+    let found = found.unwrap_or_else(|| panic!("no {id} of {stage} in {pass}"));
+    (found.value.number().unwrap_or(f64::NAN), found.basis.clone())
+}
+
+/// Sums and numbers of samples with sqlite3 and Python over the raw export, whose counters the fixture holds untrimmed:
+/// ranges by name, operations whose API call starts in a range on its thread, their first start and last end, and
+/// `SELECT metricId, count(*), sum(value) FROM GPU_METRICS WHERE timestamp BETWEEN first AND last GROUP BY 1`.
+#[test]
+fn gpu_metrics_are_those_of_the_raw_file() {
+    let findings = findings("h200-cuda-graph");
+    // Stage, samples, sums of SMs active, tensor active, DRAM read, DRAM write in percent.
+    let expected = [
+        ("eager", 16, [471, 40, 390, 16]),
+        ("decode", 134, [9_576, 773, 7_803, 134]),
+        ("decode_step", 133, [9_511, 768, 7_749, 133]),
+        ("offload", 125, [1_920, 159, 1_632, 88]),
+    ];
+    for (stage, count, [sm, tensor, read, write]) in expected {
+        let mean = |sum: i32| f64::from(sum) / f64::from(count) / 100.0;
+        let ids = [
+            ("sm_active", mean(sm)),
+            ("tensor_active", mean(tensor)),
+            ("dram_bandwidth_share", mean(read + write)),
+        ];
+        for (id, value) in ids {
+            let (found, basis) = metric(&findings, id, "nsys-graph", stage, None);
+            assert!((found - value).abs() < 1e-12, "{id} of {stage}: {found} instead of {value}");
+            assert!(basis.contains(&format!("mean of {count} samples")), "{basis}");
+        }
+    }
+}

@@ -35,10 +35,10 @@ fn metric(
         let scope = &metric.scope;
         metric.id == id
             && scope.pass.as_deref() == Some(pass)
-            && scope.stage.as_deref() == Some(stage)
+            && scope.stage.as_deref() == stage
             && scope.gpu == gpu
     });
-    let found = found.unwrap_or_else(|| panic!("no {id} of {stage} in {pass}"));
+    let found = found.unwrap_or_else(|| panic!("no {id} of {stage:?} in {pass}"));
     (found.value.number().unwrap_or(f64::NAN), found.basis.clone())
 }
 
@@ -63,9 +63,23 @@ fn gpu_metrics_are_those_of_the_raw_file() {
             ("dram_bandwidth_share", mean(read + write)),
         ];
         for (id, value) in ids {
-            let (found, basis) = metric(&findings, id, "nsys-graph", stage, None);
+            let (found, basis) = metric(&findings, id, "nsys-graph", Some(stage), None);
             assert!((found - value).abs() < 1e-12, "{id} of {stage}: {found} instead of {value}");
             assert!(basis.contains(&format!("mean of {count} samples")), "{basis}");
         }
+    }
+}
+
+/// With a sweep in Python over kernels, copies and memsets of the raw export by device: time with two or more, and with
+/// one or more operations.
+#[test]
+fn concurrency_of_two_ranks_is_that_of_the_raw_file() {
+    let findings = findings("h200x2-ddp");
+    for (gpu, concurrent, busy) in [(0, 255_356_288, 769_605_228), (1, 26_959_619, 796_795_205)] {
+        let (share, basis) = metric(&findings, "concurrent_share", "nsys", None, Some(gpu));
+        assert!((share - f64::from(concurrent) / f64::from(busy)).abs() < 1e-12, "{share}");
+        assert!(
+            basis.contains(&format!("{concurrent} ns")) && basis.contains(&format!("{busy} ns"))
+        );
     }
 }

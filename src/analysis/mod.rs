@@ -11,6 +11,7 @@ pub mod stages;
 pub mod stats;
 pub mod summary;
 
+mod concurrency;
 mod environment;
 pub mod kernels;
 mod operator_flops;
@@ -86,6 +87,7 @@ pub static ANALYSES: &[&Analysis] = &[
     &environment::ANALYSIS,
     &time::ANALYSIS,
     &timeline::ANALYSIS,
+    &concurrency::ANALYSIS,
     &utilization::ANALYSIS,
     &repeats::ANALYSIS,
     &kernels::ANALYSIS,

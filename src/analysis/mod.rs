@@ -16,6 +16,7 @@ mod environment;
 pub mod kernels;
 mod operator_flops;
 mod operators;
+mod pace;
 mod power;
 mod profiled;
 mod repeats;
@@ -88,6 +89,7 @@ pub static ANALYSES: &[&Analysis] = &[
     &time::ANALYSIS,
     &timeline::ANALYSIS,
     &concurrency::ANALYSIS,
+    &pace::ANALYSIS,
     &utilization::ANALYSIS,
     &repeats::ANALYSIS,
     &kernels::ANALYSIS,

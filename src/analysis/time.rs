@@ -103,7 +103,8 @@ fn chart(context: &Context<'_>, primary: PassId, lines: &[Summary]) -> Chart {
     }
 }
 
-fn drop_empty_parts(parts: &mut Vec<Part>, bars: &mut [Bar]) {
+/// Takes out the parts that no bar has.
+pub(super) fn drop_empty_parts(parts: &mut Vec<Part>, bars: &mut [Bar]) {
     for index in (0..parts.len()).rev() {
         if bars.iter().all(|bar| bar.values[index] <= 0.0) {
             parts.remove(index);

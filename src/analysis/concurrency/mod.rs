@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rooflens_schemas::{Evidence, Metric, Scope, Unit};
 
 use super::stages::WHOLE_CAPTURE;
+use super::time::drop_empty_parts;
 use super::{Analysis, Context};
 use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
 use crate::findings::{Block, Chart, Findings, Method, Quantity, View, derived};
@@ -148,6 +149,9 @@ fn chart(context: &Context<'_>, lines: &[Line], pass: &str) -> Chart {
         ("two streams", Color::Elementwise),
         ("three or more", Color::Gemm),
     ];
+    let mut parts: Vec<Part> = parts.into_iter().map(part).collect();
+    let mut bars: Vec<Bar> = lines.iter().map(bar).collect();
+    drop_empty_parts(&mut parts, &mut bars);
     let most = lines.iter().max_by_key(|line| line.overlap.concurrent);
     let most = most.map_or_else(String::new, |line| {
         format!(
@@ -167,8 +171,8 @@ fn chart(context: &Context<'_>, lines: &[Line], pass: &str) -> Chart {
         plot: Plot::StackedBars(StackedBars {
             unit: Unit::Nanoseconds,
             normalized: true,
-            parts: parts.into_iter().map(part).collect(),
-            bars: lines.iter().map(bar).collect(),
+            parts,
+            bars,
         }),
     }
 }

@@ -1,5 +1,6 @@
 //! Equal stretches of time.
 
+use crate::analysis::intervals::Interval;
 use crate::analysis::segments::Segment;
 use crate::findings::chart::Color;
 use crate::model::Ns;
@@ -59,17 +60,37 @@ impl Window {
 pub(super) fn mix(window: &Window, segments: &[Segment]) -> Vec<Mix> {
     let mut bins = vec![Mix::default(); window.count()];
     for segment in segments {
-        let Some((mut start, end)) = window.clip(segment.start, segment.end) else { continue };
         let color = Color::KERNELS.iter().position(|own| *own == segment.color);
         let Some(color) = color else { continue };
-        let mut bin = window.bin(start);
-        while start < end {
-            let stop = end.min(window.edge(bin + 1));
-            bins[bin][color] += stop - start;
-            (start, bin) = (stop, bin + 1);
-        }
+        spread(window, (segment.start, segment.end), |bin, time| bins[bin][color] += time);
     }
     bins
+}
+
+/// The share of each stretch that disjoint intervals cover.
+pub(super) fn cover(window: &Window, intervals: &[Interval]) -> Vec<f64> {
+    let mut covered = vec![0; window.count()];
+    for interval in intervals {
+        spread(window, *interval, |bin, time| covered[bin] += time);
+    }
+    let lengths = window.lengths().into_iter();
+    covered.into_iter().zip(lengths).map(|(time, length)| rounded(time, length)).collect()
+}
+
+/// A share as charts need it; the data set holds the nanoseconds.
+pub(super) fn rounded(time: Ns, length: Ns) -> f64 {
+    libm::round(time as f64 / length as f64 * 1e4) / 1e4
+}
+
+/// Gives each stretch its part of an interval.
+fn spread(window: &Window, (start, end): Interval, mut add: impl FnMut(usize, Ns)) {
+    let Some((mut start, end)) = window.clip(start, end) else { return };
+    let mut bin = window.bin(start);
+    while start < end {
+        let stop = end.min(window.edge(bin + 1));
+        add(bin, stop - start);
+        (start, bin) = (stop, bin + 1);
+    }
 }
 
 /// Mean of the values in each stretch that holds some, at its middle from the window's start. Values ascend

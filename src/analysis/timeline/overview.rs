@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use rooflens_schemas::Unit;
 
 use super::bands;
-use super::bins::{Mix, Window, mix};
+use super::bins::{Mix, Window, mix, rounded};
 use super::sampled::Counters;
 use super::tracks::{counter_tracks, nvml_tracks};
 use crate::analysis::Context;
+use crate::analysis::facts::OpSource;
 use crate::analysis::power::samples::{Device, Sample};
 use crate::analysis::segments::exclusive;
 use crate::findings::chart::{Areas, Color, Part, Plot, Track, Tracks};
@@ -122,15 +123,20 @@ impl Overview {
         let lengths = self.window.lengths();
         let used = |n: &usize| self.gpus.iter().any(|(_, mix)| mix.iter().any(|bin| bin[*n] > 0));
         let colors: Vec<usize> = (0..Color::KERNELS.len()).filter(used).collect();
+        let sources = &context.facts.ops.source;
+        let graphs =
+            ops_of(context, self.pass).any(|row| matches!(sources[row], OpSource::Graph(_)));
+        let other = if graphs { "other, whole CUDA graphs" } else { Color::Other.label() };
         let part = |n: &usize| {
             let color = Color::KERNELS[*n];
-            Part { name: color.label().to_owned(), color }
+            let name = if color == Color::Other { other } else { color.label() };
+            Part { name: name.to_owned(), color }
         };
         let several = self.gpus.len() > 1;
         let track = |(gpu, mix): &(GpuId, Vec<Mix>)| {
             let share = |n: usize| -> Vec<f64> {
                 let bins = mix.iter().zip(&lengths);
-                bins.map(|(bin, length)| rounded(bin[n] as f64 / *length as f64)).collect()
+                bins.map(|(bin, length)| rounded(bin[n], *length)).collect()
             };
             let label = match several {
                 true => format!("GPU {} busy", ordinal(context, *gpu)),
@@ -166,9 +172,4 @@ impl Overview {
 
 pub(super) fn ordinal(context: &Context<'_>, gpu: GpuId) -> u32 {
     context.session.gpus.ordinal[gpu.index()]
-}
-
-/// A share as charts need it; the data set holds the nanoseconds.
-pub(super) fn rounded(share: f64) -> f64 {
-    libm::round(share * 1e4) / 1e4
 }

@@ -3,7 +3,6 @@
 use rooflens_schemas::Unit;
 
 use super::bins::{Window, means};
-use super::overview::rounded;
 use super::sampled::{Counter, Counters};
 use crate::analysis::power::reasons::lowers_clock;
 use crate::analysis::power::samples::Sample;
@@ -11,8 +10,13 @@ use crate::findings::chart::{Line, Lines, Track};
 use crate::model::Ns;
 
 fn line(name: &str, filled: bool, points: Vec<(Ns, f64)>) -> Line {
-    let points = points.into_iter().map(|(time, value)| (time, rounded(value))).collect();
+    let points = points.into_iter().map(|(time, value)| (time, significant(value))).collect();
     Line { name: name.to_owned(), filled, points }
+}
+
+/// A value with the digits that a chart can show.
+fn significant(value: f64) -> f64 {
+    libm::round(value * 1e4) / 1e4
 }
 
 fn track(label: String, unit: Unit, lines: Vec<Line>) -> Option<Track> {

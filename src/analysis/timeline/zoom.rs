@@ -1,16 +1,16 @@
-//! One instance of a stage close up: each class of operations in a row, and the CUDA calls of the host.
+//! One instance of a stage close up: each class of operations in a row, and the host's CUDA calls below.
 
 use rooflens_schemas::Unit;
 
-use super::bins::Window;
+use super::bins::{Window, cover};
 use super::overview::{Overview, ops_of, ordinal};
 use crate::analysis::Context;
 use crate::analysis::facts::StageInstance;
-use crate::analysis::intervals::{Interval, measure, union};
+use crate::analysis::intervals::{Interval, difference, measure, union};
 use crate::analysis::segments::class_of;
 use crate::analysis::stages::WHOLE_CAPTURE;
 use crate::analysis::summary::{Summary, summaries};
-use crate::findings::chart::{Color, MarkRow, Plot, Track, Tracks};
+use crate::findings::chart::{Areas, Color, MarkRow, Part, Plot, Track, Tracks};
 use crate::findings::{Chart, Quantity};
 use crate::model::{GpuId, Ns};
 
@@ -52,7 +52,8 @@ fn chart(context: &Context<'_>, line: &Summary) -> Option<Chart> {
     let window = Window { start: start - lead, end };
     let gpu = *instance.gpus.first()?;
     let (rows, busy, operations) = gpu_rows(context, line, &window, gpu);
-    let calls = call_rows(context, instance, &window);
+    let mut tracks = vec![Track::Marks(rows)];
+    tracks.extend(calls(context, instance, &window));
     let stage = line.label(context.session, context.facts);
     let on = if instance.gpus.len() > 1 {
         format!(" on GPU {}", ordinal(context, gpu))
@@ -62,7 +63,8 @@ fn chart(context: &Context<'_>, line: &Summary) -> Option<Chart> {
     let time = Quantity::ns(end - start);
     let description = format!(
         "Instance {} of {stage}, the median one{on}: {operations} operations within {time}, GPU busy for {}. One row a \
-         class of operations, the last rows the CUDA calls of the host; gaps that would not show are closed.",
+         class of operations; gaps that would not show are closed. Below, the share of the time in which the host is in \
+         CUDA calls.",
         instance.ordinal,
         Quantity::ratio(busy as f64 / window.duration().max(1) as f64),
     );
@@ -75,7 +77,7 @@ fn chart(context: &Context<'_>, line: &Summary) -> Option<Chart> {
             x_unit: Unit::Nanoseconds,
             extent: window.duration(),
             bands: Vec::new(),
-            tracks: vec![Track::Marks(rows.into_iter().chain(calls).collect())],
+            tracks,
         }),
     })
 }
@@ -120,8 +122,8 @@ fn gpu_rows(
     (rows.collect(), busy, operations)
 }
 
-/// Outermost CUDA calls of the instance's process: those that launch, and the others.
-fn call_rows(context: &Context<'_>, instance: &StageInstance, window: &Window) -> Vec<MarkRow> {
+/// How much of the time the instance's process spends in outermost CUDA calls: those that launch, and others.
+fn calls(context: &Context<'_>, instance: &StageInstance, window: &Window) -> Option<Track> {
     let (session, calls) = (context.session, &context.session.api_calls);
     let (mut launches, mut others) = (Vec::new(), Vec::new());
     let own = (0..calls.len()).filter(|row| calls.process[*row] == instance.process);
@@ -130,13 +132,19 @@ fn call_rows(context: &Context<'_>, instance: &StageInstance, window: &Window) -
         let is_launch = session.text(calls.name[row]).contains("Launch");
         if is_launch { launches.push(clipped) } else { others.push(clipped) }
     }
-    let row = |(label, mut list): (&str, Vec<Interval>)| MarkRow {
-        label: label.to_owned(),
-        color: Color::Other,
-        marks: marks(window, &union(&mut list)),
-    };
-    let rows = [("host: launch calls", launches), ("host: other CUDA calls", others)];
-    rows.into_iter().filter(|(_, list)| !list.is_empty()).map(row).collect()
+    if launches.is_empty() && others.is_empty() {
+        return None;
+    }
+    // Calls of several threads may overlap; their shares must not exceed the whole.
+    let launches = union(&mut launches);
+    let others = difference(&union(&mut others), &launches);
+    let part = |(name, color): (&str, Color)| Part { name: name.to_owned(), color };
+    let parts = [("launch calls", Color::Other), ("other CUDA calls", Color::Idle)];
+    Some(Track::Areas(Areas {
+        label: "Host in CUDA calls".to_owned(),
+        parts: parts.into_iter().map(part).collect(),
+        shares: vec![cover(window, &launches), cover(window, &others)],
+    }))
 }
 
 /// Intervals from the window's start, those joined between which no gap would show.

@@ -12,11 +12,15 @@ use crate::findings::chart::{Areas, Lines, MarkRow, Part, Track, Tracks};
 /// Room for the numbers of vertical axes, and the most that labels of rows may take.
 const LEFT: f64 = 34.0;
 const LEFT_MOST: f64 = 120.0;
-/// Heights: of a track, of stacked areas where there are many, of a row of marks, of the label above a track.
+/// Heights: of a track, of one that stands alone, of stacked areas where there are many, of a row of marks, of the
+/// label above a track.
 const TRACK: f64 = 44.0;
+const LONE_TRACK: f64 = 80.0;
 const LOW_TRACK: f64 = 30.0;
 const ROW: f64 = 12.0;
 const TITLE: f64 = 15.0;
+/// Narrower bands have no edges.
+const LEAST_BAND: f64 = 8.0;
 /// Narrower marks would not show in print.
 const LEAST_MARK: f64 = 0.35;
 
@@ -30,8 +34,7 @@ pub(super) fn draw(canvas: &mut Canvas, chart: &Tracks) -> f64 {
     });
     let top = legend + names + first;
     let left = left(chart);
-    let areas = chart.tracks.iter().filter(|track| matches!(track, Track::Areas(_))).count();
-    let heights: Vec<f64> = chart.tracks.iter().map(|track| height(track, areas)).collect();
+    let heights = heights(&chart.tracks);
     let total = heights.iter().sum::<f64>() + TITLE * (heights.len().max(1) - 1) as f64;
     let all = Rect::new(left, top, WIDTH - left - 8.0, total);
     let x = Axis::linear(0.0, chart.extent as f64, all.x, all.right());
@@ -44,11 +47,20 @@ pub(super) fn draw(canvas: &mut Canvas, chart: &Tracks) -> f64 {
             Track::Lines(lines) => draw_lines(canvas, area, &x, lines),
             Track::Marks(rows) => draw_marks(canvas, area, &x, rows),
         }
+        draw_edges(canvas, area, &x, &chart.bands);
         y += height + TITLE;
     }
     label_bands(canvas, top, &x, &chart.bands);
     draw_axis(canvas, all, &x, chart.x_unit, &chart.x_label);
     all.bottom() + 26.0
+}
+
+/// Lines where bands begin and end: areas may hide the bands.
+fn draw_edges(canvas: &mut Canvas, area: Rect, x: &Axis, bands: &[(String, i64, i64)]) {
+    let wide = bands.iter().map(|(_, start, end)| (place(x, *start), place(x, *end)));
+    for at in wide.filter(|(from, to)| to - from > LEAST_BAND).flat_map(|(from, to)| [from, to]) {
+        canvas.line(&[(at, area.y), (at, area.bottom())], Stroke::solid(palette::AXIS, 0.4));
+    }
 }
 
 /// The parts of all stacked areas, each once; rows of marks carry their names.
@@ -75,12 +87,15 @@ fn left(chart: &Tracks) -> f64 {
     widths.fold(LEFT, f64::max).min(LEFT_MOST)
 }
 
-fn height(track: &Track, areas: usize) -> f64 {
-    match track {
-        Track::Areas(_) if areas > 2 => LOW_TRACK,
-        Track::Areas(_) | Track::Lines(_) => TRACK,
+fn heights(tracks: &[Track]) -> Vec<f64> {
+    let areas = tracks.iter().filter(|track| matches!(track, Track::Areas(_))).count();
+    let height = |track: &Track| match track {
         Track::Marks(rows) => rows.len() as f64 * ROW,
-    }
+        Track::Areas(_) if areas > 2 => LOW_TRACK,
+        Track::Areas(_) | Track::Lines(_) if tracks.len() > 1 => TRACK,
+        Track::Areas(_) | Track::Lines(_) => LONE_TRACK,
+    };
+    tracks.iter().map(height).collect()
 }
 
 /// A vertical axis with its grid, and the label of the track.

@@ -27,7 +27,7 @@ fn metric(
     findings: &[Findings],
     id: &str,
     pass: &str,
-    stage: &str,
+    stage: Option<&str>,
     gpu: Option<u32>,
 ) -> (f64, String) {
     let mut all = findings.iter().flat_map(|one| &one.metrics);
@@ -82,4 +82,16 @@ fn concurrency_of_two_ranks_is_that_of_the_raw_file() {
             basis.contains(&format!("{concurrent} ns")) && basis.contains(&format!("{busy} ns"))
         );
     }
+}
+
+/// With Python over the raw export: projections of the ranges `decode_step` in order of their start without the four of the
+/// declared warm-up; medians of the first 16 and the last 16, and the pairs that rise and fall.
+#[test]
+fn the_pace_of_decode_steps_is_that_of_the_raw_file() {
+    let findings = findings("h200-llama-8b");
+    let stage = Some("decode_step");
+    let (drift, _) = metric(&findings, "pace_drift", "nsys", stage, None);
+    assert!((drift - (25_209_710.5 / 56_276_042.5 - 1.0)).abs() < 1e-12, "{drift}");
+    let (z, _) = metric(&findings, "pace_trend_z", "nsys", stage, None);
+    assert!((z - -4.488_460_381_438_682).abs() < 1e-9, "{z}");
 }

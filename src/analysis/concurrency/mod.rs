@@ -118,7 +118,7 @@ fn line(
 ) -> Option<Line> {
     let overlap = overlap::of_ops(context, rows);
     let several = overlap.streams.len() > 1;
-    several.then(|| Line { pass, stage, gpu, operations: rows.len(), overlap })
+    several.then_some(Line { pass, stage, gpu, operations: rows.len(), overlap })
 }
 
 impl Line {

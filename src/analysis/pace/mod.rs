@@ -44,7 +44,7 @@ fn run(context: &Context<'_>) -> Findings {
     let lines: Vec<(&Series, Figures)> =
         all.iter().filter_map(|series| Some((series, series.figures()?))).collect();
     let mut findings = Findings {
-        metrics: lines.iter().filter_map(|line| metric(context, line)).collect(),
+        metrics: lines.iter().flat_map(|line| metrics(context, line)).collect(),
         ..Findings::default()
     };
     let Some(first) = lines.first().map(|(series, _)| series.pass) else { return findings };
@@ -233,27 +233,32 @@ fn dataset(context: &Context<'_>, lines: &[(&Series, Figures)]) -> Dataset {
     }
 }
 
-fn metric(context: &Context<'_>, (series, figures): &(&Series, Figures)) -> Option<Metric> {
+fn metrics(context: &Context<'_>, (series, figures): &(&Series, Figures)) -> Vec<Metric> {
     let session = context.session;
-    let (id, unit, scope) = ("pace_drift", Unit::Ratio, series.scope.clone()?);
+    let Some(scope) = &series.scope else { return Vec::new() };
     let n = series.instances.len();
-    let Some((trend, drift)) = figures.trend.zip(figures.drift) else {
+    let found = figures.trend.zip(figures.drift).zip(figures.ends);
+    let Some(((trend, drift), (first, last))) = found else {
         let reason = format!("{n} instances count; a trend needs {LEAST_FOR_TREND}");
-        return Some(unavailable(id, scope, unit, reason));
+        return vec![unavailable("pace_drift", scope.clone(), Unit::Ratio, reason)];
     };
-    let (first, last) = figures.ends?;
     let basis = format!(
         "median of the last third of {n} instances {last:.0} ns ÷ median of the first third {first:.0} ns − 1; \
-         Theil–Sen slope {:.1} ns per instance, Mann–Kendall z {:.2}",
-        trend.slope, trend.z
+         Theil–Sen slope {:.1} ns per instance",
+        trend.slope
     );
-    let mut metric = derived(id, scope, unit, drift, basis);
-    metric.evidence.push(Evidence {
+    let balance = format!("balance of rising and falling pairs of {n} instances (Mann–Kendall)");
+    let mut metrics = vec![
+        derived("pace_drift", scope.clone(), Unit::Ratio, drift, basis),
+        derived("pace_trend_z", scope.clone(), Unit::One, trend.z, balance),
+    ];
+    let evidence = Evidence {
         artifact: session.text(session.passes.artifact[series.pass.index()]).to_owned(),
         table: Some("ranges".to_owned()),
         rows: Some(n as u64),
-    });
-    Some(metric)
+    };
+    metrics.iter_mut().for_each(|metric| metric.evidence.push(evidence.clone()));
+    metrics
 }
 
 fn method() -> Method {

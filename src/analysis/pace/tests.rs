@@ -100,7 +100,7 @@ fn ranges_that_are_no_stage_are_shown_without_a_metric() {
     let often: Vec<(&str, Ns)> =
         (0..9).map(|_| ("step", 50)).chain([("once", 900), ("step", 50)]).collect();
     let found = findings(&[5, 6, 7, 5], 0, &often);
-    assert_eq!(found.metrics.len(), 1);
+    assert_eq!(found.metrics.len(), 1, "that of the stage");
     let labels: Vec<_> =
         found.datasets[0].rows.iter().map(|row| (row[0].clone(), row[2].clone())).collect();
     assert_eq!(labels[1], (Cell::Name("step (host)".to_owned()), Cell::Int(10)));

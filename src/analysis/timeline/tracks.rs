@@ -22,7 +22,7 @@ fn significant(value: f64) -> f64 {
 fn track(label: String, unit: Unit, lines: Vec<Line>) -> Option<Track> {
     let lines: Vec<Line> = lines.into_iter().filter(|line| !line.points.is_empty()).collect();
     let (shades, outliers) = (None, Vec::new());
-    (!lines.is_empty()).then(|| Track::Lines(Lines { label, unit, lines, shades, outliers }))
+    (!lines.is_empty()).then_some(Track::Lines(Lines { label, unit, lines, shades, outliers }))
 }
 
 /// SM and tensor activity, memory traffic, and the clock where NVML does not give it.

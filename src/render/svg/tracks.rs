@@ -18,7 +18,7 @@ const TRACK: f64 = 44.0;
 const LONE_TRACK: f64 = 80.0;
 const LOW_TRACK: f64 = 30.0;
 const ROW: f64 = 12.0;
-const TITLE: f64 = 15.0;
+const TITLE: f64 = 16.5;
 /// Narrower bands have no edges.
 const LEAST_BAND: f64 = 8.0;
 /// Narrower marks would not show in print.
@@ -111,7 +111,7 @@ fn vertical(canvas: &mut Canvas, area: Rect, axis: &Axis, label: &str) {
 
 fn title(canvas: &mut Canvas, area: Rect, label: &str) {
     let style = Style { size: SMALL, ..Style::PLAIN.bold() };
-    canvas.text(0.5, area.y - 4.5, &measure::fit(label, WIDTH * 0.5, style), style);
+    canvas.text(0.5, area.y - 6.0, &measure::fit(label, WIDTH * 0.5, style), style);
 }
 
 /// Every part is drawn from the bottom to the top of its stack, the uppermost first, so that each covers
@@ -205,7 +205,7 @@ fn below(area: Rect, points: &[(f64, f64)]) -> String {
 /// What lines, shades and rings mean, at the right above the track.
 fn draw_key(canvas: &mut Canvas, area: Rect, lines: &Lines) {
     let mut x = area.right();
-    let y = area.y - 4.5;
+    let y = area.y - 6.0;
     let mut entry = |name: &str, draw: &dyn Fn(&mut Canvas, f64)| {
         let name = measure::fit(name, 110.0, Style::MUTED);
         x -= measure::width(&name, Style::MUTED);

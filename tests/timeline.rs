@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rooflens::analysis::{self, Context, Facts, Options};
 use rooflens::diagnostic::Diagnostics;
-use rooflens::findings::Findings;
+use rooflens::findings::{Cell, Findings};
 use rooflens::hardware::Hardware;
 use rooflens::{bundle, ingest};
 
@@ -94,4 +94,29 @@ fn the_pace_of_decode_steps_is_that_of_the_raw_file() {
     assert!((drift - (25_209_710.5 / 56_276_042.5 - 1.0)).abs() < 1e-12, "{drift}");
     let (z, _) = metric(&findings, "pace_trend_z", "nsys", stage, None);
     assert!((z - -4.488_460_381_438_682).abs() < 1e-9, "{z}");
+}
+
+/// With Python over the raw exports: length of the union of kernels, copies, memsets and whole graphs by device, cut to
+/// the window from the stages' first start to their last end.
+#[test]
+fn the_stretches_of_real_captures_add_up_to_busy_time() {
+    let expected: [(&str, &str, &[i64]); 3] = [
+        ("h200x2-ddp", "nsys", &[496_542_717, 520_096_736]),
+        ("h200-llama-8b", "nsys", &[1_506_244_453]),
+        ("h200-cuda-graph", "nsys-graph", &[26_407_094]),
+    ];
+    for (fixture, pass, busy) in expected {
+        let findings = findings(fixture);
+        let mut datasets = findings.iter().flat_map(|one| &one.datasets);
+        let timeline = datasets.find(|dataset| dataset.id == "timeline").expect("a timeline");
+        for (gpu, busy) in busy.iter().enumerate() {
+            let own = |row: &&Vec<Cell>| {
+                row[0] == Cell::Name(pass.to_owned()) && row[1] == Cell::Int(gpu as i64)
+            };
+            let times = timeline.rows.iter().filter(own).flat_map(|row| &row[4..]);
+            let sum: i64 =
+                times.map(|cell| if let Cell::Int(time) = cell { *time } else { 0 }).sum();
+            assert_eq!(sum, *busy, "GPU {gpu} of {fixture}");
+        }
+    }
 }

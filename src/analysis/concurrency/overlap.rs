@@ -43,7 +43,7 @@ struct Now {
 }
 
 /// Start or end of an operation.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy)]
 struct Event {
     time: Ns,
     /// Ends come before starts, so that what touches does not overlap.
@@ -65,14 +65,15 @@ pub(super) fn of_ops(context: &Context<'_>, rows: &[usize]) -> Overlap {
     streams.sort_by_key(|(stream, sum)| (std::cmp::Reverse(*sum), *stream));
     let places: BTreeMap<Stream, usize> =
         streams.iter().enumerate().map(|(place, (stream, _))| (*stream, place)).collect();
-    let mut events = Vec::with_capacity(2 * rows.len());
-    for row in lasting() {
+    let event = |row: usize, starts: bool| {
         let stream = places.get(&(ops.process[row], ops.stream[row])).copied().unwrap_or(0);
-        let kind = kind(class_of(context, row));
-        events.push(Event { time: ops.start[row], starts: true, kind, stream });
-        events.push(Event { time: ops.end[row], starts: false, kind, stream });
-    }
-    events.sort_unstable();
+        let time = if starts { ops.start[row] } else { ops.end[row] };
+        Event { time, starts, kind: kind(class_of(context, row)), stream }
+    };
+    let mut events: Vec<Event> = lasting().map(|row| event(row, true)).collect();
+    events.extend(lasting().map(|row| event(row, false)));
+    // Two runs that are sorted, or nearly so: the stable sort merges them.
+    events.sort_by_key(|event| (event.time, event.starts));
     let mut overlap = Overlap { streams, ..Overlap::default() };
     overlap.sweep(&events);
     overlap

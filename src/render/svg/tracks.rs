@@ -132,7 +132,7 @@ fn draw_areas(canvas: &mut Canvas, area: Rect, areas: &Areas) {
         let at = |share: &f64| axis.at(share.min(1.0) * 100.0);
         let path = steps(area, top.iter().map(at));
         if !path.is_empty() {
-            canvas.shape(&path, palette::fill(part.color));
+            canvas.edged_shape(&path, palette::fill(part.color));
         }
     }
 }

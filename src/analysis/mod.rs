@@ -8,11 +8,13 @@ pub mod facts;
 pub mod flops;
 pub mod intervals;
 pub mod nesting;
+pub mod segments;
 pub mod stages;
 pub mod stats;
 pub mod summary;
 
 mod bounds;
+mod concurrency;
 mod environment;
 mod graphs;
 mod identity;
@@ -22,12 +24,14 @@ mod memory;
 mod modules;
 mod operator_flops;
 mod operators;
+mod pace;
 mod power;
 mod profiled;
 mod repeats;
 mod representativeness;
 mod roofline;
 mod time;
+mod timeline;
 mod utilization;
 
 pub mod verdict;
@@ -93,6 +97,9 @@ pub static ANALYSES: &[&Analysis] = &[
     &environment::ANALYSIS,
     &time::ANALYSIS,
     &idle::ANALYSIS,
+    &timeline::ANALYSIS,
+    &concurrency::ANALYSIS,
+    &pace::ANALYSIS,
     &utilization::ANALYSIS,
     &repeats::ANALYSIS,
     &kernels::ANALYSIS,

@@ -1,8 +1,8 @@
 //! Power and clocks: NVML samples, over the whole sampled period and per stage where they were taken during one.
 
 mod chart;
-mod reasons;
-mod samples;
+pub(super) mod reasons;
+pub(super) mod samples;
 mod tables;
 
 use rooflens_schemas::{Evidence, Metric, Scope, Unit};

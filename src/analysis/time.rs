@@ -5,14 +5,12 @@ mod tables;
 
 use rooflens_schemas::{Evidence, Metric, Polarity, Unit};
 
-use super::classify::KernelClass;
-use super::facts::{OpSource, StageInstance};
-use super::intervals::{difference, measure, union};
+use super::segments::exclusive;
 use super::summary::{Summary, summaries};
 use super::{Analysis, Context};
 use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
 use crate::findings::{Block, Chart, Findings, Inline, Method, Observation, Quantity, derived};
-use crate::model::{GpuId, Ns, PassId, Session};
+use crate::model::{PassId, Session};
 use crate::prose;
 
 /// Stages and their time.
@@ -105,7 +103,7 @@ fn chart(context: &Context<'_>, primary: PassId, lines: &[Summary]) -> Chart {
     }
 }
 
-/// Takes parts that no bar has out of all bars.
+/// Takes out the parts that no bar has.
 pub(super) fn drop_empty_parts(parts: &mut Vec<Part>, bars: &mut [Bar]) {
     for index in (0..parts.len()).rev() {
         if bars.iter().all(|bar| bar.values[index] <= 0.0) {
@@ -124,58 +122,16 @@ fn class_times(context: &Context<'_>, line: &Summary) -> Vec<f64> {
     let counted = context.facts.instances_of(stage).iter();
     for instance in counted.filter(|one| one.process == line.process && one.excluded.is_none()) {
         for gpu in &instance.gpus {
-            for (color, time) in exclusive_times(context, instance, *gpu) {
-                if let Some(part) = Color::KERNELS.iter().position(|own| *own == color) {
-                    times[part] += time as f64;
+            let ops = &context.facts.ops;
+            let own = instance.ops.iter().map(|op| *op as usize).filter(|op| ops.gpu[*op] == *gpu);
+            for segment in exclusive(context, own) {
+                if let Some(part) = Color::KERNELS.iter().position(|own| *own == segment.color) {
+                    times[part] += (segment.end - segment.start) as f64;
                 }
             }
         }
     }
     times
-}
-
-/// To whom each busy moment of a GPU belongs: to a computing kernel (of several, the one that began first);
-/// where none runs to a collective; where neither runs to a copy.
-fn exclusive_times(
-    context: &Context<'_>,
-    instance: &StageInstance,
-    gpu: GpuId,
-) -> Vec<(Color, Ns)> {
-    let ops = &context.facts.ops;
-    let (mut computing, mut collectives, mut copies) = (Vec::new(), Vec::new(), Vec::new());
-    let mut times = Vec::new();
-    let mut covered = Ns::MIN;
-    for row in instance.ops.iter().map(|op| *op as usize).filter(|row| ops.gpu[*row] == gpu) {
-        let interval = (ops.start[row], ops.end[row]);
-        match class_of(context, ops.source[row]) {
-            KernelClass::Communication => collectives.push(interval),
-            KernelClass::Copy => copies.push(interval),
-            class => {
-                times.push((class.color(), (interval.1 - interval.0.max(covered)).max(0)));
-                covered = covered.max(interval.1);
-                computing.push(interval);
-            }
-        }
-    }
-    let mut covered = union(&mut computing);
-    for (color, tier) in [(Color::Communication, &mut collectives), (Color::Copy, &mut copies)] {
-        let tier = union(tier);
-        times.push((color, measure(&difference(&tier, &covered))));
-        covered.extend(tier);
-        covered = union(&mut covered);
-    }
-    times
-}
-
-fn class_of(context: &Context<'_>, source: OpSource) -> KernelClass {
-    match source {
-        OpSource::Launch(launch) => {
-            let kernel = context.session.launches.kernel[launch.index()];
-            context.facts.identities[kernel.index()].class
-        }
-        OpSource::Copy(_) => KernelClass::Copy,
-        OpSource::Graph(_) => KernelClass::Graph,
-    }
 }
 
 fn metrics(context: &Context<'_>, line: &Summary) -> Vec<Metric> {
@@ -332,7 +288,7 @@ mod tests {
     use super::*;
     use crate::analysis::{Facts, Options};
     use crate::hardware::Hardware;
-    use crate::model::{Copy, CopyKind, Dim3, Launch, MemoryKind, ProcessId};
+    use crate::model::{Copy, CopyKind, Dim3, GpuId, Launch, MemoryKind, Ns, ProcessId};
 
     fn launch(session: &mut Session, name: &str, start: Ns, end: Ns) {
         let (pass, gpu, kernel) = (PassId(0), GpuId(0), session.kernel(name, ""));

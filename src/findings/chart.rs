@@ -32,6 +32,8 @@ pub enum Plot {
     Dots(Dots),
     /// Nested calls, callers above what they call: the width is time.
     Flame(Flame),
+    /// Tracks that share a horizontal axis: what ran when, and how it went.
+    Tracks(Tracks),
 }
 
 /// Horizontal stacked bars.
@@ -181,6 +183,81 @@ pub fn thin(points: &[(i64, f64)], duration: i64) -> Vec<(i64, f64)> {
         }
     }
     thinned
+}
+
+/// Tracks from top to bottom that share a horizontal axis: time, or the number of an instance.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Tracks {
+    /// Title of the horizontal axis, without the unit.
+    pub x_label: String,
+    /// Unit of the horizontal axis.
+    pub x_unit: Unit,
+    /// Length of the horizontal axis, which begins at 0.
+    pub extent: i64,
+    /// Bands behind the tracks: label, start and end.
+    pub bands: Vec<(String, i64, i64)>,
+    /// The tracks.
+    pub tracks: Vec<Track>,
+}
+
+/// One track.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Track {
+    /// Shares of equally long stretches of the axis, stacked.
+    Areas(Areas),
+    /// Lines on one vertical axis.
+    Lines(Lines),
+    /// Rows of marks: when something ran.
+    Marks(Vec<MarkRow>),
+}
+
+/// Stacked shares.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Areas {
+    /// Label above the track.
+    pub label: String,
+    /// Parts from the bottom up; the legend.
+    pub parts: Vec<Part>,
+    /// One list a part: its share, 0 to 1, of each stretch of the axis.
+    pub shares: Vec<Vec<f64>>,
+}
+
+/// Lines on one vertical axis.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Lines {
+    /// Label above the track.
+    pub label: String,
+    /// Unit of the values.
+    pub unit: Unit,
+    /// Lines; later ones are drawn over earlier ones.
+    pub lines: Vec<Line>,
+    /// Stretches to mark, and what they are.
+    pub shades: Option<(String, Vec<(i64, i64)>)>,
+    /// Points to mark as outliers.
+    pub outliers: Vec<(i64, f64)>,
+}
+
+/// One line of a track.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Line {
+    /// Name beside the label of the track; empty if the label says it all.
+    pub name: String,
+    /// Drawn as a light area rather than as a dark line.
+    pub filled: bool,
+    /// Place on the axis, and value.
+    pub points: Vec<(i64, f64)>,
+}
+
+/// A row of marks.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MarkRow {
+    /// Label at the left.
+    pub label: String,
+    /// Colour group.
+    pub color: Color,
+    /// Start and end of each mark, ascending.
+    pub marks: Vec<(i64, i64)>,
 }
 
 /// Dots per row.

@@ -80,7 +80,7 @@ pub(super) fn describe(bit: u64) -> (String, &'static str) {
 }
 
 /// Whether a mask holds a reason that lowers the clock; unknown bits count as one.
-pub(super) fn lowers_clock(mask: u64) -> bool {
+pub(in crate::analysis) fn lowers_clock(mask: u64) -> bool {
     let harmless: u64 = REASONS.iter().filter(|reason| !reason.lowers_clock).map(|r| r.bit).sum();
     mask & !harmless != 0
 }

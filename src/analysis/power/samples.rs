@@ -12,30 +12,31 @@ use crate::model::{DeviceSampleId, Ns, PassId, Session, StrId};
 
 /// One sample, reduced to what is computed with.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Sample {
-    pub(super) utc: Ns,
-    pub(super) watts: Option<f64>,
-    pub(super) sm_hz: Option<f64>,
+pub(in crate::analysis) struct Sample {
+    pub(in crate::analysis) utc: Ns,
+    pub(in crate::analysis) watts: Option<f64>,
+    pub(in crate::analysis) sm_hz: Option<f64>,
     pub(super) celsius: Option<f64>,
-    pub(super) reasons: Option<u64>,
+    pub(in crate::analysis) reasons: Option<u64>,
 }
 
 /// The samples of a device, by time.
-pub(super) struct Device {
-    pub(super) index: u32,
+pub(in crate::analysis) struct Device {
+    pub(in crate::analysis) index: u32,
     pub(super) artifact: StrId,
-    pub(super) samples: Vec<Sample>,
+    pub(in crate::analysis) samples: Vec<Sample>,
     pub(super) whole: Figures,
     /// Samples that state their reasons at all.
     pub(super) with_reasons: u64,
     /// Bits that are set in some sample, and in how many.
     pub(super) reason_counts: Vec<(u64, u64)>,
-    alone: bool,
+    /// No other device was sampled.
+    pub(in crate::analysis) alone: bool,
 }
 
 /// Figures of some samples; what no sample states is absent.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Figures {
+pub(in crate::analysis) struct Figures {
     pub(super) samples: u64,
     pub(super) duration: Ns,
     pub(super) power_mean: Option<f64>,
@@ -89,7 +90,7 @@ impl Device {
 }
 
 /// The samples of all devices; a device that two artifacts sampled counts once for each.
-pub(super) fn devices(session: &Session) -> Vec<Device> {
+pub(in crate::analysis) fn devices(session: &Session) -> Vec<Device> {
     let table = &session.device_samples;
     let mut by_device: BTreeMap<(StrId, u32), Vec<DeviceSampleId>> = BTreeMap::new();
     for row in table.ids() {
@@ -227,7 +228,7 @@ impl Device {
     }
 
     /// The samples within a window of a pass's clock.
-    fn within(&self, origin: Ns, window: (Ns, Ns)) -> &[Sample] {
+    pub(in crate::analysis) fn within(&self, origin: Ns, window: (Ns, Ns)) -> &[Sample] {
         let (start, end) = (origin.saturating_add(window.0), origin.saturating_add(window.1));
         let first = self.samples.partition_point(|sample| sample.utc < start);
         let last = self.samples.partition_point(|sample| sample.utc <= end);

@@ -183,6 +183,19 @@ impl Canvas {
         );
     }
 
+    /// A filled shape, by the commands of an SVG path.
+    pub(super) fn shape(&mut self, path: &str, fill: &str) {
+        let _ = writeln!(self.body, r#"<path d="{path}" fill="{fill}"/>"#);
+    }
+
+    /// A filled shape with a thin white edge, which parts it from a neighbour of the same grey.
+    pub(super) fn edged_shape(&mut self, path: &str, fill: &str) {
+        let _ = writeln!(
+            self.body,
+            r##"<path d="{path}" fill="{fill}" stroke="#ffffff" stroke-width="0.25"/>"##
+        );
+    }
+
     /// A line through points.
     pub(super) fn line(&mut self, points: &[(f64, f64)], stroke: Stroke) {
         let coordinates: Vec<String> =

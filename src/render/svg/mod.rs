@@ -16,6 +16,7 @@ mod roofline;
 mod scale;
 mod scatter;
 mod series;
+mod tracks;
 
 use crate::findings::chart::{Chart, Plot};
 
@@ -35,6 +36,7 @@ pub fn draw(chart: &Chart) -> String {
             Plot::Series(plot) => series::draw(&mut canvas, plot),
             Plot::Dots(plot) => dots::draw(&mut canvas, plot),
             Plot::Flame(plot) => flame::draw(&mut canvas, plot),
+            Plot::Tracks(plot) => tracks::draw(&mut canvas, plot),
         }
     };
     canvas.finish(height, &chart.title, &chart.description)
@@ -50,5 +52,6 @@ fn is_empty(plot: &Plot) -> bool {
         Plot::Series(plot) => plot.panels.is_empty() || plot.duration <= 0,
         Plot::Dots(plot) => plot.rows.is_empty(),
         Plot::Flame(plot) => plot.frames.is_empty() || plot.total.is_nan() || plot.total <= 0.0,
+        Plot::Tracks(plot) => plot.tracks.is_empty() || plot.extent <= 0,
     }
 }

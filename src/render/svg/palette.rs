@@ -20,6 +20,10 @@ pub(super) const BANDS: [&str; 2] = ["#edf2f7", "#f7f4ec"];
 pub(super) const CALLERS: [&str; 2] = ["#dde2e7", "#e9edf1"];
 /// Data lines without a colour group.
 pub(super) const LINE: &str = "#0b5c92";
+/// Areas under lines.
+pub(super) const AREA: &str = "#a9cbe3";
+/// Stretches of time to notice, behind lines.
+pub(super) const SHADE: &str = "#fbd9c4";
 /// Limits and outliers.
 pub(super) const ALERT: &str = "#c2410c";
 /// Roofs.

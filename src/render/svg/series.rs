@@ -20,16 +20,20 @@ pub(super) fn draw(canvas: &mut Canvas, chart: &Series) -> f64 {
     let time = Axis::linear(0.0, chart.duration as f64, all.x, all.right());
     for (n, panel) in chart.panels.iter().enumerate() {
         let area = Rect::new(all.x, top + n as f64 * PITCH, all.w, PANEL);
-        draw_bands(canvas, area, &time, chart);
+        draw_bands(canvas, area, &time, &chart.bands);
         draw_panel(canvas, area, &time, panel);
     }
-    label_bands(canvas, top, &time, chart);
-    time_axis(canvas, all, &time);
+    label_bands(canvas, top, &time, &chart.bands);
+    draw_axis(canvas, all, &time, Unit::Nanoseconds, "Time");
     all.bottom() + 26.0
 }
 
-fn draw_bands(canvas: &mut Canvas, area: Rect, time: &Axis, chart: &Series) {
-    for (n, (_, start, end)) in chart.bands.iter().enumerate() {
+/// A stretch of the horizontal axis with a label.
+type Band = (String, i64, i64);
+
+/// Draws bands behind an area.
+pub(super) fn draw_bands(canvas: &mut Canvas, area: Rect, time: &Axis, bands: &[Band]) {
+    for (n, (_, start, end)) in bands.iter().enumerate() {
         let (from, to) = (place(time, *start), place(time, *end));
         if to > from {
             let fill = palette::BANDS.get(n % 2).copied().unwrap_or(palette::GRID);
@@ -38,14 +42,15 @@ fn draw_bands(canvas: &mut Canvas, area: Rect, time: &Axis, chart: &Series) {
     }
 }
 
-fn place(time: &Axis, ns: i64) -> f64 {
+/// The place of a value, which is at an end of the axis if it lies beyond it.
+pub(super) fn place(time: &Axis, ns: i64) -> f64 {
     time.at((ns as f64).clamp(time.min, time.max))
 }
 
 /// Names the bands in two rows above the first panel, the widest first; those without room stay unnamed.
-fn label_bands(canvas: &mut Canvas, top: f64, time: &Axis, chart: &Series) {
+pub(super) fn label_bands(canvas: &mut Canvas, top: f64, time: &Axis, bands: &[Band]) {
     let style = Style::MUTED.at(Anchor::Middle);
-    let mut bands: Vec<_> = chart.bands.iter().collect();
+    let mut bands: Vec<_> = bands.iter().collect();
     bands.sort_by_key(|(label, start, end)| (start.saturating_sub(*end), *start, label.clone()));
     let mut labels = Labels::default();
     for (label, start, end) in bands.into_iter().take(200) {
@@ -101,8 +106,9 @@ fn draw_panel(canvas: &mut Canvas, area: Rect, time: &Axis, panel: &Panel) {
     }
 }
 
-fn time_axis(canvas: &mut Canvas, all: Rect, time: &Axis) {
-    let (factor, symbol) = Quantity::new(time.max, Unit::Nanoseconds).scale();
+/// Draws the horizontal axis below an area.
+pub(super) fn draw_axis(canvas: &mut Canvas, all: Rect, time: &Axis, unit: Unit, label: &str) {
+    let (factor, symbol) = Quantity::new(time.max, unit).scale();
     let axis = Axis::linear(0.0, time.max / factor, time.from, time.to);
     canvas.line(
         &[(all.x, all.bottom()), (all.right(), all.bottom())],
@@ -112,6 +118,6 @@ fn time_axis(canvas: &mut Canvas, all: Rect, time: &Axis) {
     for (tick, label) in ticks.iter().zip(tick_labels(&ticks)) {
         canvas.text(axis.at(*tick), all.bottom() + 10.0, &label, Style::MUTED.at(Anchor::Middle));
     }
-    let title = format!("Time ({symbol})");
+    let title = if symbol.is_empty() { label.to_owned() } else { format!("{label} ({symbol})") };
     canvas.text(all.x + all.w / 2.0, all.bottom() + 21.0, &title, Style::PLAIN.at(Anchor::Middle));
 }

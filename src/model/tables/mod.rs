@@ -1,5 +1,6 @@
 //! The tables, one file a subject.
 
+mod collectives;
 mod counters;
 mod gpu_work;
 mod host;
@@ -7,6 +8,7 @@ mod passes;
 mod profiles;
 mod samples;
 
+pub use collectives::*;
 pub use counters::*;
 pub use gpu_work::*;
 pub use host::*;

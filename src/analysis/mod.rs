@@ -9,7 +9,9 @@ pub mod intervals;
 pub mod stages;
 pub mod stats;
 pub mod summary;
+pub mod tiers;
 
+mod communication;
 mod environment;
 pub mod kernels;
 mod operator_flops;
@@ -89,6 +91,7 @@ pub static ANALYSES: &[&Analysis] = &[
     &roofline::ANALYSIS,
     &profiled::ANALYSIS,
     &operators::ANALYSIS,
+    &communication::ANALYSIS,
     &power::ANALYSIS,
 ];
 

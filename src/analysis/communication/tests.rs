@@ -1,0 +1,1 @@
+//! Findings about two ranks of a small session.

@@ -1,0 +1,95 @@
+//! Figures of copies, synchronization, collectives and ranks of the fixtures against those that scripts under
+//! `tests/reference` derived from the raw captures.
+
+use std::path::PathBuf;
+
+use rooflens::analysis::{ANALYSES, Context, Facts, Options};
+use rooflens::diagnostic::Diagnostics;
+use rooflens::findings::{Cell, Findings};
+use rooflens::hardware::Hardware;
+use rooflens::{bundle, ingest};
+
+/// The findings of some analyses of a fixture, of which only files with this ending are read.
+fn findings(fixture: &str, ending: &str, analyses: &[&str]) -> Findings {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(fixture);
+    let mut diagnostics = Diagnostics::default();
+    let mut bundle = bundle::open(&[path], &mut diagnostics).expect("the fixture opens");
+    bundle.files.retain(|file| file.path.ends_with(ending) || file.path.ends_with(".toml"));
+    ingest::identify(&mut bundle, &mut diagnostics);
+    let session = ingest::import(&bundle, &mut diagnostics, &mut |_| {});
+    let facts = Facts::new(&session);
+    let (hardware, options) = (Hardware::builtin(), Options::default());
+    let context =
+        Context { session: &session, facts: &facts, hardware: &hardware, options: &options };
+    let mut all = Findings::default();
+    for analysis in ANALYSES.iter().filter(|analysis| analyses.contains(&analysis.id)) {
+        let found = (analysis.run)(&context);
+        all.metrics.extend(found.metrics);
+        all.datasets.extend(found.datasets);
+    }
+    all
+}
+
+/// A metric by pass, stage (empty: none) and rank.
+fn metric(findings: &Findings, id: &str, pass: &str, stage: &str, rank: Option<u32>) -> f64 {
+    let found = findings.metrics.iter().find(|metric| {
+        metric.id == id
+            && metric.scope.pass.as_deref() == Some(pass)
+            && metric.scope.stage.as_deref().unwrap_or("") == stage
+            && metric.scope.rank == rank
+    });
+    let found = found.unwrap_or_else(|| panic!("{id} of {stage:?}, rank {rank:?}"));
+    found.value.number().unwrap_or_else(|| panic!("{id} has a number"))
+}
+
+/// `comm_time`, `comm_exposed`, `comm_wait`, `comm_transfer`.
+fn communication(findings: &Findings, pass: &str, stage: &str, rank: u32) -> [f64; 4] {
+    ["comm_time", "comm_exposed", "comm_wait", "comm_transfer"]
+        .map(|id| metric(findings, id, pass, stage, Some(rank)))
+}
+
+/// `communication.py nsys/timeline.sqlite`.
+#[test]
+fn collectives_of_both_ranks_in_one_nsys_export() {
+    let found = findings("h200x2-ddp", ".sqlite.zst", &["communication"]);
+    let of = |stage, rank| communication(&found, "nsys", stage, rank);
+    assert_eq!(of("", 0), [304_660_467.0, 58_601_842.0, 270_541_367.0, 34_119_100.0]);
+    assert_eq!(of("", 1), [48_114_708.0, 23_085_901.0, 13_995_608.0, 34_119_100.0]);
+    assert_eq!(of("train_step", 0), [59_818_449.0, 10_786_590.0, 54_505_246.0, 5_298_323.0]);
+    assert_eq!(of("train_step", 1), [5_298_323.0, 447_711.0, 0.0, 5_298_323.0]);
+    // 10 786 590 of 86 666 571 ns.
+    let share = metric(&found, "comm_exposed_share", "nsys", "train_step", Some(0));
+    assert!((share - 10_786_590.0 / 86_666_571.0).abs() < 1e-12);
+    // Computing for 75 018 862 and 82 924 022 ns.
+    let imbalance = metric(&found, "imbalance", "nsys", "train_step", None);
+    assert!((imbalance - 82_924_022.0 / 78_971_442.0).abs() < 1e-12);
+    assert_eq!(metric(&found, "clock_residual", "nsys", "", None), 3815.0);
+}
+
+/// `communication.py torch/rank0… torch/rank1…`: the window of rank 1 holds one collective more.
+#[test]
+fn collectives_of_one_pytorch_trace_a_rank() {
+    let found = findings("h200x2-ddp", ".json.zst", &["communication"]);
+    let of = |pass, rank| communication(&found, pass, "", rank);
+    let expected = [173_047_952.0, 30_416_847.0, 157_406_582.0, 15_641_370.0];
+    assert_eq!(of("torch · rank 0", 0), expected);
+    let expected = [15_917_690.0, 1_329_412.0, 0.0, 15_641_370.0];
+    assert_eq!(of("torch · rank 1", 1), expected);
+    assert_eq!(metric(&found, "clock_residual", "torch", "", None), 2303.5);
+    // 38 all-reduces of a recorded size: 2 417 197 056 B in 10 596 809 ns of transfer; factor 1 of two ranks.
+    for rank in [0, 1] {
+        let bus = metric(&found, "bus_bandwidth", "torch", "", Some(rank));
+        assert!((bus / (2_417_197_056.0 / 10_596_809.0 * 1e9) - 1.0).abs() < 1e-12);
+    }
+    let collectives = found.datasets.iter().find(|data| data.id == "collectives").expect("it is there");
+    let count = collectives.columns.iter().position(|column| column.id == "count").expect("a column");
+    let all: i64 = collectives.rows.iter().map(|row| match row[count] { Cell::Int(n) => n, _ => 0 }).sum();
+    assert_eq!(all, 56 + 57);
+}
+
+/// One GPU has no collectives, and so neither section nor metrics.
+#[test]
+fn without_collectives_nothing_is_said() {
+    let found = findings("h200-llama-1b", "nsys/timeline.sqlite.zst", &["communication"]);
+    assert!(found.metrics.is_empty() && found.datasets.is_empty());
+}

@@ -12,6 +12,7 @@ pub mod summary;
 pub mod tiers;
 
 mod communication;
+mod copies;
 mod environment;
 pub mod kernels;
 mod operator_flops;
@@ -91,6 +92,7 @@ pub static ANALYSES: &[&Analysis] = &[
     &roofline::ANALYSIS,
     &profiled::ANALYSIS,
     &operators::ANALYSIS,
+    &copies::ANALYSIS,
     &communication::ANALYSIS,
     &power::ANALYSIS,
 ];

@@ -93,3 +93,64 @@ fn without_collectives_nothing_is_said() {
     let found = findings("h200-llama-1b", "nsys/timeline.sqlite.zst", &["communication"]);
     assert!(found.metrics.is_empty() && found.datasets.is_empty());
 }
+
+/// The sum of a column of a data set.
+fn sum(findings: &Findings, data: &str, column: &str) -> i64 {
+    let data = findings.datasets.iter().find(|its| its.id == data).expect("it is there");
+    let column = data.columns.iter().position(|its| its.id == column).expect("a column");
+    data.rows.iter().map(|row| if let Cell::Int(n) = row[column] { n } else { 0 }).sum()
+}
+
+/// `synchronization.py nsys/timeline.sqlite`: three steps of each rank, of which the first waits for nothing.
+#[test]
+fn synchronizing_calls_of_two_ranks_and_what_they_cost() {
+    let found = findings("h200x2-ddp", ".sqlite.zst", &["synchronization"]);
+    let all = ["count", "time_ns", "idle_ns"].map(|column| sum(&found, "synchronization", column));
+    assert_eq!(all, [466, 594_564_207, 1_000_642_557]);
+    let of = |id, rank| metric(&found, id, "nsys", "train_step", Some(rank));
+    assert_eq!(["sync_calls", "sync_time", "sync_idle"].map(|id| of(id, 0)), [8.0, 57_232_003.0, 0.0]);
+    assert_eq!(of("sync_time", 1), 57_942_708.0);
+}
+
+/// `synchronization.py nsys/node.sqlite`: one wait after all replays; kernels hide none of the copies.
+#[test]
+fn waits_and_copies_of_graph_replays() {
+    let found =
+        findings("h200-cuda-graph", "nsys-node/timeline.sqlite.zst", &["synchronization", "copies"]);
+    let all = ["count", "time_ns", "idle_ns"].map(|column| sum(&found, "synchronization", column));
+    assert_eq!(all, [5, 24_399_137, 42_116_074]);
+    assert_eq!(metric(&found, "sync_time", "nsys-node", "offload", None), 11_914_989.0);
+    let direction = |id: &str, class: &str| {
+        let own = found.metrics.iter().find(|metric| {
+            let scope = &metric.scope;
+            metric.id == id && scope.stage.is_none() && scope.class.as_deref() == Some(class)
+        });
+        own.and_then(|metric| metric.value.number()).expect("a number")
+    };
+    assert_eq!(direction("copy_bytes", "memcpy DtoH"), 268_435_460.0);
+    assert_eq!(direction("copy_time", "memcpy DtoH"), 4_857_680.0);
+    assert_eq!(direction("copy_exposed", "memcpy HtoD"), 4_844_784.0);
+    let rate = direction("copy_bandwidth", "memcpy HtoD");
+    assert!((rate / (268_435_456.0 / 4_844_784.0 * 1e9) - 1.0).abs() < 1e-12);
+    let share = found.metrics.iter().find(|metric| metric.id == "pageable_share").expect("it is there");
+    assert_eq!(share.value.number(), Some(0.0));
+}
+
+/// `synchronization.py nsys/timeline.sqlite`: copies within a GPU, of which kernels hide half.
+#[test]
+fn copies_of_both_ranks() {
+    let found = findings("h200x2-ddp", ".sqlite.zst", &["copies"]);
+    let whole = |id: &str, class: Option<&str>| {
+        let own = found.metrics.iter().find(|metric| {
+            let scope = &metric.scope;
+            metric.id == id && scope.stage.is_none() && scope.class.as_deref() == class
+        });
+        own.and_then(|metric| metric.value.number()).expect("a number")
+    };
+    assert_eq!(whole("copy_time", Some("memcpy DtoD")), 21_221_262.0);
+    assert_eq!(whole("copy_exposed", Some("memcpy DtoD")), 10_877_683.0);
+    assert_eq!(whole("copy_exposed", Some("memcpy HtoD")), 538_508_118.0);
+    // 4 834 465 024 B up and 7456 B down through pageable memory, 32 B down into pinned memory.
+    let share = 4_834_472_480.0 / 4_834_472_512.0;
+    assert!((whole("pageable_share", None) - share).abs() < 1e-15);
+}

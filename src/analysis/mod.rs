@@ -21,6 +21,7 @@ mod power;
 mod profiled;
 mod repeats;
 mod roofline;
+pub mod synchronization;
 mod time;
 mod utilization;
 
@@ -92,6 +93,7 @@ pub static ANALYSES: &[&Analysis] = &[
     &roofline::ANALYSIS,
     &profiled::ANALYSIS,
     &operators::ANALYSIS,
+    &synchronization::ANALYSIS,
     &copies::ANALYSIS,
     &communication::ANALYSIS,
     &power::ANALYSIS,

@@ -13,6 +13,7 @@ pub mod tiers;
 
 mod communication;
 mod copies;
+mod critical_path;
 mod environment;
 pub mod kernels;
 mod operator_flops;
@@ -96,6 +97,7 @@ pub static ANALYSES: &[&Analysis] = &[
     &synchronization::ANALYSIS,
     &copies::ANALYSIS,
     &communication::ANALYSIS,
+    &critical_path::ANALYSIS,
     &power::ANALYSIS,
 ];
 

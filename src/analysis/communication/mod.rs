@@ -18,7 +18,7 @@ use super::facts::OpIndex;
 use super::{Analysis, Context};
 use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
 use crate::findings::{Block, Chart, Findings, Quantity, View};
-use crate::model::Session;
+use crate::model::{PassId, Session};
 
 use calls::Run;
 use lines::Line;
@@ -154,4 +154,22 @@ fn chart(context: &Context<'_>, ranks: &Ranks) -> Chart {
             bars: shown.iter().map(bar).collect(),
         }),
     }
+}
+
+/// For each collective of a pass that waited: the operation of the rank that came last in it.
+pub(super) fn last_ranks(context: &Context<'_>, pass: PassId) -> FxHashMap<OpIndex, OpIndex> {
+    let mut last = FxHashMap::default();
+    for run in calls::runs(context) {
+        if !run.members.iter().all(|member| member.pass == pass) {
+            continue;
+        }
+        for one in &matching::find(&run).matches {
+            let calls = || one.iter().map(|(member, call)| &run.members[*member].calls[*call]);
+            let Some(latest) = calls().min_by_key(|call| (call.duration(), call.op)) else { continue };
+            for call in calls().filter(|call| call.op != latest.op) {
+                last.insert(call.op, latest.op);
+            }
+        }
+    }
+    last
 }

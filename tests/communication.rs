@@ -81,9 +81,18 @@ fn collectives_of_one_pytorch_trace_a_rank() {
         let bus = metric(&found, "bus_bandwidth", "torch", "", Some(rank));
         assert!((bus / (2_417_197_056.0 / 10_596_809.0 * 1e9) - 1.0).abs() < 1e-12);
     }
-    let collectives = found.datasets.iter().find(|data| data.id == "collectives").expect("it is there");
-    let count = collectives.columns.iter().position(|column| column.id == "count").expect("a column");
-    let all: i64 = collectives.rows.iter().map(|row| match row[count] { Cell::Int(n) => n, _ => 0 }).sum();
+    let collectives =
+        found.datasets.iter().find(|data| data.id == "collectives").expect("it is there");
+    let count =
+        collectives.columns.iter().position(|column| column.id == "count").expect("a column");
+    let all: i64 = collectives
+        .rows
+        .iter()
+        .map(|row| match row[count] {
+            Cell::Int(n) => n,
+            _ => 0,
+        })
+        .sum();
     assert_eq!(all, 56 + 57);
 }
 
@@ -108,15 +117,21 @@ fn synchronizing_calls_of_two_ranks_and_what_they_cost() {
     let all = ["count", "time_ns", "idle_ns"].map(|column| sum(&found, "synchronization", column));
     assert_eq!(all, [466, 594_564_207, 1_000_642_557]);
     let of = |id, rank| metric(&found, id, "nsys", "train_step", Some(rank));
-    assert_eq!(["sync_calls", "sync_time", "sync_idle"].map(|id| of(id, 0)), [8.0, 57_232_003.0, 0.0]);
+    assert_eq!(
+        ["sync_calls", "sync_time", "sync_idle"].map(|id| of(id, 0)),
+        [8.0, 57_232_003.0, 0.0]
+    );
     assert_eq!(of("sync_time", 1), 57_942_708.0);
 }
 
 /// `synchronization.py nsys/node.sqlite`: one wait after all replays; kernels hide none of the copies.
 #[test]
 fn waits_and_copies_of_graph_replays() {
-    let found =
-        findings("h200-cuda-graph", "nsys-node/timeline.sqlite.zst", &["synchronization", "copies"]);
+    let found = findings(
+        "h200-cuda-graph",
+        "nsys-node/timeline.sqlite.zst",
+        &["synchronization", "copies"],
+    );
     let all = ["count", "time_ns", "idle_ns"].map(|column| sum(&found, "synchronization", column));
     assert_eq!(all, [5, 24_399_137, 42_116_074]);
     assert_eq!(metric(&found, "sync_time", "nsys-node", "offload", None), 11_914_989.0);
@@ -132,7 +147,8 @@ fn waits_and_copies_of_graph_replays() {
     assert_eq!(direction("copy_exposed", "memcpy HtoD"), 4_844_784.0);
     let rate = direction("copy_bandwidth", "memcpy HtoD");
     assert!((rate / (268_435_456.0 / 4_844_784.0 * 1e9) - 1.0).abs() < 1e-12);
-    let share = found.metrics.iter().find(|metric| metric.id == "pageable_share").expect("it is there");
+    let share =
+        found.metrics.iter().find(|metric| metric.id == "pageable_share").expect("it is there");
     assert_eq!(share.value.number(), Some(0.0));
 }
 

@@ -116,7 +116,8 @@ fn members(context: &Context<'_>) -> Vec<Member> {
     }
     let alone = |process: ProcessId| lists.keys().filter(|key| key.1 == process).count() == 1;
     let rank = |(pass, process, gpu): (PassId, ProcessId, GpuId)| {
-        let recorded = session.processes.rank[process.index()].or(session.passes.rank[pass.index()]);
+        let recorded =
+            session.processes.rank[process.index()].or(session.passes.rank[pass.index()]);
         recorded.filter(|_| alone(process)).unwrap_or(session.gpus.ordinal[gpu.index()])
     };
     let member = |(key, calls): (&(PassId, ProcessId, GpuId), &Vec<Call>)| {

@@ -14,8 +14,9 @@ use crate::model::{Dim3, KernelId, Ns};
 /// A difference below this share of the others' is none.
 const DIFFERENCE: f64 = 0.02;
 
-/// Kernel time that two ranks must have in common for their kernels to be compared.
-const IN_COMMON: f64 = 0.5;
+/// Kernel time that must be in kernels of one name and grid on both ranks for their work to be taken as equal.
+/// Persistent kernels have one grid for all sizes, so less proves nothing.
+const IN_COMMON: f64 = 0.9;
 
 /// What sets a rank apart from the median of the others, in the stage with the most communication.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,7 +33,7 @@ pub(super) struct Cause {
 /// The largest difference.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Reason {
-    /// It computes longer, and kernels of the same grid run as fast as elsewhere, or are not there.
+    /// It computes longer, in other kernels or grids, or in more of them.
     MoreWork,
     /// Kernels of the same grid take this many times as long.
     SlowerKernels(f64),
@@ -45,7 +46,8 @@ pub(super) enum Reason {
 /// Compares a member with the others.
 pub(super) fn of(context: &Context<'_>, ranks: &Ranks, member: usize) -> Option<Cause> {
     let stage = main_stage(context, ranks);
-    let same: Vec<&Line> = ranks.lines.iter().filter(|line| label(context, line) == stage).collect();
+    let same: Vec<&Line> =
+        ranks.lines.iter().filter(|line| label(context, line) == stage).collect();
     let own = same.iter().find(|line| line.member == member)?;
     let others = |value: &dyn Fn(&Line) -> f64| {
         let values: Vec<f64> =
@@ -68,11 +70,10 @@ pub(super) fn of(context: &Context<'_>, ranks: &Ranks, member: usize) -> Option<
 /// The outermost stage whose ranks communicate longest; the whole pass where no stage does.
 fn main_stage<'a>(context: &'a Context<'_>, ranks: &Ranks) -> &'a str {
     let outermost = |stage: usize| context.facts.stages[stage].parent.is_none();
-    let stages = ranks
-        .lines
-        .iter()
-        .filter(|line| line.stage.is_some_and(outermost) && line.sum.calls > 0);
-    let longest = stages.max_by_key(|line| (line.sum.parts.communication, std::cmp::Reverse(line.stage)));
+    let stages =
+        ranks.lines.iter().filter(|line| line.stage.is_some_and(outermost) && line.sum.calls > 0);
+    let longest =
+        stages.max_by_key(|line| (line.sum.parts.communication, std::cmp::Reverse(line.stage)));
     longest.map_or("", |line| label(context, line))
 }
 

@@ -71,7 +71,9 @@ pub(super) fn lines(
         lines.iter().filter(same).any(|other| other.sum.calls > 0)
     };
     let mut kept: Vec<Line> = lines.iter().filter(|line| talks(line)).cloned().collect();
-    kept.sort_by_key(|line| (line.stage.is_some(), order(context, run, line), line.rank, line.member));
+    kept.sort_by_key(|line| {
+        (line.stage.is_some(), order(context, run, line), line.rank, line.member)
+    });
     kept
 }
 
@@ -80,7 +82,10 @@ fn order(context: &Context<'_>, run: &Run, line: &Line) -> usize {
     let stages = &context.facts.stages;
     let first = run.members.first().map(|member| member.pass);
     let name = line.stage.map(|stage| &stages[stage].name);
-    stages.iter().position(|its| Some(its.pass) == first && Some(&its.name) == name).unwrap_or(usize::MAX)
+    stages
+        .iter()
+        .position(|its| Some(its.pass) == first && Some(&its.name) == name)
+        .unwrap_or(usize::MAX)
 }
 
 fn member_lines(index: usize, measure: &Measure<'_>) -> Vec<Line> {

@@ -47,7 +47,9 @@ pub(super) fn find(run: &Run) -> Matching {
         run.members.iter().flat_map(|member| &member.calls).map(|call| call.group).collect();
     for group in groups {
         let lists: Vec<Vec<usize>> = run.members.iter().map(|member| own(member, group)).collect();
-        let all = || run.members.iter().zip(&lists).flat_map(|(m, list)| list.iter().map(|c| &m.calls[*c]));
+        let all = || {
+            run.members.iter().zip(&lists).flat_map(|(m, list)| list.iter().map(|c| &m.calls[*c]))
+        };
         let numbered = all().all(|call| call.sequence.is_some());
         let matches =
             if numbered { by_sequence(run, &lists) } else { by_order(&run.members, &lists) };
@@ -126,7 +128,8 @@ fn best_shift(a: &[Call], list: &[usize], b: &[Call], other: &[usize]) -> i64 {
         let enough = ends.len() * 2 >= list.len().min(other.len()) && ends.len() > 2;
         deviation(&ends).filter(|_| enough).unwrap_or(f64::INFINITY)
     };
-    let towards = |shift: i64| shift.signum() == difference.signum() && shift.abs() <= difference.abs();
+    let towards =
+        |shift: i64| shift.signum() == difference.signum() && shift.abs() <= difference.abs();
     let between = |shift: i64| shift == 0 || towards(shift);
     let mut shifts: Vec<i64> = (-widest..=widest).collect();
     // Those that leave the fewest over come first, the smallest before the largest.
@@ -182,7 +185,8 @@ impl Matching {
 }
 
 fn joins_all(run: &Run, one: &Match) -> bool {
-    one.first().is_some_and(|(member, call)| run.members[*member].calls[*call].operation.joins_all())
+    one.first()
+        .is_some_and(|(member, call)| run.members[*member].calls[*call].operation.joins_all())
 }
 
 /// By how much each rank's end lies behind the mean of all ends.

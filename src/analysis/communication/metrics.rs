@@ -29,7 +29,13 @@ pub(super) fn of_line(context: &Context<'_>, line: &Line) -> Vec<Metric> {
         derived(id, scope.clone(), Unit::Nanoseconds, value, basis)
     };
     let share = |id, part: f64, whole: f64, of: &str| match whole > 0.0 {
-        true => derived(id, scope.clone(), Unit::Ratio, part / whole, format!("{part} ns / {whole} ns {of}")),
+        true => derived(
+            id,
+            scope.clone(),
+            Unit::Ratio,
+            part / whole,
+            format!("{part} ns / {whole} ns {of}"),
+        ),
         false => unavailable(id, scope.clone(), Unit::Ratio, format!("no {of}")),
     };
     let mut all = vec![
@@ -48,7 +54,11 @@ pub(super) fn of_line(context: &Context<'_>, line: &Line) -> Vec<Metric> {
         ("comm_transfer", line.transfer, "duration of the collectives on the last rank to come"),
     ] {
         all.push(match value {
-            Some(value) => time(id, value, &format!("sum over {} of {} collectives: {what}", line.sum.matched, line.sum.calls)),
+            Some(value) => time(
+                id,
+                value,
+                &format!("sum over {} of {} collectives: {what}", line.sum.matched, line.sum.calls),
+            ),
             None => {
                 let reason = "no collective was found on another rank of this run";
                 unavailable(id, scope.clone(), Unit::Nanoseconds, reason)
@@ -97,7 +107,10 @@ pub(super) fn imbalances(context: &Context<'_>, run: &Run, lines: &[Line]) -> Ve
         if mean <= 0.0 {
             return unavailable("imbalance", scope, Unit::One, "no rank computes in it");
         }
-        let basis = format!("computing {most} ns on the slowest rank / {mean} ns on average over {} ranks", times.len());
+        let basis = format!(
+            "computing {most} ns on the slowest rank / {mean} ns on average over {} ranks",
+            times.len()
+        );
         let mut metric = derived("imbalance", scope, Unit::One, most / mean, basis);
         metric.polarity = Polarity::Lower;
         metric

@@ -50,7 +50,8 @@ const fn missing(_: &Session) -> Option<&'static str> {
 
 fn run(context: &Context<'_>) -> Findings {
     let mut findings = Findings::default();
-    let mut all: Vec<Ranks> = calls::runs(context).into_iter().map(|run| ranks(context, run)).collect();
+    let mut all: Vec<Ranks> =
+        calls::runs(context).into_iter().map(|run| ranks(context, run)).collect();
     let primary = context.facts.primary_pass(context.session);
     all.sort_by_key(|one| !one.run.members.iter().any(|member| Some(member.pass) == primary));
     let Some(first) = all.first() else { return findings };
@@ -95,15 +96,29 @@ fn add_tables(context: &Context<'_>, all: &[Ranks], findings: &mut Findings) {
         all.iter().map(|one| (&one.run, &one.lines[..], one.last.clone())).collect();
     let ranks = tables::ranks(context, &by_rank);
     let waits = all.iter().any(|one| !one.matching.matches.is_empty());
-    let mut columns =
-        vec!["stage", "pass", "rank", "time_ns", "compute_ns", "communication_ns", "exposed_ns", "exposed_share"];
+    let mut columns = vec![
+        "stage",
+        "pass",
+        "rank",
+        "time_ns",
+        "compute_ns",
+        "communication_ns",
+        "exposed_ns",
+        "exposed_share",
+    ];
     columns.extend(if waits { &["wait_ns", "last"][..] } else { &["idle_ns"] });
     let caption = "Ranks: medians over the instances that count";
-    findings.blocks.push(Block::Table(View::new("ranks", caption, &columns, ranks.rows.len().min(SHOWN))));
+    findings.blocks.push(Block::Table(View::new(
+        "ranks",
+        caption,
+        &columns,
+        ranks.rows.len().min(SHOWN),
+    )));
     findings.datasets.push(ranks);
     let kinds: Vec<_> = all.iter().map(|one| (&one.run, &one.waits)).collect();
     let collectives = tables::collectives(context, &kinds);
-    let mut columns = vec!["operation", "pass", "rank", "dtype", "bytes", "count", "total_ns", "median_ns"];
+    let mut columns =
+        vec!["operation", "pass", "rank", "dtype", "bytes", "count", "total_ns", "median_ns"];
     if waits {
         columns.push("transfer_ns");
     }
@@ -111,7 +126,12 @@ fn add_tables(context: &Context<'_>, all: &[Ranks], findings: &mut Findings) {
         columns.push("bus_bandwidth");
     }
     let shown = collectives.rows.len().min(SHOWN);
-    findings.blocks.push(Block::Table(View::new("collectives", "Collectives by rank", &columns, shown)));
+    findings.blocks.push(Block::Table(View::new(
+        "collectives",
+        "Collectives by rank",
+        &columns,
+        shown,
+    )));
     findings.datasets.push(collectives);
 }
 
@@ -119,14 +139,17 @@ fn add_tables(context: &Context<'_>, all: &[Ranks], findings: &mut Findings) {
 fn chart(context: &Context<'_>, ranks: &Ranks) -> Chart {
     let named = |name: &str, color| Part { name: name.to_owned(), color };
     let stages = ranks.lines.iter().any(|line| line.stage.is_some());
-    let shown: Vec<&Line> = ranks.lines.iter().filter(|line| line.stage.is_some() == stages).take(SHOWN).collect();
+    let shown: Vec<&Line> =
+        ranks.lines.iter().filter(|line| line.stage.is_some() == stages).take(SHOWN).collect();
     let bar = |line: &&Line| {
         let parts = line.sum.parts;
         let idle = line.sum.time - parts.busy;
         let rest = parts.busy - parts.compute - parts.communication_exposed;
         let values = [parts.compute, parts.communication_exposed, rest, idle];
         Bar {
-            label: format!("{} rank {}", lines::label(context, line), line.rank).trim_start().to_owned(),
+            label: format!("{} rank {}", lines::label(context, line), line.rank)
+                .trim_start()
+                .to_owned(),
             values: values.map(|value| value as f64).to_vec(),
             note: format!(
                 "{} communicating",
@@ -165,7 +188,9 @@ pub(super) fn last_ranks(context: &Context<'_>, pass: PassId) -> FxHashMap<OpInd
         }
         for one in &matching::find(&run).matches {
             let calls = || one.iter().map(|(member, call)| &run.members[*member].calls[*call]);
-            let Some(latest) = calls().min_by_key(|call| (call.duration(), call.op)) else { continue };
+            let Some(latest) = calls().min_by_key(|call| (call.duration(), call.op)) else {
+                continue;
+            };
             for call in calls().filter(|call| call.op != latest.op) {
                 last.insert(call.op, latest.op);
             }

@@ -63,9 +63,11 @@ impl Operation {
         match self {
             _ if ranks < 2 => None,
             Self::AllReduce => Some(2.0 * (n - 1.0) / n),
-            Self::AllGather | Self::ReduceScatter | Self::AllToAll | Self::Gather | Self::Scatter => {
-                Some((n - 1.0) / n)
-            }
+            Self::AllGather
+            | Self::ReduceScatter
+            | Self::AllToAll
+            | Self::Gather
+            | Self::Scatter => Some((n - 1.0) / n),
             Self::Broadcast | Self::Reduce | Self::SendReceive => Some(1.0),
             Self::Barrier | Self::Other => None,
         }
@@ -75,7 +77,11 @@ impl Operation {
     pub(super) const fn joins_all(self) -> bool {
         matches!(
             self,
-            Self::AllReduce | Self::AllGather | Self::ReduceScatter | Self::AllToAll | Self::Barrier
+            Self::AllReduce
+                | Self::AllGather
+                | Self::ReduceScatter
+                | Self::AllToAll
+                | Self::Barrier
         )
     }
 }
@@ -147,8 +153,14 @@ mod tests {
             let NcclName { dtype, algorithm, protocol } = nccl_name(name);
             [dtype, algorithm, protocol].join(" ")
         };
-        assert_eq!(read("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgs)"), "bf16 ring LL");
-        assert_eq!(read("ncclKernel_AllReduce_RING_LL128_Sum_float(ncclDevComm*)"), "f32 ring LL128");
+        assert_eq!(
+            read("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgs)"),
+            "bf16 ring LL"
+        );
+        assert_eq!(
+            read("ncclKernel_AllReduce_RING_LL128_Sum_float(ncclDevComm*)"),
+            "f32 ring LL128"
+        );
         assert_eq!(read("ncclDevKernel_AllReduce_Sum_f32_NVLS_SIMPLE(T)"), "f32 nvls simple");
         assert_eq!(read("ncclDevKernel_AllGather_RING_LL(T)"), " ring LL");
         assert_eq!(read("cross_device_reduce(T)"), "  ");

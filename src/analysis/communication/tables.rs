@@ -58,7 +58,10 @@ fn kinds(calls: &[Call], waits: &FxHashMap<OpIndex, Wait>) -> BTreeMap<Key, Kind
 }
 
 /// One row per (run, rank, kind), by (run, rank, time descending, kind).
-pub(super) fn collectives(context: &Context<'_>, runs: &[(&Run, &FxHashMap<OpIndex, Wait>)]) -> Dataset {
+pub(super) fn collectives(
+    context: &Context<'_>,
+    runs: &[(&Run, &FxHashMap<OpIndex, Wait>)],
+) -> Dataset {
     let columns = vec![
         Column::text("operation", "Collective"),
         Column::text("pass", "Pass"),
@@ -154,7 +157,11 @@ pub(super) fn ranks(context: &Context<'_>, runs: &[(&Run, &[Line], Vec<u64>)]) -
         rows.extend(lines.iter().map(|line| {
             let whole = line.stage.is_none();
             vec![
-                Cell::Text(if whole { "whole pass".to_owned() } else { label(context, line).to_owned() }),
+                Cell::Text(if whole {
+                    "whole pass".to_owned()
+                } else {
+                    label(context, line).to_owned()
+                }),
                 Cell::Text(run.name.clone()),
                 Cell::Text(line.rank.to_string()),
                 Cell::Int(line.instances as i64),

@@ -23,7 +23,11 @@ pub(super) fn introduction(ranks: &Ranks) -> Vec<Inline> {
         if run.members.len() == 1 { "rank" } else { "ranks" },
     ];
     if run.members.len() > 1 {
-        text.extend(prose![", of which ", Quantity::count(ranks.matching.matches.len() as u64), " were found on several ranks"]);
+        text.extend(prose![
+            ", of which ",
+            Quantity::count(ranks.matching.matches.len() as u64),
+            " were found on several ranks"
+        ]);
     }
     text.extend(prose![
         ". Exposed is communication while no kernel of the GPU computes; waiting is the time of a collective \
@@ -55,7 +59,8 @@ pub(super) fn straggler(context: &Context<'_>, ranks: &Ranks) -> Option<Vec<Inli
         " on average in all.",
     ];
     let Some(cause) = cause::of(context, ranks, found.member) else { return Some(text) };
-    let stage = if cause.stage.is_empty() { "the whole pass".to_owned() } else { cause.stage.clone() };
+    let stage =
+        if cause.stage.is_empty() { "the whole pass".to_owned() } else { cause.stage.clone() };
     let longer = cause.compute.0 / cause.compute.1.max(1.0) - 1.0;
     text.extend(match cause.reason {
         Reason::MoreWork | Reason::SlowerKernels(_) => prose![
@@ -126,8 +131,8 @@ pub(super) fn method() -> Method {
              A straggler came last, that is, was the shortest in the collective, more often than ",
             Quantity::ratio(1e-3),
             " chance among equal ranks explains (binomial). Its reason is the larger of two differences from the \
-             median of the others, each at least 2 %: computing time, told apart by kernels of one name and \
-             grid, and idle time.",
+             median of the others, each at least 2 %: computing time (slower kernels, if nine tenths of it is in kernels of a \
+             name and grid that the other rank runs too, or else more work) and idle time.",
         ],
     }
 }

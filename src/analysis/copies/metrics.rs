@@ -2,9 +2,9 @@
 
 use rooflens_schemas::{Evidence, Metric, Polarity, Scope, Unit};
 
+use super::Place;
 use super::link::Link;
 use super::sums::{Kind, LARGE, Sum, Sums, crosses_host, host_memory};
-use super::Place;
 use crate::analysis::Context;
 use crate::analysis::stats::median;
 use crate::findings::{derived, unavailable};
@@ -62,7 +62,8 @@ fn amounts(place: &Place, direction: Option<CopyKind>) -> Vec<Metric> {
             median(&values).unwrap_or(0.0)
         }
     };
-    let count: u64 = place.sums.kinds.iter().filter(|(kind, _)| holds(kind)).map(|(_, sum)| sum.count).sum();
+    let count: u64 =
+        place.sums.kinds.iter().filter(|(kind, _)| holds(kind)).map(|(_, sum)| sum.count).sum();
     let over = format!("{count} copies in {} instances, median", place.instances.len());
     let scope = scope(place, direction);
     let metric = |id, unit, value, what: &str| {
@@ -85,7 +86,8 @@ fn amounts(place: &Place, direction: Option<CopyKind>) -> Vec<Metric> {
 /// `copy_bandwidth`: over all copies of the place.
 fn bandwidth(place: &Place, direction: CopyKind, link: Option<&Link>) -> Metric {
     let (id, unit, scope) = ("copy_bandwidth", Unit::BytesPerSecond, scope(place, Some(direction)));
-    let own = || place.sums.kinds.iter().filter(|(kind, _)| kind.0 == direction).map(|(_, sum)| sum);
+    let own =
+        || place.sums.kinds.iter().filter(|(kind, _)| kind.0 == direction).map(|(_, sum)| sum);
     let bytes: f64 = own().map(|sum| sum.bytes as f64).sum();
     let time: i64 = own().map(|sum| sum.total).sum();
     if bytes <= 0.0 || time <= 0 {
@@ -109,7 +111,11 @@ fn bandwidth(place: &Place, direction: CopyKind, link: Option<&Link>) -> Metric 
 fn pageable(place: &Place) -> Metric {
     let (id, scope) = ("pageable_share", scope(place, None));
     let known = || {
-        place.sums.kinds.iter().filter_map(|(kind, sum)| Some((host_memory(*kind)?, sum.bytes)))
+        place
+            .sums
+            .kinds
+            .iter()
+            .filter_map(|(kind, sum)| Some((host_memory(*kind)?, sum.bytes)))
             .filter(|(memory, _)| *memory != MemoryKind::Unknown)
     };
     let all: u64 = known().map(|(_, bytes)| bytes).fold(0, u64::saturating_add);

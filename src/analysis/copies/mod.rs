@@ -26,6 +26,9 @@ pub(super) static ANALYSIS: Analysis = Analysis { id: "copies", title: "Copies",
 /// Rows of each table on the page.
 const SHOWN: usize = 14;
 
+/// Below this share of the time of all GPU operations of the pass, copies need no table.
+const NEGLIGIBLE: f64 = 1e-3;
+
 /// Copies in one stage of one process, or in a whole pass.
 struct Place {
     scope: Scope,
@@ -57,10 +60,11 @@ fn run(context: &Context<'_>) -> Findings {
     for place in &places {
         findings.metrics.extend(metrics::of_place(context, place, link.as_ref()));
     }
-    if let Some(first) = places.first() {
-        findings.blocks.push(Block::Prose(introduction(first, link.as_ref())));
-    }
-    add_tables(context, &passes, &places, link.as_ref(), &mut findings);
+    let Some(first) = places.first() else { return findings };
+    let share = share(context, first);
+    findings.blocks.push(Block::Prose(introduction(first, link.as_ref(), share)));
+    let tables = add_tables(context, &passes, &places, link.as_ref(), &mut findings);
+    findings.blocks.extend(tables.into_iter().filter(|_| share >= NEGLIGIBLE));
     findings.methods.push(method());
     findings
 }
@@ -101,7 +105,7 @@ fn places(context: &Context<'_>, pass: PassId) -> Vec<Place> {
 }
 
 /// What crosses between host and GPU in the whole pass, and over what.
-fn introduction(place: &Place, link: Option<&Link>) -> Vec<Inline> {
+fn introduction(place: &Place, link: Option<&Link>, share: f64) -> Vec<Inline> {
     let host = || place.sums.kinds.iter().filter(|(kind, _)| sums::crosses_host(kind.0));
     let bytes: u64 = host().map(|(_, sum)| sum.bytes).fold(0, u64::saturating_add);
     let total: Ns = host().map(|(_, sum)| sum.total).sum();
@@ -115,14 +119,17 @@ fn introduction(place: &Place, link: Option<&Link>) -> Vec<Inline> {
         Quantity::ns(total),
         " of copies; ",
         Quantity::ns(exposed),
-        " of all its copies run while no kernel does (exposed).",
+        " of all its copies run while no kernel does (exposed). Copies and memsets are ",
+        Quantity::ratio(share),
+        " of the time of its GPU operations.",
     ];
-    match link {
+    match link.filter(|_| bytes >= sums::LARGE) {
         Some(link) => text.extend(prose![
             format!(" The link is PCIe {}.0 with {} lanes: at most ", link.generation, link.lanes),
             Quantity::new(link.peak, rooflens_schemas::Unit::BytesPerSecond),
             " a direction."
         ]),
+        None if bytes < sums::LARGE => {}
         None => text.push(
             " The bundle does not say what the link to the host is: add the output of `nvidia-smi -q -x`.".into(),
         ),
@@ -130,16 +137,36 @@ fn introduction(place: &Place, link: Option<&Link>) -> Vec<Inline> {
     text
 }
 
+/// The time of the copies of a whole pass ÷ that of all its GPU operations.
+fn share(context: &Context<'_>, place: &Place) -> f64 {
+    let ops = &context.facts.ops;
+    let all: Ns = ops_of(context.facts, place.pass).map(|op| ops.end[op] - ops.start[op]).sum();
+    let copies: Ns = place.sums.kinds.values().map(|sum| sum.total).sum();
+    copies as f64 / all.max(1) as f64
+}
+
+/// Adds the data sets and gives their views.
 fn add_tables(
     context: &Context<'_>,
     passes: &[PassId],
     places: &[Place],
     link: Option<&Link>,
     findings: &mut Findings,
-) {
+) -> Vec<Block> {
+    let mut views = Vec::new();
     let copies = tables::copies(places, link);
     let several = places.iter().any(|place| place.pass != places[0].pass);
-    let mut columns = vec!["kind", "stage", "source", "destination", "count", "bytes", "total_ns", "rate", "exposed_ns"];
+    let mut columns = vec![
+        "kind",
+        "stage",
+        "source",
+        "destination",
+        "count",
+        "bytes",
+        "total_ns",
+        "rate",
+        "exposed_ns",
+    ];
     if several {
         columns.insert(1, "pass");
     }
@@ -148,16 +175,23 @@ fn add_tables(
     }
     let caption = "Copies and memsets: sums over the instances that count";
     let shown = copies.rows.len().min(SHOWN);
-    findings.blocks.push(Block::Table(View::new("copies", caption, &columns, shown)));
+    views.push(Block::Table(View::new("copies", caption, &columns, shown)));
     findings.datasets.push(copies);
     let groups = tables::groups(context, passes);
-    let columns = ["kind", "pass", "source", "destination", "size", "range", "count", "total_ns", "rate"];
+    let columns =
+        ["kind", "pass", "source", "destination", "size", "range", "count", "total_ns", "rate"];
     if !groups.rows.is_empty() {
         let shown = groups.rows.len().min(SHOWN);
-        let view = View::new("copy_groups", "Copies by size and range, those with the most time", &columns, shown);
-        findings.blocks.push(Block::Table(view));
+        let view = View::new(
+            "copy_groups",
+            "Copies by size and range, those with the most time",
+            &columns,
+            shown,
+        );
+        views.push(Block::Table(view));
     }
     findings.datasets.push(groups);
+    views
 }
 
 fn method() -> Method {

@@ -2,9 +2,9 @@
 
 use rooflens_schemas::Unit;
 
+use super::Place;
 use super::link::Link;
 use super::sums::{self, crosses_host};
-use super::Place;
 use crate::analysis::Context;
 use crate::analysis::facts::OpIndex;
 use crate::analysis::tiers::ops_of;
@@ -91,14 +91,17 @@ pub(super) fn groups(context: &Context<'_>, passes: &[PassId]) -> Dataset {
                 memory(source),
                 memory(destination),
                 Cell::Float(group.size as f64),
-                group.range.map_or(Cell::Missing, |range| Cell::Name(session.text(range).to_owned())),
+                group
+                    .range
+                    .map_or(Cell::Missing, |range| Cell::Name(session.text(range).to_owned())),
                 Cell::Int(group.count as i64),
                 Cell::Int(group.total),
                 Cell::maybe(rate),
             ]
         }));
     }
-    let title = format!("Copies by size and range: the {GROUPS} groups of each pass with the most time");
+    let title =
+        format!("Copies by size and range: the {GROUPS} groups of each pass with the most time");
     Dataset { id: "copy_groups", title, columns, rows }
 }
 

@@ -8,9 +8,7 @@ use super::*;
 use crate::analysis::{Facts, Options};
 use crate::findings::{Cell, Dataset};
 use crate::hardware::Hardware;
-use crate::model::{
-    Copy, CopyKind, Dim3, GpuId, Launch, MemoryKind, Ns, ProcessId,
-};
+use crate::model::{Copy, CopyKind, Dim3, GpuId, Launch, MemoryKind, Ns, ProcessId};
 
 fn copy(session: &mut Session, times: (Ns, Ns), bytes: u64, kind: CopyKind, host: MemoryKind) {
     let device = MemoryKind::Device;

@@ -128,7 +128,15 @@ impl Graph {
             let inside = table.end[row] > step.start && table.start[row] < step.end;
             if inside && !table.nested[row] && issuing.contains(&table.thread[row]) {
                 let (start, end, process) = (table.start[row], table.end[row], table.process[row]);
-                self.calls.push(Call { id, start, end, process, before: None, awaited: None, issues: false });
+                self.calls.push(Call {
+                    id,
+                    start,
+                    end,
+                    process,
+                    before: None,
+                    awaited: None,
+                    issues: false,
+                });
             }
         }
         self.calls.sort_unstable_by_key(|call| (call.process, call.end, call.id));
@@ -157,7 +165,8 @@ impl Graph {
     fn order_calls(&mut self) {
         for at in 0..self.calls.len() {
             let (process, start) = (self.calls[at].process, self.calls[at].start);
-            let after = self.calls.partition_point(|call| (call.process, call.end) <= (process, start));
+            let after =
+                self.calls.partition_point(|call| (call.process, call.end) <= (process, start));
             // An empty call would follow itself.
             let before = after.checked_sub(1).filter(|before| *before != at);
             self.calls[at].before = before.filter(|before| self.calls[*before].process == process);

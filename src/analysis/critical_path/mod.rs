@@ -162,11 +162,23 @@ fn metrics(
         ..Scope::default()
     };
     let length = step.end - step.start;
-    let basis = format!("instance {} on {} processes, first to last GPU operation", ordinal + 1, step.processes.len());
-    let mut all = vec![derived("critical_path", scope.clone(), Unit::Nanoseconds, length as f64, basis)];
+    let basis = format!(
+        "instance {} on {} processes, first to last GPU operation",
+        ordinal + 1,
+        step.processes.len()
+    );
+    let mut all =
+        vec![derived("critical_path", scope.clone(), Unit::Nanoseconds, length as f64, basis)];
     let share = |(category, time): &(Category, Ns)| {
-        let basis = format!("{time} ns of {length} ns of the critical path of instance {}", ordinal + 1);
-        derived(category.metric(), scope.clone(), Unit::Ratio, *time as f64 / length.max(1) as f64, basis)
+        let basis =
+            format!("{time} ns of {length} ns of the critical path of instance {}", ordinal + 1);
+        derived(
+            category.metric(),
+            scope.clone(),
+            Unit::Ratio,
+            *time as f64 / length.max(1) as f64,
+            basis,
+        )
     };
     all.extend(times.iter().map(share));
     let artifact = session.text(session.passes.artifact[stage.pass.index()]).to_owned();

@@ -132,23 +132,28 @@ pub(super) fn path(context: &Context<'_>, segments: &[Segment]) -> Dataset {
     for segment in segments {
         let process = process_of(context, segment.piece);
         let rank = process.map(|one| *ranks.entry(one).or_insert_with(|| rank(context, one)));
-        let key = (category(context, segment.piece, &issuing), name_of(context, segment.piece), rank);
+        let key =
+            (category(context, segment.piece, &issuing), name_of(context, segment.piece), rank);
         let sum = sums.entry(key).or_default();
         sum.0 += 1;
         sum.1 += segment.length();
     }
     let mut list: Vec<_> = sums.into_iter().collect();
     list.sort_by(|a, b| (b.1.1, &a.0).cmp(&(a.1.1, &b.0)));
-    let row = |((category, name, rank), (count, time)): ((Category, String, Option<u32>), (u64, Ns))| {
-        vec![
-            Cell::Name(name),
-            Cell::Text(category.label().to_owned()),
-            rank.map_or(Cell::Missing, |rank| Cell::Text(rank.to_string())),
-            Cell::Int(count as i64),
-            Cell::Int(time),
-            Cell::maybe((whole > 0).then(|| time as f64 / whole as f64)),
-        ]
-    };
+    let row =
+        |((category, name, rank), (count, time)): ((Category, String, Option<u32>), (u64, Ns))| {
+            vec![
+                match category {
+                    Category::Gap | Category::Host | Category::Unknown => Cell::Text(name),
+                    _ => Cell::Name(name),
+                },
+                Cell::Text(category.label().to_owned()),
+                rank.map_or(Cell::Missing, |rank| Cell::Text(rank.to_string())),
+                Cell::Int(count as i64),
+                Cell::Int(time),
+                Cell::maybe((whole > 0).then(|| time as f64 / whole as f64)),
+            ]
+        };
     let columns = vec![
         Column::text("name", "Name"),
         Column::text("category", "Category"),
@@ -158,7 +163,12 @@ pub(super) fn path(context: &Context<'_>, segments: &[Segment]) -> Dataset {
         Column::new("share", "Share", Unit::Ratio),
     ];
     let rows = list.into_iter().map(row).collect();
-    Dataset { id: "critical_path", title: "The critical path of one step".to_owned(), columns, rows }
+    Dataset {
+        id: "critical_path",
+        title: "The critical path of one step".to_owned(),
+        columns,
+        rows,
+    }
 }
 
 fn process_of(context: &Context<'_>, piece: Piece) -> Option<ProcessId> {
@@ -178,11 +188,11 @@ fn name_of(context: &Context<'_>, piece: Piece) -> String {
     let call_name = |call: ApiCallId| session.text(session.api_calls.name[call.index()]).to_owned();
     match piece {
         Piece::Op(op) => op_name(context, op),
-        Piece::Gap(_) => "from one GPU operation to the next".to_owned(),
-        Piece::Launch(_) => "from call to GPU operation".to_owned(),
+        Piece::Gap(_) => "between operations".to_owned(),
+        Piece::Launch(_) => "call to operation".to_owned(),
         Piece::Call(call) => call_name(call),
         Piece::Return(call) => format!("return of {}", call_name(call)),
-        Piece::Host(_) => "host code between CUDA calls".to_owned(),
+        Piece::Host(_) => "between CUDA calls".to_owned(),
         Piece::Unknown => "before the first known call".to_owned(),
     }
 }
@@ -220,7 +230,10 @@ pub(super) fn slack(
         sum.1 += on_path.get(&op.index).copied().unwrap_or(0);
         sum.2.push(*slack as f64);
     }
-    let row = |((category, process), (time, on_path, slack)): ((Category, ProcessId), (Ns, Ns, Vec<f64>))| {
+    let row = |((category, process), (time, on_path, slack)): (
+        (Category, ProcessId),
+        (Ns, Ns, Vec<f64>),
+    )| {
         let smallest = slack.iter().copied().fold(f64::INFINITY, f64::min);
         vec![
             Cell::Text(category.label().to_owned()),

@@ -64,8 +64,14 @@ impl Program {
     /// Pieces of the path from the first to the last (kind, length), and the slack by operation.
     fn solve(&self, last_rank: &[(u32, u32)]) -> (Vec<(&'static str, Ns)>, Vec<Ns>) {
         let facts = Facts::new(&self.session);
-        let (hardware, options) = (crate::hardware::Hardware::default(), super::super::Options::default());
-        let context = Context { session: &self.session, facts: &facts, hardware: &hardware, options: &options };
+        let (hardware, options) =
+            (crate::hardware::Hardware::default(), super::super::Options::default());
+        let context = Context {
+            session: &self.session,
+            facts: &facts,
+            hardware: &hardware,
+            options: &options,
+        };
         let step = Step {
             pass: self.pass,
             processes: self.session.processes.ids().collect(),

@@ -26,7 +26,9 @@ impl Paths {
         let mut open: Vec<(ThreadId, Ns, u32)> = Vec::new();
         let mut next = intervals.into_iter().peekable();
         for moment in moments {
-            while let Some((thread, start, end, name)) = next.next_if(|one| (one.0, one.1) <= *moment) {
+            while let Some((thread, start, end, name)) =
+                next.next_if(|one| (one.0, one.1) <= *moment)
+            {
                 let outer = close(&mut open, (thread, start));
                 let path = *index.entry((outer, name)).or_insert_with(|| {
                     paths.nodes.push((outer, name));

@@ -4,15 +4,13 @@
 //! the operation that ends it was issued after it had begun, and the issuing thread was in that call during the
 //! gap; of several such calls to the first. So each nanosecond is charged once at most.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
 
 use crate::analysis::facts::{Facts, OpIndex, OpSource};
 use crate::analysis::tiers::ops_of;
-use crate::model::{
-    ApiCallId, CopyKind, GpuId, MemoryKind, Ns, PassId, Session, StrId, ThreadId,
-};
+use crate::model::{ApiCallId, CopyKind, GpuId, MemoryKind, Ns, PassId, Session, StrId, ThreadId};
 
 /// Calls that return when the GPU has come so far, without the marks of variants.
 const WAITING: [&str; 11] = [
@@ -57,6 +55,8 @@ pub struct SyncCall {
     pub idle: Ns,
     /// The part of it after the call had returned.
     pub after: Ns,
+    /// The part of it in gaps within the projection of a stage instance that counts.
+    pub in_stage: Ns,
 }
 
 /// The synchronizing calls of a pass, by (thread, start, call), and the gaps charged to them.
@@ -92,13 +92,16 @@ pub fn charge(session: &Session, facts: &Facts, pass: PassId) -> Charges {
     }
     let calls = &session.api_calls;
     for gap in gaps(facts, pass) {
-        let Some(issuing) = facts.ops.api_call[gap.op as usize].map(ApiCallId::index) else { continue };
+        let Some(issuing) = facts.ops.api_call[gap.op as usize].map(ApiCallId::index) else {
+            continue;
+        };
         let (thread, issued) = (calls.thread[issuing], calls.start[issuing]);
         if issued <= gap.start {
             continue;
         }
         // Calls of one thread that are not nested follow one another, so their ends ascend too.
-        let first = charges.calls.partition_point(|call| (call.thread, call.end) <= (thread, gap.start));
+        let first =
+            charges.calls.partition_point(|call| (call.thread, call.end) <= (thread, gap.start));
         let Some(call) = charges.calls.get_mut(first) else { continue };
         if call.thread == thread && call.start < issued {
             call.idle += gap.end - gap.start;
@@ -106,7 +109,26 @@ pub fn charge(session: &Session, facts: &Facts, pass: PassId) -> Charges {
             charges.by_op.insert(gap.op, (gap.start, first));
         }
     }
+    mark_stages(facts, pass, &mut charges);
     charges
+}
+
+/// Tells which of the charged gaps lie in stages. A gap that several stages hold counts once.
+fn mark_stages(facts: &Facts, pass: PassId, charges: &mut Charges) {
+    let mut marked: BTreeSet<OpIndex> = BTreeSet::new();
+    for stage in facts.stages.iter().filter(|stage| stage.pass == pass) {
+        for one in facts.instances_of(stage).iter().filter(|one| one.excluded.is_none()) {
+            let Some((begin, _)) = one.projection else { continue };
+            for op in &one.ops {
+                if let Some((start, call)) = charges.by_op.get(op).copied()
+                    && start >= begin
+                    && marked.insert(*op)
+                {
+                    charges.calls[call].in_stage += facts.ops.start[*op as usize] - start;
+                }
+            }
+        }
+    }
 }
 
 fn sync_calls(session: &Session, facts: &Facts, pass: PassId) -> Vec<SyncCall> {
@@ -123,7 +145,15 @@ fn sync_calls(session: &Session, facts: &Facts, pass: PassId) -> Vec<SyncCall> {
         let by_name = *blocking.entry(name).or_insert_with(|| blocks(session.text(name)));
         if by_name || to_pageable.contains_key(&call) {
             let (start, end) = (calls.start[row], calls.end[row]);
-            found.push(SyncCall { call, thread: calls.thread[row], start, end, idle: 0, after: 0 });
+            found.push(SyncCall {
+                call,
+                thread: calls.thread[row],
+                start,
+                end,
+                idle: 0,
+                after: 0,
+                in_stage: 0,
+            });
         }
     }
     found.sort_unstable_by_key(|call| (call.thread, call.start, call.call));

@@ -13,7 +13,9 @@ use super::facts::StageInstance;
 use super::stats::median;
 use super::summary::{Summary, summaries};
 use super::{Analysis, Context};
-use crate::findings::{Block, Cell, Column, Dataset, Findings, Inline, Method, Quantity, View, derived};
+use crate::findings::{
+    Block, Cell, Column, Dataset, Findings, Inline, Method, Quantity, View, derived,
+};
 use crate::model::{Ns, PassId, Session, StrId, ThreadId};
 use crate::prose;
 
@@ -39,6 +41,7 @@ struct Sum {
     time: Ns,
     idle: Ns,
     after: Ns,
+    in_stage: Ns,
 }
 
 fn run(context: &Context<'_>) -> Findings {
@@ -68,7 +71,8 @@ fn run(context: &Context<'_>) -> Findings {
         return findings;
     }
     let caption = "Synchronizing calls by the idle time of the GPU that follows from them";
-    let columns = ["call", "range", "operator", "count", "time_ns", "idle_ns", "after_ns"];
+    let columns =
+        ["call", "range", "operator", "count", "time_ns", "idle_ns", "after_ns", "in_stage_ns"];
     let operators = rows.iter().take(shown).any(|row| row[OPERATOR] != Cell::Missing);
     let columns: Vec<&str> =
         columns.into_iter().filter(|column| *column != "operator" || operators).collect();
@@ -90,19 +94,22 @@ fn dataset(rows: Vec<Vec<Cell>>) -> Dataset {
         Column::new("time_ns", "Host time", Unit::Nanoseconds),
         Column::new("idle_ns", "GPU idle", Unit::Nanoseconds),
         Column::new("after_ns", "of it after return", Unit::Nanoseconds),
+        Column::new("in_stage_ns", "in stages", Unit::Nanoseconds),
     ];
     let title = "Synchronizing calls by place".to_owned();
     Dataset { id: "synchronization", title, columns, rows }
 }
 
-/// One row per (call, path of ranges, operator) of a pass, by idle time descending.
+/// One row per (call, path of ranges, operator) of a pass, by idle time in stages descending, then in all.
 fn places(context: &Context<'_>, pass: PassId, charges: &Charges) -> Vec<Vec<Cell>> {
     let session = context.session;
     let moments: Vec<(ThreadId, Ns)> =
         charges.calls.iter().map(|call| (call.thread, call.start)).collect();
     let threads: BTreeSet<ThreadId> = moments.iter().map(|moment| moment.0).collect();
     let (ranges, operators) = (&session.ranges, &session.operators);
-    let range = |row: &usize| (ranges.thread[*row], ranges.start[*row], ranges.end[*row], ranges.name[*row]);
+    let range = |row: &usize| {
+        (ranges.thread[*row], ranges.start[*row], ranges.end[*row], ranges.name[*row])
+    };
     let own_ranges = (0..ranges.len())
         .filter(|row| ranges.pass[*row] == pass && threads.contains(&ranges.thread[*row]));
     let ranges = Paths::new(own_ranges.map(|row| range(&row)).collect(), &moments);
@@ -121,12 +128,16 @@ fn places(context: &Context<'_>, pass: PassId, charges: &Charges) -> Vec<Vec<Cel
         sum.time += call.end - call.start;
         sum.idle += call.idle;
         sum.after += call.after;
+        sum.in_stage += call.in_stage;
     }
     let mut list: Vec<_> = sums.into_iter().collect();
-    list.sort_by_key(|(place, sum)| (std::cmp::Reverse((sum.idle, sum.time)), *place));
+    list.sort_by_key(|(place, sum)| {
+        (std::cmp::Reverse((sum.in_stage, sum.idle, sum.time)), *place)
+    });
     let pass = session.text(session.passes.name[pass.index()]);
     let row = |((name, path, operator), sum): ((StrId, u32, Option<StrId>), Sum)| {
-        let names: Vec<&str> = ranges.names(path).into_iter().map(|name| session.text(name)).collect();
+        let names: Vec<&str> =
+            ranges.names(path).into_iter().map(|name| session.text(name)).collect();
         let named = |text: String| if text.is_empty() { Cell::Missing } else { Cell::Name(text) };
         vec![
             Cell::Name(session.text(name).to_owned()),
@@ -137,6 +148,7 @@ fn places(context: &Context<'_>, pass: PassId, charges: &Charges) -> Vec<Vec<Cel
             Cell::Int(sum.time),
             Cell::Int(sum.idle),
             Cell::Int(sum.after),
+            Cell::Int(sum.in_stage),
         ]
     };
     list.into_iter().map(row).collect()
@@ -183,15 +195,26 @@ fn metrics(context: &Context<'_>, line: &Summary, charges: &Charges) -> Vec<Metr
         metric
     };
     vec![
-        metric("sync_calls", Unit::Count, &count, "synchronizing calls of the process that start within the range on the host"),
+        metric(
+            "sync_calls",
+            Unit::Count,
+            &count,
+            "synchronizing calls of the process that start within the range on the host",
+        ),
         metric("sync_time", Unit::Nanoseconds, &time, "Σ durations of those calls"),
-        metric("sync_idle", Unit::Nanoseconds, &idle, "Σ gaps within the projection, between operations of the GPU, charged to a synchronizing call"),
+        metric(
+            "sync_idle",
+            Unit::Nanoseconds,
+            &idle,
+            "Σ gaps within the projection, between operations of the GPU, charged to a synchronizing call",
+        ),
     ]
 }
 
 fn introduction(context: &Context<'_>, pass: PassId, charges: &Charges) -> Vec<Inline> {
     let session = context.session;
-    let sum = |value: &dyn Fn(&charges::SyncCall) -> Ns| charges.calls.iter().map(value).sum::<Ns>();
+    let sum =
+        |value: &dyn Fn(&charges::SyncCall) -> Ns| charges.calls.iter().map(value).sum::<Ns>();
     prose![
         "In pass ",
         Inline::Code(session.text(session.passes.name[pass.index()]).to_owned()),
@@ -204,7 +227,9 @@ fn introduction(context: &Context<'_>, pass: PassId, charges: &Charges) -> Vec<I
         ", ",
         Quantity::ns(sum(&|call| call.after)),
         " of it after the call has returned and until the thread's next operation begins: a host that need not \
-         wait could have issued that operation before.",
+         wait could have issued that operation before. ",
+        Quantity::ns(sum(&|call| call.in_stage)),
+        " of it is in stages.",
     ]
 }
 

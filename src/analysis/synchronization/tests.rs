@@ -120,7 +120,8 @@ fn stages_and_places_hold_what_their_calls_cost() {
     let Program { session, .. } = program();
     let facts = Facts::new(&session);
     let (hardware, options) = (Hardware::default(), Options::default());
-    let found = run(&Context { session: &session, facts: &facts, hardware: &hardware, options: &options });
+    let found =
+        run(&Context { session: &session, facts: &facts, hardware: &hardware, options: &options });
     let metric = |id: &str| {
         let mut own = found.metrics.iter().filter(|metric| metric.id == id);
         own.find(|metric| metric.scope.stage.as_deref() == Some("decode")).unwrap().value.number()
@@ -129,7 +130,8 @@ fn stages_and_places_hold_what_their_calls_cost() {
     assert_eq!(metric("sync_time"), Some(86.0));
     assert_eq!(metric("sync_idle"), Some(70.0));
     let data = &found.datasets[0];
-    let names: Vec<String> = data.rows.iter().map(|row| row[0].plain() + " in " + &row[2].plain()).collect();
+    let names: Vec<String> =
+        data.rows.iter().map(|row| row[0].plain() + " in " + &row[2].plain()).collect();
     assert_eq!(names, ["cudaMemcpy in decode", "cudaStreamSynchronize in decode"]);
 }
 

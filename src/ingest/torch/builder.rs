@@ -6,8 +6,8 @@ use rustc_hash::FxHashMap;
 
 use super::event::{CollectiveArgs, Event, Memory};
 use super::rows::{
-    BlockRows, CallRow, CollectiveRow, CopyRow, FlowRow, GpuSpan, KernelRow, Key, Label, LabelRow, Lane,
-    MemoryRow, OperatorRow, Rows, Span, SyncRow,
+    BlockRows, CallRow, CollectiveRow, CopyRow, FlowRow, GpuSpan, KernelRow, Key, Label, LabelRow,
+    Lane, MemoryRow, OperatorRow, Rows, Span, SyncRow,
 };
 use super::value::{Name, Text};
 use crate::model::ApiLevel;

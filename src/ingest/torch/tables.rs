@@ -8,8 +8,8 @@ use super::host::{Host, Joins};
 use super::rows::{FileRows, GpuSpan, Rows, Span};
 use crate::ingest::abi::without_abi_suffix;
 use crate::model::{
-    ApiCall, Collective, Copy, Frame, GpuId, KernelId, Launch, LaunchId, MemoryEvent, Operator, PassId, Range, RangeKind,
-    Session, StrId, Synchronization, ThreadId,
+    ApiCall, Collective, Copy, Frame, GpuId, KernelId, Launch, LaunchId, MemoryEvent, Operator,
+    PassId, Range, RangeKind, Session, StrId, Synchronization, ThreadId,
 };
 
 /// What was found on the way.
@@ -90,7 +90,8 @@ impl Tables<'_> {
     fn collectives(&mut self, rows: Vec<super::rows::CollectiveRow>, first: usize) {
         for row in rows {
             let size = element_size(self.file.text(row.dtype));
-            let bytes = |elements: Option<u64>| elements.zip(size).and_then(|(n, s)| n.checked_mul(s));
+            let bytes =
+                |elements: Option<u64>| elements.zip(size).and_then(|(n, s)| n.checked_mul(s));
             let collective = Collective {
                 launch: LaunchId::at(first + row.kernel),
                 operation: self.text(row.operation),

@@ -9,6 +9,7 @@ use super::calls::{Member, Run};
 use super::waits::Wait;
 use crate::analysis::Context;
 use crate::analysis::facts::{OpIndex, StageInstance};
+use crate::analysis::stages::WHOLE_CAPTURE;
 use crate::analysis::stats::median;
 use crate::analysis::summary::summaries;
 use crate::analysis::tiers::{GpuTiers, Parts, by_gpu, ops_of, parts};
@@ -93,7 +94,9 @@ fn member_lines(index: usize, measure: &Measure<'_>) -> Vec<Line> {
     let whole = measure.sum(&mut ops_of(facts, member.pass).map(|op| op as OpIndex));
     let mut lines = vec![line(index, member, None, &[whole])];
     for summary in summaries(facts, member.pass) {
-        if summary.process != member.process {
+        // The whole capture as a stage is the whole pass again.
+        let whole = summary.stage(facts).name == WHOLE_CAPTURE;
+        if summary.process != member.process || whole {
             continue;
         }
         let counts = |one: &&StageInstance| one.process == member.process && one.excluded.is_none();

@@ -7,6 +7,7 @@ use super::link::Link;
 use super::sums::{self, crosses_host};
 use crate::analysis::Context;
 use crate::analysis::facts::OpIndex;
+use crate::analysis::stages::WHOLE_CAPTURE;
 use crate::analysis::tiers::ops_of;
 use crate::findings::{Cell, Column, Dataset};
 use crate::model::{MemoryKind, PassId};
@@ -35,7 +36,8 @@ pub(super) fn copies(places: &[Place], link: Option<&Link>) -> Dataset {
         Column::new("link_share", "Of the link", Unit::Ratio),
     ];
     let mut rows = Vec::new();
-    for place in places {
+    // The whole capture as a stage is the whole pass again.
+    for place in places.iter().filter(|place| place.label != WHOLE_CAPTURE) {
         let mut list: Vec<_> = place.sums.kinds.iter().collect();
         list.sort_by_key(|(kind, sum)| (std::cmp::Reverse(sum.total), **kind));
         rows.extend(list.into_iter().map(|((kind, source, destination), sum)| {

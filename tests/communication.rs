@@ -81,19 +81,15 @@ fn collectives_of_one_pytorch_trace_a_rank() {
         let bus = metric(&found, "bus_bandwidth", "torch", "", Some(rank));
         assert!((bus / (2_417_197_056.0 / 10_596_809.0 * 1e9) - 1.0).abs() < 1e-12);
     }
-    let collectives =
-        found.datasets.iter().find(|data| data.id == "collectives").expect("it is there");
-    let count =
-        collectives.columns.iter().position(|column| column.id == "count").expect("a column");
-    let all: i64 = collectives
-        .rows
-        .iter()
-        .map(|row| match row[count] {
-            Cell::Int(n) => n,
-            _ => 0,
-        })
-        .sum();
-    assert_eq!(all, 56 + 57);
+    // H200: 900 GB/s of NVLink in both directions.
+    let shares = column(&found, "collectives", "nvlink_share");
+    let buses = column(&found, "collectives", "bus_bandwidth");
+    assert!(shares.iter().zip(&buses).all(|(share, bus)| match (share, bus) {
+        (Cell::Float(share), Cell::Float(bus)) => (share * 450e9 / bus - 1.0).abs() < 1e-12,
+        (share, bus) => share == bus,
+    }));
+    assert!(buses.iter().any(|bus| **bus != Cell::Missing));
+    assert_eq!(sum(&found, "collectives", "count"), 56 + 57);
 }
 
 /// One GPU has no collectives, and so neither section nor metrics.
@@ -103,11 +99,19 @@ fn without_collectives_nothing_is_said() {
     assert!(found.metrics.is_empty() && found.datasets.is_empty());
 }
 
-/// The sum of a column of a data set.
-fn sum(findings: &Findings, data: &str, column: &str) -> i64 {
+/// A column of a data set.
+fn column<'a>(findings: &'a Findings, data: &str, column: &str) -> Vec<&'a Cell> {
     let data = findings.datasets.iter().find(|its| its.id == data).expect("it is there");
     let column = data.columns.iter().position(|its| its.id == column).expect("a column");
-    data.rows.iter().map(|row| if let Cell::Int(n) = row[column] { n } else { 0 }).sum()
+    data.rows.iter().map(|row| &row[column]).collect()
+}
+
+/// The sum of a column of whole numbers.
+fn sum(findings: &Findings, data: &str, name: &str) -> i64 {
+    column(findings, data, name)
+        .iter()
+        .map(|cell| if let Cell::Int(n) = cell { *n } else { 0 })
+        .sum()
 }
 
 /// `synchronization.py nsys/timeline.sqlite`: three steps of each rank, of which the first waits for nothing.

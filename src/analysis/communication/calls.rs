@@ -114,17 +114,22 @@ fn members(context: &Context<'_>) -> Vec<Member> {
             lists.entry(key).or_default().extend(names.call(context, op));
         }
     }
-    let alone = |process: ProcessId| lists.keys().filter(|key| key.1 == process).count() == 1;
-    let rank = |(pass, process, gpu): (PassId, ProcessId, GpuId)| {
+    let mut gpus: BTreeMap<ProcessId, u32> = BTreeMap::new();
+    for (_, process, _) in lists.keys() {
+        *gpus.entry(*process).or_default() += 1;
+    }
+    let rank = |pass: PassId, process: ProcessId, gpu: GpuId| {
         let recorded =
             session.processes.rank[process.index()].or(session.passes.rank[pass.index()]);
-        recorded.filter(|_| alone(process)).unwrap_or(session.gpus.ordinal[gpu.index()])
+        // The ranks of one process are its GPUs.
+        let alone = gpus.get(&process) == Some(&1);
+        recorded.filter(|_| alone).unwrap_or(session.gpus.ordinal[gpu.index()])
     };
-    let member = |(key, calls): (&(PassId, ProcessId, GpuId), &Vec<Call>)| {
-        let (pass, process, gpu) = *key;
-        Member { pass, process, gpu, rank: rank(*key), calls: calls.clone() }
+    let member = |((pass, process, gpu), calls)| {
+        let rank = rank(pass, process, gpu);
+        Member { pass, process, gpu, rank, calls }
     };
-    lists.iter().map(member).collect()
+    lists.into_iter().map(member).collect()
 }
 
 /// What tells the operation of a launch, made once.

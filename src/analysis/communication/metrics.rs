@@ -9,6 +9,7 @@ use super::calls::Run;
 use super::lines::{Line, label, scope};
 use super::matching::Matching;
 use super::operation::Operation;
+use super::tables::nvlink;
 use super::waits::Wait;
 use crate::analysis::Context;
 use crate::analysis::facts::OpIndex;
@@ -146,7 +147,11 @@ struct Traffic {
 }
 
 /// `bus_bandwidth` of each run, rank and operation: over the collectives whose size and group are recorded.
-pub(super) fn bus(run: &Run, waits: &FxHashMap<OpIndex, Wait>) -> Vec<Metric> {
+pub(super) fn bus(
+    context: &Context<'_>,
+    run: &Run,
+    waits: &FxHashMap<OpIndex, Wait>,
+) -> Vec<Metric> {
     let mut all = Vec::new();
     for member in &run.members {
         let mut sums: BTreeMap<Operation, Traffic> = BTreeMap::new();
@@ -173,6 +178,10 @@ pub(super) fn bus(run: &Run, waits: &FxHashMap<OpIndex, Wait>) -> Vec<Metric> {
                     "Σ message × bus factor = {} B / {} ns of {} collectives, of {} of them the time on the last rank to come",
                     sum.bus_bytes, sum.time, sum.calls, sum.matched
                 );
+                let basis = match nvlink(context, member) {
+                    Some(link) => format!("{basis}; the NVLinks carry {link} B/s in one direction"),
+                    None => basis,
+                };
                 let mut metric = derived(id, scope, unit, sum.bus_bytes / sum.time * 1e9, basis);
                 metric.polarity = Polarity::Higher;
                 metric

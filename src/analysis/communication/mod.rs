@@ -63,7 +63,7 @@ fn run(context: &Context<'_>) -> Findings {
         findings.metrics.extend(one.lines.iter().flat_map(|line| metrics::of_line(context, line)));
         findings.metrics.extend(metrics::imbalances(context, &one.run, &one.lines));
         findings.metrics.extend(metrics::clock(&one.run, &one.matching));
-        findings.metrics.extend(metrics::bus(&one.run, &one.waits));
+        findings.metrics.extend(metrics::bus(context, &one.run, &one.waits));
         findings.diagnostics.extend(text::mismatched(one));
     }
     findings.methods.push(text::method());
@@ -117,13 +117,12 @@ fn add_tables(context: &Context<'_>, all: &[Ranks], findings: &mut Findings) {
     findings.datasets.push(ranks);
     let kinds: Vec<_> = all.iter().map(|one| (&one.run, &one.waits)).collect();
     let collectives = tables::collectives(context, &kinds);
-    let mut columns =
-        vec!["operation", "pass", "rank", "dtype", "bytes", "count", "total_ns", "median_ns"];
+    let mut columns = vec!["operation", "pass", "rank", "dtype", "bytes", "count", "total_ns"];
     if waits {
         columns.push("transfer_ns");
     }
     if !context.session.collectives.is_empty() {
-        columns.push("bus_bandwidth");
+        columns.extend(["bus_bandwidth", "nvlink_share"]);
     }
     let shown = collectives.rows.len().min(SHOWN);
     findings.blocks.push(Block::Table(View::new(

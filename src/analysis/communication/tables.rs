@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rooflens_schemas::Unit;
 use rustc_hash::FxHashMap;
 
-use super::calls::{Call, Group, Run, name_of};
+use super::calls::{Call, Group, Member, Run, name_of};
 use super::lines::{Line, label};
 use super::operation::Operation;
 use super::waits::Wait;
@@ -80,10 +80,12 @@ pub(super) fn collectives(
         Column::new("wait_ns", "Waiting", Unit::Nanoseconds),
         Column::new("algorithm_bandwidth", "Algorithm bandwidth", Unit::BytesPerSecond),
         Column::new("bus_bandwidth", "Bus bandwidth", Unit::BytesPerSecond),
+        Column::new("nvlink_share", "Of NVLink", Unit::Ratio),
     ];
     let mut rows = Vec::new();
     for (run, waits) in runs {
         for member in &run.members {
+            let link = nvlink(context, member);
             let mut kinds: Vec<(Key, Kind)> = kinds(&member.calls, waits).into_iter().collect();
             kinds.sort_by_key(|(key, kind)| (std::cmp::Reverse(kind.total), *key));
             rows.extend(kinds.iter().map(|(key, kind)| {
@@ -93,6 +95,7 @@ pub(super) fn collectives(
                 let rate = bytes.zip(kind.time()).filter(|(_, time)| *time > 0.0);
                 let rate = rate.map(|(bytes, time)| bytes as f64 / time * 1e9);
                 let factor = size.and_then(|size| operation.bus_factor(size));
+                let bus = rate.zip(factor).map(|(rate, factor)| rate * factor);
                 let some = kind.matched > 0;
                 vec![
                     Cell::Text(operation.label().to_owned()),
@@ -111,12 +114,20 @@ pub(super) fn collectives(
                     Cell::maybe(median(&kind.transfers)),
                     if some { Cell::Int(kind.wait) } else { Cell::Missing },
                     Cell::maybe(rate),
-                    Cell::maybe(rate.zip(factor).map(|(rate, factor)| rate * factor)),
+                    Cell::maybe(bus),
+                    Cell::maybe(bus.zip(link).map(|(bus, link)| bus / link)),
                 ]
             }));
         }
     }
     Dataset { id: "collectives", title: "Collectives".to_owned(), columns, rows }
+}
+
+/// What the NVLinks of a rank's GPU carry in one direction, where it has them.
+pub(super) fn nvlink(context: &Context<'_>, member: &Member) -> Option<f64> {
+    let session = context.session;
+    let name = session.text(session.gpus.name[member.gpu.index()]);
+    context.gpu_spec(name).and_then(|gpu| gpu.nvlink_bandwidth)
 }
 
 fn text(text: String) -> Cell {

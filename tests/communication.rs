@@ -174,3 +174,27 @@ fn copies_of_both_ranks() {
     let share = 4_834_472_480.0 / 4_834_472_512.0;
     assert!((whole("pageable_share", None) - share).abs() < 1e-15);
 }
+
+/// `critical_path.py nsys/timeline.sqlite train_step`, nanoseconds by category.
+#[test]
+fn the_critical_path_of_a_training_step_on_two_ranks() {
+    let found = findings("h200x2-ddp", ".sqlite.zst", &["critical-path"]);
+    let of = |id: &str| metric(&found, id, "nsys", "train_step", None);
+    let length = of("critical_path");
+    assert_eq!(length, 87_520_192.0);
+    let expected = [
+        ("compute", 83_583_819.0),
+        ("communication", 754_425.0),
+        ("copy", 1_097_983.0),
+        ("gap", 1_716_221.0),
+        ("launch", 51_874.0),
+        ("calls", 33_488.0),
+        ("host", 282_382.0),
+        ("unknown", 0.0),
+    ];
+    for (category, time) in expected {
+        let share = of(&format!("critical_path_share_{category}"));
+        assert!((share * length - time).abs() < 1e-3, "{category}: {}", share * length);
+    }
+    assert_eq!(sum(&found, "critical_path", "time_ns"), 87_520_192);
+}

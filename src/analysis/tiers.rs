@@ -117,12 +117,15 @@ pub fn parts(
         let Some(gpu) = tiers.get(&gpu) else { continue };
         let (communication, copies) = (union(&mut communication), union(&mut copies));
         let compute = union(&mut compute);
-        sum.compute += measure(&compute);
-        sum.communication += measure(&communication);
-        sum.communication_exposed += exposed(&communication, &gpu.compute);
-        sum.copy += measure(&copies);
-        sum.copy_exposed += exposed(&copies, &gpu.kernels);
-        sum.busy += measure(&union(&mut [compute, communication, copies].concat()));
+        sum.compute = sum.compute.saturating_add(measure(&compute));
+        sum.communication = sum.communication.saturating_add(measure(&communication));
+        sum.communication_exposed =
+            sum.communication_exposed.saturating_add(exposed(&communication, &gpu.compute));
+        sum.copy = sum.copy.saturating_add(measure(&copies));
+        sum.copy_exposed = sum.copy_exposed.saturating_add(exposed(&copies, &gpu.kernels));
+        sum.busy = sum
+            .busy
+            .saturating_add(measure(&union(&mut [compute, communication, copies].concat())));
     }
     sum
 }

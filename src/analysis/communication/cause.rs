@@ -7,6 +7,7 @@ use super::calls::Member;
 use super::lines::{Line, label};
 use crate::analysis::Context;
 use crate::analysis::facts::OpSource;
+use crate::analysis::intervals::total;
 use crate::analysis::stats::median;
 use crate::analysis::tiers::{Tier, ops_of, tier};
 use crate::model::{Dim3, KernelId, Ns};
@@ -82,17 +83,17 @@ fn slower_kernels(context: &Context<'_>, ranks: &Ranks, member: usize) -> Option
     let members = &ranks.run.members;
     let other = members.iter().enumerate().find(|(index, _)| *index != member)?.1;
     let (own, other) = (durations(context, &members[member]), durations(context, other));
-    let total: Ns = own.values().map(|(_, time)| time).sum();
-    let (mut here, mut there, mut common) = (0.0, 0.0, 0);
+    let whole = total(own.values().map(|(_, time)| *time));
+    let (mut here, mut there, mut common) = (0.0, 0.0, 0 as Ns);
     for (key, (count, time)) in &own {
         if let Some((its_count, its_time)) = other.get(key) {
-            common += time;
+            common = common.saturating_add(*time);
             here += *time as f64;
             there += *its_time as f64 / *its_count as f64 * *count as f64;
         }
     }
     let ratio = here / there;
-    (common as f64 > IN_COMMON * total as f64 && ratio > 1.0 + DIFFERENCE).then_some(ratio)
+    (common as f64 > IN_COMMON * whole as f64 && ratio > 1.0 + DIFFERENCE).then_some(ratio)
 }
 
 /// Launches and their time, by kernel and grid.
@@ -107,7 +108,7 @@ fn durations(context: &Context<'_>, member: &Member) -> BTreeMap<(KernelId, Dim3
             let key = (session.launches.kernel[row], session.launches.grid[row]);
             let sum = sums.entry(key).or_default();
             sum.0 += 1;
-            sum.1 += facts.ops.end[op] - facts.ops.start[op];
+            sum.1 = sum.1.saturating_add(facts.ops.end[op] - facts.ops.start[op]);
         }
     }
     sums

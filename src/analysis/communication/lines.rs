@@ -142,8 +142,8 @@ impl Measure<'_> {
             sum.calls += 1;
             if let Some(wait) = self.waits.get(&op) {
                 sum.matched += 1;
-                sum.wait += wait.wait;
-                sum.transfer += wait.transfer;
+                sum.wait = sum.wait.saturating_add(wait.wait);
+                sum.transfer = sum.transfer.saturating_add(wait.transfer);
             }
         }
         sum
@@ -179,18 +179,19 @@ fn line(index: usize, member: &Member, stage: Option<usize>, sums: &[Sum]) -> Li
 
 impl Sum {
     fn add(&mut self, other: &Self) {
-        self.time += other.time;
-        self.wait += other.wait;
-        self.transfer += other.transfer;
+        self.time = self.time.saturating_add(other.time);
+        self.wait = self.wait.saturating_add(other.wait);
+        self.transfer = self.transfer.saturating_add(other.transfer);
         self.calls += other.calls;
         self.matched += other.matched;
         let (parts, its) = (&mut self.parts, &other.parts);
-        parts.compute += its.compute;
-        parts.communication += its.communication;
-        parts.communication_exposed += its.communication_exposed;
-        parts.copy += its.copy;
-        parts.copy_exposed += its.copy_exposed;
-        parts.busy += its.busy;
+        parts.compute = parts.compute.saturating_add(its.compute);
+        parts.communication = parts.communication.saturating_add(its.communication);
+        parts.communication_exposed =
+            parts.communication_exposed.saturating_add(its.communication_exposed);
+        parts.copy = parts.copy.saturating_add(its.copy);
+        parts.copy_exposed = parts.copy_exposed.saturating_add(its.copy_exposed);
+        parts.busy = parts.busy.saturating_add(its.busy);
     }
 }
 

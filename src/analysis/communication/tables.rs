@@ -32,11 +32,11 @@ pub(super) struct Kind {
 impl Kind {
     fn add(&mut self, call: &Call, wait: Option<&Wait>) {
         self.count += 1;
-        self.total += call.duration();
+        self.total = self.total.saturating_add(call.duration());
         self.durations.push(call.duration() as f64);
         if let Some(wait) = wait {
             self.matched += 1;
-            self.wait += wait.wait;
+            self.wait = self.wait.saturating_add(wait.wait);
             self.transfers.push(wait.transfer as f64);
         }
     }

@@ -4,6 +4,7 @@ use super::Ranks;
 use super::cause::{self, Reason};
 use super::waits::straggler as find_straggler;
 use crate::analysis::Context;
+use crate::analysis::intervals::total;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::findings::{Inline, Method, Quantity};
 use crate::model::Ns;
@@ -97,7 +98,7 @@ pub(super) fn straggler(context: &Context<'_>, ranks: &Ranks) -> Option<Vec<Inli
 fn waited(ranks: &Ranks, straggler: usize) -> Ns {
     let others = ranks.lines.iter().filter(|line| line.stage.is_none() && line.member != straggler);
     let waits: Vec<Ns> = others.map(|line| line.sum.wait).collect();
-    waits.iter().sum::<Ns>() / (waits.len().max(1) as Ns)
+    total(waits.iter().copied()) / (waits.len().max(1) as Ns)
 }
 
 /// Collectives that could not be matched although order says so.

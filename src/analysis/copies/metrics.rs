@@ -6,6 +6,7 @@ use super::Place;
 use super::link::Link;
 use super::sums::{Kind, LARGE, Sum, Sums, crosses_host, host_memory};
 use crate::analysis::Context;
+use crate::analysis::intervals::total;
 use crate::analysis::stats::median;
 use crate::findings::{derived, unavailable};
 use crate::model::{CopyKind, MemoryKind};
@@ -89,7 +90,7 @@ fn bandwidth(place: &Place, direction: CopyKind, link: Option<&Link>) -> Metric 
     let own =
         || place.sums.kinds.iter().filter(|(kind, _)| kind.0 == direction).map(|(_, sum)| sum);
     let bytes: f64 = own().map(|sum| sum.bytes as f64).sum();
-    let time: i64 = own().map(|sum| sum.total).sum();
+    let time = total(own().map(|sum| sum.total));
     if bytes <= 0.0 || time <= 0 {
         return unavailable(id, scope, unit, "the copies have no size or no length");
     }

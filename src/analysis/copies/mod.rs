@@ -10,11 +10,12 @@ mod tests;
 use rooflens_schemas::Scope;
 
 use super::facts::{OpIndex, StageInstance};
+use super::intervals::total;
 use super::summary::summaries;
 use super::tiers::{by_gpu, ops_of};
 use super::{Analysis, Context};
 use crate::findings::{Block, Findings, Inline, Method, Quantity, View};
-use crate::model::{Ns, PassId, Session};
+use crate::model::{PassId, Session};
 use crate::prose;
 
 use link::Link;
@@ -108,7 +109,7 @@ fn places(context: &Context<'_>, pass: PassId) -> Vec<Place> {
 fn introduction(place: &Place, link: Option<&Link>, share: f64) -> Vec<Inline> {
     let host = || place.sums.kinds.iter().filter(|(kind, _)| sums::crosses_host(kind.0));
     let bytes: u64 = host().map(|(_, sum)| sum.bytes).fold(0, u64::saturating_add);
-    let total: Ns = host().map(|(_, sum)| sum.total).sum();
+    let time = total(host().map(|(_, sum)| sum.total));
     let exposed = place.sums.exposed;
     let mut text = prose![
         "Pass ",
@@ -116,7 +117,7 @@ fn introduction(place: &Place, link: Option<&Link>, share: f64) -> Vec<Inline> {
         " moves ",
         Quantity::new(bytes as f64, rooflens_schemas::Unit::Bytes),
         " between host and GPU in ",
-        Quantity::ns(total),
+        Quantity::ns(time),
         " of copies; ",
         Quantity::ns(exposed),
         " of all its copies run while no kernel does (exposed). Copies and memsets are ",
@@ -140,8 +141,8 @@ fn introduction(place: &Place, link: Option<&Link>, share: f64) -> Vec<Inline> {
 /// The time of the copies of a whole pass ÷ that of all its GPU operations.
 fn share(context: &Context<'_>, place: &Place) -> f64 {
     let ops = &context.facts.ops;
-    let all: Ns = ops_of(context.facts, place.pass).map(|op| ops.end[op] - ops.start[op]).sum();
-    let copies: Ns = place.sums.kinds.values().map(|sum| sum.total).sum();
+    let all = total(ops_of(context.facts, place.pass).map(|op| ops.end[op] - ops.start[op]));
+    let copies = total(place.sums.kinds.values().map(|sum| sum.total));
     copies as f64 / all.max(1) as f64
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::analysis::Context;
 use crate::analysis::facts::{OpIndex, OpSource};
-use crate::analysis::intervals::{Interval, measure, union};
+use crate::analysis::intervals::{Interval, measure, total, union};
 use crate::analysis::stats::quantile;
 use crate::analysis::tiers::{GpuTiers, exposed};
 use crate::model::{CopyId, CopyKind, GpuId, MemoryKind, Ns, StrId};
@@ -101,8 +101,10 @@ pub(super) fn by_kind(
     for ((kind, gpu), mut intervals) in times {
         let intervals = union(&mut intervals);
         let Some(sum) = kinds.get_mut(&kind) else { continue };
-        sum.union += measure(&intervals);
-        sum.exposed += tiers.get(&gpu).map_or(0, |tiers| exposed(&intervals, &tiers.kernels));
+        sum.union = sum.union.saturating_add(measure(&intervals));
+        sum.exposed = sum
+            .exposed
+            .saturating_add(tiers.get(&gpu).map_or(0, |tiers| exposed(&intervals, &tiers.kernels)));
         if kind.0 != CopyKind::Memset {
             by_gpu.entry(gpu).or_default().extend(intervals);
         }
@@ -114,7 +116,7 @@ pub(super) fn by_kind(
         let copies = union(&mut intervals);
         tiers.get(&gpu).map_or(0, |tiers| exposed(&copies, &tiers.kernels))
     };
-    Sums { exposed: by_gpu.into_iter().map(alone).sum(), kinds }
+    Sums { exposed: total(by_gpu.into_iter().map(alone)), kinds }
 }
 
 /// The copies among some operations, memsets left out, by time descending.

@@ -12,6 +12,7 @@ use rooflens_schemas::{Evidence, Metric, Scope, Unit};
 
 use super::communication::last_ranks;
 use super::facts::{Facts, Stage, StageInstance};
+use super::intervals::total;
 use super::{Analysis, Context};
 use crate::findings::chart::{Bar, Part, Plot, StackedBars};
 use crate::findings::{Block, Chart, Findings, Inline, Method, Quantity, View, derived};
@@ -72,11 +73,11 @@ fn step(facts: &Facts, pass: PassId, together: bool) -> Option<(&Stage, u32, Ste
     let counted = |stage: &Stage| -> Vec<&StageInstance> {
         facts.instances_of(stage).iter().filter(|one| one.excluded.is_none()).collect()
     };
-    let total = |stage: &Stage| -> Ns { counted(stage).iter().filter_map(|one| one.time()).sum() };
+    let time = |stage: &Stage| total(counted(stage).iter().filter_map(|one| one.time()));
     let stages = facts.stages.iter().enumerate();
     let (_, stage) = stages
         .filter(|(_, stage)| stage.pass == pass && stage.parent.is_none())
-        .max_by_key(|(at, stage)| (total(stage), std::cmp::Reverse(*at)))?;
+        .max_by_key(|(at, stage)| (time(stage), std::cmp::Reverse(*at)))?;
     let instances = counted(stage);
     let first = instances.iter().map(|one| one.process).min()?;
     let mut steps: BTreeMap<u32, Step> = BTreeMap::new();

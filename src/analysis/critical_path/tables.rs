@@ -136,7 +136,7 @@ pub(super) fn path(context: &Context<'_>, segments: &[Segment]) -> Dataset {
             (category(context, segment.piece, &issuing), name_of(context, segment.piece), rank);
         let sum = sums.entry(key).or_default();
         sum.0 += 1;
-        sum.1 += segment.length();
+        sum.1 = sum.1.saturating_add(segment.length());
     }
     let mut list: Vec<_> = sums.into_iter().collect();
     list.sort_by(|a, b| (b.1.1, &a.0).cmp(&(a.1.1, &b.0)));
@@ -226,8 +226,8 @@ pub(super) fn slack(
     for (op, slack) in graph.ops.iter().zip(slack) {
         let key = (of_op(context, op.index), context.facts.ops.process[op.index as usize]);
         let sum = sums.entry(key).or_default();
-        sum.0 += op.end - op.start;
-        sum.1 += on_path.get(&op.index).copied().unwrap_or(0);
+        sum.0 = sum.0.saturating_add(op.end - op.start);
+        sum.1 = sum.1.saturating_add(on_path.get(&op.index).copied().unwrap_or(0));
         sum.2.push(*slack as f64);
     }
     let row = |((category, process), (time, on_path, slack)): (

@@ -104,8 +104,8 @@ pub fn charge(session: &Session, facts: &Facts, pass: PassId) -> Charges {
             charges.calls.partition_point(|call| (call.thread, call.end) <= (thread, gap.start));
         let Some(call) = charges.calls.get_mut(first) else { continue };
         if call.thread == thread && call.start < issued {
-            call.idle += gap.end - gap.start;
-            call.after += gap.end - call.end.clamp(gap.start, gap.end);
+            call.idle = call.idle.saturating_add(gap.end - gap.start);
+            call.after = call.after.saturating_add(gap.end - call.end.clamp(gap.start, gap.end));
             charges.by_op.insert(gap.op, (gap.start, first));
         }
     }
@@ -124,7 +124,9 @@ fn mark_stages(facts: &Facts, pass: PassId, charges: &mut Charges) {
                     && start >= begin
                     && marked.insert(*op)
                 {
-                    charges.calls[call].in_stage += facts.ops.start[*op as usize] - start;
+                    charges.calls[call].in_stage = charges.calls[call]
+                        .in_stage
+                        .saturating_add(facts.ops.start[*op as usize] - start);
                 }
             }
         }

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rooflens_schemas::{Evidence, Metric, Polarity, Unit};
 
 use super::facts::StageInstance;
+use super::intervals::total;
 use super::stats::median;
 use super::summary::{Summary, summaries};
 use super::{Analysis, Context};
@@ -125,10 +126,10 @@ fn places(context: &Context<'_>, pass: PassId, charges: &Charges) -> Vec<Vec<Cel
         let place = (name, ranges.of[at], operators.innermost(operators.of[at]));
         let sum = sums.entry(place).or_default();
         sum.count += 1;
-        sum.time += call.end - call.start;
-        sum.idle += call.idle;
-        sum.after += call.after;
-        sum.in_stage += call.in_stage;
+        sum.time = sum.time.saturating_add(call.end - call.start);
+        sum.idle = sum.idle.saturating_add(call.idle);
+        sum.after = sum.after.saturating_add(call.after);
+        sum.in_stage = sum.in_stage.saturating_add(call.in_stage);
     }
     let mut list: Vec<_> = sums.into_iter().collect();
     list.sort_by_key(|(place, sum)| {
@@ -213,8 +214,7 @@ fn metrics(context: &Context<'_>, line: &Summary, charges: &Charges) -> Vec<Metr
 
 fn introduction(context: &Context<'_>, pass: PassId, charges: &Charges) -> Vec<Inline> {
     let session = context.session;
-    let sum =
-        |value: &dyn Fn(&charges::SyncCall) -> Ns| charges.calls.iter().map(value).sum::<Ns>();
+    let sum = |value: &dyn Fn(&charges::SyncCall) -> Ns| total(charges.calls.iter().map(value));
     prose![
         "In pass ",
         Inline::Code(session.text(session.passes.name[pass.index()]).to_owned()),

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use rooflens_schemas::PassKind;
 use rustc_hash::FxHashMap;
 
 use super::operation::{NcclName, Operation, nccl_name};
@@ -70,31 +69,59 @@ pub(super) enum Group {
 }
 
 /// All runs with collectives, in the order of their first passes.
+///
+/// Passes are ranks of one run if they are of one kind, state different ranks, and have one name or hold
+/// collectives at the same time of day.
 pub(super) fn runs(context: &Context<'_>) -> Vec<Run> {
-    let mut runs: Vec<(PassKind, Run)> = Vec::new();
+    let session = context.session;
+    let mut runs: Vec<Run> = Vec::new();
     for member in members(context) {
-        let session = context.session;
-        let pass = member.pass.index();
-        let kind = session.passes.kind[pass];
         let name = run_name(session, member.pass);
-        // Two captures of one rank are two runs.
-        let same = |(its, run): &&mut (PassKind, Run)| {
+        let same = |run: &&mut Run| {
             let first = &run.members[0];
-            let one_pass = first.pass == member.pass;
-            let by_rank = session.passes.rank[pass].is_some() && *its == kind && run.name == name;
-            one_pass || by_rank && run.members.iter().all(|other| other.rank != member.rank)
+            let kind = |member: &Member| session.passes.kind[member.pass.index()];
+            let stated = |member: &Member| session.passes.rank[member.pass.index()].is_some();
+            let meet = run.name == name || overlap(session, first, &member);
+            let ranks = stated(first) && stated(&member) && kind(first) == kind(&member) && meet;
+            // Two captures of one rank are two runs.
+            first.pass == member.pass
+                || ranks && run.members.iter().all(|other| other.rank != member.rank)
         };
         match runs.iter_mut().find(same) {
-            Some((_, run)) => run.members.push(member),
-            None => runs.push((kind, Run { name, members: vec![member], one_clock: true })),
+            Some(run) => {
+                run.name = common_name(&run.name, &name);
+                run.members.push(member);
+            }
+            None => runs.push(Run { name, members: vec![member], one_clock: true }),
         }
     }
-    let mut runs: Vec<Run> = runs.into_iter().map(|(_, run)| run).collect();
     for run in &mut runs {
         run.members.sort_by_key(|member| (member.rank, member.process, member.gpu));
         run.one_clock = run.members.iter().all(|member| member.pass == run.members[0].pass);
     }
     runs
+}
+
+/// Whether two ranks have collectives at the same time of day, as far as their passes state it.
+fn overlap(session: &Session, one: &Member, other: &Member) -> bool {
+    let window = |member: &Member| {
+        let origin = session.passes.utc_origin[member.pass.index()]?;
+        let start = member.calls.first()?.start;
+        let end = member.calls.iter().map(|call| call.end).max()?;
+        Some((start.saturating_add(origin), end.saturating_add(origin)))
+    };
+    window(one).zip(window(other)).is_some_and(|(a, b)| a.0 < b.1 && b.0 < a.1)
+}
+
+/// What names of passes have in common at their begin; the first where that is nothing.
+fn common_name(one: &str, other: &str) -> String {
+    let same = one.char_indices().zip(other.chars()).take_while(|((_, a), b)| a == b).count();
+    if same == one.chars().count() {
+        return one.to_owned();
+    }
+    let common: String = one.chars().take(same).collect();
+    let common = common.trim_end_matches(|sign: char| !sign.is_alphanumeric());
+    if common.is_empty() { one.to_owned() } else { common.to_owned() }
 }
 
 /// The pass's name without the rank that tells passes of one name apart.
@@ -200,4 +227,19 @@ impl Names {
 /// What the kernel's name says of type, algorithm and protocol; the recorded type comes first.
 pub(super) fn name_of(context: &Context<'_>, call: &Call) -> NcclName {
     nccl_name(context.session.kernel_name(call.kernel))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::common_name;
+
+    #[test]
+    fn ranks_of_one_run_are_called_by_what_their_names_share() {
+        assert_eq!(common_name("torch", "torch"), "torch");
+        assert_eq!(
+            common_name("tp2__result__0__9c_1375", "tp2__result__1__9c_1376"),
+            "tp2__result"
+        );
+        assert_eq!(common_name("a", "b"), "a");
+    }
 }

@@ -17,7 +17,7 @@ use rustc_hash::FxHashMap;
 use super::facts::OpIndex;
 use super::{Analysis, Context};
 use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
-use crate::findings::{Block, Chart, Findings, Quantity, View};
+use crate::findings::{Block, Cell, Chart, Findings, Quantity, View};
 use crate::model::{PassId, Session};
 
 use calls::Run;
@@ -122,7 +122,10 @@ fn add_tables(context: &Context<'_>, all: &[Ranks], findings: &mut Findings) {
         columns.push("transfer_ns");
     }
     if !context.session.collectives.is_empty() {
-        columns.extend(["bus_bandwidth", "nvlink_share"]);
+        columns.push("bus_bandwidth");
+    }
+    if collectives.rows.iter().any(|row| !matches!(row.last(), Some(Cell::Missing))) {
+        columns.push("nvlink_share");
     }
     let shown = collectives.rows.len().min(SHOWN);
     findings.blocks.push(Block::Table(View::new(

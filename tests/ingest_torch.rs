@@ -395,3 +395,29 @@ fn only_traces_of_the_profiler_are_recognized() {
         assert!(!sniff(other), "{other}");
     }
 }
+
+/// Arguments as PyTorch 2.4 writes them: counts as numbers, ranks and split sizes as texts.
+#[test]
+fn kernels_of_collectives_say_what_they_move() {
+    let kernel = |correlation: u32, args: &str| {
+        format!(
+            r#"{{"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(T)", "pid": 0, "tid": 17,
+            "ts": {correlation}, "dur": 1, "args": {{"device": 0, "stream": 17, "correlation": {correlation}{args}}}}}"#
+        )
+    };
+    let whole = r#", "Collective name": "_allgather_base", "In msg nelems": 1000, "Out msg nelems": 8000, "Group size": 8,
+        "dtype": "BFloat16", "In split size": "[]", "Process Group Name": "3", "Process Group Ranks": "[0, 1, 2]", "Seq": 41"#;
+    let unsized_type = r#", "Collective name": "allreduce", "In msg nelems": 10, "dtype": "Quantized", "Group size": -1"#;
+    let events = [kernel(1, ""), kernel(2, whole), kernel(3, unsized_type)].join(", ");
+    let imported = import(format!(r#"{{"schemaVersion": 1, "traceEvents": [{events}]}}"#));
+    imported.result.as_ref().expect("it is sound");
+    let session = &imported.session;
+    let table = &session.collectives;
+    // The launch without arguments has no row; 2 bytes an element.
+    assert_eq!(table.launch.iter().map(|launch| launch.index()).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!((table.bytes_in[0], table.bytes_out[0]), (Some(2000), Some(16_000)));
+    assert_eq!((table.group_size[0], table.sequence[0]), (Some(8), Some(41)));
+    let texts = [table.operation[0], table.group[0], table.ranks[0], table.dtype[0]];
+    assert_eq!(texts.map(|id| session.text(id)), ["_allgather_base", "3", "[0, 1, 2]", "BFloat16"]);
+    assert_eq!((table.bytes_in[1], table.group_size[1], table.sequence[1]), (None, None, None));
+}

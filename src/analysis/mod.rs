@@ -12,9 +12,13 @@ pub mod segments;
 pub mod stages;
 pub mod stats;
 pub mod summary;
+pub mod tiers;
 
 mod bounds;
+mod communication;
 mod concurrency;
+mod copies;
+mod critical_path;
 mod environment;
 mod graphs;
 mod identity;
@@ -30,6 +34,7 @@ mod profiled;
 mod repeats;
 mod representativeness;
 mod roofline;
+pub mod synchronization;
 mod time;
 mod timeline;
 mod utilization;
@@ -100,10 +105,14 @@ pub static ANALYSES: &[&Analysis] = &[
     &timeline::ANALYSIS,
     &concurrency::ANALYSIS,
     &pace::ANALYSIS,
+    &synchronization::ANALYSIS,
+    &copies::ANALYSIS,
+    &communication::ANALYSIS,
+    &critical_path::ANALYSIS,
+    &graphs::ANALYSIS,
     &utilization::ANALYSIS,
     &repeats::ANALYSIS,
     &kernels::ANALYSIS,
-    &graphs::ANALYSIS,
     &roofline::ANALYSIS,
     &profiled::ANALYSIS,
     &representativeness::ANALYSIS,

@@ -33,6 +33,8 @@ pub struct Gpu {
     pub memory_bytes: f64,
     /// Board power limit in watts.
     pub power_watts: f64,
+    /// Bandwidth of all its NVLinks in one direction, bytes per second; half of what datasheets print.
+    pub nvlink_bandwidth: Option<f64>,
     /// Rates by dtype, in the order of [`DTYPES`].
     pub peaks: Vec<Peak>,
 }

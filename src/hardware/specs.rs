@@ -26,6 +26,7 @@ struct GpuSpec {
     vector_mhz: Option<f64>,
     memory: MemorySpec,
     power_watts: f64,
+    nvlink: Option<f64>,
     source: String,
     #[serde(default)]
     sparse_halved: bool,
@@ -79,6 +80,7 @@ impl GpuSpec {
             memory_source,
             memory_bytes: self.memory.gigabytes * 1e9,
             power_watts: self.power_watts,
+            nvlink_bandwidth: self.nvlink.map(|both| both * 1e9 / 2.0),
             peaks: DTYPES.iter().filter_map(peak).collect(),
         }
     }
@@ -205,6 +207,9 @@ mod tests {
         assert_eq!(dense("NVIDIA H200", "bf16"), Some(989.4));
         assert_eq!(dense("NVIDIA GB200", "bf16"), Some(2500.0));
         assert_eq!(dense("Tesla T4", "bf16"), None);
+        // 900 GB/s is both directions.
+        assert_eq!(hardware.find("NVIDIA H200").and_then(|gpu| gpu.nvlink_bandwidth), Some(450e9));
+        assert_eq!(hardware.find("NVIDIA L40S").and_then(|gpu| gpu.nvlink_bandwidth), None);
         assert_eq!(hardware.find("H100 SXM").map(|gpu| gpu.memory_bandwidth), Some(3.35e12));
     }
 }

@@ -49,6 +49,8 @@ ids! {
     FrameId;
     /// A kernel profiled by Nsight Compute.
     ProfileId;
+    /// What an artifact says of a collective.
+    CollectiveId;
     /// A wait of the host or of a stream.
     SynchronizationId;
     /// A node of a CUDA graph.

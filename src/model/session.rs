@@ -28,6 +28,8 @@ pub struct Session {
     pub launches: Launches,
     /// Copies and memsets.
     pub copies: Copies,
+    /// What artifacts say of collectives.
+    pub collectives: Collectives,
     /// Whole-graph executions.
     pub graph_launches: GraphLaunches,
     /// Nodes of CUDA graphs.
@@ -195,6 +197,7 @@ impl Session {
             &self.kernels,
             &self.launches,
             &self.copies,
+            &self.collectives,
             &self.graph_launches,
             &self.graph_nodes,
             &self.graph_creations,

@@ -1,7 +1,6 @@
 //! Kernels: which ran, for how long, and what kind of work they were.
 
 mod classes;
-mod copies;
 mod rows;
 mod selection;
 mod sums;
@@ -51,7 +50,6 @@ fn run(context: &Context<'_>) -> Findings {
     for pass in &shown {
         add_table(context, &sums, *pass, &mut findings);
     }
-    copies::add(session, &mut findings);
     for of_pass in sums.chunk_by(|a, b| a.pass == b.pass) {
         add_metrics(context, of_pass, &mut findings);
     }
@@ -196,13 +194,6 @@ fn methods() -> Vec<Method> {
                 " is the share of kernel time whose class is unknown; from ",
                 Quantity::ratio(OTHER_LIMIT),
                 " on it is reported as a limit of the data.",
-            ],
-        ),
-        method(
-            "Copies",
-            prose![
-                "Copies and memsets by direction and kind of memory; the rate is bytes divided by the sum \
-                 of durations.",
             ],
         ),
     ]

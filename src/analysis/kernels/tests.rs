@@ -141,20 +141,6 @@ fn class_shares_are_of_the_operations_of_a_stages_instances_without_warm_up() {
 }
 
 #[test]
-fn copies_have_a_rate_of_bytes_over_time() {
-    let mut session = session_of(&[(GEMM, 0, 10)]);
-    push_copy(&mut session, 10, 20, 1_000);
-    push_copy(&mut session, 20, 50, 3_000);
-    let facts = Facts::new(&session);
-    let findings = findings_of(&session, &facts);
-    let copies = dataset(&findings, "copies");
-    // 4000 bytes in 40 ns are 100 bytes a nanosecond.
-    assert_eq!(column(copies, "rate"), [&Cell::Float(100e9)]);
-    assert_eq!(column(copies, "bytes"), [&Cell::Int(4_000)]);
-    assert_eq!(column(copies, "source"), [&Cell::Text("pageable".to_owned())]);
-}
-
-#[test]
 fn timelines_are_shown_and_other_passes_stay_in_the_data_sets() {
     let mut session = Session::default();
     let torch = session.add_pass("torch", PassKind::Operators, "torch/trace.json");

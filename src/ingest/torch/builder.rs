@@ -4,10 +4,10 @@ use std::borrow::Cow;
 
 use rustc_hash::FxHashMap;
 
-use super::event::{Event, Memory};
+use super::event::{CollectiveArgs, Event, Memory};
 use super::rows::{
-    BlockRows, CallRow, CopyRow, FlowRow, GpuSpan, KernelRow, Key, Label, LabelRow, Lane,
-    MemoryRow, OperatorRow, Rows, Span, SyncRow,
+    BlockRows, CallRow, CollectiveRow, CopyRow, FlowRow, GpuSpan, KernelRow, Key, Label, LabelRow,
+    Lane, MemoryRow, OperatorRow, Rows, Span, SyncRow,
 };
 use super::value::{Name, Text};
 use crate::model::ApiLevel;
@@ -73,7 +73,28 @@ impl<'a> Builder<'a> {
         let registers = narrow(event.args.registers);
         let shared_bytes = narrow(event.args.shared_bytes);
         let Some(gpu) = self.gpu_span(event) else { return };
+        if let Some(args) = event.args.collective.take().filter(|args| !args.operation.0.is_empty())
+        {
+            self.push_collective(&args);
+        }
         self.rows.kernels.push(KernelRow { gpu, grid, block, registers, shared_bytes });
+    }
+
+    /// The collective of the kernel that is pushed next.
+    fn push_collective(&mut self, args: &CollectiveArgs<'a>) {
+        let wide = |number: Option<i64>| number.and_then(|number| u64::try_from(number).ok());
+        let row = CollectiveRow {
+            kernel: self.rows.kernels.len(),
+            operation: self.name(&args.operation),
+            dtype: self.name(&args.dtype),
+            group: self.name(&args.group),
+            ranks: self.name(&args.ranks),
+            elements_in: wide(args.elements_in),
+            elements_out: wide(args.elements_out),
+            group_size: narrow(args.group_size).filter(|size| *size > 0),
+            sequence: wide(args.sequence),
+        };
+        self.rows.collectives.push(row);
     }
 
     fn push_copy(&mut self, event: &mut Event<'a>, memset: bool) {

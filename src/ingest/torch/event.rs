@@ -52,6 +52,21 @@ pub(super) struct Args<'a> {
     pub(super) name: Text<'a>,
     pub(super) labels: Text<'a>,
     pub(super) memory: Memory,
+    /// Boxed: few events have it.
+    pub(super) collective: Option<Box<CollectiveArgs<'a>>>,
+}
+
+/// Arguments of the kernel of a collective.
+#[derive(Debug, Default)]
+pub(super) struct CollectiveArgs<'a> {
+    pub(super) operation: Text<'a>,
+    pub(super) dtype: Text<'a>,
+    pub(super) group: Text<'a>,
+    pub(super) ranks: Text<'a>,
+    pub(super) elements_in: Option<i64>,
+    pub(super) elements_out: Option<i64>,
+    pub(super) group_size: Option<i64>,
+    pub(super) sequence: Option<i64>,
 }
 
 /// Arguments of an allocator event.
@@ -159,9 +174,32 @@ impl<'de> Args<'de> {
             "cuda_sync_kind" => self.sync_kind = object.next_value()?,
             "name" => self.name = object.next_value()?,
             "labels" => self.labels = object.next_value()?,
+            _ => return self.read_collective(key, object),
+        }
+        Ok(())
+    }
+
+    fn read_collective<A: MapAccess<'de>>(
+        &mut self,
+        key: &str,
+        object: &mut A,
+    ) -> Result<(), A::Error> {
+        match key {
+            "Collective name" => self.collective().operation = object.next_value()?,
+            "dtype" => self.collective().dtype = object.next_value()?,
+            "Process Group Name" => self.collective().group = object.next_value()?,
+            "Process Group Ranks" => self.collective().ranks = object.next_value()?,
+            "In msg nelems" => self.collective().elements_in = object.next_value::<Integer>()?.0,
+            "Out msg nelems" => self.collective().elements_out = object.next_value::<Integer>()?.0,
+            "Group size" => self.collective().group_size = object.next_value::<Integer>()?.0,
+            "Seq" => self.collective().sequence = object.next_value::<Integer>()?.0,
             _ => drop(object.next_value::<IgnoredAny>()?),
         }
         Ok(())
+    }
+
+    fn collective(&mut self) -> &mut CollectiveArgs<'de> {
+        self.collective.get_or_insert_default()
     }
 }
 

@@ -48,6 +48,21 @@ pub(super) struct KernelRow {
     pub(super) shared_bytes: Option<u32>,
 }
 
+/// What a kernel says of the collective that it executes.
+#[derive(Debug)]
+pub(super) struct CollectiveRow {
+    /// Index of the kernel's row.
+    pub(super) kernel: usize,
+    pub(super) operation: u32,
+    pub(super) dtype: u32,
+    pub(super) group: u32,
+    pub(super) ranks: u32,
+    pub(super) elements_in: Option<u64>,
+    pub(super) elements_out: Option<u64>,
+    pub(super) group_size: Option<u32>,
+    pub(super) sequence: Option<u64>,
+}
+
 #[derive(Debug)]
 pub(super) struct CopyRow {
     pub(super) gpu: GpuSpan,
@@ -140,6 +155,7 @@ impl Losses {
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     pub(super) kernels: Vec<KernelRow>,
+    pub(super) collectives: Vec<CollectiveRow>,
     pub(super) copies: Vec<CopyRow>,
     pub(super) syncs: Vec<SyncRow>,
     pub(super) calls: Vec<CallRow>,
@@ -198,6 +214,13 @@ impl FileRows {
     pub(super) fn absorb(&mut self, block: BlockRows) {
         let map = self.map(&block);
         let (all, rows) = (&mut self.rows, block.rows);
+        let kernels = all.kernels.len();
+        take(&mut all.collectives, rows.collectives, |row| {
+            row.kernel += kernels;
+            for text in [&mut row.operation, &mut row.dtype, &mut row.group, &mut row.ranks] {
+                *text = map.texts[*text as usize];
+            }
+        });
         take(&mut all.kernels, rows.kernels, |row| map.span(&mut row.gpu.span));
         take(&mut all.copies, rows.copies, |row| map.span(&mut row.gpu.span));
         take(&mut all.syncs, rows.syncs, |row| map.span(&mut row.gpu.span));

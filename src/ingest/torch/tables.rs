@@ -8,8 +8,8 @@ use super::host::{Host, Joins};
 use super::rows::{FileRows, GpuSpan, Rows, Span};
 use crate::ingest::abi::without_abi_suffix;
 use crate::model::{
-    ApiCall, Copy, Frame, GpuId, KernelId, Launch, MemoryEvent, Operator, PassId, Range, RangeKind,
-    Session, StrId, Synchronization, ThreadId,
+    ApiCall, Collective, Copy, Frame, GpuId, KernelId, Launch, LaunchId, MemoryEvent, Operator,
+    PassId, Range, RangeKind, Session, StrId, Synchronization, ThreadId,
 };
 
 /// What was found on the way.
@@ -51,7 +51,9 @@ impl Tables<'_> {
     fn add(&mut self, rows: Rows) {
         self.findings.gpu_operations = (rows.kernels.len() + rows.copies.len()) as u64;
         self.findings.joins.shared = shared(&rows);
+        let first = self.session.launches.len();
         self.launches(rows.kernels);
+        self.collectives(rows.collectives, first);
         self.copies(rows.copies);
         self.syncs(rows.syncs);
         self.calls(rows.calls);
@@ -82,6 +84,27 @@ impl Tables<'_> {
                 graph,
             };
             self.session.launches.push(launch);
+        }
+    }
+
+    /// `first` is the launch that the file's first kernel became.
+    fn collectives(&mut self, rows: Vec<super::rows::CollectiveRow>, first: usize) {
+        for row in rows {
+            let size = element_size(self.file.text(row.dtype));
+            let bytes =
+                |elements: Option<u64>| elements.zip(size).and_then(|(n, s)| n.checked_mul(s));
+            let collective = Collective {
+                launch: LaunchId::at(first + row.kernel),
+                operation: self.text(row.operation),
+                dtype: self.text(row.dtype),
+                bytes_in: bytes(row.elements_in),
+                bytes_out: bytes(row.elements_out),
+                group_size: row.group_size,
+                group: self.text(row.group),
+                ranks: self.text(row.ranks),
+                sequence: row.sequence,
+            };
+            self.session.collectives.push(collective);
         }
     }
 
@@ -230,6 +253,20 @@ fn shared(rows: &Rows) -> u64 {
     ids.sort_unstable();
     ids.dedup();
     (all - ids.len()) as u64
+}
+
+/// Bytes of an element by the name of its `c10::ScalarType`.
+fn element_size(dtype: &str) -> Option<u64> {
+    let size = match dtype {
+        "Double" | "Long" | "ComplexFloat" | "UInt64" => 8,
+        "Float" | "Int" | "ComplexHalf" | "UInt32" => 4,
+        "BFloat16" | "Half" | "Short" | "UInt16" => 2,
+        "Byte" | "Char" | "Bool" => 1,
+        "ComplexDouble" => 16,
+        eight_bits if eight_bits.starts_with("Float8") => 1,
+        _ => return None,
+    };
+    Some(size)
 }
 
 /// `cuda_sync_kind` in the words that all importers use.

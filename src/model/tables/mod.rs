@@ -1,5 +1,6 @@
 //! The tables, one file a subject.
 
+mod collectives;
 mod counters;
 mod gpu_work;
 mod host;
@@ -8,6 +9,7 @@ mod profiles;
 mod samples;
 mod system;
 
+pub use collectives::*;
 pub use counters::*;
 pub use gpu_work::*;
 pub use host::*;

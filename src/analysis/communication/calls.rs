@@ -1,0 +1,245 @@
+//! The collectives of a bundle: which run, which rank, what each moved.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use super::operation::{NcclName, Operation, nccl_name};
+use crate::analysis::Context;
+use crate::analysis::facts::{OpIndex, OpSource};
+use crate::analysis::tiers::{Tier, tier};
+use crate::model::{
+    ApiCallId, CollectiveId, GpuId, KernelId, Ns, PassId, ProcessId, RangeId, Session, StrId,
+};
+
+/// NVTX domain of NCCL's own ranges.
+const NCCL_DOMAIN: &str = "NCCL";
+
+/// The ranks of one execution of the workload under one tool: processes of a pass, or passes of one name.
+#[derive(Clone, Debug)]
+pub(super) struct Run {
+    /// Name of the pass, without the rank.
+    pub(super) name: String,
+    /// By rank.
+    pub(super) members: Vec<Member>,
+    /// All ranks are in one artifact, with one clock.
+    pub(super) one_clock: bool,
+}
+
+/// One rank of a run: a process on a GPU.
+#[derive(Clone, Debug)]
+pub(super) struct Member {
+    pub(super) pass: PassId,
+    pub(super) process: ProcessId,
+    pub(super) gpu: GpuId,
+    pub(super) rank: u32,
+    /// By (start, end, operation number).
+    pub(super) calls: Vec<Call>,
+}
+
+/// One collective on one rank.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    pub(super) op: OpIndex,
+    pub(super) start: Ns,
+    pub(super) end: Ns,
+    pub(super) kernel: KernelId,
+    pub(super) operation: Operation,
+    pub(super) group: Group,
+    /// Bytes of the message: the larger of input and output.
+    pub(super) bytes: Option<u64>,
+    /// Ranks of the process group.
+    pub(super) size: Option<u32>,
+    pub(super) sequence: Option<u64>,
+}
+
+impl Call {
+    pub(super) const fn duration(&self) -> Ns {
+        self.end - self.start
+    }
+}
+
+/// Who takes part: the process group if it is recorded, or else whoever shares the stream's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Group {
+    /// Name and ranks of the process group.
+    Named(StrId, StrId),
+    /// CUDA stream.
+    Stream(u64),
+}
+
+/// All runs with collectives, in the order of their first passes.
+///
+/// Passes are ranks of one run if they are of one kind, state different ranks, and have one name or hold
+/// collectives at the same time of day.
+pub(super) fn runs(context: &Context<'_>) -> Vec<Run> {
+    let session = context.session;
+    let mut runs: Vec<Run> = Vec::new();
+    for member in members(context) {
+        let name = run_name(session, member.pass);
+        let same = |run: &&mut Run| {
+            let first = &run.members[0];
+            let kind = |member: &Member| session.passes.kind[member.pass.index()];
+            let stated = |member: &Member| session.passes.rank[member.pass.index()].is_some();
+            let meet = run.name == name || overlap(session, first, &member);
+            let ranks = stated(first) && stated(&member) && kind(first) == kind(&member) && meet;
+            // Two captures of one rank are two runs.
+            first.pass == member.pass
+                || ranks && run.members.iter().all(|other| other.rank != member.rank)
+        };
+        match runs.iter_mut().find(same) {
+            Some(run) => {
+                run.name = common_name(&run.name, &name);
+                run.members.push(member);
+            }
+            None => runs.push(Run { name, members: vec![member], one_clock: true }),
+        }
+    }
+    for run in &mut runs {
+        run.members.sort_by_key(|member| (member.rank, member.process, member.gpu));
+        run.one_clock = run.members.iter().all(|member| member.pass == run.members[0].pass);
+    }
+    runs
+}
+
+/// Whether two ranks have collectives at the same time of day, as far as their passes state it.
+fn overlap(session: &Session, one: &Member, other: &Member) -> bool {
+    let window = |member: &Member| {
+        let origin = session.passes.utc_origin[member.pass.index()]?;
+        let start = member.calls.first()?.start;
+        let end = member.calls.iter().map(|call| call.end).max()?;
+        Some((start.saturating_add(origin), end.saturating_add(origin)))
+    };
+    window(one).zip(window(other)).is_some_and(|(a, b)| a.0 < b.1 && b.0 < a.1)
+}
+
+/// What names of passes have in common at their begin; the first where that is nothing.
+fn common_name(one: &str, other: &str) -> String {
+    let same = one.char_indices().zip(other.chars()).take_while(|((_, a), b)| a == b).count();
+    if same == one.chars().count() {
+        return one.to_owned();
+    }
+    let common: String = one.chars().take(same).collect();
+    let common = common.trim_end_matches(|sign: char| !sign.is_alphanumeric());
+    if common.is_empty() { one.to_owned() } else { common.to_owned() }
+}
+
+/// The pass's name without the rank that tells passes of one name apart.
+fn run_name(session: &Session, pass: PassId) -> String {
+    let name = session.text(session.passes.name[pass.index()]);
+    let suffix = session.passes.rank[pass.index()].map(|rank| format!(" · rank {rank}"));
+    suffix.and_then(|suffix| name.strip_suffix(&suffix)).unwrap_or(name).to_owned()
+}
+
+fn members(context: &Context<'_>) -> Vec<Member> {
+    let (session, facts) = (context.session, context.facts);
+    let mut lists: BTreeMap<(PassId, ProcessId, GpuId), Vec<Call>> = BTreeMap::new();
+    let names = Names::new(session);
+    for op in 0..facts.ops.len() {
+        if tier(session, facts, op) == Tier::Communication {
+            let key = (facts.ops.pass[op], facts.ops.process[op], facts.ops.gpu[op]);
+            lists.entry(key).or_default().extend(names.call(context, op));
+        }
+    }
+    let mut gpus: BTreeMap<ProcessId, u32> = BTreeMap::new();
+    for (_, process, _) in lists.keys() {
+        *gpus.entry(*process).or_default() += 1;
+    }
+    let rank = |pass: PassId, process: ProcessId, gpu: GpuId| {
+        let recorded =
+            session.processes.rank[process.index()].or(session.passes.rank[pass.index()]);
+        // The ranks of one process are its GPUs.
+        let alone = gpus.get(&process) == Some(&1);
+        recorded.filter(|_| alone).unwrap_or(session.gpus.ordinal[gpu.index()])
+    };
+    let member = |((pass, process, gpu), calls)| {
+        let rank = rank(pass, process, gpu);
+        Member { pass, process, gpu, rank, calls }
+    };
+    lists.into_iter().map(member).collect()
+}
+
+/// What tells the operation of a launch, made once.
+struct Names {
+    by_kernel: Vec<Option<Operation>>,
+    arguments: FxHashMap<u32, CollectiveId>,
+    /// NCCL's ranges by thread, by start.
+    ranges: Vec<Vec<RangeId>>,
+}
+
+impl Names {
+    fn new(session: &Session) -> Self {
+        let table = &session.collectives;
+        let operation = |kernel| Operation::of(session.kernel_name(kernel));
+        let mut ranges = vec![Vec::new(); session.threads.len()];
+        for id in session.ranges.ids() {
+            if session.text(session.ranges.domain[id.index()]) == NCCL_DOMAIN {
+                ranges[session.ranges.thread[id.index()].index()].push(id);
+            }
+        }
+        for list in &mut ranges {
+            list.sort_unstable_by_key(|id: &RangeId| (session.ranges.start[id.index()], *id));
+        }
+        Self {
+            by_kernel: session.kernels.ids().map(operation).collect(),
+            arguments: table.ids().map(|id| (table.launch[id.index()].0, id)).collect(),
+            ranges,
+        }
+    }
+
+    fn call(&self, context: &Context<'_>, op: usize) -> Option<Call> {
+        let (session, ops) = (context.session, &context.facts.ops);
+        let OpSource::Launch(launch) = ops.source[op] else { return None };
+        let kernel = session.launches.kernel[launch.index()];
+        let table = &session.collectives;
+        let row = self.arguments.get(&launch.0).map(|id| id.index());
+        let stated = row.and_then(|row| Operation::of(session.text(table.operation[row])));
+        let nvtx = || ops.api_call[op].and_then(|call| self.range(session, call));
+        let operation = stated.or(self.by_kernel[kernel.index()]).or_else(nvtx);
+        let named = row.filter(|row| !session.text(table.group[*row]).is_empty());
+        Some(Call {
+            op: op as OpIndex,
+            start: ops.start[op],
+            end: ops.end[op],
+            kernel,
+            operation: operation.unwrap_or(Operation::Other),
+            group: match named {
+                Some(row) => Group::Named(table.group[row], table.ranks[row]),
+                None => Group::Stream(ops.stream[op]),
+            },
+            bytes: row.and_then(|row| table.bytes_in[row].max(table.bytes_out[row])),
+            size: row.and_then(|row| table.group_size[row]),
+            sequence: row.and_then(|row| table.sequence[row]),
+        })
+    }
+
+    /// The operation of NCCL's range around the start of a call.
+    fn range(&self, session: &Session, call: ApiCallId) -> Option<Operation> {
+        let start = session.api_calls.start[call.index()];
+        let list = &self.ranges[session.api_calls.thread[call.index()].index()];
+        let after = list.partition_point(|id| session.ranges.start[id.index()] <= start);
+        let row = list[..after].last()?.index();
+        let open = session.ranges.end[row] >= start;
+        Operation::of(session.text(session.ranges.name[row])).filter(|_| open)
+    }
+}
+
+/// What the kernel's name says of type, algorithm and protocol; the recorded type comes first.
+pub(super) fn name_of(context: &Context<'_>, call: &Call) -> NcclName {
+    nccl_name(context.session.kernel_name(call.kernel))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::common_name;
+
+    #[test]
+    fn ranks_of_one_run_are_called_by_what_their_names_share() {
+        assert_eq!(common_name("torch", "torch"), "torch");
+        assert_eq!(
+            common_name("tp2__result__0__9c_1375", "tp2__result__1__9c_1376"),
+            "tp2__result"
+        );
+        assert_eq!(common_name("a", "b"), "a");
+    }
+}

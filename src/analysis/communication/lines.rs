@@ -1,0 +1,212 @@
+//! What each rank does in each stage: computing, communicating, waiting, idle.
+
+use std::collections::BTreeMap;
+
+use rooflens_schemas::Scope;
+use rustc_hash::FxHashMap;
+
+use super::calls::{Member, Run};
+use super::waits::Wait;
+use crate::analysis::Context;
+use crate::analysis::facts::{OpIndex, StageInstance};
+use crate::analysis::stages::WHOLE_CAPTURE;
+use crate::analysis::stats::median;
+use crate::analysis::summary::summaries;
+use crate::analysis::tiers::{GpuTiers, Parts, by_gpu, ops_of, parts};
+use crate::model::{GpuId, Ns, PassId};
+
+/// The tiers of each GPU of a pass.
+type PassTiers = BTreeMap<GpuId, GpuTiers>;
+
+/// One rank in one stage, or in the whole pass: medians over the instances that count, nanoseconds.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Line {
+    /// Member of the run.
+    pub(super) member: usize,
+    pub(super) rank: u32,
+    pub(super) pass: PassId,
+    /// Stage, an index into the facts' stages; none for the whole pass.
+    pub(super) stage: Option<usize>,
+    pub(super) instances: usize,
+    /// First start to last end of the operations.
+    pub(super) time: f64,
+    pub(super) compute: f64,
+    pub(super) communication: f64,
+    pub(super) exposed: f64,
+    pub(super) idle: f64,
+    /// Sums over matched collectives; absent where none is matched.
+    pub(super) wait: Option<f64>,
+    pub(super) transfer: Option<f64>,
+    /// Sums over the instances, for shares that add up.
+    pub(super) sum: Sum,
+}
+
+/// Sums over instances, nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sum {
+    pub(super) time: Ns,
+    pub(super) parts: Parts,
+    pub(super) wait: Ns,
+    pub(super) transfer: Ns,
+    /// Collectives, and those of them that were matched.
+    pub(super) calls: u64,
+    pub(super) matched: u64,
+}
+
+/// The lines of a run: the whole pass, then the stages, each by rank. Lines without collectives are left out,
+/// unless other ranks have some in that stage.
+pub(super) fn lines(
+    context: &Context<'_>,
+    run: &Run,
+    waits: &FxHashMap<OpIndex, Wait>,
+) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let mut tiers: BTreeMap<PassId, PassTiers> = BTreeMap::new();
+    for (index, member) in run.members.iter().enumerate() {
+        let make = || by_gpu(context.session, context.facts, member.pass);
+        let tiers = tiers.entry(member.pass).or_insert_with(make);
+        lines.extend(member_lines(index, &Measure { context, member, tiers, waits }));
+    }
+    let talks = |line: &Line| {
+        let same = |other: &&Line| label(context, other) == label(context, line);
+        lines.iter().filter(same).any(|other| other.sum.calls > 0)
+    };
+    let mut kept: Vec<Line> = lines.iter().filter(|line| talks(line)).cloned().collect();
+    kept.sort_by_key(|line| {
+        (line.stage.is_some(), order(context, run, line), line.rank, line.member)
+    });
+    kept
+}
+
+/// Stages in the order of the first member's pass.
+fn order(context: &Context<'_>, run: &Run, line: &Line) -> usize {
+    let stages = &context.facts.stages;
+    let first = run.members.first().map(|member| member.pass);
+    let name = line.stage.map(|stage| &stages[stage].name);
+    stages
+        .iter()
+        .position(|its| Some(its.pass) == first && Some(&its.name) == name)
+        .unwrap_or(usize::MAX)
+}
+
+fn member_lines(index: usize, measure: &Measure<'_>) -> Vec<Line> {
+    let (facts, member) = (measure.context.facts, measure.member);
+    let whole = measure.sum(&mut ops_of(facts, member.pass).map(|op| op as OpIndex));
+    let mut lines = vec![line(index, member, None, &[whole])];
+    for summary in summaries(facts, member.pass) {
+        // The whole capture as a stage is the whole pass again.
+        let whole = summary.stage(facts).name == WHOLE_CAPTURE;
+        if summary.process != member.process || whole {
+            continue;
+        }
+        let counts = |one: &&StageInstance| one.process == member.process && one.excluded.is_none();
+        let sums: Vec<Sum> = facts
+            .instances_of(summary.stage(facts))
+            .iter()
+            .filter(counts)
+            .map(|one| measure.sum(&mut one.ops.iter().copied()))
+            .collect();
+        lines.push(line(index, member, Some(summary.stage), &sums));
+    }
+    lines
+}
+
+struct Measure<'a> {
+    context: &'a Context<'a>,
+    member: &'a Member,
+    tiers: &'a PassTiers,
+    waits: &'a FxHashMap<OpIndex, Wait>,
+}
+
+impl Measure<'_> {
+    /// Sums over those of the operations that are the member's.
+    fn sum(&self, ops: &mut dyn Iterator<Item = OpIndex>) -> Sum {
+        let (session, facts) = (self.context.session, self.context.facts);
+        let columns = &facts.ops;
+        let own: Vec<OpIndex> = ops
+            .filter(|op| {
+                let op = *op as usize;
+                columns.gpu[op] == self.member.gpu && columns.process[op] == self.member.process
+            })
+            .collect();
+        let start = own.iter().map(|op| columns.start[*op as usize]).min().unwrap_or(0);
+        let end = own.iter().map(|op| columns.end[*op as usize]).max().unwrap_or(0);
+        let parts = parts(session, facts, self.tiers, own.iter().copied());
+        let mut sum = Sum { time: end - start, parts, ..Sum::default() };
+        let calls = &self.member.calls;
+        for op in own {
+            let at = calls.partition_point(|call| call.op < op);
+            if calls.get(at).is_none_or(|call| call.op != op) {
+                continue;
+            }
+            sum.calls += 1;
+            if let Some(wait) = self.waits.get(&op) {
+                sum.matched += 1;
+                sum.wait = sum.wait.saturating_add(wait.wait);
+                sum.transfer = sum.transfer.saturating_add(wait.transfer);
+            }
+        }
+        sum
+    }
+}
+
+fn line(index: usize, member: &Member, stage: Option<usize>, sums: &[Sum]) -> Line {
+    let middle = |value: &dyn Fn(&Sum) -> Ns| {
+        let values: Vec<f64> = sums.iter().map(|sum| value(sum) as f64).collect();
+        median(&values).unwrap_or(0.0)
+    };
+    let mut sum = Sum::default();
+    for one in sums {
+        sum.add(one);
+    }
+    let matched = |value: f64| (sum.matched > 0).then_some(value);
+    Line {
+        member: index,
+        rank: member.rank,
+        pass: member.pass,
+        stage,
+        instances: sums.len(),
+        time: middle(&|sum| sum.time),
+        compute: middle(&|sum| sum.parts.compute),
+        communication: middle(&|sum| sum.parts.communication),
+        exposed: middle(&|sum| sum.parts.communication_exposed),
+        idle: middle(&|sum| sum.time - sum.parts.busy),
+        wait: matched(middle(&|sum| sum.wait)),
+        transfer: matched(middle(&|sum| sum.transfer)),
+        sum,
+    }
+}
+
+impl Sum {
+    fn add(&mut self, other: &Self) {
+        self.time = self.time.saturating_add(other.time);
+        self.wait = self.wait.saturating_add(other.wait);
+        self.transfer = self.transfer.saturating_add(other.transfer);
+        self.calls += other.calls;
+        self.matched += other.matched;
+        let (parts, its) = (&mut self.parts, &other.parts);
+        parts.compute = parts.compute.saturating_add(its.compute);
+        parts.communication = parts.communication.saturating_add(its.communication);
+        parts.communication_exposed =
+            parts.communication_exposed.saturating_add(its.communication_exposed);
+        parts.copy = parts.copy.saturating_add(its.copy);
+        parts.copy_exposed = parts.copy_exposed.saturating_add(its.copy_exposed);
+        parts.busy = parts.busy.saturating_add(its.busy);
+    }
+}
+
+/// The stage's name; empty for the whole pass.
+pub(super) fn label<'a>(context: &'a Context<'_>, line: &Line) -> &'a str {
+    line.stage.map_or("", |stage| &context.facts.stages[stage].name)
+}
+
+/// What the metrics of a line are about.
+pub(super) fn scope(context: &Context<'_>, line: &Line) -> Scope {
+    let session = context.session;
+    Scope {
+        pass: Some(session.text(session.passes.name[line.pass.index()]).to_owned()),
+        stage: line.stage.map(|stage| context.facts.stages[stage].name.clone()),
+        rank: Some(line.rank),
+        ..Scope::default()
+    }
+}

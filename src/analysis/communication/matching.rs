@@ -1,0 +1,269 @@
+//! The same collective on several ranks, and what its ends tell of their clocks.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::calls::{Call, Group, Member, Run};
+use super::operation::Operation;
+use crate::analysis::stats::median;
+use crate::model::Ns;
+
+/// Positions beyond the difference in length by which two lists of collectives are shifted against each other
+/// to find where they fit, and the most of them.
+const SHIFTS: i64 = 2;
+const MAX_SHIFT: i64 = 64;
+
+/// How much better than the list as it stands a shifted one must fit.
+const BETTER: f64 = 2.0;
+
+/// A collective whose ends differ by more than this, and by more than ten times the usual, is taken as
+/// mismatched.
+const TOLERANCE_NS: f64 = 1e6;
+const TOLERANCE_FACTOR: f64 = 10.0;
+
+/// One collective: its call on each rank that took part, as (member, call), by member.
+pub(super) type Match = Vec<(usize, usize)>;
+
+/// The collectives of a run that were found on several ranks, and how the ranks' clocks differ.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Matching {
+    pub(super) matches: Vec<Match>,
+    /// By member: what its clock shows more than the mean of all, nanoseconds: the median over collectives of
+    /// end − mean end. 0 where it takes part in none.
+    pub(super) offsets: Vec<f64>,
+    /// Median and largest deviation of an end from its clock's offset, nanoseconds; absent without collectives
+    /// that join all ranks.
+    pub(super) residual: Option<(f64, f64)>,
+    /// Collectives left out because their ends lie too far apart.
+    pub(super) mismatched: usize,
+}
+
+/// Matches the collectives of all ranks.
+pub(super) fn find(run: &Run) -> Matching {
+    let mut found = Matching { offsets: vec![0.0; run.members.len()], ..Matching::default() };
+    if run.members.len() < 2 {
+        return found;
+    }
+    let groups: BTreeSet<Group> =
+        run.members.iter().flat_map(|member| &member.calls).map(|call| call.group).collect();
+    for group in groups {
+        let lists: Vec<Vec<usize>> = run.members.iter().map(|member| own(member, group)).collect();
+        let all = || {
+            run.members.iter().zip(&lists).flat_map(|(m, list)| list.iter().map(|c| &m.calls[*c]))
+        };
+        let numbered = all().all(|call| call.sequence.is_some());
+        let matches =
+            if numbered { by_sequence(run, &lists) } else { by_order(&run.members, &lists) };
+        found.matches.extend(matches);
+    }
+    found.matches.sort_unstable();
+    found.align(run);
+    found.drop_mismatched(run);
+    found.align(run);
+    found
+}
+
+/// The calls of a member in a group. Point-to-point messages have no counterpart of the same kind.
+fn own(member: &Member, group: Group) -> Vec<usize> {
+    let same = |call: &Call| call.group == group && call.operation != Operation::SendReceive;
+    (0..member.calls.len()).filter(|index| same(&member.calls[*index])).collect()
+}
+
+/// By operation and number; of several with one number, the first with the first.
+fn by_sequence(run: &Run, lists: &[Vec<usize>]) -> Vec<Match> {
+    let mut by_key: BTreeMap<(u64, Operation, u32), Match> = BTreeMap::new();
+    for (at, (member, list)) in run.members.iter().zip(lists).enumerate() {
+        let mut seen: BTreeMap<(u64, Operation), u32> = BTreeMap::new();
+        for index in list {
+            let call = &member.calls[*index];
+            let key = (call.sequence.unwrap_or(0), call.operation);
+            let again = seen.entry(key).or_default();
+            by_key.entry((key.0, key.1, *again)).or_default().push((at, *index));
+            *again += 1;
+        }
+    }
+    by_key.into_values().filter(|one| one.len() > 1).collect()
+}
+
+/// By order within the group: each rank's list against that of the first, shifted to where the ends fit best.
+fn by_order(members: &[Member], lists: &[Vec<usize>]) -> Vec<Match> {
+    let Some(first) = lists.iter().position(|list| !list.is_empty()) else { return Vec::new() };
+    let mut matches: Vec<Match> = lists[first].iter().map(|index| vec![(first, *index)]).collect();
+    for other in first + 1..lists.len() {
+        let (a, b) = (&members[first].calls, &members[other].calls);
+        let shift = best_shift(a, &lists[first], b, &lists[other]);
+        for (i, j) in pairs(a, &lists[first], b, &lists[other], shift) {
+            matches[i].push((other, lists[other][j]));
+        }
+    }
+    matches.retain(|one| one.len() > 1);
+    matches
+}
+
+/// Positions that hold the same operation of the same size if the second list is shifted.
+fn pairs(
+    a: &[Call],
+    list: &[usize],
+    b: &[Call],
+    other: &[usize],
+    shift: i64,
+) -> Vec<(usize, usize)> {
+    let partner = |i: usize| usize::try_from(i as i64 + shift).ok().filter(|j| *j < other.len());
+    let same = |(i, j): &(usize, usize)| {
+        let (one, two) = (&a[list[*i]], &b[other[*j]]);
+        one.operation == two.operation && one.bytes == two.bytes
+    };
+    (0..list.len()).filter_map(|i| Some((i, partner(i)?))).filter(same).collect()
+}
+
+/// The shift at which the ends of two lists differ by the same the whole time.
+fn best_shift(a: &[Call], list: &[usize], b: &[Call], other: &[usize]) -> i64 {
+    let difference = other.len() as i64 - list.len() as i64;
+    let widest = (difference.abs() + SHIFTS).min(MAX_SHIFT);
+    let spread = |shift: i64| {
+        let ends: Vec<f64> = pairs(a, list, b, other, shift)
+            .into_iter()
+            .map(|(i, j)| b[other[j]].end.saturating_sub(a[list[i]].end) as f64)
+            .collect();
+        // Half of what could match must, or the few that remain fit by chance.
+        let enough = ends.len() * 2 >= list.len().min(other.len()) && ends.len() > 2;
+        deviation(&ends).filter(|_| enough).unwrap_or(f64::INFINITY)
+    };
+    let towards =
+        |shift: i64| shift.signum() == difference.signum() && shift.abs() <= difference.abs();
+    let between = |shift: i64| shift == 0 || towards(shift);
+    let mut shifts: Vec<i64> = (-widest..=widest).collect();
+    // Those that leave the fewest over come first, the smallest before the largest.
+    shifts.sort_by_key(|shift| (!between(*shift), shift.abs(), *shift));
+    let mut best = (f64::INFINITY, 0);
+    for shift in shifts {
+        let found = spread(shift);
+        if found * BETTER < best.0 || best.0.is_infinite() && found.is_finite() {
+            best = (found, shift);
+        }
+    }
+    best.1
+}
+
+/// Median absolute deviation from the median.
+fn deviation(values: &[f64]) -> Option<f64> {
+    let middle = median(values)?;
+    median(&values.iter().map(|value| (value - middle).abs()).collect::<Vec<_>>())
+}
+
+impl Matching {
+    /// Finds the offset of each clock, and what deviates from it.
+    fn align(&mut self, run: &Run) {
+        let mut by_member: Vec<Vec<f64>> = vec![Vec::new(); run.members.len()];
+        for one in &self.matches {
+            if joins_all(run, one) {
+                for (member, away) in from_mean(run, one) {
+                    by_member[member].push(away);
+                }
+            }
+        }
+        self.offsets = by_member.iter().map(|list| median(list).unwrap_or(0.0)).collect();
+        let deviations: Vec<f64> = by_member
+            .iter()
+            .zip(&self.offsets)
+            .flat_map(|(list, offset)| list.iter().map(move |away| (away - offset).abs()))
+            .collect();
+        let largest = deviations.iter().copied().fold(0.0, f64::max);
+        self.residual = median(&deviations).map(|middle| (middle, largest));
+    }
+
+    fn drop_mismatched(&mut self, run: &Run) {
+        let Some((usual, _)) = self.residual else { return };
+        let limit = (usual * TOLERANCE_FACTOR).max(TOLERANCE_NS);
+        let before = self.matches.len();
+        let offsets = &self.offsets;
+        self.matches.retain(|one| {
+            let fits = |(member, away): (usize, f64)| (away - offsets[member]).abs() <= limit;
+            !joins_all(run, one) || from_mean(run, one).all(fits)
+        });
+        self.mismatched = before - self.matches.len();
+    }
+}
+
+fn joins_all(run: &Run, one: &Match) -> bool {
+    one.first()
+        .is_some_and(|(member, call)| run.members[*member].calls[*call].operation.joins_all())
+}
+
+/// By how much each rank's end lies behind the mean of all ends.
+fn from_mean<'a>(run: &'a Run, one: &'a Match) -> impl Iterator<Item = (usize, f64)> + 'a {
+    let end = |(member, call): &(usize, usize)| run.members[*member].calls[*call].end;
+    let base: Ns = one.first().map_or(0, end);
+    let sum: f64 = one.iter().map(|call| end(call).saturating_sub(base) as f64).sum();
+    let mean = sum / one.len().max(1) as f64;
+    one.iter().map(move |call| (call.0, end(call).saturating_sub(base) as f64 - mean))
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::calls::{Call, Group, Member, Run};
+    use super::*;
+    use crate::model::{GpuId, KernelId, PassId, ProcessId};
+
+    /// A rank's all-reduces from (start, end) on stream 17.
+    pub(in super::super) fn member(rank: u32, times: &[(Ns, Ns)]) -> Member {
+        let call = |(start, end): &(Ns, Ns)| Call {
+            op: 0,
+            start: *start,
+            end: *end,
+            kernel: KernelId(0),
+            operation: Operation::AllReduce,
+            group: Group::Stream(17),
+            bytes: None,
+            size: None,
+            sequence: None,
+        };
+        Member {
+            pass: PassId(0),
+            process: ProcessId(rank),
+            gpu: GpuId(rank),
+            rank,
+            calls: times.iter().map(call).collect(),
+        }
+    }
+
+    pub(in super::super) fn run_of(members: Vec<Member>) -> Run {
+        Run { name: "nsys".to_owned(), members, one_clock: true }
+    }
+
+    #[test]
+    fn a_rank_that_began_earlier_is_shifted_and_its_clock_found() {
+        // Irregular ends; rank 1 saw one more before, and its clock shows 1000 more.
+        let ends = [100, 230, 310, 480, 530, 690];
+        let a: Vec<_> = ends.iter().map(|end| (end - 20, *end)).collect();
+        let b: Vec<_> = [30].iter().chain(&ends).map(|end| (end + 990, end + 1000)).collect();
+        let found = find(&run_of(vec![member(0, &a), member(1, &b)]));
+        let expected: Vec<Match> = (0..6).map(|at| vec![(0, at), (1, at + 1)]).collect();
+        assert_eq!(found.matches, expected);
+        // Mean of the ends: 500 between the two clocks.
+        assert_eq!((found.offsets, found.residual), (vec![-500.0, 500.0], Some((0.0, 0.0))));
+    }
+
+    #[test]
+    fn numbers_of_the_group_come_before_order() {
+        let times = [(0, 10), (20, 30), (40, 50)];
+        let mut members = vec![member(0, &times), member(1, &times)];
+        for (at, call) in members[0].calls.iter_mut().enumerate() {
+            call.sequence = Some(at as u64);
+        }
+        for (call, number) in members[1].calls.iter_mut().zip([1, 2, 9]) {
+            call.sequence = Some(number);
+        }
+        let found = find(&run_of(members));
+        assert_eq!(found.matches, [vec![(0, 1), (1, 0)], vec![(0, 2), (1, 1)]]);
+    }
+
+    #[test]
+    fn what_ends_milliseconds_apart_is_no_match() {
+        let ms = 1_000_000;
+        let a: Vec<_> = (0..8).map(|at| (at * 100 * ms, at * 100 * ms + ms)).collect();
+        let mut b = a.clone();
+        b[3].1 += 5 * ms;
+        let found = find(&run_of(vec![member(0, &a), member(1, &b)]));
+        assert_eq!((found.matches.len(), found.mismatched), (7, 1));
+    }
+}

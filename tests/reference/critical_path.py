@@ -1,0 +1,156 @@
+"""The critical path of one step of a capture with two ranks, derived without Rooflens.
+
+usage: critical_path.py EXPORT.sqlite RANGE
+
+Walks back from the last GPU operation of the instance of median length to what was waited for last, by the rules
+of docs/methodology.md, with plain searches in lists instead of a graph. Prints the length and the time of each
+category in nanoseconds. Collectives pair by order, which holds where both ranks have equally many of them.
+Uses the standard library alone.
+"""
+
+import bisect
+import sqlite3
+import sys
+from collections import defaultdict
+
+MASK = ~0xFFFFFF
+
+
+def main(path, name):
+    db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    texts = dict(db.execute("select id, value from StringIds"))
+    runtime = sorted(
+        (start, -end, tid, correlation, texts[text])
+        for start, end, tid, correlation, text in db.execute(
+            "select start, end, globalTid, correlationId, nameId from CUPTI_ACTIVITY_KIND_RUNTIME")
+    )
+    call_of, calls, last_end = {}, [], defaultdict(lambda: -1)
+    for start, end, tid, correlation, text in runtime:
+        if -end > last_end[tid]:
+            calls.append((start, -end, tid, correlation, text.split("_v")[0]))
+            call_of.setdefault((tid & MASK, correlation), calls[-1])
+        last_end[tid] = max(last_end[tid], -end)
+    # start, end, gpu, stream, process, correlation, kind
+    ops = []
+    for start, end, gpu, stream, pid, correlation, text in db.execute(
+        "select start, end, deviceId, streamId, globalPid, correlationId, demangledName from CUPTI_ACTIVITY_KIND_KERNEL"
+    ):
+        kind = "communication" if "nccl" in texts[text] else "compute"
+        ops.append((start, end, gpu, stream, pid, correlation, kind))
+    to_pageable = set()
+    for table, extra in (("MEMCPY", "copyKind, dstKind"), ("MEMSET", "0, 0")):
+        for start, end, gpu, stream, pid, correlation, kind, dst in db.execute(
+            f"select start, end, deviceId, streamId, globalPid, correlationId, {extra} from CUPTI_ACTIVITY_KIND_{table}"
+        ):
+            ops.append((start, end, gpu, stream, pid, correlation, "copy"))
+            if table == "MEMCPY" and kind == 2 and dst == 0:
+                to_pageable.add((pid, correlation))
+    ops.sort()
+    nccl = {gpu: [op for op in ops if op[2] == gpu and op[6] == "communication"] for gpu in (0, 1)}
+    last_rank = {}
+    for pair in zip(*nccl.values()):
+        short = min(pair, key=lambda op: op[1] - op[0])
+        for op in pair:
+            if op is not short:
+                last_rank[op] = short
+
+    ranges = defaultdict(list)
+    for start, end, tid in db.execute(
+        "select n.start, n.end, n.globalTid from NVTX_EVENTS n left join StringIds s on s.id = n.textId "
+        "where coalesce(n.text, s.value) = ? and n.domainId = 0 order by n.start", (name,)
+    ):
+        ranges[tid & MASK].append((start, end))
+    steps = []
+    for instance in zip(*ranges.values()):
+        inside = [op for op in ops for pid, (start, end) in zip(ranges, instance)
+                  if op[4] == pid and (op[4], op[5]) in call_of and start <= call_of[op[4], op[5]][0] < end]
+        steps.append((max(op[1] for op in inside) - min(op[0] for op in inside), min(op[0] for op in inside),
+                      max(op[1] for op in inside)))
+    length, begin, finish = sorted(steps)[(len(steps) - 1) // 2]
+
+    ops = [op for op in ops if op[1] > begin and op[0] < finish]
+    streams = defaultdict(list)
+    before = {}
+    for op in ops:
+        lane = streams[op[2], op[3]]
+        before[op] = lane[-1] if lane else None
+        lane.append(op)
+    issuing = {call_of[op[4], op[5]][2] for op in ops}
+    calls = [call for call in calls if call[1] > begin and call[0] < finish and call[2] in issuing]
+    known = set(calls)
+    issues = {call_of[op[4], op[5]] for op in ops} & known
+    call_for = {op: call_of[op[4], op[5]] if call_of[op[4], op[5]] in known else None for op in ops}
+    floor = min(max(0, op[0] - call[0]) for op, call in call_for.items() if call)
+    by_end = {pid: sorted((call for call in calls if call[2] & MASK == pid), key=lambda c: c[1]) for pid in ranges}
+    ends = {pid: [call[1] for call in list_] for pid, list_ in by_end.items()}
+    op_ends = {gpu: sorted((op for op in ops if op[2] == gpu), key=lambda op: op[1]) for gpu in (0, 1)}
+
+    def blocks(call):
+        text = call[4]
+        return text.endswith("Synchronize") or text.startswith("cudaMemcpy") and "Async" not in text \
+            or (call[2] & MASK, call[3]) in to_pageable
+
+    times = defaultdict(int)
+    at, node = finish, max(ops, key=lambda op: (op[1], op[0]))
+
+    def until(moment, category):
+        nonlocal at
+        moment = max(moment, begin)
+        if moment < at:
+            times[category] += at - moment
+            at = moment
+
+    while at > begin and node is not None:
+        if len(node) == 7:
+            op = node
+            if op in last_rank and last_rank[op] in before and last_rank[op][0] < at:
+                node = last_rank[op]
+                continue
+            until(op[0], op[6])
+            stream = min(before[op][1], op[0]) if before[op] else None
+            launch = min(call_for[op][0] + floor, op[0]) if call_for[op] else None
+            ready = max((x for x in (stream, launch) if x is not None), default=None)
+            other = None
+            if ready is not None and op[0] - ready > 5000:
+                for candidate in reversed([c for c in op_ends[op[2]] if c[1] <= op[0]][-64:]):
+                    if candidate[1] <= ready:
+                        break
+                    if candidate[3] != op[3]:
+                        other = candidate
+                        break
+            if other:
+                until(other[1], "gap")
+                node = other
+            elif stream is not None and (launch is None or stream >= launch):
+                until(before[op][1], "gap")
+                node = before[op]
+            elif call_for[op]:
+                until(call_for[op][1], "launch")
+                node = call_for[op]
+            else:
+                node = None
+        else:
+            call = node
+            pid = call[2] & MASK
+            waited = [op for op in ops if op[4] == pid and call[0] < op[1] <= call[1]] if blocks(call) else []
+            awaited = max(waited, key=lambda op: op[1], default=None)
+            if awaited and awaited[1] < at:
+                until(awaited[1], "calls")
+                node = awaited
+                continue
+            until(call[0], "launch" if call in issues else "calls")
+            index = bisect.bisect_right(ends[pid], call[0]) - 1
+            if index < 0 or by_end[pid][index] is call:
+                until(begin, "host")
+                node = None
+            else:
+                until(by_end[pid][index][1], "host")
+                node = by_end[pid][index]
+    until(begin, "unknown")
+    print("length", length, dict(times), "sum", sum(times.values()))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    main(*sys.argv[1:])

@@ -10,6 +10,7 @@ pub mod stages;
 pub mod stats;
 pub mod summary;
 
+mod deep_dive;
 mod environment;
 pub mod kernels;
 mod operator_flops;
@@ -88,6 +89,7 @@ pub static ANALYSES: &[&Analysis] = &[
     &kernels::ANALYSIS,
     &roofline::ANALYSIS,
     &profiled::ANALYSIS,
+    &deep_dive::ANALYSIS,
     &operators::ANALYSIS,
     &power::ANALYSIS,
 ];

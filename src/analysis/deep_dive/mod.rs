@@ -206,9 +206,9 @@ fn summary(pass: &str, launches: usize, groups: usize, metrics: &[Metric]) -> Ve
         Inline::Code(pass.to_owned()),
         ": ",
         Quantity::count(launches as u64),
-        " launches in ",
+        " launches; groups of one kernel, grid and block: ",
         Quantity::count(groups as u64),
-        " groups of one kernel, grid and block.",
+        ".",
     ];
     let said = [
         "achieved occupancy",
@@ -226,21 +226,17 @@ fn summary(pass: &str, launches: usize, groups: usize, metrics: &[Metric]) -> Ve
     text
 }
 
-/// How ncu ran, if the pass was read from its report: options that the command does not set have defaults.
+/// How ncu ran, if the pass was read from a report that holds its command line.
 fn conditions(session: &Session, pass: PassId) -> Option<Inline> {
     let reports = &session.profile_reports;
     let report = reports.ids().map(|id| reports.row(id)).find(|report| report.pass == pass)?;
-    let option = |value, default: &str| match session.text(value) {
-        "" => format!("{default} (default)"),
-        stated => stated.to_owned(),
-    };
-    let text = format!(
-        " ncu ran with clock control {}, cache control {}, replay mode {}.",
-        option(report.clock_control, "base"),
-        option(report.cache_control, "all"),
-        option(report.replay_mode, "kernel")
-    );
-    Some(text.into())
+    let options = [report.clock_control, report.cache_control, report.replay_mode];
+    let [clock, cache, replay] = options.map(|id| session.text(id));
+    let known = !(clock.is_empty() || cache.is_empty() || replay.is_empty());
+    known.then(|| {
+        format!(" ncu ran with clock control {clock}, cache control {cache}, replay mode {replay}.")
+            .into()
+    })
 }
 
 /// What no launch of a pass has, in one line.

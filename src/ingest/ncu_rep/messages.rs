@@ -130,9 +130,9 @@ fn session(message: &[u8]) -> Result<SessionPart, Malformed> {
             }
             (11, value) => {
                 let command = value.text()?;
-                part.replay_mode = option(&command, "--replay-mode");
-                part.clock_control = option(&command, "--clock-control");
-                part.cache_control = option(&command, "--cache-control");
+                part.replay_mode = option(&command, "--replay-mode", "kernel");
+                part.clock_control = option(&command, "--clock-control", "base");
+                part.cache_control = option(&command, "--cache-control", "all");
             }
             _ => {}
         }
@@ -140,17 +140,18 @@ fn session(message: &[u8]) -> Result<SessionPart, Malformed> {
     Ok(part)
 }
 
-/// The value of an option of ncu's command line.
-fn option(command: &str, name: &str) -> Option<String> {
+/// The value of an option of ncu's command line, its default if it is not given; none without a command line.
+fn option(command: &str, name: &str, default: &str) -> Option<String> {
     let mut words = command.split_whitespace();
+    let mut found = words.next().map(|_| default.to_owned());
     while let Some(word) = words.next() {
         match word.strip_prefix(name) {
-            Some("") => return words.next().map(str::to_owned),
-            Some(value) if value.starts_with('=') => return Some(value[1..].to_owned()),
+            Some("") => found = words.next().map(str::to_owned).or(found),
+            Some(value) if value.starts_with('=') => found = Some(value[1..].to_owned()),
             _ => {}
         }
     }
-    None
+    found
 }
 
 fn strings(message: &[u8]) -> Result<Vec<String>, Malformed> {

@@ -191,7 +191,7 @@ fn a_report_gives_the_rows_of_an_exported_page() {
         session.passes.producer[0],
     ]
     .map(|id| session.text(id));
-    assert_eq!([version, replay, clock, cache], ["2025.3.1.0", "range", "none", ""]);
+    assert_eq!([version, replay, clock, cache], ["2025.3.1.0", "range", "none", "all"]);
     assert_eq!(producer, "ncu 2025.3.1.0");
 }
 

@@ -122,11 +122,11 @@ table! {
         version: StrId,
         /// Launches in the report.
         launches: u32,
-        /// Replay mode that the command line asked for; empty if it did not say, then `kernel`.
+        /// Replay mode by the command line, `kernel` if it does not say; empty if the report holds no command line.
         replay_mode: StrId,
-        /// Clock control that the command line asked for; empty if it did not say, then `base`.
+        /// Clock control by the command line, `base` if it does not say; empty if the report holds no command line.
         clock_control: StrId,
-        /// Cache control that the command line asked for; empty if it did not say, then `all`.
+        /// Cache control by the command line, `all` if it does not say; empty if the report holds no command line.
         cache_control: StrId,
     }
 }

@@ -143,15 +143,16 @@ fn session(message: &[u8]) -> Result<SessionPart, Malformed> {
 /// The value of an option of ncu's command line, its default if it is not given; none without a command line.
 fn option(command: &str, name: &str, default: &str) -> Option<String> {
     let mut words = command.split_whitespace();
-    let mut found = words.next().map(|_| default.to_owned());
+    words.next()?;
     while let Some(word) = words.next() {
+        // The first counts: the profiled program comes after ncu's options.
         match word.strip_prefix(name) {
-            Some("") => found = words.next().map(str::to_owned).or(found),
-            Some(value) if value.starts_with('=') => found = Some(value[1..].to_owned()),
+            Some("") => return words.next().map(str::to_owned),
+            Some(value) if value.starts_with('=') => return Some(value[1..].to_owned()),
             _ => {}
         }
     }
-    found
+    Some(default.to_owned())
 }
 
 fn strings(message: &[u8]) -> Result<Vec<String>, Malformed> {

@@ -107,7 +107,7 @@ fn launch(ns: u64) -> Vec<u8> {
 /// Session, a source, two launches.
 fn report() -> Vec<u8> {
     let target = [block(1, b"Nsight Compute Target"), block(2, b"2025.3.1.0 (build 1)")].concat();
-    let command = b"/opt/ncu --clock-control none --replay-mode=range --set full python3 a.py";
+    let command = b"/opt/ncu --clock-control none --replay-mode=range python3 a.py --replay-mode x";
     let session = block(3, &[block(8, &target), block(11, command)].concat());
     [
         head(7),

@@ -40,7 +40,7 @@ const WALLS: [(&str, &[&str]); 11] = [
 ];
 
 /// What importers share; beside these, no importer uses another.
-const SHARED_BY_IMPORTERS: [&str; 4] = ["abi", "error", "identify", "nesting"];
+const SHARED_BY_IMPORTERS: [&str; 5] = ["abi", "error", "identify", "nesting", "profiles"];
 
 /// What renderers share; beside these, no renderer uses another.
 const SHARED_BY_RENDERERS: [&str; 6] = ["measure", "page", "svg", "table", "text", "world"];

@@ -4,9 +4,10 @@
 
 use std::path::PathBuf;
 
-use rooflens::analysis::Facts;
 use rooflens::analysis::facts::StageInstance;
+use rooflens::analysis::{self, Context, Facts, Options};
 use rooflens::diagnostic::Diagnostics;
+use rooflens::hardware::Hardware;
 use rooflens::model::Session;
 use rooflens::{bundle, ingest};
 
@@ -146,5 +147,38 @@ fn busy_never_exceeds_projection() {
             assert!(0 <= one.busy && one.busy <= available, "{fixture}: {one:?}");
             assert!(one.busy <= one.sum);
         }
+    }
+}
+
+/// Metrics of profiled launches against sums in Python over the exported raw pages, whose waves were taken as
+/// blocks ÷ (132 SMs × least limit). The report of `ncu-decode` is read itself, the pages of it are not.
+#[test]
+fn llama_1b_profiled_launches() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fixtures/h200-llama-1b");
+    let mut diagnostics = Diagnostics::default();
+    let mut bundle = bundle::open(&[path], &mut diagnostics).expect("the fixture opens");
+    bundle.files.retain(|file| file.pass.starts_with("ncu-"));
+    ingest::identify(&mut bundle, &mut diagnostics);
+    let session = ingest::import(&bundle, &mut diagnostics, &mut |_| {});
+    assert_eq!(session.kernel_profiles.len(), 90);
+    let (facts, hardware, options) =
+        (Facts::new(&session), Hardware::builtin(), Options::default());
+    let context =
+        Context { session: &session, facts: &facts, hardware: &hardware, options: &options };
+    let metrics: Vec<_> =
+        analysis::run(&context).into_iter().flat_map(|(_, findings)| findings.metrics).collect();
+    for (pass, id, expected) in [
+        ("ncu-decode", "profiled_occupancy", 0.132_910),
+        ("ncu-decode", "profiled_no_eligible", 0.876_475),
+        ("ncu-decode", "profiled_tensor_pipe", 0.003_536),
+        ("ncu-decode", "profiled_tail", 0.838_751),
+        ("ncu-prefill", "profiled_occupancy", 0.506_334),
+        ("ncu-prefill", "profiled_no_eligible", 0.621_846),
+        ("ncu-prefill", "profiled_tensor_pipe", 0.139_414),
+        ("ncu-prefill", "profiled_tail", 0.160_587),
+    ] {
+        let metric = metrics.iter().find(|m| m.id == id && m.scope.pass.as_deref() == Some(pass));
+        let found = metric.and_then(|metric| metric.value.number()).expect("a number");
+        assert!((found - expected).abs() < 1e-6, "{pass} {id}: {found}, expected {expected}");
     }
 }

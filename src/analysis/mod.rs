@@ -19,6 +19,7 @@ mod communication;
 mod concurrency;
 mod copies;
 mod critical_path;
+mod deep_dive;
 mod environment;
 mod graphs;
 mod identity;
@@ -116,6 +117,7 @@ pub static ANALYSES: &[&Analysis] = &[
     &roofline::ANALYSIS,
     &profiled::ANALYSIS,
     &representativeness::ANALYSIS,
+    &deep_dive::ANALYSIS,
     &operators::ANALYSIS,
     &modules::ANALYSIS,
     &memory::ANALYSIS,

@@ -72,9 +72,6 @@ fn kind_of(file: &ArtifactFile) -> Result<Option<ArtifactKind>, crate::bundle::C
 
 /// Reports of NVIDIA's tools that we recognize without reading them.
 fn report_kind(prefix: &Prefix<'_>) -> Option<ArtifactKind> {
-    if prefix.bytes.starts_with(b"NVR\0") {
-        return Some(ArtifactKind::NcuReport);
-    }
     if prefix.bytes.starts_with(b"NVIDIA Tegra Profiler Report") {
         return Some(ArtifactKind::NsysReport);
     }

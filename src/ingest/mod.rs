@@ -7,9 +7,11 @@ mod abi;
 mod error;
 mod identify;
 mod nesting;
+mod profiles;
 
 pub mod config;
 pub mod ncu;
+pub mod ncu_rep;
 pub mod nsys;
 pub mod nvml;
 pub mod smi;
@@ -46,6 +48,7 @@ pub static IMPORTERS: &[&Importer] = &[
     &timings::PEAKS,
     &nsys::IMPORTER,
     &torch::IMPORTER,
+    &ncu_rep::IMPORTER,
     &ncu::IMPORTER,
     &nvml::IMPORTER,
     &sums::IMPORTER,
@@ -96,9 +99,6 @@ fn unread_advice(kind: Option<ArtifactKind>) -> Option<&'static str> {
     match kind {
         Some(ArtifactKind::NsysReport) => {
             Some("export it where nsys is installed: nsys export --type sqlite FILE.nsys-rep")
-        }
-        Some(ArtifactKind::NcuReport) => {
-            Some("export it where ncu is installed: ncu --import FILE.ncu-rep --page raw --csv")
         }
         _ => None,
     }

@@ -67,6 +67,14 @@ ids! {
     ProfileMetricId;
     /// A remark of Nsight Compute's rules.
     ProfileRuleId;
+    /// A report of Nsight Compute.
+    ProfileReportId;
+    /// A section of a profiled kernel.
+    ProfileSectionId;
+    /// An instance of a metric of a profiled kernel.
+    ProfileInstanceId;
+    /// A metric that a rule's remark rests on.
+    ProfileFocusId;
     /// A sample of GPU hardware counters over time.
     CounterSampleId;
     /// An NVML sample.

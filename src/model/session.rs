@@ -64,6 +64,14 @@ pub struct Session {
     pub profile_metrics: ProfileMetrics,
     /// Their rule remarks.
     pub profile_rules: ProfileRules,
+    /// Metrics that the remarks rest on.
+    pub profile_focus: ProfileFocus,
+    /// Instances of metrics by name.
+    pub profile_instances: ProfileInstances,
+    /// Sections that were collected.
+    pub profile_sections: ProfileSections,
+    /// Reports of Nsight Compute that were read themselves.
+    pub profile_reports: ProfileReports,
     /// Un-profiled repeats.
     pub timings: Timings,
     /// Measured ceilings.
@@ -215,6 +223,10 @@ impl Session {
             &self.kernel_profiles,
             &self.profile_metrics,
             &self.profile_rules,
+            &self.profile_focus,
+            &self.profile_instances,
+            &self.profile_sections,
+            &self.profile_reports,
             &self.timings,
             &self.measured_peaks,
             &self.environment,

@@ -91,6 +91,8 @@ id_elements!(
     OperatorId,
     FrameId,
     ProfileId,
+    ProfileMetricId,
+    ProfileRuleId,
     GraphNodeId
 );
 

@@ -3,25 +3,25 @@
 use crate::model::{ProfileId, ProfileMetricId, Session, StrId};
 
 /// Where a quantity may stand: section (its beginning; empty for any) and metric, best source first.
-pub(super) type Source = (&'static str, &'static str);
+pub(in crate::analysis) type Source = (&'static str, &'static str);
 
 /// Units that ncu scales for reading.
 const SCALED: &[&str] = &["s", "byte", "byte/s", "byte/cycle", "Hz"];
 
 /// All metrics, sorted by launch and name.
-pub(super) struct Lookup<'a> {
+pub(in crate::analysis) struct Lookup<'a> {
     session: &'a Session,
     rows: Vec<(ProfileId, StrId, ProfileMetricId)>,
 }
 
 /// The metrics of one launch.
-pub(super) struct Launch<'a> {
+pub(in crate::analysis) struct Launch<'a> {
     session: &'a Session,
     rows: &'a [(ProfileId, StrId, ProfileMetricId)],
 }
 
 impl<'a> Lookup<'a> {
-    pub(super) fn new(session: &'a Session) -> Self {
+    pub(in crate::analysis) fn new(session: &'a Session) -> Self {
         let metrics = &session.profile_metrics;
         let row =
             |id: ProfileMetricId| (metrics.profile[id.index()], metrics.metric[id.index()], id);
@@ -30,7 +30,7 @@ impl<'a> Lookup<'a> {
         Self { session, rows }
     }
 
-    pub(super) fn launch(&self, profile: ProfileId) -> Launch<'_> {
+    pub(in crate::analysis) fn launch(&self, profile: ProfileId) -> Launch<'_> {
         let start = self.rows.partition_point(|row| row.0 < profile);
         let end = self.rows.partition_point(|row| row.0 <= profile);
         Launch { session: self.session, rows: &self.rows[start..end] }
@@ -40,17 +40,17 @@ impl<'a> Lookup<'a> {
 impl Launch<'_> {
     /// The first source that holds a number in this unit. Units that ncu never scales may be missing:
     /// it prints none for chips that it does not know.
-    pub(super) fn first(&self, unit: &str, sources: &[Source]) -> Option<f64> {
+    pub(in crate::analysis) fn first(&self, unit: &str, sources: &[Source]) -> Option<f64> {
         sources.iter().find_map(|source| self.value(unit, source))
     }
 
     /// The number of a metric id in this unit.
-    pub(super) fn id(&self, unit: &str, metric: &str) -> Option<f64> {
+    pub(in crate::analysis) fn id(&self, unit: &str, metric: &str) -> Option<f64> {
         self.value(unit, &("", metric))
     }
 
     /// All metrics that hold a number: name and value.
-    pub(super) fn numbers(&self) -> impl Iterator<Item = (&str, f64)> {
+    pub(in crate::analysis) fn numbers(&self) -> impl Iterator<Item = (&str, f64)> {
         let metrics = &self.session.profile_metrics;
         self.rows.iter().filter_map(|(_, name, id)| {
             Some((self.session.text(*name), metrics.value[id.index()]?))

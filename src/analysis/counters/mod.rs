@@ -3,8 +3,8 @@
 pub mod bound;
 pub mod flops;
 
-mod lookup;
-mod stall;
+pub(in crate::analysis) mod lookup;
+pub(in crate::analysis) mod stall;
 mod traffic;
 
 use std::collections::BTreeMap;
@@ -150,7 +150,12 @@ impl KernelCounters {
         passes.into_iter().collect()
     }
 
-    fn read(launch: &Launch<'_>, profile: ProfileId, identity: KernelIdentity) -> Self {
+    /// The counters of one launch.
+    pub(in crate::analysis) fn read(
+        launch: &Launch<'_>,
+        profile: ProfileId,
+        identity: KernelIdentity,
+    ) -> Self {
         let percent = |sources: &[_]| launch.first("%", sources);
         let seconds = traffic::seconds(launch);
         Self {

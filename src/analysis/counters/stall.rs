@@ -18,24 +18,36 @@ const FAMILIES: &[(&str, &str)] = &[
     ("Stall ", ""),
 ];
 
-/// The reason with the largest share. `selected` is counted like a stall but means that the warp issued.
-pub(super) fn top(launch: &Launch<'_>) -> Option<Stall> {
-    FAMILIES.iter().find_map(|family| top_of(launch, family))
+/// The state of a warp that issues; counted like a stall.
+pub(in crate::analysis) const SELECTED: &str = "selected";
+
+/// All warp states with their shares, [`SELECTED`] included, from the best source that counted any.
+pub(in crate::analysis) fn states(launch: &Launch<'_>) -> Option<Vec<Stall>> {
+    FAMILIES.iter().find_map(|family| states_of(launch, family))
 }
 
-fn top_of(launch: &Launch<'_>, (before, after): &(&str, &str)) -> Option<Stall> {
+fn states_of(launch: &Launch<'_>, (before, after): &(&str, &str)) -> Option<Vec<Stall>> {
     let reason = |name: &str| {
         let reason = name.strip_prefix(before)?.strip_suffix(after)?;
         let reason = reason.replace('_', " ").to_lowercase();
         (!reason.ends_with("not issued")).then_some(reason)
     };
-    let states: Vec<(String, f64)> =
-        launch.numbers().filter_map(|(name, value)| Some((reason(name)?, value))).collect();
-    let all: f64 = states.iter().map(|(_, value)| value).sum();
-    let stalls = states.into_iter().filter(|(reason, _)| reason != "selected");
-    let (reason, value) = stalls.reduce(|best, next| {
-        let larger = next.1 > best.1 || (next.1 == best.1 && next.0 < best.0);
+    let mut states: Vec<Stall> = launch
+        .numbers()
+        .filter_map(|(name, share)| Some(Stall { reason: reason(name)?, share }))
+        .collect();
+    let all: f64 = states.iter().map(|state| state.share).sum();
+    states.iter_mut().for_each(|state| state.share /= all);
+    (all > 0.0).then_some(states)
+}
+
+/// The reason with the largest share.
+pub(super) fn top(launch: &Launch<'_>) -> Option<Stall> {
+    let stalls = states(launch)?.into_iter().filter(|state| state.reason != SELECTED);
+    let top = stalls.reduce(|best, next| {
+        let larger =
+            next.share > best.share || (next.share == best.share && next.reason < best.reason);
         if larger { next } else { best }
     })?;
-    (value > 0.0).then(|| Stall { reason, share: value / all })
+    (top.share > 0.0).then_some(top)
 }

@@ -29,7 +29,7 @@ const OBSERVED_SHARE: f64 = 0.5;
 /// Why analyses of counters cannot run, if they cannot.
 pub(super) fn no_profiles(session: &Session) -> Option<&'static str> {
     session.kernel_profiles.is_empty().then_some(
-        "no Nsight Compute pass in this bundle: capture one with ncu --set full --nvtx and export it with ncu --import FILE.ncu-rep --page raw --csv",
+        "no Nsight Compute pass in this bundle: capture one with ncu --set full --nvtx -o FILE",
     )
 }
 

@@ -1,32 +1,9 @@
-//! What the identity columns of a row say: pass, launch extents, NVTX path.
-
-use csv::StringRecord;
-use rooflens_schemas::PassKind;
+//! What the identity columns of a row say: compute capability, launch extents, NVTX path.
 
 use super::header::Header;
 use super::nvtx;
-use crate::bundle::ArtifactFile;
-use crate::model::{Dim3, PassId, Session};
-
-/// The pass of a file, if it is open: files of one report lie in one pass.
-pub(super) fn find_pass(file: &ArtifactFile, session: &Session) -> Option<PassId> {
-    let name = session.strings.find(&file.pass)?;
-    let passes = &session.passes;
-    passes
-        .ids()
-        .find(|id| passes.name[id.index()] == name && passes.kind[id.index()] == PassKind::Counters)
-}
-
-/// Opens the pass of a file.
-pub(super) fn open_pass(file: &ArtifactFile, session: &mut Session) -> PassId {
-    let pass = session.add_pass(&file.pass, PassKind::Counters, &file.path);
-    if let Some(tool) = &file.producer {
-        let producer = format!("{} {}", tool.name, tool.version.as_deref().unwrap_or_default());
-        session.passes.producer[pass.index()] = session.strings.intern(producer.trim());
-    }
-    session.passes.rank[pass.index()] = file.rank;
-    pass
-}
+use crate::model::Dim3;
+use csv::StringRecord;
 
 /// The ranges around a launch: nested ones, or those with a start and an end of their own.
 pub(super) fn nvtx_path(header: &Header, row: &StringRecord) -> String {

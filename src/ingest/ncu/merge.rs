@@ -5,14 +5,14 @@ use csv::StringRecord;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::header::Header;
-use super::identity::{capability, extent, find_pass, nvtx_path, open_pass};
+use super::identity::{capability, extent, nvtx_path};
 use super::number::Value;
 use super::unit;
 use crate::bundle::ArtifactFile;
 use crate::diagnostic::{Diagnostic, Severity};
+use crate::ingest::profiles::{self, find_pass, open_pass};
 use crate::model::{
-    GpuId, KernelProfile, PassId, ProfileId, ProfileMetric, ProfileMetricId, ProfileRule, Session,
-    StrId,
+    KernelProfile, PassId, ProfileId, ProfileMetric, ProfileMetricId, ProfileRule, Session, StrId,
 };
 
 /// The page that a metric is from.
@@ -60,7 +60,10 @@ pub(super) struct Merge<'a> {
     launches: FxHashMap<LaunchKey, ProfileId>,
     metrics: FxHashMap<MetricKey, ProfileMetricId>,
     rules: FxHashSet<RuleKey>,
+    /// Number and process of launches that a report has given.
+    reported: FxHashSet<(i64, i64)>,
     rows: u64,
+    reported_rows: u64,
     noise: u64,
     short_rows: u64,
     conflicts: u64,
@@ -77,7 +80,9 @@ impl<'a> Merge<'a> {
             launches: FxHashMap::default(),
             metrics: FxHashMap::default(),
             rules: FxHashSet::default(),
+            reported: FxHashSet::default(),
             rows: 0,
+            reported_rows: 0,
             noise: 0,
             short_rows: 0,
             conflicts: 0,
@@ -99,6 +104,9 @@ impl<'a> Merge<'a> {
                 kernel_profiles.name[at],
             );
             self.launches.insert(key, id);
+            if self.session.profile_reports.pass.contains(&pass) {
+                self.reported.insert((i64::from(kernel_profiles.ordinal[at]), key.1));
+            }
         }
         let own = |profile: ProfileId| kernel_profiles.pass[profile.index()] == pass;
         for id in profile_metrics.ids().filter(|id| own(profile_metrics.profile[id.index()])) {
@@ -223,30 +231,25 @@ impl<'a> Merge<'a> {
 
     /// Takes the GPU's name from a raw page.
     pub(super) fn device_text(&mut self, profile: ProfileId, metric: &str, text: &str) {
-        if metric == "device__attribute_display_name" {
-            let gpu = self.gpu(profile);
-            self.session.gpus.name[gpu.index()] = self.session.strings.intern(text);
-        }
+        profiles::device_text(self.session, profile, metric, text);
     }
 
     /// Takes the GPU's dimensions from a raw page.
     pub(super) fn device_number(&mut self, profile: ProfileId, metric: &str, value: f64) {
-        let Some(attribute) = metric.strip_prefix("device__attribute_") else { return };
-        let gpu = self.gpu(profile);
-        let (gpus, at) = (&mut self.session.gpus, gpu.index());
-        match attribute {
-            "multiprocessor_count" => gpus.sm_count[at] = Some(value as u32),
-            "total_memory" => gpus.memory_bytes[at] = Some(value as u64),
-            // Kilohertz.
-            "clock_rate" => gpus.clock_hz[at] = Some((value as u64).saturating_mul(1000)),
-            _ => {}
-        }
+        profiles::device_number(self.session, profile, metric, value);
     }
 
-    fn gpu(&mut self, profile: ProfileId) -> GpuId {
-        let profiles = &self.session.kernel_profiles;
-        let (pass, device) = (profiles.pass[profile.index()], profiles.device[profile.index()]);
-        self.session.gpu(pass, device)
+    /// Whether a row is about a launch that a report in this pass has given, with more digits. The name
+    /// does not count: ncu prints shorter ones than reports hold.
+    pub(super) fn is_reported(&self, header: &Header, row: &StringRecord) -> bool {
+        let number = |name| header.field(row, name).parse::<i64>().unwrap_or_default();
+        self.reported.contains(&(number("ID"), number("Process ID")))
+    }
+
+    /// Counts a row that a report has given.
+    pub(super) fn skip_reported(&mut self) {
+        self.rows += 1;
+        self.reported_rows += 1;
     }
 
     /// Counts a row that is not of the page: output of ncu or of the program.
@@ -265,6 +268,12 @@ impl<'a> Merge<'a> {
     /// Says what reading came to.
     pub(super) fn close(self) -> Outcome {
         let told = [
+            (
+                self.reported_rows,
+                Severity::Info,
+                "ncu/in-report",
+                "rows are of launches that a report of this pass gives: left out",
+            ),
             (
                 self.noise,
                 Severity::Info,

@@ -90,6 +90,7 @@ fn read_rows(page: &str, decimal: Decimal, merge: &mut Merge<'_>) -> Result<(), 
                 units = Some(record.clone());
             }
             _ if !header.is_data_row(&record) => merge.skip(&record),
+            _ if merge.is_reported(header, &record) => merge.skip_reported(),
             Layout::Raw => raw::read(header, units.as_ref(), &record, decimal, merge),
             Layout::Details => details::read(header, &record, decimal, merge),
         }

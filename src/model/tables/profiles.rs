@@ -2,7 +2,10 @@
 
 use crate::model::table::table;
 use crate::model::tables::Dim3;
-use crate::model::{PassId, ProfileId, ProfileMetricId, ProfileRuleId, StrId};
+use crate::model::{
+    PassId, ProfileFocusId, ProfileId, ProfileInstanceId, ProfileMetricId, ProfileReportId,
+    ProfileRuleId, ProfileSectionId, StrId,
+};
 
 table! {
     /// Launches profiled by Nsight Compute.
@@ -67,5 +70,63 @@ table! {
         speedup_kind: StrId,
         /// Estimated speedup in percent.
         speedup: Option<f64>,
+    }
+}
+
+table! {
+    /// Metrics that remarks of Nsight Compute's rules rest on; from reports only.
+    ProfileFocus "ncu_focus" { row: ProfileFocusRow, id: ProfileFocusId,
+        /// Remark.
+        rule: ProfileRuleId,
+        /// Metric id.
+        metric: StrId,
+        /// Value that the rule saw, in ncu's base unit.
+        value: Option<f64>,
+        /// What the rule says of it; empty if nothing.
+        info: StrId,
+    }
+}
+
+table! {
+    /// Parts of a metric that have a name of their own, such as instructions by opcode; from reports only.
+    ProfileInstances "ncu_instances" { row: ProfileInstance, id: ProfileInstanceId,
+        /// Metric.
+        metric: ProfileMetricId,
+        /// Name of the part.
+        instance: StrId,
+        /// Value in the unit of the metric.
+        value: f64,
+    }
+}
+
+table! {
+    /// Sections that were collected for a profiled launch; from reports only.
+    ProfileSections "ncu_sections" { row: ProfileSection, id: ProfileSectionId,
+        /// Profiled launch.
+        profile: ProfileId,
+        /// Section identifier, such as `SpeedOfLight`.
+        section: StrId,
+        /// Name that ncu shows.
+        name: StrId,
+    }
+}
+
+table! {
+    /// Reports of Nsight Compute that were read themselves and not as exported pages.
+    ProfileReports "ncu_reports" { row: ProfileReport, id: ProfileReportId,
+        /// Pass.
+        pass: PassId,
+        /// Path of the report in the bundle.
+        artifact: StrId,
+        /// Version of Nsight Compute; empty if unknown.
+        version: StrId,
+        /// Launches in the report.
+        launches: u32,
+        /// Replay mode by the command line, `kernel` if it does not say; empty if the report holds no command line.
+        replay_mode: StrId,
+        /// Clock control by the command line, `base` if it does not say; empty if the report holds no command line.
+        clock_control: StrId,
+        /// Cache control by the command line, `all` if it does not say; empty if the report holds no command line.
+        cache_control: StrId,
     }
 }

@@ -18,6 +18,7 @@ mod power;
 mod profiled;
 mod repeats;
 mod roofline;
+pub mod rules;
 mod time;
 mod utilization;
 

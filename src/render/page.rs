@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use rooflens_schemas::{Evidence, Tool};
+use rooflens_schemas::{Evidence, Tool, Unit};
 use serde::Serialize;
 
 use super::svg;
 use super::table::{Names, Table};
 use super::text::clean;
 use crate::diagnostic::Diagnostic;
-use crate::findings::{Block, Chart, Inline, Observation, Quantity};
+use crate::findings::{Block, Chart, Gain, Inline, Observation, Quantity};
 use crate::report::{Report, Section};
 
 /// A report as pages show it.
@@ -52,15 +52,29 @@ pub(crate) struct Cover {
     pub(crate) facts: Vec<(String, String)>,
 }
 
-/// A statement of the verdict.
+/// A statement of the verdict, or the card of a finding.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Statement {
+    /// Rule and what it is about.
+    pub(crate) title: String,
+    /// How much it matters.
+    pub(crate) severity: &'static str,
     /// What is so.
     pub(crate) statement: Vec<Piece>,
+    /// What could be saved at most; empty if that is not known.
+    pub(crate) gain: String,
+    /// Formula of that.
+    pub(crate) bound: String,
     /// What to do.
     pub(crate) advice: Vec<Piece>,
+    /// What to capture next.
+    pub(crate) next: Vec<Piece>,
     /// What it rests on.
     pub(crate) evidence: Vec<String>,
+    /// What the query gives; empty if there is none.
+    pub(crate) query: Vec<Piece>,
+    /// The query.
+    pub(crate) sql: String,
 }
 
 /// A line about the data's quality.
@@ -112,6 +126,8 @@ pub(crate) enum Item {
     Facts { facts: Vec<(String, Vec<Piece>)> },
     /// Something that is not there.
     Missing { reason: String },
+    /// A finding.
+    Finding(Box<Statement>),
 }
 
 /// A piece of a sentence.
@@ -190,6 +206,7 @@ impl Pages<'_> {
                     .collect(),
             },
             Block::Missing(reason) => missing(clean(reason).into_owned()),
+            Block::Finding(finding) => Item::Finding(Box::new(statement(finding))),
         }
     }
 
@@ -258,11 +275,29 @@ fn date(captured_at: &str) -> String {
 }
 
 fn statement(observation: &Observation) -> Statement {
+    let maybe = |words: &Option<Vec<Inline>>| words.as_deref().map(pieces).unwrap_or_default();
+    let own = |text: &str| clean(text).into_owned();
+    let gain = observation.gain.as_ref();
+    let query = observation.query.as_ref();
     Statement {
+        title: own(&observation.title),
+        severity: observation.severity.label(),
         statement: pieces(&observation.statement),
-        advice: observation.advice.as_deref().map(pieces).unwrap_or_default(),
+        gain: gain.map(bound).unwrap_or_default(),
+        bound: gain.map(|gain| own(&gain.basis)).unwrap_or_default(),
+        advice: maybe(&observation.advice),
+        next: maybe(&observation.next),
         evidence: observation.evidence.iter().map(evidence).collect(),
+        query: query.map(|query| pieces(&query.gives)).unwrap_or_default(),
+        sql: query.map(|query| own(&query.sql)).unwrap_or_default(),
     }
+}
+
+/// `saves at most 12.0 ms of 33.7 ms of decode (35.6 %)`.
+fn bound(gain: &Gain) -> String {
+    let time = |value| Quantity::new(value, Unit::Nanoseconds);
+    let (saved, of, share) = (time(gain.saved_ns), time(gain.of_ns), Quantity::ratio(gain.share()));
+    clean(&format!("saves at most {saved} of the {of} of {} ({share})", gain.of)).into_owned()
 }
 
 fn evidence(evidence: &Evidence) -> String {

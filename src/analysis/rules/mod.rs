@@ -1,0 +1,113 @@
+//! Rules: what is slow, why, and what to try first, told from the metrics of the analyses.
+//!
+//! A rule reads metrics and data sets by id, so it knows no analysis and can be tested with numbers made by
+//! hand. `docs/findings.md` describes each one.
+
+mod ids;
+mod results;
+mod sql;
+mod stage;
+mod tables;
+
+mod launch_bound;
+mod stage_busy;
+
+#[cfg(test)]
+mod tests;
+
+use super::{Analysis, Context};
+use crate::findings::{Findings, Observation, Quantity};
+
+pub use results::Results;
+
+/// A rule.
+pub struct Rule {
+    /// Stable name, such as `launch-bound`.
+    pub id: &'static str,
+    /// What it looks for, in a few words.
+    pub title: &'static str,
+    /// The numbers that decide.
+    pub thresholds: &'static [Threshold],
+    /// Looks.
+    pub run: fn(&Results<'_>) -> Outcome,
+}
+
+/// A number that decides, and what is compared with it.
+pub struct Threshold {
+    /// What is compared.
+    pub of: &'static str,
+    /// The number.
+    pub value: Quantity,
+}
+
+/// What came of a rule.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// It holds.
+    Found(Vec<Observation>),
+    /// It looked, and it does not hold.
+    Clear,
+    /// The bundle lacks what it needs; says what to capture.
+    Abstained(String),
+}
+
+/// All rules, in the order of the table of rules.
+pub static RULES: &[&Rule] = &[&stage_busy::RULE, &launch_bound::RULE];
+
+/// What rules about causes of idle time lack.
+const IDLE_NEEDS: &str =
+    "idle time by cause: a timeline with CUDA API calls (nsys --trace=cuda,nvtx,osrt)";
+
+/// Runs all rules on what the analyses found: observations, the weightiest first, and the tables of findings
+/// and of rules.
+pub fn run(context: &Context<'_>, analyses: &[(&'static Analysis, Findings)]) -> Findings {
+    judge(&Results::new(context, analyses))
+}
+
+fn judge(results: &Results<'_>) -> Findings {
+    let mut observations = Vec::new();
+    let mut outcomes = Vec::new();
+    for rule in RULES {
+        let outcome = (rule.run)(results);
+        if let Outcome::Found(found) = &outcome {
+            observations.extend(found.iter().map(|one| named(rule, one)));
+        }
+        outcomes.push((*rule, outcome));
+    }
+    observations.sort_by(|a, b| {
+        let is_other = |one: &Observation| one.id != stage_busy::RULE.id;
+        is_other(a)
+            .cmp(&is_other(b))
+            .then(if is_other(a) { b.severity.cmp(&a.severity) } else { std::cmp::Ordering::Equal })
+            .then(b.weight_ns.total_cmp(&a.weight_ns))
+            .then_with(|| (a.id, &a.scope, &a.title).cmp(&(b.id, &b.scope, &b.title)))
+    });
+    let datasets = vec![tables::findings(&observations), tables::rules(&outcomes)];
+    Findings { observations, datasets, methods: vec![tables::method()], ..Findings::default() }
+}
+
+/// The observation with the name of its rule.
+fn named(rule: &Rule, observation: &Observation) -> Observation {
+    let about = &observation.title;
+    let title =
+        if about.is_empty() { rule.title.to_owned() } else { format!("{}: {about}", rule.title) };
+    Observation { id: rule.id, title, ..observation.clone() }
+}
+
+impl Outcome {
+    /// Found if there is something in the list.
+    fn of(found: Vec<Observation>) -> Self {
+        if found.is_empty() { Self::Clear } else { Self::Found(found) }
+    }
+
+    /// Abstained for want of something.
+    fn lacks(what: &str) -> Self {
+        Self::Abstained(what.to_owned())
+    }
+}
+
+impl Threshold {
+    const fn ratio(of: &'static str, value: f64) -> Self {
+        Self { of, value: Quantity::ratio(value) }
+    }
+}

@@ -1,0 +1,102 @@
+//! A stage as rules see it: its times, and one instance that stands for it in queries.
+
+use rooflens_schemas::{Evidence, Scope, StageKind};
+
+use super::sql::Window;
+use crate::analysis::Context;
+use crate::analysis::summary::{Summary, summaries};
+use crate::findings::{Gain, Observation, Severity};
+
+/// A stage of the primary pass on one rank.
+#[derive(Clone, Debug)]
+pub(super) struct StageLine {
+    /// Name, with the rank where there are several.
+    pub(super) label: String,
+    pub(super) kind: StageKind,
+    pub(super) scope: Scope,
+    /// Stage time, nanoseconds.
+    pub(super) time: f64,
+    /// Instances that count.
+    pub(super) counted: f64,
+    /// Steps of an instance, where it has any.
+    pub(super) steps: Option<f64>,
+    /// Time of all counted instances of all stages of the rank, nanoseconds.
+    pub(super) run_ns: f64,
+    /// Artifact that it was read from.
+    pub(super) artifact: String,
+    /// The counted instance nearest to the median, where the artifact is an nsys export.
+    pub(super) window: Option<Window>,
+}
+
+/// The outermost stages of the primary pass.
+pub(super) fn stage_lines(context: &Context<'_>) -> Vec<StageLine> {
+    let (session, facts) = (context.session, context.facts);
+    let Some(pass) = facts.primary_pass(session) else { return Vec::new() };
+    let lines = summaries(facts, pass);
+    let outermost: Vec<&Summary> = lines.iter().filter(|line| line.is_outermost(facts)).collect();
+    let run = |line: &Summary| -> f64 {
+        let same = outermost.iter().filter(|other| other.process == line.process);
+        same.map(|other| other.time * other.counted as f64).sum()
+    };
+    let artifact = session.text(session.passes.artifact[pass.index()]);
+    let stage = |line: &&Summary| StageLine {
+        label: line.label(session, facts),
+        kind: line.kind(facts),
+        scope: line.scope(session, facts),
+        time: line.time,
+        counted: line.counted as f64,
+        steps: line.steps.filter(|steps| *steps > 0.0),
+        run_ns: run(line),
+        artifact: artifact.to_owned(),
+        window: Window::of(context, line),
+    };
+    outermost.iter().map(stage).collect()
+}
+
+impl StageLine {
+    /// `part` as a share of the stage time.
+    pub(super) fn share(&self, part: f64) -> f64 {
+        if self.time > 0.0 { part / self.time } else { 0.0 }
+    }
+
+    /// A finding about this stage that bounds no gain.
+    pub(super) fn note(&self) -> Observation {
+        Observation {
+            title: self.label.clone(),
+            scope: self.scope.clone(),
+            evidence: vec![Evidence { artifact: self.artifact.clone(), ..Evidence::default() }],
+            ..Observation::default()
+        }
+    }
+
+    /// A finding about this stage that could save at most `saved` nanoseconds of each instance.
+    pub(super) fn saving(&self, saved: f64, basis: &str) -> Observation {
+        let saved = saved.clamp(0.0, self.time);
+        let weight_ns = saved * self.counted;
+        let share = if self.run_ns > 0.0 { weight_ns / self.run_ns } else { 0.0 };
+        Observation {
+            weight_ns,
+            severity: Severity::of_share(share),
+            gain: Some(Gain {
+                saved_ns: saved,
+                of_ns: self.time,
+                of: self.label.clone(),
+                basis: basis.to_owned(),
+            }),
+            ..self.note()
+        }
+    }
+
+    /// Whether the stage computes a model's pass over many tokens, so that tensor cores should limit it.
+    pub(super) const fn is_compute(&self) -> bool {
+        matches!(
+            self.kind,
+            StageKind::Prefill | StageKind::Forward | StageKind::Backward | StageKind::TrainStep
+        )
+    }
+
+    /// Whether the stage generates tokens.
+    pub(super) const fn is_decode(&self) -> bool {
+        matches!(self.kind, StageKind::Decode | StageKind::DecodeStep)
+    }
+}

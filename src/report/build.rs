@@ -5,13 +5,13 @@ use rooflens_schemas::{Manifest, Tool};
 use super::{Meta, Report, Section};
 use crate::diagnostic::Diagnostics;
 use crate::findings::{
-    Block, Cell, Column, Dataset, Findings, Inline, Observation, Quantity, View,
+    Block, Cell, Column, Dataset, Findings, Inline, Observation, Quantity, Severity, View,
 };
 
 use rooflens_schemas::Unit;
 
 /// Statements that the verdict page shows.
-const SHOWN_STATEMENTS: usize = 8;
+const SHOWN_STATEMENTS: usize = 7;
 
 /// Statements about stages that it shows.
 const SHOWN_STAGES: usize = 4;
@@ -110,12 +110,19 @@ fn move_first_chart_to_verdict(report: &mut Report) {
     }
 }
 
-/// The statements of the first page: those about stages first, then the weightiest findings.
+/// The statements of the first page: those about stages first, then the weightiest findings. Notes that bound no
+/// gain stay in their section, unless there is nothing else to say.
 fn verdict(observations: &[Observation]) -> Vec<Observation> {
     let is_stage = |one: &&Observation| one.id == STAGE_STATEMENT;
     let stages = observations.iter().filter(is_stage).take(SHOWN_STAGES);
-    let others = observations.iter().filter(|one| !is_stage(one));
-    stages.chain(others).take(SHOWN_STATEMENTS).cloned().collect()
+    let is_loud = |one: &&Observation| one.severity > Severity::Note || one.gain.is_some();
+    let loud = observations.iter().filter(|one| !is_stage(one) && is_loud(one));
+    let said: Vec<Observation> = stages.chain(loud).take(SHOWN_STATEMENTS).cloned().collect();
+    if said.is_empty() {
+        observations.iter().take(SHOWN_STATEMENTS).cloned().collect()
+    } else {
+        said
+    }
 }
 
 /// The section of findings, one card each, and the rules that looked.

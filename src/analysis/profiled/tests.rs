@@ -76,11 +76,6 @@ fn the_table_is_sorted_by_duration_and_holds_both_rules() {
 }
 
 #[test]
-fn the_largest_class_is_stated() {
-    let findings = findings(&two_launches(), Classifier::Rooflens);
-}
-
-#[test]
 fn all_metrics_are_listed_but_not_the_device() {
     let session =
         session(&[("k", &[("", TIME, "s", 1e-6), ("", "device__attribute_warp_size", "", 32.0)])]);

@@ -13,9 +13,8 @@ pub(super) const MFU: &str = "mfu";
 pub(super) const KERNEL_TIME_MFU: &str = "kernel_time_mfu";
 pub(super) const MBU: &str = "mbu";
 pub(super) const BOUND_SHARE: &str = "bound_share";
-pub(super) const PROFILED_TIME: &str = "profiled_time";
+pub(super) const THROTTLED_SHARE: &str = "throttled_share";
 
-pub(super) const IDLE: &str = "idle";
 pub(super) const IDLE_LAUNCHING: &str = "idle_launching";
 pub(super) const IDLE_HOST_CODE: &str = "idle_host_code";
 pub(super) const IDLE_SYNC: &str = "idle_sync";
@@ -33,7 +32,11 @@ pub(super) const BOUND_LAUNCHING: &str = "bound_launching";
 pub(super) const BOUND_COPIES: &str = "bound_copies";
 pub(super) const BOUND_COMMUNICATION: &str = "bound_communication";
 
+pub(super) const SYNC_CALLS: &str = "sync_calls";
+pub(super) const COPY_BYTES: &str = "copy_bytes";
 pub(super) const COPY_EXPOSED: &str = "copy_exposed";
+pub(super) const COPY_TIME: &str = "copy_time";
+pub(super) const PAGEABLE_SHARE: &str = "pageable_share";
 pub(super) const COMM_EXPOSED: &str = "comm_exposed";
 pub(super) const COMM_WAIT: &str = "comm_wait";
 pub(super) const IMBALANCE: &str = "imbalance";
@@ -56,16 +59,12 @@ pub(super) const IDLE_CAUSES: [(&str, &str); 10] = [
     (IDLE_UNKNOWN, "the cause is unknown"),
 ];
 
-pub(super) const ATTRIBUTION: &str = "attribution";
-pub(super) const COPIES: &str = "copies";
 pub(super) const KERNELS: &str = "kernels";
 pub(super) const PEAKS: &str = "peaks";
+pub(super) const POWER: &str = "power";
 pub(super) const PROFILED_KERNELS: &str = "profiled_kernels";
 pub(super) const RANKS: &str = "ranks";
 pub(super) const REPEATS: &str = "repeats";
 pub(super) const REPEAT_STATISTICS: &str = "repeat_statistics";
 pub(super) const STAGE_PARTS: &str = "stage_parts";
-pub(super) const STAGES: &str = "stages";
-pub(super) const SYNCHRONIZATION: &str = "synchronization";
 pub(super) const THROTTLE_REASONS: &str = "throttle_reasons";
-pub(super) const UTILIZATION: &str = "utilization";

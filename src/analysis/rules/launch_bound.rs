@@ -23,14 +23,18 @@ fn run(results: &Results<'_>) -> Outcome {
     results.per_stage(ids::IDLE_LAUNCHING, super::IDLE_NEEDS, finding)
 }
 
-fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
+/// Idle time while launching, if it is the largest cause and worth a finding.
+pub(super) fn launching(results: &Results<'_>, stage: &StageLine) -> Option<f64> {
     let number = |id| results.number(id, &stage.scope);
     let launching = number(ids::IDLE_LAUNCHING)?;
     let causes = ids::IDLE_CAUSES.iter().filter_map(|(id, _)| number(id));
     let is_largest = causes.fold(0.0, f64::max) <= launching;
-    if stage.share(launching) < SHARE || !is_largest {
-        return None;
-    }
+    (stage.share(launching) >= SHARE && is_largest).then_some(launching)
+}
+
+fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
+    let number = |id| results.number(id, &stage.scope);
+    let launching = launching(results, stage)?;
     let busy = number(ids::BUSY_SHARE).unwrap_or(1.0) * stage.time;
     let saved = results.saved(ids::BOUND_LAUNCHING, stage).unwrap_or(launching);
     Some(Observation {

@@ -9,11 +9,35 @@ mod sql;
 mod stage;
 mod tables;
 
+mod allocator_stalls;
+mod attribution_coverage;
+mod clock_limits;
+mod decode_bandwidth;
+mod exposed_communication;
+mod exposed_copies;
+mod hidden_graphs;
+mod host_bound;
 mod launch_bound;
+mod low_mfu;
+mod memory_pressure;
+mod no_tensor_cores;
+mod pageable_copies;
+mod profiled_bound;
+mod profiler_overhead;
+mod repeat_outliers;
+mod short_kernels;
 mod stage_busy;
+mod straggler;
+mod sync_bound;
+mod uneven_pace;
+mod unknown_kernels;
+mod utilization_basis;
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests;
+
+use rooflens_schemas::Unit;
 
 use super::{Analysis, Context};
 use crate::findings::{Findings, Observation, Quantity};
@@ -52,7 +76,31 @@ pub enum Outcome {
 }
 
 /// All rules, in the order of the table of rules.
-pub static RULES: &[&Rule] = &[&stage_busy::RULE, &launch_bound::RULE];
+pub static RULES: &[&Rule] = &[
+    &stage_busy::RULE,
+    &launch_bound::RULE,
+    &host_bound::RULE,
+    &sync_bound::RULE,
+    &allocator_stalls::RULE,
+    &short_kernels::RULE,
+    &exposed_copies::RULE,
+    &pageable_copies::RULE,
+    &exposed_communication::RULE,
+    &straggler::RULE,
+    &low_mfu::RULE,
+    &decode_bandwidth::RULE,
+    &no_tensor_cores::RULE,
+    &profiled_bound::RULE,
+    &clock_limits::RULE,
+    &memory_pressure::RULE,
+    &uneven_pace::RULE,
+    &repeat_outliers::RULE,
+    &profiler_overhead::RULE,
+    &utilization_basis::RULE,
+    &attribution_coverage::RULE,
+    &hidden_graphs::RULE,
+    &unknown_kernels::RULE,
+];
 
 /// What rules about causes of idle time lack.
 const IDLE_NEEDS: &str =
@@ -109,5 +157,13 @@ impl Outcome {
 impl Threshold {
     const fn ratio(of: &'static str, value: f64) -> Self {
         Self { of, value: Quantity::ratio(value) }
+    }
+
+    const fn one(of: &'static str, value: f64) -> Self {
+        Self { of, value: Quantity::new(value, Unit::One) }
+    }
+
+    const fn ns(of: &'static str, value: i64) -> Self {
+        Self { of, value: Quantity::ns(value) }
     }
 }

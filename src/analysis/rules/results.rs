@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use rooflens_schemas::{Evidence, Metric, MetricValue, Scope};
+use rooflens_schemas::{Evidence, Metric, Scope};
 
-use super::Outcome;
 use super::stage::{StageLine, stage_lines};
+use super::{Outcome, ids};
 use crate::analysis::{Analysis, Context};
 use crate::findings::{Cell, Dataset, Findings, Gain, Observation, Severity};
 
@@ -49,7 +49,26 @@ impl<'a> Results<'a> {
         for (_, findings) in analyses {
             results.add(&findings.metrics, &findings.datasets);
         }
+        results.add_unprofiled();
         results
+    }
+
+    /// Un-profiled times of the stages: those of as many steps, where the stage has steps.
+    pub(super) fn add_unprofiled(&mut self) {
+        let rows: Vec<Row<'_>> =
+            self.rows(ids::REPEAT_STATISTICS).filter(|row| row.text("profiled") == "no").collect();
+        for stage in self.stages.iter_mut().filter(|stage| stage.scope.rank.is_none()) {
+            let name = stage.scope.stage.as_deref();
+            let Some(row) = rows.iter().find(|row| Some(row.text("stage")) == name) else {
+                continue;
+            };
+            stage.unprofiled_pass = Some(row.text("pass").to_owned());
+            stage.unprofiled = match stage.is_decode() {
+                // Loops of different lengths compare by the step.
+                true => row.number("median_per_step_ns").zip(stage.steps).map(|(one, n)| one * n),
+                false => row.number("median_ns"),
+            };
+        }
     }
 
     /// Adds metrics and data sets.
@@ -82,12 +101,10 @@ impl<'a> Results<'a> {
         self.metric(id, scope)?.value.number()
     }
 
-    /// Why there is no number, if the metric is there and has none.
-    pub(super) fn reason(&self, id: &str, scope: &Scope) -> Option<&'a str> {
-        match &self.metric(id, scope)?.value {
-            MetricValue::Unavailable { reason } => Some(reason),
-            _ => None,
-        }
+    /// A number of a stage without a profiler, where the bundle has it.
+    pub(super) fn unprofiled(&self, id: &str, stage: &StageLine) -> Option<f64> {
+        let pass = Some(stage.unprofiled_pass.clone()?);
+        self.number(id, &Scope { pass, ..stage.scope.clone() })
     }
 
     /// What a metric rests on.

@@ -77,6 +77,18 @@ impl Window {
         Query { gives: self.gives("idle nanoseconds", Quantity::ns(idle)), sql }
     }
 
+    /// Number and mean duration of the operations on the GPU.
+    pub(super) fn mean(&self) -> Query {
+        let sql =
+            format!("SELECT COUNT(*), AVG(ns) FROM ({});", self.operations("end - start AS ns"));
+        let gives = prose![
+            "number and mean nanoseconds of the operations of instance ",
+            Quantity::count(u64::from(self.ordinal)),
+            ", the one nearest to the median"
+        ];
+        Query { gives, sql }
+    }
+
     /// Calls of the host that began within the range and whose names are like one of `patterns`.
     pub(super) fn calls(&self, patterns: &[&str]) -> Query {
         let (start, end) = self.host;
@@ -91,6 +103,39 @@ impl Window {
             "the calls of instance ",
             Quantity::count(u64::from(self.ordinal)),
             " by name, of all threads, with their number and nanoseconds"
+        ];
+        Query { gives, sql }
+    }
+
+    /// Copies of the instance by direction and kind of memory, if there are any.
+    pub(super) fn copies(&self) -> Option<Query> {
+        let (start, end) = self.gpu;
+        let sql = format!(
+            "SELECT copyKind, srcKind, dstKind, COUNT(*), SUM(bytes), SUM(end - start) AS ns FROM {} WHERE deviceId = {} \
+             AND start >= {start} AND end <= {end} GROUP BY 1, 2, 3 ORDER BY ns DESC;",
+            TABLES[1], self.device
+        );
+        let gives = prose![
+            "the copies of instance ",
+            Quantity::count(u64::from(self.ordinal)),
+            " by direction and memory, with their number, bytes and nanoseconds"
+        ];
+        self.tables[1].then_some(Query { gives, sql })
+    }
+
+    /// Kernels of the instance whose names are like `pattern`.
+    pub(super) fn kernels(&self, pattern: &str) -> Query {
+        let (start, end) = self.gpu;
+        let sql = format!(
+            "SELECT s.value, COUNT(*), SUM(k.end - k.start) AS ns FROM {} k JOIN StringIds s ON s.id = k.shortName WHERE \
+             k.deviceId = {} AND k.start >= {start} AND k.end <= {end} AND s.value LIKE '{pattern}' GROUP BY s.value \
+             ORDER BY ns DESC;",
+            TABLES[0], self.device
+        );
+        let gives = prose![
+            "the kernels of instance ",
+            Quantity::count(u64::from(self.ordinal)),
+            " by name, with their number and nanoseconds"
         ];
         Query { gives, sql }
     }

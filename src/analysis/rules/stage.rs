@@ -1,11 +1,11 @@
 //! A stage as rules see it: its times, and one instance that stands for it in queries.
 
-use rooflens_schemas::{Evidence, Scope, StageKind};
+use rooflens_schemas::{Evidence, Scope, StageKind, Unit};
 
 use super::sql::Window;
 use crate::analysis::Context;
 use crate::analysis::summary::{Summary, summaries};
-use crate::findings::{Gain, Observation, Severity};
+use crate::findings::{Gain, Observation, Quantity, Severity};
 
 /// A stage of the primary pass on one rank.
 #[derive(Clone, Debug)]
@@ -20,6 +20,10 @@ pub(super) struct StageLine {
     pub(super) counted: f64,
     /// Steps of an instance, where it has any.
     pub(super) steps: Option<f64>,
+    /// Un-profiled time of as many steps, nanoseconds, where the bundle has it.
+    pub(super) unprofiled: Option<f64>,
+    /// The pass that it is from.
+    pub(super) unprofiled_pass: Option<String>,
     /// Time of all counted instances of all stages of the rank, nanoseconds.
     pub(super) run_ns: f64,
     /// Artifact that it was read from.
@@ -46,6 +50,8 @@ pub(super) fn stage_lines(context: &Context<'_>) -> Vec<StageLine> {
         time: line.time,
         counted: line.counted as f64,
         steps: line.steps.filter(|steps| *steps > 0.0),
+        unprofiled: None,
+        unprofiled_pass: None,
         run_ns: run(line),
         artifact: artifact.to_owned(),
         window: Window::of(context, line),
@@ -74,15 +80,18 @@ impl StageLine {
         let saved = saved.clamp(0.0, self.time);
         let weight_ns = saved * self.counted;
         let share = if self.run_ns > 0.0 { weight_ns / self.run_ns } else { 0.0 };
+        let mut basis = basis.to_owned();
+        if let Some(unprofiled) = self.unprofiled.filter(|time| *time < self.time) {
+            // What is left of the stage does not get shorter without the profiler.
+            let left =
+                Quantity::new((unprofiled - (self.time - saved)).max(0.0), Unit::Nanoseconds);
+            let of = Quantity::new(unprofiled, Unit::Nanoseconds);
+            basis.push_str(&format!("; of the {of} that it takes un-profiled at most {left}"));
+        }
         Observation {
             weight_ns,
             severity: Severity::of_share(share),
-            gain: Some(Gain {
-                saved_ns: saved,
-                of_ns: self.time,
-                of: self.label.clone(),
-                basis: basis.to_owned(),
-            }),
+            gain: Some(Gain { saved_ns: saved, of_ns: self.time, of: self.label.clone(), basis }),
             ..self.note()
         }
     }

@@ -2,6 +2,7 @@
 
 use super::{Outcome, Results, Rule, Threshold, ids};
 use crate::analysis::rules::stage::StageLine;
+use crate::findings::chart::Color;
 use crate::findings::{Inline, Observation, Quantity, Severity};
 use crate::prose;
 use rooflens_schemas::Unit;
@@ -15,6 +16,9 @@ pub(super) static RULE: Rule = Rule {
 
 /// From this busy share on, the GPU is the limit of a stage.
 pub(super) const BUSY: f64 = 0.90;
+
+/// Below this busy share faster kernels bring little.
+const IDLE: f64 = 0.50;
 
 /// A share of idle time that is worth a cause.
 const NAMED: f64 = 0.01;
@@ -68,8 +72,16 @@ fn busy_stage(
         statement.extend(prose![", ", share, format!(" of that with {}", row.text("part"))]);
     }
     statement.push(".".into());
-    let advice =
-        prose!["Faster kernels or less work make it faster; the host does not hold it up."];
+    let advice = match heaviest.map(|row| Color::of_label(row.text("part"))) {
+        Some(Some(Color::Communication)) => prose![
+            "Collectives last until the slowest rank has come: compare the ranks' other kernels before tuning \
+             the network."
+        ],
+        Some(Some(Color::Copy)) => prose!["Move less, or overlap the copies with kernels."],
+        _ => {
+            prose!["Faster kernels or less work make it faster; the host does not hold it up."]
+        }
+    };
     (statement, Some(advice))
 }
 
@@ -105,25 +117,30 @@ fn idle_stage(
     }
     statement.push(".".into());
     // Where causes are known, the rules of each cause advise.
-    let advice = cause.is_none().then(|| {
-        prose![
+    let advice = cause.is_none().then(|| match busy < IDLE {
+        true => prose![
             "Faster kernels cannot bring more than the busy share. Issue fewer or larger operations: CUDA graphs, \
              fusion, larger batches, fewer synchronizing calls."
-        ]
+        ],
+        false => prose!["Both count: the kernels, and the gaps between them."],
     });
     (statement, advice)
 }
 
-/// MFU and MBU, where they are known.
+/// MFU and MBU, where they are known: without a profiler, if that was measured.
 fn utilization(results: &Results<'_>, stage: &StageLine) -> Vec<Inline> {
-    let number = |id| results.number(id, &stage.scope);
+    let best = |id| {
+        let unprofiled = results.unprofiled(id, stage).map(|value| (value, " un-profiled"));
+        unprofiled.or_else(|| Some((results.number(id, &stage.scope)?, "")))
+    };
     let mut text = Vec::new();
-    if let (Some(mbu), true) = (number(ids::MBU), stage.is_decode()) {
-        text.extend(prose![" It uses ", Quantity::ratio(mbu), " of the memory bandwidth (MBU)."]);
-    } else if let Some(mfu) = number(ids::MFU) {
-        text.extend(prose![" Its MFU is ", Quantity::ratio(mfu)]);
-        if let Some(kernels) = number(ids::KERNEL_TIME_MFU) {
-            text.extend(prose![", ", Quantity::ratio(kernels), " while the GPU is busy"]);
+    if let (Some((mbu, how)), true) = (best(ids::MBU), stage.is_decode()) {
+        let mbu = Quantity::ratio(mbu);
+        text.extend(prose![" It uses ", mbu, format!(" of the memory bandwidth (MBU){how}.")]);
+    } else if let Some((mfu, how)) = best(ids::MFU) {
+        text.extend(prose![" Its MFU is ", Quantity::ratio(mfu), how]);
+        if let Some(kernels) = results.number(ids::KERNEL_TIME_MFU, &stage.scope) {
+            text.extend(prose![", and ", Quantity::ratio(kernels), " while the GPU is busy"]);
         }
         text.push(".".into());
     }

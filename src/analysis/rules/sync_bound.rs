@@ -1,0 +1,66 @@
+//! The GPU runs dry because the host waited for it.
+
+use super::stage::StageLine;
+use super::{Outcome, Results, Rule, Threshold, ids};
+use crate::findings::{Inline, Observation, Quantity};
+use crate::prose;
+
+pub(super) static RULE: Rule = Rule {
+    id: "sync-bound",
+    title: "Synchronizing calls in the loop",
+    thresholds: &[Threshold::ratio(
+        "idle time by synchronizing, of the stage time, at least",
+        SHARE,
+    )],
+    run,
+};
+
+/// Idle time by synchronizing calls ÷ stage time from which on it is worth a finding.
+const SHARE: f64 = 0.02;
+
+fn run(results: &Results<'_>) -> Outcome {
+    results.per_stage(ids::IDLE_SYNC, super::IDLE_NEEDS, finding)
+}
+
+fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
+    let saved = results.number(ids::IDLE_SYNC, &stage.scope)?;
+    if stage.share(saved) < SHARE {
+        return None;
+    }
+    let mut statement = prose![
+        Inline::Strong(stage.label.clone()),
+        " lets the GPU run dry in synchronizing calls: ",
+        Quantity::ratio(stage.share(saved)),
+        " of its time is idle because the host waited and had issued nothing more"
+    ];
+    if let Some(calls) = results.number(ids::SYNC_CALLS, &stage.scope) {
+        let calls = Quantity::new(calls, rooflens_schemas::Unit::Count);
+        statement.extend(prose![" (", calls, " such calls an instance)"]);
+    }
+    statement.push(".".into());
+    Some(Observation {
+        statement,
+        advice: Some(prose![
+            "Remove ",
+            Inline::Code(".item()".to_owned()),
+            ", ",
+            Inline::Code(".cpu()".to_owned()),
+            ", printing of tensors and ",
+            Inline::Code("torch.cuda.synchronize()".to_owned()),
+            " from the loop; copy results with ",
+            Inline::Code("non_blocking=True".to_owned()),
+            " and read them a step later."
+        ]),
+        next: Some(prose![
+            "A PyTorch trace with stacks (",
+            Inline::Code("with_stack=True".to_owned()),
+            "): it names the line of each synchronizing call."
+        ]),
+        evidence: results.evidence(ids::IDLE_SYNC, &stage.scope),
+        query: stage
+            .window
+            .as_ref()
+            .map(|window| window.calls(&["cuda%Synchronize%", "cudaMemcpy%"])),
+        ..stage.saving(saved, "stage time without the gaps that synchronizing calls left")
+    })
+}

@@ -1,0 +1,56 @@
+//! A repeated stage gets slower or faster over the run.
+
+use super::{Outcome, Results, Rule, Threshold, ids};
+use crate::findings::{Inline, Observation, Quantity, Severity};
+use crate::prose;
+use rooflens_schemas::Metric;
+
+pub(super) static RULE: Rule = Rule {
+    id: "uneven-pace",
+    title: "Uneven pace",
+    thresholds: &[Threshold::ratio("change of a stage's time over the run, at least", DRIFT)],
+    run,
+};
+
+/// Relative change from the first to the last instance from which on it is worth a finding.
+const DRIFT: f64 = 0.05;
+
+fn run(results: &Results<'_>) -> Outcome {
+    let known = || results.all(ids::PACE_DRIFT).filter(|metric| metric.value.number().is_some());
+    if known().next().is_none() {
+        return Outcome::lacks("a stage with several instances in one pass");
+    }
+    let drifts = |metric: &&Metric| metric.value.number().is_some_and(|drift| drift.abs() >= DRIFT);
+    Outcome::of(known().filter(drifts).map(finding).collect())
+}
+
+fn finding(metric: &Metric) -> Observation {
+    let drift = metric.value.number().unwrap_or_default();
+    let stage = metric.scope.stage.clone().unwrap_or_default();
+    let slower = drift > 0.0;
+    let advice = match slower {
+        true => prose![
+            "Growing caches make decode steps longer, which is no fault; else look for falling clocks, fragmented memory and \
+             growing host work."
+        ],
+        false => prose![
+            "Warm up longer before measuring: the first instances are slower than what follows."
+        ],
+    };
+    Observation {
+        title: stage.clone(),
+        severity: if slower { Severity::Warning } else { Severity::Note },
+        scope: metric.scope.clone(),
+        statement: prose![
+            Inline::Strong(stage),
+            " gets ",
+            if slower { "slower" } else { "faster" },
+            " by ",
+            Quantity::ratio(drift.abs()),
+            " from the first instance to the last: a median hides this."
+        ],
+        advice: Some(advice),
+        evidence: metric.evidence.clone(),
+        ..Observation::default()
+    }
+}

@@ -59,6 +59,8 @@ pub(super) const IDLE_CAUSES: [(&str, &str); 10] = [
     (IDLE_UNKNOWN, "the cause is unknown"),
 ];
 
+// Data sets.
+
 pub(super) const KERNELS: &str = "kernels";
 pub(super) const PEAKS: &str = "peaks";
 pub(super) const POWER: &str = "power";

@@ -65,7 +65,7 @@ fn a_modern_trace_fills_all_tables() {
     assert_eq!(launches.block[0], Dim3 { x: 256, y: 1, z: 1 });
     assert_eq!(launches.registers[0], Some(32));
     assert_eq!(launches.shared_bytes[0], Some(49_152));
-    assert_eq!(launches.graph_node[0], Some(34));
+    assert_eq!((launches.graph_node[0], launches.graph[0]), (Some(34), Some(5)));
     assert_eq!(session.processes.pid[launches.process[0].index()], 548);
 
     let calls = &session.api_calls;
@@ -73,6 +73,13 @@ fn a_modern_trace_fills_all_tables() {
     assert_eq!(calls.level, [ApiLevel::Runtime, ApiLevel::Driver]);
     assert_eq!(calls.nested, [false, true]);
     assert_eq!(calls.process, [launches.process[0]; 2]);
+}
+
+#[test]
+fn a_graph_numbered_0_is_none() {
+    let trace = MODERN.replace("node id\": 34, \"graph id\": 5", "node id\": 0, \"graph id\": 0");
+    let launches = import(&trace).session.launches;
+    assert_eq!((launches.graph_node[0], launches.graph[0]), (None, None));
 }
 
 #[test]
@@ -105,6 +112,7 @@ fn copies_and_allocations_keep_bytes_and_places() {
     let memory = &session.memory_events;
     assert_eq!(memory.time[0], 4_366_746_849_948_528);
     assert_eq!(memory.device, [Some(0), None]);
+    assert_eq!(memory.thread, [Some(session.operators.thread[0]); 2]);
     assert_eq!(memory.bytes, [-67_108_864, 64]);
     assert_eq!(memory.address, [140_291_281_518_592, 16]);
     assert_eq!(memory.allocated, [Some(16_161_252_864), None]);

@@ -182,7 +182,7 @@ mod markdown {
         let files: BTreeSet<String> =
             rendered.files.keys().filter(|path| path.ends_with(".svg")).cloned().collect();
         assert_eq!(images, files);
-        assert_eq!(images.len(), 6);
+        assert_eq!(images.len(), 7);
     }
 
     #[test]

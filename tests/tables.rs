@@ -30,6 +30,7 @@ fn session() -> Session {
             registers: None,
             shared_bytes: None,
             graph_node: None,
+            graph: None,
         });
     }
     session

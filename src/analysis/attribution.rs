@@ -3,9 +3,11 @@
 //! Operation and API call join on (process, correlation id): correlation ids are unique only within a
 //! process. The rest is one sweep per thread over sorted ranges and calls.
 
+mod capture;
+
 use rustc_hash::FxHashMap;
 
-use super::facts::{Attribution, OpIndex, OpSource, Ops};
+use super::facts::{Attribution, Captured, OpIndex, OpSource, Ops};
 use crate::model::{ApiCallId, CopyId, GraphLaunchId, LaunchId, Ns, RangeId, Session, ThreadId};
 
 /// The columns that the three tables of GPU work have in common.
@@ -66,6 +68,7 @@ pub fn operations(session: &Session) -> Ops {
         ops.api_call.push(correlation.and_then(|id| calls.find(process.0, id)));
     }
     ops.range = vec![Attribution::NoApiCall; ops.len()];
+    ops.captured = vec![Captured::NoGraph; ops.len()];
     ops
 }
 
@@ -125,7 +128,8 @@ impl ThreadOps {
     }
 }
 
-/// Finds each operation's innermost range, of those for which `counts` holds, and lists operations by thread.
+/// Finds each operation's innermost range, of those for which `counts` holds, and lists operations by thread;
+/// of work in CUDA graphs also the range that was open at capture.
 ///
 /// An operation issued by a thread that has no range open is lent the range of the one other thread of
 /// the process that has one open over the whole API call; if several have, it stays ambiguous.
@@ -149,6 +153,7 @@ pub fn attribute(session: &Session, ops: &mut Ops, counts: &dyn Fn(RangeId) -> b
         );
     }
     lend_ranges(session, ops, &ranges, orphans, &mut lists);
+    capture::attribute(session, ops, &ranges);
     lists
 }
 

@@ -45,6 +45,8 @@ pub struct Ops {
     pub api_call: Vec<Option<ApiCallId>>,
     /// Innermost range around it, and how that was found.
     pub range: Vec<Attribution>,
+    /// For work that a CUDA graph replays: the range that was open when its node was captured.
+    pub captured: Vec<Captured>,
 }
 
 /// The row that an operation is.
@@ -75,11 +77,64 @@ pub enum Attribution {
 }
 
 impl Attribution {
+    /// Whether the range is that of another thread.
+    pub const fn is_inferred(self) -> bool {
+        matches!(self, Self::Inferred(_))
+    }
+
     /// The range, if there is one.
     pub const fn range(self) -> Option<RangeId> {
         match self {
             Self::Own(range) | Self::Inferred(range) => Some(range),
             Self::Outside | Self::Ambiguous | Self::NoApiCall => None,
+        }
+    }
+}
+
+/// Where work that a CUDA graph replays was captured: *what* it is, where [`Attribution`] says *when* it ran.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Captured {
+    /// No part of a graph.
+    #[default]
+    NoGraph,
+    /// The innermost range that was open on the capturing thread.
+    Range(RangeId),
+    /// No range was open on the capturing thread.
+    Outside,
+    /// The graph was traced as a whole, and its creation is not in the artifact.
+    Whole,
+    /// The artifact does not say which node it is.
+    NoNode,
+    /// The artifact has no event of any node of the process.
+    NoEvents,
+    /// The artifact has events of nodes, but none of this one.
+    UnknownNode,
+    /// The node is a clone, and the one that it was cloned from has no event.
+    UnknownOriginal,
+    /// Several events of the node contradict one another.
+    Ambiguous,
+    /// Nodes are clones of one another in a circle.
+    Cycle,
+}
+
+impl Captured {
+    /// The range, if there is one.
+    pub const fn range(self) -> Option<RangeId> {
+        if let Self::Range(range) = self { Some(range) } else { None }
+    }
+
+    /// Why there is no range; empty if there is one, or no graph.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::NoGraph | Self::Range(_) => "",
+            Self::Outside => "no range was open at capture",
+            Self::Whole => "traced as a whole, created outside of the trace",
+            Self::NoNode => "the artifact names no graph node",
+            Self::NoEvents => "the artifact has no events of graph nodes",
+            Self::UnknownNode => "captured outside of the trace: no event of the node",
+            Self::UnknownOriginal => "captured outside of the trace: no event of the original node",
+            Self::Ambiguous => "events of the node contradict one another",
+            Self::Cycle => "nodes are clones of one another",
         }
     }
 }

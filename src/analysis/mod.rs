@@ -1,22 +1,29 @@
 //! Findings from tables: pure functions without I/O, clock or environment.
 
 pub mod attribution;
+pub mod call_tree;
 pub mod classify;
 pub mod counters;
 pub mod facts;
 pub mod flops;
 pub mod intervals;
+pub mod nesting;
 pub mod stages;
 pub mod stats;
 pub mod summary;
 
 mod environment;
+mod graphs;
+mod identity;
 pub mod kernels;
+mod memory;
+mod modules;
 mod operator_flops;
 mod operators;
 mod power;
 mod profiled;
 mod repeats;
+mod representativeness;
 mod roofline;
 pub mod rules;
 mod time;
@@ -87,10 +94,15 @@ pub static ANALYSES: &[&Analysis] = &[
     &utilization::ANALYSIS,
     &repeats::ANALYSIS,
     &kernels::ANALYSIS,
+    &graphs::ANALYSIS,
     &roofline::ANALYSIS,
     &profiled::ANALYSIS,
+    &representativeness::ANALYSIS,
     &operators::ANALYSIS,
+    &modules::ANALYSIS,
+    &memory::ANALYSIS,
     &power::ANALYSIS,
+    &identity::ANALYSIS,
 ];
 
 /// Runs all analyses; one whose data is missing says so in its place.

@@ -28,7 +28,7 @@ const BUILT_IN: [(&str, StageKind); 11] = [
 ];
 
 /// NVTX domains of libraries: their ranges are not phases of the workload.
-const LIBRARY_DOMAINS: [&str; 8] =
+pub const LIBRARY_DOMAINS: [&str; 8] =
     ["NCCL", "cuBLAS", "cuBLASLt", "cuDNN", "cuSPARSE", "CCCL", "TensorRT", "libcudf"];
 
 /// Distinct outermost range names that become stages where no rule matches any range.

@@ -99,7 +99,8 @@ fn chart(context: &Context<'_>, primary: PassId, lines: &[Summary]) -> Chart {
     }
 }
 
-fn drop_empty_parts(parts: &mut Vec<Part>, bars: &mut [Bar]) {
+/// Takes parts that no bar has out of all bars.
+pub(super) fn drop_empty_parts(parts: &mut Vec<Part>, bars: &mut [Bar]) {
     for index in (0..parts.len()).rev() {
         if bars.iter().all(|bar| bar.values[index] <= 0.0) {
             parts.remove(index);
@@ -302,6 +303,7 @@ mod tests {
             registers: None,
             shared_bytes: None,
             graph_node: None,
+            graph: None,
         });
     }
 
@@ -327,6 +329,7 @@ mod tests {
             stream: 8,
             correlation: None,
             graph_node: None,
+            graph: None,
         });
         let (facts, hardware, options) =
             (Facts::new(&session), Hardware::default(), Options::default());

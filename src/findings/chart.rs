@@ -30,6 +30,8 @@ pub enum Plot {
     Series(Series),
     /// Dots of single repeats, one row a stage: spread and outliers.
     Dots(Dots),
+    /// Nested calls, callers above what they call: the width is time.
+    Flame(Flame),
 }
 
 /// Horizontal stacked bars.
@@ -74,6 +76,20 @@ pub struct Roofline {
     pub rates: Vec<Ceiling>,
     /// Kernels.
     pub points: Vec<Point>,
+    /// The same kernels at further memory levels, each joined with its mark among `points`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<LevelMark>,
+}
+
+/// A kernel of a roofline plot at another memory level: at the height of its mark, and elsewhere on the axis.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LevelMark {
+    /// Which of the plot's points it belongs to.
+    pub point: usize,
+    /// Operations per byte at the level.
+    pub x: f64,
+    /// Colour group: the level.
+    pub color: Color,
 }
 
 /// A roof of a roofline plot.
@@ -143,6 +159,30 @@ pub struct Panel {
     pub limit: Option<(String, f64)>,
 }
 
+/// Stretches of a thinned line; each keeps its least and its greatest value.
+const STRETCHES: usize = 500;
+
+/// At most about a thousand points of a line over `duration`: the least and the greatest of each stretch of
+/// time, in order of time.
+pub fn thin(points: &[(i64, f64)], duration: i64) -> Vec<(i64, f64)> {
+    if points.len() <= 2 * STRETCHES {
+        return points.to_vec();
+    }
+    let stretch = |t: i64| (i128::from(t) * STRETCHES as i128 / i128::from(duration.max(1))) as i64;
+    let mut thinned = Vec::new();
+    for stretch in points.chunk_by(|a, b| stretch(a.0) == stretch(b.0)) {
+        let by_value = |a: &&(i64, f64), b: &&(i64, f64)| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0));
+        let extremes = stretch.iter().min_by(by_value).zip(stretch.iter().max_by(by_value));
+        let Some((low, high)) = extremes else { continue };
+        let (first, second) = if low.0 <= high.0 { (low, high) } else { (high, low) };
+        thinned.push(*first);
+        if first != second {
+            thinned.push(*second);
+        }
+    }
+    thinned
+}
+
 /// Dots per row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Dots {
@@ -150,6 +190,34 @@ pub struct Dots {
     pub unit: Unit,
     /// Rows: label, and each dot's value and whether it is an outlier.
     pub rows: Vec<(String, Vec<(f64, bool)>)>,
+}
+
+/// Nested calls with equal paths merged (Gregg, "The Flame Graph", 2016), drawn from the top down.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Flame {
+    /// Unit of the times.
+    pub unit: Unit,
+    /// Full width: the time of the outermost frame.
+    pub total: f64,
+    /// Colours of innermost frames; the legend.
+    pub parts: Vec<Part>,
+    /// Frames, callers before what they call.
+    pub frames: Vec<FlameFrame>,
+}
+
+/// One frame of a flame graph.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FlameFrame {
+    /// Name.
+    pub label: String,
+    /// Row: number of frames around it.
+    pub depth: u32,
+    /// Left edge, in the unit of the total.
+    pub start: f64,
+    /// Width, in the unit of the total.
+    pub time: f64,
+    /// Its entry in `parts`; none: a caller, drawn in grey.
+    pub part: Option<usize>,
 }
 
 /// Colour groups; the palette is the renderer's.
@@ -180,6 +248,14 @@ pub enum Color {
     LatencyBound,
     /// Between the bounds.
     Balanced,
+    /// At device memory.
+    Dram,
+    /// At the L2 cache.
+    L2,
+    /// At the L1 cache.
+    L1,
+    /// A stage as a whole.
+    Stage,
 }
 
 impl Color {
@@ -214,6 +290,31 @@ impl Color {
             Self::MemoryBound => "memory-bound",
             Self::LatencyBound => "latency-bound",
             Self::Balanced => "balanced",
+            Self::Dram => "at DRAM",
+            Self::L2 => "at L2",
+            Self::L1 => "at L1",
+            Self::Stage => "whole stage",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thinning_keeps_peaks() {
+        let mut points: Vec<(i64, f64)> = (0..100_000).map(|t| (t, 1.0)).collect();
+        points[31_415].1 = 9.0;
+        points[27_182].1 = -3.0;
+        let thinned = thin(&points, 100_000);
+        assert!(thinned.len() <= 2 * STRETCHES, "{} points", thinned.len());
+        assert!(thinned.contains(&(31_415, 9.0)) && thinned.contains(&(27_182, -3.0)));
+        assert!(thinned.is_sorted_by_key(|point| point.0));
+    }
+
+    #[test]
+    fn short_lines_stay_whole() {
+        assert_eq!(thin(&[(0, 1.0), (5, 2.0)], 10), [(0, 1.0), (5, 2.0)]);
     }
 }

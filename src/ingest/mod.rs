@@ -68,6 +68,7 @@ pub fn import(
             }
         }
     }
+    add_commands(bundle, &mut session);
     session.tell_passes_apart();
     for file in &bundle.files {
         if let Some(advice) = unread_advice(file.kind) {
@@ -77,6 +78,18 @@ pub fn import(
         }
     }
     session
+}
+
+/// The command lines of passes, which only a manifest records.
+fn add_commands(bundle: &Bundle, session: &mut Session) {
+    let recorded = bundle.manifest.iter().flat_map(|manifest| &manifest.passes);
+    for pass in recorded.filter(|pass| !pass.command.is_empty()) {
+        let Some(name) = session.strings.find(&pass.id) else { continue };
+        let command = session.intern(&pass.command.join(" "));
+        for row in (0..session.passes.len()).filter(|row| session.passes.name[*row] == name) {
+            session.passes.command[row] = command;
+        }
+    }
 }
 
 fn unread_advice(kind: Option<ArtifactKind>) -> Option<&'static str> {

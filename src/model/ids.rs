@@ -53,6 +53,8 @@ ids! {
     SynchronizationId;
     /// A node of a CUDA graph.
     GraphNodeId;
+    /// The creation of a CUDA graph.
+    GraphCreationId;
     /// A sum per kernel of another tool.
     KernelSumId;
     /// A metric of a profiled kernel.

@@ -32,6 +32,8 @@ pub struct Session {
     pub graph_launches: GraphLaunches,
     /// Nodes of CUDA graphs.
     pub graph_nodes: GraphNodes,
+    /// Creations of CUDA graphs.
+    pub graph_creations: GraphCreations,
     /// Host-side CUDA calls.
     pub api_calls: ApiCalls,
     /// Waits.
@@ -96,6 +98,7 @@ impl Session {
             kind,
             artifact,
             producer: StrId::default(),
+            command: StrId::default(),
             rank: None,
             utc_origin: None,
         })
@@ -190,6 +193,7 @@ impl Session {
             &self.copies,
             &self.graph_launches,
             &self.graph_nodes,
+            &self.graph_creations,
             &self.api_calls,
             &self.synchronizations,
             &self.ranges,

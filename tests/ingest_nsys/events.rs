@@ -67,6 +67,17 @@ fn columns_are_found_wherever_they_stand() {
     assert_eq!(launches.shared_bytes, [Some(0); 3]);
 }
 
+/// The column is in exports of 2025.5 and newer.
+#[test]
+fn the_graph_of_a_launch_is_kept_where_the_export_has_it() {
+    let values = "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL ADD COLUMN graphId INTEGER;
+        INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES
+        (10, 30, 0, 1, 99, 21, 9, 5, 1, 2, 4, 0, 0, 64, 3, 1, 1, 32, 2, 1, 0, 0, 8589934592, 2),
+        (40, 50, 0, 1, 99, 21, 9, 5, 1, 2, 4, 0, 0, 64, 3, 1, 1, 32, 2, 1, 0, 0, 0, 0)";
+    let launches = import(&[STRINGS, KERNELS_2025, values]).session.launches;
+    assert_eq!(launches.graph, [Some(2), None]);
+}
+
 #[test]
 fn without_optional_columns_values_are_absent_not_zero() {
     let bare = "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (demangledName INTEGER, streamId INTEGER,
@@ -214,13 +225,21 @@ fn graphs_traced_whole_and_their_nodes() {
          CREATE TABLE CUDA_GRAPH_NODE_EVENTS (start INTEGER, end INTEGER, nameId INTEGER,
          eventClass INTEGER, globalTid INTEGER, graphNodeId INTEGER, originalGraphNodeId INTEGER);
          INSERT INTO CUDA_GRAPH_NODE_EVENTS VALUES (1, 2, 3, 110, {thread}, 8589934593, NULL),
-         (3, 4, 3, 110, {thread}, 17179869185, 8589934593)"
+         (3, 4, 3, 110, {thread}, 17179869185, 8589934593);
+         CREATE TABLE CUDA_GRAPH_EVENTS (start INTEGER, end INTEGER, nameId INTEGER, eventClass INTEGER,
+         globalTid INTEGER, graphId INTEGER, originalGraphId INTEGER, graphExecId INTEGER);
+         INSERT INTO CUDA_GRAPH_EVENTS VALUES (1, 1, 3, 95, {thread}, 2, NULL, NULL),
+         (2, 2, 3, 95, {thread}, 3, 2, NULL), (5, 5, 3, 94, {thread}, 2, NULL, 4)"
     );
     let read = import(&[STRINGS, &tables]);
     let graphs = &read.session.graph_launches;
     assert_eq!((graphs.start[0], graphs.end[0], graphs.graph[0]), (10, 90, Some(2)));
     assert_eq!(read.session.graph_nodes.node, [2 << 32 | 1, 4 << 32 | 1]);
     assert_eq!(read.session.graph_nodes.original, [None, Some(2 << 32 | 1)]);
+    // The third row tells of an instantiation.
+    let created = &read.session.graph_creations;
+    assert_eq!((&created.time[..], &created.graph[..]), (&[1, 2][..], &[2, 3][..]));
+    assert_eq!(created.original, [None, Some(2)]);
     let expected =
         [("nsys/whole-graphs", Severity::Notice, 1), ("nsys/no-ranges", Severity::Notice, 1)];
     assert_eq!(read.codes(), expected);

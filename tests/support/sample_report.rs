@@ -2,7 +2,8 @@
 
 use rooflens::diagnostic::{Diagnostic, Location, Severity};
 use rooflens::findings::chart::{
-    Bar, Ceiling, Color, Dots, Panel, Part, Plot, Point, Roofline, Scatter, Series, StackedBars,
+    Bar, Ceiling, Color, Dots, Flame, FlameFrame, Panel, Part, Plot, Point, Roofline, Scatter,
+    Series, StackedBars,
 };
 use rooflens::findings::{
     Block, Cell, Chart, Column, Dataset, Gain, Inline, Method, Observation, Quantity, Query, View,
@@ -151,6 +152,7 @@ fn sections() -> Vec<Section> {
                 )),
                 Block::Chart(stacked(false)),
                 Block::Chart(dots()),
+                Block::Chart(flame()),
                 Block::Missing("no counters: capture an ncu pass".to_owned()),
             ],
         ),
@@ -326,6 +328,7 @@ fn roofline() -> Chart {
             ceiling("FP32 67 TFLOP/s (datasheet)", 6.7e13, false),
         ],
         points: points(40, x, y),
+        levels: Vec::new(),
     };
     chart("roofline-dram", "Kernels on the roofline of device memory", Plot::Roofline(plot))
 }
@@ -380,6 +383,32 @@ fn dots() -> Chart {
         ("a stage with a name that is long enough to be cut somewhere".to_owned(), dots(5e4, 0.5)),
     ];
     chart("repeats", "Repeats of each stage", Plot::Dots(Dots { unit: Unit::Nanoseconds, rows }))
+}
+
+fn flame() -> Chart {
+    let frame = |label: &str, depth, start, time, part| FlameFrame {
+        label: label.to_owned(),
+        depth,
+        start,
+        time,
+        part,
+    };
+    let plot = Flame {
+        unit: Unit::Nanoseconds,
+        total: 1e9,
+        parts: vec![Part { name: "matrix products".to_owned(), color: Color::Gemm }],
+        frames: vec![
+            frame("decode", 0, 0.0, 1e9, None),
+            frame(HOSTILE, 1, 0.0, 6e8, None),
+            frame(&kernel_name(3), 2, 0.0, 2e8, Some(0)),
+            frame("aten::_scaled_dot_product_attention", 2, 2e8, 1e8, None),
+            frame("aten::to", 2, 3e8, 4e7, None),
+            frame(HOSTILE, 2, 3.5e8, 5e7, Some(9)),
+            frame("lm_head", 1, 6e8, 5e9, Some(0)),
+            frame("nothing", 1, f64::NAN, f64::INFINITY, None),
+        ],
+    };
+    chart("flame", "Device time of decode", Plot::Flame(plot))
 }
 
 fn metrics() -> Vec<rooflens_schemas::Metric> {

@@ -169,7 +169,7 @@ pub(crate) static DESCRIPTIONS: &[Description] = &[
         ],
         flops: "2*batch*rows*columns*channels_out*kernel^2*channels_in",
         bytes: "e*(batch*height*width*channels_in + channels_out*kernel^2*channels_in + batch*rows*columns*channels_out)",
-        implementation: "own kernel patches, then cuBLASLt, for want of cuDNN; channels last",
+        implementation: "own kernel patches, then cuBLASLt; channels last",
     },
     Description {
         kind: Kind::Lstm,

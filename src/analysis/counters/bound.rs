@@ -1,6 +1,6 @@
 //! Bound classes of profiled launches, by two rules. What is printed is made from the thresholds that ran.
 
-use super::{KernelCounters, Level, SpeedOfLight};
+use super::{KernelCounters, Level, Levels, SpeedOfLight};
 use crate::analysis::Classifier;
 use crate::findings::chart::Color;
 
@@ -71,6 +71,24 @@ pub struct Verdict {
     pub bound: Bound,
     /// The reason in words; empty where the class says it all.
     pub reason: String,
+    /// The nearest other class; absent where there are no counters.
+    pub next: Option<Next>,
+}
+
+/// A class that a launch would be in if a figure differed a little.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Next {
+    /// Distance to the threshold, percentage points.
+    pub points: f64,
+    /// The class beyond it.
+    pub bound: Bound,
+}
+
+impl Verdict {
+    /// The nearest other class, if it is so near that the class is a matter of chance.
+    pub fn borderline(&self) -> Option<Next> {
+        self.next.filter(|next| next.points < THRESHOLDS.borderline)
+    }
 }
 
 /// The numbers that decide.
@@ -86,6 +104,8 @@ pub struct Thresholds {
     pub low_occupancy: f64,
     /// Lead that decides in the seed rule, percentage points.
     pub seed_margin: f64,
+    /// A launch nearer than this to a threshold is borderline, percentage points.
+    pub borderline: f64,
 }
 
 /// The thresholds of this version. 60 % is where ncu's own rule calls a unit well used.
@@ -95,6 +115,7 @@ pub const THRESHOLDS: Thresholds = Thresholds {
     small_grid_waves: 1.0,
     low_occupancy: 30.0,
     seed_margin: 5.0,
+    borderline: 2.0,
 };
 
 impl Thresholds {
@@ -104,6 +125,14 @@ impl Thresholds {
             Classifier::Rooflens => self.rooflens(kernel),
             Classifier::Seed => self.seed(&kernel.sol),
         }
+    }
+
+    /// When a class is borderline, in words.
+    pub fn describe_borderline(&self) -> String {
+        format!(
+            "A launch is borderline if one figure, {} points more or less, would put it into another class.",
+            self.borderline
+        )
     }
 
     /// The rule in words.
@@ -131,21 +160,36 @@ impl Thresholds {
         else {
             return unknown(&kernel.sol);
         };
-        if compute.max(memory) < self.busy {
-            return Verdict { bound: Bound::Latency, reason: self.latency_reason(kernel) };
+        let (bound, next) = self.by_lead(&kernel.sol.memory, compute, level, memory);
+        let (highest, latency) = (compute.max(memory), Bound::Latency);
+        if highest < self.busy {
+            let next = Next { points: self.busy - highest, bound };
+            let reason = self.latency_reason(kernel);
+            return Verdict { bound: latency, reason, next: Some(next) };
         }
-        let bound = if compute - memory >= self.lead {
-            Bound::Compute
-        } else if memory - compute >= self.lead {
-            match level {
-                Level::Dram => Bound::Dram,
-                Level::L2 => Bound::L2,
-                Level::L1 => Bound::L1,
-            }
-        } else {
-            Bound::Balanced
-        };
-        Verdict { bound, reason: String::new() }
+        let idle = Next { points: highest - self.busy, bound: latency };
+        let next = if idle.points < next.points { idle } else { next };
+        Verdict { bound, reason: String::new(), next: Some(next) }
+    }
+
+    /// The class of a busy launch, and the nearest other one.
+    fn by_lead(&self, levels: &Levels, compute: f64, level: Level, memory: f64) -> (Bound, Next) {
+        let lead = compute - memory;
+        if lead >= self.lead {
+            return (Bound::Compute, Next { points: lead - self.lead, bound: Bound::Balanced });
+        }
+        if -lead >= self.lead {
+            let balanced = Next { points: -lead - self.lead, bound: Bound::Balanced };
+            let other = levels.without(level).highest();
+            let other =
+                other.map(|(other, value)| Next { points: memory - value, bound: of_level(other) });
+            let next = other.filter(|other| other.points < balanced.points).unwrap_or(balanced);
+            return (of_level(level), next);
+        }
+        let to_compute = Next { points: self.lead - lead, bound: Bound::Compute };
+        let to_memory = Next { points: self.lead + lead, bound: of_level(level) };
+        let next = if to_memory.points < to_compute.points { to_memory } else { to_compute };
+        (Bound::Balanced, next)
     }
 
     fn latency_reason(&self, kernel: &KernelCounters) -> String {
@@ -167,14 +211,24 @@ impl Thresholds {
             return unknown(sol);
         };
         let lead = compute - dram;
-        let bound = if lead > self.seed_margin {
-            Bound::Compute
+        let (bound, points, next) = if lead > self.seed_margin {
+            (Bound::Compute, lead - self.seed_margin, Bound::Balanced)
         } else if lead < -self.seed_margin {
-            Bound::Memory
+            (Bound::Memory, -lead - self.seed_margin, Bound::Balanced)
+        } else if lead < 0.0 {
+            (Bound::Balanced, self.seed_margin + lead, Bound::Memory)
         } else {
-            Bound::Balanced
+            (Bound::Balanced, self.seed_margin - lead, Bound::Compute)
         };
-        Verdict { bound, reason: String::new() }
+        Verdict { bound, reason: String::new(), next: Some(Next { points, bound: next }) }
+    }
+}
+
+const fn of_level(level: Level) -> Bound {
+    match level {
+        Level::Dram => Bound::Dram,
+        Level::L2 => Bound::L2,
+        Level::L1 => Bound::L1,
     }
 }
 
@@ -184,5 +238,5 @@ fn unknown(sol: &SpeedOfLight) -> Verdict {
         (None, Some(_)) => "no compute throughput",
         (Some(_), _) => "no memory throughput",
     };
-    Verdict { bound: Bound::Unknown, reason: missing.to_owned() }
+    Verdict { bound: Bound::Unknown, reason: missing.to_owned(), next: None }
 }

@@ -13,6 +13,7 @@ use self::flops::Flops;
 use self::lookup::{Launch, Lookup};
 pub use self::stall::Stall;
 use super::classify::{self, KernelIdentity};
+use crate::findings::chart::Color;
 use crate::model::{PassId, ProfileId, Session};
 
 /// A profiled launch with the counters that analyses use. Absent: not collected.
@@ -71,6 +72,15 @@ impl Level {
             Self::L1 => "L1",
         }
     }
+
+    /// Colour group in charts.
+    pub const fn color(self) -> Color {
+        match self {
+            Self::Dram => Color::Dram,
+            Self::L2 => Color::L2,
+            Self::L1 => Color::L1,
+        }
+    }
 }
 
 /// One number a memory level.
@@ -92,6 +102,12 @@ impl Levels {
             Level::L2 => self.l2,
             Level::L1 => self.l1,
         }
+    }
+
+    /// The other levels' numbers.
+    pub fn without(&self, level: Level) -> Self {
+        let keep = |other: Level| self.get(other).filter(|_| other != level);
+        Self { dram: keep(Level::Dram), l2: keep(Level::L2), l1: keep(Level::L1) }
     }
 
     /// The level with the highest number; of equal ones the one nearest to the memory.

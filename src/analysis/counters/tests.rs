@@ -181,12 +181,15 @@ fn display_names_of_the_details_page_serve_as_well() {
 }
 
 #[test]
-fn writeback_cycles_are_l1_bytes_only_without_tma() {
+fn writeback_cycles_are_l1_bytes_only_where_nothing_passes_the_registers_by() {
     let writeback = ("", "l1tex__lsu_writeback_active_mem_lgds.sum", "cycle", 2176.0);
     let tma = ("", "smsp__inst_executed_op_tma_ld.sum", "inst", 1.0);
     // 2176 cycles × 128 B.
     assert_eq!(one(&[writeback]).bytes.l1, Some(278_528.0));
     assert_eq!(one(&[writeback, tma]).bytes.l1, None);
+    // Attention with cp.async: 4.4 MB of copies beside 65 kB written back.
+    let copies = ("", "smsp__inst_executed_op_ldgsts.sum", "inst", 18_944.0);
+    assert_eq!(one(&[writeback, copies]).bytes.l1, None);
 }
 
 #[test]
@@ -252,6 +255,7 @@ fn the_printed_rule_is_made_of_the_thresholds_that_decide() {
         small_grid_waves: 2.5,
         low_occupancy: 12.5,
         seed_margin: 3.75,
+        borderline: 3.0,
     };
     let text = other.describe(Classifier::Rooflens);
     for number in ["41.5 %", "7.25 points", "2.5 waves", "12.5 %"] {
@@ -261,4 +265,30 @@ fn the_printed_rule_is_made_of_the_thresholds_that_decide() {
     let kernel = with_sol(45.0, 37.75, 0.0);
     assert_eq!(other.classify(Classifier::Rooflens, &kernel).bound, Bound::Compute);
     assert_eq!(THRESHOLDS.classify(Classifier::Rooflens, &kernel).bound, Bound::Latency);
+}
+
+#[test]
+fn the_nearest_other_class_and_its_distance_are_told() {
+    let of = |rule, sm: f64, dram: f64, l2: f64| {
+        let kernel = one(&[
+            ("", "sm__throughput.avg.pct_of_peak_sustained_elapsed", "%", sm),
+            ("", "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed", "%", dram),
+            ("", "lts__throughput.avg.pct_of_peak_sustained_elapsed", "%", l2),
+        ]);
+        let verdict = THRESHOLDS.classify(rule, &kernel);
+        let next = verdict.next.unwrap();
+        assert_eq!(verdict.borderline().is_some(), next.points < 2.0);
+        (verdict.bound, next.bound, next.points)
+    };
+    let rooflens = |sm, dram, l2| of(Classifier::Rooflens, sm, dram, l2);
+    // 59 of 60 %: with one point more DRAM leads by 40.
+    assert_eq!(rooflens(20.0, 59.0, 10.0), (Bound::Latency, Bound::Dram, 1.0));
+    assert_eq!(rooflens(61.0, 20.0, 10.0), (Bound::Compute, Bound::Latency, 1.0));
+    // A lead of 12 against the 10 that decide; 30 points above 60 %.
+    assert_eq!(rooflens(90.0, 78.0, 10.0), (Bound::Compute, Bound::Balanced, 2.0));
+    // DRAM 90 and L2 89: the level is a matter of one point.
+    assert_eq!(rooflens(40.0, 90.0, 89.0), (Bound::Dram, Bound::L2, 1.0));
+    assert_eq!(rooflens(80.0, 89.5, 10.0), (Bound::Balanced, Bound::Dram, 0.5));
+    assert_eq!(of(Classifier::Seed, 20.0, 26.0, 0.0), (Bound::Memory, Bound::Balanced, 1.0));
+    assert_eq!(of(Classifier::Seed, 24.0, 20.0, 0.0), (Bound::Balanced, Bound::Compute, 1.0));
 }

@@ -15,10 +15,14 @@ const SECTOR_BYTES: f64 = 32.0;
 /// Bytes that L1 writes back to the registers in a cycle.
 const WRITEBACK_BYTES: f64 = 128.0;
 
+/// Copies into shared memory that do not pass the registers.
+const PAST_REGISTERS: [&str; 2] =
+    ["smsp__inst_executed_op_tma_ld.sum", "smsp__inst_executed_op_ldgsts.sum"];
+
 /// How bytes are counted, for the method appendix.
 pub const BYTES_METHOD: &str = "Bytes: DRAM dram__bytes_read.sum + dram__bytes_write.sum (else dram__bytes.sum, else its rate × \
      duration); L2 lts__t_bytes.sum, else 32 × lts__t_sectors.sum; L1 l1tex__t_bytes.sum, else 32 × l1tex__t_sectors.sum, else \
-     128 × cycles in which L1 writes back to registers, except where TMA copied to shared memory past them.";
+     128 × cycles in which L1 writes back to registers, except where TMA or asynchronous copies (LDGSTS) went to shared memory past them.";
 
 /// Duration in seconds.
 pub(super) fn seconds(launch: &Launch<'_>) -> Option<f64> {
@@ -43,10 +47,12 @@ pub(super) fn bytes(launch: &Launch<'_>, seconds: Option<f64>) -> Levels {
         Some(launch.first("byte/s", &sources)? * seconds?)
     };
     let sectors = |metric| Some(launch.id("sector", metric)? * SECTOR_BYTES);
-    // TMA copies into shared memory without passing the registers.
-    let tma = launch.id("inst", "smsp__inst_executed_op_tma_ld.sum").is_some_and(|n| n > 0.0);
-    let writeback =
-        |metric| launch.id("cycle", metric).filter(|_| !tma).map(|cycles| cycles * WRITEBACK_BYTES);
+    let executed = |metric| launch.id("inst", metric).is_some_and(|count| count > 0.0);
+    let past_registers = PAST_REGISTERS.into_iter().any(executed);
+    let writeback = |metric| {
+        let cycles = launch.id("cycle", metric).filter(|_| !past_registers);
+        cycles.map(|cycles| cycles * WRITEBACK_BYTES)
+    };
     Levels {
         dram: read_write().or_else(|| byte("dram__bytes.sum")).or_else(by_rate),
         l2: byte("lts__t_bytes.sum").or_else(|| sectors("lts__t_sectors.sum")),

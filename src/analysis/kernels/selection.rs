@@ -18,7 +18,7 @@ pub struct Selected {
     /// Share of the kernel time that was asked about.
     pub share: f64,
     /// Numbers of the launches, from 0, among all launches of that function in the pass: what
-    /// `--launch-skip` takes. Their grid is the most frequent one, their duration nearest to its median.
+    /// `--launch-skip` takes. Their grid is the one with the most time, their duration nearest to its median.
     pub launches: Vec<usize>,
 }
 
@@ -180,32 +180,32 @@ fn numbers(session: &Session, pass: PassId) -> Vec<usize> {
     numbers
 }
 
-/// The launches whose grid is the most frequent one and whose duration is nearest to that grid's median.
+/// The launches whose grid is the one with the most time and whose duration is nearest to that grid's median.
 fn typical(session: &Session, own: Vec<LaunchId>) -> Vec<LaunchId> {
-    let (median, mut own) = of_frequent_grid(session, own);
+    let (median, mut own) = of_longest_grid(session, own);
     own.sort_by_key(|id| ((duration(session, *id) - median).abs(), *id));
     own.truncate(LAUNCHES);
     own.sort_unstable();
     own
 }
 
-/// The launches of the most frequent grid that last about as long as its median launch.
+/// The launches of the grid with the most time that last about as long as its median launch.
 fn near_median(session: &Session, own: Vec<LaunchId>) -> Vec<LaunchId> {
-    let (median, mut own) = of_frequent_grid(session, own);
+    let (median, mut own) = of_longest_grid(session, own);
     let most = (median as f64 * NEAR) as i64;
     own.retain(|id| (duration(session, *id) - median).abs() <= most);
     own
 }
 
-/// The launches of the most frequent grid, by duration, and their median duration.
-fn of_frequent_grid(session: &Session, mut own: Vec<LaunchId>) -> (i64, Vec<LaunchId>) {
+/// The launches of the grid with the most time, by duration, and their median duration.
+fn of_longest_grid(session: &Session, mut own: Vec<LaunchId>) -> (i64, Vec<LaunchId>) {
     let launches = &session.launches;
     let mut grids = std::collections::BTreeMap::new();
     for id in &own {
-        *grids.entry(launches.grid[id.index()]).or_insert(0_usize) += 1;
+        *grids.entry(launches.grid[id.index()]).or_insert(0) += duration(session, *id);
     }
-    let frequent = grids.into_iter().max_by_key(|(grid, count)| (*count, Reverse(*grid)));
-    let Some((grid, _)) = frequent else { return (0, Vec::new()) };
+    let longest = grids.into_iter().max_by_key(|(grid, time)| (*time, Reverse(*grid)));
+    let Some((grid, _)) = longest else { return (0, Vec::new()) };
     own.retain(|id| launches.grid[id.index()] == grid);
     own.sort_by_key(|id| (duration(session, *id), *id));
     (duration(session, own[own.len() / 2]), own)
@@ -238,8 +238,8 @@ mod tests {
         let pass = session.add_pass("nsys", PassKind::Timeline, "timeline.sqlite");
         let a = session.kernel("void f<int>(int*)", "f");
         let b = session.kernel("void f<float>(float*)", "f");
-        // (kernel, duration, grid): b's grid 8 is the frequent one, and its median is 40.
-        let rows = [(a, 10, 8), (b, 40, 8), (b, 90, 8), (a, 10, 8), (b, 30, 8), (b, 500, 64)];
+        // (kernel, duration, grid): b's grid 8 has the most time, 160, and its median is 40.
+        let rows = [(a, 10, 8), (b, 40, 8), (b, 90, 8), (a, 10, 8), (b, 30, 8), (b, 140, 64)];
         for (index, (kernel, duration, grid)) in rows.into_iter().enumerate() {
             let start = 1000 * index as i64;
             session.launches.push(Launch {
@@ -256,6 +256,7 @@ mod tests {
                 registers: None,
                 shared_bytes: None,
                 graph_node: None,
+                graph: None,
             });
         }
         session.process(pass, 0, 1);
@@ -270,10 +271,20 @@ mod tests {
         let selected = select(&session, &facts, None, 1).expect("there are kernels");
         assert_eq!(selected.len(), 1);
         assert_eq!(selected[0].name, "void f<float>(float*)");
-        // 40 + 90 + 30 + 500 of 680.
-        assert!((selected[0].share - 660.0 / 680.0).abs() < 1e-12);
+        // 40 + 90 + 30 + 140 of 320.
+        assert!((selected[0].share - 300.0 / 320.0).abs() < 1e-12);
         // Of the function f the launches 1, 2 and 4 are b with grid 8.
         assert_eq!(selected[0].launches, [1, 2, 4]);
+    }
+
+    #[test]
+    fn one_long_launch_outweighs_several_short_ones_of_another_grid() {
+        let mut session = session();
+        session.launches.end[5] += 100;
+        let facts = Facts::new(&session);
+        let selected = select(&session, &facts, None, 1).expect("there are kernels");
+        // 240 in grid 64 against 160 in grid 8.
+        assert_eq!(selected[0].launches, [5]);
     }
 
     #[test]

@@ -41,6 +41,7 @@ fn push(session: &mut Session, pass: PassId, name: &str, start: Ns, end: Ns) {
         registers: None,
         shared_bytes: None,
         graph_node: None,
+        graph: None,
     });
 }
 
@@ -58,6 +59,7 @@ fn push_copy(session: &mut Session, start: Ns, end: Ns, bytes: u64) {
         stream: 7,
         correlation: None,
         graph_node: None,
+        graph: None,
     });
 }
 

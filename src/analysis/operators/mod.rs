@@ -1,10 +1,13 @@
 //! Operators of PyTorch traces: host time, device time and FLOPs by name and by shapes.
 
 mod nesting;
+mod quiet;
 mod rows;
 mod sums;
 #[cfg(test)]
 mod tests;
+mod threads;
+mod tree;
 
 use rooflens_schemas::{Evidence, Scope, Unit};
 
@@ -53,6 +56,9 @@ fn run(context: &Context<'_>) -> Findings {
     let mut findings = Findings { methods: methods(), ..Findings::default() };
     if let Some(primary) = sums.by_name.first().map(|sum| sum.pass) {
         add_tables(session, &sums, primary, &work, &mut findings);
+        quiet::add(session, &sums.by_name, &work, primary, &mut findings);
+        threads::add(session, &nesting, primary, &work, &mut findings);
+        tree::add(context, primary, &mut findings);
     }
     for of_pass in sums.by_name.chunk_by(|a, b| a.pass == b.pass) {
         add_metrics(session, of_pass, &sums, &work, &mut findings);

@@ -76,15 +76,15 @@ const DEVICE: [Column; 7] = [
     Column::new("flop_rate", "Rate", Unit::FlopPerSecond),
 ];
 
-fn name(session: &Session, sum: &OperatorSum) -> Cell {
+pub(super) fn name(session: &Session, sum: &OperatorSum) -> Cell {
     Cell::Name(session.text(sum.name).to_owned())
 }
 
-fn pass(session: &Session, sum: &OperatorSum) -> Cell {
+pub(super) fn pass(session: &Session, sum: &OperatorSum) -> Cell {
     Cell::Text(session.text(session.passes.name[sum.pass.index()]).to_owned())
 }
 
-fn count(value: u64) -> Cell {
+pub(super) fn count(value: u64) -> Cell {
     Cell::Int(i64::try_from(value).unwrap_or(i64::MAX))
 }
 

@@ -31,6 +31,10 @@ pub(super) struct OperatorSum {
     pub(super) launches: u64,
     /// FLOPs within; absent if no formula applies.
     pub(super) flops: Option<OperatorFlops>,
+    /// Calls without GPU work within.
+    pub(super) quiet_calls: u64,
+    /// Host time of these calls, outside of operators and CUDA calls within, nanoseconds.
+    pub(super) quiet_self: Ns,
 }
 
 /// All sums.
@@ -46,6 +50,7 @@ pub(super) struct Sums {
 /// What an operator call and all within it do.
 struct Totals {
     device: Vec<Ns>,
+    operations: Vec<u64>,
     launches: Vec<u64>,
     flops: Vec<Option<OperatorFlops>>,
     counted: Vec<bool>,
@@ -76,22 +81,24 @@ impl Totals {
         let count = session.operators.len();
         let mut totals = Self {
             device: nesting.device.clone(),
+            operations: nesting.operations.clone(),
             launches: nesting.launches.clone(),
             flops: vec![None; count],
             counted: vec![false; count],
         };
         let mut formulas = Formulas::default();
-        for operator in nesting.order.iter().rev() {
+        for operator in nesting.spans.order.iter().rev() {
             let row = *operator as usize;
             if totals.flops[row].is_none() {
                 totals.flops[row] = formulas.of(session, row);
                 totals.counted[row] = totals.flops[row].is_some();
             }
-            if let Some(parent) = nesting.parent[row] {
+            if let Some(parent) = nesting.spans.parent[row] {
                 let parent = parent as usize;
                 totals.device[parent] = totals.device[parent].saturating_add(totals.device[row]);
                 totals.launches[parent] =
                     totals.launches[parent].saturating_add(totals.launches[row]);
+                totals.operations[parent] += totals.operations[row];
                 let flops = totals.flops[row];
                 add_flops(&mut totals.flops[parent], flops);
             }
@@ -142,9 +149,13 @@ fn grouped(
         });
         let sum = &mut sums[place];
         sum.calls += 1;
-        sum.host_self = sum.host_self.saturating_add(nesting.host_self[row]);
-        sum.host_cuda = sum.host_cuda.saturating_add(nesting.calls[row]);
+        sum.host_self = sum.host_self.saturating_add(nesting.spans.own[row]);
+        sum.host_cuda = sum.host_cuda.saturating_add(nesting.spans.calls[row]);
         sum.device_self = sum.device_self.saturating_add(nesting.device[row]);
+        if totals.operations[row] == 0 {
+            sum.quiet_calls += 1;
+            sum.quiet_self = sum.quiet_self.saturating_add(nesting.spans.own[row]);
+        }
         if !nesting.recursive[row] {
             let duration = operators.end[row].saturating_sub(operators.start[row]);
             sum.host_total = sum.host_total.saturating_add(duration);

@@ -25,6 +25,7 @@ impl Trace {
         let mut session = Session::default();
         let pass = session.add_pass("torch", PassKind::Operators, "torch/trace.json");
         let process = session.process(pass, 1, 1);
+        session.gpu(pass, 0);
         let threads = [session.thread(process, 1), session.thread(process, 2)];
         Self { session, process, threads }
     }
@@ -74,6 +75,7 @@ impl Trace {
             registers: None,
             shared_bytes: None,
             graph_node: None,
+            graph: None,
         });
     }
 
@@ -208,6 +210,58 @@ fn operators_are_listed_by_device_time_and_again_by_host_time() {
     let first = |id: &str| dataset(&findings, id).rows[0][0].clone();
     assert_eq!(first("operators"), Cell::Name("slow_on_device".to_owned()));
     assert_eq!(first("operators_by_host"), Cell::Name("slow_on_host".to_owned()));
+}
+
+#[test]
+fn calls_without_gpu_work_within_are_told_apart_from_those_with() {
+    let mut trace = Trace::new();
+    // A cast that copies, and one that does nothing.
+    trace.operator(0, "aten::to", 0, 100, "");
+    trace.operator(0, "aten::copy_", 10, 90, "");
+    trace.launch(0, (20, 30), (500, 600));
+    trace.operator(0, "aten::to", 200, 207, "");
+    trace.operator(0, "aten::view", 300, 303, "");
+    let findings = trace.findings();
+    let quiet = dataset(&findings, "operators_without_gpu_work");
+    let names: Vec<&Cell> = quiet.rows.iter().map(|row| &row[0]).collect();
+    assert_eq!(names, [&Cell::Name("aten::to".to_owned()), &Cell::Name("aten::view".to_owned())]);
+    let of = |column| cell(quiet, "aten::to", column);
+    assert_eq!((of("quiet_calls"), of("calls")), (Cell::Int(1), Cell::Int(2)));
+    assert_eq!(of("quiet_self_ns"), Cell::Int(7));
+    // Own host time: 20 and 7 of the casts, 80 − 10 of the copy, 3 of the view.
+    assert_eq!(of("quiet_share"), Cell::Float(0.07));
+}
+
+#[test]
+fn threads_are_listed_with_their_own_times() {
+    let mut trace = linear();
+    trace.operator(1, "MmBackward0", 10, 50, "");
+    trace.launch(1, (20, 30), (2_000, 2_030));
+    let findings = trace.findings();
+    let rows = &dataset(&findings, "operator_threads").rows;
+    // 50 of linear and 40 of mm; 40 − 10.
+    let int = |row: usize, column: usize| rows[row][column].clone();
+    assert_eq!([int(0, 3), int(1, 3)], [Cell::Int(90), Cell::Int(30)]);
+    assert_eq!([int(0, 5), int(1, 5)], [Cell::Int(1000), Cell::Int(30)]);
+    let shown = |findings: &Findings| {
+        let of_threads = |block: &&Block| matches!(block, Block::Table(view) if view.dataset == "operator_threads");
+        findings.blocks.iter().filter(of_threads).count()
+    };
+    assert_eq!((shown(&findings), shown(&linear().findings())), (1, 0));
+}
+
+#[test]
+fn paths_tell_callers_apart() {
+    let mut trace = linear();
+    trace.operator(0, "aten::mm", 200, 250, "[[8,32],[32,16]]");
+    trace.launch(0, (210, 220), (3_000, 3_010));
+    let findings = trace.findings();
+    let tree = dataset(&findings, "operator_tree");
+    let time = |path| cell(tree, path, "device_total_ns");
+    assert_eq!(time("aten::linear / aten::mm"), Cell::Int(1000));
+    assert_eq!(time("aten::mm"), Cell::Int(10));
+    let charts = |blocks: &[Block]| blocks.iter().filter(|b| matches!(b, Block::Chart(_))).count();
+    assert_eq!((charts(&findings.blocks), charts(&findings.appendix)), (1, 1));
 }
 
 #[test]

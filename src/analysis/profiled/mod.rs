@@ -48,8 +48,26 @@ fn run(context: &Context<'_>) -> Findings {
     if !bars.is_empty() {
         findings.blocks.push(Block::Chart(bound_chart(&bars)));
     }
+    let classes = table::classes(session, &rows);
+    findings.blocks.push(Block::Table(View::new(
+        table::CLASSES,
+        "Profiled launches by bound class, by both rules",
+        &[
+            "bound",
+            "pass",
+            "launches",
+            "kernels",
+            "duration_ns",
+            "share",
+            "borderline",
+            "seed_launches",
+            "seed_duration_ns",
+            "seed_share",
+        ],
+        16,
+    )));
     findings.datasets.push(table::dataset(session, rows));
-    findings.datasets.push(metrics::dataset(session));
+    findings.datasets.extend([metrics::dataset(session), classes]);
     findings.blocks.push(Block::Table(View::new(
         table::ID,
         format!("Profiled launches by duration ({} of {all_rows})", all_rows.min(SHOWN_ROWS)),
@@ -216,12 +234,13 @@ const fn rule_name(rule: Classifier) -> &'static str {
 
 fn methods(rule: Classifier) -> Vec<Method> {
     let rules = format!(
-        "{} {} Charts and shares use rule “{}”. Speed-of-light figures are percentages of what the unit sustains over \
+        "{} {} {} Charts and shares use rule “{}”. Speed-of-light figures are percentages of what the unit sustains over \
          the launch's whole duration: sm__throughput, gpu__dram_throughput, lts__throughput, l1tex__throughput \
          (avg.pct_of_peak_sustained_elapsed), or the details page's figures of the same meaning, L1/TEX there scaled \
          by SM active ÷ elapsed cycles.",
         THRESHOLDS.describe(Classifier::Rooflens),
         THRESHOLDS.describe(Classifier::Seed),
+        THRESHOLDS.describe_borderline(),
         rule_name(rule),
     );
     let counters = "Durations: gpu__time_duration.sum. DRAM rate = DRAM bytes ÷ duration. Top stall: the warp state, other than \

@@ -3,9 +3,9 @@
 use rooflens_schemas::Unit;
 
 use crate::analysis::Classifier;
-use crate::analysis::counters::bound::{THRESHOLDS, Verdict};
+use crate::analysis::counters::bound::{Bound, THRESHOLDS, Verdict};
 use crate::analysis::counters::{KernelCounters, Level};
-use crate::findings::{Cell, Column, Dataset};
+use crate::findings::{Cell, Column, Dataset, Quantity};
 use crate::model::{Dim3, Session};
 
 /// Name of the data set.
@@ -19,11 +19,11 @@ pub(super) const ESSENTIALS: &[&str] = &[
     "sol_compute_percent",
     "sol_dram_percent",
     "sol_l2_percent",
-    "achieved_occupancy_percent",
     "waves",
-    "dram_bytes_per_second",
     "bound",
     "bound_reason",
+    "borderline",
+    "bound_seed",
 ];
 
 const COLUMNS: &[Column] = &[
@@ -59,7 +59,11 @@ const COLUMNS: &[Column] = &[
     Column::new("top_stall_share", "Stall share", Unit::Ratio),
     Column::text("bound", "Bound"),
     Column::text("bound_reason", "Reason"),
-    Column::text("bound_seed", "Bound (seed rule)"),
+    Column::text("borderline", "Borderline"),
+    Column::new("next_points", "Points to the next class", Unit::One),
+    Column::text("next", "Next class"),
+    Column::text("bound_seed", "Seed rule"),
+    Column::text("borderline_seed", "Borderline (seed rule)"),
 ];
 
 /// A launch with its class by each rule.
@@ -134,9 +138,22 @@ impl Row {
             Cell::maybe(stall.map(|stall| stall.share)),
             Cell::Text(self.rooflens.bound.label().to_owned()),
             Cell::Text(self.rooflens.reason.clone()),
+            borderline(&self.rooflens),
+            Cell::maybe(self.rooflens.next.map(|next| next.points)),
+            Cell::Text(self.rooflens.next.map_or("", |next| next.bound.label()).to_owned()),
             Cell::Text(self.seed.bound.label().to_owned()),
+            borderline(&self.seed),
         ]
     }
+}
+
+/// How near another class is, where it is near; empty elsewhere.
+fn borderline(verdict: &Verdict) -> Cell {
+    let text = verdict.borderline().map(|next| {
+        let points = Quantity::new(next.points, Unit::One);
+        format!("{points} points from {}", next.bound.label())
+    });
+    Cell::Text(text.unwrap_or_default())
 }
 
 /// All launches, the longest first; those without a duration last.
@@ -156,4 +173,62 @@ pub(super) fn dataset(session: &Session, mut rows: Vec<Row>) -> Dataset {
 /// An extent of 0 stands for one that the page does not give.
 fn extent(extent: Dim3) -> Cell {
     if extent.volume() == 0 { Cell::Missing } else { Cell::Text(extent.to_string()) }
+}
+
+/// Name of the data set of class sums.
+pub(super) const CLASSES: &str = "bound_classes";
+
+/// Launches, kernels and time of each bound class of each pass, by both rules.
+pub(super) fn classes(session: &Session, rows: &[Row]) -> Dataset {
+    let mut passes: Vec<&str> = rows.iter().map(|row| row.pass.as_str()).collect();
+    passes.dedup();
+    let mut cells = Vec::new();
+    for pass in passes {
+        let of_pass: Vec<&Row> = rows.iter().filter(|row| row.pass == pass).collect();
+        let time = |rows: &[&Row]| rows.iter().filter_map(|row| row.kernel.seconds).sum::<f64>();
+        let whole = time(&of_pass);
+        for bound in Bound::ALL {
+            let of = |rule| -> Vec<&Row> {
+                of_pass.iter().copied().filter(|row| row.verdict(rule).bound == bound).collect()
+            };
+            let (ours, seed) = (of(Classifier::Rooflens), of(Classifier::Seed));
+            if ours.is_empty() && seed.is_empty() {
+                continue;
+            }
+            let near = ours.iter().filter(|row| row.rooflens.borderline().is_some()).count();
+            let mut row = vec![Cell::Text(bound.label().to_owned()), Cell::Text(pass.to_owned())];
+            for rows in [&ours, &seed] {
+                let mut names: Vec<_> = rows
+                    .iter()
+                    .map(|row| session.kernel_profiles.name[row.kernel.profile.index()])
+                    .collect();
+                names.sort_unstable();
+                names.dedup();
+                let seconds = 0.0 + time(rows);
+                row.extend([rows.len(), names.len()].map(|n| Cell::Int(n as i64)));
+                row.push(Cell::Float(seconds * 1e9));
+                row.push(Cell::maybe((whole > 0.0).then(|| seconds / whole)));
+            }
+            row.push(Cell::Int(near as i64));
+            cells.push(row);
+        }
+    }
+    Dataset {
+        id: CLASSES,
+        title: "Profiled launches by bound class".to_owned(),
+        columns: vec![
+            Column::text("bound", "Bound"),
+            Column::text("pass", "Pass"),
+            Column::new("launches", "Launches", Unit::Count),
+            Column::new("kernels", "Kernels", Unit::Count),
+            Column::new("duration_ns", "Time", Unit::Nanoseconds),
+            Column::new("share", "Share", Unit::Ratio),
+            Column::new("seed_launches", "Launches (seed)", Unit::Count),
+            Column::new("seed_kernels", "Kernels (seed)", Unit::Count),
+            Column::new("seed_duration_ns", "Time (seed)", Unit::Nanoseconds),
+            Column::new("seed_share", "Share (seed)", Unit::Ratio),
+            Column::new("borderline", "Borderline", Unit::Count),
+        ],
+        rows: cells,
+    }
 }

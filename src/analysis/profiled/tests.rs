@@ -95,3 +95,18 @@ fn without_a_pass_the_reason_names_the_command() {
     assert!(no_profiles(&Session::default()).unwrap().contains("ncu"));
     assert!(no_profiles(&two_launches()).is_none());
 }
+
+#[test]
+fn classes_are_counted_and_weighted_by_time_by_both_rules() {
+    let findings = findings(&two_launches(), Classifier::Rooflens);
+    let classes = findings.datasets.iter().find(|dataset| dataset.id == table::CLASSES).unwrap();
+    let rows: Vec<Vec<String>> =
+        classes.rows.iter().map(|row| row.iter().map(Cell::plain).collect()).collect();
+    let row = |bound: &str| rows.iter().find(|row| row[0] == bound).unwrap();
+    // The seed rule calls the small grid compute-bound and the other launch memory-bound.
+    assert_eq!(row("latency-bound")[2..4], ["1", "1"]);
+    assert_eq!((row("latency-bound")[5].as_str(), row("latency-bound")[9].as_str()), ("0.25", "0"));
+    assert_eq!((row("compute-bound")[5].as_str(), row("compute-bound")[9].as_str()), ("0", "0.25"));
+    assert_eq!(row("memory-bound")[6..8], ["1", "1"]);
+    assert!(classes.rows.iter().all(|row| row.len() == classes.columns.len()));
+}

@@ -25,11 +25,11 @@ impl<'a> Roofs<'a> {
     pub(super) fn new(
         context: &'a Context<'a>,
         device: Option<&'a Device>,
-        groups: &[Group],
+        all: impl Iterator<Item = &'static str>,
     ) -> Self {
         let name = device.map_or("", |device| device.name.as_str());
         let mut dtypes = Vec::new();
-        for dtype in groups.iter().filter_map(|group| group.dtype) {
+        for dtype in all {
             if !dtypes.contains(&dtype) {
                 dtypes.push(dtype);
             }
@@ -39,8 +39,13 @@ impl<'a> Roofs<'a> {
 
     /// Flat roofs, one a dtype that some kernel computes in.
     pub(super) fn rates(&self) -> Vec<Ceiling> {
+        self.rates_of(&self.dtypes)
+    }
+
+    /// Flat roofs of some dtypes.
+    pub(super) fn rates_of(&self, dtypes: &[&str]) -> Vec<Ceiling> {
         let mut roofs = Vec::new();
-        for dtype in &self.dtypes {
+        for dtype in dtypes {
             let specified = self.gpu.and_then(|gpu| gpu.peak(dtype)).map(|peak| peak.dense);
             roofs.extend(specified.map(|value| ceiling(dtype, value, Unit::FlopPerSecond, false)));
             let measured =

@@ -2,9 +2,12 @@
 //! memory level and pass, and compute against memory throughput.
 
 mod ceilings;
+mod charts;
 mod device;
 mod group;
 mod tables;
+mod workload;
+mod workload_tables;
 
 use rooflens_schemas::{Scope, Unit};
 
@@ -12,9 +15,8 @@ use self::ceilings::Roofs;
 use self::group::Group;
 use super::counters::{BYTES_METHOD, KernelCounters, Level, flops};
 use super::{Analysis, Context};
-use crate::findings::chart::{Plot, Point, Roofline, Scatter};
 use crate::findings::{
-    Block, Chart, Dataset, Findings, Inline, Method, Quantity, View, derived, unavailable,
+    Block, Dataset, Findings, Inline, Method, Quantity, View, derived, unavailable,
 };
 use crate::model::PassId;
 use crate::prose;
@@ -28,13 +30,16 @@ const SHOWN_ROWS: usize = 12;
 
 fn run(context: &Context<'_>) -> Findings {
     let mut findings = Findings::default();
+    workload::add(context, &mut findings);
     let mut points = tables::points();
     let mut unplotted = tables::unplotted();
+    let mut types = tables::types();
     for (pass, kernels) in KernelCounters::by_pass(context.session) {
-        one_pass(context, pass, &kernels, &mut points, &mut unplotted, &mut findings);
+        let datasets = [&mut points, &mut unplotted, &mut types];
+        one_pass(context, pass, &kernels, datasets, &mut findings);
     }
-    findings.datasets = vec![points, unplotted];
-    findings.methods = methods();
+    findings.datasets.extend([points, unplotted, types]);
+    findings.methods.extend(methods());
     findings
 }
 
@@ -42,27 +47,46 @@ fn one_pass(
     context: &Context<'_>,
     pass: PassId,
     kernels: &[KernelCounters],
-    points: &mut Dataset,
-    unplotted: &mut Dataset,
+    [points, unplotted, types]: [&mut Dataset; 3],
     findings: &mut Findings,
 ) {
     let session = context.session;
     let name = session.text(session.passes.name[pass.index()]);
     let groups = group::groups(session, kernels, context.options.classifier);
     let device = device::of_pass(session, pass);
-    let roofs = Roofs::new(context, device.as_ref(), &groups);
+    let dtypes = groups.iter().filter_map(|group| group.dtype);
+    let roofs = Roofs::new(context, device.as_ref(), dtypes);
     findings.blocks.push(Block::Heading(format!("Pass {name}")));
     findings.blocks.push(Block::Prose(ceilings_text(context, device.as_ref(), &roofs)));
 
     let first = (points.rows.len(), unplotted.rows.len());
-    for level in Level::ALL {
-        findings
-            .blocks
-            .extend(level_chart(name, level, kernels, &groups, &roofs).map(Block::Chart));
-    }
-    findings.blocks.extend(sol_chart(name, &groups).map(Block::Chart));
+    let level = |level| charts::level(name, level, kernels, &groups, &roofs).map(Block::Chart);
+    findings.blocks.extend(level(Level::Dram));
+    findings.blocks.extend(charts::levels(name, kernels, &groups, &roofs).map(Block::Chart));
+    findings.blocks.extend(charts::normalized(name, &groups).map(Block::Chart));
+    findings.appendix.extend([Level::L2, Level::L1].into_iter().filter_map(level));
+    let alone = charts::alone(name, kernels, &groups, &roofs);
+    findings.appendix.extend(alone.into_iter().map(Block::Chart));
     for group in &groups {
         sort_in(name, group, &roofs, points, unplotted);
+    }
+    let skip = types.rows.len();
+    types.rows.extend(tables::type_rows(name, kernels, &roofs));
+    if types.rows.len() > skip {
+        let columns = [
+            "dtype",
+            "pipe",
+            "launches",
+            "flop",
+            "flop_share",
+            "flop_per_second",
+            "peak_flop_per_second",
+            "measured_flop_per_second",
+        ];
+        let caption = format!("Pass {name}: executed FLOPs by dtype and pipe");
+        let limit = types.rows.len() - skip;
+        let view = View { skip, ..View::new(tables::TYPES, caption, &columns, limit) };
+        findings.blocks.push(Block::Table(view));
     }
     let counts = (points.rows.len() - first.0, unplotted.rows.len() - first.1);
     findings.blocks.extend(views(name, first, counts));
@@ -151,94 +175,6 @@ fn ceilings_text(
         text.push(format!(" No specified peak for {}.", missing.join(", ")).into());
     }
     text
-}
-
-fn level_chart(
-    pass: &str,
-    level: Level,
-    kernels: &[KernelCounters],
-    groups: &[Group],
-    roofs: &Roofs<'_>,
-) -> Option<Chart> {
-    let points: Vec<Point> = groups.iter().filter_map(|group| group.point(level).ok()).collect();
-    if points.is_empty() {
-        return None;
-    }
-    let roofline =
-        Roofline { bandwidths: roofs.bandwidths(level, kernels), rates: roofs.rates(), points };
-    let share: f64 = roofline.points.iter().map(|point| point.weight).sum();
-    let labels = roofline.bandwidths.iter().chain(&roofline.rates).map(|roof| roof.label.as_str());
-    let description = format!(
-        "{} kernels with {} of the profiled time, FLOP/s against FLOPs per {} byte, log-log. Ceilings: {}.{}",
-        roofline.points.len(),
-        Quantity::ratio(share),
-        level.label(),
-        list_or_none(&labels.collect::<Vec<_>>()),
-        longest(&roofline.points, |point| format!(
-            "{} at {}",
-            Quantity::new(point.x, Unit::FlopPerByte),
-            Quantity::new(point.y, Unit::FlopPerSecond)
-        )),
-    );
-    Some(Chart {
-        id: format!("roofline-{}-{}", slug(level.label()), slug(pass)),
-        title: format!("{} roofline, pass {pass}", level.label()),
-        description,
-        plot: Plot::Roofline(roofline),
-    })
-}
-
-fn sol_chart(pass: &str, groups: &[Group]) -> Option<Chart> {
-    let points: Vec<Point> = groups.iter().filter_map(Group::sol_point).collect();
-    if points.is_empty() {
-        return None;
-    }
-    let description = format!(
-        "{} kernels, compute against memory throughput, each in percent of its peak; above the diagonal compute leads.{}",
-        points.len(),
-        longest(&points, |point| format!(
-            "memory {}, compute {}",
-            Quantity::new(point.x, Unit::Percent),
-            Quantity::new(point.y, Unit::Percent)
-        )),
-    );
-    Some(Chart {
-        id: format!("roofline-normalized-{}", slug(pass)),
-        title: format!("Compute against memory throughput, pass {pass}"),
-        description,
-        plot: Plot::Scatter(Scatter {
-            x_label: "highest memory throughput, % of peak".to_owned(),
-            y_label: "compute throughput, % of peak".to_owned(),
-            x_max: 100.0,
-            y_max: 100.0,
-            diagonal: true,
-            points,
-        }),
-    })
-}
-
-/// A sentence about the mark with the largest share.
-fn longest(points: &[Point], place: impl Fn(&Point) -> String) -> String {
-    let most =
-        points.iter().reduce(|best, next| if next.weight > best.weight { next } else { best });
-    most.map_or_else(String::new, |point| {
-        format!(
-            " Largest share: {} ({}), {}.",
-            point.label,
-            Quantity::ratio(point.weight),
-            place(point)
-        )
-    })
-}
-
-fn list_or_none(labels: &[&str]) -> String {
-    if labels.is_empty() { "none".to_owned() } else { labels.join(", ") }
-}
-
-/// Lower-case letters and digits, everything else a hyphen: fit for a file name.
-fn slug(name: &str) -> String {
-    let lower = name.chars().flat_map(char::to_lowercase);
-    lower.map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
 }
 
 fn executed_flops(pass: &str, groups: &[Group]) -> rooflens_schemas::Metric {

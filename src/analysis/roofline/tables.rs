@@ -1,10 +1,13 @@
 //! Data sets of the roofline section.
 
+use std::collections::BTreeMap;
+
 use rooflens_schemas::Unit;
 
 use super::ceilings::Roofs;
 use super::group::Group;
-use crate::analysis::counters::Level;
+use crate::analysis::counters::flops::Flops;
+use crate::analysis::counters::{KernelCounters, Level};
 use crate::findings::{Cell, Column, Dataset};
 
 /// Kernels with a mark in some roofline.
@@ -12,6 +15,70 @@ pub(super) const POINTS: &str = "roofline_points";
 
 /// Kernels without one, and why.
 pub(super) const UNPLOTTED: &str = "roofline_unplotted";
+
+/// Operations by dtype and pipe.
+pub(super) const TYPES: &str = "executed_flops_types";
+
+/// An empty data set of operations by dtype and pipe.
+pub(super) fn types() -> Dataset {
+    Dataset {
+        id: TYPES,
+        title: "Executed FLOPs of profiled launches by dtype and pipe".to_owned(),
+        columns: vec![
+            Column::text("dtype", "dtype"),
+            Column::text("pass", "Pass"),
+            Column::text("pipe", "Pipe"),
+            Column::new("launches", "Launches", Unit::Count),
+            Column::new("flop", "FLOPs", Unit::Flop),
+            Column::new("flop_share", "Share", Unit::Ratio),
+            Column::new("duration_ns", "Time of the launches", Unit::Nanoseconds),
+            Column::new("flop_per_second", "FLOP rate", Unit::FlopPerSecond),
+            Column::new("peak_flop_per_second", "Specified peak", Unit::FlopPerSecond),
+            Column::new("measured_flop_per_second", "Measured peak", Unit::FlopPerSecond),
+        ],
+        rows: Vec::new(),
+    }
+}
+
+/// One row a dtype and pipe of a pass, the most operations first.
+pub(super) fn type_rows(
+    pass: &str,
+    kernels: &[KernelCounters],
+    roofs: &Roofs<'_>,
+) -> Vec<Vec<Cell>> {
+    let mut sums = BTreeMap::<(&'static str, bool), (i64, f64, f64)>::new();
+    for kernel in kernels {
+        let Flops::Counted(parts) = &kernel.flops else { continue };
+        for part in parts {
+            let sum = sums.entry((part.dtype, part.tensor)).or_default();
+            let seconds = kernel.seconds.unwrap_or_default();
+            *sum = (sum.0 + 1, sum.1 + part.flops, sum.2 + seconds);
+        }
+    }
+    let total: f64 = sums.values().map(|sum| sum.1).sum();
+    let mut sums: Vec<_> = sums.into_iter().collect();
+    // Equal sums keep the order of their names.
+    sums.sort_by(|a, b| b.1.1.total_cmp(&a.1.1));
+    let row = |((dtype, tensor), (launches, flops, seconds)): ((&'static str, bool), _)| {
+        let roof = |measured| {
+            let roofs = roofs.rates_of(&[dtype]);
+            roofs.into_iter().find(|roof| roof.measured == measured).map(|roof| roof.value)
+        };
+        vec![
+            Cell::Text(dtype.to_owned()),
+            Cell::Text(pass.to_owned()),
+            Cell::Text(if tensor { "tensor cores" } else { "vector" }.to_owned()),
+            Cell::Int(launches),
+            Cell::Float(flops),
+            Cell::Float(flops / total),
+            Cell::Float(seconds * 1e9),
+            Cell::maybe((seconds > 0.0).then(|| flops / seconds)),
+            Cell::maybe(roof(false)),
+            Cell::maybe(roof(true)),
+        ]
+    };
+    sums.into_iter().map(row).collect()
+}
 
 /// An empty data set of marks.
 pub(super) fn points() -> Dataset {

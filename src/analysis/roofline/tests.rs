@@ -3,10 +3,10 @@
 use super::*;
 use crate::analysis::counters::tests::session;
 use crate::analysis::{Facts, Options};
-use crate::findings::Cell;
-use crate::findings::chart::Color;
+use crate::findings::chart::{Color, Plot};
+use crate::findings::{Cell, Chart};
 use crate::hardware::{Gpu, Hardware, Peak};
-use crate::model::{MeasuredPeak, Session, StrId};
+use crate::model::{MeasuredPeak, ProfileMetric, Session, StrId};
 
 const TIME: &str = "gpu__time_duration.sum";
 const BF16: &str = "sm__ops_path_tensor_src_bf16_dst_fp32.sum";
@@ -82,7 +82,8 @@ fn number(dataset: &Dataset, row: usize, column: &str) -> f64 {
 fn a_mark_lies_at_flops_per_byte_and_flops_per_second() {
     let findings = findings(&product_and_copy());
     let all = charts(&findings);
-    assert_eq!(all.iter().map(|c| c.id.as_str()).collect::<Vec<_>>(), ["roofline-dram-ncu-decode"]);
+    let ids: Vec<&str> = all.iter().map(|c| c.id.as_str()).collect();
+    assert_eq!(ids, ["roofline-dram-ncu-decode", "roofline-levels-ncu-decode"]);
     let Plot::Roofline(roofline) = &all[0].plot else { panic!("roofline") };
     let [point] = roofline.points.as_slice() else { panic!("one point") };
     // 4 GFLOP / 100 MB = 40 FLOP/B; 4 GFLOP / 200 µs = 20 TFLOP/s; 200 of 250 µs.
@@ -105,6 +106,39 @@ fn a_kernel_without_operations_is_listed_beside_the_plot() {
     let reasons: Vec<String> = unplotted.rows.iter().map(|row| row[8].plain()).collect();
     assert!(reasons.iter().any(|reason| reason == "no floating-point operation was counted"));
     assert!((number(unplotted, 2, "time_share") - 0.2).abs() < 1e-12);
+}
+
+#[test]
+fn a_kernel_has_one_mark_a_memory_level_at_one_height() {
+    let mut session = product_and_copy();
+    // 400 MB at L2 and 1 GB at L1 under 4 GFLOP: 10 and 4 FLOP/B.
+    for (metric, value) in [("lts__t_bytes.sum", 4e8), ("l1tex__t_bytes.sum", 1e9)] {
+        let (section, metric) = (StrId::default(), session.intern(metric));
+        let unit = session.intern("byte");
+        let profile = crate::model::ProfileId(0);
+        let value = Some(value);
+        let row = ProfileMetric { profile, section, metric, unit, value, text: None };
+        session.profile_metrics.push(row);
+    }
+    let findings = findings(&session);
+    let all = charts(&findings);
+    let chart = all.iter().find(|chart| chart.id == "roofline-levels-ncu-decode").unwrap();
+    let Plot::Roofline(roofline) = &chart.plot else { panic!("roofline") };
+    assert!((roofline.points[0].x - 40.0).abs() < 1e-9);
+    let marks: Vec<(usize, f64, Color)> =
+        roofline.levels.iter().map(|mark| (mark.point, mark.x.round(), mark.color)).collect();
+    assert_eq!(marks, [(0, 10.0, Color::L2), (0, 4.0, Color::L1)]);
+}
+
+#[test]
+fn operations_are_summed_by_dtype_and_pipe() {
+    let findings = findings(&product_and_copy());
+    let types = findings.datasets.iter().find(|dataset| dataset.id == tables::TYPES).unwrap();
+    let row: Vec<String> = types.rows[0].iter().map(Cell::plain).collect();
+    // 4 GFLOP in 200 µs; the peak of the test's GPU.
+    assert_eq!(row[..4], ["bf16", "ncu-decode", "tensor cores", "1"]);
+    assert_eq!((types.rows.len(), row[8].as_str(), row[9].as_str()), (1, "100000000000000", ""));
+    assert!((number(types, 0, "flop_per_second") / 20e12 - 1.0).abs() < 1e-12);
 }
 
 #[test]

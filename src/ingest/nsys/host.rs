@@ -7,7 +7,8 @@ use crate::ingest::IngestError;
 use crate::ingest::abi::without_abi_suffix;
 use crate::ingest::nesting::mark_nested;
 use crate::model::{
-    ApiCall, ApiCalls, ApiLevel, GraphNode, ProcessId, StrId, Synchronization, ThreadId,
+    ApiCall, ApiCalls, ApiLevel, GraphCreation, GraphNode, ProcessId, StrId, Synchronization,
+    ThreadId,
 };
 
 use Want::{May, Need};
@@ -27,7 +28,8 @@ impl Import<'_> {
     pub(super) fn host(&mut self) -> Result<(), IngestError> {
         self.api_calls()?;
         self.synchronizations()?;
-        self.graph_nodes()
+        self.graph_nodes()?;
+        self.graph_creations()
     }
 
     fn api_calls(&mut self) -> Result<(), IngestError> {
@@ -135,6 +137,33 @@ impl Import<'_> {
             let (pass, thread, node) = (self.pass, self.thread(thread), node as u64);
             let original = original.map(|node| node as u64);
             self.session.graph_nodes.push(GraphNode { time, pass, thread, node, original });
+        }
+        Ok(())
+    }
+
+    /// Graphs as they were captured; a row with `graphExecId` tells of an instantiation and is no creation.
+    fn graph_creations(&mut self) -> Result<(), IngestError> {
+        let wants = [
+            Need("start"),
+            May(&["globalTid"]),
+            Need("graphId"),
+            May(&["originalGraphId"]),
+            May(&["graphExecId"]),
+        ];
+        type Row4 = (i64, i64, i64, Option<i64>);
+        let table = "CUDA_GRAPH_EVENTS";
+        let (parts, bad) = self.database.scan(table, &wants, |out: &mut Vec<Row4>, row| {
+            if row.maybe(4)?.is_none() {
+                out.push((row.int(0)?, row.maybe(1)?.unwrap_or(0), row.int(2)?, row.maybe(3)?));
+            }
+            Ok(())
+        })?;
+        self.report_bad_rows(table, &bad);
+        for (time, thread, graph, original) in parts.into_iter().flatten() {
+            let (pass, thread, graph) = (self.pass, self.thread(thread), graph as u64);
+            let original = original.map(|graph| graph as u64);
+            let row = GraphCreation { time, pass, thread, graph, original };
+            self.session.graph_creations.push(row);
         }
         Ok(())
     }

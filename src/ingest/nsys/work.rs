@@ -72,6 +72,7 @@ impl Import<'_> {
             May(&["staticSharedMemory"]),
             May(&["dynamicSharedMemory"]),
             May(&["graphNodeId"]),
+            May(&["graphId"]),
         ];
         let pass = self.pass;
         let each = |chunk: &mut Chunk<Launches>, row: &Row<'_>| kernel(chunk, row, pass);
@@ -108,11 +109,12 @@ impl Import<'_> {
             May(&["copyKind"]),
             May(&["srcKind"]),
             May(&["dstKind"]),
+            May(&["graphId"]),
         ];
         let pass = self.pass;
         let each = |chunk: &mut Chunk<Copies>, row: &Row<'_>| {
             let kind = copy_kind(row.maybe(8)?);
-            copy(chunk, row, pass, kind, [row.maybe(9)?, row.maybe(10)?])
+            copy(chunk, row, pass, kind, [row.maybe(9)?, row.maybe(10)?], graph_number(row, 11)?)
         };
         self.copies("CUPTI_ACTIVITY_KIND_MEMCPY", &wants, each)
     }
@@ -128,10 +130,11 @@ impl Import<'_> {
             May(&["graphNodeId"]),
             Need("bytes"),
             May(&["memKind"]),
+            May(&["graphId"]),
         ];
         let pass = self.pass;
         let each = |chunk: &mut Chunk<Copies>, row: &Row<'_>| {
-            copy(chunk, row, pass, CopyKind::Memset, [None, row.maybe(8)?])
+            copy(chunk, row, pass, CopyKind::Memset, [None, row.maybe(8)?], graph_number(row, 9)?)
         };
         self.copies("CUPTI_ACTIVITY_KIND_MEMSET", &wants, each)
     }
@@ -217,7 +220,8 @@ fn kernel(chunk: &mut Chunk<Launches>, row: &Row<'_>, pass: PassId) -> Result<()
         block,
         registers,
         shared_bytes,
-        graph_node: graph_node(row, 17)?,
+        graph_node: graph_number(row, 17)?,
+        graph: graph_number(row, 18)?,
     });
     Ok(())
 }
@@ -228,10 +232,11 @@ fn copy(
     pass: PassId,
     kind: CopyKind,
     [source, destination]: [Option<i64>; 2],
+    graph: Option<u64>,
 ) -> Result<(), RowError> {
     let (start, end) = row.interval()?;
     let bytes = row.fit(7)?;
-    let graph_node = graph_node(row, 6)?;
+    let graph_node = graph_number(row, 6)?;
     let (process, gpu) = chunk.keys.of(row)?;
     chunk.rows.push(Copy {
         start,
@@ -246,13 +251,14 @@ fn copy(
         stream: row.int(3)? as u64,
         correlation: row.maybe(4)?,
         graph_node,
+        graph,
     });
     Ok(())
 }
 
-/// Some versions write 0 rather than `NULL` for work outside of graphs.
-fn graph_node(row: &Row<'_>, index: usize) -> Result<Option<u64>, RowError> {
-    Ok(row.maybe(index)?.filter(|node| *node != 0).map(|node| node as u64))
+/// A graph or a node of one. Some versions write 0 rather than `NULL` for work outside of graphs.
+fn graph_number(row: &Row<'_>, index: usize) -> Result<Option<u64>, RowError> {
+    Ok(row.maybe(index)?.filter(|number| *number != 0).map(|number| number as u64))
 }
 
 /// `ENUM_CUDA_MEMCPY_OPER`; the numbers are those of CUPTI and the same in all versions.

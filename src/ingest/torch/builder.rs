@@ -121,7 +121,9 @@ impl<'a> Builder<'a> {
         // Device type 0 is the host.
         let device = if device_type == Some(0) { None } else { narrow(device) };
         let address = address.unwrap_or(0) as u64;
-        self.rows.memory.push(MemoryRow { time, device, address, bytes, allocated, reserved });
+        let lane = self.lane(&event.pid, &event.tid);
+        let row = MemoryRow { time, lane, device, address, bytes, allocated, reserved };
+        self.rows.memory.push(row);
     }
 
     fn push_flow(&mut self, event: &mut Event<'a>) {
@@ -181,9 +183,12 @@ impl<'a> Builder<'a> {
         let stream = stream.filter(|stream| *stream != i64::from(u32::MAX));
         let stream = stream.and_then(|stream| u64::try_from(stream).ok());
         let correlation = args.correlation;
-        let graph_node = args.graph_node.and_then(|node| u64::try_from(node).ok());
+        // CUPTI numbers work outside of graphs 0.
+        let number =
+            |id: Option<i64>| id.and_then(|id| u64::try_from(id).ok()).filter(|id| *id != 0);
+        let (graph_node, graph) = (number(args.graph_node), number(args.graph));
         let span = self.span(event)?;
-        Some(GpuSpan { span, device, stream, correlation, graph_node })
+        Some(GpuSpan { span, device, stream, correlation, graph_node, graph })
     }
 
     fn name(&mut self, text: &Text<'a>) -> u32 {

@@ -36,6 +36,7 @@ pub(super) struct GpuSpan {
     pub(super) stream: Option<u64>,
     pub(super) correlation: Option<i64>,
     pub(super) graph_node: Option<u64>,
+    pub(super) graph: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -79,6 +80,7 @@ pub(super) struct OperatorRow {
 #[derive(Debug)]
 pub(super) struct MemoryRow {
     pub(super) time: Ns,
+    pub(super) lane: u32,
     pub(super) device: Option<u32>,
     pub(super) address: u64,
     pub(super) bytes: i64,
@@ -208,7 +210,7 @@ impl FileRows {
         });
         take(&mut all.annotations, rows.annotations, |row| map.span(row));
         take(&mut all.frames, rows.frames, |row| map.span(row));
-        take(&mut all.memory, rows.memory, |_| {});
+        take(&mut all.memory, rows.memory, |row| row.lane = map.lanes[row.lane as usize]);
         let flow = |row: &mut FlowRow| row.lane = map.lanes[row.lane as usize];
         take(&mut all.flow_starts, rows.flow_starts, flow);
         take(&mut all.flow_ends, rows.flow_ends, flow);

@@ -63,7 +63,7 @@ impl Tables<'_> {
 
     fn launches(&mut self, rows: Vec<super::rows::KernelRow>) {
         for row in rows {
-            let GpuSpan { span, stream, correlation, graph_node, .. } = row.gpu;
+            let GpuSpan { span, stream, correlation, graph_node, graph, .. } = row.gpu;
             let process = self.host.launcher(&row.gpu, &mut self.findings.joins);
             let launch = Launch {
                 start: span.start,
@@ -79,6 +79,7 @@ impl Tables<'_> {
                 registers: row.registers,
                 shared_bytes: row.shared_bytes,
                 graph_node,
+                graph,
             };
             self.session.launches.push(launch);
         }
@@ -86,7 +87,7 @@ impl Tables<'_> {
 
     fn copies(&mut self, rows: Vec<super::rows::CopyRow>) {
         for row in rows {
-            let GpuSpan { span, stream, correlation, graph_node, .. } = row.gpu;
+            let GpuSpan { span, stream, correlation, graph_node, graph, .. } = row.gpu;
             let process = self.host.launcher(&row.gpu, &mut self.findings.joins);
             self.findings.unsized_copies += u64::from(row.bytes.is_none());
             let name = self.file.text(span.name);
@@ -104,6 +105,7 @@ impl Tables<'_> {
                 stream: stream.unwrap_or(0),
                 correlation,
                 graph_node,
+                graph,
             };
             self.session.copies.push(copy);
         }
@@ -187,6 +189,7 @@ impl Tables<'_> {
             let event = MemoryEvent {
                 time: row.time,
                 pass: self.pass,
+                thread: self.host.thread(row.lane).map(|(_, thread)| thread),
                 device: row.device,
                 address: row.address,
                 bytes: row.bytes,

@@ -155,6 +155,8 @@ table! {
         shared_bytes: Option<u32>,
         /// Node of a CUDA graph that this execution replays.
         graph_node: Option<u64>,
+        /// The graph, as the artifact numbers it; many artifacts give only the node.
+        graph: Option<u64>,
     }
 }
 
@@ -185,6 +187,8 @@ table! {
         correlation: Option<i64>,
         /// Node of a CUDA graph that this execution replays.
         graph_node: Option<u64>,
+        /// The graph, as the artifact numbers it; many artifacts give only the node.
+        graph: Option<u64>,
     }
 }
 

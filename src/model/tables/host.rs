@@ -2,8 +2,8 @@
 
 use crate::model::table::{label_element, table};
 use crate::model::{
-    ApiCallId, FrameId, GraphNodeId, KernelId, KernelSumId, Ns, OperatorId, PassId, ProcessId,
-    RangeId, StrId, SynchronizationId, ThreadId,
+    ApiCallId, FrameId, GraphCreationId, GraphNodeId, KernelId, KernelSumId, Ns, OperatorId,
+    PassId, ProcessId, RangeId, StrId, SynchronizationId, ThreadId,
 };
 
 /// Which interface an API call belongs to.
@@ -169,6 +169,22 @@ table! {
         /// Node, as launches name it.
         node: u64,
         /// Node that it was cloned from.
+        original: Option<u64>,
+    }
+}
+
+table! {
+    /// CUDA graphs as they were created or cloned; creation begins with the capture.
+    GraphCreations "graph_creations" { row: GraphCreation, id: GraphCreationId,
+        /// Host time of creation on the pass's clock, nanoseconds.
+        time: Ns,
+        /// Pass.
+        pass: PassId,
+        /// Thread that created it.
+        thread: ThreadId,
+        /// Graph, as executions of whole graphs name it.
+        graph: u64,
+        /// Graph that it was cloned from.
         original: Option<u64>,
     }
 }

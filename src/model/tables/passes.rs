@@ -18,6 +18,8 @@ table! {
         artifact: StrId,
         /// Program and version that recorded it, such as "nsys 2025.3.1"; empty if unknown.
         producer: StrId,
+        /// Command line of the pass as the manifest records it, arguments joined by spaces; empty if unknown.
+        command: StrId,
         /// Rank in a distributed run, where the artifact or the manifest says so.
         rank: Option<u32>,
         /// UTC time of this pass's time zero, in nanoseconds since 1970; absent if unknown.

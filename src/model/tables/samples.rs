@@ -2,7 +2,7 @@
 
 use crate::model::table::table;
 use crate::model::{
-    DeviceSampleId, FactId, MeasuredPeakId, MemoryEventId, Ns, PassId, StrId, TimingId,
+    DeviceSampleId, FactId, MeasuredPeakId, MemoryEventId, Ns, PassId, StrId, ThreadId, TimingId,
 };
 
 table! {
@@ -40,6 +40,8 @@ table! {
         time: Ns,
         /// Pass.
         pass: PassId,
+        /// Thread that allocated or freed; absent where it did nothing else in the trace.
+        thread: Option<ThreadId>,
         /// Device ordinal; absent for host memory.
         device: Option<u32>,
         /// Address.

@@ -170,6 +170,19 @@ impl Canvas {
         );
     }
 
+    /// A filled rectangle with a tooltip.
+    pub(super) fn frame(&mut self, rect: Rect, fill: &str, tooltip: &str) {
+        let _ = writeln!(
+            self.body,
+            r#"<rect x="{}" y="{}" width="{}" height="{}" fill="{fill}"><title>{}</title></rect>"#,
+            number(rect.x),
+            number(rect.y),
+            number(rect.w.max(0.0)),
+            number(rect.h.max(0.0)),
+            escape(tooltip),
+        );
+    }
+
     /// A line through points.
     pub(super) fn line(&mut self, points: &[(f64, f64)], stroke: Stroke) {
         let coordinates: Vec<String> =

@@ -4,7 +4,7 @@ use super::canvas::{Anchor, Canvas, Rect, SMALL, Stroke, Style, WIDTH};
 use super::labels::Labels;
 use super::{legend, measure, palette};
 use crate::findings::Quantity;
-use crate::findings::chart::Point;
+use crate::findings::chart::{Color, Point};
 
 /// Points that get a number and a line in the key.
 const NUMBERED: usize = 10;
@@ -47,16 +47,24 @@ pub(super) fn by_weight(marks: &mut [Mark<'_>]) {
 }
 
 /// Legend entries of the colour groups that occur.
-pub(super) fn legend_entries(points: &[Point]) -> Vec<(String, String)> {
-    let mut colors: Vec<_> = points.iter().map(|point| point.color).collect();
+pub(super) fn legend_entries(
+    points: &[Point],
+    others: impl Iterator<Item = Color>,
+) -> Vec<(String, String)> {
+    let mut colors: Vec<_> = points.iter().map(|point| point.color).chain(others).collect();
     colors.sort_unstable();
     colors.dedup();
     colors.into_iter().map(|c| (palette::fill(c).to_owned(), c.label().to_owned())).collect()
 }
 
-/// Draws the legend of the groups in `points`; returns its height.
-pub(super) fn draw_legend(canvas: &mut Canvas, top: f64, points: &[Point]) -> f64 {
-    legend::draw(canvas, 0.0, top, &legend_entries(points))
+/// Draws the legend of the groups in `points` and of `others`; returns its height.
+pub(super) fn draw_legend(
+    canvas: &mut Canvas,
+    top: f64,
+    points: &[Point],
+    others: impl Iterator<Item = Color>,
+) -> f64 {
+    legend::draw(canvas, 0.0, top, &legend_entries(points, others))
 }
 
 /// Tells `labels` where the marks are, largest ones only: small ones cannot all be avoided.

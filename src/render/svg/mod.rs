@@ -5,6 +5,7 @@
 mod bars;
 mod canvas;
 mod dots;
+mod flame;
 mod frame;
 mod labels;
 mod legend;
@@ -33,6 +34,7 @@ pub fn draw(chart: &Chart) -> String {
             Plot::Scatter(plot) => scatter::draw(&mut canvas, plot),
             Plot::Series(plot) => series::draw(&mut canvas, plot),
             Plot::Dots(plot) => dots::draw(&mut canvas, plot),
+            Plot::Flame(plot) => flame::draw(&mut canvas, plot),
         }
     };
     canvas.finish(height, &chart.title, &chart.description)
@@ -47,5 +49,6 @@ fn is_empty(plot: &Plot) -> bool {
         Plot::Scatter(_) => false,
         Plot::Series(plot) => plot.panels.is_empty() || plot.duration <= 0,
         Plot::Dots(plot) => plot.rows.is_empty(),
+        Plot::Flame(plot) => plot.frames.is_empty() || plot.total.is_nan() || plot.total <= 0.0,
     }
 }

@@ -16,6 +16,8 @@ pub(super) const AXIS: &str = "#9aa5b1";
 pub(super) const GRID: &str = "#e4e7eb";
 /// Bands behind time charts, alternating.
 pub(super) const BANDS: [&str; 2] = ["#edf2f7", "#f7f4ec"];
+/// Callers in flame graphs, alternating by row.
+pub(super) const CALLERS: [&str; 2] = ["#dde2e7", "#e9edf1"];
 /// Data lines without a colour group.
 pub(super) const LINE: &str = "#0b5c92";
 /// Limits and outliers.
@@ -26,14 +28,15 @@ pub(super) const ROOF: &str = "#3e4c59";
 /// The colour of a group.
 pub(super) const fn fill(color: Color) -> &'static str {
     match color {
-        Color::Gemm | Color::ComputeBound => "#0072b2",
-        Color::Attention | Color::MemoryBound => "#d55e00",
-        Color::Normalization | Color::Balanced => "#009e73",
+        Color::Gemm | Color::ComputeBound | Color::L2 => "#0072b2",
+        Color::Attention | Color::MemoryBound | Color::Dram => "#d55e00",
+        Color::Normalization | Color::Balanced | Color::L1 => "#009e73",
         Color::Elementwise => "#56b4e9",
         Color::Copy => "#e69f00",
         Color::Communication | Color::LatencyBound => "#cc79a7",
         Color::Other => "#7b8794",
         Color::Idle => "#dde2e7",
+        Color::Stage => INK,
     }
 }
 
@@ -45,7 +48,11 @@ pub(super) const fn on_fill(color: Color) -> &'static str {
         | Color::Attention
         | Color::MemoryBound
         | Color::Normalization
-        | Color::Balanced => "#ffffff",
+        | Color::Balanced
+        | Color::Dram
+        | Color::L2
+        | Color::L1
+        | Color::Stage => "#ffffff",
         _ => INK,
     }
 }

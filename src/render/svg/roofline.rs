@@ -10,9 +10,13 @@ use crate::findings::chart::{Ceiling, Point, Roofline};
 const LEFT: f64 = 34.0;
 const HEIGHT: f64 = 195.0;
 
+/// Radius of a kernel's marks at further memory levels.
+const LEVEL_RADIUS: f64 = 2.6;
+
 /// Draws the plot; returns the chart's height.
 pub(super) fn draw(canvas: &mut Canvas, chart: &Roofline) -> f64 {
-    let top = 16.0 + marks::draw_legend(canvas, 2.0, &chart.points);
+    let levels = chart.levels.iter().map(|level| level.color);
+    let top = 16.0 + marks::draw_legend(canvas, 2.0, &chart.points, levels);
     let area = Rect::new(LEFT, top, WIDTH - LEFT - 6.0, HEIGHT);
     let (x, y) = axes(chart, area);
     frame::draw(canvas, area, (&x, "Arithmetic intensity (FLOP/B)"), (&y, "Performance (FLOP/s)"));
@@ -28,6 +32,7 @@ pub(super) fn draw(canvas: &mut Canvas, chart: &Roofline) -> f64 {
     marks::avoid(&mut labels, &marks);
     let roofs = roofs(chart, &x, &y);
     draw_roofs(canvas, &mut labels, area, &roofs);
+    draw_levels(canvas, chart, &x, &y);
     let numbered = marks::draw(canvas, &mut labels, area, &marks);
     let mut bottom = area.bottom() + 32.0;
     bottom += marks::draw_key(canvas, bottom, &numbered);
@@ -48,9 +53,10 @@ fn axes(chart: &Roofline, area: Rect) -> (Axis, Axis) {
             .fold((f64::INFINITY, 0.0), |(low, high), v| (low.min(v), high.max(v)))
     };
     let (_, top_rate) = positive(&mut chart.rates.iter().map(|r| r.value));
+    let levels = chart.levels.iter().map(|level| level.x);
     // A decade beyond the last ridge leaves room for the labels of the flat roofs.
     let ridges = chart.bandwidths.iter().map(|bandwidth| top_rate / bandwidth.value * 10.0);
-    let (low, high) = positive(&mut ridges.chain(chart.points.iter().map(|p| p.x)));
+    let (low, high) = positive(&mut ridges.chain(chart.points.iter().map(|p| p.x)).chain(levels));
     let low = if low < high { low } else { high / 10_000.0 };
     let x = Axis::log(low / 2.0, high * 2.0, area.x, area.right());
     let rates = chart.rates.iter().map(|r| r.value);
@@ -58,6 +64,20 @@ fn axes(chart: &Roofline, area: Rect) -> (Axis, Axis) {
     let low = if low < high { low } else { high / 1000.0 };
     let y = Axis::log(low / 2.0, high * 2.5, area.bottom(), area.y);
     (x, y)
+}
+
+/// Draws kernels at further memory levels as small marks, joined with the kernel's own.
+fn draw_levels(canvas: &mut Canvas, chart: &Roofline, x: &Axis, y: &Axis) {
+    for level in &chart.levels {
+        let Some(point) = chart.points.get(level.point) else { continue };
+        if !(x.holds(level.x) && x.holds(point.x) && y.holds(point.y)) {
+            continue;
+        }
+        let place = (x.at(level.x), y.at(point.y));
+        canvas.line(&[(x.at(point.x), place.1), place], Stroke::solid(palette::AXIS, 0.6));
+        let tooltip = format!("{} · {}", point.label, level.color.label());
+        canvas.disc(place.0, place.1, LEVEL_RADIUS, palette::fill(level.color), &tooltip);
+    }
 }
 
 /// A roof on the canvas.

@@ -13,7 +13,7 @@ const MARGIN: f64 = 10.0;
 
 /// Draws the plot; returns the chart's height.
 pub(super) fn draw(canvas: &mut Canvas, chart: &Scatter) -> f64 {
-    let top = 16.0 + marks::draw_legend(canvas, 2.0, &chart.points);
+    let top = 16.0 + marks::draw_legend(canvas, 2.0, &chart.points, std::iter::empty());
     let area = Rect::new(LEFT, top, WIDTH - LEFT - 8.0, HEIGHT);
     // Marks at zero keep clear of the ticks.
     let x = Axis::linear(0.0, chart.x_max, area.x + MARGIN, area.right());

@@ -5,14 +5,12 @@ use super::labels::Labels;
 use super::scale::{Axis, ceiling, tick_labels};
 use super::{measure, palette};
 use crate::findings::Quantity;
-use crate::findings::chart::{Panel, Series};
+use crate::findings::chart::{Panel, Series, thin};
 use rooflens_schemas::Unit;
 
 const LEFT: f64 = 34.0;
 const PANEL: f64 = 64.0;
 const PITCH: f64 = PANEL + 20.0;
-/// Buckets of a thinned line; each keeps its least and its greatest value.
-const BUCKETS: usize = 500;
 
 /// Draws all panels; returns the chart's height.
 pub(super) fn draw(canvas: &mut Canvas, chart: &Series) -> f64 {
@@ -103,26 +101,6 @@ fn draw_panel(canvas: &mut Canvas, area: Rect, time: &Axis, panel: &Panel) {
     }
 }
 
-/// At most about a thousand points: the least and the greatest of each stretch of time, in order of time.
-fn thin(points: &[(i64, f64)], duration: i64) -> Vec<(i64, f64)> {
-    if points.len() <= 2 * BUCKETS {
-        return points.to_vec();
-    }
-    let bucket = |t: i64| (i128::from(t) * BUCKETS as i128 / i128::from(duration.max(1))) as i64;
-    let mut thinned = Vec::new();
-    for stretch in points.chunk_by(|a, b| bucket(a.0) == bucket(b.0)) {
-        let by_value = |a: &&(i64, f64), b: &&(i64, f64)| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0));
-        let extremes = stretch.iter().min_by(by_value).zip(stretch.iter().max_by(by_value));
-        let Some((low, high)) = extremes else { continue };
-        let (first, second) = if low.0 <= high.0 { (low, high) } else { (high, low) };
-        thinned.push(*first);
-        if first != second {
-            thinned.push(*second);
-        }
-    }
-    thinned
-}
-
 fn time_axis(canvas: &mut Canvas, all: Rect, time: &Axis) {
     let (factor, symbol) = Quantity::new(time.max, Unit::Nanoseconds).scale();
     let axis = Axis::linear(0.0, time.max / factor, time.from, time.to);
@@ -136,25 +114,4 @@ fn time_axis(canvas: &mut Canvas, all: Rect, time: &Axis) {
     }
     let title = format!("Time ({symbol})");
     canvas.text(all.x + all.w / 2.0, all.bottom() + 21.0, &title, Style::PLAIN.at(Anchor::Middle));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn thinning_keeps_peaks() {
-        let mut points: Vec<(i64, f64)> = (0..100_000).map(|t| (t, 1.0)).collect();
-        points[31_415].1 = 9.0;
-        points[27_182].1 = -3.0;
-        let thinned = thin(&points, 100_000);
-        assert!(thinned.len() <= 2 * BUCKETS, "{} points", thinned.len());
-        assert!(thinned.contains(&(31_415, 9.0)) && thinned.contains(&(27_182, -3.0)));
-        assert!(thinned.is_sorted_by_key(|point| point.0));
-    }
-
-    #[test]
-    fn short_lines_stay_whole() {
-        assert_eq!(thin(&[(0, 1.0), (5, 2.0)], 10), [(0, 1.0), (5, 2.0)]);
-    }
 }

@@ -1,0 +1,302 @@
+//! Trees of small stages, with times that can be added up in the head.
+
+#![allow(clippy::unwrap_used)]
+
+use rooflens_schemas::PassKind;
+
+use super::*;
+use crate::analysis::{Facts, Options};
+use crate::findings::chart::{Flame, Plot};
+use crate::hardware::Hardware;
+use crate::model::{
+    ApiCall, ApiLevel, Dim3, Frame, GpuId, Launch, Operator, Range, RangeKind, Session, ThreadId,
+};
+
+const PASS: PassId = PassId(0);
+
+struct Capture {
+    session: Session,
+    process: ProcessId,
+    threads: [ThreadId; 2],
+}
+
+impl Capture {
+    fn new() -> Self {
+        let mut session = Session::default();
+        let pass = session.add_pass("nsys", PassKind::Timeline, "timeline.sqlite");
+        let process = session.process(pass, 1, 1);
+        let threads = [session.thread(process, 1), session.thread(process, 2)];
+        session.gpu(pass, 0);
+        Self { session, process, threads }
+    }
+
+    fn range(&mut self, name: &str, start: Ns, end: Ns) {
+        self.range_in("", name, start, end);
+    }
+
+    fn range_in(&mut self, domain: &str, name: &str, start: Ns, end: Ns) {
+        let (name, domain) = (self.session.intern(name), self.session.intern(domain));
+        let (kind, thread) = (RangeKind::PushPop, self.threads[0]);
+        let range = Range { start, end, name, domain, kind, unclosed: false, pass: PASS, thread };
+        self.session.ranges.push(range);
+    }
+
+    fn operator(&mut self, thread: usize, name: &str, start: Ns, end: Ns) {
+        let name = self.session.intern(name);
+        self.session.operators.push(Operator {
+            start,
+            end,
+            name,
+            pass: PASS,
+            thread: self.threads[thread],
+            external: None,
+            shapes: StrId::default(),
+            types: StrId::default(),
+            inputs: StrId::default(),
+        });
+    }
+
+    /// A call of 5 ns at `at`, and its kernel.
+    fn launch(&mut self, thread: usize, at: Ns, kernel: (Ns, Ns)) {
+        let correlation = Some(self.session.api_calls.len() as i64);
+        let name = self.session.intern("cudaLaunchKernel");
+        self.session.api_calls.push(ApiCall {
+            start: at,
+            end: at + 5,
+            name,
+            level: ApiLevel::Runtime,
+            nested: false,
+            pass: PASS,
+            process: self.process,
+            thread: self.threads[thread],
+            correlation,
+        });
+        let id = self.session.kernel("ampere_sgemm_128x64_tn", "");
+        self.session.launches.push(Launch {
+            start: kernel.0,
+            end: kernel.1,
+            kernel: id,
+            pass: PASS,
+            gpu: GpuId(0),
+            process: self.process,
+            stream: 7,
+            correlation,
+            grid: Dim3::default(),
+            block: Dim3::default(),
+            registers: None,
+            shared_bytes: None,
+            graph_node: None,
+            graph: None,
+        });
+    }
+
+    fn with<T>(&self, with_operators: bool, look: impl Fn(&Context<'_>, &[Tree]) -> T) -> T {
+        let facts = Facts::new(&self.session);
+        let (hardware, options) = (Hardware::default(), Options::default());
+        let (session, facts) = (&self.session, &facts);
+        let context = Context { session, facts, hardware: &hardware, options: &options };
+        let spans = match with_operators {
+            true => Spans::of_operators(&self.session),
+            false => Spans::of_modules(&self.session),
+        };
+        look(&context, &trees(&context, &spans, PASS))
+    }
+
+    fn trees(&self, with_operators: bool) -> Vec<Tree> {
+        self.with(with_operators, |_, trees| trees.to_vec())
+    }
+}
+
+/// `decode` [0, 200) holds layers 0 [10, 100) and 1 [100, 180); layer 0 holds its `mlp` [20, 60). Calls: at 30
+/// in the mlp, at 70 in layer 0, at 110 in layer 1, at 190 in none of them.
+fn decode() -> Capture {
+    let mut capture = Capture::new();
+    capture.range("decode", 0, 200);
+    capture.range("model.layers.0", 10, 100);
+    capture.range("model.layers.0.mlp", 20, 60);
+    capture.range("model.layers.1", 100, 180);
+    capture.launch(0, 30, (1_000, 1_100));
+    capture.launch(0, 70, (1_050, 1_200));
+    capture.launch(0, 110, (1_300, 1_400));
+    capture.launch(0, 190, (1_500, 1_507));
+    capture
+}
+
+fn node<'a>(tree: &'a Tree, path: &str) -> &'a Node {
+    let at = (0..tree.nodes.len()).find(|node| tree.path(*node as u32) == path).unwrap();
+    &tree.nodes[at]
+}
+
+#[test]
+fn spans_of_equal_path_add_up() {
+    let trees = decode().trees(false);
+    let [tree] = &trees[..] else { panic!("{trees:?}") };
+    assert!(tree.has_modules());
+    let layers = node(tree, "model.layers.*");
+    assert_eq!((layers.entries, layers.names), (2, 2));
+    // 90 + 80 on the host, 40 of that in the mlp, two calls of 5.
+    assert_eq!((layers.host_total, layers.host_self, layers.host_calls), (170, 120, 10));
+    // 100 + 150 + 100 on the GPU, the mlp's 100 included, of which the first two overlap by 50.
+    assert_eq!((layers.device_total, layers.device_self, layers.busy), (350, 250, 300));
+    assert_eq!(layers.launches, 3);
+    let mlp = node(tree, "model.layers.* / mlp");
+    assert_eq!((mlp.host_total, mlp.host_self, mlp.host_calls), (40, 35, 5));
+    assert_eq!((mlp.device_total, mlp.busy), (100, 100));
+    let stage = &tree.nodes[0];
+    assert_eq!((stage.device_total, stage.device_self, stage.launches), (357, 7, 4));
+    // 200 − 170 − the call of 5.
+    assert_eq!((stage.host_total, stage.host_self), (200, 25));
+}
+
+#[test]
+fn a_library_s_ranges_are_no_modules_and_parts_of_stages_neither() {
+    let mut capture = Capture::new();
+    capture.range("decode", 0, 200);
+    capture.range("decode_step", 10, 100);
+    capture.range_in("NCCL", "ncclAllReduce", 20, 60);
+    capture.launch(0, 30, (1_000, 1_100));
+    let tree = &capture.trees(false)[0];
+    assert!(tree.has_inner() && !tree.has_modules());
+    assert_eq!(tree.nodes.len(), 2);
+    assert_eq!(node(tree, "decode_step").device_total, 100);
+}
+
+/// Another thread issues work while the stage's thread waits in `backward`.
+#[test]
+fn operators_of_another_thread_stand_below_the_range_that_was_lent() {
+    let mut capture = Capture::new();
+    capture.range("backward", 0, 200);
+    capture.operator(1, "MmBackward0", 20, 60);
+    capture.operator(1, "aten::mm", 25, 55);
+    capture.launch(1, 30, (1_000, 1_100));
+    let tree = &capture.trees(true)[0];
+    let product = node(tree, "MmBackward0 / aten::mm");
+    assert_eq!((product.device_self, product.launches), (100, 1));
+    assert_eq!(
+        (product.entries, product.host_total),
+        (0, 0),
+        "its time is not the stage's thread's"
+    );
+    assert_eq!((tree.nodes[0].device_total, tree.nodes[0].host_self), (100, 200));
+}
+
+#[test]
+fn module_frames_are_modules_and_other_frames_are_not() {
+    let mut capture = Capture::new();
+    capture.range("forward", 0, 200);
+    for (name, start, end) in
+        [("nn.Module: Block_0", 10, 90), ("nn.Module: Block_1", 100, 190), ("<built-in>", 20, 30)]
+    {
+        let (name, thread) = (capture.session.intern(name), capture.threads[0]);
+        capture.session.frames.push(Frame { start, end, name, pass: PASS, thread });
+    }
+    capture.launch(0, 30, (1_000, 1_100));
+    let tree = &capture.trees(false)[0];
+    assert_eq!(tree.nodes.len(), 2);
+    let block = node(tree, "Block");
+    assert_eq!((block.names, block.host_total, block.device_total), (2, 170, 100));
+}
+
+#[test]
+fn the_whole_capture_has_the_operators_of_all_threads() {
+    let mut capture = Capture::new();
+    capture.operator(0, "aten::mm", 20, 60);
+    capture.operator(1, "aten::mm", 25, 55);
+    capture.launch(0, 30, (1_000, 1_100));
+    capture.launch(1, 35, (1_100, 1_150));
+    let tree = &capture.trees(true)[0];
+    let product = node(tree, "aten::mm");
+    assert_eq!((product.entries, product.host_total, product.device_total), (2, 70, 150));
+}
+
+#[test]
+fn a_pass_whose_stages_hold_little_of_its_time_has_a_tree_of_its_own() {
+    let mut capture = decode();
+    let whole_of = |capture: &Capture| {
+        capture.with(true, |context, trees| {
+            whole(context, &Spans::of_operators(&capture.session), PASS, trees)
+        })
+    };
+    assert_eq!(whole_of(&capture), None);
+    // 1000 ns of work outside of the stage, of an operator in [400, 450), against 357 in it.
+    capture.operator(0, "aten::mm", 400, 450);
+    capture.launch(0, 410, (2_000, 3_000));
+    let tree = whole_of(&capture).unwrap();
+    assert_eq!((tree.nodes[0].device_total, node(&tree, "decode").device_total), (1357, 357));
+    assert_eq!(node(&tree, "aten::mm").device_total, 1000);
+    // The thread's spans go from 0 to 450, with 200 between them.
+    assert_eq!((tree.nodes[0].host_total, tree.nodes[0].host_self), (450, 200));
+}
+
+#[test]
+fn spans_without_end_do_not_grow_a_tree_without_end() {
+    let mut capture = Capture::new();
+    capture.range("decode", 0, 2_000);
+    (1..900).for_each(|at| capture.range("again", at, 2_000 - at));
+    capture.launch(0, 950, (3_000, 3_100));
+    let tree = &capture.trees(false)[0];
+    assert_eq!(tree.nodes.len() as u32, MAX_DEPTH);
+    let deepest = tree.nodes.last().unwrap();
+    // The spans below it are its own time: from 47 to 1953, less the call.
+    assert_eq!((deepest.host_total, deepest.host_self, deepest.device_self), (1906, 1901, 100));
+}
+
+fn flame(chart: Option<crate::findings::Chart>) -> Flame {
+    match chart.unwrap().plot {
+        Plot::Flame(flame) => flame,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn frames_lie_within_the_frames_that_call_them() {
+    let capture = decode();
+    let [device, host] = capture.with(false, |context, trees| {
+        let id = || "flame".to_owned();
+        [flame::of_device(context, &trees[0], id()), flame::of_host(context, &trees[0], id())]
+            .map(flame)
+    });
+    let frames = |flame: &Flame| -> Vec<(String, u32, f64, f64)> {
+        let one = |frame: &crate::findings::chart::FlameFrame| {
+            (frame.label.clone(), frame.depth, frame.start, frame.time)
+        };
+        flame.frames.iter().map(one).collect()
+    };
+    let kernel = device.frames.iter().find(|frame| frame.part.is_some()).unwrap().label.clone();
+    let expected = [
+        ("decode", 0, 0.0, 357.0),
+        ("model.layers.*", 1, 0.0, 350.0),
+        (&*kernel, 2, 0.0, 250.0),
+        ("mlp", 2, 250.0, 100.0),
+        (&*kernel, 3, 250.0, 100.0),
+        (&*kernel, 1, 350.0, 7.0),
+    ];
+    assert_eq!(
+        frames(&device),
+        expected.map(|(name, row, at, time)| (name.to_owned(), row, at, time))
+    );
+    assert_eq!(host.total, 200.0);
+    // Calls of layers, of the mlp, of the stage.
+    let calls = host.frames.iter().filter(|frame| frame.part.is_some()).map(|frame| frame.time);
+    assert_eq!(calls.sum::<f64>(), 20.0);
+}
+
+#[test]
+fn narrow_frames_are_merged_and_keep_their_time() {
+    let mut capture = Capture::new();
+    capture.range("decode", 0, 2_000);
+    for at in 0..100 {
+        // Names that do not fold.
+        capture.range(&format!("part{at}x"), 10 * at, 10 * at + 10);
+        let time = if at == 0 { 90_000 } else { 100 };
+        let start = 100_000 * (at + 1);
+        capture.launch(0, 10 * at + 1, (start, start + time));
+    }
+    let device = capture.with(false, |context, trees| {
+        flame(flame::of_device(context, &trees[0], "flame".to_owned()))
+    });
+    // 99 ranges of 100 ns each are 0.1 % of 99 900 ns, and 9.9 % together.
+    let merged = device.frames.iter().find(|frame| frame.label == "99 more").unwrap();
+    assert_eq!((merged.depth, merged.start, merged.time), (1, 90_000.0, 9_900.0));
+    assert_eq!(device.frames.len(), 4);
+}

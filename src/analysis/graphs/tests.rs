@@ -1,0 +1,352 @@
+//! Replays, gaps, identities and twins on tables made by hand.
+
+#![allow(clippy::unwrap_used)]
+
+use rooflens_schemas::{MetricValue, PassKind};
+
+use super::*;
+use crate::analysis::{Facts, Options};
+use crate::findings::{Cell, Dataset};
+use crate::hardware::Hardware;
+use crate::model::{
+    ApiCall, ApiLevel, Dim3, Frame, GpuId, GraphLaunch, Launch, Ns, Operator, ProcessId, Range,
+    RangeKind, Session, ThreadId,
+};
+
+/// A session of one process and thread a pass.
+#[derive(Default)]
+struct Made {
+    session: Session,
+    pass: PassId,
+    correlation: i64,
+}
+
+/// A kernel by name with start, end and node of a graph.
+type Node<'a> = (&'a str, Ns, Ns, Option<u64>);
+
+impl Made {
+    /// Opens a pass with a process, a thread and a GPU; what follows is of it.
+    fn pass(&mut self, name: &str, kind: PassKind) {
+        self.pass = self.session.add_pass(name, kind, "artifact");
+        let process = self.session.process(self.pass, 1, 1);
+        self.session.thread(process, 1);
+        self.session.gpu(self.pass, 0);
+    }
+
+    fn range(&mut self, name: &str, start: Ns, end: Ns) {
+        let (name, domain) = (self.session.intern(name), self.session.intern(""));
+        self.session.ranges.push(Range {
+            start,
+            end,
+            name,
+            domain,
+            kind: RangeKind::PushPop,
+            unclosed: false,
+            pass: self.pass,
+            thread: ThreadId(self.pass.0),
+        });
+    }
+
+    /// A call in [start, end) that issues these kernels.
+    fn call(&mut self, name: &str, start: Ns, end: Ns, kernels: &[Node<'_>]) {
+        self.correlation += 1;
+        let name = self.session.intern(name);
+        self.session.api_calls.push(ApiCall {
+            start,
+            end,
+            name,
+            level: ApiLevel::Runtime,
+            nested: false,
+            pass: self.pass,
+            process: ProcessId(self.pass.0),
+            thread: ThreadId(self.pass.0),
+            correlation: Some(self.correlation),
+        });
+        for (kernel, start, end, graph_node) in kernels {
+            let kernel = self.session.kernel(kernel, "");
+            self.session.launches.push(Launch {
+                start: *start,
+                end: *end,
+                kernel,
+                pass: self.pass,
+                gpu: GpuId(self.pass.0),
+                process: ProcessId(self.pass.0),
+                stream: 7,
+                correlation: Some(self.correlation),
+                grid: Dim3::default(),
+                block: Dim3::default(),
+                registers: None,
+                shared_bytes: None,
+                graph_node: *graph_node,
+                graph: None,
+            });
+        }
+    }
+
+    fn replay(&mut self, start: Ns, kernels: &[Node<'_>]) {
+        self.call("cudaGraphLaunch", start, start + 3, kernels);
+    }
+
+    /// One kernel a call, each launched 1 after the other from `start` on.
+    fn eager(&mut self, start: Ns, names: &[&str]) {
+        for (at, name) in names.iter().enumerate() {
+            let start = start + 2 * at as Ns;
+            self.call("cudaLaunchKernel", start, start + 1, &[(name, start + 1, start + 2, None)]);
+        }
+    }
+
+    fn findings(&self) -> Findings {
+        let (hardware, options) = (Hardware::default(), Options::default());
+        let facts = Facts::new(&self.session);
+        run(&Context {
+            session: &self.session,
+            facts: &facts,
+            hardware: &hardware,
+            options: &options,
+        })
+    }
+}
+
+fn metric<'a>(findings: &'a Findings, id: &str, stage: Option<&str>) -> &'a MetricValue {
+    let is = |one: &&Metric| one.id == id && one.scope.stage.as_deref() == stage;
+    &findings.metrics.iter().find(is).unwrap().value
+}
+
+fn value(findings: &Findings, id: &str, stage: Option<&str>) -> f64 {
+    metric(findings, id, stage).number().unwrap()
+}
+
+fn dataset<'a>(findings: &'a Findings, id: &str) -> &'a Dataset {
+    findings.datasets.iter().find(|one| one.id == id).unwrap()
+}
+
+/// Cells of these columns, row by row, as files hold them.
+fn cells(findings: &Findings, id: &str, columns: &[&str]) -> Vec<Vec<String>> {
+    let dataset = dataset(findings, id);
+    let at = |id: &&str| dataset.columns.iter().position(|column| column.id == *id).unwrap();
+    let columns: Vec<usize> = columns.iter().map(at).collect();
+    let row = |row: &Vec<Cell>| columns.iter().map(|at| row[*at].plain()).collect();
+    dataset.rows.iter().map(row).collect()
+}
+
+/// Replays [100, 120), [130, 150), [150, 170) of two kernels of 8 each, 4 apart; between the first two runs
+/// another kernel in [122, 126).
+fn three_replays() -> Made {
+    let mut made = Made::default();
+    made.pass("nsys", PassKind::Timeline);
+    made.range("decode", 10, 60);
+    for (call, start) in [(20, 100), (30, 130), (40, 150)] {
+        made.replay(
+            call,
+            &[("a", start, start + 8, Some(1)), ("b", start + 12, start + 20, Some(2))],
+        );
+    }
+    made.call("cudaLaunchKernel", 25, 26, &[("c", 122, 126, None)]);
+    made
+}
+
+#[test]
+fn replays_gaps_and_what_is_idle() {
+    let findings = three_replays().findings();
+    let of = |id| value(&findings, id, Some("decode"));
+    assert_eq!(of("graph_replays"), 3.0);
+    assert_eq!(of("graph_replay_time"), 20.0);
+    // 16 of 20.
+    assert_eq!(of("graph_busy_share"), 0.8);
+    // Gaps of 10 and 0; of the first, 4 are busy.
+    assert_eq!(of("graph_gap"), 5.0);
+    let columns = ["graph", "stage", "replays", "nodes", "gap_idle_ns", "launch_ns", "total_ns"];
+    assert_eq!(
+        cells(&findings, "graphs", &columns),
+        [["graph 1", "decode", "3", "2", "3", "3", "60"]]
+    );
+    assert_eq!(value(&findings, "graph_capture_attributed_share", None), 0.0);
+}
+
+#[test]
+fn the_bar_adds_up_to_the_time_from_first_to_last_replay() {
+    let made = three_replays();
+    let facts = Facts::new(&made.session);
+    let (hardware, options) = (Hardware::default(), Options::default());
+    let context =
+        Context { session: &made.session, facts: &facts, hardware: &hardware, options: &options };
+    let replays = replays::find(&context);
+    let lines = rows::lines(&context, &replays);
+    let chart = rows::chart(&context, &replays, &lines, PassId(0));
+    let crate::findings::chart::Plot::StackedBars(bars) = chart.plot else { panic!("bars") };
+    // 48 busy, 12 idle inside, 4 other work, 6 idle between: 70 from 100 to 170.
+    assert_eq!(bars.bars[0].values, [48.0, 12.0, 4.0, 6.0]);
+}
+
+#[test]
+fn replays_in_instances_that_do_not_count_are_left_out() {
+    let mut made = three_replays();
+    made.range("decode", 70, 90);
+    made.replay(75, &[("a", 200, 290, Some(1)), ("b", 290, 300, Some(2))]);
+    made.session.workload.warmup = Some(1);
+    let findings = made.findings();
+    assert_eq!(value(&findings, "graph_replays", Some("decode")), 1.0);
+    assert_eq!(value(&findings, "graph_replay_time", Some("decode")), 100.0);
+    // One replay has none before it in its instance.
+    assert!(metric(&findings, "graph_gap", Some("decode")).number().is_none());
+}
+
+#[test]
+fn graphs_are_told_apart_by_nodes_and_without_them_by_kernels() {
+    let mut made = Made::default();
+    made.pass("nsys", PassKind::Timeline);
+    made.replay(1, &[("a", 10, 11, Some(1)), ("b", 11, 12, Some(2))]);
+    // The trace lost node 1 of this replay; nodes 3 and 4 run the same kernels in another graph.
+    made.replay(2, &[("b", 21, 22, Some(2))]);
+    made.replay(3, &[("a", 30, 31, Some(3)), ("b", 31, 32, Some(4))]);
+    made.pass("torch", PassKind::Operators);
+    made.replay(1, &[("a", 10, 11, None), ("b", 11, 12, None)]);
+    made.replay(2, &[("b", 20, 21, None), ("a", 21, 22, None)]);
+    made.replay(3, &[("b", 30, 31, None), ("b", 31, 32, None)]);
+    let findings = made.findings();
+    let rows = cells(&findings, "graphs", &["pass", "graph", "replays"]);
+    let expected = [
+        ["nsys", "graph 1", "2"],
+        ["nsys", "graph 2", "1"],
+        ["torch", "graph 1", "2"],
+        ["torch", "graph 2", "1"],
+    ];
+    assert_eq!(rows, expected);
+}
+
+#[test]
+fn a_graph_traced_as_a_whole_is_busy_but_not_said_to_be_full() {
+    let mut made = Made::default();
+    made.pass("nsys", PassKind::Timeline);
+    made.range("decode", 0, 50);
+    made.call("cudaGraphLaunch", 5, 7, &[]);
+    for (start, correlation) in [(100, Some(1)), (130, None)] {
+        made.session.graph_launches.push(GraphLaunch {
+            start,
+            end: start + 20,
+            pass: PassId(0),
+            gpu: GpuId(0),
+            process: ProcessId(0),
+            stream: 7,
+            correlation,
+            graph: Some(4),
+        });
+    }
+    let findings = made.findings();
+    let MetricValue::Unavailable { reason } = metric(&findings, "graph_busy_share", Some("decode"))
+    else {
+        panic!("nothing is known of what runs inside")
+    };
+    assert!(reason.contains("--cuda-graph-trace=node"));
+    let columns = ["graph_id", "stage", "replays", "nodes", "busy_share", "replay_ns", "gap_ns"];
+    let expected = [["4", "decode", "1", "", "", "20", ""], ["4", "", "1", "", "", "20", ""]];
+    assert_eq!(cells(&findings, "graphs", &columns), expected);
+    let rows = cells(&findings, "graph_nodes_by_range", &["range", "found", "total_ns"]);
+    assert_eq!(rows, [["", "traced as a whole, created outside of the trace", "40"]]);
+    assert!(findings.metrics.iter().all(|one| one.id != "graph_eager_matched_share"));
+}
+
+#[test]
+fn a_bundle_without_graphs_has_no_section() {
+    let mut made = Made::default();
+    made.pass("nsys", PassKind::Timeline);
+    made.eager(0, &["a", "b"]);
+    let findings = made.findings();
+    assert!(
+        findings.blocks.is_empty() && findings.metrics.is_empty() && findings.methods.is_empty()
+    );
+    assert!(findings.datasets.is_empty());
+}
+
+/// An eager pass names the kernels of the graphs of another one: `b` was launched by `aten::mm` in `fc1`,
+/// `x` only runs in the graph, `y` only without it.
+#[test]
+fn an_eager_pass_names_the_kernels_of_replays() {
+    let mut made = Made::default();
+    made.pass("eager", PassKind::Operators);
+    made.range("step", 0, 20);
+    made.eager(2, &["a", "b", "y", "a"]);
+    let name = made.session.intern("aten::mm");
+    let empty = made.session.intern("");
+    let thread = ThreadId(0);
+    made.session.operators.push(Operator {
+        start: 4,
+        end: 6,
+        name,
+        pass: PassId(0),
+        thread,
+        external: None,
+        shapes: empty,
+        types: empty,
+        inputs: empty,
+    });
+    for (text, start, end) in [("nn.Module: net_0", 1, 12), ("nn.Module: fc1_0", 3, 7), ("f", 4, 5)]
+    {
+        let name = made.session.intern(text);
+        made.session.frames.push(Frame { start, end, name, pass: PassId(0), thread });
+    }
+    made.pass("graph", PassKind::Operators);
+    let replay = |at: Ns| {
+        [
+            ("a", at, at + 10),
+            ("b", at + 10, at + 30),
+            ("x", at + 30, at + 31),
+            ("a", at + 31, at + 41),
+        ]
+        .map(|(name, start, end)| (name, start, end, None))
+    };
+    made.replay(5, &replay(100));
+    made.replay(6, &replay(200));
+    let findings = made.findings();
+    // 80 of 82 ns have a twin.
+    assert_eq!(value(&findings, "graph_eager_matched_share", None), 80.0 / 82.0);
+    let columns = ["range", "operator", "module", "found", "operations", "total_ns"];
+    let expected = [
+        ["step", "", "nn.Module: net_0", "same place in step of eager", "4", "40"],
+        ["step", "aten::mm", "nn.Module: fc1_0", "same place in step of eager", "2", "40"],
+        ["", "", "", "the artifact names no graph node; not in the run without graphs", "2", "2"],
+    ];
+    assert_eq!(cells(&findings, "graph_nodes_by_range", &columns), expected);
+    let unmatched = cells(&findings, "graph_unmatched_kernels", &["name", "launches", "total_ns"]);
+    assert_eq!(unmatched, [["x", "2", "2"]]);
+}
+
+/// Streams of a graph run side by side, so the order of starts may change from replay to replay. With nodes each
+/// kernel keeps its twin; without, each order is aligned, and a kernel that moved past another one has no partner.
+#[test]
+fn the_order_may_change_from_replay_to_replay() {
+    let rows = |nodes: [Option<u64>; 2]| {
+        let mut made = Made::default();
+        made.pass("nsys", PassKind::Timeline);
+        made.range("outer", 0, 9);
+        made.range("left", 0, 2);
+        made.range("right", 2, 9);
+        made.eager(0, &["a", "b"]);
+        let [a, b] = nodes;
+        // Cut off: of the first replay only one kernel is in the trace.
+        made.replay(10, &[("b", 50, 60, b)]);
+        made.replay(20, &[("a", 100, 110, a), ("b", 110, 120, b)]);
+        made.replay(30, &[("b", 200, 210, b), ("a", 205, 215, a)]);
+        cells(&made.findings(), "graph_nodes_by_range", &["range", "operations", "total_ns"])
+    };
+    assert_eq!(rows([Some(1), Some(2)]), [["right", "3", "30"], ["left", "2", "20"]]);
+    let without = rows([None, None]);
+    assert_eq!(without.len(), 3);
+    assert_eq!(without.iter().find(|row| row[0].is_empty()).unwrap()[1], "1");
+}
+
+#[test]
+fn work_of_another_kind_is_no_twin() {
+    let mut made = Made::default();
+    made.pass("nsys", PassKind::Timeline);
+    made.range("eager", 0, 9);
+    made.eager(0, &["a", "p", "q"]);
+    made.replay(
+        20,
+        &[("a", 100, 110, Some(1)), ("b", 110, 120, Some(2)), ("c", 120, 130, Some(3))],
+    );
+    let findings = made.findings();
+    assert_eq!(value(&findings, "graph_eager_matched_share", None), 0.0);
+    let rows = cells(&findings, "graph_nodes_by_range", &["range", "found", "operations"]);
+    assert_eq!(rows, [["", "the artifact has no events of graph nodes", "3"]]);
+}

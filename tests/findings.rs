@@ -84,6 +84,7 @@ const AWAITED: &[&str] = &[
     "idle_os",
     "idle_profiler",
     "idle_queue",
+    "idle_other_work",
     "idle_unknown",
     "launches_per_step",
     "mean_kernel_time",
@@ -92,6 +93,7 @@ const AWAITED: &[&str] = &[
     "bound_copies",
     "bound_communication",
     "sync_calls",
+    "sync_idle",
     "copy_bytes",
     "copy_exposed",
     "copy_time",
@@ -99,9 +101,8 @@ const AWAITED: &[&str] = &[
     "comm_exposed",
     "comm_wait",
     "imbalance",
-    "memory_peak_allocated",
-    "memory_fragmentation",
     "pace_drift",
+    "pace_trend_z",
     "tensor_active",
 ];
 

@@ -24,6 +24,7 @@ pub(super) const IDLE_COMMUNICATION: &str = "idle_communication";
 pub(super) const IDLE_OS: &str = "idle_os";
 pub(super) const IDLE_PROFILER: &str = "idle_profiler";
 pub(super) const IDLE_QUEUE: &str = "idle_queue";
+pub(super) const IDLE_OTHER_WORK: &str = "idle_other_work";
 pub(super) const IDLE_UNKNOWN: &str = "idle_unknown";
 pub(super) const LAUNCHES_PER_STEP: &str = "launches_per_step";
 pub(super) const MEAN_KERNEL_TIME: &str = "mean_kernel_time";
@@ -32,7 +33,9 @@ pub(super) const BOUND_LAUNCHING: &str = "bound_launching";
 pub(super) const BOUND_COPIES: &str = "bound_copies";
 pub(super) const BOUND_COMMUNICATION: &str = "bound_communication";
 
+pub(super) const HOST_TIME: &str = "host_time";
 pub(super) const SYNC_CALLS: &str = "sync_calls";
+pub(super) const SYNC_IDLE: &str = "sync_idle";
 pub(super) const COPY_BYTES: &str = "copy_bytes";
 pub(super) const COPY_EXPOSED: &str = "copy_exposed";
 pub(super) const COPY_TIME: &str = "copy_time";
@@ -43,10 +46,11 @@ pub(super) const IMBALANCE: &str = "imbalance";
 pub(super) const MEMORY_PEAK_ALLOCATED: &str = "memory_peak_allocated";
 pub(super) const MEMORY_FRAGMENTATION: &str = "memory_fragmentation";
 pub(super) const PACE_DRIFT: &str = "pace_drift";
+pub(super) const PACE_TREND_Z: &str = "pace_trend_z";
 pub(super) const TENSOR_ACTIVE: &str = "tensor_active";
 
 /// The causes of idle time, with the words for them.
-pub(super) const IDLE_CAUSES: [(&str, &str); 10] = [
+pub(super) const IDLE_CAUSES: [(&str, &str); 11] = [
     (IDLE_LAUNCHING, "the host is launching"),
     (IDLE_HOST_CODE, "the host runs other code"),
     (IDLE_SYNC, "the host waits in a synchronizing call"),
@@ -56,12 +60,15 @@ pub(super) const IDLE_CAUSES: [(&str, &str); 10] = [
     (IDLE_OS, "the host thread is in the operating system"),
     (IDLE_PROFILER, "the profiler runs"),
     (IDLE_QUEUE, "issued work waits for its turn"),
+    (IDLE_OTHER_WORK, "it runs work of others"),
     (IDLE_UNKNOWN, "the cause is unknown"),
 ];
 
 // Data sets.
 
+pub(super) const ALLOCATOR_CALLS: &str = "allocator_calls";
 pub(super) const KERNELS: &str = "kernels";
+pub(super) const LAUNCH_FIGURES: &str = "launch_figures";
 pub(super) const PEAKS: &str = "peaks";
 pub(super) const POWER: &str = "power";
 pub(super) const PROFILED_KERNELS: &str = "profiled_kernels";
@@ -70,3 +77,4 @@ pub(super) const REPEATS: &str = "repeats";
 pub(super) const REPEAT_STATISTICS: &str = "repeat_statistics";
 pub(super) const STAGE_PARTS: &str = "stage_parts";
 pub(super) const THROTTLE_REASONS: &str = "throttle_reasons";
+pub(super) const SYNCHRONIZATION: &str = "synchronization";

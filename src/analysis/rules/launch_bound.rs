@@ -55,7 +55,10 @@ fn statement(results: &Results<'_>, stage: &StageLine, launching: f64, busy: f64
     let number = |id| results.number(id, &stage.scope);
     let mut text = prose![Inline::Strong(stage.label.clone())];
     // The word is kept for stages of which launching takes the largest part.
-    text.push(if launching > busy { " is launch-bound: " } else { " waits for launches: " }.into());
+    let verdict =
+        results.of_stage(ids::LAUNCH_FIGURES, stage).next().map(|row| row.text("verdict"));
+    let is_bound = verdict.map_or(launching > busy, |verdict| verdict == "launch-bound");
+    text.push(if is_bound { " is launch-bound: " } else { " waits for launches: " }.into());
     text.extend(prose![
         "for ",
         Quantity::ratio(stage.share(launching)),

@@ -62,9 +62,7 @@ fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
             " of the time"
         ]);
     }
-    let own = results.rows(ids::STAGE_PARTS).filter(|row| {
-        row.text("stage") == stage.label && Some(row.text("pass")) == stage.scope.pass.as_deref()
-    });
+    let own = results.of_stage(ids::STAGE_PARTS, stage);
     let products: f64 = own
         .filter(|row| row.text("part") == Color::Gemm.label())
         .map(|row| row.sum("busy_share"))

@@ -10,7 +10,7 @@ pub(super) static RULE: Rule = Rule {
     title: "Memory nearly full",
     thresholds: &[
         Threshold::ratio("peak of allocated memory, of the GPU's, at least", FULL),
-        Threshold::ratio("reserved but not allocated at the peak, at least", FRAGMENTED),
+        Threshold::ratio("reserved but not allocated, on average, at least", FRAGMENTED),
     ],
     run,
 };
@@ -18,7 +18,7 @@ pub(super) static RULE: Rule = Rule {
 /// Peak of allocated memory ÷ memory of the GPU from which on it is worth a finding.
 const FULL: f64 = 0.90;
 
-/// Fragmentation at the peak from which on it is worth a finding.
+/// Mean fragmentation from which on it is worth a finding.
 const FRAGMENTED: f64 = 0.20;
 
 fn run(results: &Results<'_>) -> Outcome {
@@ -60,7 +60,7 @@ fn fragmented(metric: &Metric) -> Option<Observation> {
             Inline::Strong(about(metric)),
             " ",
             Quantity::ratio(share),
-            " of the memory that the allocator reserved is not in use at the peak."
+            " of the memory that the allocator reserved is not in use, on average."
         ],
         advice: Some(prose![
             "Set ",

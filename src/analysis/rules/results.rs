@@ -120,6 +120,16 @@ impl<'a> Results<'a> {
             .flat_map(|dataset| dataset.rows.iter().map(move |cells| Row { dataset, cells }))
     }
 
+    /// The rows of a data set that are of a stage.
+    pub(super) fn of_stage(
+        &self,
+        id: &str,
+        stage: &StageLine,
+    ) -> impl Iterator<Item = Row<'a>> + use<'a> {
+        let (label, pass) = (stage.label.clone(), stage.scope.pass.clone().unwrap_or_default());
+        self.rows(id).filter(move |row| row.text("stage") == label && row.text("pass") == pass)
+    }
+
     /// Looks at each stage; abstains if no stage has a number for the metric `id`.
     pub(super) fn per_stage(
         &self,

@@ -63,9 +63,7 @@ fn busy_stage(
         " of its ",
         Quantity::new(stage.time, Unit::Nanoseconds),
     ];
-    let own = results.rows(ids::STAGE_PARTS).filter(|row| {
-        row.text("stage") == stage.label && Some(row.text("pass")) == stage.scope.pass.as_deref()
-    });
+    let own = results.of_stage(ids::STAGE_PARTS, stage);
     let heaviest = own.max_by(|a, b| a.sum("time_ns").total_cmp(&b.sum("time_ns")));
     if let Some(row) = heaviest {
         let share = Quantity::ratio(row.sum("busy_share"));

@@ -136,3 +136,55 @@ fn short_kernels_are_said_where_launching_is_not() {
         assert_eq!(clear.outcome(&short_kernels::RULE), Outcome::Clear);
     }
 }
+
+#[test]
+fn gaps_charged_to_synchronizing_calls_go_before_the_cause() {
+    let made = decode().with(ids::IDLE_SYNC, 30.0).with(ids::SYNC_IDLE, 200.0).rows(
+        ids::SYNCHRONIZATION,
+        &["call", "pass", "range", "operator", "in_stage_ns"],
+        &[
+            &["cudaEventSynchronize", "nsys", "a", "", "50"],
+            &["cudaStreamSynchronize", "nsys", "decode", "aten::item", "150"],
+            &["cudaDeviceSynchronize", "torch", "b", "", "900"],
+        ],
+    );
+    let found = made.one(&sync_bound::RULE);
+    assert_eq!(saved(&found), 200.0);
+    let end = "; the costliest is cudaStreamSynchronize in aten::item.";
+    assert!(words(&found.statement).ends_with(end), "{}", words(&found.statement));
+}
+
+#[test]
+fn allocating_calls_that_take_only_the_host_are_a_note() {
+    let made = |time: &str| {
+        decode().with(ids::IDLE_ALLOCATOR, 1.0).with(ids::HOST_TIME, 400.0).rows(
+            ids::ALLOCATOR_CALLS,
+            &["call", "pass", "stage", "counted", "calls", "time_ns"],
+            &[
+                &["cudaMalloc", "nsys", "decode", "yes", "3", time],
+                &["cudaMalloc", "nsys", "decode", "no", "9", "9999"],
+            ],
+        )
+    };
+    // Ten counted instances of 400 ns on the host.
+    let found = made("100").one(&allocator_stalls::RULE);
+    assert!(
+        words(&found.statement)
+            .contains("in 3 CUDA calls, which take 2.50 % of its time on the host")
+    );
+    assert_eq!((found.gain, found.severity), (None, Severity::Note));
+    assert_eq!(made("30").outcome(&allocator_stalls::RULE), Outcome::Clear);
+}
+
+#[test]
+fn the_verdict_on_a_stage_decides_the_word() {
+    let made = |verdict: &str| {
+        let columns = ["stage", "pass", "verdict"];
+        let made = decode().with(ids::IDLE_LAUNCHING, 400.0).with(ids::BUSY_SHARE, 0.5);
+        made.rows(ids::LAUNCH_FIGURES, &columns, &[&["decode", "nsys", verdict]])
+    };
+    let says = |verdict: &str| {
+        words(&made(verdict).one(&launch_bound::RULE).statement).contains("is launch-bound")
+    };
+    assert!(says("launch-bound") && !says("GPU-bound"));
+}

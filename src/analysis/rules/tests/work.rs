@@ -89,6 +89,7 @@ fn pace_and_memory_have_limits() {
     let pace = |drift: f64| decode().with(ids::PACE_DRIFT, drift);
     assert_eq!(pace(0.08).one(&uneven_pace::RULE).severity, Severity::Warning);
     assert!(words(&pace(-0.08).one(&uneven_pace::RULE).statement).contains("faster by 8.00 %"));
+    assert_eq!(pace(0.08).with(ids::PACE_TREND_Z, 1.9).outcome(&uneven_pace::RULE), Outcome::Clear);
     assert_eq!(pace(-0.04).outcome(&uneven_pace::RULE), Outcome::Clear);
     // The GPU has 1000 bytes.
     let memory = |peak: f64, share: f64| {

@@ -115,7 +115,9 @@ fn move_first_chart_to_verdict(report: &mut Report) {
 fn verdict(observations: &[Observation]) -> Vec<Observation> {
     let is_stage = |one: &&Observation| one.id == STAGE_STATEMENT;
     let stages = observations.iter().filter(is_stage).take(SHOWN_STAGES);
-    let is_loud = |one: &&Observation| one.severity > Severity::Note || one.gain.is_some();
+    let is_loud = |one: &&Observation| {
+        one.severity > Severity::Note || one.gain.as_ref().is_some_and(|gain| gain.saved_ns > 0.0)
+    };
     let loud = observations.iter().filter(|one| !is_stage(one) && is_loud(one));
     let said: Vec<Observation> = stages.chain(loud).take(SHOWN_STATEMENTS).cloned().collect();
     if said.is_empty() {

@@ -94,6 +94,6 @@ fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
         query: stage.window.as_ref().map(|window| {
             window.calls(&["cudaMalloc%", "cudaFree%", "cudaHostAlloc%", "cudaGraphInstantiate%"])
         }),
-        ..stage.saving(saved, "stage time without the gaps that allocating calls left")
+        ..stage.saving_idle(saved, "stage time without the gaps that allocating calls left")
     })
 }

@@ -7,7 +7,7 @@ use crate::prose;
 
 pub(super) static RULE: Rule = Rule {
     id: "host-bound",
-    title: "Host-bound",
+    title: "Host code holds up the GPU",
     thresholds: &[Threshold::ratio("idle time in host code, of the stage time, at least", SHARE)],
     run,
 };
@@ -61,6 +61,6 @@ fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
         ]),
         evidence: results.evidence(ids::IDLE_HOST_CODE, &stage.scope),
         query: stage.window.as_ref().map(super::sql::Window::idle),
-        ..stage.saving(saved, "stage time without the gaps in which the host ran other code")
+        ..stage.saving_idle(saved, "stage time without the gaps in which the host ran other code")
     })
 }

@@ -8,7 +8,7 @@ use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
     id: "launch-bound",
-    title: "Launch-bound",
+    title: "Launches hold up the GPU",
     thresholds: &[Threshold::ratio(
         "idle time while launching, of the stage time, at least",
         SHARE,
@@ -47,7 +47,7 @@ fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
         ]),
         evidence: results.evidence(ids::IDLE_LAUNCHING, &stage.scope),
         query: stage.window.as_ref().map(super::sql::Window::idle),
-        ..stage.saving(saved, "stage time without the gaps in which the host was launching")
+        ..stage.saving_idle(saved, "stage time without the gaps in which the host was launching")
     })
 }
 

@@ -50,7 +50,21 @@ impl<'a> Results<'a> {
             results.add(&findings.metrics, &findings.datasets);
         }
         results.add_unprofiled();
+        results.add_run();
         results
+    }
+
+    /// The time of the run, by rank.
+    pub(super) fn add_run(&mut self) {
+        let parts: Vec<(Option<u32>, f64)> = self
+            .stages
+            .iter()
+            .map(|stage| (stage.scope.rank, stage.reference() * stage.counted))
+            .collect();
+        for stage in &mut self.stages {
+            let own = parts.iter().filter(|(rank, _)| *rank == stage.scope.rank);
+            stage.run_ns = own.map(|(_, time)| time).sum();
+        }
     }
 
     /// Un-profiled times of the stages: those of as many steps, where the stage has steps.

@@ -16,6 +16,8 @@ pub(super) struct StageLine {
     pub(super) scope: Scope,
     /// Stage time, nanoseconds.
     pub(super) time: f64,
+    /// Busy time of an instance, mean over its GPUs, nanoseconds.
+    pub(super) busy: f64,
     /// Instances that count.
     pub(super) counted: f64,
     /// Steps of an instance, where it has any.
@@ -24,7 +26,7 @@ pub(super) struct StageLine {
     pub(super) unprofiled: Option<f64>,
     /// The pass that it is from.
     pub(super) unprofiled_pass: Option<String>,
-    /// Time of all counted instances of all stages of the rank, nanoseconds.
+    /// Time of all counted instances of all stages of the rank, un-profiled where that is known, nanoseconds.
     pub(super) run_ns: f64,
     /// Artifact that it was read from.
     pub(super) artifact: String,
@@ -38,21 +40,18 @@ pub(super) fn stage_lines(context: &Context<'_>) -> Vec<StageLine> {
     let Some(pass) = facts.primary_pass(session) else { return Vec::new() };
     let lines = summaries(facts, pass);
     let outermost: Vec<&Summary> = lines.iter().filter(|line| line.is_outermost(facts)).collect();
-    let run = |line: &Summary| -> f64 {
-        let same = outermost.iter().filter(|other| other.process == line.process);
-        same.map(|other| other.time * other.counted as f64).sum()
-    };
     let artifact = session.text(session.passes.artifact[pass.index()]);
     let stage = |line: &&Summary| StageLine {
         label: line.label(session, facts),
         kind: line.kind(facts),
         scope: line.scope(session, facts),
         time: line.time,
+        busy: line.busy_share * line.time,
         counted: line.counted as f64,
         steps: line.steps.filter(|steps| *steps > 0.0),
         unprofiled: None,
         unprofiled_pass: None,
-        run_ns: run(line),
+        run_ns: 0.0,
         artifact: artifact.to_owned(),
         window: Window::of(context, line),
     };
@@ -65,33 +64,56 @@ impl StageLine {
         if self.time > 0.0 { part / self.time } else { 0.0 }
     }
 
+    /// The artifact that it was read from.
+    pub(super) fn evidence(&self) -> Evidence {
+        Evidence { artifact: self.artifact.clone(), ..Evidence::default() }
+    }
+
     /// A finding about this stage that bounds no gain.
     pub(super) fn note(&self) -> Observation {
         Observation {
             title: self.label.clone(),
             scope: self.scope.clone(),
-            evidence: vec![Evidence { artifact: self.artifact.clone(), ..Evidence::default() }],
+            evidence: vec![self.evidence()],
             ..Observation::default()
         }
     }
 
-    /// A finding about this stage that could save at most `saved` nanoseconds of each instance.
+    /// A finding about this stage that could save at most `saved` nanoseconds of the work of each instance.
     pub(super) fn saving(&self, saved: f64, basis: &str) -> Observation {
         let saved = saved.clamp(0.0, self.time);
+        self.bounded(saved, saved.min(self.reference()), basis)
+    }
+
+    /// A finding about this stage that could save at most `saved` nanoseconds of the idle time of each instance.
+    /// Without the profiler the gaps are shorter: all of them together are what kernels leave of the stage.
+    pub(super) fn saving_idle(&self, saved: f64, basis: &str) -> Observation {
+        let saved = saved.clamp(0.0, self.time);
+        self.bounded(saved, saved.min((self.reference() - self.busy).max(0.0)), basis)
+    }
+
+    /// Stage time without a profiler where that is known, else with it.
+    pub(super) fn reference(&self) -> f64 {
+        self.unprofiled.map_or(self.time, |unprofiled| unprofiled.min(self.time))
+    }
+
+    fn bounded(&self, profiled: f64, saved: f64, basis: &str) -> Observation {
         let weight_ns = saved * self.counted;
         let share = if self.run_ns > 0.0 { weight_ns / self.run_ns } else { 0.0 };
-        let mut basis = basis.to_owned();
-        if let Some(unprofiled) = self.unprofiled.filter(|time| *time < self.time) {
-            // What is left of the stage does not get shorter without the profiler.
-            let left =
-                Quantity::new((unprofiled - (self.time - saved)).max(0.0), Unit::Nanoseconds);
-            let of = Quantity::new(unprofiled, Unit::Nanoseconds);
-            basis.push_str(&format!("; of the {of} that it takes un-profiled at most {left}"));
+        let (mut of, mut basis) = (self.label.clone(), basis.to_owned());
+        if self.reference() < self.time {
+            of.push_str(" un-profiled");
+            let quantity = |value| Quantity::new(value, Unit::Nanoseconds);
+            let (part, whole) = (quantity(profiled), quantity(self.time));
+            basis.push_str(&format!(": {part} of the {whole} of the profiled stage"));
+            if saved < profiled {
+                basis.push_str(", and no more than un-profiled time − busy time");
+            }
         }
         Observation {
             weight_ns,
             severity: Severity::of_share(share),
-            gain: Some(Gain { saved_ns: saved, of_ns: self.time, of: self.label.clone(), basis }),
+            gain: Some(Gain { saved_ns: saved, of_ns: self.reference(), of, basis }),
             ..self.note()
         }
     }

@@ -1,6 +1,7 @@
 //! One rank computes longer than the others, which wait for it.
 
 use super::results::Row;
+use super::stage::StageLine;
 use super::{Outcome, Results, Rule, Threshold, ids};
 use crate::findings::{Inline, Observation, Quantity};
 use crate::prose;
@@ -22,7 +23,16 @@ fn run(results: &Results<'_>) -> Outcome {
     if known().next().is_none() {
         return Outcome::lacks("stages on several ranks: traces of all ranks in one bundle");
     }
-    Outcome::of(known().filter_map(|metric| finding(results, metric)).collect())
+    // The primary pass tells; another one, such as that of single ranks, if it has no ranks.
+    let of_primary = known().any(|metric| line(results, metric).is_some());
+    let chosen = known().filter(|metric| !of_primary || line(results, metric).is_some());
+    Outcome::of(chosen.filter_map(|metric| finding(results, metric)).collect())
+}
+
+/// A stage of the primary pass that the metric is about.
+fn line<'a>(results: &'a Results<'_>, metric: &Metric) -> Option<&'a StageLine> {
+    let (pass, stage) = (&metric.scope.pass, &metric.scope.stage);
+    results.stages.iter().find(|line| line.scope.pass == *pass && line.scope.stage == *stage)
 }
 
 fn finding(results: &Results<'_>, metric: &Metric) -> Option<Observation> {
@@ -44,7 +54,11 @@ fn finding(results: &Results<'_>, metric: &Metric) -> Option<Observation> {
     let basis = "the slowest rank computes as long as the mean rank";
     let base = match line {
         Some(line) => line.saving(most - mean, basis),
-        None => Observation { scope: metric.scope.clone(), ..Observation::default() },
+        None => Observation {
+            scope: metric.scope.clone(),
+            evidence: results.stages.first().map(StageLine::evidence).into_iter().collect(),
+            ..Observation::default()
+        },
     };
     Some(Observation {
         title: format!("{stage}, rank {}", slowest.text("rank")),
@@ -68,7 +82,6 @@ fn finding(results: &Results<'_>, metric: &Metric) -> Option<Observation> {
         next: Some(prose![
             "NVML samples of all GPUs: a lower clock on one rank is a cause that no trace shows."
         ]),
-        evidence: metric.evidence.clone(),
         ..base
     })
 }

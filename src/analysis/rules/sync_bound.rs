@@ -78,6 +78,6 @@ fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
             .window
             .as_ref()
             .map(|window| window.calls(&["cuda%Synchronize%", "cudaMemcpy%"])),
-        ..stage.saving(saved, "stage time without the gaps that synchronizing calls left")
+        ..stage.saving_idle(saved, "stage time without the gaps that synchronizing calls left")
     })
 }

@@ -22,20 +22,27 @@ fn launch_bound_needs_launching_to_be_the_largest_cause() {
 }
 
 #[test]
-fn a_bound_also_says_what_is_left_of_the_unprofiled_time() {
-    // Profiled 1000 ns, 600 of them launching; un-profiled 4 steps of 175 ns = 700 ns: 700 − 400 = 300 ns.
-    let made = decode().steps(4.0).with(ids::IDLE_LAUNCHING, 600.0).rows(
+fn a_bound_is_that_of_the_unprofiled_stage_where_its_time_is_known() {
+    // Profiled 1000 ns, busy for 300 of them and launching for 600; un-profiled 4 steps of 175 ns = 700 ns.
+    // Gaps are then 700 − 300 = 400 ns at most, and so is what launches can cost.
+    let mut made = decode().steps(4.0).with(ids::IDLE_LAUNCHING, 600.0).rows(
         ids::REPEAT_STATISTICS,
         &["stage", "pass", "profiled", "median_ns", "median_per_step_ns"],
         &[&["decode", "torch", "yes", "9", "9"], &["decode", "baseline", "no", "7000", "175"]],
     );
+    made.stages[0].busy = 300.0;
     let found = made.one(&launch_bound::RULE);
+    assert_eq!(found.weight_ns, 4000.0);
     let gain = found.gain.unwrap();
+    assert_eq!((gain.saved_ns, gain.of_ns, gain.of.as_str()), (400.0, 700.0, "decode un-profiled"));
     assert!(
-        gain.basis.ends_with("of the 700.0 ns that it takes un-profiled at most 300.0 ns"),
+        gain.basis.contains(": 600.0 ns of the 1.000 µs of the profiled stage"),
         "{}",
         gain.basis
     );
+    // Work lasts as long without the profiler.
+    made = made.with(ids::COPY_EXPOSED, 250.0);
+    assert_eq!(saved(&made.one(&exposed_copies::RULE)), 250.0);
 }
 
 #[test]

@@ -38,6 +38,7 @@ impl Made {
             kind,
             scope: scope("nsys", name),
             time,
+            busy: 0.0,
             counted: 10.0,
             steps: None,
             unprofiled: None,
@@ -182,7 +183,7 @@ fn stages_come_first_then_the_gravest_then_the_largest() {
             ("exposed-copies", Severity::Note, 600.0),
         ]
     );
-    assert_eq!(found.observations[1].title, "Launch-bound: b");
+    assert_eq!(found.observations[1].title, "Launches hold up the GPU: b");
     let rules = found.datasets.iter().find(|dataset| dataset.id == "rules").unwrap();
     assert_eq!(rules.rows.len(), RULES.len());
     assert_eq!(rules.rows[1][2], Cell::Text("found 2".to_owned()));

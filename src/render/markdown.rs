@@ -13,6 +13,9 @@ pub(super) fn render(report: &Report) -> Rendered {
     let mut out = String::new();
     cover(&mut out, &page);
     verdict(&mut out, &page.verdict);
+    if let Some(findings) = &page.findings {
+        section(&mut out, findings, "");
+    }
     data_quality(&mut out, &page.data_quality);
     for part in &page.sections {
         section(&mut out, part, "");

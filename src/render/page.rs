@@ -11,7 +11,7 @@ use super::table::{Names, Table};
 use super::text::clean;
 use crate::diagnostic::Diagnostic;
 use crate::findings::{Block, Chart, Gain, Inline, Observation, Quantity};
-use crate::report::{Report, Section};
+use crate::report::{FINDINGS, Report, Section};
 
 /// A report as pages show it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -22,6 +22,8 @@ pub(crate) struct Page {
     pub(crate) verdict: Vec<Statement>,
     /// Headline figures.
     pub(crate) headline: Vec<Item>,
+    /// The section of findings, which follows the first page; absent if no rules ran.
+    pub(crate) findings: Option<Part>,
     /// What the input lacks or got wrong.
     pub(crate) data_quality: Vec<Quality>,
     /// Sections.
@@ -149,12 +151,17 @@ impl Page {
     pub(crate) fn new(report: &Report) -> Self {
         let mut pages = Pages { report, charts: BTreeMap::new() };
         let headline = pages.items(&report.headline, Names::Shortened);
-        let sections = pages.parts(&report.sections, Names::Shortened);
-        let appendices = pages.parts(&report.appendices, Names::Whole);
+        let is_findings = |section: &&Section| section.id == FINDINGS;
+        let findings = report.sections.iter().find(is_findings);
+        let findings = findings.map(|section| pages.part(section, Names::Shortened));
+        let others = report.sections.iter().filter(|section| !is_findings(section));
+        let sections = pages.parts(others, Names::Shortened);
+        let appendices = pages.parts(report.appendices.iter(), Names::Whole);
         Self {
             cover: cover(report),
             verdict: report.verdict.iter().map(statement).collect(),
             headline,
+            findings,
             data_quality: report.data_quality.iter().map(quality).collect(),
             sections,
             methods: report
@@ -175,12 +182,16 @@ struct Pages<'a> {
 }
 
 impl Pages<'_> {
-    fn parts(&mut self, sections: &[Section], names: Names) -> Vec<Part> {
-        let part = |section: &Section| Part {
-            title: heading(&section.title),
-            items: self.items(&section.blocks, names),
-        };
-        sections.iter().map(part).collect()
+    fn parts<'a>(
+        &mut self,
+        sections: impl Iterator<Item = &'a Section>,
+        names: Names,
+    ) -> Vec<Part> {
+        sections.map(|section| self.part(section, names)).collect()
+    }
+
+    fn part(&mut self, section: &Section, names: Names) -> Part {
+        Part { title: heading(&section.title), items: self.items(&section.blocks, names) }
     }
 
     fn items(&mut self, blocks: &[Block], names: Names) -> Vec<Item> {

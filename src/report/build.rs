@@ -2,7 +2,7 @@
 
 use rooflens_schemas::{Manifest, Tool};
 
-use super::{Meta, Report, Section};
+use super::{FINDINGS, Meta, Report, Section};
 use crate::diagnostic::Diagnostics;
 use crate::findings::{
     Block, Cell, Column, Dataset, Findings, Inline, Observation, Quantity, Severity, View,
@@ -161,7 +161,7 @@ fn findings(rules: Findings, report: &mut Report) {
     }
     report.methods.extend(rules.methods);
     report.datasets.extend(rules.datasets);
-    let (id, title) = ("findings".to_owned(), "Findings".to_owned());
+    let (id, title) = (FINDINGS.to_owned(), "Findings".to_owned());
     report.sections.insert(0, Section { id, title, blocks });
 }
 

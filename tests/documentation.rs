@@ -67,8 +67,10 @@ fn all_metrics_are_in_the_methodology() {
 
 #[test]
 fn the_methodology_documents_no_metric_that_is_gone() {
+    // Rules name metrics that others make.
     let code: String = rust_files("src/analysis")
         .iter()
+        .filter(|file| !file.starts_with(root().join("src/analysis/rules")))
         .map(|f| fs::read_to_string(f).expect("readable"))
         .collect();
     let documented = documented();

@@ -200,7 +200,7 @@ fn json_holds_the_report_unformatted() {
     let rendered = rendered(Format::Json);
     let value: serde_json::Value = serde_json::from_str(text(&rendered, "report.json")).unwrap();
     assert_eq!(value["version"], 0);
-    assert_eq!(value["sections"].as_array().unwrap().len(), 5);
+    assert_eq!(value["sections"].as_array().unwrap().len(), 6);
     let row = &value["datasets"][0]["rows"][3];
     assert_eq!(row[0], sample::HOSTILE);
     // 900 000 000 ns / (3 + 1).

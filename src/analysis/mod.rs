@@ -35,6 +35,7 @@ mod profiled;
 mod repeats;
 mod representativeness;
 mod roofline;
+pub mod rules;
 pub mod synchronization;
 mod time;
 mod timeline;

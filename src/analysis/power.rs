@@ -9,12 +9,9 @@ use rooflens_schemas::{Evidence, Metric, Scope, Unit};
 
 use super::repeats;
 use super::{Analysis, Context};
-use crate::findings::{
-    Block, Findings, Inline, Method, Observation, Quantity, View, derived, measured,
-};
+use crate::findings::{Block, Findings, Inline, Method, Quantity, View, derived, measured};
 use crate::model::{Ns, Session};
 use crate::prose;
-use reasons::SW_POWER_CAP;
 use samples::{Device, Figures, StageFigures};
 
 /// Power and clocks.
@@ -73,7 +70,6 @@ fn run(context: &Context<'_>) -> Findings {
     findings.datasets = vec![tables::power(&devices, &stages), reasons];
     for device in &devices {
         findings.metrics.extend(device_metrics(session, device));
-        findings.observations.extend(power_cap(session, device));
     }
     for stage in &stages {
         findings.metrics.extend(stage_metrics(session, stage));
@@ -206,37 +202,6 @@ fn figures_metrics(
         metric.evidence.push(evidence.clone());
     }
     metrics
-}
-
-fn power_cap(session: &Session, device: &Device) -> Option<Observation> {
-    let capped = device.reason_counts.iter().find(|(bit, _)| *bit == SW_POWER_CAP)?.1;
-    let share = capped as f64 / device.with_reasons.max(1) as f64;
-    let mut statement = prose![
-        "The software power cap was active in ",
-        Quantity::ratio(share),
-        " of the samples of GPU ",
-        Quantity::count(u64::from(device.index))
-    ];
-    if let (Some(capped), Some(free)) = device.clock_with_and_without(SW_POWER_CAP) {
-        statement.extend(prose![
-            ": the SM clock was ",
-            Quantity::new(capped, Unit::Hertz),
-            " on average under it and ",
-            Quantity::new(free, Unit::Hertz),
-            " otherwise"
-        ]);
-    }
-    statement.push(".".into());
-    Some(Observation {
-        id: "power-cap",
-        weight_ns: share * device.whole.duration as f64,
-        statement,
-        advice: Some(prose![
-            "Rates that a peak at boost clock promises are out of reach under the cap: compare at the measured clock, \
-             or raise the power limit where that is allowed."
-        ]),
-        evidence: vec![device.evidence(session)],
-    })
 }
 
 fn method() -> Method {

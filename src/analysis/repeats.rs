@@ -6,7 +6,7 @@ use super::stats::{OUTLIER_Z, Statistics, modified_z};
 use super::{Analysis, Context};
 use crate::findings::chart::{Dots, Plot};
 use crate::findings::{
-    Block, Cell, Chart, Column, Dataset, Findings, Inline, Method, Observation, Quantity, View,
+    Block, Cell, Chart, Column, Dataset, Findings, Inline, Method, Quantity, View,
     measured,
 };
 use crate::model::{Ns, Session, StrId, TimingId};
@@ -72,7 +72,6 @@ fn run(context: &Context<'_>) -> Findings {
     };
     for line in &lines {
         findings.metrics.extend(metrics(session, line));
-        findings.observations.extend(observation(session, line));
     }
     findings
 }
@@ -289,45 +288,6 @@ fn metrics(session: &Session, line: &Line<'_>) -> Vec<Metric> {
     metrics
 }
 
-fn observation(session: &Session, line: &Line<'_>) -> Option<Observation> {
-    let times = durations(session, line.series);
-    // The farthest outlier speaks for the stage; the chart shows the others.
-    let worst = line.outliers().max_by(|a, b| line.z[*a].abs().total_cmp(&line.z[*b].abs()))?;
-    let repeat = session.timings.repeat[line.series.rows[worst].index()];
-    let excess: f64 =
-        line.outliers().map(|index| (times[index] as f64 - line.statistics.median).abs()).sum();
-    let statement = prose![
-        "Repeat ",
-        Quantity::count(u64::from(repeat)),
-        " of ",
-        Inline::Code(session.text(line.series.stage).to_owned()),
-        " took ",
-        Quantity::ns(times[worst]),
-        ", against a median of ",
-        Quantity::new(line.statistics.median, Unit::Nanoseconds),
-        " (modified z-score ",
-        Quantity::new(line.z[worst], Unit::One),
-        "; beyond ",
-        Quantity::new(OUTLIER_Z, Unit::One),
-        " is an outlier)."
-    ];
-    let cold = repeat == 0 && line.z[worst] > 0.0;
-    let advice = cold.then(|| {
-        prose![
-            "The first repeat was cold: run one more as a warm-up, and quote the median, not the mean (",
-            Quantity::new(line.statistics.mean, Unit::Nanoseconds),
-            ")."
-        ]
-    });
-    Some(Observation {
-        id: "repeat-outliers",
-        weight_ns: excess,
-        statement,
-        advice,
-        evidence: vec![line.evidence(session)],
-    })
-}
-
 fn method() -> Method {
     Method {
         title: "Repeats".to_owned(),
@@ -380,9 +340,6 @@ mod tests {
         let marked: Vec<bool> =
             repeats.rows.iter().map(|row| row[6] == Cell::Text("yes".to_owned())).collect();
         assert_eq!(marked, [true, false, false, false, false]);
-        assert_eq!(found.observations.len(), 1);
-        assert_eq!(found.observations[0].weight_ns, 60.0);
-        assert!(found.observations[0].advice.is_some());
     }
 
     #[test]
@@ -397,7 +354,6 @@ mod tests {
                 ("time_per_step", MetricValue::Measured { value: 3.0 }),
             ]
         );
-        assert!(found.observations.is_empty());
     }
 
     #[test]

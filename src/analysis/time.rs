@@ -9,18 +9,14 @@ use super::segments::exclusive;
 use super::summary::{Summary, summaries};
 use super::{Analysis, Context};
 use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
-use crate::findings::{Block, Chart, Findings, Inline, Method, Observation, Quantity, derived};
+use crate::findings::{
+    Block, Cell, Chart, Column, Dataset, Findings, Inline, Method, Quantity, derived,
+};
 use crate::model::{PassId, Session};
 use crate::prose;
 
 /// Stages and their time.
 pub(super) static ANALYSIS: Analysis = Analysis { id: "stages", title: "Stages", missing, run };
-
-/// From this busy share on, the GPU is the limit of a stage.
-const BUSY_HIGH: f64 = 0.90;
-
-/// Below this busy share most of a stage's time is spent with an idle GPU.
-const BUSY_LOW: f64 = 0.50;
 
 fn missing(session: &Session) -> Option<&'static str> {
     let nothing = session.launches.is_empty()
@@ -44,9 +40,7 @@ fn run(context: &Context<'_>) -> Findings {
             findings.metrics.extend(metrics(context, &line));
         }
     }
-    for line in lines.iter().filter(|line| line.is_outermost(context.facts)) {
-        findings.observations.push(observation(context, line));
-    }
+    findings.datasets.push(parts(context, &lines));
     findings.methods.push(method());
     findings
 }
@@ -188,76 +182,35 @@ fn metrics(context: &Context<'_>, line: &Summary) -> Vec<Metric> {
     all
 }
 
-fn observation(context: &Context<'_>, line: &Summary) -> Observation {
-    let (statement, advice) = if line.busy_share >= BUSY_HIGH {
-        busy_stage(context, line)
-    } else {
-        idle_stage(context, line)
-    };
-    let evidence = metrics(context, line).into_iter().take(1).flat_map(|metric| metric.evidence);
-    Observation {
-        id: "stage-busy",
-        weight_ns: line.time * line.counted as f64,
-        statement,
-        advice: Some(advice),
-        evidence: evidence.collect(),
+/// The parts of the chart's bars as a table.
+fn parts(context: &Context<'_>, lines: &[Summary]) -> Dataset {
+    let mut rows = Vec::new();
+    for line in lines {
+        let scope = line.scope(context.session, context.facts);
+        let times = class_times(context, line);
+        let busy: f64 = times.iter().sum();
+        for (color, time) in Color::KERNELS.into_iter().zip(times).filter(|(_, time)| *time > 0.0) {
+            rows.push(vec![
+                Cell::Text(line.label(context.session, context.facts)),
+                Cell::Text(scope.pass.clone().unwrap_or_default()),
+                Cell::Text(color.label().to_owned()),
+                Cell::Float(time),
+                Cell::Float(time / busy),
+            ]);
+        }
     }
-}
-
-/// What keeps the GPU busy in a stage: its largest colour group, by exclusive time.
-fn busy_stage(context: &Context<'_>, line: &Summary) -> (Vec<Inline>, Vec<Inline>) {
-    let times = class_times(context, line);
-    let total: f64 = times.iter().sum();
-    let heaviest = Color::KERNELS.into_iter().zip(times).max_by(|a, b| a.1.total_cmp(&b.1));
-    let (group, time) = heaviest.unwrap_or((Color::Other, 0.0));
-    let statement = prose![
-        Inline::Strong(line.label(context.session, context.facts)),
-        " keeps the GPU busy for ",
-        Quantity::ratio(line.busy_share),
-        " of its ",
-        Quantity::new(line.time, Unit::Nanoseconds),
-        ", ",
-        Quantity::ratio(if total > 0.0 { time / total } else { 0.0 }),
-        format!(" of that with {}.", group.label()),
-    ];
-    let advice = match group {
-        Color::Communication => prose![
-            "Collectives last until the slowest rank has come: compare the ranks' other kernels before tuning \
-             the network."
+    Dataset {
+        id: "stage_parts",
+        title: "Busy time of stages by group of classes".to_owned(),
+        columns: vec![
+            Column::text("stage", "stage"),
+            Column::text("pass", "pass"),
+            Column::text("part", "part"),
+            Column::new("time_ns", "busy time", Unit::Nanoseconds),
+            Column::new("busy_share", "of busy time", Unit::Ratio),
         ],
-        Color::Copy => prose!["Move less, or overlap the copies with kernels."],
-        _ => prose![
-            "Faster kernels or less work make this stage faster; the host does not hold it up."
-        ],
-    };
-    (statement, advice)
-}
-
-fn idle_stage(context: &Context<'_>, line: &Summary) -> (Vec<Inline>, Vec<Inline>) {
-    let idle = line.time * (1.0 - line.busy_share);
-    let statement = prose![
-        Inline::Strong(line.label(context.session, context.facts)),
-        " leaves the GPU idle for ",
-        Quantity::ratio(1.0 - line.busy_share),
-        " of its ",
-        Quantity::new(line.time, Unit::Nanoseconds),
-        " (",
-        Quantity::new(idle, Unit::Nanoseconds),
-        "), between ",
-        Quantity::new(line.operations, Unit::Count),
-        " operations of ",
-        Quantity::new(line.sum / line.operations.max(1.0), Unit::Nanoseconds),
-        " on average."
-    ];
-    let advice = if line.busy_share < BUSY_LOW {
-        prose![
-            "Faster kernels cannot bring more than the busy share. Issue fewer or larger operations: CUDA \
-             graphs, fusion, larger batches, fewer synchronizing calls."
-        ]
-    } else {
-        prose!["Both count: the kernels, and the gaps between them."]
-    };
-    (statement, advice)
+        rows,
+    }
 }
 
 fn method() -> Method {

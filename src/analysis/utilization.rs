@@ -11,7 +11,7 @@ use super::{Analysis, Context};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
 use crate::findings::{
-    Block, Cell, Chart, Column, Dataset, Findings, Inline, Method, Observation, Quantity, View,
+    Block, Cell, Chart, Column, Dataset, Findings, Inline, Method, Quantity, View,
     derived, unavailable,
 };
 use crate::hardware::Gpu;
@@ -29,6 +29,12 @@ fn missing(session: &Session) -> Option<&'static str> {
         "no stages: neither ranges in a timeline nor timings of un-profiled repeats in this bundle",
     )
 }
+
+/// How the reason ends where a utilization cannot be.
+pub(super) const ABOVE_PEAK: &str = "is more than the peak allows";
+
+/// How the reason begins where a GPU has no peak.
+pub(super) const NO_PEAK: &str = "no peak for";
 
 /// One line of the result.
 pub(super) struct Line {
@@ -75,7 +81,6 @@ fn run(context: &Context<'_>) -> Findings {
         findings.metrics.extend(metrics(line));
         findings.diagnostics.extend(above_one(line));
     }
-    findings.observations.extend(observation(&lines));
     findings.methods.push(method());
     findings
 }
@@ -106,7 +111,7 @@ fn ceiling(context: &Context<'_>, name: &str, dtype: &str) -> Result<Ceiling, St
     if shown.is_empty() {
         return Err("the bundle does not name the GPU; give --gpu".to_owned());
     }
-    let gpu: &Gpu = context.gpu_spec(name).ok_or_else(|| format!("no peak for {shown}"))?;
+    let gpu: &Gpu = context.gpu_spec(name).ok_or_else(|| format!("{NO_PEAK} {shown}"))?;
     let peak = gpu.peak(dtype).ok_or_else(|| format!("no {dtype} peak for {}", gpu.name))?;
     let rate = Quantity::new(peak.dense, Unit::FlopPerSecond);
     let bandwidth = Quantity::new(gpu.memory_bandwidth, Unit::BytesPerSecond);
@@ -160,7 +165,7 @@ fn possible(utilization: f64) -> Result<f64, String> {
     if utilization <= 1.0 {
         return Ok(utilization);
     }
-    Err(format!("{} is more than the peak allows", Quantity::ratio(utilization)))
+    Err(format!("{} {ABOVE_PEAK}", Quantity::ratio(utilization)))
 }
 
 fn basis(context: &Context<'_>, lines: &[Line], dtype: Option<&str>) -> Vec<(String, Vec<Inline>)> {
@@ -387,35 +392,6 @@ fn above_one(line: &Line) -> Option<Diagnostic> {
     );
     let hint = "check GPU, dtype, batch and lengths in workload.toml";
     Some(Diagnostic::new(Severity::Error, "utilization/above-one", message).hint(hint))
-}
-
-/// The stage with the most work, in one sentence.
-fn observation(lines: &[Line]) -> Option<Observation> {
-    let usable =
-        |line: &&Line| line.mfu().is_ok_and(|mfu| mfu <= 1.0) && line.timed.busy_share.is_some();
-    let heaviest = |a: &&Line, b: &&Line| {
-        let flops = |line: &Line| line.work.as_ref().map_or(0.0, |work| work.flops);
-        flops(a).total_cmp(&flops(b))
-    };
-    // Of equal ones the first: the primary pass.
-    let line = lines.iter().rev().filter(usable).max_by(heaviest)?;
-    let (mfu, kernel) = (line.mfu().ok()?, line.kernel_time_mfu().ok()?);
-    Some(Observation {
-        id: "stage-mfu",
-        weight_ns: line.timed.time,
-        statement: prose![
-            Inline::Strong(line.timed.label.clone()),
-            " reaches an MFU of ",
-            Quantity::ratio(mfu),
-            ": its kernels run at ",
-            Quantity::ratio(kernel),
-            " of the peak while the GPU is busy, which it is for ",
-            Quantity::ratio(line.timed.busy_share.unwrap_or(0.0)),
-            format!(" of the time (pass {}).", line.timed.pass),
-        ],
-        advice: None,
-        evidence: Vec::new(),
-    })
 }
 
 fn method() -> Method {

@@ -70,12 +70,13 @@ pub(super) fn report(loaded: &Loaded, input: &Input, term: &mut Term) -> Result<
     }
     let context = Context { session, facts: &facts, hardware: &hardware, options: &options };
     let findings = analysis::run(&context);
+    let rules = analysis::rules::run(&context, &findings);
     let sections = findings
         .into_iter()
         .map(|(analysis, findings)| (analysis.id, analysis.title, findings))
         .collect();
     let headline = analysis::verdict::headline(&context);
-    let report = report::build(&provenance(bundle, session), headline, sections, diagnostics);
+    let report = report::build(&provenance(bundle, session), headline, rules, sections, diagnostics);
     for diagnostic in &report.data_quality {
         term.diagnostic(diagnostic);
     }

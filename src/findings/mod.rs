@@ -2,15 +2,17 @@
 
 pub mod chart;
 pub mod dataset;
+pub mod observation;
 pub mod quantity;
 
-use rooflens_schemas::{Evidence, Metric, MetricValue, Polarity, Scope, Unit};
+use rooflens_schemas::{Metric, MetricValue, Polarity, Scope, Unit};
 use serde::Serialize;
 
 use crate::diagnostic::Diagnostic;
 
 pub use chart::Chart;
 pub use dataset::{Cell, Column, Dataset, View};
+pub use observation::{Gain, Observation, Query, Severity};
 pub use quantity::{Quantity, Scale};
 
 /// What one analysis found.
@@ -24,7 +26,7 @@ pub struct Findings {
     pub metrics: Vec<Metric>,
     /// Tables, whole; blocks show views of them.
     pub datasets: Vec<Dataset>,
-    /// Statements for the verdict page.
+    /// What the rules found, in the order of their weight; analyses leave it empty.
     pub observations: Vec<Observation>,
     /// How the numbers were made, with the rules as they ran.
     pub methods: Vec<Method>,
@@ -48,6 +50,8 @@ pub enum Block {
     Facts(Vec<(String, Vec<Inline>)>),
     /// Something that is not there, and what would bring it.
     Missing(String),
+    /// A finding of a rule.
+    Finding(Box<Observation>),
 }
 
 /// A piece of a sentence.
@@ -86,21 +90,6 @@ impl From<Quantity> for Inline {
 #[macro_export]
 macro_rules! prose {
     ($($piece:expr),* $(,)?) => { vec![$($crate::findings::Inline::from($piece)),*] };
-}
-
-/// A statement made of metrics, with what it rests on.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Observation {
-    /// Stable name, such as `decode-host-bound`.
-    pub id: &'static str,
-    /// How much of the run's time it is about, in nanoseconds; orders the verdict page.
-    pub weight_ns: f64,
-    /// The statement.
-    pub statement: Vec<Inline>,
-    /// What to do, if something is to be done.
-    pub advice: Option<Vec<Inline>>,
-    /// What it rests on.
-    pub evidence: Vec<Evidence>,
 }
 
 /// A paragraph of the method appendix.

@@ -13,6 +13,9 @@ pub(super) fn render(report: &Report) -> Rendered {
     let mut out = String::new();
     cover(&mut out, &page);
     verdict(&mut out, &page.verdict);
+    if let Some(findings) = &page.findings {
+        section(&mut out, findings, "");
+    }
     data_quality(&mut out, &page.data_quality);
     for part in &page.sections {
         section(&mut out, part, "");
@@ -59,14 +62,35 @@ fn verdict(out: &mut String, statements: &[Statement]) {
     block(out, "## Verdict");
     let mut list = String::new();
     for (n, statement) in statements.iter().enumerate() {
-        let _ = writeln!(list, "{}. {}", n + 1, inline(&statement.statement));
+        let gain = match statement.gain.as_str() {
+            "" => String::new(),
+            gain => format!(" ({}; {})", statement.severity, escape(gain)),
+        };
+        let _ = writeln!(list, "{}. {}{gain}", n + 1, inline(&statement.statement));
         if !statement.advice.is_empty() {
             let _ = writeln!(list, "   - **What to do:** {}", inline(&statement.advice));
         }
-        if !statement.evidence.is_empty() {
-            let evidence: Vec<String> = statement.evidence.iter().map(|e| escape(e)).collect();
-            let _ = writeln!(list, "   - Evidence: {}", evidence.join("; "));
+    }
+    block(out, list.trim_end());
+}
+
+/// The card of a finding.
+fn finding(out: &mut String, finding: &Statement) {
+    block(out, &format!("### {} ({})", escape(&finding.title), finding.severity));
+    block(out, &paragraph(&inline(&finding.statement)));
+    let mut list = String::new();
+    let mut line = |name: &str, text: String| {
+        if !text.is_empty() {
+            let _ = writeln!(list, "- {name}: {text}");
         }
+    };
+    let bound = if finding.bound.is_empty() { "" } else { ": " };
+    line("**Gain**", escape(&format!("{}{bound}{}", finding.gain, finding.bound)));
+    line("**What to do**", inline(&finding.advice));
+    line("To be sure", inline(&finding.next));
+    line("Evidence", finding.evidence.iter().map(|e| escape(e)).collect::<Vec<_>>().join("; "));
+    if !finding.sql.is_empty() {
+        line("SQL on the export", format!("{} {}", inline(&finding.query), code(&finding.sql)));
     }
     block(out, list.trim_end());
 }
@@ -120,6 +144,7 @@ fn write_item(out: &mut String, item: &Item) {
             let lines: Vec<String> = facts.iter().map(line).collect();
             block(out, &lines.join("\n"));
         }
+        Item::Finding(card) => finding(out, card),
         Item::Missing { reason } => block(out, &format!("> Not available: {}", escape(reason))),
     }
 }

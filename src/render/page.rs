@@ -3,15 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use rooflens_schemas::{Evidence, Tool};
+use rooflens_schemas::{Evidence, Tool, Unit};
 use serde::Serialize;
 
 use super::svg;
 use super::table::{Names, Table};
 use super::text::clean;
 use crate::diagnostic::Diagnostic;
-use crate::findings::{Block, Chart, Inline, Observation, Quantity};
-use crate::report::{Report, Section};
+use crate::findings::{Block, Chart, Gain, Inline, Observation, Quantity};
+use crate::report::{FINDINGS, Report, Section};
 
 /// A report as pages show it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -22,6 +22,8 @@ pub(crate) struct Page {
     pub(crate) verdict: Vec<Statement>,
     /// Headline figures.
     pub(crate) headline: Vec<Item>,
+    /// The section of findings, which follows the first page; absent if no rules ran.
+    pub(crate) findings: Option<Part>,
     /// What the input lacks or got wrong.
     pub(crate) data_quality: Vec<Quality>,
     /// Sections.
@@ -52,15 +54,29 @@ pub(crate) struct Cover {
     pub(crate) facts: Vec<(String, String)>,
 }
 
-/// A statement of the verdict.
+/// A statement of the verdict, or the card of a finding.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Statement {
+    /// Rule and what it is about.
+    pub(crate) title: String,
+    /// How much it matters.
+    pub(crate) severity: &'static str,
     /// What is so.
     pub(crate) statement: Vec<Piece>,
+    /// What could be saved at most; empty if that is not known.
+    pub(crate) gain: String,
+    /// Formula of that.
+    pub(crate) bound: String,
     /// What to do.
     pub(crate) advice: Vec<Piece>,
+    /// What to capture next.
+    pub(crate) next: Vec<Piece>,
     /// What it rests on.
     pub(crate) evidence: Vec<String>,
+    /// What the query gives; empty if there is none.
+    pub(crate) query: Vec<Piece>,
+    /// The query.
+    pub(crate) sql: String,
 }
 
 /// A line about the data's quality.
@@ -112,6 +128,8 @@ pub(crate) enum Item {
     Facts { facts: Vec<(String, Vec<Piece>)> },
     /// Something that is not there.
     Missing { reason: String },
+    /// A finding.
+    Finding(Box<Statement>),
 }
 
 /// A piece of a sentence.
@@ -133,12 +151,17 @@ impl Page {
     pub(crate) fn new(report: &Report) -> Self {
         let mut pages = Pages { report, charts: BTreeMap::new() };
         let headline = pages.items(&report.headline, Names::Shortened);
-        let sections = pages.parts(&report.sections, Names::Shortened);
-        let appendices = pages.parts(&report.appendices, Names::Whole);
+        let is_findings = |section: &&Section| section.id == FINDINGS;
+        let findings = report.sections.iter().find(is_findings);
+        let findings = findings.map(|section| pages.part(section, Names::Shortened));
+        let others = report.sections.iter().filter(|section| !is_findings(section));
+        let sections = pages.parts(others, Names::Shortened);
+        let appendices = pages.parts(report.appendices.iter(), Names::Whole);
         Self {
             cover: cover(report),
             verdict: report.verdict.iter().map(statement).collect(),
             headline,
+            findings,
             data_quality: report.data_quality.iter().map(quality).collect(),
             sections,
             methods: report
@@ -159,12 +182,16 @@ struct Pages<'a> {
 }
 
 impl Pages<'_> {
-    fn parts(&mut self, sections: &[Section], names: Names) -> Vec<Part> {
-        let part = |section: &Section| Part {
-            title: heading(&section.title),
-            items: self.items(&section.blocks, names),
-        };
-        sections.iter().map(part).collect()
+    fn parts<'a>(
+        &mut self,
+        sections: impl Iterator<Item = &'a Section>,
+        names: Names,
+    ) -> Vec<Part> {
+        sections.map(|section| self.part(section, names)).collect()
+    }
+
+    fn part(&mut self, section: &Section, names: Names) -> Part {
+        Part { title: heading(&section.title), items: self.items(&section.blocks, names) }
     }
 
     fn items(&mut self, blocks: &[Block], names: Names) -> Vec<Item> {
@@ -190,6 +217,7 @@ impl Pages<'_> {
                     .collect(),
             },
             Block::Missing(reason) => missing(clean(reason).into_owned()),
+            Block::Finding(finding) => Item::Finding(Box::new(statement(finding))),
         }
     }
 
@@ -258,11 +286,29 @@ fn date(captured_at: &str) -> String {
 }
 
 fn statement(observation: &Observation) -> Statement {
+    let maybe = |words: &Option<Vec<Inline>>| words.as_deref().map(pieces).unwrap_or_default();
+    let own = |text: &str| clean(text).into_owned();
+    let gain = observation.gain.as_ref();
+    let query = observation.query.as_ref();
     Statement {
+        title: own(&observation.title),
+        severity: observation.severity.label(),
         statement: pieces(&observation.statement),
-        advice: observation.advice.as_deref().map(pieces).unwrap_or_default(),
+        gain: gain.map(bound).unwrap_or_default(),
+        bound: gain.map(|gain| own(&gain.basis)).unwrap_or_default(),
+        advice: maybe(&observation.advice),
+        next: maybe(&observation.next),
         evidence: observation.evidence.iter().map(evidence).collect(),
+        query: query.map(|query| pieces(&query.gives)).unwrap_or_default(),
+        sql: query.map(|query| own(&query.sql)).unwrap_or_default(),
     }
+}
+
+/// `saves at most 12.0 ms of 33.7 ms of decode (35.6 %)`.
+fn bound(gain: &Gain) -> String {
+    let time = |value| Quantity::new(value, Unit::Nanoseconds);
+    let (saved, of, share) = (time(gain.saved_ns), time(gain.of_ns), Quantity::ratio(gain.share()));
+    clean(&format!("saves at most {saved} of the {of} of {} ({share})", gain.of)).into_owned()
 }
 
 fn evidence(evidence: &Evidence) -> String {

@@ -2,9 +2,11 @@
 
 use rooflens_schemas::{Manifest, Tool};
 
-use super::{Meta, Report, Section};
+use super::{FINDINGS, Meta, Report, Section};
 use crate::diagnostic::Diagnostics;
-use crate::findings::{Block, Cell, Column, Dataset, Findings, Inline, Observation, View};
+use crate::findings::{
+    Block, Cell, Column, Dataset, Findings, Inline, Observation, Quantity, Severity, View,
+};
 
 use rooflens_schemas::Unit;
 
@@ -13,6 +15,9 @@ const SHOWN_STATEMENTS: usize = 7;
 
 /// Statements about stages that it shows.
 const SHOWN_STAGES: usize = 4;
+
+/// Findings that have a card.
+const SHOWN_FINDINGS: usize = 12;
 
 /// Id of the statements about stages, which answer the reader's first question.
 const STAGE_STATEMENT: &str = "stage-busy";
@@ -34,10 +39,12 @@ pub struct Provenance<'a> {
     pub facts: Vec<(String, String)>,
 }
 
-/// Arranges findings: the verdict first, then each analysis in its section, then the appendices.
+/// Arranges findings: the verdict first, then what the rules found, then each analysis in its section, then
+/// the appendices.
 pub fn build(
     provenance: &Provenance<'_>,
     headline: Findings,
+    rules: Findings,
     sections: Vec<(&'static str, &'static str, Findings)>,
     diagnostics: &Diagnostics,
 ) -> Report {
@@ -48,7 +55,6 @@ pub fn build(
     let mut appendices = Vec::new();
     for (id, title, findings) in sections {
         report.metrics.extend(findings.metrics);
-        report.verdict.extend(findings.observations);
         report.methods.extend(findings.methods);
         report.datasets.extend(findings.datasets);
         report.data_quality.extend(findings.diagnostics);
@@ -62,7 +68,8 @@ pub fn build(
         }
     }
     move_first_chart_to_verdict(&mut report);
-    rank(&mut report.verdict);
+    report.verdict = verdict(&rules.observations);
+    findings(rules, &mut report);
     if report.headline.is_empty() && report.verdict.is_empty() {
         report.headline.push(Block::Missing(no_verdict(&report)));
     }
@@ -103,18 +110,59 @@ fn move_first_chart_to_verdict(report: &mut Report) {
     }
 }
 
-/// Statements about stages first, then the others; in each group the weightiest first.
-fn rank(verdict: &mut Vec<Observation>) {
-    verdict.sort_by(|a, b| {
-        let is_other = |one: &Observation| one.id != STAGE_STATEMENT;
-        is_other(a).cmp(&is_other(b)).then(b.weight_ns.total_cmp(&a.weight_ns))
-    });
-    let mut stages = 0;
-    verdict.retain(|one| {
-        stages += usize::from(one.id == STAGE_STATEMENT);
-        one.id != STAGE_STATEMENT || stages <= SHOWN_STAGES
-    });
-    verdict.truncate(SHOWN_STATEMENTS);
+/// The statements of the first page: those about stages first, then the weightiest findings. Notes that bound no
+/// gain stay in their section, unless there is nothing else to say.
+fn verdict(observations: &[Observation]) -> Vec<Observation> {
+    let is_stage = |one: &&Observation| one.id == STAGE_STATEMENT;
+    let stages = observations.iter().filter(is_stage).take(SHOWN_STAGES);
+    let is_loud = |one: &&Observation| {
+        one.severity > Severity::Note || one.gain.as_ref().is_some_and(|gain| gain.saved_ns > 0.0)
+    };
+    let loud = observations.iter().filter(|one| !is_stage(one) && is_loud(one));
+    let said: Vec<Observation> = stages.chain(loud).take(SHOWN_STATEMENTS).cloned().collect();
+    if said.is_empty() {
+        observations.iter().take(SHOWN_STATEMENTS).cloned().collect()
+    } else {
+        said
+    }
+}
+
+/// The section of findings, one card each, and the rules that looked.
+fn findings(rules: Findings, report: &mut Report) {
+    let others = rules.observations.into_iter().filter(|one| one.id != STAGE_STATEMENT);
+    let mut cards: Vec<Block> = others.map(|one| Block::Finding(Box::new(one))).collect();
+    let count = cards.len();
+    if count == 0 && rules.datasets.is_empty() {
+        return;
+    }
+    cards.truncate(SHOWN_FINDINGS);
+    let introduction = match count {
+        0 => "No rule found anything to change. The table says which rules looked.",
+        _ => {
+            "What limits the run, the weightiest first. What a finding saves at most is a bound, not a promise; bounds \
+              overlap and must not be added."
+        }
+    };
+    let mut blocks = vec![Block::Prose(vec![introduction.into()])];
+    if count > SHOWN_FINDINGS {
+        let (shown, count) = (SHOWN_FINDINGS as u64, count as u64);
+        let (shown, count) = (Quantity::count(shown), Quantity::count(count));
+        blocks.push(Block::Prose(vec![
+            shown.into(),
+            " of ".into(),
+            count.into(),
+            " are shown; the data set “findings” has all.".into(),
+        ]));
+    }
+    blocks.extend(cards);
+    if let Some(table) = rules.datasets.iter().find(|dataset| dataset.id == "rules") {
+        let columns = ["title", "outcome", "reason"];
+        blocks.push(Block::Table(View::new("rules", "Rules that ran", &columns, table.rows.len())));
+    }
+    report.methods.extend(rules.methods);
+    report.datasets.extend(rules.datasets);
+    let (id, title) = (FINDINGS.to_owned(), "Findings".to_owned());
+    report.sections.insert(0, Section { id, title, blocks });
 }
 
 /// Commands, versions and hashes: what it takes to make this report again.

@@ -10,6 +10,9 @@ pub mod build;
 
 pub use build::{Provenance, build};
 
+/// Id of the section of findings.
+pub const FINDINGS: &str = "findings";
+
 /// A report, ready to be rendered in any format.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {

@@ -6,8 +6,8 @@ use rooflens::findings::chart::{
     Series, StackedBars,
 };
 use rooflens::findings::{
-    Block, Cell, Chart, Column, Dataset, Inline, Method, Observation, Quantity, View, derived,
-    measured, unavailable,
+    Block, Cell, Chart, Column, Dataset, Gain, Inline, Method, Observation, Quantity, Query, View,
+    derived, measured, unavailable,
 };
 use rooflens::report::{Meta, Report, Section};
 use rooflens_schemas::{Evidence, Scope, Tool, Unit};
@@ -64,8 +64,26 @@ fn evidence(artifact: &str, table: &str, rows: u64) -> Evidence {
 fn verdict() -> Vec<Observation> {
     vec![
         Observation {
-            id: "decode-host-bound",
-            weight_ns: 1.9e9,
+            id: "launch-bound",
+            title: "Launch-bound: decode".to_owned(),
+            severity: rooflens::findings::Severity::Critical,
+            weight_ns: 1.511e9,
+            gain: Some(Gain {
+                saved_ns: 1.511e9,
+                of_ns: 3.603e9,
+                of: "decode".to_owned(),
+                basis: "stage time without the gaps in which the host was launching".to_owned(),
+            }),
+            next: Some(vec![
+                "nsys with ".into(),
+                Inline::Code("--cuda-graph-trace=node".to_owned()),
+            ]),
+            query: Some(Query {
+                gives: vec!["idle nanoseconds of instance ".into(), Quantity::count(3).into()],
+                sql: "SELECT SUM(end - start) FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE start >= 17;"
+                    .to_owned(),
+            }),
+            scope: Scope { stage: Some("decode".to_owned()), ..Scope::default() },
             statement: vec![
                 "In ".into(),
                 Inline::Strong("decode".to_owned()),
@@ -79,21 +97,17 @@ fn verdict() -> Vec<Observation> {
                 Quantity::ns(5_120).into(),
                 " each.".into(),
             ],
-            advice: Some(vec![
-                "Capture the step as a CUDA graph; at most ".into(),
-                Quantity::ns(1_511_000_000).into(),
-                " of ".into(),
-                Quantity::ns(3_603_000_000).into(),
-                " can be saved.".into(),
-            ]),
+            advice: Some(vec!["Capture the step as a CUDA graph.".into()]),
             evidence: vec![evidence("nsys/profile.sqlite", "CUPTI_ACTIVITY_KIND_KERNEL", 84_868)],
         },
         Observation {
             id: "hostile",
             weight_ns: 1.0,
             statement: vec!["The kernel ".into(), Inline::Code(long_name(7)), " is slow.".into()],
-            advice: None,
             evidence: vec![evidence(HOSTILE, "KERNEL", 1)],
+            title: HOSTILE.to_owned(),
+            query: Some(Query { gives: vec![HOSTILE.into()], sql: HOSTILE.to_owned() }),
+            ..Observation::default()
         },
     ]
 }
@@ -160,6 +174,11 @@ fn sections() -> Vec<Section> {
                 Block::Chart(scatter()),
                 Block::Prose(vec![HOSTILE.into()]),
             ],
+        ),
+        section(
+            "findings",
+            "Findings",
+            verdict().into_iter().map(|one| Block::Finding(Box::new(one))).collect(),
         ),
     ]
 }

@@ -19,7 +19,7 @@ use self::stalls::{STATES, Shares};
 use super::{Analysis, Context};
 use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
 use crate::findings::{
-    Block, Chart, Dataset, Findings, Inline, Method, Observation, Quantity, View, derived,
+    Block, Chart, Dataset, Findings, Inline, Method, Quantity, View, derived,
     unavailable,
 };
 use crate::model::{PassId, Session};
@@ -43,9 +43,6 @@ const PAGES: usize = 12;
 
 /// Warp states that charts tell apart, beside issuing.
 const TOLD_STATES: usize = 6;
-
-/// Share of a pass's profiled time from which a rule's estimate is worth a statement.
-const OBSERVED_SHARE: f64 = 0.1;
 
 /// The section of profiled launches says what is missing.
 fn missing(_: &Session) -> Option<&'static str> {
@@ -157,7 +154,6 @@ fn one_pass(
         let mut view = View::new(remarks::ID, caption, remarks::ESSENTIALS, shown);
         view.skip = first.1;
         findings.blocks.push(Block::Table(view));
-        findings.observations.extend(observation(session, pass, total, launches.len(), rules));
     }
 }
 
@@ -319,40 +315,6 @@ fn states_chart(id: &str, title: String, bars: &[(String, String, &Shares)]) -> 
             parts,
             bars: bars.iter().map(bar).collect(),
         }),
-    })
-}
-
-/// The rule that estimates to save most, if it is much.
-fn observation(
-    session: &Session,
-    pass: PassId,
-    total: f64,
-    launches: usize,
-    rules: &[RuleSum],
-) -> Option<Observation> {
-    let most = rules.first()?;
-    let saved = most.saved.filter(|saved| total > 0.0 && saved / total >= OBSERVED_SHARE)?;
-    let statement = prose![
-        "Of ncu's rules, ",
-        Inline::Code(session.text(most.rule).to_owned()),
-        " estimates to save most in pass ",
-        Inline::Code(pass_name(session, pass).to_owned()),
-        ": ",
-        Quantity::ratio(saved / total),
-        " of the profiled time, on ",
-        Quantity::count(most.launches),
-        " of ",
-        Quantity::count(launches as u64),
-        " launches.",
-    ];
-    let rows = session.profile_rules.profile.iter();
-    let own = rows.filter(|profile| session.kernel_profiles.pass[profile.index()] == pass);
-    Some(Observation {
-        id: "profiled-rule-estimate",
-        weight_ns: saved * 1e9,
-        statement,
-        advice: None,
-        evidence: vec![evidence(session, pass, "ncu_rules", own.count())],
     })
 }
 

@@ -28,7 +28,7 @@ const SHOWN: usize = 20;
 const SHOWN_PASSES: usize = 3;
 
 /// Share of unclassified kernel time from which on the report says so.
-const OTHER_LIMIT: f64 = 0.02;
+pub(super) const OTHER_LIMIT: f64 = 0.02;
 
 fn missing(session: &Session) -> Option<&'static str> {
     let none = session.launches.is_empty()

@@ -8,9 +8,8 @@ use crate::analysis::facts::{Stage, StageInstance};
 use crate::analysis::stats::median;
 use crate::analysis::summary::{Summary, summaries};
 use crate::analysis::{Context, Facts};
-use crate::findings::{Cell, Column, Dataset, Inline, Observation, Quantity, derived};
+use crate::findings::{Cell, Column, Dataset, derived};
 use crate::model::{Ns, PassId, Session, StrId};
-use crate::prose;
 
 /// Beginnings of the names of such calls; what follows is a variant, such as `Async` or `Pitch`.
 const ALLOCATING: [&str; 15] = [
@@ -30,9 +29,6 @@ const ALLOCATING: [&str; 15] = [
     "cuMemUnmap",
     "cuMemSetAccess",
 ];
-
-/// Share of a stage's host time from which on such calls are worth a statement.
-const NOTABLE: f64 = 0.01;
 
 /// Such calls of one name in one instance of a stage.
 #[derive(Clone, Debug, PartialEq)]
@@ -167,36 +163,6 @@ impl Calls {
             metric
         };
         self.stages.iter().map(metric).collect()
-    }
-
-    /// A statement on each outermost stage that loses a notable share of its host time in such calls.
-    pub(super) fn observations(&self, context: &Context<'_>) -> Vec<Observation> {
-        let metrics = self.metrics(context);
-        let notable = |(line, count, time): &(Summary, f64, Ns)| {
-            let whole = line.host * line.counted as f64;
-            *count > 0.0 && *time as f64 >= NOTABLE * whole && line.is_outermost(context.facts)
-        };
-        let stalled = self.stages.iter().zip(metrics).filter(|(stage, _)| notable(stage));
-        let observation = |((line, count, time), metric): (&(Summary, f64, Ns), Metric)| {
-            Observation {
-                id: "allocator-calls",
-                weight_ns: *time as f64,
-                statement: prose![
-                    Inline::Strong(line.label(context.session, context.facts)),
-                    " allocates or frees memory in ",
-                    Quantity::new(*count, Unit::Count),
-                    " CUDA calls an instance, which take ",
-                    Quantity::ns(*time),
-                    " of the host's time in all counted instances.",
-                ],
-                advice: Some(prose![
-                    "Such calls may wait until the GPU is idle: reuse memory, allocate before the loop, or let \
-                 the framework's allocator keep what it has."
-                ]),
-                evidence: metric.evidence,
-            }
-        };
-        stalled.map(observation).collect()
     }
 
     /// One row per (pass, stage, process, instance, call).

@@ -75,7 +75,6 @@ fn run(context: &Context<'_>) -> Findings {
         findings.datasets.push(calls.dataset(session, context));
     }
     findings.metrics.extend(calls.metrics(context));
-    findings.observations.extend(calls.observations(context));
     if !findings.blocks.is_empty() {
         findings.methods.push(method());
     }

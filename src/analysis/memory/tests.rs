@@ -194,11 +194,10 @@ fn calls_that_allocate_count_within_stages() {
     trace.call("cudaMemsetAsync", 210, 220, None);
     let findings = trace.findings();
     assert_eq!(metric(&findings, "allocator_calls", Some("prefill")), Some(2.0));
-    assert_eq!(findings.observations[0].weight_ns, 40.0);
     assert_eq!(metric(&findings, "memory_peak_allocated", None), None, "no allocator events");
     let none = Trace::new().findings();
     assert_eq!(metric(&none, "allocator_calls", Some("prefill")), Some(0.0));
-    assert!(none.blocks.is_empty() && none.observations.is_empty(), "nothing to say");
+    assert!(none.blocks.is_empty(), "nothing to say");
 }
 
 #[test]

@@ -1,8 +1,5 @@
 //! Throttle reasons: the bits of `nvmlClocksEventReasons` (before 2023 `nvmlClocksThrottleReasons`) in `nvml.h`.
 
-/// The software power cap.
-pub(super) const SW_POWER_CAP: u64 = 0x4;
-
 /// A bit of the mask.
 pub(super) struct Reason {
     pub(super) bit: u64,
@@ -28,7 +25,7 @@ pub(super) const REASONS: [Reason; 9] = [
         lowers_clock: false,
     },
     Reason {
-        bit: SW_POWER_CAP,
+        bit: 0x4,
         name: "sw_power_cap",
         meaning: "the driver lowers clocks to stay within the power limit",
         lowers_clock: true,

@@ -62,12 +62,17 @@ pub(super) fn throttle_reasons(devices: &[Device]) -> Dataset {
     for device in devices {
         for (bit, count) in &device.reason_counts {
             let (name, meaning) = reasons::describe(*bit);
+            let (set, unset) = device.clock_with_and_without(*bit);
+            let lowers = if reasons::lowers_clock(*bit) { "yes" } else { "no" };
             rows.push(vec![
                 Cell::Name(name),
                 Cell::Int(i64::from(device.index)),
                 Cell::Int(*count as i64),
                 Cell::Float(*count as f64 / device.with_reasons.max(1) as f64),
                 Cell::Text(meaning.to_owned()),
+                Cell::Text(lowers.to_owned()),
+                Cell::maybe(set),
+                Cell::maybe(unset),
             ]);
         }
     }
@@ -80,6 +85,9 @@ pub(super) fn throttle_reasons(devices: &[Device]) -> Dataset {
             Column::new("samples", "Samples", Unit::Count),
             Column::new("share", "Share of samples", Unit::Ratio),
             Column::text("meaning", "Meaning"),
+            Column::text("lowers_clock", "Lowers the clock"),
+            Column::new("sm_clock_with_hz", "SM clock with it", Unit::Hertz),
+            Column::new("sm_clock_without_hz", "SM clock without it", Unit::Hertz),
         ],
         rows,
     }

@@ -107,8 +107,6 @@ fn the_whole_period_has_mean_energy_and_throttled_share() {
     let reasons = dataset(&found, "throttle_reasons");
     assert_eq!(cell(reasons, 0, "reason"), Cell::Name("gpu_idle".to_owned()));
     assert_eq!(cell(reasons, 1, "reason"), Cell::Name("sw_power_cap".to_owned()));
-    assert_eq!(found.observations.len(), 1);
-    assert_eq!(found.observations[0].weight_ns, 2e9 / 3.0);
 }
 
 #[test]
@@ -153,7 +151,6 @@ fn what_samples_do_not_state_is_missing_not_zero() {
     for column in ["power_mean_w", "energy_j", "throttled_share"] {
         assert_eq!(cell(power, 0, column), Cell::Missing, "{column}");
     }
-    assert!(found.observations.is_empty());
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::counters::bound::{Bound, THRESHOLDS};
 use super::{Analysis, Classifier, Context};
 use crate::findings::chart::{Bar, Part, Plot, StackedBars};
 use crate::findings::{
-    Block, Chart, Findings, Inline, Method, Observation, Quantity, View, derived, unavailable,
+    Block, Chart, Findings, Inline, Method, Quantity, View, derived, unavailable,
 };
 use crate::model::{PassId, Session};
 use crate::prose;
@@ -22,9 +22,6 @@ pub(super) static ANALYSIS: Analysis =
 
 /// Rows of the table in the section; the data set holds all.
 const SHOWN_ROWS: usize = 20;
-
-/// Share of a pass's profiled time from which its largest class is worth a statement.
-const OBSERVED_SHARE: f64 = 0.5;
 
 /// Why analyses of counters cannot run, if they cannot.
 pub(super) fn no_profiles(session: &Session) -> Option<&'static str> {
@@ -130,7 +127,7 @@ fn summary(session: &Session, pass: PassId, rows: &[Row], times: &Times) -> Bloc
     ])
 }
 
-/// Metrics and the observation of one pass.
+/// Metrics of one pass.
 fn report(
     session: &Session,
     pass: PassId,
@@ -147,7 +144,6 @@ fn report(
     };
     let scope = Scope { pass: Some(name.to_owned()), ..Scope::default() };
     findings.metrics.extend(metrics_of(&scope, rows, times, rule, &evidence));
-    findings.observations.extend(observation(name, rows, times, rule, evidence));
 }
 
 /// Profiled time and its shares by class.
@@ -182,63 +178,6 @@ fn metrics_of(
         metric.evidence.push(evidence.clone());
     }
     metrics
-}
-
-fn observation(
-    pass: &str,
-    rows: &[Row],
-    times: &Times,
-    rule: Classifier,
-    evidence: Evidence,
-) -> Option<Observation> {
-    let known = times.by_bound.iter().filter(|(bound, _)| *bound != Bound::Unknown);
-    let (bound, seconds) =
-        known.copied().reduce(|best, next| if next.1 > best.1 { next } else { best })?;
-    if times.share(seconds) < OBSERVED_SHARE {
-        return None;
-    }
-    let mut statement = prose![
-        Quantity::ratio(times.share(seconds)),
-        " of the time profiled in pass ",
-        Inline::Code(pass.to_owned()),
-        " is ",
-        Inline::Strong(bound.label().to_owned()),
-    ];
-    if let Some((reason, time)) = main_reason(rows, bound, rule) {
-        statement.extend(prose![
-            ", of which ",
-            Quantity::ratio(time / seconds),
-            format!(" by: {reason}")
-        ]);
-    }
-    statement.push(".".into());
-    let id = match bound {
-        Bound::Compute => "profiled-compute-bound",
-        Bound::Dram | Bound::L2 | Bound::L1 | Bound::Memory => "profiled-memory-bound",
-        Bound::Latency => "profiled-latency-bound",
-        Bound::Balanced | Bound::Unknown => "profiled-balanced",
-    };
-    Some(Observation {
-        id,
-        weight_ns: seconds * 1e9,
-        statement,
-        advice: None,
-        evidence: vec![evidence],
-    })
-}
-
-/// The reason that most of a class's time has, and that time in seconds.
-fn main_reason(rows: &[Row], bound: Bound, rule: Classifier) -> Option<(String, f64)> {
-    let mut reasons = std::collections::BTreeMap::<&str, f64>::new();
-    for row in rows {
-        let verdict = row.verdict(rule);
-        if verdict.bound == bound && !verdict.reason.is_empty() {
-            *reasons.entry(&verdict.reason).or_default() += row.kernel.seconds.unwrap_or_default();
-        }
-    }
-    let largest =
-        reasons.into_iter().reduce(|best, next| if next.1 > best.1 { next } else { best });
-    largest.map(|(reason, time)| (reason.to_owned(), time))
 }
 
 fn bound_chart(passes: &[(String, Times)]) -> Chart {

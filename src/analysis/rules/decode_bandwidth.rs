@@ -1,0 +1,72 @@
+//! Decode against the memory bandwidth.
+
+use super::stage::StageLine;
+use super::stage_busy::BUSY;
+use super::{Outcome, Results, Rule, Threshold, ids};
+use crate::findings::{Inline, Observation, Quantity};
+use crate::prose;
+
+pub(super) static RULE: Rule = Rule {
+    id: "decode-bandwidth",
+    title: "Decode and memory bandwidth",
+    thresholds: &[
+        Threshold::ratio("the GPU is busy for at least", BUSY),
+        Threshold::ratio("near the bandwidth from an MBU of", NEAR),
+    ],
+    run,
+};
+
+/// MBU from which on decode is at the bandwidth for practical purposes.
+const NEAR: f64 = 0.60;
+
+fn run(results: &Results<'_>) -> Outcome {
+    let known =
+        |stage: &StageLine| stage.is_decode() && results.number(ids::MBU, &stage.scope).is_some();
+    if !results.stages.iter().any(known) {
+        return Outcome::lacks(
+            "the MBU of a decode stage (config.json, workload.toml, a known GPU)",
+        );
+    }
+    let decode = results.stages.iter().filter(|stage| known(stage));
+    Outcome::of(decode.filter_map(|stage| finding(results, stage)).collect())
+}
+
+fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
+    let number = |id| results.number(id, &stage.scope);
+    let (busy, mbu) = (number(ids::BUSY_SHARE)?, number(ids::MBU)?);
+    let evidence = results.evidence(ids::STAGE_TIME, &stage.scope);
+    let unprofiled = results.unprofiled(ids::MBU, stage).unwrap_or(mbu);
+    if mbu.max(unprofiled) >= NEAR {
+        return Some(Observation {
+            statement: prose![
+                Inline::Strong(stage.label.clone()),
+                " reads weights and cache at ",
+                Quantity::ratio(mbu.max(unprofiled)),
+                " of the memory bandwidth: it is memory-bound and near the limit."
+            ],
+            advice: Some(prose![
+                "Only fewer bytes a token help: quantized weights or cache, speculative decoding, or a larger batch, which \
+                 reads the same weights for more tokens."
+            ]),
+            evidence,
+            ..stage.note()
+        });
+    }
+    (busy >= BUSY).then(|| Observation {
+        statement: prose![
+            Inline::Strong(stage.label.clone()),
+            " keeps the GPU busy for ",
+            Quantity::ratio(busy),
+            " of its time, but what it must read takes only ",
+            Quantity::ratio(mbu),
+            " of the bandwidth: its kernels are slower than memory."
+        ],
+        advice: Some(prose![
+            "Look at the kernels with the most time: attention without split over the cache, matrix products with few rows, \
+             layout copies."
+        ]),
+        next: Some(prose!["An Nsight Compute pass over one step: DRAM throughput of each kernel."]),
+        evidence,
+        ..stage.saving(stage.time * (busy - mbu).max(0.0), "busy time − time of the bytes at the specified bandwidth")
+    })
+}

@@ -1,0 +1,72 @@
+//! Collectives run while nothing is computed.
+
+use super::stage::StageLine;
+use super::{Outcome, Results, Rule, Threshold, ids};
+use crate::findings::{Inline, Observation, Quantity};
+use crate::prose;
+
+pub(super) static RULE: Rule = Rule {
+    id: "exposed-communication",
+    title: "Exposed collectives",
+    thresholds: &[Threshold::ratio(
+        "collectives without computing beside them, of the stage time, at least",
+        SHARE,
+    )],
+    run,
+};
+
+/// Exposed communication ÷ stage time from which on it is worth a finding.
+const SHARE: f64 = 0.05;
+
+fn run(results: &Results<'_>) -> Outcome {
+    results.per_stage(
+        ids::COMM_EXPOSED,
+        "collectives: a run on several GPUs with NCCL kernels in its timeline",
+        finding,
+    )
+}
+
+fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
+    let number = |id| results.number(id, &stage.scope);
+    let exposed = number(ids::COMM_EXPOSED)?;
+    if stage.share(exposed) < SHARE {
+        return None;
+    }
+    let wait = number(ids::COMM_WAIT).map(|wait| wait.min(exposed));
+    let mut statement = prose![
+        Inline::Strong(stage.label.clone()),
+        " communicates for ",
+        Quantity::ratio(stage.share(exposed)),
+        " of its time while nothing is computed"
+    ];
+    if let Some(wait) = wait {
+        let share = Quantity::ratio(if exposed > 0.0 { wait / exposed } else { 0.0 });
+        statement.extend(prose![
+            "; up to ",
+            share,
+            " of that it waits for the rank that comes last"
+        ]);
+    }
+    statement.push(".".into());
+    let waits = wait.is_some_and(|wait| wait > exposed / 2.0);
+    let advice = match waits {
+        true => {
+            prose!["Give the ranks equal work before tuning the network: most of this is waiting."]
+        }
+        false => prose![
+            "Start the collectives earlier (smaller gradient buckets), overlap them with the backward pass, or send \
+             fewer bytes (accumulation, lower precision)."
+        ],
+    };
+    let saved = results.saved(ids::BOUND_COMMUNICATION, stage).unwrap_or(exposed);
+    Some(Observation {
+        statement,
+        advice: Some(advice),
+        next: Some(prose![
+            "One trace of each rank over the same steps: only they show who waits for whom."
+        ]),
+        evidence: results.evidence(ids::COMM_EXPOSED, &stage.scope),
+        query: stage.window.as_ref().map(|window| window.kernels("%nccl%")),
+        ..stage.saving(saved, "all collectives run beside computing kernels")
+    })
+}

@@ -1,0 +1,66 @@
+//! The GPU waits for host code between CUDA calls: framework, Python, input and output.
+
+use super::stage::StageLine;
+use super::{Outcome, Results, Rule, Threshold, ids};
+use crate::findings::{Inline, Observation, Quantity};
+use crate::prose;
+
+pub(super) static RULE: Rule = Rule {
+    id: "host-bound",
+    title: "Host code holds up the GPU",
+    thresholds: &[Threshold::ratio("idle time in host code, of the stage time, at least", SHARE)],
+    run,
+};
+
+/// Idle time in host code and in the operating system ÷ stage time from which on it is worth a finding.
+const SHARE: f64 = 0.05;
+
+fn run(results: &Results<'_>) -> Outcome {
+    results.per_stage(ids::IDLE_HOST_CODE, super::IDLE_NEEDS, finding)
+}
+
+fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
+    let code = results.number(ids::IDLE_HOST_CODE, &stage.scope)?;
+    let system = results.number(ids::IDLE_OS, &stage.scope).unwrap_or(0.0);
+    let saved = code + system;
+    if stage.share(saved) < SHARE {
+        return None;
+    }
+    let mut statement = prose![
+        Inline::Strong(stage.label.clone()),
+        " keeps the GPU waiting for ",
+        Quantity::ratio(stage.share(saved)),
+        " of its time while the host runs code outside of CUDA"
+    ];
+    if system > 0.0 {
+        let share = Quantity::ratio(system / saved);
+        statement.extend(prose![
+            ", ",
+            share,
+            " of that in the operating system: files, locks, sleeping"
+        ]);
+    }
+    statement.push(".".into());
+    let advice = match system > code {
+        true => prose![
+            "Look at the data loader first: more workers, prefetching, pinned buffers, no file access in the loop."
+        ],
+        false => prose![
+            "Take Python, logging, tokenizing and sampling on the host out of the loop, or do them while the GPU works."
+        ],
+    };
+    Some(Observation {
+        statement,
+        advice: Some(advice),
+        next: Some(prose![
+            "nsys with ",
+            Inline::Code(
+                "--sample=process-tree --python-sampling=true --trace=cuda,nvtx,osrt".to_owned()
+            ),
+            ": it names the code that runs in the gaps."
+        ]),
+        evidence: results.evidence(ids::IDLE_HOST_CODE, &stage.scope),
+        query: stage.window.as_ref().map(super::sql::Window::idle),
+        ..stage.saving_idle(saved, "stage time without the gaps in which the host ran other code")
+    })
+}

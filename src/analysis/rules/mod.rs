@@ -1,0 +1,169 @@
+//! Rules: what is slow, why, and what to try first, told from the metrics of the analyses.
+//!
+//! A rule reads metrics and data sets by id, so it knows no analysis and can be tested with numbers made by
+//! hand. `docs/findings.md` describes each one.
+
+mod ids;
+mod results;
+mod sql;
+mod stage;
+mod tables;
+
+mod allocator_stalls;
+mod attribution_coverage;
+mod clock_limits;
+mod decode_bandwidth;
+mod exposed_communication;
+mod exposed_copies;
+mod hidden_graphs;
+mod host_bound;
+mod launch_bound;
+mod low_mfu;
+mod memory_pressure;
+mod no_tensor_cores;
+mod pageable_copies;
+mod profiled_bound;
+mod profiler_overhead;
+mod repeat_outliers;
+mod short_kernels;
+mod stage_busy;
+mod straggler;
+mod sync_bound;
+mod uneven_pace;
+mod unknown_kernels;
+mod utilization_basis;
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;
+
+use rooflens_schemas::Unit;
+
+use super::{Analysis, Context};
+use crate::findings::{Findings, Observation, Quantity};
+
+pub use results::Results;
+
+/// A rule.
+pub struct Rule {
+    /// Stable name, such as `launch-bound`.
+    pub id: &'static str,
+    /// What it looks for, in a few words.
+    pub title: &'static str,
+    /// The numbers that decide.
+    pub thresholds: &'static [Threshold],
+    /// Looks.
+    pub run: fn(&Results<'_>) -> Outcome,
+}
+
+/// A number that decides, and what is compared with it.
+pub struct Threshold {
+    /// What is compared.
+    pub of: &'static str,
+    /// The number.
+    pub value: Quantity,
+}
+
+/// What came of a rule.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// It holds.
+    Found(Vec<Observation>),
+    /// It looked, and it does not hold.
+    Clear,
+    /// The bundle lacks what it needs; says what to capture.
+    Abstained(String),
+}
+
+/// All rules, in the order of the table of rules.
+pub static RULES: &[&Rule] = &[
+    &stage_busy::RULE,
+    &launch_bound::RULE,
+    &host_bound::RULE,
+    &sync_bound::RULE,
+    &allocator_stalls::RULE,
+    &short_kernels::RULE,
+    &exposed_copies::RULE,
+    &pageable_copies::RULE,
+    &exposed_communication::RULE,
+    &straggler::RULE,
+    &low_mfu::RULE,
+    &decode_bandwidth::RULE,
+    &no_tensor_cores::RULE,
+    &profiled_bound::RULE,
+    &clock_limits::RULE,
+    &memory_pressure::RULE,
+    &uneven_pace::RULE,
+    &repeat_outliers::RULE,
+    &profiler_overhead::RULE,
+    &utilization_basis::RULE,
+    &attribution_coverage::RULE,
+    &hidden_graphs::RULE,
+    &unknown_kernels::RULE,
+];
+
+/// What rules about causes of idle time lack.
+const IDLE_NEEDS: &str =
+    "idle time by cause: a timeline with CUDA API calls (nsys --trace=cuda,nvtx,osrt)";
+
+/// Runs all rules on what the analyses found: observations, the weightiest first, and the tables of findings
+/// and of rules.
+pub fn run(context: &Context<'_>, analyses: &[(&'static Analysis, Findings)]) -> Findings {
+    judge(&Results::new(context, analyses))
+}
+
+fn judge(results: &Results<'_>) -> Findings {
+    let mut observations = Vec::new();
+    let mut outcomes = Vec::new();
+    for rule in RULES {
+        let outcome = (rule.run)(results);
+        if let Outcome::Found(found) = &outcome {
+            observations.extend(found.iter().map(|one| named(rule, one)));
+        }
+        outcomes.push((*rule, outcome));
+    }
+    observations.sort_by(|a, b| {
+        let is_other = |one: &Observation| one.id != stage_busy::RULE.id;
+        is_other(a)
+            .cmp(&is_other(b))
+            .then(if is_other(a) { b.severity.cmp(&a.severity) } else { std::cmp::Ordering::Equal })
+            .then(b.weight_ns.total_cmp(&a.weight_ns))
+            .then_with(|| (a.id, &a.scope, &a.title).cmp(&(b.id, &b.scope, &b.title)))
+    });
+    let datasets = vec![tables::findings(&observations), tables::rules(&outcomes)];
+    Findings { observations, datasets, methods: vec![tables::method()], ..Findings::default() }
+}
+
+/// The observation with the name of its rule.
+fn named(rule: &Rule, observation: &Observation) -> Observation {
+    let about = &observation.title;
+    let title =
+        if about.is_empty() { rule.title.to_owned() } else { format!("{}: {about}", rule.title) };
+    Observation { id: rule.id, title, ..observation.clone() }
+}
+
+impl Outcome {
+    /// Found if there is something in the list.
+    fn of(found: Vec<Observation>) -> Self {
+        if found.is_empty() { Self::Clear } else { Self::Found(found) }
+    }
+
+    /// Abstained for want of something.
+    fn lacks(what: &str) -> Self {
+        Self::Abstained(what.to_owned())
+    }
+}
+
+impl Threshold {
+    const fn ratio(of: &'static str, value: f64) -> Self {
+        Self { of, value: Quantity::ratio(value) }
+    }
+
+    const fn one(of: &'static str, value: f64) -> Self {
+        Self { of, value: Quantity::new(value, Unit::One) }
+    }
+
+    const fn ns(of: &'static str, value: i64) -> Self {
+        Self { of, value: Quantity::ns(value) }
+    }
+}

@@ -1,0 +1,81 @@
+//! The profiler slows the stage: its times are not those of the workload.
+
+use super::stage::StageLine;
+use super::{Outcome, Results, Rule, Threshold, ids};
+use crate::findings::{Inline, Observation, Quantity, Severity};
+use crate::prose;
+use rooflens_schemas::Unit;
+
+pub(super) static RULE: Rule = Rule {
+    id: "profiler-overhead",
+    title: "Profiler overhead",
+    thresholds: &[
+        Threshold::one("profiled ÷ un-profiled stage time, at least", RATIO),
+        Threshold::one("a warning from", WARNING),
+    ],
+    run,
+};
+
+/// Profiled ÷ un-profiled stage time from which on it is worth a finding.
+const RATIO: f64 = 1.10;
+
+/// Ratio from which on times of the profiled pass must be read with care.
+const WARNING: f64 = 1.25;
+
+fn run(results: &Results<'_>) -> Outcome {
+    if !results.stages.iter().any(|stage| stage.unprofiled.is_some()) {
+        return Outcome::lacks(
+            "un-profiled times of the same stages (a baseline pass with timings.json)",
+        );
+    }
+    Outcome::of(results.stages.iter().filter_map(|stage| finding(results, stage)).collect())
+}
+
+fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
+    let unprofiled = stage.unprofiled.filter(|time| *time > 0.0)?;
+    let ratio = stage.time / unprofiled;
+    if ratio < RATIO {
+        return None;
+    }
+    let mut statement = prose![
+        Inline::Strong(stage.label.clone()),
+        " takes ",
+        Quantity::new(stage.time, Unit::Nanoseconds),
+        " in pass ",
+        Inline::Code(results.pass.clone()),
+        " and ",
+        Quantity::new(unprofiled, Unit::Nanoseconds),
+        " without a profiler"
+    ];
+    if stage.steps.is_some() {
+        statement.push(", for as many steps".into());
+    }
+    statement.extend(prose![
+        ": ",
+        Quantity::ratio(1.0 - unprofiled / stage.time),
+        " of the profiled time is the profiler's."
+    ]);
+    if let Some(busy) = results.number(ids::BUSY_SHARE, &stage.scope) {
+        let busy = Quantity::ratio((busy * ratio).min(1.0));
+        statement.extend(prose![
+            " If kernels last as long without it, the GPU is then busy for ",
+            busy,
+            "."
+        ]);
+    }
+    Some(Observation {
+        severity: if ratio >= WARNING { Severity::Warning } else { Severity::Note },
+        statement,
+        advice: Some(prose![
+            "Quote the un-profiled times. Kernel times and their shares hold; idle times and what they could save are too \
+             large by this much."
+        ]),
+        next: Some(prose![
+            "A timeline with less tracing (",
+            Inline::Code("--trace=cuda,nvtx --sample=none --cpuctxsw=none".to_owned()),
+            ") comes closer."
+        ]),
+        evidence: results.evidence(ids::STAGE_TIME, &stage.scope),
+        ..stage.note()
+    })
+}

@@ -1,0 +1,214 @@
+//! What rules read: metrics and data sets of the analyses by id, and the stages of the primary pass.
+
+use std::collections::BTreeMap;
+
+use rooflens_schemas::{Evidence, Metric, Scope};
+
+use super::stage::{StageLine, stage_lines};
+use super::{Outcome, ids};
+use crate::analysis::{Analysis, Context};
+use crate::findings::{Cell, Dataset, Findings, Gain, Observation, Severity};
+
+/// What the analyses of one bundle came to.
+#[derive(Default)]
+pub struct Results<'a> {
+    pub(super) metrics: BTreeMap<&'a str, Vec<&'a Metric>>,
+    pub(super) datasets: BTreeMap<&'a str, &'a Dataset>,
+    /// The outermost stages of the primary pass, one a rank.
+    pub(super) stages: Vec<StageLine>,
+    /// Name of the primary pass.
+    pub(super) pass: String,
+    /// The dtype of the workload's matrix work, if it is stated.
+    pub(super) dtype: Option<String>,
+    /// The least memory of a GPU, bytes.
+    pub(super) memory_bytes: Option<f64>,
+}
+
+/// A row of a data set.
+#[derive(Clone, Copy)]
+pub(super) struct Row<'a> {
+    dataset: &'a Dataset,
+    cells: &'a [Cell],
+}
+
+impl<'a> Results<'a> {
+    /// Gathers what the analyses found.
+    pub(super) fn new(context: &Context<'_>, analyses: &'a [(&Analysis, Findings)]) -> Self {
+        let session = context.session;
+        let stated = session.workload.dtype.clone();
+        let primary = context.facts.primary_pass(session);
+        let name = primary.map(|pass| session.text(session.passes.name[pass.index()]).to_owned());
+        let memory = session.gpus.memory_bytes.iter().flatten().min();
+        let mut results = Self {
+            stages: stage_lines(context),
+            pass: name.unwrap_or_default(),
+            dtype: stated.or_else(|| session.model.as_ref().and_then(|model| model.dtype.clone())),
+            memory_bytes: memory.map(|bytes| *bytes as f64),
+            ..Self::default()
+        };
+        for (_, findings) in analyses {
+            results.add(&findings.metrics, &findings.datasets);
+        }
+        results.add_unprofiled();
+        results.add_run();
+        results
+    }
+
+    /// The time of the run, by rank.
+    pub(super) fn add_run(&mut self) {
+        let parts: Vec<(Option<u32>, f64)> = self
+            .stages
+            .iter()
+            .map(|stage| (stage.scope.rank, stage.reference() * stage.counted))
+            .collect();
+        for stage in &mut self.stages {
+            let own = parts.iter().filter(|(rank, _)| *rank == stage.scope.rank);
+            stage.run_ns = own.map(|(_, time)| time).sum();
+        }
+    }
+
+    /// Un-profiled times of the stages: those of as many steps, where the stage has steps.
+    pub(super) fn add_unprofiled(&mut self) {
+        let rows: Vec<Row<'_>> =
+            self.rows(ids::REPEAT_STATISTICS).filter(|row| row.text("profiled") == "no").collect();
+        for stage in self.stages.iter_mut().filter(|stage| stage.scope.rank.is_none()) {
+            let name = stage.scope.stage.as_deref();
+            let Some(row) = rows.iter().find(|row| Some(row.text("stage")) == name) else {
+                continue;
+            };
+            stage.unprofiled_pass = Some(row.text("pass").to_owned());
+            stage.unprofiled = match stage.is_decode() {
+                // Loops of different lengths compare by the step.
+                true => row.number("median_per_step_ns").zip(stage.steps).map(|(one, n)| one * n),
+                false => row.number("median_ns"),
+            };
+        }
+    }
+
+    /// Adds metrics and data sets.
+    pub(super) fn add(&mut self, metrics: &'a [Metric], datasets: &'a [Dataset]) {
+        for metric in metrics {
+            self.metrics.entry(&metric.id).or_default().push(metric);
+        }
+        self.datasets.extend(datasets.iter().map(|dataset| (dataset.id, dataset)));
+    }
+
+    /// All metrics of an id.
+    pub(super) fn all(&self, id: &str) -> impl Iterator<Item = &'a Metric> + use<'a> {
+        self.metrics.get(id).cloned().unwrap_or_default().into_iter()
+    }
+
+    /// The metric of a pass, stage and rank, of no class; of several GPUs the first.
+    pub(super) fn metric(&self, id: &str, scope: &Scope) -> Option<&'a Metric> {
+        let here = |metric: &&Metric| {
+            let own = &metric.scope;
+            own.pass == scope.pass
+                && own.stage == scope.stage
+                && own.class == scope.class
+                && (own.rank == scope.rank || own.rank.is_none())
+        };
+        self.all(id).filter(here).min_by_key(|metric| (metric.scope != *scope, metric.scope.gpu))
+    }
+
+    /// Its number, if there is one.
+    pub(super) fn number(&self, id: &str, scope: &Scope) -> Option<f64> {
+        self.metric(id, scope)?.value.number()
+    }
+
+    /// A number of a stage without a profiler, where the bundle has it.
+    pub(super) fn unprofiled(&self, id: &str, stage: &StageLine) -> Option<f64> {
+        let pass = Some(stage.unprofiled_pass.clone()?);
+        self.number(id, &Scope { pass, ..stage.scope.clone() })
+    }
+
+    /// What a metric rests on.
+    pub(super) fn evidence(&self, id: &str, scope: &Scope) -> Vec<Evidence> {
+        self.metric(id, scope).map(|metric| metric.evidence.clone()).unwrap_or_default()
+    }
+
+    /// The rows of a data set; none if it is not there.
+    pub(super) fn rows(&self, id: &str) -> impl Iterator<Item = Row<'a>> + use<'a> {
+        let dataset = self.datasets.get(id).copied();
+        dataset
+            .into_iter()
+            .flat_map(|dataset| dataset.rows.iter().map(move |cells| Row { dataset, cells }))
+    }
+
+    /// The rows of a data set that are of a stage.
+    pub(super) fn of_stage(
+        &self,
+        id: &str,
+        stage: &StageLine,
+    ) -> impl Iterator<Item = Row<'a>> + use<'a> {
+        let (label, pass) = (stage.label.clone(), stage.scope.pass.clone().unwrap_or_default());
+        self.rows(id).filter(move |row| row.text("stage") == label && row.text("pass") == pass)
+    }
+
+    /// Looks at each stage; abstains if no stage has a number for the metric `id`.
+    pub(super) fn per_stage(
+        &self,
+        id: &str,
+        needs: &str,
+        look: fn(&Self, &StageLine) -> Option<Observation>,
+    ) -> Outcome {
+        let known = |stage: &&StageLine| self.number(id, &stage.scope).is_some();
+        if !self.stages.iter().any(|stage| known(&stage)) {
+            return Outcome::lacks(needs);
+        }
+        Outcome::of(self.stages.iter().filter_map(|stage| look(self, stage)).collect())
+    }
+
+    /// What a bound (the stage time that would result) leaves to save, nanoseconds.
+    pub(super) fn saved(&self, bound: &str, stage: &StageLine) -> Option<f64> {
+        Some((stage.time - self.number(bound, &stage.scope)?).max(0.0))
+    }
+
+    /// Time of all stages of the primary pass, of the rank with the most, nanoseconds.
+    pub(super) fn run_ns(&self) -> f64 {
+        self.stages.iter().map(|stage| stage.run_ns).fold(0.0, f64::max)
+    }
+
+    /// A finding about the whole primary pass that could save `saved` nanoseconds of it.
+    pub(super) fn saving(&self, saved: f64, basis: &str) -> Observation {
+        let of = self.run_ns();
+        let saved = if of > 0.0 { saved.min(of) } else { saved };
+        let gain =
+            Gain { saved_ns: saved, of_ns: of, of: "the run".to_owned(), basis: basis.to_owned() };
+        Observation {
+            scope: Scope { pass: Some(self.pass.clone()), ..Scope::default() },
+            weight_ns: saved,
+            severity: Severity::of_share(gain.share()),
+            gain: (of > 0.0).then_some(gain),
+            ..Observation::default()
+        }
+    }
+}
+
+impl<'a> Row<'a> {
+    fn cell(&self, column: &str) -> Option<&'a Cell> {
+        let at = self.dataset.columns.iter().position(|own| own.id == column)?;
+        self.cells.get(at)
+    }
+
+    /// A text; empty if the cell holds none.
+    pub(super) fn text(&self, column: &str) -> &'a str {
+        match self.cell(column) {
+            Some(Cell::Text(text) | Cell::Name(text)) => text,
+            _ => "",
+        }
+    }
+
+    /// A number.
+    pub(super) fn number(&self, column: &str) -> Option<f64> {
+        match self.cell(column)? {
+            Cell::Int(value) => Some(*value as f64),
+            Cell::Float(value) => Some(*value),
+            Cell::Text(_) | Cell::Name(_) | Cell::Missing => None,
+        }
+    }
+
+    /// A number, 0 if the cell holds none: for sums over rows.
+    pub(super) fn sum(&self, column: &str) -> f64 {
+        self.number(column).unwrap_or(0.0)
+    }
+}

@@ -1,0 +1,146 @@
+//! What each stage's time is spent on, in one sentence: it opens the verdict page.
+
+use super::{Outcome, Results, Rule, Threshold, ids};
+use crate::analysis::rules::stage::StageLine;
+use crate::findings::chart::Color;
+use crate::findings::{Inline, Observation, Quantity, Severity};
+use crate::prose;
+use rooflens_schemas::Unit;
+
+pub(super) static RULE: Rule = Rule {
+    id: "stage-busy",
+    title: "Where the time goes",
+    thresholds: &[Threshold::ratio("the GPU is busy for at least", BUSY)],
+    run,
+};
+
+/// From this busy share on, the GPU is the limit of a stage.
+pub(super) const BUSY: f64 = 0.90;
+
+/// Below this busy share faster kernels bring little.
+const IDLE: f64 = 0.50;
+
+/// A share of idle time that is worth a cause.
+const NAMED: f64 = 0.01;
+
+fn run(results: &Results<'_>) -> Outcome {
+    if results.stages.is_empty() {
+        return Outcome::lacks(
+            "GPU operations with times: capture with nsys or the PyTorch profiler",
+        );
+    }
+    Outcome::of(results.stages.iter().filter_map(|stage| statement(results, stage)).collect())
+}
+
+fn statement(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
+    let busy = results.number(ids::BUSY_SHARE, &stage.scope)?;
+    let (mut statement, advice) = match busy >= BUSY {
+        true => busy_stage(results, stage, busy),
+        false => idle_stage(results, stage, busy),
+    };
+    statement.extend(utilization(results, stage));
+    Some(Observation {
+        severity: Severity::Note,
+        weight_ns: stage.time * stage.counted,
+        statement,
+        advice,
+        evidence: results.evidence(ids::STAGE_TIME, &stage.scope),
+        query: stage.window.as_ref().map(super::sql::Window::idle),
+        ..stage.note()
+    })
+}
+
+/// What keeps the GPU busy in a stage.
+fn busy_stage(
+    results: &Results<'_>,
+    stage: &StageLine,
+    busy: f64,
+) -> (Vec<Inline>, Option<Vec<Inline>>) {
+    let mut statement = prose![
+        Inline::Strong(stage.label.clone()),
+        " keeps the GPU busy for ",
+        Quantity::ratio(busy),
+        " of its ",
+        Quantity::new(stage.time, Unit::Nanoseconds),
+    ];
+    let own = results.of_stage(ids::STAGE_PARTS, stage);
+    let heaviest = own.max_by(|a, b| a.sum("time_ns").total_cmp(&b.sum("time_ns")));
+    if let Some(row) = heaviest {
+        let share = Quantity::ratio(row.sum("busy_share"));
+        statement.extend(prose![", ", share, format!(" of that with {}", row.text("part"))]);
+    }
+    statement.push(".".into());
+    let advice = match heaviest.map(|row| Color::of_label(row.text("part"))) {
+        Some(Some(Color::Communication)) => prose![
+            "Collectives last until the slowest rank has come: compare the ranks' other kernels before tuning \
+             the network."
+        ],
+        Some(Some(Color::Copy)) => prose!["Move less, or overlap the copies with kernels."],
+        _ => {
+            prose!["Faster kernels or less work make it faster; the host does not hold it up."]
+        }
+    };
+    (statement, Some(advice))
+}
+
+/// How long the GPU is idle in a stage, and mostly why.
+fn idle_stage(
+    results: &Results<'_>,
+    stage: &StageLine,
+    busy: f64,
+) -> (Vec<Inline>, Option<Vec<Inline>>) {
+    let number = |id| results.number(id, &stage.scope);
+    let mut statement = prose![
+        Inline::Strong(stage.label.clone()),
+        " leaves the GPU idle for ",
+        Quantity::ratio(1.0 - busy),
+        " of its ",
+        Quantity::new(stage.time, Unit::Nanoseconds),
+    ];
+    let causes = ids::IDLE_CAUSES.iter().filter_map(|(id, words)| Some((number(id)?, *words)));
+    let cause = causes.reduce(|best, next| if next.0 > best.0 { next } else { best });
+    if let Some((time, words)) = cause.filter(|(time, _)| stage.share(*time) >= NAMED) {
+        let share = Quantity::ratio(stage.share(time));
+        statement.extend(prose![", for ", share, format!(" because {words}")]);
+    } else if let (Some(operations), Some(sum)) =
+        (number(ids::OPERATIONS), number(ids::OPERATION_TIME_SUM))
+    {
+        statement.extend(prose![
+            ", between ",
+            Quantity::new(operations, Unit::Count),
+            " operations of ",
+            Quantity::new(sum / operations.max(1.0), Unit::Nanoseconds),
+            " on average"
+        ]);
+    }
+    statement.push(".".into());
+    // Where causes are known, the rules of each cause advise.
+    let advice = cause.is_none().then(|| match busy < IDLE {
+        true => prose![
+            "Faster kernels cannot bring more than the busy share. Issue fewer or larger operations: CUDA graphs, \
+             fusion, larger batches, fewer synchronizing calls."
+        ],
+        false => prose!["Both count: the kernels, and the gaps between them."],
+    });
+    (statement, advice)
+}
+
+/// MFU and MBU, where they are known: without a profiler, if that was measured.
+fn utilization(results: &Results<'_>, stage: &StageLine) -> Vec<Inline> {
+    let best = |id| {
+        let unprofiled = results.unprofiled(id, stage).map(|value| (value, " un-profiled"));
+        unprofiled.or_else(|| Some((results.number(id, &stage.scope)?, "")))
+    };
+    let mut text = Vec::new();
+    if let (Some((mbu, how)), true) = (best(ids::MBU), stage.is_decode()) {
+        let mbu = Quantity::ratio(mbu);
+        text.extend(prose![" It uses ", mbu, format!(" of the memory bandwidth (MBU){how}.")]);
+    } else if let Some((mfu, how)) = best(ids::MFU) {
+        text.extend(prose![" Its MFU is ", Quantity::ratio(mfu), how]);
+        if let Some(kernels) = results.number(ids::KERNEL_TIME_MFU, &stage.scope) {
+            text.extend(prose![", and ", Quantity::ratio(kernels), " while the GPU is busy"]);
+        }
+        text.push(".".into());
+    }
+    text
+}

@@ -1,0 +1,220 @@
+//! Rules on metrics made by hand.
+
+use rooflens_schemas::{Metric, MetricValue, Polarity, Scope, StageKind, Unit};
+
+mod causes;
+mod data;
+mod work;
+
+use super::results::Results;
+use super::stage::StageLine;
+use super::*;
+use crate::findings::{Cell, Column, Dataset, Inline, Severity};
+
+/// Metrics, data sets and stages of one pass `nsys`.
+#[derive(Default)]
+struct Made {
+    metrics: Vec<Metric>,
+    datasets: Vec<Dataset>,
+    stages: Vec<StageLine>,
+}
+
+fn scope(pass: &str, stage: &str) -> Scope {
+    let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    Scope { pass: some(pass), stage: some(stage), ..Scope::default() }
+}
+
+fn metric(id: &str, scope: Scope, value: MetricValue) -> Metric {
+    let (unit, polarity) = (Unit::One, Polarity::Neutral);
+    let (basis, evidence) = (String::new(), Vec::new());
+    Metric { id: id.to_owned(), scope, value, unit, polarity, basis, evidence }
+}
+
+impl Made {
+    /// A stage of ten counted instances of `time` ns in a run of `run` ns.
+    fn stage(mut self, name: &str, kind: StageKind, time: f64, run: f64) -> Self {
+        self.stages.push(StageLine {
+            label: name.to_owned(),
+            kind,
+            scope: scope("nsys", name),
+            time,
+            busy: 0.0,
+            counted: 10.0,
+            steps: None,
+            unprofiled: None,
+            unprofiled_pass: None,
+            run_ns: run,
+            artifact: "nsys/timeline.sqlite".to_owned(),
+            window: None,
+        });
+        self
+    }
+
+    fn steps(mut self, steps: f64) -> Self {
+        self.stages.last_mut().unwrap().steps = Some(steps);
+        self
+    }
+
+    /// A number of the stage that was added last.
+    fn with(mut self, id: &str, value: f64) -> Self {
+        let scope = self.stages.last().unwrap().scope.clone();
+        self.metrics.push(metric(id, scope, MetricValue::Derived { value }));
+        self
+    }
+
+    fn metric(mut self, id: &str, scope: Scope, value: f64) -> Self {
+        self.metrics.push(metric(id, scope, MetricValue::Derived { value }));
+        self
+    }
+
+    fn class(self, id: &str, pass: &str, stage: &str, class: &str, value: f64) -> Self {
+        let scope = Scope { class: Some(class.to_owned()), ..scope(pass, stage) };
+        self.metric(id, scope, value)
+    }
+
+    fn unavailable(mut self, id: &str, scope: Scope, reason: &str) -> Self {
+        let reason = reason.to_owned();
+        self.metrics.push(metric(id, scope, MetricValue::Unavailable { reason }));
+        self
+    }
+
+    /// A data set; cells that are no numbers are texts, empty ones are missing.
+    fn rows(mut self, id: &'static str, columns: &[&'static str], rows: &[&[&str]]) -> Self {
+        let cell = |text: &&str| match text.parse::<f64>() {
+            Ok(value) => Cell::Float(value),
+            Err(_) if text.is_empty() => Cell::Missing,
+            Err(_) => Cell::Text((*text).to_owned()),
+        };
+        self.datasets.push(Dataset {
+            id,
+            title: id.to_owned(),
+            columns: columns.iter().map(|id| Column::text(id, id)).collect(),
+            rows: rows.iter().map(|row| row.iter().map(cell).collect()).collect(),
+        });
+        self
+    }
+
+    fn results(&self) -> Results<'_> {
+        let mut results = Results {
+            stages: self.stages.clone(),
+            pass: "nsys".to_owned(),
+            dtype: Some("bf16".to_owned()),
+            memory_bytes: Some(1000.0),
+            ..Results::default()
+        };
+        results.add(&self.metrics, &self.datasets);
+        results.add_unprofiled();
+        results
+    }
+
+    fn outcome(&self, rule: &Rule) -> Outcome {
+        (rule.run)(&self.results())
+    }
+
+    fn found(&self, rule: &Rule) -> Vec<Observation> {
+        match self.outcome(rule) {
+            Outcome::Found(found) => found,
+            other => panic!("{}: {other:?}", rule.id),
+        }
+    }
+
+    fn one(&self, rule: &Rule) -> Observation {
+        let mut found = self.found(rule);
+        assert_eq!(found.len(), 1, "{found:?}");
+        found.remove(0)
+    }
+}
+
+fn decode() -> Made {
+    Made::default().stage("decode", StageKind::Decode, 1000.0, 20_000.0)
+}
+
+fn prefill() -> Made {
+    Made::default().stage("prefill", StageKind::Prefill, 1000.0, 20_000.0)
+}
+
+fn words(inlines: &[Inline]) -> String {
+    let piece = |inline: &Inline| match inline {
+        Inline::Text(text) | Inline::Code(text) | Inline::Strong(text) => text.clone(),
+        Inline::Quantity(quantity) => quantity.to_string(),
+    };
+    inlines.iter().map(piece).collect()
+}
+
+fn saved(observation: &Observation) -> f64 {
+    observation.gain.as_ref().expect("a bound").saved_ns
+}
+
+#[test]
+fn nothing_is_found_in_nothing() {
+    for rule in RULES {
+        let outcome = Made::default().outcome(rule);
+        assert!(matches!(outcome, Outcome::Abstained(_)), "{}: {outcome:?}", rule.id);
+    }
+}
+
+#[test]
+fn ids_are_unique() {
+    let mut ids: Vec<&str> = RULES.iter().map(|rule| rule.id).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), RULES.len());
+}
+
+#[test]
+fn stages_come_first_then_the_gravest_then_the_largest() {
+    // Of a run of 20 000 ns: 10 × 300 = 15 %, 10 × 500 = 25 %, 10 × 60 = 3 %.
+    let made = Made::default()
+        .stage("a", StageKind::Decode, 1000.0, 20_000.0)
+        .with(ids::BUSY_SHARE, 0.5)
+        .with(ids::IDLE_LAUNCHING, 300.0)
+        .with(ids::COPY_EXPOSED, 60.0)
+        .stage("b", StageKind::Decode, 1000.0, 20_000.0)
+        .with(ids::IDLE_LAUNCHING, 500.0);
+    let found = judge(&made.results());
+    let order: Vec<(&str, Severity, f64)> =
+        found.observations.iter().map(|one| (one.id, one.severity, one.weight_ns)).collect();
+    assert_eq!(
+        order,
+        [
+            ("stage-busy", Severity::Note, 10_000.0),
+            ("launch-bound", Severity::Critical, 5000.0),
+            ("launch-bound", Severity::Warning, 3000.0),
+            ("exposed-copies", Severity::Note, 600.0),
+        ]
+    );
+    assert_eq!(found.observations[1].title, "Launches hold up the GPU: b");
+    let rules = found.datasets.iter().find(|dataset| dataset.id == "rules").unwrap();
+    assert_eq!(rules.rows.len(), RULES.len());
+    assert_eq!(rules.rows[1][2], Cell::Text("found 2".to_owned()));
+}
+
+#[test]
+fn the_largest_cause_of_idle_time_is_named() {
+    let made = decode().with(ids::BUSY_SHARE, 0.3).with(ids::IDLE_LAUNCHING, 200.0);
+    let made = made.with(ids::IDLE_SYNC, 450.0).with(ids::MBU, 0.12);
+    let found = made.one(&stage_busy::RULE);
+    assert_eq!(
+        words(&found.statement),
+        "decode leaves the GPU idle for 70.0 % of its 1.000 µs, for 45.0 % because the host waits in a synchronizing \
+         call. It uses 12.0 % of the memory bandwidth (MBU)."
+    );
+    assert_eq!(found.advice, None, "the rule of the cause advises");
+}
+
+#[test]
+fn a_busy_stage_names_its_largest_part() {
+    let made = prefill().with(ids::BUSY_SHARE, 0.95).rows(
+        ids::STAGE_PARTS,
+        &["stage", "pass", "part", "time_ns", "busy_share"],
+        &[
+            &["prefill", "nsys", "attention", "200", "0.25"],
+            &["prefill", "nsys", "communication", "600", "0.75"],
+        ],
+    );
+    let found = made.one(&stage_busy::RULE);
+    let expected =
+        "prefill keeps the GPU busy for 95.0 % of its 1.000 µs, 75.0 % of that with communication.";
+    assert_eq!(words(&found.statement), expected);
+    assert!(words(&found.advice.unwrap()).contains("slowest rank"));
+}

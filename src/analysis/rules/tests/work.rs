@@ -1,0 +1,123 @@
+//! Rules about kernels, clocks, pace and memory.
+
+use super::*;
+
+#[test]
+fn a_busy_stage_far_from_the_peak_could_save_down_to_the_measured_rate() {
+    let made =
+        |mfu: f64, busy: f64| prefill().with(ids::BUSY_SHARE, busy).with(ids::KERNEL_TIME_MFU, mfu);
+    // 1000 ns × 0.9 × (1 − 0.4 / 1).
+    assert!((saved(&made(0.4, 0.9).one(&low_mfu::RULE)) - 540.0).abs() < 1e-9);
+    // 80 % of the peak is what large products reach here: 900 × (1 − 0.4 / 0.8).
+    let measured =
+        made(0.4, 0.9).rows(ids::PEAKS, &["dtype", "ratio"], &[&["fp16", "0.5"], &["bf16", "0.8"]]);
+    assert!((saved(&measured.one(&low_mfu::RULE)) - 450.0).abs() < 1e-9);
+    for clear in [made(0.61, 0.9), made(0.4, 0.7)] {
+        assert_eq!(clear.outcome(&low_mfu::RULE), Outcome::Clear);
+    }
+}
+
+#[test]
+fn decode_is_near_the_bandwidth_or_its_kernels_are_slow_or_the_gpu_waits() {
+    let made = |mbu: f64, busy: f64| decode().with(ids::MBU, mbu).with(ids::BUSY_SHARE, busy);
+    let near = made(0.7, 0.98).one(&decode_bandwidth::RULE);
+    assert_eq!((near.gain, near.severity), (None, Severity::Note));
+    // Busy 950 ns, of which the bytes need 300 ns.
+    assert!((saved(&made(0.3, 0.95).one(&decode_bandwidth::RULE)) - 650.0).abs() < 1e-9);
+    assert_eq!(made(0.3, 0.5).outcome(&decode_bandwidth::RULE), Outcome::Clear);
+}
+
+#[test]
+fn products_without_tensor_cores_are_those_that_could_have_them() {
+    let columns = ["short", "name", "pass", "class", "dtype", "tensor_cores", "count", "total_ns"];
+    let kernels: [&[&str]; 5] = [
+        &["sgemm", "ampere_sgemm", "nsys", "gemm", "fp32", "no", "4", "800"],
+        &["gemv", "gemv2T_kernel", "nsys", "gemm", "bf16", "no", "9", "900"],
+        &["gemm", "nvjet", "nsys", "gemm", "bf16", "yes", "9", "7000"],
+        &["add", "add", "nsys", "elementwise", "fp32", "", "9", "1300"],
+        &["sgemm", "ampere_sgemm", "torch", "gemm", "fp32", "no", "4", "800"],
+    ];
+    let peaks: [&[&str]; 2] = [&["fp32", "60"], &["tf32", "480"]];
+    let made = decode().rows(ids::KERNELS, &columns, &kernels).rows(
+        ids::PEAKS,
+        &["dtype", "dense_flop_per_s"],
+        &peaks,
+    );
+    let found = made.one(&no_tensor_cores::RULE);
+    assert!(words(&found.statement).contains("fp32 run without tensor cores for 800.0 ns, 8.00 %"));
+    // 800 × (1 − 60 / 480).
+    assert!((saved(&found) - 700.0).abs() < 1e-9);
+    assert_eq!(
+        decode().rows(ids::KERNELS, &columns, &kernels[1..3]).outcome(&no_tensor_cores::RULE),
+        Outcome::Clear
+    );
+}
+
+#[test]
+fn a_clock_held_down_costs_its_share_of_the_samples() {
+    let reasons = [
+        "reason",
+        "device",
+        "share",
+        "meaning",
+        "lowers_clock",
+        "sm_clock_with_hz",
+        "sm_clock_without_hz",
+    ];
+    let power = ["what", "pass", "device", "duration_ns"];
+    let made = |rows: &[&[&str]]| {
+        decode().rows(ids::POWER, &power, &[&["whole period", "", "0", "4000"]]).rows(
+            ids::THROTTLE_REASONS,
+            &reasons,
+            rows,
+        )
+    };
+    let cap: &[&str] = &["sw_power_cap", "0", "0.5", "m", "yes", "1.5e9", "2e9"];
+    let idle: &[&str] = &["gpu_idle", "0", "0.9", "m", "no", "1e9", "2e9"];
+    let found = made(&[cap, idle]).one(&clock_limits::RULE);
+    // Half of the samples at three quarters of the clock: 12.5 % of 4000 ns, and of the run of 20 000 ns.
+    assert!((saved(&found) - 500.0).abs() < 1e-9 && (found.weight_ns - 2500.0).abs() < 1e-9);
+    assert_eq!(found.severity, Severity::Warning);
+    let hot: &[&str] = &["hw_thermal_slowdown", "0", "0.02", "m", "yes", "", ""];
+    let found = made(&[hot]).one(&clock_limits::RULE);
+    assert_eq!((found.severity, found.gain), (Severity::Warning, None));
+    assert_eq!(made(&[idle]).outcome(&clock_limits::RULE), Outcome::Clear);
+}
+
+#[test]
+fn pace_and_memory_have_limits() {
+    let pace = |drift: f64| decode().with(ids::PACE_DRIFT, drift);
+    assert_eq!(pace(0.08).one(&uneven_pace::RULE).severity, Severity::Warning);
+    assert!(words(&pace(-0.08).one(&uneven_pace::RULE).statement).contains("faster by 8.00 %"));
+    assert_eq!(pace(0.08).with(ids::PACE_TREND_Z, 1.9).outcome(&uneven_pace::RULE), Outcome::Clear);
+    assert_eq!(pace(-0.04).outcome(&uneven_pace::RULE), Outcome::Clear);
+    // The GPU has 1000 bytes.
+    let memory = |peak: f64, share: f64| {
+        decode().with(ids::MEMORY_PEAK_ALLOCATED, peak).with(ids::MEMORY_FRAGMENTATION, share)
+    };
+    assert_eq!(memory(950.0, 0.3).found(&memory_pressure::RULE).len(), 2);
+    assert_eq!(memory(890.0, 0.1).outcome(&memory_pressure::RULE), Outcome::Clear);
+}
+
+#[test]
+fn the_bound_class_of_most_profiled_time_speaks_for_a_pass() {
+    let made = Made::default()
+        .class(ids::BOUND_SHARE, "ncu", "", "latency-bound", 0.7)
+        .class(ids::BOUND_SHARE, "ncu", "", "compute-bound", 0.3)
+        .rows(
+            ids::PROFILED_KERNELS,
+            &["pass", "bound", "bound_reason", "duration_ns"],
+            &[
+                &["ncu", "latency-bound", "small grid", "60"],
+                &["ncu", "latency-bound", "low occupancy", "20"],
+                &["ncu", "compute-bound", "", "40"],
+            ],
+        );
+    let text = words(&made.one(&profiled_bound::RULE).statement);
+    assert_eq!(
+        text,
+        "70.0 % of the time profiled in pass ncu is latency-bound, of which 75.0 % by: small grid."
+    );
+    let spread = Made::default().class(ids::BOUND_SHARE, "ncu", "", "latency-bound", 0.4);
+    assert_eq!(spread.outcome(&profiled_bound::RULE), Outcome::Clear);
+}

@@ -9,6 +9,7 @@ mod identify;
 mod nesting;
 
 pub mod config;
+pub mod gemm_log;
 pub mod ncu;
 pub mod nsys;
 pub mod nvml;
@@ -49,6 +50,7 @@ pub static IMPORTERS: &[&Importer] = &[
     &ncu::IMPORTER,
     &nvml::IMPORTER,
     &sums::IMPORTER,
+    &gemm_log::IMPORTER,
 ];
 
 /// Reads all files of a bundle. Files whose `kind` is none of the importers' are left alone.

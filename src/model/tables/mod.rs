@@ -1,6 +1,7 @@
 //! The tables, one file a subject.
 
 mod counters;
+mod gemm_calls;
 mod gpu_work;
 mod host;
 mod passes;
@@ -8,6 +9,7 @@ mod profiles;
 mod samples;
 
 pub use counters::*;
+pub use gemm_calls::*;
 pub use gpu_work::*;
 pub use host::*;
 pub use passes::*;

@@ -11,10 +11,12 @@ pub mod stats;
 pub mod summary;
 
 mod environment;
+mod gemm;
 mod graphs;
 pub mod kernels;
 mod operator_flops;
 mod operators;
+pub mod products;
 mod power;
 mod profiled;
 mod repeats;
@@ -87,6 +89,7 @@ pub static ANALYSES: &[&Analysis] = &[
     &utilization::ANALYSIS,
     &repeats::ANALYSIS,
     &kernels::ANALYSIS,
+    &gemm::ANALYSIS,
     &graphs::ANALYSIS,
     &roofline::ANALYSIS,
     &profiled::ANALYSIS,

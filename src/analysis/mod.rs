@@ -10,7 +10,9 @@ pub mod stages;
 pub mod stats;
 pub mod summary;
 
+mod attention;
 mod environment;
+mod flop_accounting;
 mod gemm;
 mod graphs;
 pub mod kernels;
@@ -87,9 +89,11 @@ pub static ANALYSES: &[&Analysis] = &[
     &environment::ANALYSIS,
     &time::ANALYSIS,
     &utilization::ANALYSIS,
+    &flop_accounting::ANALYSIS,
     &repeats::ANALYSIS,
     &kernels::ANALYSIS,
     &gemm::ANALYSIS,
+    &attention::ANALYSIS,
     &graphs::ANALYSIS,
     &roofline::ANALYSIS,
     &profiled::ANALYSIS,

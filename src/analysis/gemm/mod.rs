@@ -78,7 +78,9 @@ fn in_words(context: &Context<'_>, stage: &StageGemms) -> (String, Vec<Inline>) 
         Quantity::ratio(share(stage.gemm, stage.total)),
         " of the GPU time",
     ];
-    if stage.known < stage.gemm {
+    if stage.known == 0 {
+        text.push("; the sizes are not known".into());
+    } else if stage.known < stage.gemm {
         let known = Quantity::ratio(share(stage.known, stage.gemm));
         text.extend(prose!["; the sizes are known of ", known, " of it"]);
     }
@@ -100,7 +102,7 @@ fn recoverable(stage: &StageGemms) -> Option<f64> {
 
 /// One table a stage, of the products that lose most.
 fn add_views(context: &Context<'_>, shown: &[&StageGemms], findings: &mut Findings) {
-    let columns = [
+    let known = [
         "kernel",
         "shape",
         "launches",
@@ -112,14 +114,20 @@ fn add_views(context: &Context<'_>, shown: &[&StageGemms], findings: &mut Findin
         "wave_efficiency",
         "recoverable_ns",
     ];
+    let unknown =
+        ["kernel", "dtype", "tile", "tensor_cores", "grid", "launches", "time_ns", "share"];
     let mut skip = 0;
     for stage in shown {
         let label = stage.summary.label(context.session, context.facts);
-        let caption = format!("Matrix products of {label}, by time above the roofline");
+        let (columns, order) = match stage.known {
+            0 => (&unknown[..], "time"),
+            _ => (&known[..], "time above the roofline"),
+        };
+        let caption = format!("Matrix products of {label}, by {order}");
         let limit = stage.lines.len().min(SHOWN);
         findings
             .blocks
-            .push(Block::Table(View { skip, ..View::new("gemms", caption, &columns, limit) }));
+            .push(Block::Table(View { skip, ..View::new("gemms", caption, columns, limit) }));
         skip += stage.lines.len();
     }
 }

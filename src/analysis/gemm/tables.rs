@@ -11,6 +11,9 @@ use crate::findings::{Cell, Chart, Column, Dataset, Quantity};
 /// Bars of the chart.
 const BARS: usize = 12;
 
+/// Loss below which a product has no bar, as a part of the greatest one.
+const LEAST: f64 = 0.005;
+
 /// One row per (stage, kernel, grid, sizes), in the order of stages and of what is lost.
 pub(super) fn dataset(context: &Context<'_>, stages: &[StageGemms]) -> Dataset {
     let columns = vec![
@@ -153,7 +156,9 @@ pub(super) fn chart(context: &Context<'_>, stages: &[&StageGemms]) -> Option<Cha
     }
     // The order of stages and lines decides between equal ones.
     all.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let bars: Vec<Bar> = all.into_iter().take(BARS).map(|(_, bar)| bar).collect();
+    let least = all.first().map_or(0.0, |most| most.0 * LEAST);
+    let seen = all.into_iter().take_while(|(lost, _)| *lost >= least);
+    let bars: Vec<Bar> = seen.take(BARS).map(|(_, bar)| bar).collect();
     let part = |name: &str, color| Part { name: name.to_owned(), color };
     (!bars.is_empty()).then(|| Chart {
         id: "gemms".to_owned(),

@@ -9,6 +9,7 @@ pub mod launches;
 mod log;
 mod operators;
 pub mod roof;
+mod search;
 mod sequence;
 mod shape;
 #[cfg(test)]
@@ -127,7 +128,7 @@ impl Products {
     /// Kernels of which a log and an operator give different sizes.
     pub fn contradictions(&self) -> u64 {
         let differs = |op: OpIndex| match (self.get(op), self.logged(op)) {
-            (Some(one), Some(other)) => one.shape != other.shape,
+            (Some(one), Some(other)) => !one.shape.is_same_work(&other.shape),
             _ => false,
         };
         (0..self.logged.len() as OpIndex).filter(|op| differs(*op)).count() as u64

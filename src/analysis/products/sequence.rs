@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
+use super::search::{Stream, agreed};
 use super::{
     Attention, Layer, Matrix, Product, Products, Shape, Source, innermost_first, launch_of,
     positions,
@@ -11,7 +12,7 @@ use super::{
 use crate::analysis::classify::signature;
 use crate::analysis::facts::{Facts, OpIndex};
 use crate::analysis::graphs::align::common;
-use crate::model::{Dim3, KernelId, Session};
+use crate::model::{Dim3, KernelId, ProcessId, Session};
 
 use rooflens_schemas::StageKind;
 
@@ -66,23 +67,28 @@ pub(super) fn find(session: &Session, facts: &Facts, products: &mut Products) {
                 ops.iter().map(|op| products.get(*op).copied()).collect();
             let recorded = own.iter().flatten().count();
             if recorded > 0 && recorded * 2 >= own.len() {
-                let rank = session.processes.rank[facts.instances[at].process.index()];
+                let rank = rank(session, facts, at);
                 of_name.add(Template { position: positions[at], rank, keys, products: own });
             }
         }
     }
+    let streams = streams(session, facts, &matrix, &mut keys, products);
     let mut budget = MAX_ALIGNED;
     for stage in innermost_first(facts) {
         let stage = &facts.stages[stage];
-        let Some(of_name) = templates.get_mut(stage.name.as_str()) else { continue };
+        let mut of_name = templates.get_mut(stage.name.as_str());
         let steps = matches!(stage.kind, StageKind::Decode | StageKind::DecodeStep);
         for at in stage.instances.clone() {
             let (ops, keys) = sequence(session, facts, &matrix, &mut keys, at);
             if ops.iter().all(|op| products.is_known(*op)) {
                 continue;
             }
-            let rank = session.processes.rank[facts.instances[at].process.index()];
-            let partners = of_name.partners(&keys, positions[at], rank, &mut budget);
+            let rank = rank(session, facts, at);
+            let partners = of_name.as_mut().filter(|of_name| !of_name.all.is_empty());
+            let partners = match partners {
+                Some(of_name) => of_name.partners(&keys, positions[at], rank, &mut budget),
+                None => in_streams(&streams, &keys, rank),
+            };
             for (op, partner) in ops.iter().zip(partners) {
                 let product = match partner {
                     Some((product, its)) if steps => at_step(product, its, positions[at]),
@@ -95,6 +101,61 @@ pub(super) fn find(session: &Session, facts: &Facts, products: &mut Products) {
             }
         }
     }
+}
+
+/// Ranks tell processes apart; of a pass that does not record them the GPUs do.
+fn rank(session: &Session, facts: &Facts, instance: usize) -> Option<u32> {
+    let instance = &facts.instances[instance];
+    let process = instance.process.index();
+    let pass = session.processes.pass[process];
+    let recorded = session.processes.rank[process].or(session.passes.rank[pass.index()]);
+    recorded.or_else(|| {
+        let several = session.processes.pass.iter().filter(|its| **its == pass).count() > 1;
+        let gpu = instance.gpus.first().filter(|_| several)?;
+        Some(session.gpus.ordinal[gpu.index()])
+    })
+}
+
+/// All matrix kernels of processes with recorded sizes, by start, with the rank of each process.
+fn streams(
+    session: &Session,
+    facts: &Facts,
+    matrix: &Matrix,
+    keys: &mut Keys,
+    products: &Products,
+) -> Vec<(Option<u32>, Stream<u32>)> {
+    let mut recorded: BTreeMap<ProcessId, Option<Stream<u32>>> = BTreeMap::new();
+    for op in (0..facts.ops.len() as OpIndex).filter(|op| products.is_known(*op)) {
+        recorded.entry(facts.ops.process[op as usize]).or_default();
+    }
+    for op in 0..facts.ops.len() as OpIndex {
+        let Some(stream) = recorded.get_mut(&facts.ops.process[op as usize]) else { continue };
+        let kernel = facts.kernel(session, op).filter(|kernel| matrix.class(*kernel).is_some());
+        if let Some(kernel) = kernel {
+            let stream =
+                stream.get_or_insert_with(|| Stream { keys: Vec::new(), products: Vec::new() });
+            stream.keys.push(keys.number(session, facts, op, kernel));
+            let product = products.get(op).copied();
+            stream.products.push(product.map(|one| Product { source: Source::SameOrder, ..one }));
+        }
+    }
+    let with_rank = |(process, stream): (ProcessId, Option<Stream<u32>>)| {
+        let pass = session.processes.pass[process.index()];
+        let rank = session.processes.rank[process.index()].or(session.passes.rank[pass.index()]);
+        Some((rank, stream?))
+    };
+    recorded.into_iter().filter_map(with_rank).collect()
+}
+
+/// Partners of a stage that the recorded pass does not name: the places of its streams with the same kernels.
+fn in_streams(
+    streams: &[(Option<u32>, Stream<u32>)],
+    keys: &[u32],
+    rank: Option<u32>,
+) -> Vec<Option<(Product, Option<u32>)>> {
+    let own = streams.iter().filter(|(its, _)| its.is_none() || rank.is_none() || *its == rank);
+    let found = agreed(own.map(|(_, stream)| stream), keys);
+    found.into_iter().map(|product| product.map(|product| (product, None))).collect()
 }
 
 /// What a kernel of step `step` of a decode loop computes, of which the partner is of step `its`: the keys of

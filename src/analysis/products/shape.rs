@@ -109,6 +109,18 @@ impl Attention {
 }
 
 impl Shape {
+    /// Whether both are the same work; a product and its transpose are.
+    pub fn is_same_work(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Gemm(one), Self::Gemm(other)) => {
+                let sides =
+                    |gemm: &Gemm| (gemm.m.min(gemm.n), gemm.m.max(gemm.n), gemm.k, gemm.batch);
+                sides(one) == sides(other)
+            }
+            _ => self == other,
+        }
+    }
+
     /// FLOPs, of attention those under its mask.
     pub fn flops(&self) -> f64 {
         match self {

@@ -6,7 +6,7 @@ use crate::analysis::Context;
 use crate::analysis::classify::KernelClass;
 use crate::analysis::products::launches::{MatrixLaunch, StageWork, Work};
 use crate::analysis::products::roof::{Bound, Roof, gpu};
-use crate::analysis::products::{Attention, Product, Shape};
+use crate::analysis::products::{Attention, Product, Shape, Source};
 use crate::analysis::summary::Summary;
 use crate::model::{KernelId, Ns};
 
@@ -108,7 +108,8 @@ fn of_stage(context: &Context<'_>, summary: &Summary, work: &StageWork) -> Stage
         let alike = product.map(|(attention, product)| {
             // Only decode steps, of one query, differ in keys alone.
             let keys = if attention.queries == 1 { 0 } else { attention.keys };
-            Product { shape: Shape::Attention(Attention { keys, ..attention }), ..product }
+            let shape = Shape::Attention(Attention { keys, ..attention });
+            Product { shape, source: Source::Operator, ..product }
         });
         let identity = &context.facts.identities[launch.kernel.index()];
         let roof = product.map(|(attention, product)| {
@@ -130,6 +131,10 @@ fn of_stage(context: &Context<'_>, summary: &Summary, work: &StageWork) -> Stage
             rate: None,
             bandwidth: None,
         });
+        // Of several sources the least sure one stands for all.
+        if let (Some((_, known)), Some((_, product))) = (&mut line.product, &product) {
+            known.source = known.source.max(product.source);
+        }
         line.add(launch, roof);
     }
     let mut lines: Vec<Line> = groups.into_values().collect();

@@ -56,7 +56,8 @@ fn run(context: &Context<'_>) -> Findings {
     };
     let caption = "Attention kernels per instance of their stage";
     findings.blocks.push(Block::Table(View::new("attention", caption, columns, shown.min(SHOWN))));
-    if !known {
+    // Where nothing is known at all, the section of matrix products says so.
+    if !known && facts.products.is_any_known() {
         let text = "sizes of attention: record a PyTorch trace with record_shapes=True, or add the model's config.json";
         findings.blocks.push(Block::Missing(text.to_owned()));
     }

@@ -83,14 +83,7 @@ fn run(context: &Context<'_>) -> Findings {
     let is_shown = |line: &&Line| Some(line.stage.summary.stage(context.facts).pass) == primary;
     let shown = all.iter().filter(is_shown).count();
     let shown = if shown == 0 { all.len() } else { shown };
-    let mut columns = vec!["stage", "model_flops", "operator_flops"];
-    if all.iter().any(|line| line.stage.logged.is_some()) {
-        columns.push("gemm_log_flops");
-    }
-    columns.extend(["flop_coverage", "time_ns", "ideal_time_ns", "mixed_dtype_utilization", "mfu"]);
-    if all.iter().any(|line| line.stage.clock.is_some()) {
-        columns.push("clock_normalized_mfu");
-    }
+    let columns = columns(&all[..shown]);
     let caption = "FLOPs of an instance by source, under the causal mask, and the time that they take at the peak";
     findings.blocks.push(Block::Table(View::new("flops", caption, &columns, shown.min(SHOWN))));
     let outermost =
@@ -105,6 +98,24 @@ fn run(context: &Context<'_>) -> Findings {
     findings.datasets.push(tables::dataset(context, &all));
     findings.methods.push(method());
     findings
+}
+
+/// The columns that hold something.
+fn columns(lines: &[Line]) -> Vec<&'static str> {
+    let any = |has: &dyn Fn(&Line) -> bool| lines.iter().any(has);
+    let all = [
+        ("stage", true),
+        ("model_flops", any(&|line| line.model.is_some())),
+        ("operator_flops", any(&|line| line.stage.operators.is_some())),
+        ("gemm_log_flops", any(&|line| line.stage.logged.is_some())),
+        ("flop_coverage", true),
+        ("time_ns", true),
+        ("ideal_time_ns", true),
+        ("mixed_dtype_utilization", true),
+        ("mfu", any(&|line| line.mfu.is_ok())),
+        ("clock_normalized_mfu", any(&|line| line.stage.clock.is_some() && line.mfu.is_ok())),
+    ];
+    all.into_iter().filter_map(|(column, shown)| shown.then_some(column)).collect()
 }
 
 /// All stages of all passes with GPU work, the primary pass first.

@@ -72,8 +72,9 @@ fn parts(launch: &Launch<'_>, tile: Tile, (m, n): (u64, u64), gemm: Gemm) -> Opt
     let tiles = tiles.checked_mul(gemm.batch)?.max(1);
     let blocks = launch.grid.volume();
     if blocks < tiles {
-        // Persistent; how a persistent kernel splits k is not in its grid.
-        return (!splits_k(launch.name)).then_some(1);
+        // Persistent, so its blocks fill the GPU; how such a kernel splits k is not in its grid.
+        let fills = launch.slots.is_none_or(|slots| blocks >= slots - slots / 5 && blocks <= slots);
+        return (fills && !splits_k(launch.name)).then_some(1);
     }
     let parts = blocks / tiles;
     (blocks % tiles == 0 && (parts == 1 || splits_k(launch.name))).then_some(parts)
@@ -176,7 +177,7 @@ mod tests {
         assert_eq!(found.splits, Some(1));
         assert!(near(found.tile_efficiency, 896.0 / (38.0 * 24.0)));
         assert!(near(found.waves, 76.0 / 132.0));
-        // The other way round the product has 6 · 14 tiles, with clusters 112: not the grid.
+        // The other way round the product has 6 · 14 tiles, with clusters 112; 90 blocks fit neither way.
         assert_eq!(tiling(name, (24, 64), 112, (128, 896, 896)).splits, Some(1));
         assert_eq!(tiling(name, (24, 64), 90, (128, 896, 896)), Tiling::default());
     }

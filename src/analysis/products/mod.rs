@@ -125,6 +125,11 @@ impl Products {
         self.numbered(&self.logged, op)
     }
 
+    /// Whether anything is known of any operation.
+    pub fn is_any_known(&self) -> bool {
+        !self.all.is_empty()
+    }
+
     /// Kernels of which a log and an operator give different sizes.
     pub fn contradictions(&self) -> u64 {
         let differs = |op: OpIndex| match (self.get(op), self.logged(op)) {

@@ -1,18 +1,17 @@
 //! FLOPs of each stage from all sources side by side, and the time that they would take at the peaks.
 
 mod clock;
+mod metrics;
 mod stage;
 mod tables;
 #[cfg(test)]
 mod tests;
 
-use rooflens_schemas::{Metric, Polarity, Unit};
-
 use super::summary::summaries;
 use super::utilization::{Line as UtilizationLine, lines};
 use super::{Analysis, Context};
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::findings::{Block, Findings, Inline, Method, Quantity, View, derived, unavailable};
+use crate::findings::{Block, Findings, Inline, Method, Quantity, View};
 use crate::prose;
 
 use clock::Clocks;
@@ -92,7 +91,7 @@ fn run(context: &Context<'_>) -> Findings {
         outermost.take(SHOWN).filter_map(|line| uncounted(context, line)).collect();
     findings.blocks.extend((!uncounted.is_empty()).then(|| Block::Facts(uncounted)));
     for line in &all {
-        findings.metrics.extend(metrics(context, line));
+        findings.metrics.extend(metrics::of(context, line));
         findings.diagnostics.extend(above_one(context, line));
     }
     findings.datasets.push(tables::dataset(context, &all));
@@ -160,91 +159,6 @@ fn uncounted(context: &Context<'_>, line: &Line) -> Option<(String, Vec<Inline>)
         text.push(", and others".into());
     }
     Some((stage.summary.label(context.session, context.facts), text))
-}
-
-fn metrics(context: &Context<'_>, line: &Line) -> Vec<Metric> {
-    let stage = &line.stage;
-    let scope = stage.summary.scope(context.session, context.facts);
-    let over = format!("mean of {} counted instances", stage.instances);
-    let metric = |id: &str, unit, polarity, value: Result<f64, String>, basis: String| {
-        let mut metric = match value {
-            Ok(value) => derived(id, scope.clone(), unit, value, basis),
-            Err(reason) => unavailable(id, scope.clone(), unit, reason),
-        };
-        metric.polarity = polarity;
-        metric
-    };
-    let operators = stage.operators.map(|(masked, _)| masked);
-    let operators =
-        operators.ok_or_else(|| "no operator recorded sizes for kernels of this stage".to_owned());
-    let full = stage.operators.map_or(0.0, |(_, full)| full);
-    let (matched, gemms) = stage.log_matched;
-    let logged = stage
-        .logged
-        .ok_or_else(|| "no cuBLASLt log in which the order of tiles is found".to_owned());
-    let time = Quantity::new(stage.summary.time, Unit::Nanoseconds);
-    let by_dtype: Vec<String> = stage
-        .by_dtype
-        .iter()
-        .map(|(dtype, flops)| format!("{dtype} {}", Quantity::new(*flops, Unit::Flop)))
-        .collect();
-    let by_dtype = by_dtype.join(", ");
-    let known = Quantity::ratio(if stage.matrix > 0 {
-        stage.matrix_known as f64 / stage.matrix as f64
-    } else {
-        0.0
-    });
-    let sized = format!("{known} of the time of matrix kernels has known sizes");
-    let clock = stage.clock.map_or_else(String::new, |(hz, source)| {
-        format!("MFU × boost clock ÷ {} ({source})", Quantity::new(hz, Unit::Hertz))
-    });
-    let coverage =
-        (stage.total > 0).then(|| stage.coverage()).ok_or_else(|| "no GPU time".to_owned());
-    use Polarity::{Higher, Neutral};
-    vec![
-        metric(
-            "operator_flops",
-            Unit::Flop,
-            Neutral,
-            operators,
-            format!(
-                "recorded shapes, causal; {} with all pairs; {over}",
-                Quantity::new(full, Unit::Flop)
-            ),
-        ),
-        metric(
-            "gemm_log_flops",
-            Unit::Flop,
-            Neutral,
-            logged,
-            format!("2·M·N·K of {matched} of {gemms} matrix kernels found in the log; {over}"),
-        ),
-        metric(
-            "flop_coverage",
-            Unit::Ratio,
-            Higher,
-            coverage,
-            format!(
-                "{} ns of kernels with known sizes ÷ {} ns of all GPU operations",
-                stage.known, stage.total
-            ),
-        ),
-        metric(
-            "ideal_time",
-            Unit::Nanoseconds,
-            Neutral,
-            stage.ideal_time(context),
-            format!("Σ FLOPs ÷ specified dense rate over {by_dtype}; {sized}; {over}"),
-        ),
-        metric(
-            "mixed_dtype_utilization",
-            Unit::Ratio,
-            Higher,
-            line.utilization(context),
-            format!("ideal time ÷ stage time {time}; {by_dtype}; {sized}"),
-        ),
-        metric("clock_normalized_mfu", Unit::Ratio, Higher, line.clock_normalized(context), clock),
-    ]
 }
 
 fn above_one(context: &Context<'_>, line: &Line) -> Option<Diagnostic> {

@@ -7,6 +7,8 @@
 mod config;
 pub mod launches;
 mod log;
+#[cfg(test)]
+pub(super) mod made;
 mod operators;
 pub mod roof;
 mod search;

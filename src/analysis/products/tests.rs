@@ -4,153 +4,27 @@
 
 use rooflens_schemas::PassKind;
 
+use super::made::Made;
 use super::*;
-use crate::model::{
-    ApiCall, ApiLevel, Dim3, GemmCall, GpuId, Launch, Ns, Operator, PassId, ProcessId, Range,
-    RangeKind, StrId, ThreadId,
-};
+use crate::model::PassId;
 
 const NSYS: &str = "void Kernel<(int)128, (bool)1>_nvjet_tst_64x8_64x16_2x1_v_bz_TNT(T1::Params)";
 const TORCH: &str = "void Kernel<128, true>_nvjet_tst_64x8_64x16_2x1_v_bz_TNT(float*)";
 const SPLIT: &str = "nvjet_tst_64x8_64x16_4x1_v_bz_splitK_TNT";
 const REDUCE: &str = "void cublasLt::splitKreduce_kernel<32>(int)";
 
-/// A session in which each pass has one process, one thread and one GPU.
-#[derive(Default)]
-struct Made {
-    session: Session,
-    pass: PassId,
-    time: Ns,
-}
-
-impl Made {
-    fn pass(&mut self, name: &str, kind: PassKind) {
-        self.pass = self.session.add_pass(name, kind, "artifact");
-        let process = self.session.process(self.pass, 1, 1);
-        self.session.thread(process, 1);
-        self.session.gpu(self.pass, 0);
-        self.time = 0;
-    }
-
-    /// A range around what `body` adds.
-    fn range(&mut self, name: &str, body: &dyn Fn(&mut Self)) {
-        let start = self.time;
-        body(self);
-        let (name, domain) = (self.session.intern(name), self.session.intern(""));
-        self.session.ranges.push(Range {
-            start,
-            end: self.time,
-            name,
-            domain,
-            kind: RangeKind::PushPop,
-            unclosed: false,
-            pass: self.pass,
-            thread: ThreadId(self.pass.0),
-        });
-        self.time += 10;
-    }
-
-    fn kernel(&mut self, name: &str) {
-        let start = self.time;
-        let call = self.session.intern("cudaLaunchKernel");
-        self.session.api_calls.push(ApiCall {
-            start,
-            end: start + 1,
-            name: call,
-            level: ApiLevel::Runtime,
-            nested: false,
-            pass: self.pass,
-            process: ProcessId(self.pass.0),
-            thread: ThreadId(self.pass.0),
-            correlation: Some(start),
-        });
-        let kernel = self.session.kernel(name, "");
-        self.session.launches.push(Launch {
-            start: start + 1,
-            end: start + 4,
-            kernel,
-            pass: self.pass,
-            gpu: GpuId(self.pass.0),
-            process: ProcessId(self.pass.0),
-            stream: 7,
-            correlation: Some(start),
-            grid: Dim3 { x: 1, y: 1, z: 1 },
-            block: Dim3 { x: 1, y: 1, z: 1 },
-            registers: None,
-            shared_bytes: None,
-            graph_node: None,
-            graph: None,
-        });
-        self.time += 5;
-    }
-
-    /// A product of m×4 by 4×8 by kernels within `aten::linear` and `aten::mm`.
-    fn product(&mut self, m: u64, kernels: &[&str]) {
-        let start = self.time;
-        kernels.iter().for_each(|kernel| self.kernel(kernel));
-        for (name, shapes) in [
-            ("aten::linear", format!("[[{m},4],[8,4],[]]")),
-            ("aten::mm", format!("[[{m},4],[4,8]]")),
-        ] {
-            let types = r#"["c10::BFloat16","c10::BFloat16"]"#;
-            let [name, shapes, types] =
-                [name, shapes.as_str(), types].map(|text| self.session.intern(text));
-            self.session.operators.push(Operator {
-                start,
-                end: self.time,
-                name,
-                pass: self.pass,
-                thread: ThreadId(self.pass.0),
-                external: None,
-                shapes,
-                types,
-                inputs: StrId::default(),
-            });
-        }
-    }
-
-    fn log(&mut self, (m, n, k): (u64, u64, u64), tile: (u32, u32), parts: u32) {
-        let text = self.session.intern("R_16BF");
-        self.session.gemm_calls.push(GemmCall {
-            artifact: StrId::default(),
-            pass: StrId::default(),
-            sequence: 0,
-            process: 1,
-            function: StrId::default(),
-            m,
-            n,
-            k,
-            batch: 1,
-            a_type: text,
-            b_type: text,
-            d_type: text,
-            compute: StrId::default(),
-            transpose_a: true,
-            transpose_b: false,
-            order: StrId::default(),
-            algorithm: Some(66),
-            tile_m: Some(tile.0),
-            tile_n: Some(tile.1),
-            stages: StrId::default(),
-            split_k: Some(parts),
-            cluster: StrId::default(),
-            epilogue: StrId::default(),
-        });
-    }
-
-    /// Rows M and source of the kernels of a pass, in the order in which they ran.
-    fn found(&self, pass: u32) -> Vec<Option<(u64, Source, bool)>> {
-        let facts = Facts::new(&self.session);
-        let ops = (0..facts.ops.len() as OpIndex)
-            .filter(|op| facts.ops.pass[*op as usize] == PassId(pass));
-        ops.map(|op| {
-            let product = facts.products.get(op)?;
-            let Shape::Gemm(gemm) = product.shape else { return None };
-            assert_eq!(((gemm.n, gemm.k), product.operand), ((8, 4), "bf16"));
-            Some((gemm.m, product.source, product.main))
-        })
-        .collect()
-    }
+/// Rows M and source of the kernels of a pass, in the order in which they ran.
+fn found(made: &Made, pass: u32) -> Vec<Option<(u64, Source, bool)>> {
+    let facts = Facts::new(&made.session);
+    let ops =
+        (0..facts.ops.len() as OpIndex).filter(|op| facts.ops.pass[*op as usize] == PassId(pass));
+    ops.map(|op| {
+        let product = facts.products.get(op)?;
+        let Shape::Gemm(gemm) = product.shape else { return None };
+        assert_eq!(((gemm.n, gemm.k), product.operand), ((8, 4), "bf16"));
+        Some((gemm.m, product.source, product.main))
+    })
+    .collect()
 }
 
 /// A recorded pass in which one kernel computes two sizes.
@@ -172,7 +46,7 @@ fn an_operator_gives_its_kernels_its_sizes_once() {
     // `aten::linear` around `aten::mm` is not counted again; the sum after the split is a helper.
     let expected = [(16, true), (32, true), (32, false), (64, true), (16, true)]
         .map(|(m, main)| Some((m, Operator, main)));
-    assert_eq!(recorded().found(0), expected);
+    assert_eq!(found(&recorded(), 0), expected);
 }
 
 #[test]
@@ -185,7 +59,7 @@ fn the_same_kernels_in_the_same_order_have_the_same_sizes() {
     use Source::SameOrder;
     let expected = [(16, true), (32, true), (32, false), (64, true), (16, true)]
         .map(|(m, main)| Some((m, SameOrder, main)));
-    assert_eq!(made.found(1), expected);
+    assert_eq!(found(&made, 1), expected);
 }
 
 #[test]
@@ -201,10 +75,11 @@ fn a_sequence_that_is_alike_is_aligned_and_one_that_is_not_is_left() {
     made.range("prefill", &|made| {
         ["other_gemm", "other_gemm", NSYS].iter().for_each(|kernel| made.kernel(kernel));
     });
-    let sizes: Vec<Option<u64>> = made.found(1).iter().map(|found| found.map(|it| it.0)).collect();
+    let sizes: Vec<Option<u64>> =
+        found(&made, 1).iter().map(|found| found.map(|it| it.0)).collect();
     assert_eq!(sizes[..6], [Some(16), Some(32), Some(32), None, Some(64), Some(16)]);
     assert_eq!(sizes[6..], [None, None, None]);
-    assert_eq!(made.found(1)[0].unwrap().1, Source::Aligned);
+    assert_eq!(found(&made, 1)[0].unwrap().1, Source::Aligned);
 }
 
 #[test]
@@ -213,7 +88,7 @@ fn a_stage_without_a_name_in_the_trace_is_found_by_its_kernels() {
     made.pass("nsys", PassKind::Timeline);
     let kernels = [SPLIT, REDUCE, NSYS, NSYS];
     made.range("backward", &|made| kernels.iter().for_each(|kernel| made.kernel(kernel)));
-    let sizes: Vec<u64> = made.found(1).iter().map(|found| found.unwrap().0).collect();
+    let sizes: Vec<u64> = found(&made, 1).iter().map(|found| found.unwrap().0).collect();
     assert_eq!(sizes, [32, 32, 64, 16]);
 }
 
@@ -232,13 +107,13 @@ fn a_log_gives_sizes_by_the_order_of_tiles() {
     use Source::Log;
     let expected = [(16, true), (32, true), (32, false), (64, true), (16, true)]
         .map(|(m, main)| Some((m, Log, main)));
-    assert_eq!(made.found(0), expected);
+    assert_eq!(found(&made, 0), expected);
     // A second place with other sizes: only what both agree on is taken.
     for (m, parts) in [(16, 1), (32, 3), (65, 1), (16, 1)] {
         made.log((8, m, 4), (64, 8), parts);
     }
-    assert_eq!(made.found(0)[3], None);
-    assert_eq!(made.found(0)[4].unwrap().0, 16);
+    assert_eq!(found(&made, 0)[3], None);
+    assert_eq!(found(&made, 0)[4].unwrap().0, 16);
 }
 
 #[test]

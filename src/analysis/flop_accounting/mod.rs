@@ -89,7 +89,7 @@ fn run(context: &Context<'_>) -> Findings {
         all[..shown].iter().filter(|line| line.stage.summary.is_outermost(context.facts));
     let uncounted: Vec<_> =
         outermost.take(SHOWN).filter_map(|line| uncounted(context, line)).collect();
-    findings.blocks.extend((!uncounted.is_empty()).then(|| Block::Facts(uncounted)));
+    findings.blocks.extend((!uncounted.is_empty()).then_some(Block::Facts(uncounted)));
     for line in &all {
         findings.metrics.extend(metrics::of(context, line));
         findings.diagnostics.extend(above_one(context, line));

@@ -77,7 +77,7 @@ fn parts(launch: &Launch<'_>, tile: Tile, (m, n): (u64, u64), gemm: Gemm) -> Opt
         return (fills && !splits_k(launch.name)).then_some(1);
     }
     let parts = blocks / tiles;
-    (blocks % tiles == 0 && (parts == 1 || splits_k(launch.name))).then_some(parts)
+    (blocks.is_multiple_of(tiles) && (parts == 1 || splits_k(launch.name))).then_some(parts)
 }
 
 fn splits_k(name: &str) -> bool {

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rustc_hash::FxHashMap;
-
-use super::search::{Stream, agreed};
+use super::search::{Searches, Stream};
 use super::{Gemm, Layer, Matrix, Product, Products, Shape, Source, dtype, innermost_first};
 use crate::analysis::classify::KernelClass;
 use crate::analysis::facts::{Facts, OpIndex};
@@ -20,7 +18,7 @@ pub(super) fn find(session: &Session, facts: &Facts, products: &mut Products) {
     }
     products.logged = vec![0; facts.ops.len()];
     let matrix = Matrix::new(session, facts);
-    let mut known: FxHashMap<Vec<Key>, Vec<Option<Product>>> = FxHashMap::default();
+    let mut searches = Searches::new(&streams);
     for stage in innermost_first(facts) {
         for instance in facts.instances_of(&facts.stages[stage]) {
             let gemms = matrix
@@ -36,8 +34,7 @@ pub(super) fn find(session: &Session, facts: &Facts, products: &mut Products) {
                 .collect();
             let keys: Vec<Key> =
                 gemms.iter().filter(|(_, main, _)| *main).map(|(.., key)| *key).collect();
-            let found = known.entry(keys).or_insert_with_key(|keys| agreed(streams.iter(), keys));
-            give(&gemms, found, products);
+            give(&gemms, &searches.find(&keys, None), products);
         }
     }
 }
@@ -58,7 +55,7 @@ fn give(gemms: &[(OpIndex, bool, Key)], found: &[Option<Product>], products: &mu
     }
 }
 
-fn streams(session: &Session) -> Vec<Stream<Key>> {
+fn streams(session: &Session) -> Vec<(Option<u32>, Stream<Key>)> {
     let calls = &session.gemm_calls;
     let mut streams: BTreeMap<(StrId, i64), Stream<Key>> = BTreeMap::new();
     for row in 0..calls.len() {
@@ -82,5 +79,5 @@ fn streams(session: &Session) -> Vec<Stream<Key>> {
             main: true,
         }));
     }
-    streams.into_values().collect()
+    streams.into_values().map(|stream| (None, stream)).collect()
 }

@@ -1,12 +1,19 @@
 //! A sequence of kernels in longer ones whose sizes are recorded.
 
+use std::hash::Hash;
+
+use rustc_hash::FxHashMap;
+
 use super::Product;
 
 /// Products of an instance below which an order tells nothing.
 const MIN_LENGTH: usize = 4;
 
 /// Places that are compared with one another.
-const MAX_PLACES: usize = 512;
+const MAX_PLACES: usize = 128;
+
+/// Distinct sequences that are looked up; more are left without sizes.
+const MAX_SEARCHES: usize = 256;
 
 /// Kernels in the order in which they ran, with what each computes.
 pub(super) struct Stream<K> {
@@ -14,18 +21,49 @@ pub(super) struct Stream<K> {
     pub(super) products: Vec<Option<Product>>,
 }
 
+/// What each kernel of a sequence computes.
+pub(super) type Found = Vec<Option<Product>>;
+
+/// Sequences that were looked up, by the rank of their process: stages repeat the same ones.
+pub(super) struct Searches<'a, K> {
+    streams: &'a [(Option<u32>, Stream<K>)],
+    known: FxHashMap<(Option<u32>, Vec<K>), Found>,
+}
+
+impl<'a, K: Eq + Hash + Clone> Searches<'a, K> {
+    pub(super) fn new(streams: &'a [(Option<u32>, Stream<K>)]) -> Self {
+        Self { streams, known: FxHashMap::default() }
+    }
+
+    /// What the kernels of a sequence compute, by the streams of their rank and those of none.
+    pub(super) fn find(&mut self, keys: &[K], rank: Option<u32>) -> Found {
+        let key = (rank, keys.to_vec());
+        if let Some(known) = self.known.get(&key) {
+            return known.clone();
+        }
+        if self.known.len() >= MAX_SEARCHES {
+            return vec![None; keys.len()];
+        }
+        let own =
+            self.streams.iter().filter(|(its, _)| its.is_none() || rank.is_none() || *its == rank);
+        let found = agreed(own.map(|(_, stream)| stream), keys);
+        self.known.insert(key, found.clone());
+        found
+    }
+}
+
 /// The products of a sequence: those on which all places of the streams that have this sequence agree.
-pub(super) fn agreed<'a, K: PartialEq + 'a>(
+fn agreed<'a, K: PartialEq + 'a>(
     streams: impl Iterator<Item = &'a Stream<K>>,
     keys: &[K],
-) -> Vec<Option<Product>> {
+) -> Found {
     let none = || vec![None; keys.len()];
     if keys.len() < MIN_LENGTH {
         return none();
     }
     let places = streams
         .flat_map(|stream| occurrences(&stream.keys, keys).into_iter().map(move |at| (stream, at)));
-    let mut found: Option<Vec<Option<Product>>> = None;
+    let mut found: Option<Found> = None;
     for (stream, at) in places.take(MAX_PLACES) {
         let here = &stream.products[at..at + keys.len()];
         match &mut found {

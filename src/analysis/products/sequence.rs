@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use super::search::{Stream, agreed};
+use super::search::{Searches, Stream};
 use super::{
     Attention, Layer, Matrix, Product, Products, Shape, Source, innermost_first, launch_of,
     positions,
@@ -33,13 +33,16 @@ struct Template {
     products: Vec<Option<Product>>,
 }
 
+/// A template, and pairs of places: in a sequence and in the template.
+type Alignment = (usize, Vec<(usize, usize)>);
+
 /// Instances with sizes, of the stages of one name.
 #[derive(Default)]
 struct Templates {
     all: Vec<Template>,
     by_keys: FxHashMap<Vec<u32>, Vec<usize>>,
-    /// Alignments that were made: the template, and pairs of places.
-    aligned: FxHashMap<Vec<u32>, Option<(usize, Vec<(usize, usize)>)>>,
+    /// Alignments that were made.
+    aligned: FxHashMap<Vec<u32>, Option<Alignment>>,
 }
 
 /// Numbers of (name, grid, block): names in the spelling that all profilers share.
@@ -73,6 +76,7 @@ pub(super) fn find(session: &Session, facts: &Facts, products: &mut Products) {
         }
     }
     let streams = streams(session, facts, &matrix, &mut keys, products);
+    let mut searches = Searches::new(&streams);
     let mut budget = MAX_ALIGNED;
     for stage in innermost_first(facts) {
         let stage = &facts.stages[stage];
@@ -87,7 +91,11 @@ pub(super) fn find(session: &Session, facts: &Facts, products: &mut Products) {
             let partners = of_name.as_mut().filter(|of_name| !of_name.all.is_empty());
             let partners = match partners {
                 Some(of_name) => of_name.partners(&keys, positions[at], rank, &mut budget),
-                None => in_streams(&streams, &keys, rank),
+                // A stage that the recorded pass does not name.
+                None => {
+                    let found = searches.find(&keys, rank).into_iter();
+                    found.map(|product| Some((product?, None))).collect()
+                }
             };
             for (op, partner) in ops.iter().zip(partners) {
                 let product = match partner {
@@ -145,17 +153,6 @@ fn streams(
         Some((rank, stream?))
     };
     recorded.into_iter().filter_map(with_rank).collect()
-}
-
-/// Partners of a stage that the recorded pass does not name: the places of its streams with the same kernels.
-fn in_streams(
-    streams: &[(Option<u32>, Stream<u32>)],
-    keys: &[u32],
-    rank: Option<u32>,
-) -> Vec<Option<(Product, Option<u32>)>> {
-    let own = streams.iter().filter(|(its, _)| its.is_none() || rank.is_none() || *its == rank);
-    let found = agreed(own.map(|(_, stream)| stream), keys);
-    found.into_iter().map(|product| product.map(|product| (product, None))).collect()
 }
 
 /// What a kernel of step `step` of a decode loop computes, of which the partner is of step `its`: the keys of
@@ -244,12 +241,7 @@ impl Templates {
     }
 
     /// The template with the most kernels in common with a sequence, at least three quarters of it.
-    fn align(
-        &mut self,
-        keys: &[u32],
-        rank: Option<u32>,
-        budget: &mut usize,
-    ) -> Option<(usize, Vec<(usize, usize)>)> {
+    fn align(&mut self, keys: &[u32], rank: Option<u32>, budget: &mut usize) -> Option<Alignment> {
         if let Some(known) = self.aligned.get(keys) {
             return known.clone();
         }

@@ -139,3 +139,24 @@ fn a_backward_pass_without_a_range_of_its_own_in_the_trace() {
         assert_eq!(of("train_step"), part * (3.0 * products + 3.5 * attention));
     }
 }
+
+#[test]
+fn a_log_and_operators_count_the_same_products() {
+    let all = findings("h200-llama-1b");
+    let of = |id: &str, stage: &str| metric(&all, id, "nsys", stage, None);
+    // 16 layers of 2·2048² + 2·2048·512 + 3·2048·8192 parameters; batch 4, 512 tokens; one product of 32×512 by 1 for
+    // the rotary embedding.
+    let parameters = 16.0 * (2.0 * 2048.0 * 2048.0 + 2.0 * 2048.0 * 512.0 + 3.0 * 2048.0 * 8192.0);
+    let head = 2.0 * 4.0 * 2048.0 * 128_256.0;
+    assert_eq!(
+        of("gemm_log_flops", "prefill"),
+        2.0 * 2048.0 * parameters + head + 2.0 * 32.0 * 512.0
+    );
+    let step = 2.0 * 4.0 * parameters + head + 2.0 * 32.0;
+    assert_eq!(of("gemm_log_flops", "decode"), 8.0 * step);
+    // Attention, which the log does not hold, is the rest: 513 to 520 keys, 32 heads of 64, 16 layers.
+    let keys: f64 = (513..=520).map(f64::from).sum();
+    let attention = 4.0 * 4.0 * 32.0 * 64.0 * 16.0 * keys;
+    assert_eq!(of("operator_flops", "decode"), 8.0 * step + attention);
+    assert!(all.diagnostics.iter().all(|one| one.code != "gemms/sources-differ"));
+}

@@ -1,6 +1,7 @@
 //! Matrix products: sizes, rate, tiles and waves, and the time above the roofline.
 
 mod lines;
+mod logged;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,9 @@ pub(super) static ANALYSIS: Analysis =
 /// Products that a page shows of each stage.
 const SHOWN: usize = 8;
 
+/// Rows of logs that a page shows.
+const SHOWN_LOGGED: usize = 16;
+
 /// Stages that a page shows.
 const SHOWN_STAGES: usize = 4;
 
@@ -44,6 +48,13 @@ fn run(context: &Context<'_>) -> Findings {
         }
     }
     let mut findings = Findings::default();
+    if let Some(dataset) = logged::dataset(session) {
+        // Kernels that were found in the log say more than it does.
+        if !facts.products.is_any_logged() {
+            findings.blocks.push(log_view(dataset.rows.len()));
+        }
+        findings.datasets.push(dataset);
+    }
     if stages.is_empty() {
         return findings;
     }
@@ -66,6 +77,13 @@ fn run(context: &Context<'_>) -> Findings {
     findings.datasets.push(tables::dataset(context, &stages));
     findings.methods.push(method());
     findings
+}
+
+/// The products of logs of which no kernel is known to be one.
+fn log_view(rows: usize) -> Block {
+    let columns = ["shape", "batch", "dtype", "tile", "calls", "flops", "function", "artifact"];
+    let caption = "Matrix products in logs, by FLOPs; cuBLAS calls cuBLASLt, so both logs may hold one product";
+    Block::Table(View::new("gemm_log", caption, &columns, rows.min(SHOWN_LOGGED)))
 }
 
 /// A stage in one sentence.

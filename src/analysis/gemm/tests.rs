@@ -85,3 +85,18 @@ fn without_sizes_nothing_is_recoverable_and_without_products_there_is_no_section
     assert_eq!(missing, 1);
     assert!(findings(&Made::default()).blocks.is_empty());
 }
+
+#[test]
+fn a_log_alone_is_shown_by_size() {
+    let mut made = Made::default();
+    made.pass("nsys", PassKind::Timeline);
+    [3, 3, 5].into_iter().for_each(|m| made.log((8, m, 4), (64, 8), 1));
+    let found = findings(&made);
+    let dataset = &found.datasets[0];
+    let rows: Vec<Vec<String>> =
+        dataset.rows.iter().map(|row| row[..9].iter().map(Cell::plain).collect()).collect();
+    // Column-major 8 × m; twice 2·3·8·4 and once 2·5·8·4 FLOPs.
+    assert_eq!(rows[0], ["3 × 8 × 4", "3", "8", "4", "1", "R_16BF", "64 × 8", "2", "384"]);
+    assert_eq!(rows[1], ["5 × 8 × 4", "5", "8", "4", "1", "R_16BF", "64 × 8", "1", "320"]);
+    assert!(matches!(&found.blocks[..], [Block::Table(view)] if view.dataset == "gemm_log"));
+}

@@ -132,6 +132,11 @@ impl Products {
         !self.all.is_empty()
     }
 
+    /// Whether any operation was found in a log.
+    pub fn is_any_logged(&self) -> bool {
+        self.logged.iter().any(|number| *number > 0)
+    }
+
     /// Kernels of which a log and an operator give different sizes.
     pub fn contradictions(&self) -> u64 {
         let differs = |op: OpIndex| match (self.get(op), self.logged(op)) {

@@ -1,6 +1,7 @@
 //! Derived tables that several analyses need, computed once.
 
 use super::classify::KernelIdentity;
+use super::products::Products;
 use crate::model::{
     ApiCallId, CopyId, GpuId, GraphLaunchId, KernelId, LaunchId, Ns, PassId, ProcessId, RangeId,
     Session, ThreadId,
@@ -19,6 +20,8 @@ pub struct Facts {
     pub stages: Vec<Stage>,
     /// Stage instances, sorted by (stage, process, host start).
     pub instances: Vec<StageInstance>,
+    /// What matrix kernels compute.
+    pub products: Products,
 }
 
 /// A GPU operation by number: an index into the columns of [`Ops`].
@@ -209,6 +212,7 @@ impl Facts {
         let ops = super::attribution::operations(session);
         let mut facts = Self { ops, identities, ..Self::default() };
         super::stages::find(session, &mut facts);
+        facts.products = Products::new(session, &facts);
         facts
     }
 

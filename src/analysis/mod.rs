@@ -14,6 +14,7 @@ pub mod stats;
 pub mod summary;
 pub mod tiers;
 
+mod attention;
 mod bounds;
 mod communication;
 mod concurrency;
@@ -21,6 +22,8 @@ mod copies;
 mod critical_path;
 mod deep_dive;
 mod environment;
+mod flop_accounting;
+mod gemm;
 mod graphs;
 mod identity;
 mod idle;
@@ -30,6 +33,7 @@ mod modules;
 mod operator_flops;
 mod operators;
 mod pace;
+pub mod products;
 mod power;
 mod profiled;
 mod repeats;
@@ -113,8 +117,11 @@ pub static ANALYSES: &[&Analysis] = &[
     &critical_path::ANALYSIS,
     &graphs::ANALYSIS,
     &utilization::ANALYSIS,
+    &flop_accounting::ANALYSIS,
     &repeats::ANALYSIS,
     &kernels::ANALYSIS,
+    &gemm::ANALYSIS,
+    &attention::ANALYSIS,
     &roofline::ANALYSIS,
     &profiled::ANALYSIS,
     &representativeness::ANALYSIS,

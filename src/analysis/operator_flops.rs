@@ -7,6 +7,8 @@
 
 use serde_json::Value;
 
+use super::products::{Attention as AttentionShape, Gemm, Shape};
+
 /// FLOPs of one operator call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct OperatorFlops {
@@ -16,28 +18,41 @@ pub(super) struct OperatorFlops {
     pub(super) masked: f64,
 }
 
-impl OperatorFlops {
-    const fn plain(flops: f64) -> Self {
-        Self { full: flops, masked: flops }
-    }
-}
-
 /// FLOPs of a call of operator `name`, from its input shapes and concrete inputs as JSON texts.
 ///
 /// None for operators without a formula and for shapes that do not fit it.
 pub(super) fn flops(name: &str, shapes: &str, inputs: &str) -> Option<OperatorFlops> {
+    let shape = shape(name, shapes, inputs)?;
+    let flops = OperatorFlops { full: shape.flops_full(), masked: shape.flops() };
+    Some(flops).filter(|flops| flops.full.is_finite())
+}
+
+/// What a call of operator `name` computes, if it is a product, a convolution or attention.
+pub(super) fn shape(name: &str, shapes: &str, inputs: &str) -> Option<Shape> {
     let formula = Formula::of(name)?;
     let shapes: Value = serde_json::from_str(shapes).ok()?;
     let call = Call { shapes, inputs: serde_json::from_str(inputs).unwrap_or(Value::Null) };
     match formula {
-        Formula::Product { first } => call.product(first),
-        Formula::Linear => call.linear(),
-        Formula::MatMul => call.matmul(),
-        Formula::Convolution => call.convolution(),
-        Formula::ConvolutionBackward => call.convolution_backward(),
-        Formula::Attention(attention) => call.attention(attention),
+        Formula::Product { first } => call.product(first).map(Shape::Gemm),
+        Formula::Linear => call.linear().map(Shape::Gemm),
+        Formula::MatMul => call.matmul().map(Shape::Gemm),
+        Formula::Convolution => call.convolution().and_then(convolution),
+        Formula::ConvolutionBackward => call.convolution_backward().and_then(convolution),
+        Formula::Attention(attention) => call.attention(attention).map(Shape::Attention),
     }
-    .filter(|flops| flops.full.is_finite())
+}
+
+/// Position of the operands in the inputs of an operator: the first of them has the type of the work.
+pub(super) fn first_operand(name: &str) -> usize {
+    match Formula::of(name) {
+        Some(Formula::Product { first }) => first,
+        Some(Formula::Attention(attention)) => attention.query,
+        _ => 0,
+    }
+}
+
+fn convolution(flops: f64) -> Option<Shape> {
+    (flops >= 0.0 && flops.is_finite()).then_some(Shape::Convolution { flops: flops as u64 })
 }
 
 /// How an operator's FLOPs follow from its inputs.
@@ -116,11 +131,14 @@ struct Call {
 
 impl Call {
     /// Dimensions of tensor input `index`; none for scalars and lists of tensors.
-    fn dims(&self, index: usize) -> Option<Vec<f64>> {
+    fn dims(&self, index: usize) -> Option<Vec<u64>> {
         let dims = self.shapes.get(index)?.as_array()?;
-        let dims: Option<Vec<f64>> =
-            dims.iter().map(|dim| dim.as_u64().map(|n| n as f64)).collect();
+        let dims: Option<Vec<u64>> = dims.iter().map(Value::as_u64).collect();
         dims.filter(|dims| !dims.is_empty())
+    }
+
+    fn floats(&self, index: usize) -> Option<Vec<f64>> {
+        Some(self.dims(index)?.into_iter().map(|dim| dim as f64).collect())
     }
 
     /// A recorded scalar input: `True`, `[1, 1]`.
@@ -128,50 +146,49 @@ impl Call {
         self.inputs.get(index)?.as_str().filter(|text| !text.is_empty())
     }
 
-    fn product(&self, first: usize) -> Option<OperatorFlops> {
+    fn product(&self, first: usize) -> Option<Gemm> {
         let (a, b) = (self.dims(first)?, self.dims(first + 1)?);
-        let (rows, columns) = (last(&a, 2)?, last(&b, 1)?);
         let batch = match (a.as_slice(), b.as_slice()) {
-            ([_, _], [_, _]) => 1.0,
+            ([_, _], [_, _]) => 1,
             ([batch, _, _], [other, _, _]) if batch == other => *batch,
             _ => return None,
         };
-        (last(&a, 1) == last(&b, 2))
-            .then_some(OperatorFlops::plain(2.0 * batch * rows * columns * last(&a, 1)?))
+        let gemm = Gemm { m: last(&a, 2)?, n: last(&b, 1)?, k: last(&a, 1)?, batch };
+        (last(&a, 1) == last(&b, 2)).then_some(gemm)
     }
 
-    fn linear(&self) -> Option<OperatorFlops> {
+    fn linear(&self) -> Option<Gemm> {
         let (input, weight) = (self.dims(0)?, self.dims(1)?);
-        let [out, depth] = weight[..] else { return None };
-        (last(&input, 1) == Some(depth))
-            .then(|| OperatorFlops::plain(2.0 * input.iter().product::<f64>() * out))
+        let [n, k] = weight[..] else { return None };
+        let (depth, rows) = input.split_last()?;
+        (*depth == k).then_some(Gemm { m: volume(rows)?, n, k, batch: 1 })
     }
 
-    fn matmul(&self) -> Option<OperatorFlops> {
+    fn matmul(&self) -> Option<Gemm> {
         let (a, b) = (self.dims(0)?, self.dims(1)?);
         // A vector is a matrix with one row, or one column on the right.
-        let (depth, rows) = (last(&a, 1)?, last(&a, 2).unwrap_or(1.0));
-        let columns = if b.len() == 1 { 1.0 } else { last(&b, 1)? };
-        if depth != last(&b, 2).unwrap_or(b[0]) {
+        let (k, m) = (last(&a, 1)?, last(&a, 2).unwrap_or(1));
+        let n = if b.len() == 1 { 1 } else { last(&b, 1)? };
+        if k != last(&b, 2).unwrap_or(b[0]) {
             return None;
         }
-        let leading = |dims: &[f64], index: usize| last(dims, index).unwrap_or(1.0);
-        let batch: f64 = (3..=a.len().max(b.len()))
+        let leading = |dims: &[u64], index: usize| last(dims, index).unwrap_or(1);
+        let batch: Vec<u64> = (3..=a.len().max(b.len()))
             .map(|index| leading(&a, index).max(leading(&b, index)))
-            .product();
-        Some(OperatorFlops::plain(2.0 * batch * rows * columns * depth))
+            .collect();
+        Some(Gemm { m, n, k, batch: volume(&batch)? })
     }
 
     /// 2 · outputs · kernel volume · input channels of a group; of a transposed one, inputs · output channels.
-    fn convolution(&self) -> Option<OperatorFlops> {
-        let (input, weight) = (self.dims(0)?, self.dims(1)?);
+    fn convolution(&self) -> Option<f64> {
+        let (input, weight) = (self.floats(0)?, self.floats(1)?);
         let spatial = input.len().checked_sub(2)?;
         if weight.len() != input.len() {
             return None;
         }
         let per_point = weight[1..].iter().product::<f64>();
         if flag(self.input(6)?)? {
-            return Some(OperatorFlops::plain(2.0 * input.iter().product::<f64>() * per_point));
+            return Some(2.0 * input.iter().product::<f64>() * per_point);
         }
         let (stride, padding, dilation) =
             (self.list(3, spatial)?, self.list(4, spatial)?, self.list(5, spatial)?);
@@ -181,23 +198,23 @@ impl Call {
                 ((input[d + 2] + 2.0 * padding[d] - reach) / stride[d]).floor().max(-1.0) + 1.0
             })
             .product();
-        Some(OperatorFlops::plain(2.0 * input[0] * weight[0] * outputs * per_point))
+        Some(2.0 * input[0] * weight[0] * outputs * per_point)
     }
 
     /// Each gradient that is asked for, of input and of weight, costs as much as the forward pass.
-    fn convolution_backward(&self) -> Option<OperatorFlops> {
-        let (gradient, input, weight) = (self.dims(0)?, self.dims(1)?, self.dims(2)?);
+    fn convolution_backward(&self) -> Option<f64> {
+        let (gradient, input, weight) = (self.floats(0)?, self.floats(1)?, self.floats(2)?);
         let points = if flag(self.input(7)?)? { input } else { gradient };
         let forward =
             2.0 * points.iter().product::<f64>() * weight.get(1..)?.iter().product::<f64>();
         let wanted = self.input(10)?.trim_matches(['[', ']']).split(',').take(2);
         let gradients = wanted.filter(|text| flag(text.trim()) == Some(true)).count();
-        Some(OperatorFlops::plain(forward * gradients as f64))
+        Some(forward * gradients as f64)
     }
 
-    fn attention(&self, at: Attention) -> Option<OperatorFlops> {
+    fn attention(&self, at: Attention) -> Option<AttentionShape> {
         let [q, k, v] = [0, 1, 2].map(|offset| self.dims(at.query + offset));
-        let order = |dims: Vec<f64>| match dims[..] {
+        let order = |dims: Vec<u64>| match dims[..] {
             [batch, sequence, heads, size] if at.sequence_first => {
                 Some([batch, heads, sequence, size])
             }
@@ -205,18 +222,21 @@ impl Call {
             _ => None,
         };
         let [batch, heads, queries, size] = order(q?)?;
-        let [_, _, keys, _] = order(k?)?;
+        let [_, kv_heads, keys, _] = order(k?)?;
         let [_, _, _, value_size] = order(v?)?;
-        // Forward: scores and output. Backward: scores again and gradients of q, k; gradients of v, weights.
-        let per_pair = match at.backward {
-            false => 2.0 * (size + value_size),
-            true => 2.0 * (3.0 * size + 2.0 * value_size),
-        };
         let causal = at.causal.and_then(|index| self.input(index)).and_then(flag) == Some(true);
-        let pairs = queries * keys;
-        let masked = if causal { causal_pairs(queries, keys) } else { pairs };
-        let of = |pairs: f64| batch * heads * pairs * per_pair;
-        Some(OperatorFlops { full: of(pairs), masked: of(masked) })
+        let backward = at.backward;
+        Some(AttentionShape {
+            batch,
+            heads,
+            kv_heads,
+            queries,
+            keys,
+            size,
+            value_size,
+            causal,
+            backward,
+        })
     }
 
     /// A recorded list of `length` integers; one integer stands for all.
@@ -230,15 +250,14 @@ impl Call {
     }
 }
 
-/// Query i attends keys 1 to i, as PyTorch's mask has it: Σ min(i, keys).
-fn causal_pairs(queries: f64, keys: f64) -> f64 {
-    let within = queries.min(keys);
-    within * (within + 1.0) / 2.0 + (queries - within) * keys
+/// The dimension at place `index` from the right, counted from 1.
+fn last(dims: &[u64], index: usize) -> Option<u64> {
+    dims.len().checked_sub(index).map(|place| dims[place])
 }
 
-/// The dimension at place `index` from the right, counted from 1.
-fn last(dims: &[f64], index: usize) -> Option<f64> {
-    dims.len().checked_sub(index).map(|place| dims[place])
+/// The product of dimensions, 1 of none.
+fn volume(dims: &[u64]) -> Option<u64> {
+    dims.iter().try_fold(1_u64, |volume, dim| volume.checked_mul(*dim))
 }
 
 fn flag(text: &str) -> Option<bool> {
@@ -302,7 +321,7 @@ mod tests {
         assert_eq!(found, Some(OperatorFlops { full: 16_384.0, masked: 10_240.0 }));
         let all = r#"["","","","","0.","False","0.25","True"]"#;
         let found = flops("aten::scaled_dot_product_attention", shapes, all);
-        assert_eq!(found, Some(OperatorFlops::plain(16_384.0)));
+        assert_eq!(found, Some(OperatorFlops { full: 16_384.0, masked: 16_384.0 }));
     }
 
     #[test]
@@ -331,13 +350,5 @@ mod tests {
         assert_eq!(full("aten::matmul", "[[],[]]", ""), None);
         let huge = "[[18446744073709551615,18446744073709551615],[18446744073709551615,1]]";
         assert!(full("aten::mm", huge, "").is_some_and(f64::is_finite));
-    }
-
-    #[test]
-    fn a_query_attends_the_keys_up_to_its_own_place() {
-        assert_eq!(causal_pairs(4.0, 4.0), 10.0);
-        // 3 queries of 5 keys: 1 + 2 + 3; 5 queries of 3 keys: 1 + 2 + 3 + 3 + 3.
-        assert_eq!(causal_pairs(3.0, 5.0), 6.0);
-        assert_eq!(causal_pairs(5.0, 3.0), 12.0);
     }
 }

@@ -1,6 +1,6 @@
 //! MFU, kernel-time MFU and MBU per stage, each with its basis.
 
-mod timed;
+pub(super) mod timed;
 mod work;
 
 use std::collections::BTreeMap;
@@ -124,6 +124,11 @@ fn ceiling(context: &Context<'_>, name: &str, dtype: &str) -> Result<Ceiling, St
 }
 
 impl Line {
+    /// Model FLOPs, causal and with full attention.
+    pub(super) fn flops(&self) -> Option<(f64, f64)> {
+        self.work.as_ref().ok().map(|work| (work.flops, work.flops_full))
+    }
+
     fn seconds(&self) -> f64 {
         self.timed.time / 1e9
     }

@@ -10,6 +10,7 @@ mod nesting;
 mod profiles;
 
 pub mod config;
+pub mod gemm_log;
 pub mod ncu;
 pub mod ncu_rep;
 pub mod nsys;
@@ -52,6 +53,7 @@ pub static IMPORTERS: &[&Importer] = &[
     &ncu::IMPORTER,
     &nvml::IMPORTER,
     &sums::IMPORTER,
+    &gemm_log::IMPORTER,
 ];
 
 /// Reads all files of a bundle. Files whose `kind` is none of the importers' are left alone.

@@ -85,6 +85,8 @@ ids! {
     TimingId;
     /// A measured ceiling.
     MeasuredPeakId;
+    /// A matrix product of a cuBLAS or cuBLASLt log.
+    GemmCallId;
     /// A fact of the environment.
     FactId;
 }

@@ -76,6 +76,8 @@ pub struct Session {
     pub timings: Timings,
     /// Measured ceilings.
     pub measured_peaks: MeasuredPeaks,
+    /// Matrix products of cuBLAS and cuBLASLt logs.
+    pub gemm_calls: GemmCalls,
     /// Environment facts.
     pub environment: Environment,
     /// What ran, where the bundle says so.
@@ -229,6 +231,7 @@ impl Session {
             &self.profile_reports,
             &self.timings,
             &self.measured_peaks,
+            &self.gemm_calls,
             &self.environment,
         ]
     }

@@ -184,6 +184,23 @@ pub fn identify(name: &str) -> KernelIdentity {
     }
 }
 
+/// A kernel's name in the spelling that all profilers share: without parameters, spaces and casts.
+pub fn signature(name: &str) -> String {
+    let whole = Name::new(name).whole.replace("true", "1").replace("false", "0");
+    let mut signature = String::with_capacity(whole.len());
+    let mut depth = 0_usize;
+    for c in whole.chars().filter(|c| !c.is_whitespace()) {
+        match c {
+            '<' => depth += 1,
+            '>' => depth = depth.saturating_sub(1),
+            '(' if depth == 0 => break,
+            _ => {}
+        }
+        signature.push(c);
+    }
+    signature
+}
+
 /// What the names of all kernels of a session tell, by `KernelId`.
 pub fn identities(session: &Session) -> Vec<KernelIdentity> {
     session.kernels.name.par_iter().map(|name| identify(session.text(*name))).collect()

@@ -3,7 +3,7 @@
 //! Expectations come from the naming schemes of the libraries, not from what the rules answer.
 
 use super::KernelClass::{self, *};
-use super::identify;
+use super::{identify, signature};
 
 /// Name, class, library, dtype.
 type Case = (&'static str, KernelClass, &'static str, &'static str);
@@ -409,4 +409,13 @@ fn tensor_cores_where_the_name_tells() {
     assert_eq!(tensor("void flash_fwd_kernel<Flash_fwd_kernel_traits<128>>"), Some(true));
     assert_eq!(tensor("fused_moe_kernel"), None);
     assert_eq!(tensor("my_wmma_copy(float*)"), None, "only matrix work runs on tensor cores");
+}
+
+#[test]
+fn profilers_spell_one_kernel_in_one_signature() {
+    let nsys = "void cublasLt::splitKreduce_kernel<(int)32, (int)16, int, float, (bool)0, (bool)1>(cublasLt::cublasSplitKParams<T6>, const T4 *)";
+    let torch = "void cublasLt::splitKreduce_kernel<32, 16, int, float, false, true>(cublasLt::cublasSplitKParams<float>, float const*)";
+    assert_eq!(signature(nsys), "cublasLt::splitKreduce_kernel<32,16,int,float,0,1>");
+    assert_eq!(signature(nsys), signature(torch));
+    assert_eq!(signature("nvjet_sm90_tst_64x8"), "nvjet_sm90_tst_64x8");
 }

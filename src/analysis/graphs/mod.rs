@@ -1,10 +1,10 @@
 //! CUDA graphs: how long replays take, what the GPU does inside and between them, and what their kernels are.
 
-mod align;
+pub(in crate::analysis) mod align;
 mod origins;
 mod replays;
 mod rows;
-mod twins;
+pub(in crate::analysis) mod twins;
 
 #[cfg(test)]
 mod tests;

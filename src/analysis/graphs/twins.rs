@@ -293,7 +293,7 @@ fn twins(context: &Context<'_>, eager: &Eager) -> Vec<Twin> {
 }
 
 /// For each moment of a thread the row of the innermost span that is open then; spans of a thread are nested.
-fn innermost(
+pub(in crate::analysis) fn innermost(
     queries: &[(ThreadId, Ns)],
     thread: &[ThreadId],
     start: &[Ns],

@@ -85,7 +85,7 @@ fn common(mut steps: impl Iterator<Item = Option<u64>>) -> Option<u64> {
 }
 
 /// Name of the GPU that a pass ran on; for a pass that recorded none, the one name of the bundle.
-fn gpu_name(session: &Session, pass: Option<PassId>) -> String {
+pub(in crate::analysis) fn gpu_name(session: &Session, pass: Option<PassId>) -> String {
     let own = |row: &usize| pass.is_none_or(|pass| session.gpus.pass[*row] == pass);
     let names = |rows: &mut dyn Iterator<Item = usize>| -> Option<String> {
         rows.map(|row| session.text(session.gpus.name[row]).to_owned())

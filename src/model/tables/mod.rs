@@ -2,6 +2,7 @@
 
 mod collectives;
 mod counters;
+mod gemm_calls;
 mod gpu_work;
 mod host;
 mod passes;
@@ -11,6 +12,7 @@ mod system;
 
 pub use collectives::*;
 pub use counters::*;
+pub use gemm_calls::*;
 pub use gpu_work::*;
 pub use host::*;
 pub use passes::*;

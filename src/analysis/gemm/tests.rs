@@ -1,0 +1,102 @@
+//! The section on tables made by hand.
+
+#![allow(clippy::unwrap_used)]
+
+use rooflens_schemas::{MetricValue, PassKind};
+
+use super::*;
+use crate::analysis::products::made::Made;
+use crate::analysis::{Facts, Options};
+use crate::findings::Cell;
+use crate::hardware::Hardware;
+
+const NAME: &str = "nvjet_sm90_tst_64x8_64x16_2x1_v_bz_TNT";
+
+fn findings(made: &Made) -> Findings {
+    let hardware = Hardware::builtin();
+    let options = Options { gpu: Some("H200".to_owned()), ..Options::default() };
+    let facts = Facts::new(&made.session);
+    let session = &made.session;
+    run(&Context { session, facts: &facts, hardware: &hardware, options: &options })
+}
+
+fn value<'a>(findings: &'a Findings, id: &str) -> &'a MetricValue {
+    &findings.metrics.iter().find(|metric| metric.id == id).unwrap().value
+}
+
+/// A stage of 400 ns of GPU time, 300 of them of a product of `m`×4096 by 4096×64.
+fn with_product(m: u64) -> Made {
+    let mut made = Made::default();
+    made.pass("torch", PassKind::Operators);
+    made.range("prefill", &|made| {
+        made.kernel_of("void at::native::vectorized_elementwise_kernel<4>(int)", 100);
+        let start = made.time;
+        made.kernel_of(NAME, 300);
+        made.operator(start, "aten::mm", &format!("[[{m},4096],[4096,64]]"), "c10::BFloat16");
+    });
+    made
+}
+
+#[test]
+fn a_memory_bound_product_against_the_bandwidth() {
+    let findings = findings(&with_product(8));
+    // Bytes 2·(8·4096 + 4096·64 + 8·64) = 590 848 at 4.8 TB/s are 123.09 ns; the 4.2 MFLOP take 4.2 ns.
+    let least = 590_848.0 / 4.8e12 * 1e9;
+    let recoverable = value(&findings, "gemm_recoverable").number().unwrap();
+    assert!((recoverable - (300.0 - least)).abs() < 1e-9, "{recoverable}");
+    assert_eq!(value(&findings, "gemm_time_share").number(), Some(0.75));
+    assert_eq!(value(&findings, "gemm_shape_coverage").number(), Some(1.0));
+    let dataset = &findings.datasets[0];
+    let cell = |id: &str| {
+        let column = dataset.columns.iter().position(|column| column.id == id).unwrap();
+        dataset.rows[0][column].clone()
+    };
+    assert_eq!(
+        (cell("bound"), cell("flops")),
+        (Cell::Text("memory".to_owned()), Cell::Float(4_194_304.0))
+    );
+    // 64 outputs are one tile of 64, 8 tokens one of 8; rows of N and of K are multiples of 16 bytes.
+    assert_eq!(
+        (cell("tile_efficiency"), cell("alignment_bytes")),
+        (Cell::Float(1.0), Cell::Int(16))
+    );
+    // Neither registers nor the capability are recorded, so what fits on an SM is not known.
+    assert_eq!(cell("waves"), Cell::Missing);
+    assert!(findings.diagnostics.is_empty());
+}
+
+#[test]
+fn a_product_above_the_peak_is_an_error() {
+    // 2·8192·4096·64 FLOPs in 300 ns are 14.3 PFLOP/s.
+    let findings = findings(&with_product(8192));
+    let codes: Vec<_> = findings.diagnostics.iter().map(|one| (one.code, one.severity)).collect();
+    assert_eq!(codes, [("gemms/above-one", Severity::Error)]);
+}
+
+#[test]
+fn without_sizes_nothing_is_recoverable_and_without_products_there_is_no_section() {
+    let mut made = Made::default();
+    made.pass("nsys", PassKind::Timeline);
+    made.range("prefill", &|made| made.kernel(NAME));
+    let unknown = findings(&made);
+    assert!(matches!(value(&unknown, "gemm_recoverable"), MetricValue::Unavailable { .. }));
+    assert_eq!(value(&unknown, "gemm_shape_coverage").number(), Some(0.0));
+    let missing = unknown.blocks.iter().filter(|block| matches!(block, Block::Missing(_))).count();
+    assert_eq!(missing, 1);
+    assert!(findings(&Made::default()).blocks.is_empty());
+}
+
+#[test]
+fn a_log_alone_is_shown_by_size() {
+    let mut made = Made::default();
+    made.pass("nsys", PassKind::Timeline);
+    [3, 3, 5].into_iter().for_each(|m| made.log((8, m, 4), (64, 8), 1));
+    let found = findings(&made);
+    let dataset = &found.datasets[0];
+    let rows: Vec<Vec<String>> =
+        dataset.rows.iter().map(|row| row[..9].iter().map(Cell::plain).collect()).collect();
+    // Column-major 8 × m; twice 2·3·8·4 and once 2·5·8·4 FLOPs.
+    assert_eq!(rows[0], ["3 × 8 × 4", "3", "8", "4", "1", "R_16BF", "64 × 8", "2", "384"]);
+    assert_eq!(rows[1], ["5 × 8 × 4", "5", "8", "4", "1", "R_16BF", "64 × 8", "1", "320"]);
+    assert!(matches!(&found.blocks[..], [Block::Table(view)] if view.dataset == "gemm_log"));
+}

@@ -66,45 +66,10 @@ fn rules_read_metrics_that_are_documented() {
     let read: Vec<&str> =
         id.captures_iter(metrics).map(|found| found.get(1).unwrap().as_str()).collect();
     assert!(read.len() > 30, "{read:?}");
-    let unknown: Vec<_> = read
-        .into_iter()
-        .filter(|id| !methodology.contains(&format!("| `{id}` |")) && !AWAITED.contains(id))
-        .collect();
+    let unknown: Vec<_> =
+        read.into_iter().filter(|id| !methodology.contains(&format!("| `{id}` |"))).collect();
     assert!(unknown.is_empty(), "not in docs/methodology.md: {unknown:?}");
 }
-
-/// Read by rules, and not made by an analysis yet.
-const AWAITED: &[&str] = &[
-    "idle_launching",
-    "idle_host_code",
-    "idle_sync",
-    "idle_allocator",
-    "idle_copy",
-    "idle_communication",
-    "idle_os",
-    "idle_profiler",
-    "idle_queue",
-    "idle_other_work",
-    "idle_unknown",
-    "launches_per_step",
-    "mean_kernel_time",
-    "launch_api_time",
-    "bound_launching",
-    "bound_copies",
-    "bound_communication",
-    "sync_calls",
-    "sync_idle",
-    "copy_bytes",
-    "copy_exposed",
-    "copy_time",
-    "pageable_share",
-    "comm_exposed",
-    "comm_wait",
-    "imbalance",
-    "pace_drift",
-    "pace_trend_z",
-    "tensor_active",
-];
 
 /// The export of a fixture, unpacked.
 fn export(path: &str) -> (tempfile::NamedTempFile, Connection) {

@@ -6,8 +6,7 @@ use super::stats::{OUTLIER_Z, Statistics, modified_z};
 use super::{Analysis, Context};
 use crate::findings::chart::{Dots, Plot};
 use crate::findings::{
-    Block, Cell, Chart, Column, Dataset, Findings, Inline, Method, Quantity, View,
-    measured,
+    Block, Cell, Chart, Column, Dataset, Findings, Inline, Method, Quantity, View, measured,
 };
 use crate::model::{Ns, Session, StrId, TimingId};
 use crate::prose;

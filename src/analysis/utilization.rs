@@ -11,8 +11,8 @@ use super::{Analysis, Context};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
 use crate::findings::{
-    Block, Cell, Chart, Column, Dataset, Findings, Inline, Method, Quantity, View,
-    derived, unavailable,
+    Block, Cell, Chart, Column, Dataset, Findings, Inline, Method, Quantity, View, derived,
+    unavailable,
 };
 use crate::hardware::Gpu;
 use crate::model::Session;

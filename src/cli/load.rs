@@ -76,7 +76,8 @@ pub(super) fn report(loaded: &Loaded, input: &Input, term: &mut Term) -> Result<
         .map(|(analysis, findings)| (analysis.id, analysis.title, findings))
         .collect();
     let headline = analysis::verdict::headline(&context);
-    let report = report::build(&provenance(bundle, session), headline, rules, sections, diagnostics);
+    let report =
+        report::build(&provenance(bundle, session), headline, rules, sections, diagnostics);
     for diagnostic in &report.data_quality {
         term.diagnostic(diagnostic);
     }

@@ -19,8 +19,7 @@ use self::stalls::{STATES, Shares};
 use super::{Analysis, Context};
 use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
 use crate::findings::{
-    Block, Chart, Dataset, Findings, Inline, Method, Quantity, View, derived,
-    unavailable,
+    Block, Chart, Dataset, Findings, Inline, Method, Quantity, View, derived, unavailable,
 };
 use crate::model::{PassId, Session};
 use crate::prose;

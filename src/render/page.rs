@@ -108,6 +108,8 @@ pub(crate) struct Method {
 pub(crate) struct Part {
     /// Heading.
     pub(crate) title: String,
+    /// Each heading inside begins a page: what stands below one, charts included, is to be seen at once.
+    pub(crate) apart: bool,
     /// Content.
     pub(crate) items: Vec<Item>,
 }
@@ -191,7 +193,15 @@ impl Pages<'_> {
     }
 
     fn part(&mut self, section: &Section, names: Names) -> Part {
-        Part { title: heading(&section.title), items: self.items(&section.blocks, names) }
+        let count =
+            |kind: fn(&Block) -> bool| section.blocks.iter().filter(|one| kind(one)).count();
+        let headings = count(|block| matches!(block, Block::Heading(_)));
+        let charts = count(|block| matches!(block, Block::Chart(_)));
+        Part {
+            title: heading(&section.title),
+            apart: names == Names::Whole && headings > 0 && charts > headings,
+            items: self.items(&section.blocks, names),
+        }
     }
 
     fn items(&mut self, blocks: &[Block], names: Names) -> Vec<Item> {

@@ -20,7 +20,6 @@ pub(super) const ESSENTIALS: &[&str] = &[
     "launches",
     "time_share",
     "achieved_occupancy_percent",
-    "theoretical_occupancy_percent",
     "limiter",
     "no_eligible_percent",
     "tensor_pipe_percent",

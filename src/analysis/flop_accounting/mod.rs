@@ -7,11 +7,13 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
+use super::roofline::workload::{Executed, executed};
 use super::summary::summaries;
 use super::utilization::{Line as UtilizationLine, lines};
 use super::{Analysis, Context};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::findings::{Block, Findings, Inline, Method, Quantity, View};
+use crate::model::PassId;
 use crate::prose;
 
 use clock::Clocks;
@@ -33,6 +35,9 @@ struct Line {
     /// Model FLOPs, causal and with full attention.
     model: Option<(f64, f64)>,
     mfu: Result<f64, String>,
+    mbu: Option<f64>,
+    /// FLOPs by counters, and HFU.
+    executed: (Option<f64>, Option<f64>),
 }
 
 impl Line {
@@ -107,11 +112,13 @@ fn columns(lines: &[Line]) -> Vec<&'static str> {
         ("model_flops", any(&|line| line.model.is_some())),
         ("operator_flops", any(&|line| line.stage.operators.is_some())),
         ("gemm_log_flops", any(&|line| line.stage.logged.is_some())),
+        ("counter_flops", any(&|line| line.executed.0.is_some())),
         ("flop_coverage", true),
         ("time_ns", true),
         ("ideal_time_ns", true),
         ("mixed_dtype_utilization", true),
         ("mfu", any(&|line| line.mfu.is_ok())),
+        ("hfu", any(&|line| line.executed.1.is_some())),
         ("clock_normalized_mfu", any(&|line| line.stage.clock.is_some() && line.mfu.is_ok())),
     ];
     all.into_iter().filter_map(|(column, shown)| shown.then_some(column)).collect()
@@ -121,6 +128,7 @@ fn columns(lines: &[Line]) -> Vec<&'static str> {
 fn all(context: &Context<'_>) -> Vec<Line> {
     let (session, facts) = (context.session, context.facts);
     let utilization: Vec<UtilizationLine> = lines(context);
+    let executed = executed(context);
     let primary = facts.primary_pass(session);
     let others = session.passes.ids().filter(|pass| Some(*pass) != primary);
     let mut all = Vec::new();
@@ -135,11 +143,24 @@ fn all(context: &Context<'_>) -> Vec<Line> {
             all.push(Line {
                 model: known.and_then(UtilizationLine::flops),
                 mfu: known.map_or_else(reason, UtilizationLine::mfu),
+                mbu: known.and_then(|line| line.mbu().ok()),
+                executed: of_stage(executed.as_ref(), pass, &summary.label(session, facts)),
                 stage: StageFlops::of(context, &summary, clocks.as_ref()),
             });
         }
     }
     all
+}
+
+/// FLOPs by counters and HFU of a stage, where launches that stand for it were profiled.
+fn of_stage(
+    executed: Option<&(PassId, Vec<Executed>)>,
+    pass: PassId,
+    label: &str,
+) -> (Option<f64>, Option<f64>) {
+    let stages = executed.filter(|(timeline, _)| *timeline == pass).map(|(_, stages)| stages);
+    let stage = stages.and_then(|stages| stages.iter().find(|stage| stage.label == label));
+    stage.map_or((None, None), |stage| (stage.flops, stage.hfu))
 }
 
 /// What of a stage's time has no FLOPs, in words.
@@ -178,8 +199,10 @@ fn method() -> Method {
         text: prose![
             "Model FLOPs follow from the model's dimensions; operator FLOPs are 2·M·N·K and the pairs of attention \
              from recorded shapes, of the kernels of a pass with operators or of their partners in another pass; \
-             log FLOPs are those of the calls in a cuBLASLt log, of matrix products alone. All count the pairs that a \
-             causal mask leaves; the data set holds the values with all pairs. Coverage is the share of the GPU time \
+             log FLOPs are those of the calls in a cuBLASLt log, of matrix products alone; counter FLOPs are those that \
+             profiled launches executed, spread over the launches that they stand for, masked pairs and padding \
+             included, for stages of which they cover a quarter of the GPU time or more. The first three count the pairs \
+             that a causal mask leaves; the data set holds the values with all pairs. Coverage is the share of the GPU time \
              in kernels whose sizes are known: the rest counts no FLOPs by convention. The ideal time is Σ FLOPs ÷ \
              specified dense rate, dtype by dtype; divided by the stage time it is the utilization, which for one \
              dtype and complete sizes is MFU. Clock-normalized MFU divides by the peak at the clock that the SMs had \

@@ -17,6 +17,7 @@ pub(super) fn dataset(context: &Context<'_>, lines: &[Line]) -> Dataset {
         Column::new("operator_flops", "Operators", Unit::Flop),
         Column::new("operator_flops_full", "Operators, all pairs", Unit::Flop),
         Column::new("gemm_log_flops", "Log", Unit::Flop),
+        Column::new("counter_flops", "Counters", Unit::Flop),
         Column::new("known_flops", "All sources", Unit::Flop),
         Column::new("known_flops_full", "All sources, all pairs", Unit::Flop),
         Column::text("dtypes", "Types"),
@@ -24,6 +25,8 @@ pub(super) fn dataset(context: &Context<'_>, lines: &[Line]) -> Dataset {
         Column::new("ideal_time_ns", "Ideal time", Unit::Nanoseconds),
         Column::new("mixed_dtype_utilization", "Utilization", Unit::Ratio),
         Column::new("mfu", "MFU", Unit::Ratio),
+        Column::new("hfu", "HFU", Unit::Ratio),
+        Column::new("mbu", "MBU", Unit::Ratio),
         Column::new("sm_clock_hz", "SM clock", Unit::Hertz),
         Column::new("clock_normalized_mfu", "MFU at this clock", Unit::Ratio),
     ];
@@ -47,6 +50,7 @@ fn row(context: &Context<'_>, line: &Line) -> Vec<Cell> {
         Cell::maybe(stage.operators.map(|operators| operators.0)),
         Cell::maybe(stage.operators.map(|operators| operators.1)),
         Cell::maybe(stage.logged),
+        Cell::maybe(line.executed.0),
         Cell::maybe(stage.flops()),
         Cell::maybe(stage.flops().map(|_| stage.full)),
         dtypes,
@@ -54,6 +58,8 @@ fn row(context: &Context<'_>, line: &Line) -> Vec<Cell> {
         Cell::maybe(stage.ideal_time(context).ok()),
         Cell::maybe(line.utilization(context).ok()),
         Cell::maybe(line.mfu.clone().ok()),
+        Cell::maybe(line.executed.1),
+        Cell::maybe(line.mbu),
         Cell::maybe(stage.clock.map(|clock| clock.0)),
         Cell::maybe(line.clock_normalized(context).ok()),
     ]

@@ -18,8 +18,6 @@ pub(super) const ESSENTIALS: &[&str] = &[
     "duration_ns",
     "sol_compute_percent",
     "sol_dram_percent",
-    "sol_l2_percent",
-    "waves",
     "bound",
     "bound_reason",
     "borderline",

@@ -6,7 +6,7 @@ mod charts;
 mod device;
 mod group;
 mod tables;
-mod workload;
+pub(in crate::analysis) mod workload;
 mod workload_tables;
 
 use rooflens_schemas::{Scope, Unit};

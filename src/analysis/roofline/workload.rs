@@ -16,6 +16,7 @@ use crate::analysis::representativeness::matching::{Group, Line, Matching, Sprea
 use crate::findings::chart::{Color, Plot, Point, Roofline};
 use crate::findings::{Block, Chart, Findings, Method, Quantity, View, derived, unavailable};
 use crate::hardware::Gpu;
+use crate::model::PassId;
 use crate::prose;
 
 /// Share of a stage's GPU time that profiled launches have to stand for: fewer say nothing of the stage.
@@ -246,6 +247,37 @@ fn possible(share: f64) -> Result<f64, String> {
         return Ok(share);
     }
     Err(format!("{} is more than the peak allows", Quantity::ratio(share)))
+}
+
+/// What counters say of a stage of the timeline, per instance.
+pub(in crate::analysis) struct Executed {
+    /// The stage's label.
+    pub(in crate::analysis) label: String,
+    /// Executed FLOPs of the profiled launches and of those that they stand for; absent for too small a share of the time.
+    pub(in crate::analysis) flops: Option<f64>,
+    /// Executed FLOPs as a share of what the peaks allow in the stage time.
+    pub(in crate::analysis) hfu: Option<f64>,
+}
+
+/// Executed work of the stages of the timeline pass, with that pass; nothing without a timeline and profiled launches.
+pub(in crate::analysis) fn executed(context: &Context<'_>) -> Option<(PassId, Vec<Executed>)> {
+    if context.session.kernel_profiles.is_empty() {
+        return None;
+    }
+    let matching = Matching::new(context)?;
+    let device = device::of_pass(context.session, matching.pass);
+    let gpu = Roofs::new(context, device.as_ref(), std::iter::empty()).gpu;
+    let one = |line| {
+        let stage = stage_work(context, &matching, line);
+        let counted = stage.enough(stage.totals.flops_time, "with counted operations").is_ok();
+        let flops = stage.totals.all_flops().filter(|_| counted);
+        Executed {
+            flops: flops.map(|flops| stage.per_instance(flops)),
+            hfu: stage.hfu(gpu).ok().map(|(share, _)| share),
+            label: stage.label,
+        }
+    };
+    Some((matching.pass, matching.lines.iter().map(one).collect()))
 }
 
 /// Adds the workload's rooflines, tables and metrics, if there is a timeline.

@@ -9,11 +9,13 @@ use std::process::Command;
 
 use sha2::{Digest, Sha256};
 
-const FIXTURES: [&str; 6] = [
+const FIXTURES: [&str; 8] = [
     "edge-empty-window",
     "h200-cuda-graph",
+    "h200-graph-ranges",
     "h200-llama-1b",
     "h200-llama-8b",
+    "h200-llama-capture",
     "h200-qwen-0.5b",
     "h200x2-ddp",
 ];

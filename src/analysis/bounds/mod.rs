@@ -7,11 +7,12 @@ mod tests;
 use rooflens_schemas::{Evidence, Metric, Unit};
 
 use super::Context;
+use super::gemm;
 use super::idle::{Cause, Line};
 use crate::findings::{
     Block, Cell, Column, Dataset, Findings, Inline, Method, View, derived, unavailable,
 };
-use crate::model::Ns;
+use crate::model::{Ns, ProcessId};
 use crate::prose;
 
 /// Rows that a page shows.
@@ -28,6 +29,7 @@ enum What {
     Copies,
     Communication,
     TopKernel,
+    MatrixProducts,
 }
 
 /// A what-if of one stage.
@@ -43,8 +45,14 @@ struct Bound {
 }
 
 impl What {
-    const ALL: [Self; 5] =
-        [Self::Launching, Self::Host, Self::Copies, Self::Communication, Self::TopKernel];
+    const ALL: [Self; 6] = [
+        Self::Launching,
+        Self::Host,
+        Self::Copies,
+        Self::Communication,
+        Self::TopKernel,
+        Self::MatrixProducts,
+    ];
 
     const fn metric(self) -> &'static str {
         match self {
@@ -53,6 +61,7 @@ impl What {
             Self::Copies => "bound_copies",
             Self::Communication => "bound_communication",
             Self::TopKernel => "bound_top_kernel",
+            Self::MatrixProducts => "bound_matrix_products",
         }
     }
 
@@ -63,6 +72,7 @@ impl What {
             Self::Copies => "copies overlapped",
             Self::Communication => "collectives overlapped",
             Self::TopKernel => "top kernel free",
+            Self::MatrixProducts => "matrix products at their roofline",
         }
     }
 
@@ -76,6 +86,9 @@ impl What {
             Self::Copies => "time in which only copies run",
             Self::Communication => "time in which a collective runs and no other kernel",
             Self::TopKernel => "time in which only this kernel runs",
+            Self::MatrixProducts => {
+                "time of matrix products of known sizes above max(FLOPs ÷ peak, bytes ÷ bandwidth), specified"
+            }
         }
     }
 
@@ -87,7 +100,7 @@ impl What {
             Self::Communication => {
                 "all collectives find kernels to run beside, which they do not slow"
             }
-            Self::TopKernel => "the host keeps up: no gap takes its place",
+            Self::TopKernel | Self::MatrixProducts => "the host keeps up: no gap takes its place",
         }
     }
 
@@ -100,7 +113,7 @@ impl What {
             }
             Self::Copies => line.middle.busy.copies,
             Self::Communication => line.middle.busy.communication,
-            Self::TopKernel => 0,
+            Self::TopKernel | Self::MatrixProducts => 0,
         }
     }
 }
@@ -123,6 +136,7 @@ pub(super) fn add(
     outermost: usize,
     findings: &mut Findings,
 ) {
+    let products = gemm::above_roofline(context);
     let mut rows = Vec::new();
     let mut shown = 0;
     let mut at = 0;
@@ -131,6 +145,7 @@ pub(super) fn add(
         a.summary.stage == b.summary.stage && a.summary.process == b.summary.process
     }) {
         let mut bounds = bounds(context, group);
+        bounds.extend(of_products(&products, group));
         findings.metrics.extend(metrics(context, group, &bounds));
         bounds.retain(|bound| bound.gain() >= bound.time * NEGLIGIBLE && bound.gone > 0);
         bounds.sort_by(|a, b| b.gain().total_cmp(&a.gain()).then(a.what.cmp(&b.what)));
@@ -178,7 +193,17 @@ fn bounds(context: &Context<'_>, group: &[&Line]) -> Vec<Bound> {
         let kernel = kernel.map(|kernel| context.facts.identities[kernel.index()].short.clone());
         Some(Bound { what, kernel, gone, of, time: group[0].summary.time })
     };
-    What::ALL.into_iter().filter_map(bound).collect()
+    let all = What::ALL.into_iter().filter(|what| *what != What::MatrixProducts);
+    all.filter_map(bound).collect()
+}
+
+/// The bound by matrix products, of a stage on one GPU: of several, products would have to be told apart by GPU.
+fn of_products(products: &[(usize, ProcessId, f64)], group: &[&Line]) -> Option<Bound> {
+    let [line] = group else { return None };
+    let (stage, process) = (line.summary.stage, line.summary.process);
+    let (_, _, above) = products.iter().find(|one| (one.0, one.1) == (stage, process))?;
+    let (gone, time) = (above.round() as Ns, line.summary.time);
+    Some(Bound { what: What::MatrixProducts, kernel: None, gone, of: line.middle.time, time })
 }
 
 fn metrics(context: &Context<'_>, group: &[&Line], bounds: &[Bound]) -> Vec<Metric> {
@@ -196,6 +221,12 @@ fn metrics(context: &Context<'_>, group: &[&Line], bounds: &[Bound]) -> Vec<Metr
         let (id, unit) = (what.metric(), Unit::Nanoseconds);
         let bound = bounds.iter().find(|bound| bound.what == what);
         let mut metric = match bound {
+            None if what == What::MatrixProducts => unavailable(
+                id,
+                scope.clone(),
+                unit,
+                "no sizes of matrix products of this stage on one GPU: record shapes, or a cuBLASLt log",
+            ),
             None => unavailable(
                 id,
                 scope.clone(),

@@ -16,7 +16,7 @@ use crate::diagnostic::{Diagnostic, Severity};
 use crate::findings::{
     Block, Findings, Inline, Method, Quantity, View, derived, measured, unavailable,
 };
-use crate::model::PassId;
+use crate::model::{PassId, ProcessId};
 use crate::prose;
 
 use lines::StageGemms;
@@ -116,6 +116,18 @@ fn share(part: i64, whole: i64) -> f64 {
 fn recoverable(stage: &StageGemms) -> Option<f64> {
     let lost: Vec<f64> = stage.lines.iter().filter_map(|line| line.recoverable()).collect();
     (!lost.is_empty()).then(|| lost.iter().sum())
+}
+
+/// Time of a stage's matrix products above their roofline, nanoseconds per counted instance: stage and process of each,
+/// of the primary pass.
+pub(super) fn above_roofline(context: &Context<'_>) -> Vec<(usize, ProcessId, f64)> {
+    let Some(pass) = context.facts.primary_pass(context.session) else { return Vec::new() };
+    let stages = lines::of_stages(context, &Work::new(context), &summaries(context.facts, pass));
+    let one = |stage: &StageGemms| {
+        let lost = recoverable(stage)? / stage.instances.max(1) as f64;
+        Some((stage.summary.stage, stage.summary.process, lost))
+    };
+    stages.iter().filter_map(one).collect()
 }
 
 /// One table a stage, of the products that lose most.

@@ -100,3 +100,24 @@ fn a_log_alone_is_shown_by_size() {
     assert_eq!(rows[1], ["5 × 8 × 4", "5", "8", "4", "1", "R_16BF", "64 × 8", "1", "320"]);
     assert!(matches!(&found.blocks[..], [Block::Table(view)] if view.dataset == "gemm_log"));
 }
+
+/// As above: 590 848 bytes take 123.09 ns of 300.
+#[test]
+fn what_a_stage_gains_with_its_products_at_the_roofline() {
+    let made = with_product(8);
+    let hardware = Hardware::builtin();
+    let options = Options { gpu: Some("H200".to_owned()), ..Options::default() };
+    let facts = Facts::new(&made.session);
+    let context =
+        Context { session: &made.session, facts: &facts, hardware: &hardware, options: &options };
+    let above = above_roofline(&context);
+    assert_eq!(above.len(), 1);
+    assert!((above[0].2 - (300.0 - 590_848.0 / 4.8e12 * 1e9)).abs() < 1e-9);
+    // 176.9 ns less than the stage time, rounded.
+    let all = crate::analysis::run(&context);
+    let number = |id: &str| {
+        let mut metrics = all.iter().flat_map(|(_, findings)| &findings.metrics);
+        metrics.find(|metric| metric.id == id).unwrap().value.number().unwrap()
+    };
+    assert_eq!(number("stage_time") - number("bound_matrix_products"), 177.0);
+}

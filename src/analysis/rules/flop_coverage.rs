@@ -22,11 +22,11 @@ const KNOWN: f64 = 0.90;
 const PRODUCTS: f64 = 0.10;
 
 fn run(results: &Results<'_>) -> Outcome {
-    results.per_stage(
-        ids::GEMM_SHAPE_COVERAGE,
-        "matrix products in a stage, by kernel name",
-        finding,
-    )
+    let needs = "matrix products in a stage, by kernel name";
+    match results.per_stage(ids::GEMM_SHAPE_COVERAGE, needs, finding) {
+        Outcome::Found(found) => Outcome::joined(found),
+        other => other,
+    }
 }
 
 fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {

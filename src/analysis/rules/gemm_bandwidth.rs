@@ -41,9 +41,9 @@ fn finding(results: &Results<'_>, stage: &StageLine, all: &[Product<'_>]) -> Opt
     }
     let waves = worst.row.number("waves").filter(|waves| *waves < FEW_WAVES);
     let mut statement = prose![
-        "Memory-bound matrix products of ",
+        "Matrix products of ",
         Inline::Strong(stage.label.clone()),
-        " (",
+        " that memory should bound (",
         Quantity::ratio(sums.share(sums.time)),
         " of its GPU time) read and write at ",
         Quantity::ratio(reached),

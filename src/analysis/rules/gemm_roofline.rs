@@ -52,6 +52,10 @@ fn finding(results: &Results<'_>, stage: &StageLine, all: &[Product<'_>]) -> Opt
         statement.extend(prose![", ", Quantity::new(waves, Unit::One), " waves"]);
     }
     statement.push(".".into());
+    if stage.scope.rank.is_some() {
+        statement
+            .push(" Collectives that run beside products take SMs and bandwidth from them.".into());
+    }
     Some(Observation {
         statement,
         advice: Some(prose![

@@ -134,6 +134,54 @@ fn all_queries_run() {
     assert!(ran > 6, "{ran}");
 }
 
+/// Time of matrix products beyond the bandwidth: the sum of the durations of kernels that NVTX puts into `decode`, mean
+/// of its counted instances, read with `sqlite3` (nvjet, split-K and cutlass kernels whose launch call starts within the
+/// range), minus the bytes of the model's products, operands and result once, at 4.8 TB/s.
+#[test]
+fn products_of_decode_lose_what_the_bytes_of_their_sizes_do_not_need() {
+    // (rows, [(times in a step, columns, depth)], steps, mean time of an instance)
+    let small =
+        [(32, 8192, 2048), (32, 2048, 2048), (32, 512, 2048), (16, 2048, 8192), (1, 128_256, 2048)];
+    let large = [
+        (64, 14336, 4096),
+        (64, 4096, 4096),
+        (64, 1024, 4096),
+        (32, 4096, 14336),
+        (1, 128_256, 4096),
+    ];
+    let (small_ns, large_ns) =
+        ((8_370_265 + 8_378_743) as f64 / 2.0, (73_415_560 + 73_310_453 + 73_429_912) as f64 / 3.0);
+    for (fixture, rows, products, steps, time) in
+        [("h200-llama-1b", 4, small, 8, small_ns), ("h200-llama-8b", 8, large, 16, large_ns)]
+    {
+        let elements: i64 = products
+            .iter()
+            .map(|(n, columns, depth)| n * (rows * depth + columns * depth + rows * columns))
+            .sum();
+        let needed = (2 * steps * elements) as f64 / 4.8e12 * 1e9;
+        let found = findings(fixture).observations;
+        let one = found.iter().find(|one| one.id == "gemm-bandwidth").unwrap();
+        let gain = one.gain.as_ref().unwrap();
+        // The outer product of the rotary positions has 1 to 2 ns of bytes.
+        assert!(
+            (gain.saved_ns - (time - needed)).abs() < 3.0,
+            "{fixture}: {gain:?}, {time} − {needed}"
+        );
+    }
+}
+
+/// The query of a finding about a product gives the time of its kernel: of instance 2, by the ranges, 1 362 722 ns.
+#[test]
+fn the_query_of_a_product_gives_the_time_of_its_kernel() {
+    let (_file, database) = export("h200-llama-1b/nsys/timeline.sqlite.zst");
+    let found = findings("h200-llama-1b").observations;
+    let one = found.iter().find(|one| one.id == "gemm-bandwidth").unwrap();
+    let sql = &one.query.as_ref().unwrap().sql;
+    let (launches, time): (i64, i64) =
+        database.query_row(sql, [], |row| Ok((row.get(1)?, row.get(2)?))).unwrap();
+    assert_eq!((launches, time), (256, 1_362_722));
+}
+
 /// What the captures are known to show; the numbers were read from the raw artifacts with `sqlite3`.
 #[test]
 fn the_captures_show_what_they_are_known_for() {
@@ -151,8 +199,16 @@ fn the_captures_show_what_they_are_known_for() {
         ("repeat-outliers", "decode"),
         ("clock-limits", ""),
         ("profiled-bound", ""),
+        ("small-grids", "decode"),
+        ("gemm-bandwidth", "decode"),
+        ("profile-coverage", ""),
+        ("unrepresentative-profile", ""),
     ] {
         assert!(has(&llama, id, stage), "{id}: {llama:?}");
+    }
+    // The products of prefill take 1.25 to 1.35 times their roofline time, with tiles and waves nearly full.
+    for id in ["gemm-roofline", "gemm-quantization", "gemm-alignment", "flop-coverage"] {
+        assert!(!llama.iter().any(|(own, _)| *own == id), "{id}");
     }
     // prefill is as long without the profiler: 223.4 against 221.7 ms.
     assert!(!has(&llama, "profiler-overhead", "prefill"));

@@ -49,6 +49,16 @@ pub(super) const PACE_DRIFT: &str = "pace_drift";
 pub(super) const PACE_TREND_Z: &str = "pace_trend_z";
 pub(super) const TENSOR_ACTIVE: &str = "tensor_active";
 
+pub(super) const FLOP_COVERAGE: &str = "flop_coverage";
+pub(super) const GEMM_RECOVERABLE: &str = "gemm_recoverable";
+pub(super) const GEMM_SHAPE_COVERAGE: &str = "gemm_shape_coverage";
+pub(super) const GEMM_TIME_SHARE: &str = "gemm_time_share";
+pub(super) const HFU: &str = "hfu";
+pub(super) const MIXED_DTYPE_UTILIZATION: &str = "mixed_dtype_utilization";
+pub(super) const PROFILED_SHARE: &str = "profiled_share";
+pub(super) const PROFILED_TIME: &str = "profiled_time";
+pub(super) const REPRESENTATIVE_SHARE: &str = "representative_share";
+
 /// The causes of idle time, with the words for them.
 pub(super) const IDLE_CAUSES: [(&str, &str); 11] = [
     (IDLE_LAUNCHING, "the host is launching"),
@@ -67,14 +77,21 @@ pub(super) const IDLE_CAUSES: [(&str, &str); 11] = [
 // Data sets.
 
 pub(super) const ALLOCATOR_CALLS: &str = "allocator_calls";
+pub(super) const ATTENTION: &str = "attention";
+pub(super) const DEEP_DIVE: &str = "deep_dive";
+pub(super) const DEEP_DIVE_RULES: &str = "deep_dive_rules";
+pub(super) const GEMMS: &str = "gemms";
 pub(super) const KERNELS: &str = "kernels";
 pub(super) const LAUNCH_FIGURES: &str = "launch_figures";
 pub(super) const PEAKS: &str = "peaks";
 pub(super) const POWER: &str = "power";
 pub(super) const PROFILED_KERNELS: &str = "profiled_kernels";
 pub(super) const RANKS: &str = "ranks";
+pub(super) const REPRESENTATIVENESS: &str = "representativeness";
 pub(super) const REPEATS: &str = "repeats";
 pub(super) const REPEAT_STATISTICS: &str = "repeat_statistics";
+pub(super) const STAGE_KERNELS: &str = "stage_kernels";
 pub(super) const STAGE_PARTS: &str = "stage_parts";
 pub(super) const THROTTLE_REASONS: &str = "throttle_reasons";
 pub(super) const SYNCHRONIZATION: &str = "synchronization";
+pub(super) const UNPROFILED_KERNELS: &str = "unprofiled_kernels";

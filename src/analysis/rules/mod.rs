@@ -4,40 +4,55 @@
 //! hand. `docs/findings.md` describes each one.
 
 mod ids;
+mod products;
+mod profiled;
 mod results;
 mod sql;
 mod stage;
 mod tables;
 
 mod allocator_stalls;
+mod attention_cache;
 mod attribution_coverage;
 mod clock_limits;
 mod decode_bandwidth;
 mod exposed_communication;
 mod exposed_copies;
+mod flop_coverage;
+mod gemm_alignment;
+mod gemm_bandwidth;
+mod gemm_quantization;
+mod gemm_roofline;
 mod hidden_graphs;
 mod host_bound;
 mod launch_bound;
 mod low_mfu;
+mod low_occupancy;
+mod memory_access;
 mod memory_pressure;
 mod no_tensor_cores;
 mod pageable_copies;
+mod profile_coverage;
 mod profiled_bound;
+mod profiled_rule_estimate;
 mod profiler_overhead;
 mod repeat_outliers;
 mod short_kernels;
+mod small_grids;
 mod stage_busy;
 mod straggler;
 mod sync_bound;
 mod uneven_pace;
 mod unknown_kernels;
+mod unrepresentative_profile;
 mod utilization_basis;
+mod wave_tail;
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;
 
-use rooflens_schemas::Unit;
+use rooflens_schemas::{Scope, Unit};
 
 use super::{Analysis, Context};
 use crate::findings::{Findings, Observation, Quantity};
@@ -90,7 +105,17 @@ pub static RULES: &[&Rule] = &[
     &low_mfu::RULE,
     &decode_bandwidth::RULE,
     &no_tensor_cores::RULE,
+    &gemm_roofline::RULE,
+    &gemm_bandwidth::RULE,
+    &gemm_quantization::RULE,
+    &gemm_alignment::RULE,
     &profiled_bound::RULE,
+    &small_grids::RULE,
+    &wave_tail::RULE,
+    &low_occupancy::RULE,
+    &attention_cache::RULE,
+    &memory_access::RULE,
+    &profiled_rule_estimate::RULE,
     &clock_limits::RULE,
     &memory_pressure::RULE,
     &uneven_pace::RULE,
@@ -100,6 +125,9 @@ pub static RULES: &[&Rule] = &[
     &attribution_coverage::RULE,
     &hidden_graphs::RULE,
     &unknown_kernels::RULE,
+    &flop_coverage::RULE,
+    &profile_coverage::RULE,
+    &unrepresentative_profile::RULE,
 ];
 
 /// What rules about causes of idle time lack.
@@ -146,6 +174,21 @@ impl Outcome {
     /// Found if there is something in the list.
     fn of(found: Vec<Observation>) -> Self {
         if found.is_empty() { Self::Clear } else { Self::Found(found) }
+    }
+
+    /// Found as one finding that says what each of the list does: of passes or stages about which the same is to be
+    /// done. Advice is that of the first.
+    fn joined(found: Vec<Observation>) -> Self {
+        let join = |one: Observation, next: Observation| Observation {
+            title: format!("{}, {}", one.title, next.title),
+            severity: one.severity.max(next.severity),
+            scope: Scope::default(),
+            weight_ns: one.weight_ns.max(next.weight_ns),
+            statement: [one.statement, vec![" ".into()], next.statement].concat(),
+            evidence: [one.evidence, next.evidence].concat(),
+            ..one
+        };
+        Self::of(found.into_iter().reduce(join).into_iter().collect())
     }
 
     /// Abstained for want of something.

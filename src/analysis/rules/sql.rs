@@ -140,6 +140,23 @@ impl Window {
         Query { gives, sql }
     }
 
+    /// Kernels of the instance by name and number of blocks, if there are any.
+    pub(super) fn grids(&self) -> Option<Query> {
+        let (start, end) = self.gpu;
+        let sql = format!(
+            "SELECT s.value, k.gridX * k.gridY * k.gridZ AS blocks, COUNT(*), SUM(k.end - k.start) AS ns FROM {} k JOIN \
+             StringIds s ON s.id = k.shortName WHERE k.deviceId = {} AND k.start >= {start} AND k.end <= {end} GROUP BY 1, 2 \
+             ORDER BY ns DESC;",
+            TABLES[0], self.device
+        );
+        let gives = prose![
+            "the kernels of instance ",
+            Quantity::count(u64::from(self.ordinal)),
+            " by name and number of blocks, with their number and nanoseconds"
+        ];
+        self.tables[0].then_some(Query { gives, sql })
+    }
+
     /// Operations of the instance's GPU within its projection.
     fn operations(&self, columns: &str) -> String {
         let (start, end) = self.gpu;

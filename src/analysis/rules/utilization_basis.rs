@@ -1,4 +1,4 @@
-//! MFU and MBU that cannot be right, or whose basis is doubtful.
+//! MFU, MBU and HFU that cannot be right, or whose basis is doubtful.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::{Outcome, Results, Rule, Threshold, ids};
 use crate::analysis::utilization::{ABOVE_PEAK, NO_PEAK};
 use crate::findings::{Inline, Observation, Quantity, Severity};
 use crate::prose;
-use rooflens_schemas::{MetricValue, Scope};
+use rooflens_schemas::{Metric, MetricValue, Scope};
 
 pub(super) static RULE: Rule = Rule {
     id: "utilization-basis",
@@ -23,12 +23,14 @@ pub(super) static RULE: Rule = Rule {
 const SHARE: f64 = 0.10;
 
 fn run(results: &Results<'_>) -> Outcome {
-    if results.all(ids::MFU).next().is_none() {
+    let utilizations = [ids::MFU, ids::HFU, ids::MIXED_DTYPE_UTILIZATION];
+    if utilizations.iter().all(|id| results.all(id).next().is_none()) {
         return Outcome::lacks(
             "stages with a known amount of work (config.json and workload.toml)",
         );
     }
     let mut found = impossible(results);
+    found.extend(above_one(results));
     found.extend(without_peak(results));
     found.extend(other_types(results));
     Outcome::of(found)
@@ -68,6 +70,36 @@ fn impossible(results: &Results<'_>) -> Vec<Observation> {
         }
     }
     found
+}
+
+/// Utilizations by counters or by recorded sizes above 100 %.
+fn above_one(results: &Results<'_>) -> Vec<Observation> {
+    let names =
+        [(ids::HFU, "HFU"), (ids::MIXED_DTYPE_UTILIZATION, "Utilization by recorded sizes")];
+    let all =
+        names.iter().flat_map(|(id, name)| results.all(id).map(move |metric| (*name, metric)));
+    let above = all.filter_map(|(name, metric)| {
+        let value = metric.value.number().filter(|value| *value > 1.0)?;
+        Some((name, metric, value))
+    });
+    let finding = |(name, metric, value): (&str, &Metric, f64)| Observation {
+        title: format!("{name} of {}", metric.scope.stage.clone().unwrap_or_default()),
+        severity: Severity::Critical,
+        scope: metric.scope.clone(),
+        statement: prose![
+            format!("{name} of "),
+            Inline::Strong(metric.scope.stage.clone().unwrap_or_default()),
+            " comes to ",
+            Quantity::ratio(value),
+            ": the peak, the sizes or the stage's ranges are wrong."
+        ],
+        advice: Some(prose![
+            "Check the GPU, that both passes ran the same sizes, and that the ranges enclose the whole stage."
+        ]),
+        evidence: metric.evidence.clone(),
+        ..Observation::default()
+    };
+    above.map(finding).collect()
 }
 
 /// No peak to divide by.

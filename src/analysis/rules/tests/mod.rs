@@ -4,6 +4,8 @@ use rooflens_schemas::{Metric, MetricValue, Polarity, Scope, StageKind, Unit};
 
 mod causes;
 mod data;
+mod products;
+mod profiled;
 mod work;
 
 use super::results::Results;

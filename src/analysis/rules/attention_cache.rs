@@ -1,0 +1,87 @@
+//! Memory-bound attention that reads more than it must.
+
+use super::profiled::{self, Profiled};
+use super::stage::StageLine;
+use super::{Outcome, Results, Rule, Threshold, ids};
+use crate::findings::{Inline, Observation, Quantity};
+use crate::prose;
+use rooflens_schemas::Unit;
+
+pub(super) static RULE: Rule = Rule {
+    id: "attention-cache",
+    title: "Attention misses the L2 cache",
+    thresholds: &[
+        Threshold::ratio("L2 hit rate, less than", HITS),
+        Threshold::ratio("share of the GPU time of a stage, at least", SHARE),
+        Threshold::one("DRAM bytes ÷ bytes that it must move, at least", EXCESS),
+    ],
+    run,
+};
+
+/// L2 hit rate below which it is low.
+const HITS: f64 = 0.50;
+
+/// Share of a stage's GPU time from which on it is worth a finding.
+const SHARE: f64 = 0.05;
+
+/// DRAM bytes ÷ bytes that must move from which on misses cost. A decode step reads its cache once: it cannot hit.
+const EXCESS: f64 = 1.20;
+
+fn run(results: &Results<'_>) -> Outcome {
+    profiled::per_stage(results, finding)
+}
+
+fn finding(results: &Results<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Option<Observation> {
+    let misses = |one: &&Profiled<'_>| {
+        one.counters.text("class") == "attention"
+            && (one.is_bound("dram-bound") || one.is_bound("memory-bound"))
+            && one.counters.number("l2_hit_percent").is_some_and(|hits| hits < 100.0 * HITS)
+    };
+    let one = all.iter().find(misses).filter(|one| one.share >= SHARE)?;
+    let hits = one.counters.number("l2_hit_percent")? / 100.0;
+    let moved = one.counters.number("dram_bytes")?;
+    // Without sizes the bytes that must move are not known, and nothing can be said against the misses.
+    let least = least_bytes(results, stage, one.kernel)?;
+    if moved < EXCESS * least {
+        return None;
+    }
+    let bytes = |value| Quantity::new(value, Unit::Bytes);
+    Some(Observation {
+        statement: prose![
+            "Attention of ",
+            Inline::Strong(stage.label.clone()),
+            " (",
+            Inline::Code(one.kernel.to_owned()),
+            ", ",
+            Quantity::ratio(one.share),
+            " of its GPU time) is memory-bound, and ",
+            Quantity::ratio(hits),
+            " of its accesses hit the L2 cache: a launch moves ",
+            bytes(moved),
+            " of device memory, where its operands and results have ",
+            bytes(least),
+            "."
+        ],
+        advice: Some(prose![
+            "Let heads of one group share the loads of keys and values, order the blocks by head, or use larger query tiles (FlashAttention)."
+        ]),
+        next: Some(prose![
+            "An Nsight Compute pass with ",
+            Inline::Code("--cache-control none".to_owned()),
+            ": by default caches are flushed before each launch."
+        ]),
+        evidence: profiled::evidence(results, stage, std::slice::from_ref(one)),
+        ..stage.saving(
+            one.share * profiled::gpu_time(results, stage) * (1.0 - least / moved),
+            "its time × (1 − bytes that it must move ÷ DRAM bytes)",
+        )
+    })
+}
+
+/// Bytes that a launch of a kernel must move, by its sizes.
+fn least_bytes(results: &Results<'_>, stage: &StageLine, kernel: &str) -> Option<f64> {
+    let mut rows = results.of_stage(ids::ATTENTION, stage);
+    let row = rows.find(|row| row.text("kernel") == kernel)?;
+    let launches = row.number("launches").filter(|launches| *launches > 0.0)?;
+    row.number("bytes").filter(|bytes| *bytes > 0.0).map(|bytes| bytes / launches)
+}

@@ -1,0 +1,68 @@
+//! Matrix products whose sizes, and so whose FLOPs, are not known.
+
+use super::stage::StageLine;
+use super::{Outcome, Results, Rule, Threshold, ids};
+use crate::findings::{Inline, Observation, Quantity};
+use crate::prose;
+
+pub(super) static RULE: Rule = Rule {
+    id: "flop-coverage",
+    title: "Matrix products of unknown size",
+    thresholds: &[
+        Threshold::ratio("time of products of known sizes, of all products, less than", KNOWN),
+        Threshold::ratio("time of products, of the GPU time of a stage, at least", PRODUCTS),
+    ],
+    run,
+};
+
+/// Share of the products' time with sizes below which figures made of their FLOPs leave too much out.
+const KNOWN: f64 = 0.90;
+
+/// Share of a stage's GPU time in products from which on it matters.
+const PRODUCTS: f64 = 0.10;
+
+fn run(results: &Results<'_>) -> Outcome {
+    let needs = "matrix products in a stage, by kernel name";
+    match results.per_stage(ids::GEMM_SHAPE_COVERAGE, needs, finding) {
+        Outcome::Found(found) => Outcome::joined(found),
+        other => other,
+    }
+}
+
+fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
+    let number = |id| results.number(id, &stage.scope);
+    let known = number(ids::GEMM_SHAPE_COVERAGE)?;
+    let products = number(ids::GEMM_TIME_SHARE)?;
+    if known >= KNOWN || products < PRODUCTS {
+        return None;
+    }
+    let mut statement = prose![
+        "Of the time that ",
+        Inline::Strong(stage.label.clone()),
+        " spends in matrix products (",
+        Quantity::ratio(products),
+        " of its GPU time) only ",
+        Quantity::ratio(known),
+        " has known sizes"
+    ];
+    if let Some(flops) = number(ids::FLOP_COVERAGE) {
+        statement.extend(prose![
+            ", and of its GPU time ",
+            Quantity::ratio(flops),
+            " has known FLOPs"
+        ]);
+    }
+    statement.push(": sums of FLOPs and what products could save leave the rest out.".into());
+    Some(Observation {
+        statement,
+        next: Some(prose![
+            "A PyTorch trace with ",
+            Inline::Code("record_shapes=True".to_owned()),
+            " of the same steps, or a cuBLASLt log (",
+            Inline::Code("CUBLASLT_LOG_LEVEL=5".to_owned()),
+            ")."
+        ]),
+        evidence: results.evidence(ids::GEMM_SHAPE_COVERAGE, &stage.scope),
+        ..stage.note()
+    })
+}

@@ -1,0 +1,85 @@
+//! Matrix products with few rows, which the memory bandwidth bounds.
+
+use super::products::{self, Product, Sums, time};
+use super::stage::StageLine;
+use super::{Outcome, Results, Rule, Threshold};
+use crate::findings::{Inline, Observation, Quantity};
+use crate::prose;
+use rooflens_schemas::Unit;
+
+pub(super) static RULE: Rule = Rule {
+    id: "gemm-bandwidth",
+    title: "Matrix products below the memory bandwidth",
+    thresholds: &[
+        Threshold::ratio("share of the specified bandwidth, less than", NEAR),
+        Threshold::ratio("time above the roofline, of the GPU time of a stage, at least", LOST),
+    ],
+    run,
+};
+
+/// Share of the specified bandwidth from which on there is little left to gain: long copies reach about 0.9.
+const NEAR: f64 = 0.80;
+
+/// Time beyond the roofline ÷ GPU time of the stage from which on it is worth a finding.
+const LOST: f64 = 0.05;
+
+/// Waves below which few blocks are a likely cause.
+const FEW_WAVES: f64 = 0.5;
+
+fn run(results: &Results<'_>) -> Outcome {
+    products::per_stage(results, finding)
+}
+
+fn finding(results: &Results<'_>, stage: &StageLine, all: &[Product<'_>]) -> Option<Observation> {
+    let memory: Vec<Product<'_>> = all.iter().filter(|one| !one.is_compute()).copied().collect();
+    let sums = Sums::of(results, stage, &memory);
+    let worst = products::worst(&memory, |one| one.lost)?;
+    // Weights that lie in the L2 cache may be read faster than memory: each product counts up to its time.
+    let reached = (sums.time - sums.lost) / sums.time;
+    if reached >= NEAR || sums.share(sums.lost) < LOST {
+        return None;
+    }
+    let waves = worst.row.number("waves").filter(|waves| *waves < FEW_WAVES);
+    let mut statement = prose![
+        "Matrix products of ",
+        Inline::Strong(stage.label.clone()),
+        " that memory should bound (",
+        Quantity::ratio(sums.share(sums.time)),
+        " of its GPU time) read and write at ",
+        Quantity::ratio(reached),
+        " of the memory bandwidth. The largest waste is "
+    ];
+    statement.extend(worst.words());
+    statement.extend(prose![
+        ": ",
+        time(worst.time),
+        " an instance, where its bytes need ",
+        time(worst.roof)
+    ]);
+    if let Some(waves) = waves {
+        statement.extend(prose![
+            ", and its blocks fill ",
+            Quantity::new(waves, Unit::One),
+            " waves"
+        ]);
+    }
+    statement.push(".".into());
+    Some(Observation {
+        statement,
+        advice: Some(prose![
+            "Join products of the same input (query, key and value; gate and up) into one with more columns, split K further, or use \
+             kernels made for few rows; a larger batch reads the same weights for more tokens, quantized weights are fewer bytes."
+        ]),
+        next: Some(prose![
+            "An Nsight Compute pass over this kernel with ",
+            Inline::Code("--cache-control none".to_owned()),
+            ": DRAM throughput, waves, warp states."
+        ]),
+        evidence: products::evidence(results, stage),
+        query: products::query(stage, &worst),
+        ..stage.saving(
+            sums.lost,
+            "Σ time − bytes ÷ specified bandwidth over these products, operands and result moved once"
+        )
+    })
+}

@@ -1,0 +1,150 @@
+//! Profiled launches as rules see them: what part of a stage's GPU time each kernel, grid and block stands for,
+//! with the counters of the launch that is nearest to the timeline.
+
+use std::collections::BTreeMap;
+
+use rooflens_schemas::{Evidence, Scope};
+
+use super::results::Row;
+use super::stage::StageLine;
+use super::{Outcome, Results, ids};
+use crate::findings::{Inline, Observation, Quantity};
+use crate::prose;
+
+/// What these rules lack.
+const NEEDS: &str =
+    "kernels of the timeline profiled with counters (an Nsight Compute pass of the same workload)";
+
+/// A kernel, grid and block of a stage, profiled.
+#[derive(Clone, Copy)]
+pub(super) struct Profiled<'a> {
+    pub(super) kernel: &'a str,
+    pub(super) pass: &'a str,
+    /// Share of the stage's GPU time.
+    pub(super) share: f64,
+    /// How far the launch is from the median of those that it stands for.
+    distance: f64,
+    /// Its row of `profiled_kernels`.
+    pub(super) counters: Row<'a>,
+    /// Its row of `deep_dive`.
+    pub(super) depth: Row<'a>,
+}
+
+impl Profiled<'_> {
+    pub(super) fn is_bound(&self, class: &str) -> bool {
+        self.counters.text("bound") == class
+    }
+
+    /// Waves of its grid.
+    pub(super) fn waves(&self) -> Option<f64> {
+        self.depth.number("waves").filter(|waves| *waves > 0.0)
+    }
+
+    /// Use of the unit that it uses most, as a share of that unit's peak.
+    pub(super) fn use_of_units(&self) -> Option<f64> {
+        const UNITS: [&str; 4] =
+            ["sol_compute_percent", "sol_dram_percent", "sol_l2_percent", "sol_l1_percent"];
+        let known = UNITS.iter().filter_map(|unit| self.counters.number(unit));
+        known.reduce(f64::max).map(|percent| (percent / 100.0).clamp(0.0, 1.0))
+    }
+}
+
+/// Looks at the profiled kernels of each stage; abstains if no stage has any.
+pub(super) fn per_stage(
+    results: &Results<'_>,
+    look: fn(&Results<'_>, &StageLine, &[Profiled<'_>]) -> Option<Observation>,
+) -> Outcome {
+    let index = Index::new(results);
+    let (mut known, mut found) = (false, Vec::new());
+    for stage in &results.stages {
+        let profiled = index.of_stage(results, stage);
+        known |= !profiled.is_empty();
+        found.extend(look(results, stage, &profiled).filter(|_| !profiled.is_empty()));
+    }
+    if known { Outcome::of(found) } else { Outcome::lacks(NEEDS) }
+}
+
+/// Rows of launches by pass and number.
+struct Index<'a> {
+    counters: BTreeMap<(&'a str, u64), Row<'a>>,
+    depth: BTreeMap<(&'a str, u64), Row<'a>>,
+}
+
+impl<'a> Index<'a> {
+    fn new(results: &Results<'a>) -> Self {
+        let by_launch = |id| results.rows(id).filter_map(|row| Some((key(&row)?, row))).collect();
+        Self { counters: by_launch(ids::PROFILED_KERNELS), depth: by_launch(ids::DEEP_DIVE) }
+    }
+
+    /// What was profiled of a stage, the most time first.
+    fn of_stage(&self, results: &Results<'a>, stage: &StageLine) -> Vec<Profiled<'a>> {
+        let mut groups = BTreeMap::<_, Profiled<'a>>::new();
+        let rows = results.rows(ids::REPRESENTATIVENESS);
+        for row in rows.filter(|row| row.text("stage") == stage.label) {
+            let Some(profiled) = self.profiled(&row) else { continue };
+            // Launches that stand for the same time are one group; two sizes on one grid are two.
+            let group = (row.text("kernel"), row.text("grid"), row.text("block"));
+            groups
+                .entry((group, profiled.share.to_bits()))
+                .and_modify(|own| {
+                    if profiled.distance < own.distance {
+                        *own = profiled;
+                    }
+                })
+                .or_insert(profiled);
+        }
+        let mut groups: Vec<_> = groups.into_iter().collect();
+        groups.sort_by(|a, b| b.1.share.total_cmp(&a.1.share).then(a.0.cmp(&b.0)));
+        groups.into_iter().map(|(_, profiled)| profiled).collect()
+    }
+
+    fn profiled(&self, row: &Row<'a>) -> Option<Profiled<'a>> {
+        let key = key(row)?;
+        Some(Profiled {
+            kernel: row.text("kernel"),
+            pass: row.text("pass"),
+            share: row.number("time_share").filter(|share| *share > 0.0)?,
+            distance: row.number("ratio").map_or(f64::MAX, |ratio| (ratio - 1.0).abs()),
+            counters: *self.counters.get(&key)?,
+            depth: *self.depth.get(&key)?,
+        })
+    }
+}
+
+fn key<'a>(row: &Row<'a>) -> Option<(&'a str, u64)> {
+    Some((row.text("pass"), row.number("launch")? as u64))
+}
+
+/// Σ of the shares.
+pub(super) fn share(profiled: &[Profiled<'_>]) -> f64 {
+    profiled.iter().map(|one| one.share).sum()
+}
+
+/// GPU time of an instance of the stage, nanoseconds: what shares are of.
+pub(super) fn gpu_time(results: &Results<'_>, stage: &StageLine) -> f64 {
+    results.number(ids::OPERATION_TIME_SUM, &stage.scope).unwrap_or(stage.busy)
+}
+
+/// How much of the stage the profile knows, in words.
+pub(super) fn known(results: &Results<'_>, stage: &StageLine) -> Vec<Inline> {
+    match results.number(ids::PROFILED_SHARE, &stage.scope) {
+        Some(share) => {
+            prose![" Profiled launches stand for ", Quantity::ratio(share), " of that GPU time."]
+        }
+        None => Vec::new(),
+    }
+}
+
+/// The timeline and the passes of the profiled launches.
+pub(super) fn evidence(
+    results: &Results<'_>,
+    stage: &StageLine,
+    profiled: &[Profiled<'_>],
+) -> Vec<Evidence> {
+    let passes: std::collections::BTreeSet<&str> = profiled.iter().map(|one| one.pass).collect();
+    let of_pass = passes.into_iter().flat_map(|pass| {
+        let scope = Scope { pass: Some(pass.to_owned()), ..Scope::default() };
+        results.evidence(ids::PROFILED_TIME, &scope)
+    });
+    std::iter::once(stage.evidence()).chain(of_pass).collect()
+}

@@ -1,0 +1,76 @@
+//! Kernels whose blocks fill a small part of the GPU.
+
+use super::profiled::{self, Profiled};
+use super::stage::StageLine;
+use super::{Outcome, Results, Rule, Threshold};
+use crate::findings::{Inline, Observation, Quantity};
+use crate::prose;
+use rooflens_schemas::Unit;
+
+pub(super) static RULE: Rule = Rule {
+    id: "small-grids",
+    title: "Grids too small for the GPU",
+    thresholds: &[
+        Threshold::one("waves, less than", WAVES),
+        Threshold::ratio("share of the GPU time of a stage, at least", SHARE),
+    ],
+    run,
+};
+
+/// Waves below which a grid leaves most of the block slots empty. Grids between this and one wave are the tail's.
+pub(super) const WAVES: f64 = 0.5;
+
+/// Share of a stage's GPU time from which on such kernels are worth a finding.
+const SHARE: f64 = 0.10;
+
+/// The part of the GPU that a kernel fills: of the block slots, or of the unit that it uses most.
+fn full(one: &Profiled<'_>) -> f64 {
+    one.waves().unwrap_or(1.0).max(one.use_of_units().unwrap_or(0.0)).min(1.0)
+}
+
+fn run(results: &Results<'_>) -> Outcome {
+    profiled::per_stage(results, finding)
+}
+
+fn finding(results: &Results<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Option<Observation> {
+    let is_small = |one: &&Profiled<'_>| {
+        one.is_bound("latency-bound") && one.waves().is_some_and(|waves| waves < WAVES)
+    };
+    let small: Vec<Profiled<'_>> = all.iter().filter(is_small).copied().collect();
+    let share = profiled::share(&small);
+    let largest = small.first()?;
+    if share < SHARE {
+        return None;
+    }
+    let empty: f64 = small.iter().map(|one| one.share * (1.0 - full(one))).sum();
+    let mut statement = prose![
+        "At least ",
+        Quantity::ratio(share),
+        " of the GPU time of ",
+        Inline::Strong(stage.label.clone()),
+        " is in latency-bound kernels whose blocks fill less than half of the slots of the GPU; the largest is ",
+        Inline::Code(largest.kernel.to_owned()),
+        " (",
+        Quantity::ratio(largest.share),
+        ", ",
+        Quantity::new(largest.waves().unwrap_or_default(), Unit::One),
+        " waves)."
+    ];
+    statement.extend(profiled::known(results, stage));
+    Some(Observation {
+        statement,
+        advice: Some(prose![
+            "Give each launch more work: fuse such kernels with their neighbours, raise the batch, split reductions and products \
+             with few rows over more blocks. CUDA graphs close the gaps between them and leave their time as it is."
+        ]),
+        next: Some(prose![
+            "The same stage with a larger batch, or compiled: grids must grow, or kernels become fewer."
+        ]),
+        evidence: profiled::evidence(results, stage, &small),
+        query: stage.window.as_ref().and_then(super::sql::Window::grids),
+        ..stage.saving(
+            empty * profiled::gpu_time(results, stage),
+            "Σ time × (1 − waves, or the use of the unit that the kernel uses most where that is more), as if other blocks filled the empty slots"
+        )
+    })
+}

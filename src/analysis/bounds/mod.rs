@@ -83,7 +83,9 @@ impl What {
                 "idle time of causes launching, host code, synchronizing call, allocation, blocking copy, \
                  operating system"
             }
-            Self::Copies => "time in which only copies run",
+            Self::Copies => {
+                "time in which only copies run, but for half of it, in which both directions of the link carry them"
+            }
             Self::Communication => "time in which a collective runs and no other kernel",
             Self::TopKernel => "time in which only this kernel runs",
             Self::MatrixProducts => {
@@ -111,7 +113,10 @@ impl What {
             Self::Host => {
                 Cause::HOST.iter().fold(0, |sum: Ns, cause| sum.saturating_add(line.of(*cause)))
             }
-            Self::Copies => line.middle.busy.copies,
+            // The link still carries them, both directions at once at best.
+            Self::Copies => {
+                line.middle.busy.copies.min(line.middle.time - line.middle.busy.copies / 2)
+            }
             Self::Communication => line.middle.busy.communication,
             Self::TopKernel | Self::MatrixProducts => 0,
         }
@@ -294,7 +299,7 @@ fn dataset(rows: Vec<Vec<Cell>>) -> Dataset {
 
 fn method() -> Method {
     let mut text = prose![
-        "New stage time = stage time × (1 − what vanishes ÷ stage time, both summed over the instances that count); \
+        "New stage time = stage time × (1 − what vanishes ÷ stage time, both of the instance of median time); \
          where a process uses several GPUs, that of the GPU that gains least. The lines of a stage overlap and are \
          never added up. "
     ];

@@ -132,7 +132,7 @@ fn introduction(place: &Place, link: Option<&Link>, share: f64) -> Vec<Inline> {
         ]),
         None if bytes < sums::LARGE => {}
         None => text.push(
-            " The bundle does not say what the link to the host is: add the output of `nvidia-smi -q -x`.".into(),
+            " The bundle does not say what the link to the host is: add the output of nvidia-smi -q -x.".into(),
         ),
     }
     text

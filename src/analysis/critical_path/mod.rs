@@ -99,8 +99,8 @@ fn step(facts: &Facts, pass: PassId, together: bool) -> Option<(&Stage, u32, Ste
 fn introduction(stage: &Stage, ordinal: u32, step: &Step, times: &[(Category, Ns)]) -> Vec<Inline> {
     let length = step.end - step.start;
     let mut text = prose![
-        "The chain of operations, calls and host code that decides how long instance ",
-        Quantity::count(u64::from(ordinal) + 1),
+        "The chain of operations, calls and code between them that decides how long instance ",
+        Quantity::count(u64::from(ordinal)),
         " of ",
         Inline::Code(stage.name.clone()),
         ", the one of median length, takes: ",

@@ -48,7 +48,7 @@ impl Category {
             Self::Gap => "gaps between operations",
             Self::Launch => "launching",
             Self::Synchronize => "other CUDA calls",
-            Self::Host => "host code",
+            Self::Host => "between CUDA calls",
             Self::Unknown => "unknown",
         }
     }

@@ -45,11 +45,21 @@ pub(super) fn add(context: &Context<'_>, findings: &mut Findings) {
     findings.datasets.push(bandwidths);
 }
 
+/// The name under which a rate is measured: libraries compute fp64 products on tensor cores where there are such.
+fn measured_as<'a>(gpu: &Gpu, dtype: &'a str) -> &'a str {
+    let on_tensor_cores = gpu.peak("fp64_tensor").is_some();
+    match dtype {
+        "fp64_tensor" => "fp64",
+        "fp64" if on_tensor_cores => "",
+        other => other,
+    }
+}
+
 fn rates(context: &Context<'_>, specs: &[(&str, &Gpu)]) -> Dataset {
     let mut rows = Vec::new();
     for (name, gpu) in specs {
         for peak in &gpu.peaks {
-            let measured = measured(context.session, name, &peak.dtype);
+            let measured = measured(context.session, name, measured_as(gpu, &peak.dtype));
             rows.push(vec![
                 Cell::Text(gpu.name.clone()),
                 Cell::Text(peak.dtype.clone()),

@@ -35,8 +35,8 @@ const SHOWN_BY_HOST: usize = 10;
 
 fn missing(session: &Session) -> Option<&'static str> {
     session.operators.is_empty().then_some(
-        "no PyTorch trace in this bundle: record one with `torch.profiler.profile(record_shapes=True)` \
-         and `export_chrome_trace`",
+        "no PyTorch trace in this bundle: record one with torch.profiler.profile(record_shapes=True) \
+         and export_chrome_trace",
     )
 }
 

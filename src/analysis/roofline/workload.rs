@@ -20,7 +20,7 @@ use crate::model::PassId;
 use crate::prose;
 
 /// Share of a stage's GPU time that profiled launches have to stand for: fewer say nothing of the stage.
-const ENOUGH: f64 = 0.25;
+pub(super) const ENOUGH: f64 = 0.25;
 
 /// Rows of the table of kernels in the section.
 const SHOWN_KERNELS: usize = 15;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rooflens_schemas::Unit;
 
-use super::workload::{StageWork, Totals, Work};
+use super::workload::{ENOUGH, StageWork, Totals, Work};
 use crate::analysis::Classifier;
 use crate::analysis::classify::KernelClass;
 use crate::analysis::counters::Level;
@@ -55,8 +55,10 @@ fn count(value: u64) -> Cell {
 pub(super) fn stages(stages: &[StageWork<'_>], gpu: Option<&Gpu>) -> Dataset {
     let row = |stage: &StageWork<'_>| {
         let totals = &stage.totals;
-        let flops = totals.all_flops();
-        let dram = totals.bytes.dram;
+        // Sums over a small share of the stage say nothing of it.
+        let enough = stage.covered() >= ENOUGH;
+        let flops = totals.all_flops().filter(|_| enough);
+        let dram = totals.bytes.dram.filter(|_| enough);
         let per_instance = |sum: f64| stage.per_instance(sum);
         let mut cells = vec![
             Cell::Text(stage.label.clone()),

@@ -29,12 +29,13 @@ fn run(results: &Results<'_>) -> Outcome {
     let mut found = Vec::new();
     if 1.0 - inside >= OUTSIDE {
         found.push(Observation {
-            severity: Severity::Warning,
+            severity: Severity::Note,
             statement: prose![
                 Quantity::ratio(1.0 - inside),
                 " of the GPU time of pass ",
                 Inline::Code(results.pass.clone()),
-                " belongs to no stage: figures of stages leave it out."
+                " belongs to no stage: figures of stages leave it out. What ran before the first stage, such as loading \
+                 and warm-up, is part of it."
             ],
             advice: Some(prose![
                 "Push ranges around the remaining phases, or name them in ",

@@ -52,7 +52,7 @@ fn finding(results: &Results<'_>, row: Row<'_>) -> Observation {
     let advice = match is_power {
         true => prose![
             "Rates that a peak at boost clock promises are out of reach under the cap: compare at the measured clock, \
-             or raise the power limit where that is allowed."
+             or raise the power limit if it is below the board's maximum."
         ],
         false => prose![
             "Have cooling and power of the machine checked; repeat the measurement afterwards."

@@ -2,7 +2,7 @@
 
 use super::stage::StageLine;
 use super::{Outcome, Results, Rule, Threshold, ids};
-use crate::findings::{Inline, Observation, Quantity};
+use crate::findings::{Inline, Observation, Quantity, Severity};
 use crate::prose;
 
 pub(super) static RULE: Rule = Rule {
@@ -59,6 +59,16 @@ fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
         ],
     };
     let saved = results.saved(ids::BOUND_COMMUNICATION, stage).unwrap_or(exposed);
+    // Hiding a wait moves it: what equal work would bring is the straggler's finding.
+    let base = match waits {
+        true => Observation {
+            severity: Severity::Note,
+            scope: stage.scope.clone(),
+            title: stage.label.clone(),
+            ..Observation::default()
+        },
+        false => stage.saving(saved, "all collectives run beside computing kernels"),
+    };
     Some(Observation {
         statement,
         advice: Some(advice),
@@ -67,6 +77,6 @@ fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
         ]),
         evidence: results.evidence(ids::COMM_EXPOSED, &stage.scope),
         query: stage.window.as_ref().map(|window| window.kernels("%nccl%")),
-        ..stage.saving(saved, "all collectives run beside computing kernels")
+        ..base
     })
 }

@@ -22,7 +22,7 @@ const SHARE: f64 = 0.05;
 fn run(results: &Results<'_>) -> Outcome {
     results.per_stage(
         ids::COPY_EXPOSED,
-        "copies in a stage: a timeline with CUDA memory operations (nsys --trace=cuda)",
+        "a stage with copies, in a timeline with CUDA memory operations (nsys --trace=cuda)",
         finding,
     )
 }

@@ -85,7 +85,8 @@ fn advice(stage: &StageLine) -> Vec<Inline> {
         return prose![
             "Replay the step as a CUDA graph (",
             Inline::Code("torch.compile(mode=\"reduce-overhead\")".to_owned()),
-            ", or the serving engine's graph mode), then raise the batch: kernels grow, launches do not."
+            ", or the serving engine's graph mode), then raise the batch: kernels grow, launches do not. Graphs need shapes that \
+             stay: a cache that grows by a step, or is concatenated, has to be made static first."
         ];
     }
     prose![

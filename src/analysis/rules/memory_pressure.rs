@@ -11,6 +11,7 @@ pub(super) static RULE: Rule = Rule {
     thresholds: &[
         Threshold::ratio("peak of allocated memory, of the GPU's, at least", FULL),
         Threshold::ratio("reserved but not allocated, on average, at least", FRAGMENTED),
+        Threshold::ratio("peak of reserved memory, of the GPU's, for that, at least", RESERVED),
     ],
     run,
 };
@@ -21,13 +22,24 @@ const FULL: f64 = 0.90;
 /// Mean fragmentation from which on it is worth a finding.
 const FRAGMENTED: f64 = 0.20;
 
+/// Peak of reserved memory ÷ memory of the GPU below which unused memory is nobody's problem.
+const RESERVED: f64 = 0.50;
+
 fn run(results: &Results<'_>) -> Outcome {
     if results.all(ids::MEMORY_PEAK_ALLOCATED).next().is_none() {
         return Outcome::lacks("allocator events (PyTorch profiler with profile_memory=True)");
     }
     let peaks = results.all(ids::MEMORY_PEAK_ALLOCATED).filter_map(|metric| full(results, metric));
-    let fragmented = results.all(ids::MEMORY_FRAGMENTATION).filter_map(fragmented);
+    // Of the whole pass: stages share the allocator.
+    let whole =
+        results.all(ids::MEMORY_FRAGMENTATION).filter(|metric| metric.scope.stage.is_none());
+    let fragmented = whole.filter(|metric| is_large(results, metric)).filter_map(fragmented);
     Outcome::of(peaks.chain(fragmented).collect())
+}
+
+fn is_large(results: &Results<'_>, metric: &Metric) -> bool {
+    let reserved = results.number(ids::MEMORY_PEAK_RESERVED, &metric.scope);
+    reserved.zip(results.memory_bytes).is_none_or(|(reserved, all)| reserved >= RESERVED * all)
 }
 
 fn full(results: &Results<'_>, metric: &Metric) -> Option<Observation> {

@@ -25,6 +25,7 @@ mod gemm_quantization;
 mod gemm_roofline;
 mod hidden_graphs;
 mod host_bound;
+mod host_pauses;
 mod launch_bound;
 mod low_mfu;
 mod low_occupancy;
@@ -95,6 +96,7 @@ pub static RULES: &[&Rule] = &[
     &stage_busy::RULE,
     &launch_bound::RULE,
     &host_bound::RULE,
+    &host_pauses::RULE,
     &sync_bound::RULE,
     &allocator_stalls::RULE,
     &short_kernels::RULE,

@@ -42,9 +42,12 @@ fn run(results: &Results<'_>) -> Outcome {
     Outcome::of(found.collect())
 }
 
-/// Products with vectors gain nothing from tensor cores: memory limits them.
+/// Kernels of the class that multiply nothing, or vectors: memory limits them, tensor cores would not help.
+const NO_PRODUCTS: [&str; 4] = ["gemv", "splitk", "split_k", "reduce"];
+
 fn is_slow(row: &Row<'_>) -> bool {
-    row.text("tensor_cores") == "no" && !row.text("name").to_ascii_lowercase().contains("gemv")
+    let name = row.text("name").to_ascii_lowercase();
+    row.text("tensor_cores") == "no" && !NO_PRODUCTS.iter().any(|part| name.contains(part))
 }
 
 fn finding(

@@ -27,7 +27,7 @@ const TIME: f64 = 0.01;
 fn run(results: &Results<'_>) -> Outcome {
     results.per_stage(
         ids::PAGEABLE_SHARE,
-        "copies between host and GPU with their kind of memory (nsys --trace=cuda)",
+        "a stage that copies between host and GPU, with the kind of memory (nsys --trace=cuda)",
         finding,
     )
 }

@@ -45,15 +45,15 @@ fn finding(results: &Results<'_>, metric: &Metric) -> Option<Observation> {
     let slowest =
         ranks.iter().max_by(|a, b| a.sum("compute_ns").total_cmp(&b.sum("compute_ns")))?;
     let (most, time) = (slowest.number("compute_ns")?, slowest.number("time_ns")?);
-    let mean = most / imbalance;
+    let least = ranks.iter().filter_map(|row| row.number("compute_ns")).fold(most, f64::min);
     let line = results.stages.iter().find(|line| {
         line.scope.pass == metric.scope.pass
             && line.scope.stage == metric.scope.stage
             && line.scope.rank.map(|rank| rank.to_string()).as_deref() == Some(slowest.text("rank"))
     });
-    let basis = "the slowest rank computes as long as the mean rank";
+    let basis = "the slowest rank computes as long as the fastest";
     let base = match line {
-        Some(line) => line.saving(most - mean, basis),
+        Some(line) => line.saving(most - least, basis),
         None => Observation {
             scope: metric.scope.clone(),
             evidence: results.stages.first().map(StageLine::evidence).into_iter().collect(),

@@ -51,7 +51,9 @@ fn chart(context: &Context<'_>, line: &Summary) -> Option<Chart> {
     let lead = start.saturating_sub(instance.host_start).clamp(0, (end - start) / 10);
     let window = Window { start: start - lead, end };
     let gpu = *instance.gpus.first()?;
-    let (rows, busy, operations) = gpu_rows(context, line, &window, gpu);
+    let (rows, ..) = gpu_rows(context, line, &window, gpu);
+    let projection = Window { start, end };
+    let (_, busy, operations) = gpu_rows(context, line, &projection, gpu);
     let mut tracks = vec![Track::Marks(rows)];
     tracks.extend(calls(context, instance, &window));
     let stage = line.label(context.session, context.facts);
@@ -66,7 +68,7 @@ fn chart(context: &Context<'_>, line: &Summary) -> Option<Chart> {
          class of operations; gaps that would not show are closed. Below, the share of the time in which the host is in \
          CUDA calls.",
         instance.ordinal,
-        Quantity::ratio(busy as f64 / window.duration().max(1) as f64),
+        Quantity::ratio(busy as f64 / projection.duration().max(1) as f64),
     );
     Some(Chart {
         id: format!("timeline-stage-{}", line.stage),
@@ -76,7 +78,7 @@ fn chart(context: &Context<'_>, line: &Summary) -> Option<Chart> {
             x_label: "Time".to_owned(),
             x_unit: Unit::Nanoseconds,
             extent: window.duration(),
-            bands: Vec::new(),
+            bands: vec![(stage, lead, window.duration())],
             tracks,
         }),
     })

@@ -105,7 +105,7 @@ fn waiting_for_a_rank_is_told_from_sending() {
 }
 
 #[test]
-fn a_straggler_could_save_what_it_computes_beyond_the_mean() {
+fn a_straggler_could_save_what_it_computes_beyond_the_fastest() {
     let rank = |rank: &str, compute: f64| {
         let text = |text: &str| Cell::Text(text.to_owned());
         vec![text("step"), text("nsys"), text(rank), Cell::Float(1000.0), Cell::Float(compute)]
@@ -121,13 +121,38 @@ fn a_straggler_could_save_what_it_computes_beyond_the_mean() {
         made.datasets[0].rows = vec![rank("0", 600.0), rank("1", 900.0)];
         made.metric(ids::IMBALANCE, scope("nsys", "step"), imbalance)
     };
-    // Ranks compute 600 and 900 ns: mean 750, 900 / 750 = 1.2, and 150 ns above it.
+    // Ranks compute 600 and 900 ns: mean 750, 900 / 750 = 1.2; 300 ns beyond the fastest.
     let made = ranks(1.2);
     let found = made.one(&straggler::RULE);
     assert_eq!(found.title, "step, rank 1");
-    assert!((saved(&found) - 150.0).abs() < 1e-9);
+    assert!((saved(&found) - 300.0).abs() < 1e-9);
     assert_eq!(found.scope.rank, Some(1));
     assert_eq!(ranks(1.04).outcome(&straggler::RULE), Outcome::Clear);
+}
+
+#[test]
+fn pauses_that_the_median_instance_does_not_have_are_said() {
+    let made = |total: &str| {
+        let columns = ["stage", "pass", "cause", "total_ns", "median_ns", "longest_ns"];
+        let gaps = ["stage", "pass", "cause", "ended_by"];
+        decode()
+            .with(ids::BUSY_SHARE, 0.5)
+            .rows(ids::IDLE_SUMS, &columns, &[&["decode", "nsys", "host code", total, "50", "400"]])
+            .rows(
+                ids::LONGEST_GAPS,
+                &gaps,
+                &[
+                    &["decode", "nsys", "host code", "sdpa"],
+                    &["decode", "nsys", "launching", "gemm"],
+                    &["decode", "nsys", "host code", "sdpa"],
+                ],
+            )
+    };
+    // Ten instances with 50 ns each are 500; 1600 − 500 = 1100 of a run of 20 000 are 5.5 %, 1400 − 500 are 4.5 %.
+    let found = made("1600").one(&host_pauses::RULE);
+    assert!((saved(&found) - 1100.0).abs() < 1e-9);
+    assert!(words(&found.statement).contains("Of the 2 longest of them 2 end with"));
+    assert_eq!(made("1400").outcome(&host_pauses::RULE), Outcome::Clear);
 }
 
 #[test]

@@ -38,8 +38,8 @@ fn run(context: &Context<'_>) -> Findings {
         methods: vec![method()],
         ..Findings::default()
     };
-    for device in devices.iter().take(chart::MAX_CHARTS) {
-        findings.blocks.push(Block::Chart(chart::of_device(context, device)));
+    for (number, device) in devices.iter().enumerate().take(chart::MAX_CHARTS) {
+        findings.blocks.push(Block::Chart(chart::of_device(context, number, device)));
     }
     findings.blocks.push(Block::Table(View::new(
         "power",
@@ -67,7 +67,7 @@ fn run(context: &Context<'_>) -> Findings {
             20,
         )));
     }
-    findings.datasets = vec![tables::power(&devices, &stages), reasons];
+    findings.datasets = vec![tables::power(session, &devices, &stages), reasons];
     for device in &devices {
         findings.metrics.extend(device_metrics(session, device));
     }

@@ -21,7 +21,8 @@ const MAX_BANDS: usize = 64;
 /// A value of a sample.
 type Value = fn(&Sample) -> Option<f64>;
 
-pub(super) fn of_device(context: &Context<'_>, device: &Device) -> Chart {
+/// `number` tells devices apart: several files may hold samples of one GPU.
+pub(super) fn of_device(context: &Context<'_>, number: usize, device: &Device) -> Chart {
     let index = device.index;
     let lines: [(&str, Unit, Value); 3] = [
         ("power", Unit::Watts, |sample| sample.watts),
@@ -37,8 +38,11 @@ pub(super) fn of_device(context: &Context<'_>, device: &Device) -> Chart {
         limit: power_limit(context, index).filter(|_| unit == Unit::Watts),
     });
     Chart {
-        id: format!("power-gpu{index}"),
-        title: format!("Power, SM clock and throttling of GPU {index}"),
+        id: format!("power-{}", number + 1),
+        title: format!(
+            "Power, SM clock and throttling of GPU {index}{}",
+            device.place(context.session)
+        ),
         description: "Lines over time from the first sample on: board power with its limit, SM clock, and the share of \
                       samples in which a reason lowers the clock. Bands are stages that ran meanwhile. The table holds \
                       the figures."

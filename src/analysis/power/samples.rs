@@ -60,6 +60,12 @@ pub(super) struct StageFigures {
 }
 
 impl Device {
+    /// ` of nsys` for samples that lie in the folder of that pass, and nothing for a file without a folder.
+    pub(super) fn place(&self, session: &Session) -> String {
+        let path = session.text(self.artifact);
+        path.rsplit_once('/').map_or(String::new(), |(folder, _)| format!(", {folder}"))
+    }
+
     pub(super) fn evidence(&self, session: &Session) -> Evidence {
         Evidence {
             artifact: session.text(self.artifact).to_owned(),

@@ -5,11 +5,12 @@ use rooflens_schemas::Unit;
 use super::reasons;
 use super::samples::{Device, Figures, StageFigures};
 use crate::findings::{Cell, Column, Dataset};
+use crate::model::Session;
 
 /// One row a device for the whole period, then one a stage.
-pub(super) fn power(devices: &[Device], stages: &[StageFigures]) -> Dataset {
+pub(super) fn power(session: &Session, devices: &[Device], stages: &[StageFigures]) -> Dataset {
     let whole = devices.iter().map(|device| {
-        let what = Cell::Text("whole period".to_owned());
+        let what = Cell::Text(format!("whole period{}", device.place(session)));
         row(what, Cell::Missing, device.index, &device.whole)
     });
     let by_stage = stages.iter().map(|stage| {

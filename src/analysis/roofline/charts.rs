@@ -105,6 +105,10 @@ pub(super) fn slug(name: &str) -> String {
     lower.map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
 }
 
+fn has_cache(group: &Group) -> bool {
+    [Level::L2, Level::L1].into_iter().any(|level| group.intensity(level).is_some())
+}
+
 /// Each kernel at its three intensities, under the roofs of all memory levels.
 pub(super) fn levels(
     pass: &str,
@@ -114,6 +118,10 @@ pub(super) fn levels(
 ) -> Option<Chart> {
     let shown: Vec<&Group> =
         groups.iter().filter(|g| marks(g).is_some()).take(WITH_LEVELS).collect();
+    // Without a further level it would be the DRAM roofline again.
+    if !shown.iter().any(|group| has_cache(group)) {
+        return None;
+    }
     let plot = at_all_levels(kernels, &shown, roofs)?;
     let description = format!(
         "The {} kernels with the most profiled time, each at its FLOPs per DRAM byte (large mark), per L2 byte and per \
@@ -137,7 +145,11 @@ pub(super) fn alone(
     groups: &[Group],
     roofs: &Roofs<'_>,
 ) -> Vec<Chart> {
-    let shown = groups.iter().filter(|group| marks(group).is_some()).take(ALONE);
+    let shown = groups
+        .iter()
+        .filter(|group| marks(group).is_some())
+        .filter(|group| has_cache(group))
+        .take(ALONE);
     let chart = |(number, group): (usize, &Group)| {
         let plot = at_all_levels(kernels, &[group], roofs)?;
         let rate = group.rate().map(|rate| Quantity::new(rate, Unit::FlopPerSecond));

@@ -67,8 +67,8 @@ fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
         severity: if ratio >= WARNING { Severity::Warning } else { Severity::Note },
         statement,
         advice: Some(prose![
-            "Quote the un-profiled times. Kernel times and their shares hold; idle times and what they could save are too \
-             large by this much."
+            "Quote the un-profiled times. Kernel times and their shares hold; idle times of the timeline are too large by \
+             this much. Gains of findings are limited to what un-profiled time leaves."
         ]),
         next: Some(prose![
             "A timeline with less tracing (",

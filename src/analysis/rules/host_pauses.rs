@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::stage::StageLine;
 use super::{Outcome, Results, Rule, Threshold, ids};
-use crate::findings::{Inline, Observation, Quantity};
+use crate::findings::{Gain, Inline, Observation, Quantity, Severity};
 use crate::prose;
 
 pub(super) static RULE: Rule = Rule {
@@ -63,7 +63,18 @@ fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
         ]);
     }
     statement.push(".".into());
+    // The time of all stages is made of typical instances: the pauses come on top.
+    let gain = Gain {
+        saved_ns: beyond,
+        of_ns: results.run_ns() + beyond,
+        of: "all stages with these pauses".to_owned(),
+        basis: "idle time in host code of all counted instances − that of the median one, each"
+            .to_owned(),
+    };
     Some(Observation {
+        severity: Severity::of_share(gain.share()),
+        weight_ns: beyond,
+        gain: Some(gain),
         title: stage.label.clone(),
         scope: stage.scope.clone(),
         statement,
@@ -77,9 +88,6 @@ fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
         ]),
         evidence: vec![stage.evidence()],
         query: stage.window.as_ref().map(super::sql::Window::idle),
-        ..results.saving(
-            beyond,
-            "idle time in host code of all counted instances − that of the median one, each",
-        )
+        ..Observation::default()
     })
 }

@@ -1,6 +1,6 @@
 //! Derived tables that several analyses need, computed once.
 
-use super::classify::KernelIdentity;
+use super::classify::{KernelClass, KernelIdentity};
 use super::products::Products;
 use crate::model::{
     ApiCallId, CopyId, GpuId, GraphLaunchId, KernelId, LaunchId, Ns, PassId, ProcessId, RangeId,
@@ -233,6 +233,24 @@ impl Facts {
     /// The instances of a stage.
     pub fn instances_of(&self, stage: &Stage) -> &[StageInstance] {
         &self.instances[stage.instances.clone()]
+    }
+
+    /// The operations of a pass, which are neighbours in [`Facts::ops`].
+    pub fn ops_of(&self, pass: PassId) -> std::ops::Range<usize> {
+        let passes = &self.ops.pass;
+        passes.partition_point(|its| *its < pass)..passes.partition_point(|its| *its <= pass)
+    }
+
+    /// The class of an operation.
+    pub fn class(&self, session: &Session, op: usize) -> KernelClass {
+        match self.ops.source[op] {
+            OpSource::Launch(launch) => {
+                let kernel = session.launches.kernel[launch.index()];
+                self.identities[kernel.index()].class
+            }
+            OpSource::Copy(_) => KernelClass::Copy,
+            OpSource::Graph(_) => KernelClass::Graph,
+        }
     }
 
     /// The kernel that an operation executes, if it is a kernel.

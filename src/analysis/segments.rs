@@ -2,7 +2,6 @@
 
 use super::Context;
 use super::classify::KernelClass;
-use super::facts::OpSource;
 use super::intervals::{Interval, difference, union};
 use crate::findings::chart::Color;
 use crate::model::Ns;
@@ -29,7 +28,7 @@ pub fn exclusive(context: &Context<'_>, ops: impl Iterator<Item = usize>) -> Vec
     let mut covered = Ns::MIN;
     for row in ops {
         let interval: Interval = (table.start[row], table.end[row]);
-        match class_of(context, row) {
+        match context.facts.class(context.session, row) {
             KernelClass::Communication => collectives.push(interval),
             KernelClass::Copy => copies.push(interval),
             class => {
@@ -51,16 +50,4 @@ pub fn exclusive(context: &Context<'_>, ops: impl Iterator<Item = usize>) -> Vec
         covered = union(&mut covered);
     }
     segments
-}
-
-/// The class of an operation.
-pub fn class_of(context: &Context<'_>, row: usize) -> KernelClass {
-    match context.facts.ops.source[row] {
-        OpSource::Launch(launch) => {
-            let kernel = context.session.launches.kernel[launch.index()];
-            context.facts.identities[kernel.index()].class
-        }
-        OpSource::Copy(_) => KernelClass::Copy,
-        OpSource::Graph(_) => KernelClass::Graph,
-    }
 }

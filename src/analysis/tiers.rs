@@ -1,10 +1,9 @@
 //! GPU time in three tiers: computing kernels, collectives, copies. A moment belongs to the first tier that runs in it.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use super::classify::KernelClass;
-use super::facts::{Facts, OpIndex, OpSource};
+use super::facts::{Facts, OpIndex};
 use super::intervals::{Interval, difference, measure, union};
 use crate::model::{GpuId, Ns, PassId, Session};
 
@@ -49,31 +48,26 @@ pub struct Parts {
     pub busy: Ns,
 }
 
-/// The operations of a pass, which are neighbours in [`Facts::ops`].
-pub fn ops_of(facts: &Facts, pass: PassId) -> Range<usize> {
-    let passes = &facts.ops.pass;
-    passes.partition_point(|its| *its < pass)..passes.partition_point(|its| *its <= pass)
+impl Tier {
+    /// The tier of operations of a class.
+    pub const fn of(class: KernelClass) -> Self {
+        match class {
+            KernelClass::Communication => Self::Communication,
+            KernelClass::Copy => Self::Copy,
+            _ => Self::Compute,
+        }
+    }
 }
 
 /// The tier of an operation.
 pub fn tier(session: &Session, facts: &Facts, op: usize) -> Tier {
-    match facts.ops.source[op] {
-        OpSource::Copy(_) => Tier::Copy,
-        OpSource::Graph(_) => Tier::Compute,
-        OpSource::Launch(launch) => {
-            let kernel = session.launches.kernel[launch.index()];
-            match facts.identities[kernel.index()].class {
-                KernelClass::Communication => Tier::Communication,
-                _ => Tier::Compute,
-            }
-        }
-    }
+    Tier::of(facts.class(session, op))
 }
 
 /// The tiers of each GPU of a pass.
 pub fn by_gpu(session: &Session, facts: &Facts, pass: PassId) -> BTreeMap<GpuId, GpuTiers> {
     let mut lists: BTreeMap<GpuId, [Vec<Interval>; 3]> = BTreeMap::new();
-    for op in ops_of(facts, pass) {
+    for op in facts.ops_of(pass) {
         let list = lists.entry(facts.ops.gpu[op]).or_default();
         list[tier(session, facts, op) as usize].push((facts.ops.start[op], facts.ops.end[op]));
     }

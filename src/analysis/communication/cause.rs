@@ -9,7 +9,7 @@ use crate::analysis::Context;
 use crate::analysis::facts::OpSource;
 use crate::analysis::intervals::total;
 use crate::analysis::stats::median;
-use crate::analysis::tiers::{Tier, ops_of, tier};
+use crate::analysis::tiers::{Tier, tier};
 use crate::model::{Dim3, KernelId, Ns};
 
 /// A difference below this share of the others' is none.
@@ -100,7 +100,7 @@ fn slower_kernels(context: &Context<'_>, ranks: &Ranks, member: usize) -> Option
 fn durations(context: &Context<'_>, member: &Member) -> BTreeMap<(KernelId, Dim3), (u64, Ns)> {
     let (session, facts) = (context.session, context.facts);
     let mut sums: BTreeMap<(KernelId, Dim3), (u64, Ns)> = BTreeMap::new();
-    for op in ops_of(facts, member.pass) {
+    for op in facts.ops_of(member.pass) {
         let own = facts.ops.gpu[op] == member.gpu && facts.ops.process[op] == member.process;
         let OpSource::Launch(launch) = facts.ops.source[op] else { continue };
         if own && tier(session, facts, op) == Tier::Compute {

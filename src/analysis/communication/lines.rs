@@ -12,7 +12,7 @@ use crate::analysis::facts::{OpIndex, StageInstance};
 use crate::analysis::stages::WHOLE_CAPTURE;
 use crate::analysis::stats::median;
 use crate::analysis::summary::summaries;
-use crate::analysis::tiers::{GpuTiers, Parts, by_gpu, ops_of, parts};
+use crate::analysis::tiers::{GpuTiers, Parts, by_gpu, parts};
 use crate::model::{GpuId, Ns, PassId};
 
 /// The tiers of each GPU of a pass.
@@ -91,7 +91,7 @@ fn order(context: &Context<'_>, run: &Run, line: &Line) -> usize {
 
 fn member_lines(index: usize, measure: &Measure<'_>) -> Vec<Line> {
     let (facts, member) = (measure.context.facts, measure.member);
-    let whole = measure.sum(&mut ops_of(facts, member.pass).map(|op| op as OpIndex));
+    let whole = measure.sum(&mut facts.ops_of(member.pass).map(|op| op as OpIndex));
     let mut lines = vec![line(index, member, None, &[whole])];
     for summary in summaries(facts, member.pass) {
         // The whole capture as a stage is the whole pass again.

@@ -77,10 +77,7 @@ fn run(context: &Context<'_>) -> Findings {
 /// The whole pass and its stages on each GPU, where operations of more than one stream are there.
 fn lines(context: &Context<'_>, pass: PassId) -> Vec<Line> {
     let facts = context.facts;
-    let passes = &facts.ops.pass;
-    let first = passes.partition_point(|its| *its < pass);
-    let last = passes.partition_point(|its| *its <= pass);
-    let whole = by_gpu(context, first..last);
+    let whole = by_gpu(context, facts.ops_of(pass));
     let mut lines: Vec<Line> = Vec::new();
     for (index, stage) in facts.stages.iter().enumerate().filter(|(_, stage)| stage.pass == pass) {
         let counted = facts.instances_of(stage).iter().filter(|one| one.excluded.is_none());

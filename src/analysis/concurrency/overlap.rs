@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::analysis::Context;
-use crate::analysis::classify::KernelClass;
-use crate::analysis::segments::class_of;
+use crate::analysis::tiers::tier;
 use crate::model::{Ns, ProcessId};
 
 /// Streams whose pairs are told apart; the busiest ones.
@@ -68,7 +67,7 @@ pub(super) fn of_ops(context: &Context<'_>, rows: &[usize]) -> Overlap {
     let event = |row: usize, starts: bool| {
         let stream = places.get(&(ops.process[row], ops.stream[row])).copied().unwrap_or(0);
         let time = if starts { ops.start[row] } else { ops.end[row] };
-        Event { time, starts, kind: kind(class_of(context, row)), stream }
+        Event { time, starts, kind: tier(context.session, context.facts, row) as usize, stream }
     };
     let mut events: Vec<Event> = lasting().map(|row| event(row, true)).collect();
     events.extend(lasting().map(|row| event(row, false)));
@@ -77,14 +76,6 @@ pub(super) fn of_ops(context: &Context<'_>, rows: &[usize]) -> Overlap {
     let mut overlap = Overlap { streams, ..Overlap::default() };
     overlap.sweep(&events);
     overlap
-}
-
-fn kind(class: KernelClass) -> usize {
-    match class {
-        KernelClass::Communication => 1,
-        KernelClass::Copy => 2,
-        _ => 0,
-    }
 }
 
 impl Overlap {

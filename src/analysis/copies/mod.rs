@@ -12,7 +12,7 @@ use rooflens_schemas::Scope;
 use super::facts::{OpIndex, StageInstance};
 use super::intervals::total;
 use super::summary::summaries;
-use super::tiers::{by_gpu, ops_of};
+use super::tiers::by_gpu;
 use super::{Analysis, Context};
 use crate::findings::{Block, Findings, Inline, Method, Quantity, View};
 use crate::model::{PassId, Session};
@@ -74,7 +74,7 @@ fn run(context: &Context<'_>) -> Findings {
 fn places(context: &Context<'_>, pass: PassId) -> Vec<Place> {
     let (session, facts) = (context.session, context.facts);
     let tiers = by_gpu(session, facts, pass);
-    let ops = ops_of(facts, pass);
+    let ops = facts.ops_of(pass);
     let all = sums::by_kind(context, &tiers, ops.map(|op| op as OpIndex));
     if all.kinds.is_empty() {
         return Vec::new();
@@ -141,7 +141,7 @@ fn introduction(place: &Place, link: Option<&Link>, share: f64) -> Vec<Inline> {
 /// The time of the copies of a whole pass ÷ that of all its GPU operations.
 fn share(context: &Context<'_>, place: &Place) -> f64 {
     let ops = &context.facts.ops;
-    let all = total(ops_of(context.facts, place.pass).map(|op| ops.end[op] - ops.start[op]));
+    let all = total(context.facts.ops_of(place.pass).map(|op| ops.end[op] - ops.start[op]));
     let copies = total(place.sums.kinds.values().map(|sum| sum.total));
     copies as f64 / all.max(1) as f64
 }

@@ -8,7 +8,6 @@ use super::sums::{self, crosses_host};
 use crate::analysis::Context;
 use crate::analysis::facts::OpIndex;
 use crate::analysis::stages::WHOLE_CAPTURE;
-use crate::analysis::tiers::ops_of;
 use crate::findings::{Cell, Column, Dataset};
 use crate::model::{MemoryKind, PassId};
 
@@ -82,7 +81,7 @@ pub(super) fn groups(context: &Context<'_>, passes: &[PassId]) -> Dataset {
     ];
     let mut rows = Vec::new();
     for pass in passes {
-        let ops = ops_of(context.facts, *pass).map(|op| op as OpIndex);
+        let ops = context.facts.ops_of(*pass).map(|op| op as OpIndex);
         rows.extend(sums::groups(context, ops).into_iter().take(GROUPS).map(|group| {
             let (kind, source, destination) = group.kind;
             let bytes = group.size as f64 * group.count as f64;

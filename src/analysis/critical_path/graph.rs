@@ -12,7 +12,6 @@ use rustc_hash::FxHashMap;
 use crate::analysis::Context;
 use crate::analysis::facts::OpIndex;
 use crate::analysis::synchronization::charges::charge;
-use crate::analysis::tiers::ops_of;
 use crate::model::{ApiCallId, GpuId, Ns, PassId, ProcessId, ThreadId};
 
 /// An operation that begins so much later than its launch and its stream allow waited for another stream.
@@ -96,7 +95,7 @@ impl Graph {
 
     fn add_ops(&mut self, context: &Context<'_>, step: &Step) {
         let ops = &context.facts.ops;
-        for op in ops_of(context.facts, step.pass) {
+        for op in context.facts.ops_of(step.pass) {
             let inside = ops.end[op] > step.start && ops.start[op] < step.end;
             if inside && step.processes.contains(&ops.process[op]) {
                 self.ops.push(Op {

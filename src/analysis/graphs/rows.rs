@@ -5,7 +5,6 @@ use rooflens_schemas::Unit;
 use super::replays::{Gap, Replay, Replays};
 use crate::analysis::Context;
 use crate::analysis::classify::KernelClass;
-use crate::analysis::facts::OpSource;
 use crate::analysis::intervals::total;
 use crate::analysis::stats::median;
 use crate::analysis::time::drop_empty_parts;
@@ -74,13 +73,7 @@ impl Line<'_> {
         let mut times: Vec<(KernelClass, Ns)> =
             KernelClass::ALL.into_iter().map(|class| (class, 0)).collect();
         for op in self.replays.iter().flat_map(|replay| replays.ops(replay)) {
-            let class = match facts.ops.source[*op as usize] {
-                OpSource::Launch(launch) => {
-                    facts.identities[session.launches.kernel[launch.index()].index()].class
-                }
-                OpSource::Copy(_) => KernelClass::Copy,
-                OpSource::Graph(_) => KernelClass::Graph,
-            };
+            let class = facts.class(session, *op as usize);
             let duration = facts.ops.end[*op as usize] - facts.ops.start[*op as usize];
             let sum = &mut times[class as usize].1;
             *sum = sum.saturating_add(duration);

@@ -7,10 +7,10 @@ use super::cause::Cause;
 use super::gaps::Gaps;
 use super::launches::Launches;
 use crate::analysis::Context;
-use crate::analysis::classify::KernelClass;
-use crate::analysis::facts::{OpIndex, OpSource, StageInstance};
+use crate::analysis::facts::{OpIndex, StageInstance};
 use crate::analysis::intervals::{Interval, difference, measure, union};
 use crate::analysis::summary::Summary;
+use crate::analysis::tiers::{Tier, tier};
 use crate::model::{GpuId, Ns};
 
 /// Idle time of a stage on one GPU, over the instances that count.
@@ -256,16 +256,10 @@ fn busy(context: &Context<'_>, own: &[OpIndex]) -> (BusyParts, Vec<Interval>) {
     let ops = &context.facts.ops;
     let (mut computing, mut collectives, mut copies) = (Vec::new(), Vec::new(), Vec::new());
     for row in own.iter().map(|op| *op as usize) {
-        let list = match ops.source[row] {
-            OpSource::Copy(_) => &mut copies,
-            OpSource::Graph(_) => &mut computing,
-            OpSource::Launch(launch) => {
-                let kernel = context.session.launches.kernel[launch.index()];
-                match context.facts.identities[kernel.index()].class {
-                    KernelClass::Communication => &mut collectives,
-                    _ => &mut computing,
-                }
-            }
+        let list = match tier(context.session, context.facts, row) {
+            Tier::Compute => &mut computing,
+            Tier::Communication => &mut collectives,
+            Tier::Copy => &mut copies,
         };
         list.push((ops.start[row], ops.end[row]));
     }

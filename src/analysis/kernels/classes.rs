@@ -6,7 +6,7 @@ use super::rows::{count, number, share};
 use super::{evidence, pass_name};
 use crate::analysis::Context;
 use crate::analysis::classify::KernelClass;
-use crate::analysis::facts::{OpIndex, OpSource, Stage};
+use crate::analysis::facts::{OpIndex, Stage};
 use crate::findings::chart::{Bar, Part, Plot, StackedBars};
 use crate::findings::{Block, Cell, Chart, Column, Dataset, Findings, Quantity, derived};
 use crate::model::{KernelId, Ns, PassId};
@@ -99,14 +99,8 @@ fn add_to(sum: &mut (u64, Ns), duration: Ns) {
 }
 
 fn class_of(context: &Context<'_>, op: OpIndex) -> (KernelClass, Option<KernelId>) {
-    match context.facts.ops.source[op as usize] {
-        OpSource::Launch(launch) => {
-            let kernel = context.session.launches.kernel[launch.index()];
-            (context.facts.identities[kernel.index()].class, Some(kernel))
-        }
-        OpSource::Copy(_) => (KernelClass::Copy, None),
-        OpSource::Graph(_) => (KernelClass::Graph, None),
-    }
+    let (session, facts) = (context.session, context.facts);
+    (facts.class(session, op as usize), facts.kernel(session, op))
 }
 
 fn chart(context: &Context<'_>, pass: PassId, index: usize, work: &[&StageWork<'_>]) -> Chart {

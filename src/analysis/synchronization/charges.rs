@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use rustc_hash::FxHashMap;
 
 use crate::analysis::facts::{Facts, OpIndex, OpSource};
-use crate::analysis::tiers::ops_of;
 use crate::model::{ApiCallId, CopyKind, GpuId, MemoryKind, Ns, PassId, Session, StrId, ThreadId};
 
 /// Calls that return when the GPU has come so far, without the marks of variants.
@@ -73,7 +72,7 @@ pub fn gaps(facts: &Facts, pass: PassId) -> Vec<Gap> {
     let ops = &facts.ops;
     let mut covered: BTreeMap<GpuId, Ns> = BTreeMap::new();
     let mut gaps = Vec::new();
-    for op in ops_of(facts, pass) {
+    for op in facts.ops_of(pass) {
         let gpu = ops.gpu[op];
         let until = covered.entry(gpu).or_insert(ops.start[op]);
         if ops.start[op] > *until {
@@ -172,7 +171,7 @@ fn blocks(name: &str) -> bool {
 /// Calls whose copies end in pageable memory: even asynchronous ones return only when the data is there.
 fn pageable_copies(session: &Session, facts: &Facts, pass: PassId) -> FxHashMap<ApiCallId, ()> {
     let copies = &session.copies;
-    let ops = ops_of(facts, pass).filter_map(|op| {
+    let ops = facts.ops_of(pass).filter_map(|op| {
         let OpSource::Copy(id) = facts.ops.source[op] else { return None };
         let row = id.index();
         let pageable = copies.kind[row] == CopyKind::DeviceToHost

@@ -40,7 +40,7 @@ pub(super) fn of_pass(context: &Context<'_>, pass: PassId, window: &Window) -> V
 fn first_process(context: &Context<'_>, pass: PassId) -> Option<ProcessId> {
     let ops = &context.facts.ops;
     let mut first = BTreeMap::new();
-    for row in super::overview::ops_of(context, pass) {
+    for row in context.facts.ops_of(pass) {
         first.entry(ops.gpu[row]).or_insert(ops.process[row]);
     }
     first.into_values().next()

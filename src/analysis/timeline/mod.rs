@@ -56,7 +56,7 @@ fn shown_passes(
     let Some(primary) = context.facts.primary_pass(session) else { return Vec::new() };
     let sampled = |pass: PassId| {
         let nvml = session.passes.utc_origin[pass.index()].is_some_and(|origin| {
-            let ops = overview::ops_of(context, pass);
+            let ops = context.facts.ops_of(pass);
             let table = &context.facts.ops;
             let ends = ops.clone().next().zip(ops.map(|row| table.end[row]).max());
             ends.is_some_and(|(first, end)| {

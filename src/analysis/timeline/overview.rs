@@ -32,18 +32,12 @@ pub(super) fn of_pass(context: &Context<'_>, pass: PassId) -> Option<Overview> {
     let window = window(context, pass)?;
     let ops = &context.facts.ops;
     let mut rows: BTreeMap<GpuId, Vec<usize>> = BTreeMap::new();
-    for row in ops_of(context, pass) {
+    for row in context.facts.ops_of(pass) {
         rows.entry(ops.gpu[row]).or_default().push(row);
     }
     let mix = |rows: Vec<usize>| mix(&window, &exclusive(context, rows.into_iter()));
     let gpus = rows.into_iter().map(|(gpu, rows)| (gpu, mix(rows))).collect();
     Some(Overview { pass, window, gpus })
-}
-
-/// The operations of a pass, which are neighbours.
-pub(super) fn ops_of(context: &Context<'_>, pass: PassId) -> std::ops::Range<usize> {
-    let passes = &context.facts.ops.pass;
-    passes.partition_point(|its| *its < pass)..passes.partition_point(|its| *its <= pass)
 }
 
 /// From the start of the first stage's work to the end of the last one's.
@@ -125,7 +119,7 @@ impl Overview {
         let colors: Vec<usize> = (0..Color::KERNELS.len()).filter(used).collect();
         let sources = &context.facts.ops.source;
         let graphs =
-            ops_of(context, self.pass).any(|row| matches!(sources[row], OpSource::Graph(_)));
+            context.facts.ops_of(self.pass).any(|row| matches!(sources[row], OpSource::Graph(_)));
         let other = if graphs { "other, whole CUDA graphs" } else { Color::Other.label() };
         let part = |n: &usize| {
             let color = Color::KERNELS[*n];

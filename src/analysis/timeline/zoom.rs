@@ -3,11 +3,10 @@
 use rooflens_schemas::Unit;
 
 use super::bins::{Window, cover};
-use super::overview::{Overview, ops_of, ordinal};
+use super::overview::{Overview, ordinal};
 use crate::analysis::Context;
 use crate::analysis::facts::StageInstance;
 use crate::analysis::intervals::{Interval, difference, measure, union};
-use crate::analysis::segments::class_of;
 use crate::analysis::stages::WHOLE_CAPTURE;
 use crate::analysis::summary::{Summary, summaries};
 use crate::findings::chart::{Areas, Color, MarkRow, Part, Plot, Track, Tracks};
@@ -104,10 +103,10 @@ fn gpu_rows(
     let ops = &context.facts.ops;
     let mut rows: Vec<(Color, Vec<Interval>)> =
         Color::KERNELS.into_iter().map(|color| (color, Vec::new())).collect();
-    for row in ops_of(context, line.stage(context.facts).pass) {
+    for row in context.facts.ops_of(line.stage(context.facts).pass) {
         let clipped = window.clip(ops.start[row], ops.end[row]);
         let Some(clipped) = clipped.filter(|_| ops.gpu[row] == gpu) else { continue };
-        let color = class_of(context, row).color();
+        let color = context.facts.class(context.session, row).color();
         if let Some((_, list)) = rows.iter_mut().find(|(own, _)| *own == color) {
             list.push(clipped);
         }

@@ -2,6 +2,8 @@
 
 use super::classify::{KernelClass, KernelIdentity};
 use super::products::Products;
+use super::products::launches::StageGemms;
+use super::representativeness::matching::Matching;
 use crate::model::{
     ApiCallId, CopyId, GpuId, GraphLaunchId, KernelId, LaunchId, Ns, PassId, ProcessId, RangeId,
     Session, ThreadId,
@@ -22,6 +24,11 @@ pub struct Facts {
     pub instances: Vec<StageInstance>,
     /// What matrix kernels compute.
     pub products: Products,
+    /// Matrix products by stage.
+    pub gemms: Vec<StageGemms>,
+    /// What profiled launches stand for. It follows from the tables alone, as all that is here, so it needs no cell
+    /// in the context that is filled on first use.
+    pub(super) matching: Option<Matching>,
 }
 
 /// A GPU operation by number: an index into the columns of [`Ops`].
@@ -213,6 +220,8 @@ impl Facts {
         let mut facts = Self { ops, identities, ..Self::default() };
         super::stages::find(session, &mut facts);
         facts.products = Products::new(session, &facts);
+        facts.gemms = StageGemms::all(session, &facts);
+        facts.matching = Matching::new(session, &facts);
         facts
     }
 

@@ -7,6 +7,7 @@ pub mod counters;
 pub mod facts;
 pub mod flops;
 pub mod intervals;
+pub mod measured;
 pub mod nesting;
 pub mod segments;
 pub mod stages;
@@ -41,6 +42,8 @@ mod representativeness;
 mod roofline;
 pub mod rules;
 pub mod synchronization;
+#[cfg(test)]
+mod test_session;
 mod time;
 mod timeline;
 mod utilization;

@@ -96,6 +96,17 @@ fn summary(facts: &Facts, stage: usize, process: ProcessId) -> Option<Summary> {
 }
 
 impl Summary {
+    /// The instances that it is of: those of its process that have GPU work and are not left out.
+    pub fn counted_instances<'a>(
+        &self,
+        facts: &'a Facts,
+    ) -> impl Iterator<Item = &'a StageInstance> + use<'a> {
+        let process = self.process;
+        facts.instances_of(&facts.stages[self.stage]).iter().filter(move |one| {
+            one.process == process && one.excluded.is_none() && one.projection.is_some()
+        })
+    }
+
     /// The stage.
     pub fn stage<'a>(&self, facts: &'a Facts) -> &'a Stage {
         &facts.stages[self.stage]

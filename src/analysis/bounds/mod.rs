@@ -89,7 +89,8 @@ impl What {
             Self::Communication => "time in which a collective runs and no other kernel",
             Self::TopKernel => "time in which only this kernel runs",
             Self::MatrixProducts => {
-                "time of matrix products of known sizes above max(FLOPs ÷ peak, bytes ÷ bandwidth), specified"
+                "time of matrix products of known sizes above max(FLOPs ÷ rate, bytes ÷ bandwidth), as measured on this GPU, \
+                 else as specified"
             }
         }
     }

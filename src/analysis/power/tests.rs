@@ -194,7 +194,7 @@ fn the_power_limit_stands_in_the_chart_with_its_value() {
     let found = findings(&session, &Facts::default());
     let Some(Block::Chart(chart)) = found.blocks.get(1) else { panic!("no chart") };
     let Plot::Series(series) = &chart.plot else { panic!("no lines over time") };
-    assert_eq!(series.panels[0].limit, Some(("power limit 700.0 W".to_owned(), 700.0)));
+    assert_eq!(series.panels[0].limit, Some(("power limit 700 W".to_owned(), 700.0)));
 }
 
 #[test]

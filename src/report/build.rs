@@ -1,14 +1,13 @@
 //! Findings to a document: what stands where.
 
-use rooflens_schemas::{Manifest, Tool};
+use rooflens_schemas::{Manifest, Tool, Unit};
 
 use super::{FINDINGS, Meta, Report, Section};
 use crate::diagnostic::Diagnostics;
 use crate::findings::{
     Block, Cell, Column, Dataset, Findings, Inline, Observation, Quantity, Severity, View,
 };
-
-use rooflens_schemas::Unit;
+use crate::prose;
 
 /// Statements that the verdict page shows.
 const SHOWN_STATEMENTS: usize = 7;
@@ -18,6 +17,9 @@ const SHOWN_STAGES: usize = 4;
 
 /// Findings that have a card.
 const SHOWN_FINDINGS: usize = 12;
+
+/// Title of the appendix with the rules.
+const RULES: &str = "Rules";
 
 /// Id of the statements about stages, which answer the reader's first question.
 const STAGE_STATEMENT: &str = "stage-busy";
@@ -127,7 +129,7 @@ fn verdict(observations: &[Observation]) -> Vec<Observation> {
     }
 }
 
-/// The section of findings, one card each, and the rules that looked.
+/// The section of findings, one card each; the rules that looked are listed in an appendix.
 fn findings(rules: Findings, report: &mut Report) {
     let others = rules.observations.into_iter().filter(|one| one.id != STAGE_STATEMENT);
     let mut cards: Vec<Block> = others.map(|one| Block::Finding(Box::new(one))).collect();
@@ -137,7 +139,7 @@ fn findings(rules: Findings, report: &mut Report) {
     }
     cards.truncate(SHOWN_FINDINGS);
     let introduction = match count {
-        0 => "No rule found anything to change. The table says which rules looked.",
+        0 => "No rule found anything to change.",
         _ => {
             "What limits the run, the weightiest first. What a finding saves at most is a bound, not a promise; bounds \
               overlap and must not be added."
@@ -156,13 +158,42 @@ fn findings(rules: Findings, report: &mut Report) {
     }
     blocks.extend(cards);
     if let Some(table) = rules.datasets.iter().find(|dataset| dataset.id == "rules") {
+        blocks.push(Block::Prose(outcomes(table)));
         let columns = ["title", "outcome", "reason"];
-        blocks.push(Block::Table(View::new("rules", "Rules that ran", &columns, table.rows.len())));
+        let view =
+            View::new("rules", "Rules that ran, and what they need", &columns, table.rows.len());
+        let (id, title) = ("rules".to_owned(), RULES.to_owned());
+        report.appendices.push(Section { id, title, blocks: vec![Block::Table(view)] });
     }
     report.methods.extend(rules.methods);
     report.datasets.extend(rules.datasets);
     let (id, title) = (FINDINGS.to_owned(), "Findings".to_owned());
     report.sections.insert(0, Section { id, title, blocks });
+}
+
+/// How many rules found something, nothing, or could not look.
+fn outcomes(table: &Dataset) -> Vec<Inline> {
+    let at = table.columns.iter().position(|column| column.id == "outcome");
+    let begins = |row: &&Vec<Cell>, word: &str| {
+        let cell = at.and_then(|at| row.get(at));
+        matches!(cell, Some(Cell::Text(outcome)) if outcome.starts_with(word))
+    };
+    let count = |word: &str| {
+        Quantity::count(table.rows.iter().filter(|row| begins(row, word)).count() as u64)
+    };
+    prose![
+        "Of ",
+        Quantity::count(table.rows.len() as u64),
+        " rules, ",
+        count("found"),
+        " found something, ",
+        count("clear"),
+        " found nothing, and ",
+        count("abstained"),
+        " abstained for want of data; the appendix “",
+        RULES,
+        "” says what these need."
+    ]
 }
 
 /// Commands, versions and hashes: what it takes to make this report again.
@@ -208,4 +239,42 @@ fn reproduction(provenance: &Provenance<'_>, datasets: &mut Vec<Dataset>) -> Sec
         rows,
     });
     Section { id: "reproduction".to_owned(), title: "Reproduction".to_owned(), blocks }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_are_counted_by_outcome_and_listed_in_the_appendix() {
+        let row =
+            |outcome: &str| vec![Cell::Text("title".to_owned()), Cell::Text(outcome.to_owned())];
+        let outcomes = ["found 2", "clear", "clear", "abstained", "found 1", "clear"];
+        let rules = Dataset {
+            id: "rules",
+            title: "Rules".to_owned(),
+            columns: vec![Column::text("title", "Looks for"), Column::text("outcome", "Outcome")],
+            rows: outcomes.into_iter().map(row).collect(),
+        };
+        let mut report = Report::default();
+        findings(Findings { datasets: vec![rules], ..Findings::default() }, &mut report);
+        let Some(Block::Prose(words)) = report.sections[0].blocks.last() else {
+            panic!("no words")
+        };
+        let text: String = words
+            .iter()
+            .map(|word| match word {
+                Inline::Quantity(quantity) => quantity.to_string(),
+                Inline::Text(text) | Inline::Code(text) | Inline::Strong(text) => text.clone(),
+            })
+            .collect();
+        let expected =
+            "Of 6 rules, 2 found something, 3 found nothing, and 1 abstained for want of data";
+        assert!(text.starts_with(expected), "{text}");
+        let listed = |block: &Block| matches!(block, Block::Table(view) if view.dataset == "rules");
+        assert!(!report.sections[0].blocks.iter().any(listed));
+        let appendix = report.appendices.first().unwrap();
+        assert!(appendix.title == RULES && appendix.blocks.iter().any(listed));
+    }
 }

@@ -10,10 +10,13 @@ pub(super) struct Reason {
     pub(super) lowers_clock: bool,
 }
 
+/// Nothing runs: no reason for a clock lower than was asked for.
+pub(super) const IDLE: u64 = 0x1;
+
 /// All bits that NVML defines.
 pub(super) const REASONS: [Reason; 9] = [
     Reason {
-        bit: 0x1,
+        bit: IDLE,
         name: "gpu_idle",
         meaning: "nothing runs; the clock drops",
         lowers_clock: false,

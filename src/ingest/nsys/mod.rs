@@ -80,7 +80,9 @@ fn import(
     };
     import.say_what_is_not_read();
     import.info()?;
-    import.work()?;
+    let work = import.work();
+    import.messages()?;
+    work?;
     import.host()?;
     import.ranges()?;
     import.system()?;

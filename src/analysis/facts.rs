@@ -1,10 +1,11 @@
 //! Derived tables that several analyses need, computed once.
 
+use super::backward;
 use super::classify::{KernelClass, KernelIdentity};
 use super::products::Products;
 use crate::model::{
-    ApiCallId, CopyId, GpuId, GraphLaunchId, KernelId, LaunchId, Ns, PassId, ProcessId, RangeId,
-    Session, ThreadId,
+    ApiCallId, CopyId, GpuId, GraphLaunchId, KernelId, LaunchId, Ns, OperatorId, PassId, ProcessId,
+    RangeId, Session, ThreadId,
 };
 
 use rooflens_schemas::StageKind;
@@ -22,6 +23,8 @@ pub struct Facts {
     pub instances: Vec<StageInstance>,
     /// What matrix kernels compute.
     pub products: Products,
+    /// GPU operations of the backward pass with the operators of the forward pass that they belong to.
+    pub backward: Vec<(OpIndex, OperatorId)>,
 }
 
 /// A GPU operation by number: an index into the columns of [`Ops`].
@@ -213,6 +216,7 @@ impl Facts {
         let mut facts = Self { ops, identities, ..Self::default() };
         super::stages::find(session, &mut facts);
         facts.products = Products::new(session, &facts);
+        facts.backward = backward::work(session, &facts.ops);
         facts
     }
 

@@ -64,7 +64,8 @@ pub fn of_device(context: &Context<'_>, tree: &Tree, id: String) -> Option<Chart
     });
     let parts = used.iter().map(|color| Part { name: color.label().to_owned(), color: *color });
     let flame = layout(tree, &|node| node.device_total, tips.collect(), parts.collect())?;
-    let title = format!("GPU time of {} by what issued it", tree.label);
+    let by = if tree.has_functions() { "Python function" } else { "what issued it" };
+    let title = format!("GPU time of {} by {by}", tree.label);
     Some(chart(
         context.session,
         tree,
@@ -88,7 +89,8 @@ pub fn of_host(context: &Context<'_>, tree: &Tree, id: String) -> Option<Chart> 
     let calls = Part { name: CALLS.to_owned(), color: Color::Elementwise };
     let parts = if tips.is_empty() { Vec::new() } else { vec![calls] };
     let flame = layout(tree, &|node| node.host_total, tips, parts)?;
-    let title = format!("Host time of {} by caller", tree.label);
+    let by = if tree.has_functions() { "Python function" } else { "caller" };
+    let title = format!("Host time of {} by {by}", tree.label);
     let what = "time on the host, white where a frame calls nothing that is known";
     Some(chart(session, tree, id, &title, what, flame))
 }

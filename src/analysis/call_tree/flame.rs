@@ -108,10 +108,13 @@ fn chart(
         1 => "one instance".to_owned(),
         count => format!("{count} instances"),
     };
+    let names = match tree.has_functions() {
+        true => "F",
+        false => "Names that differ only in numbers are one frame; f",
+    };
     let description = format!(
         "Flame graph of {}, pass {pass}, over {instances}, callers above what they call: the width of a frame \
-         is {what}. Names that differ only in numbers are one frame; frames narrower than 0.3 % are merged. \
-         The table holds the figures.",
+         is {what}. {names}rames narrower than 0.3 % are merged. The table holds the figures.",
         tree.label
     );
     let title = format!("{title}, pass {pass}, {instances}");

@@ -77,8 +77,14 @@ fn introduce(
         text.extend(prose![
             "Within them ",
             Quantity::ratio(held as f64 / work.total as f64),
-            " of the GPU time was issued; other threads, such as that of the backward pass, run no Python. "
+            " of the GPU time was issued. "
         ]);
+        if held < work.total {
+            text.push(
+                "The rest was issued outside of them, as by the thread of the backward pass. "
+                    .into(),
+            );
+        }
     }
     text.extend(prose![
         "Recording stacks costs host time in every call: times of the host compare functions with one another, \

@@ -263,6 +263,39 @@ fn flows_stand_in_for_missing_correlation_ids() {
     assert_eq!(imported.codes(), ["torch/correlated-by-flow"]);
 }
 
+/// A forward pass on one thread, its gradient on another; one node is older than the trace.
+#[test]
+fn backward_operators_know_their_forward_ones() {
+    let operator = |name: &str, tid: u32, ts: u32, node: &str| {
+        format!(
+            r#"{{"ph": "X", "cat": "cpu_op", "name": "{name}", "pid": 1, "tid": {tid}, "ts": {ts}, "dur": 5, "args": {{{node}}}}}"#
+        )
+    };
+    let node = |number: u32, thread: u32| {
+        format!(r#""Sequence number": {number}, "Fwd thread id": {thread}"#)
+    };
+    let events = [
+        operator("MmBackward0", 2, 50, &node(8, 1)),
+        operator("TBackward0", 2, 60, &node(7, 1)),
+        operator("OldBackward0", 2, 70, &node(3, 1)),
+        operator("aten::t", 1, 10, &node(7, 0)),
+        operator("aten::mm", 1, 20, &node(8, 0)),
+        operator("aten::empty", 1, 30, ""),
+    ];
+    let imported = import(format!(r#"{{"traceEvents": [{}]}}"#, events.join(",")));
+    let session = &imported.session;
+    let name = |id: &rooflens::model::OperatorId| {
+        session.text(session.operators.name[id.index()]).to_owned()
+    };
+    let ties = &session.backward_operators;
+    let ties: Vec<(String, String)> =
+        ties.operator.iter().zip(&ties.forward).map(|(a, b)| (name(a), name(b))).collect();
+    let expected = [("MmBackward0", "aten::mm"), ("TBackward0", "aten::t")];
+    assert_eq!(ties, expected.map(|(a, b)| (a.to_owned(), b.to_owned())));
+    let lost = imported.diagnostic("torch/backward-without-forward").expect("it is told");
+    assert_eq!(lost.count, 1);
+}
+
 #[test]
 fn work_belongs_to_the_process_that_called() {
     let event = |category: &str, pid: u32, id: u32| {

@@ -1,12 +1,13 @@
 //! Derived tables that several analyses need, computed once.
 
+use super::backward;
 use super::classify::{KernelClass, KernelIdentity};
 use super::products::Products;
 use super::products::launches::StageGemms;
 use super::representativeness::matching::Matching;
 use crate::model::{
-    ApiCallId, CopyId, GpuId, GraphLaunchId, KernelId, LaunchId, Ns, PassId, ProcessId, RangeId,
-    Session, ThreadId,
+    ApiCallId, CopyId, GpuId, GraphLaunchId, KernelId, LaunchId, Ns, OperatorId, PassId, ProcessId,
+    RangeId, Session, ThreadId,
 };
 
 use rooflens_schemas::StageKind;
@@ -29,6 +30,8 @@ pub struct Facts {
     /// What profiled launches stand for. It follows from the tables alone, as all that is here, so it needs no cell
     /// in the context that is filled on first use.
     pub(super) matching: Option<Matching>,
+    /// GPU operations of the backward pass with the operators of the forward pass that they belong to.
+    pub backward: Vec<(OpIndex, OperatorId)>,
 }
 
 /// A GPU operation by number: an index into the columns of [`Ops`].
@@ -222,6 +225,7 @@ impl Facts {
         facts.products = Products::new(session, &facts);
         facts.gemms = StageGemms::all(session, &facts);
         facts.matching = Matching::new(session, &facts);
+        facts.backward = backward::work(session, &facts.ops);
         facts
     }
 

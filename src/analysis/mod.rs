@@ -16,6 +16,7 @@ pub mod summary;
 pub mod tiers;
 
 mod attention;
+mod backward;
 mod bounds;
 mod communication;
 mod concurrency;
@@ -37,6 +38,7 @@ mod pace;
 mod power;
 pub mod products;
 mod profiled;
+mod python;
 mod repeats;
 mod representativeness;
 mod roofline;
@@ -130,6 +132,7 @@ pub static ANALYSES: &[&Analysis] = &[
     &representativeness::ANALYSIS,
     &deep_dive::ANALYSIS,
     &operators::ANALYSIS,
+    &python::ANALYSIS,
     &modules::ANALYSIS,
     &memory::ANALYSIS,
     &power::ANALYSIS,

@@ -45,6 +45,8 @@ ids! {
     RangeId;
     /// A framework operator call.
     OperatorId;
+    /// A tie of a backward operator to its forward one.
+    BackwardOperatorId;
     /// A framework source frame.
     FrameId;
     /// A kernel profiled by Nsight Compute.

@@ -48,6 +48,8 @@ pub struct Session {
     pub ranges: Ranges,
     /// Framework operators.
     pub operators: Operators,
+    /// Which backward operator belongs to which forward one.
+    pub backward_operators: BackwardOperators,
     /// Source frames.
     pub frames: Frames,
     /// Hardware counters over time.
@@ -217,6 +219,7 @@ impl Session {
             &self.overheads,
             &self.ranges,
             &self.operators,
+            &self.backward_operators,
             &self.frames,
             &self.counter_samples,
             &self.device_samples,

@@ -7,6 +7,7 @@ use super::cause::Cause;
 use super::gaps::{Gap, Gaps};
 use super::line::{Line, counted};
 use crate::analysis::Context;
+use crate::analysis::call_tree::{fold, is_function};
 use crate::analysis::facts::{OpIndex, OpSource};
 use crate::findings::{Cell, Column, Dataset};
 use crate::model::{ApiCallId, Ns, Session, StrId, ThreadId};
@@ -55,7 +56,7 @@ pub(super) fn dataset(
             maybe_name(open.last(context.session, &open.ranges, number)),
             maybe_name(open.path(context.session, number)),
             maybe_name(open.last(context.session, &open.operators, number)),
-            maybe_name(open.last(context.session, &open.frames, number)),
+            maybe_name(open.function(context.session, number)),
             maybe_name(waited_for(context, &long.gap)),
             maybe_name(issued_by(context, long.gap.op)),
             Cell::Name(ended),
@@ -235,6 +236,12 @@ impl Open {
     /// The innermost name.
     fn last(&self, session: &Session, names: &[Vec<StrId>], moment: usize) -> Option<String> {
         names[moment].last().map(|name| session.text(*name).to_owned())
+    }
+
+    /// The innermost function of Python, or else the innermost frame.
+    fn function(&self, session: &Session, moment: usize) -> Option<String> {
+        let names = || self.frames[moment].iter().rev().map(|name| session.text(*name));
+        names().find(|name| is_function(name)).or_else(|| names().next()).map(fold)
     }
 
     /// The ranges from the outermost to the innermost.

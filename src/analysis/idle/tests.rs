@@ -340,10 +340,21 @@ fn the_longest_gaps_say_where_the_host_was() {
     made.call("cudaLaunchKernel", 0, 1, 1);
     made.kernel("axpy", 2, 10, 1);
     made.os_call(100_000, 100_030);
+    for (name, start, end) in [
+        ("/home/me/run/train.py(3): main", 5, 300_000),
+        ("/home/me/run/data.py(7): __next__", 50, 200_010),
+        ("<built-in method acquire of lock object at 0x7f00>", 100, 200_000),
+        ("/home/me/run/data.py(9): other", 200_000, 200_010),
+    ] {
+        let name = made.session.intern(name);
+        let (pass, thread) = (made.session.ranges.pass[0], made.session.ranges.thread[0]);
+        made.session.frames.push(Frame { start, end, name, pass, thread });
+    }
     made.call("cudaLaunchKernel", 200_020, 200_025, 2);
     made.kernel("axpy", 200_030, 200_032, 2);
     let findings = made.findings();
     let of = |id| cell(&findings, "gaps", &[("stage", "decode")], id);
+    assert_eq!(of("frame"), &Cell::Name("run/data.py:7(__next__)".to_owned()));
     assert_eq!((of("start_ns"), of("length_ns")), (&Cell::Int(10), &Cell::Int(200_020)));
     assert_eq!(of("cause"), &Cell::Text("host code".to_owned()));
     // The middle of the pause from 10 to 200 020 is 100 015.

@@ -61,6 +61,8 @@ ids! {
     GraphCreationId;
     /// A call of the operating system's libraries.
     OsCallId;
+    /// A time in which no CPU ran a thread.
+    OffCpuId;
     /// Time that the profiler took for itself.
     OverheadId;
     /// A sum per kernel of another tool.

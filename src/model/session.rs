@@ -42,6 +42,8 @@ pub struct Session {
     pub synchronizations: Synchronizations,
     /// Calls of the operating system's libraries.
     pub os_calls: OsCalls,
+    /// Times in which no CPU ran a thread.
+    pub off_cpu: OffCpu,
     /// Time that profilers took for themselves.
     pub overheads: Overheads,
     /// User annotations.
@@ -216,6 +218,7 @@ impl Session {
             &self.api_calls,
             &self.synchronizations,
             &self.os_calls,
+            &self.off_cpu,
             &self.overheads,
             &self.ranges,
             &self.operators,

@@ -81,7 +81,7 @@ impl What {
             Self::Launching => "idle time of cause launching",
             Self::Host => {
                 "idle time of causes launching, host code, synchronizing call, allocation, blocking copy, \
-                 operating system"
+                 operating system, off CPU"
             }
             Self::Copies => {
                 "time in which only copies run, but for half of it, in which both directions of the link carry them"

@@ -13,6 +13,7 @@ use rooflens_schemas::{Evidence, Metric, Scope, Unit};
 use super::communication::last_ranks;
 use super::facts::{Facts, Stage, StageInstance};
 use super::intervals::total;
+use super::summary::middle;
 use super::{Analysis, Context};
 use crate::findings::chart::{Bar, Part, Plot, StackedBars};
 use crate::findings::{Block, Chart, Findings, Inline, Method, Quantity, View, derived};
@@ -89,11 +90,9 @@ fn step(facts: &Facts, pass: PassId, together: bool) -> Option<(&Stage, u32, Ste
         step.processes.push(one.process);
     }
     let most = steps.values().map(|step| step.processes.len()).max()?;
-    let mut list: Vec<(u32, Step)> =
-        steps.into_iter().filter(|(_, step)| step.processes.len() == most).collect();
-    list.sort_by_key(|(ordinal, step)| (step.end - step.start, *ordinal));
-    let middle = (list.len().checked_sub(1)?) / 2;
-    list.into_iter().nth(middle).map(|(ordinal, step)| (stage, ordinal, step))
+    let list = steps.into_iter().filter(|(_, step)| step.processes.len() == most).collect();
+    let list = middle(list, |(ordinal, step): &(u32, Step)| (step.end - step.start, *ordinal));
+    list.into_iter().next().map(|(ordinal, step)| (stage, ordinal, step))
 }
 
 fn introduction(stage: &Stage, ordinal: u32, step: &Step, times: &[(Category, Ns)]) -> Vec<Inline> {

@@ -5,6 +5,7 @@ use rooflens_schemas::PassKind;
 use super::*;
 use crate::analysis::{Facts, Options};
 use crate::findings::Cell;
+use crate::findings::chart::Track;
 use crate::hardware::Hardware;
 use crate::model::*;
 
@@ -102,6 +103,11 @@ impl Made {
         self.session.os_calls.push(OsCall { start, end, name, pass, thread });
     }
 
+    fn off_cpu(&mut self, start: Ns, end: Ns) {
+        let (pass, thread) = (self.pass, self.thread);
+        self.session.off_cpu.push(OffCpuTime { start, end, pass, thread });
+    }
+
     fn overhead(&mut self, start: Ns, end: Ns) {
         let (pass, process, thread) = (self.pass, self.process, self.thread);
         let name = self.session.strings.intern("CUPTI Buffer flush");
@@ -189,6 +195,45 @@ fn what_covers_half_of_the_gap_is_its_cause() {
         });
         assert_eq!(profiler, if covered { Cause::Profiler } else { Cause::Sync });
     }
+}
+
+/// A gap from 100 to 200, ended by a call from 185 to 195.
+#[test]
+fn without_a_cpu_and_a_call_that_says_why_the_thread_is_off_it() {
+    let cause = |off: Ns, add: &dyn Fn(&mut Made)| {
+        cause_after_100(|made| {
+            made.off_cpu(90, 100 + off);
+            add(made);
+            launch(made, 185);
+        })
+    };
+    assert_eq!(cause(49, &|_| ()), Cause::Launching);
+    assert_eq!(cause(50, &|_| ()), Cause::OffCpu);
+    // Of 60 the system explains 10 or 11, and so does a CUDA call, whatever it is.
+    assert_eq!(cause(60, &|made| made.os_call(100, 110)), Cause::OffCpu);
+    assert_eq!(cause(60, &|made| made.os_call(100, 111)), Cause::Launching);
+    assert_eq!(cause(60, &|made| made.call("cudaEventRecord", 100, 110, 3)), Cause::OffCpu);
+    assert_eq!(cause(60, &|made| made.call("cudaEventRecord", 100, 111, 3)), Cause::Launching);
+    // What both explain counts once: 20 of 70.
+    let both = |made: &mut Made| {
+        made.os_call(100, 115);
+        made.call("cudaEventRecord", 110, 120, 3);
+    };
+    assert_eq!((cause(70, &both), cause(69, &both)), (Cause::OffCpu, Cause::Launching));
+    // A synchronizing call of half of the gap goes first.
+    let sync = |made: &mut Made| made.call("cudaStreamSynchronize", 100, 150, 3);
+    assert_eq!(cause(85, &sync), Cause::Sync);
+}
+
+/// The call returned at 110; what becomes of its thread then is not why the GPU waits.
+#[test]
+fn a_thread_that_has_issued_the_operation_may_leave_the_cpu() {
+    let cause = cause_after_100(|made| {
+        made.off_cpu(110, 199);
+        made.call("cudaLaunchKernel", 105, 110, 2);
+        made.kernel("axpy", 200, 210, 2);
+    });
+    assert_eq!(cause, Cause::Launching);
 }
 
 /// Waiting for a lock within a launch call is part of that call.
@@ -302,6 +347,25 @@ fn the_queue_of_three_launches() {
     assert_eq!(of("kernel_mean_ns"), &Cell::Float(10.0));
     assert_eq!(of("begun_in_call"), &Cell::Int(0));
     assert_eq!(of("verdict"), &Cell::Text("GPU-bound".to_owned()));
+    // From 10 on two wait, from 20 on one, and from 30 to 40 none. Each nanosecond is a stretch.
+    assert_eq!(of("queue_empty_share"), &Cell::Float(10.0 / 30.0));
+    let queue = findings.datasets.iter().find(|one| one.id == "queue_over_time").expect("a queue");
+    let depths = queue.rows.iter().map(|row| (row[3].clone(), row[5].clone(), row[6].clone()));
+    let expected = (10..40).map(|start| {
+        let depth = 3 - start / 10;
+        (Cell::Int(start), Cell::Float(depth as f64), Cell::Int(depth))
+    });
+    assert_eq!(depths.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+    // Busy throughout: with work that waits until 30, and without from then on.
+    let shares = findings.blocks.iter().find_map(|block| match block {
+        Block::Chart(Chart { plot: Plot::Tracks(plot), .. }) => match &plot.tracks[1] {
+            Track::Areas(areas) => Some(areas.shares.clone()),
+            _ => None,
+        },
+        _ => None,
+    });
+    let (waits, empty) = ([vec![1.0; 20], vec![0.0; 10]], [vec![0.0; 20], vec![1.0; 10]]);
+    assert_eq!(shares, Some(vec![waits.concat(), empty.concat(), vec![0.0; 30]]));
 }
 
 /// A gap from 10 to 30, ended by a launch call from 15 to 25: 5 before it, 10 in it, 5 after it.
@@ -361,4 +425,38 @@ fn the_longest_gaps_say_where_the_host_was() {
     assert_eq!(of("host"), &Cell::Text("read".to_owned()));
     assert_eq!(of("path"), &Cell::Name("decode / layer".to_owned()));
     assert_eq!(of("issued_by"), &Cell::Name("cudaLaunchKernel".to_owned()));
+}
+
+/// The same gap with a thread that no CPU ran for 150 000 of it.
+#[test]
+fn the_longest_gaps_say_how_long_the_thread_was_off_the_cpu() {
+    let made = |off: bool| {
+        let mut made = Made::new();
+        made.range("decode", 0, 300_000);
+        made.call("cudaLaunchKernel", 0, 1, 1);
+        made.kernel("axpy", 2, 10, 1);
+        if off {
+            made.off_cpu(-50, 60);
+            made.off_cpu(50_000, 199_950);
+        }
+        made.call("cudaLaunchKernel", 200_020, 200_025, 2);
+        made.kernel("axpy", 200_030, 200_032, 2);
+        made.findings()
+    };
+    let findings = made(true);
+    let of = |id| cell(&findings, "gaps", &[("stage", "decode")], id);
+    assert_eq!((of("length_ns"), of("off_cpu_ns")), (&Cell::Int(200_020), &Cell::Int(150_000)));
+    assert_eq!(of("cause"), &Cell::Text("off CPU".to_owned()));
+    let metric = |findings: &Findings| {
+        findings
+            .metrics
+            .iter()
+            .find(|metric| metric.id == "idle_off_cpu")
+            .map(|one| one.value.number())
+    };
+    assert_eq!(metric(&findings), Some(Some(200_020.0)));
+    // Without events of the scheduler it is not known: not 0.
+    let findings = made(false);
+    assert_eq!(cell(&findings, "gaps", &[("stage", "decode")], "off_cpu_ns"), &Cell::Missing);
+    assert_eq!(metric(&findings), Some(None));
 }

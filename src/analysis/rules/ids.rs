@@ -22,6 +22,7 @@ pub(super) const IDLE_ALLOCATOR: &str = "idle_allocator";
 pub(super) const IDLE_COPY: &str = "idle_copy";
 pub(super) const IDLE_COMMUNICATION: &str = "idle_communication";
 pub(super) const IDLE_OS: &str = "idle_os";
+pub(super) const IDLE_OFF_CPU: &str = "idle_off_cpu";
 pub(super) const IDLE_PROFILER: &str = "idle_profiler";
 pub(super) const IDLE_QUEUE: &str = "idle_queue";
 pub(super) const IDLE_OTHER_WORK: &str = "idle_other_work";
@@ -61,7 +62,7 @@ pub(super) const PROFILED_TIME: &str = "profiled_time";
 pub(super) const REPRESENTATIVE_SHARE: &str = "representative_share";
 
 /// The causes of idle time, with the words for them.
-pub(super) const IDLE_CAUSES: [(&str, &str); 11] = [
+pub(super) const IDLE_CAUSES: [(&str, &str); 12] = [
     (IDLE_LAUNCHING, "the host is launching"),
     (IDLE_HOST_CODE, "the host runs other code"),
     (IDLE_SYNC, "the host waits in a synchronizing call"),
@@ -69,6 +70,7 @@ pub(super) const IDLE_CAUSES: [(&str, &str); 11] = [
     (IDLE_COPY, "a synchronous copy holds the host up"),
     (IDLE_COMMUNICATION, "another rank is late"),
     (IDLE_OS, "the host thread is in the operating system"),
+    (IDLE_OFF_CPU, "no CPU runs the host thread"),
     (IDLE_PROFILER, "the profiler runs"),
     (IDLE_QUEUE, "issued work waits for its turn"),
     (IDLE_OTHER_WORK, "it runs work of others"),

@@ -10,10 +10,12 @@ mod host;
 mod info;
 mod names;
 mod ranges;
+mod scheduling;
 mod system;
 mod work;
 
 use rooflens_schemas::{ArtifactKind, PassKind};
+use rustc_hash::FxHashSet;
 
 use super::{Importer, IngestError, IngestErrorKind, Prefix};
 use crate::bundle::{ArtifactFile, Content};
@@ -50,6 +52,8 @@ struct Import<'a> {
     pass: PassId,
     names: Names,
     devices: Devices,
+    /// Global ids of the threads that call CUDA.
+    callers: FxHashSet<i64>,
     session: &'a mut Session,
     diagnostics: &'a mut Diagnostics,
 }
@@ -75,6 +79,7 @@ fn import(
         pass,
         names,
         devices: Devices::default(),
+        callers: FxHashSet::default(),
         session,
         diagnostics,
     };
@@ -86,6 +91,7 @@ fn import(
     import.host()?;
     import.ranges()?;
     import.system()?;
+    import.scheduling()?;
     import.host_names()?;
     import.counters()?;
     import.say_what_is_missing();

@@ -95,6 +95,15 @@ fn the_data_loader_is_named_where_the_operating_system_holds_the_thread() {
 }
 
 #[test]
+fn a_cpu_is_asked_for_where_none_ran_the_thread() {
+    let off = decode().with(ids::IDLE_HOST_CODE, 40.0).with(ids::IDLE_OFF_CPU, 160.0);
+    let found = off.one(&host_bound::RULE);
+    assert!((saved(&found) - 200.0).abs() < 1e-9);
+    assert!(words(&found.statement).contains("80.0 % of that without a CPU"));
+    assert!(words(&found.advice.unwrap()).contains("a CPU of its own"));
+}
+
+#[test]
 fn waiting_for_a_rank_is_told_from_sending() {
     let waits = decode().with(ids::COMM_EXPOSED, 100.0).with(ids::COMM_WAIT, 60.0);
     let found = waits.one(&exposed_communication::RULE);

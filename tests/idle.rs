@@ -351,3 +351,24 @@ fn the_pauses_of_decode() {
     });
     assert_eq!(quantities.collect::<Vec<_>>(), [beyond, 3.0, 32_904_414.0, 20.0, 15.0]);
 }
+
+/// Idle time and run as `tests/reference/between.py` derives them from the exports.
+#[test]
+fn idle_time_between_stages_is_that_of_the_export() {
+    let expected: [(&str, &[(i64, i64)]); 3] = [
+        ("h100-train", &[(7_433_313, 710_231_617)]),
+        ("h100x2-parallel", &[(55_232, 1_349_581_544), (52_192, 1_350_018_791)]),
+        ("h200-llama-8b", &[(693_122, 2_363_214_178)]),
+    ];
+    for (fixture, ranks) in expected {
+        let (_, _, findings) = findings(fixture);
+        let values = |id: &str| -> Vec<f64> {
+            let own = findings.metrics.iter().filter(|one| one.id == id);
+            own.filter_map(|one| one.value.number()).collect()
+        };
+        let idle: Vec<f64> = ranks.iter().map(|rank| rank.0 as f64).collect();
+        let share: Vec<f64> = ranks.iter().map(|rank| rank.0 as f64 / rank.1 as f64).collect();
+        assert_eq!(values("between_idle"), idle, "{fixture}");
+        assert_eq!(values("between_idle_share"), share, "{fixture}");
+    }
+}

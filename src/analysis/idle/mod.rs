@@ -1,5 +1,7 @@
 //! Idle time: why each GPU waits within a stage, what launching costs, and what bounds the stage.
 
+mod between;
+mod between_pages;
 mod calls;
 mod cause;
 mod gaps;
@@ -80,6 +82,9 @@ fn run(context: &Context<'_>) -> Findings {
     findings.blocks.push(Block::Prose(introduction(context, &order[..outermost])));
     findings.blocks.push(Block::Chart(chart(context, &order[..shown])));
     pages::add(context, &sweeps, &order, outermost, &mut findings);
+    let between = between::between(context, &sweeps, &summaries(context.facts, primary));
+    let traced = context.session.api_calls.pass.contains(&primary);
+    between_pages::add(context, &between, traced, &mut findings);
     bounds::add(context, &order, outermost, &mut findings);
     findings.methods.extend(methods());
     findings

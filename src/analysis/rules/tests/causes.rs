@@ -229,3 +229,35 @@ fn the_verdict_on_a_stage_decides_the_word() {
     };
     assert!(says("launch-bound") && !says("GPU-bound"));
 }
+
+#[test]
+fn idle_time_between_stages_is_said_with_the_stages_and_the_range() {
+    let between = |idle: &str, times: &str, covers: &str| {
+        let columns = ["rank", "after", "before", "windows", "idle_ns", "median_ns", "cause"];
+        let columns = [&columns[..], &["range", "range_share"]].concat();
+        let row = ["", "step", "step", times, idle, "10", "host code", "load", covers];
+        // What lies between `load` and `step` once is in the metrics, and no loop.
+        let once = ["", "warm", "step", "1", "100", "100", "host code", "load", "1"];
+        Made::default()
+            .metric(ids::BETWEEN_IDLE, scope("nsys", ""), 100.0 + idle.parse::<f64>().unwrap())
+            .metric(
+                ids::BETWEEN_IDLE_SHARE,
+                scope("nsys", ""),
+                (100.0 + idle.parse::<f64>().unwrap()) / 1000.0,
+            )
+            .rows(ids::BETWEEN, &columns, &[&row, &once])
+    };
+    let found = between("80", "7", "0.9").one(&between_stages::RULE);
+    let statement = words(&found.statement);
+    assert!(statement.contains("idle for 8.00 % of the 1.000 µs of the run"), "{statement}");
+    assert!(
+        statement.contains("between step and step: 10.00 ns at the median of 7"),
+        "{statement}"
+    );
+    assert!(statement.contains("the range load covers 90.0 %"), "{statement}");
+    assert_eq!((saved(&found), found.next.is_none()), (80.0, true));
+    // Without a range that covers half of it, one is asked for.
+    assert!(between("80", "7", "0.4").one(&between_stages::RULE).next.is_some());
+    assert_eq!(between("49", "7", "0.9").outcome(&between_stages::RULE), Outcome::Clear);
+    assert_eq!(between("80", "2", "0.9").outcome(&between_stages::RULE), Outcome::Clear);
+}

@@ -1,5 +1,6 @@
 //! Power and clocks: NVML samples, over the whole sampled period and per stage where they were taken during one.
 
+mod busy;
 mod chart;
 pub(super) mod reasons;
 pub(super) mod samples;
@@ -58,16 +59,16 @@ fn run(context: &Context<'_>) -> Findings {
         ],
         20,
     )));
-    let reasons = tables::throttle_reasons(&devices);
+    let reasons = tables::throttle_reasons(context, &devices);
     if !reasons.rows.is_empty() {
         findings.blocks.push(Block::Table(View::new(
             "throttle_reasons",
             "Throttle reasons over the whole sampled period",
-            &["reason", "device", "samples", "share", "meaning"],
+            &["reason", "device", "samples", "share", "busy_share", "meaning"],
             20,
         )));
     }
-    findings.datasets = vec![tables::power(session, &devices, &stages), reasons];
+    findings.datasets = vec![tables::power(context, &devices, &stages), reasons];
     for device in &devices {
         findings.metrics.extend(device_metrics(session, device));
     }

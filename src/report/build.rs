@@ -155,9 +155,10 @@ fn findings(rules: Findings, report: &mut Report) {
         ]));
     }
     blocks.extend(cards);
-    if let Some(table) = rules.datasets.iter().find(|dataset| dataset.id == "rules") {
-        let columns = ["title", "outcome", "reason"];
-        blocks.push(Block::Table(View::new("rules", "Rules that ran", &columns, table.rows.len())));
+    if let Some(table) = rules.datasets.iter().find(|dataset| dataset.id == "rule_outcomes") {
+        let columns = ["outcome", "rules", "why"];
+        let caption = "What came of the rules; the data set “rules” has their thresholds";
+        blocks.push(Block::Table(View::new(table.id, caption, &columns, table.rows.len())));
     }
     report.methods.extend(rules.methods);
     report.datasets.extend(rules.datasets);

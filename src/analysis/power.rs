@@ -1,5 +1,6 @@
 //! Power and clocks: NVML samples, over the whole sampled period and per stage where they were taken during one.
 
+mod busy;
 mod chart;
 pub(super) mod reasons;
 pub(super) mod samples;
@@ -41,8 +42,8 @@ fn run(context: &Context<'_>) -> Findings {
     for (number, device) in devices.iter().enumerate().take(chart::MAX_CHARTS) {
         findings.blocks.extend(chart::of_device(context, number, device).map(Block::Chart));
     }
-    let power = tables::power(session, &devices, &stages);
-    let reasons = tables::throttle_reasons(session, &devices);
+    let power = tables::power(context, &devices, &stages);
+    let reasons = tables::throttle_reasons(context, &devices);
     findings.blocks.push(Block::Table(power_view(&stages)));
     if !reasons.rows.is_empty() {
         findings.blocks.push(Block::Table(reasons_view(session, &devices)));
@@ -79,7 +80,7 @@ fn power_view(stages: &[StageFigures]) -> View {
 
 /// The folder of the samples is named where there are several.
 fn reasons_view(session: &Session, devices: &[Device]) -> View {
-    let mut columns = vec!["reason", "device", "samples", "share", "meaning"];
+    let mut columns = vec!["reason", "device", "samples", "share", "busy_share", "meaning"];
     let mut folders = devices.iter().map(|device| device.folder(session));
     let first = folders.next();
     if folders.any(|folder| Some(folder) != first) {

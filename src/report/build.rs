@@ -18,9 +18,6 @@ const SHOWN_STAGES: usize = 4;
 /// Findings that have a card.
 const SHOWN_FINDINGS: usize = 12;
 
-/// Title of the appendix with the rules.
-const RULES: &str = "Rules";
-
 /// Id of the statements about stages, which answer the reader's first question.
 const STAGE_STATEMENT: &str = "stage-busy";
 
@@ -157,43 +154,15 @@ fn findings(rules: Findings, report: &mut Report) {
         ]));
     }
     blocks.extend(cards);
-    if let Some(table) = rules.datasets.iter().find(|dataset| dataset.id == "rules") {
-        blocks.push(Block::Prose(outcomes(table)));
-        let columns = ["title", "outcome", "reason"];
-        let view =
-            View::new("rules", "Rules that ran, and what they need", &columns, table.rows.len());
-        let (id, title) = ("rules".to_owned(), RULES.to_owned());
-        report.appendices.push(Section { id, title, blocks: vec![Block::Table(view)] });
+    if let Some(table) = rules.datasets.iter().find(|dataset| dataset.id == "rule_outcomes") {
+        let columns = ["outcome", "rules", "why"];
+        let caption = "What came of the rules; the data set “rules” has their thresholds";
+        blocks.push(Block::Table(View::new(table.id, caption, &columns, table.rows.len())));
     }
     report.methods.extend(rules.methods);
     report.datasets.extend(rules.datasets);
     let (id, title) = (FINDINGS.to_owned(), "Findings".to_owned());
     report.sections.insert(0, Section { id, title, blocks });
-}
-
-/// How many rules found something, nothing, or could not look.
-fn outcomes(table: &Dataset) -> Vec<Inline> {
-    let at = table.columns.iter().position(|column| column.id == "outcome");
-    let begins = |row: &&Vec<Cell>, word: &str| {
-        let cell = at.and_then(|at| row.get(at));
-        matches!(cell, Some(Cell::Text(outcome)) if outcome.starts_with(word))
-    };
-    let count = |word: &str| {
-        Quantity::count(table.rows.iter().filter(|row| begins(row, word)).count() as u64)
-    };
-    prose![
-        "Of ",
-        Quantity::count(table.rows.len() as u64),
-        " rules, ",
-        count("found"),
-        " found something, ",
-        count("clear"),
-        " found nothing, and ",
-        count("abstained"),
-        " abstained for want of data; the appendix “",
-        RULES,
-        "” says what these need."
-    ]
 }
 
 /// Commands, versions and hashes: what it takes to make this report again.
@@ -239,42 +208,4 @@ fn reproduction(provenance: &Provenance<'_>, datasets: &mut Vec<Dataset>) -> Sec
         rows,
     });
     Section { id: "reproduction".to_owned(), title: "Reproduction".to_owned(), blocks }
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rules_are_counted_by_outcome_and_listed_in_the_appendix() {
-        let row =
-            |outcome: &str| vec![Cell::Text("title".to_owned()), Cell::Text(outcome.to_owned())];
-        let outcomes = ["found 2", "clear", "clear", "abstained", "found 1", "clear"];
-        let rules = Dataset {
-            id: "rules",
-            title: "Rules".to_owned(),
-            columns: vec![Column::text("title", "Looks for"), Column::text("outcome", "Outcome")],
-            rows: outcomes.into_iter().map(row).collect(),
-        };
-        let mut report = Report::default();
-        findings(Findings { datasets: vec![rules], ..Findings::default() }, &mut report);
-        let Some(Block::Prose(words)) = report.sections[0].blocks.last() else {
-            panic!("no words")
-        };
-        let text: String = words
-            .iter()
-            .map(|word| match word {
-                Inline::Quantity(quantity) => quantity.to_string(),
-                Inline::Text(text) | Inline::Code(text) | Inline::Strong(text) => text.clone(),
-            })
-            .collect();
-        let expected =
-            "Of 6 rules, 2 found something, 3 found nothing, and 1 abstained for want of data";
-        assert!(text.starts_with(expected), "{text}");
-        let listed = |block: &Block| matches!(block, Block::Table(view) if view.dataset == "rules");
-        assert!(!report.sections[0].blocks.iter().any(listed));
-        let appendix = report.appendices.first().unwrap();
-        assert!(appendix.title == RULES && appendix.blocks.iter().any(listed));
-    }
 }

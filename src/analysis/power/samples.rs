@@ -17,6 +17,8 @@ pub(in crate::analysis) struct Sample {
     pub(in crate::analysis) watts: Option<f64>,
     pub(in crate::analysis) sm_hz: Option<f64>,
     pub(super) celsius: Option<f64>,
+    /// Share of NVML's period in which a kernel ran.
+    pub(super) utilization: Option<f64>,
     pub(in crate::analysis) reasons: Option<u64>,
 }
 
@@ -136,6 +138,7 @@ fn device(
             watts: table.power_mw[row].map(|mw| mw as f64 / 1e3),
             sm_hz: table.sm_mhz[row].map(|mhz| f64::from(mhz) * 1e6),
             celsius: table.temperature[row].map(f64::from),
+            utilization: table.gpu_util[row].map(|percent| f64::from(percent.min(100)) / 100.0),
             reasons: table.throttle_reasons[row],
         }
     };
@@ -239,10 +242,16 @@ impl Device {
 
     /// The samples within a window of a pass's clock.
     pub(in crate::analysis) fn within(&self, origin: Ns, window: (Ns, Ns)) -> &[Sample] {
+        let (first, last) = self.range(origin, window);
+        &self.samples[first..last]
+    }
+
+    /// The places of those samples.
+    pub(super) fn range(&self, origin: Ns, window: (Ns, Ns)) -> (usize, usize) {
         let (start, end) = (origin.saturating_add(window.0), origin.saturating_add(window.1));
         let first = self.samples.partition_point(|sample| sample.utc < start);
         let last = self.samples.partition_point(|sample| sample.utc <= end);
-        self.samples.get(first..last).unwrap_or(&[])
+        (first, last.max(first))
     }
 }
 

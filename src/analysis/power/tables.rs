@@ -2,20 +2,22 @@
 
 use rooflens_schemas::Unit;
 
+use super::busy::Busy;
 use super::reasons;
 use super::samples::{Device, Figures, StageFigures};
+use crate::analysis::Context;
 use crate::findings::{Cell, Column, Dataset};
-use crate::model::Session;
 
 /// One row a device for the whole period, then one a stage.
-pub(super) fn power(session: &Session, devices: &[Device], stages: &[StageFigures]) -> Dataset {
+pub(super) fn power(context: &Context<'_>, devices: &[Device], stages: &[StageFigures]) -> Dataset {
     let whole = devices.iter().map(|device| {
-        let what = Cell::Text(format!("whole period{}", device.place(session)));
-        row(what, Cell::Missing, device.index, &device.whole)
+        let what = Cell::Text(whole_period(context, device));
+        let busy = Busy::of(context, device).time();
+        row(what, Cell::Missing, device.index, &device.whole, busy)
     });
     let by_stage = stages.iter().map(|stage| {
         let pass = Cell::Name(stage.pass.clone());
-        row(Cell::Name(stage.stage.clone()), pass, stage.device, &stage.figures)
+        row(Cell::Name(stage.stage.clone()), pass, stage.device, &stage.figures, None)
     });
     Dataset {
         id: "power",
@@ -34,12 +36,18 @@ pub(super) fn power(session: &Session, devices: &[Device], stages: &[StageFigure
             Column::new("sm_clock_min_hz", "SM clock min", Unit::Hertz),
             Column::new("temperature_max_c", "Temperature max", Unit::Celsius),
             Column::new("throttled_share", "Throttled", Unit::Ratio),
+            Column::new("busy_ns", "GPU busy", Unit::Nanoseconds),
         ],
         rows: whole.chain(by_stage).collect(),
     }
 }
 
-fn row(what: Cell, pass: Cell, device: u32, figures: &Figures) -> Vec<Cell> {
+/// The sampled period of a device, in words.
+fn whole_period(context: &Context<'_>, device: &Device) -> String {
+    format!("whole period{}", device.place(context.session))
+}
+
+fn row(what: Cell, pass: Cell, device: u32, figures: &Figures, busy: Option<f64>) -> Vec<Cell> {
     vec![
         what,
         pass,
@@ -54,13 +62,16 @@ fn row(what: Cell, pass: Cell, device: u32, figures: &Figures) -> Vec<Cell> {
         Cell::maybe(figures.sm_clock_min),
         Cell::maybe(figures.temperature_max),
         Cell::maybe(figures.throttled),
+        Cell::maybe(busy),
     ]
 }
 
 /// One row a reason for a limit of clocks that was set in some sample of a device. That it was idle is none.
-pub(super) fn throttle_reasons(session: &Session, devices: &[Device]) -> Dataset {
+pub(super) fn throttle_reasons(context: &Context<'_>, devices: &[Device]) -> Dataset {
+    let session = context.session;
     let mut rows = Vec::new();
     for device in devices {
+        let busy = Busy::of(context, device);
         for (bit, count) in device.reason_counts.iter().filter(|(bit, _)| *bit != reasons::IDLE) {
             let (name, meaning) = reasons::describe(*bit);
             let (set, unset) = device.clock_with_and_without(*bit);
@@ -75,6 +86,10 @@ pub(super) fn throttle_reasons(session: &Session, devices: &[Device]) -> Dataset
                 Cell::Text(lowers.to_owned()),
                 Cell::maybe(set),
                 Cell::maybe(unset),
+                Cell::Text(whole_period(context, device)),
+                Cell::maybe(busy.share(*bit)),
+                Cell::maybe(busy.clock(*bit, true)),
+                Cell::maybe(busy.clock(*bit, false)),
             ]);
         }
     }
@@ -91,6 +106,10 @@ pub(super) fn throttle_reasons(session: &Session, devices: &[Device]) -> Dataset
             Column::text("lowers_clock", "Lowers the clock"),
             Column::new("sm_clock_with_hz", "SM clock with it", Unit::Hertz),
             Column::new("sm_clock_without_hz", "SM clock without it", Unit::Hertz),
+            Column::text("what", "What"),
+            Column::new("busy_share", "Share of busy time", Unit::Ratio),
+            Column::new("busy_clock_with_hz", "Busy SM clock with it", Unit::Hertz),
+            Column::new("busy_clock_without_hz", "Busy SM clock without it", Unit::Hertz),
         ],
         rows,
     }

@@ -126,6 +126,29 @@ fn samples_within_a_projection_belong_to_the_stage() {
 }
 
 #[test]
+fn reasons_are_weighed_by_the_time_in_which_the_gpu_works() {
+    let mut session = session(100, &[(100, 1000, 0), (300, 500, 4), (200, 1500, 4)]);
+    // Nothing tells when the GPU worked.
+    let none = findings(&session, &Facts::default());
+    assert_eq!(cell(dataset(&none, "power"), 0, "busy_ns"), Cell::Missing);
+    assert_eq!(cell(dataset(&none, "throttle_reasons"), 0, "busy_share"), Cell::Missing);
+    // The last two samples lie in a stage: two of three, over two seconds; the cap is set in both.
+    let facts = facts_with_stage(&mut session, 99, (2, 4));
+    let staged = findings(&session, &facts);
+    assert_eq!(cell(dataset(&staged, "power"), 0, "busy_ns"), Cell::Float(2.0 / 3.0 * 2e9));
+    assert_eq!(cell(dataset(&staged, "throttle_reasons"), 0, "busy_share"), Cell::Float(1.0));
+    // Busy for all, half and nothing of the period of a sample: half of two seconds; 0.5 of 1.5 with the cap.
+    session.device_samples.gpu_util = vec![Some(100), Some(50), None];
+    let used = findings(&session, &facts);
+    assert_eq!(cell(dataset(&used, "power"), 0, "busy_ns"), Cell::Float(1e9));
+    let reasons = dataset(&used, "throttle_reasons");
+    assert_eq!(cell(reasons, 0, "share"), Cell::Float(2.0 / 3.0));
+    assert_eq!(cell(reasons, 0, "busy_share"), Cell::Float(0.5 / 1.5));
+    assert_eq!(cell(reasons, 0, "busy_clock_with_hz"), Cell::Float(5e8));
+    assert_eq!(cell(reasons, 0, "busy_clock_without_hz"), Cell::Float(1e9));
+}
+
+#[test]
 fn samples_of_another_run_are_not_joined_and_the_likely_run_is_named() {
     let mut session = session(100, &[(100, 1000, 0), (300, 500, 0), (200, 1500, 0)]);
     let facts = facts_with_stage(&mut session, 110, (2, 4));

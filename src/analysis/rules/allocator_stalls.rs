@@ -31,7 +31,7 @@ fn run(results: &Results<'_>) -> Outcome {
         Outcome::Abstained(_) if results.rows(ids::ALLOCATOR_CALLS).next().is_some() => {
             Outcome::of(noted)
         }
-        Outcome::Clear if !noted.is_empty() => Outcome::Found(noted),
+        Outcome::Clear(_) if !noted.is_empty() => Outcome::Found(noted),
         other => other,
     }
 }

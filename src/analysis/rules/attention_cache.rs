@@ -2,7 +2,7 @@
 
 use super::profiled::{self, Profiled};
 use super::stage::StageLine;
-use super::{Outcome, Results, Rule, Threshold, ids};
+use super::{Look, Outcome, Results, Rule, Threshold, ids};
 use crate::findings::{Inline, Observation, Quantity};
 use crate::prose;
 use rooflens_schemas::Unit;
@@ -28,25 +28,44 @@ const SHARE: f64 = 0.05;
 const EXCESS: f64 = 1.20;
 
 fn run(results: &Results<'_>) -> Outcome {
-    profiled::per_stage(results, finding)
+    match profiled::per_stage(results, look) {
+        Outcome::Abstained(_) => Outcome::lacks(
+            "counters of an attention kernel of the timeline (an Nsight Compute pass), and its sizes",
+        ),
+        other => other,
+    }
 }
 
-fn finding(results: &Results<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Option<Observation> {
+fn look(results: &Results<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Look {
+    let attention = || all.iter().filter(|one| one.counters.text("class") == "attention");
+    if attention().next().is_none() {
+        return Look::Lacks;
+    }
     let misses = |one: &&Profiled<'_>| {
-        one.counters.text("class") == "attention"
-            && (one.is_bound("dram-bound") || one.is_bound("memory-bound"))
+        (one.is_bound("dram-bound") || one.is_bound("memory-bound"))
             && one.counters.number("l2_hit_percent").is_some_and(|hits| hits < 100.0 * HITS)
     };
-    let one = all.iter().find(misses).filter(|one| one.share >= SHARE)?;
-    let hits = one.counters.number("l2_hit_percent")? / 100.0;
-    let moved = one.counters.number("dram_bytes")?;
-    // Without sizes the bytes that must move are not known, and nothing can be said against the misses.
-    let least = least_bytes(results, stage, one.kernel)?;
-    if moved < EXCESS * least {
-        return None;
+    let Some(one) = attention().find(misses).filter(|one| one.share >= SHARE) else {
+        return Look::Clear;
+    };
+    // Without sizes the bytes that must move are not known, and nothing can be said of the misses.
+    match least_bytes(results, stage, one.kernel).zip(one.counters.number("dram_bytes")) {
+        None => Look::Lacks,
+        Some((least, moved)) if moved < EXCESS * least => Look::Clear,
+        Some((least, moved)) => Look::Found(finding(results, stage, one, least, moved)),
     }
+}
+
+fn finding(
+    results: &Results<'_>,
+    stage: &StageLine,
+    one: &Profiled<'_>,
+    least: f64,
+    moved: f64,
+) -> Observation {
+    let hits = one.counters.sum("l2_hit_percent") / 100.0;
     let bytes = |value| Quantity::new(value, Unit::Bytes);
-    Some(Observation {
+    Observation {
         statement: prose![
             "Attention of ",
             Inline::Strong(stage.label.clone()),
@@ -75,7 +94,7 @@ fn finding(results: &Results<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Op
             one.share * profiled::gpu_time(results, stage) * (1.0 - least / moved),
             "its time × (1 − bytes that it must move ÷ DRAM bytes)",
         )
-    })
+    }
 }
 
 /// Bytes that a launch of a kernel must move, by its sizes.

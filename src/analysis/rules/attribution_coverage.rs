@@ -9,13 +9,13 @@ pub(super) static RULE: Rule = Rule {
     id: "attribution-coverage",
     title: "Attribution to stages",
     thresholds: &[
-        Threshold::ratio("GPU time in no stage, at least", OUTSIDE),
+        Threshold::ratio("GPU time from the first stage on in no stage, at least", OUTSIDE),
         Threshold::ratio("operations of a stage attributed by inference, at least", INFERRED),
     ],
     run,
 };
 
-/// GPU time of the primary pass outside of all stages from which on the stages do not tell the run.
+/// GPU time of the primary pass from its first stage on, outside of all stages, from which on the stages do not tell the run.
 const OUTSIDE: f64 = 0.10;
 
 /// Inferred operations of a stage from which on it is said.
@@ -34,8 +34,7 @@ fn run(results: &Results<'_>) -> Outcome {
                 Quantity::ratio(1.0 - inside),
                 " of the GPU time of pass ",
                 Inline::Code(results.pass.clone()),
-                " belongs to no stage: figures of stages leave it out. What ran before the first stage, such as loading \
-                 and warm-up, is part of it."
+                " from its first stage on belongs to no stage: figures of stages leave it out."
             ],
             advice: Some(prose![
                 "Push ranges around the remaining phases, or name them in ",

@@ -1,4 +1,4 @@
-//! Power cap, heat or hardware lower the clock.
+//! Power cap, heat or hardware lower the clock while the GPU works.
 
 use super::results::Row;
 use super::{Outcome, Results, Rule, Threshold, ids};
@@ -9,33 +9,42 @@ use rooflens_schemas::{Scope, Unit};
 pub(super) static RULE: Rule = Rule {
     id: "clock-limits",
     title: "Clock held down",
-    thresholds: &[Threshold::ratio("samples with a reason that lowers the clock, at least", SHARE)],
+    thresholds: &[Threshold::ratio(
+        "busy time with a reason that lowers the clock, at least",
+        SHARE,
+    )],
     run,
 };
 
-/// Samples with a reason ÷ samples that state reasons from which on it is worth a finding.
+/// Busy time with a reason ÷ busy time from which on it is worth a finding.
 const SHARE: f64 = 0.01;
 
 fn run(results: &Results<'_>) -> Outcome {
     if results.rows(ids::POWER).next().is_none() {
         return Outcome::lacks("NVML samples of clocks and their limits, taken during the run");
     }
-    let lowers = |row: &Row<'_>| row.text("lowers_clock") == "yes" && row.sum("share") >= SHARE;
+    if !results.rows(ids::POWER).any(|row| row.sum("busy_ns") > 0.0) {
+        return Outcome::lacks(
+            "NVML samples of a GPU that works: none states a utilization or lies within a stage",
+        );
+    }
+    let lowers =
+        |row: &Row<'_>| row.text("lowers_clock") == "yes" && row.sum("busy_share") >= SHARE;
     let rows = results.rows(ids::THROTTLE_REASONS).filter(lowers);
     Outcome::of(rows.map(|row| finding(results, row)).collect())
 }
 
 fn finding(results: &Results<'_>, row: Row<'_>) -> Observation {
-    let (reason, share, device) = (row.text("reason"), row.sum("share"), row.sum("device"));
-    let clocks = row.number("sm_clock_with_hz").zip(row.number("sm_clock_without_hz"));
-    // At most the clock of the samples without the reason, all the time that it was set.
+    let (reason, share, device) = (row.text("reason"), row.sum("busy_share"), row.sum("device"));
+    let clocks = row.number("busy_clock_with_hz").zip(row.number("busy_clock_without_hz"));
+    // At most the clock of the time without the reason, all the time that it was set.
     let slower = clocks.map_or(0.0, |(with, without)| (1.0 - with / without).max(0.0));
     let mut statement = prose![
         "On GPU ",
         Quantity::new(device, Unit::Count),
-        format!(", {reason} was set in "),
+        format!(", {reason} was set for "),
         Quantity::ratio(share),
-        format!(" of the samples ({})", row.text("meaning"))
+        format!(" of the time in which it was busy ({})", row.text("meaning"))
     ];
     if let Some((with, without)) = clocks {
         statement.extend(prose![
@@ -47,7 +56,7 @@ fn finding(results: &Results<'_>, row: Row<'_>) -> Observation {
         ]);
     }
     statement.push(".".into());
-    let found = saving(results, device, share * slower);
+    let found = saving(results, row, share * slower);
     let is_power = reason == "sw_power_cap";
     let advice = match is_power {
         true => prose![
@@ -71,20 +80,22 @@ fn finding(results: &Results<'_>, row: Row<'_>) -> Observation {
     }
 }
 
-/// What could be saved of the sampled period: it may be that of another pass than the one that ranks findings.
-fn saving(results: &Results<'_>, device: f64, share: f64) -> Observation {
-    let whole = |row: &Row<'_>| row.text("pass").is_empty() && row.number("device") == Some(device);
-    let duration = results.rows(ids::POWER).find(whole).map_or(0.0, |row| row.sum("duration_ns"));
+/// What could be saved of the sampled busy time: it may be that of another pass than the one that ranks findings.
+fn saving(results: &Results<'_>, reason: Row<'_>, share: f64) -> Observation {
+    let same = |row: &Row<'_>| {
+        row.text("what") == reason.text("what") && row.number("device") == reason.number("device")
+    };
+    let busy = results.rows(ids::POWER).find(same).map_or(0.0, |row| row.sum("busy_ns"));
+    let weight_ns = share * results.busy_ns();
     Observation {
-        severity: Severity::of_share(share),
-        weight_ns: share * results.run_ns(),
-        gain: (duration > 0.0 && share > 0.0).then(|| Gain {
-            saved_ns: share * duration,
-            of_ns: duration,
-            of: "the sampled period".to_owned(),
-            basis:
-                "share of samples × (1 − clock with ÷ clock without): all work follows the SM clock"
-                    .to_owned(),
+        severity: Severity::of_share(weight_ns / results.run_ns().max(1.0)),
+        weight_ns,
+        gain: (busy > 0.0 && share > 0.0).then(|| Gain {
+            saved_ns: share * busy,
+            of_ns: busy,
+            of: "the sampled busy time".to_owned(),
+            basis: "share of busy time × (1 − clock with ÷ clock without): all work follows the SM clock"
+                .to_owned(),
         }),
         ..Observation::default()
     }

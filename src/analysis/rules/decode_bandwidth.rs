@@ -2,7 +2,7 @@
 
 use super::stage::StageLine;
 use super::stage_busy::BUSY;
-use super::{Outcome, Results, Rule, Threshold, ids};
+use super::{Look, Outcome, Results, Rule, Threshold, ids};
 use crate::findings::{Inline, Observation, Quantity};
 use crate::prose;
 
@@ -20,24 +20,25 @@ pub(super) static RULE: Rule = Rule {
 const NEAR: f64 = 0.60;
 
 fn run(results: &Results<'_>) -> Outcome {
-    let known =
-        |stage: &StageLine| stage.is_decode() && results.number(ids::MBU, &stage.scope).is_some();
-    if !results.stages.iter().any(known) {
-        return Outcome::lacks(
-            "the MBU of a decode stage (config.json, workload.toml, a known GPU)",
-        );
+    if !results.stages.is_empty() && !results.stages.iter().any(StageLine::is_decode) {
+        return Outcome::NotApplicable("no stage is decode".to_owned());
     }
-    let decode = results.stages.iter().filter(|stage| known(stage));
-    Outcome::of(decode.filter_map(|stage| finding(results, stage)).collect())
+    let decode = results.stages.iter().filter(|stage| stage.is_decode());
+    Outcome::of_stages(
+        decode.map(|stage| (stage.label.as_str(), look(results, stage))),
+        "the MBU of a decode stage (config.json, workload.toml, a known GPU)",
+    )
 }
 
-fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
+fn look(results: &Results<'_>, stage: &StageLine) -> Look {
     let number = |id| results.number(id, &stage.scope);
-    let (busy, mbu) = (number(ids::BUSY_SHARE)?, number(ids::MBU)?);
+    let Some((busy, mbu)) = number(ids::BUSY_SHARE).zip(number(ids::MBU)) else {
+        return Look::Lacks;
+    };
     let evidence = results.evidence(ids::STAGE_TIME, &stage.scope);
     let unprofiled = results.unprofiled(ids::MBU, stage).unwrap_or(mbu);
     if mbu.max(unprofiled) >= NEAR {
-        return Some(Observation {
+        return Look::Found(Observation {
             statement: prose![
                 Inline::Strong(stage.label.clone()),
                 " reads weights and cache at ",
@@ -52,7 +53,13 @@ fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
             ..stage.note()
         });
     }
-    (busy >= BUSY).then(|| Observation {
+    if busy < BUSY {
+        return Look::Moot(format!(
+            "the GPU is idle for {} of its time, which comes first",
+            Quantity::ratio(1.0 - busy)
+        ));
+    }
+    Look::Found(Observation {
         statement: prose![
             Inline::Strong(stage.label.clone()),
             " keeps the GPU busy for ",
@@ -67,6 +74,9 @@ fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
         ]),
         next: Some(prose!["An Nsight Compute pass over one step: DRAM throughput of each kernel."]),
         evidence,
-        ..stage.saving(stage.time * (busy - mbu).max(0.0), "busy time − time of the bytes at the specified bandwidth")
+        ..stage.saving(
+            stage.time * (busy - mbu).max(0.0),
+            "busy time − time of the bytes at the specified bandwidth",
+        )
     })
 }

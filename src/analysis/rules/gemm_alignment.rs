@@ -2,7 +2,7 @@
 
 use super::products::{self, Product, Sums};
 use super::stage::StageLine;
-use super::{Outcome, Results, Rule, Threshold};
+use super::{Look, Outcome, Results, Rule, Threshold};
 use crate::findings::{Inline, Observation, Quantity};
 use crate::prose;
 use rooflens_schemas::Unit;
@@ -24,7 +24,12 @@ const BYTES: f64 = 16.0;
 const SHARE: f64 = 0.01;
 
 fn run(results: &Results<'_>) -> Outcome {
-    products::per_stage(results, finding)
+    products::per_stage(results, |results, stage, all| -> Look {
+        match all.iter().any(|one| one.row.number("alignment_bytes").is_some()) {
+            true => finding(results, stage, all).into(),
+            false => Look::Lacks,
+        }
+    })
 }
 
 fn finding(results: &Results<'_>, stage: &StageLine, all: &[Product<'_>]) -> Option<Observation> {
@@ -56,6 +61,12 @@ fn finding(results: &Results<'_>, stage: &StageLine, all: &[Product<'_>]) -> Opt
         ]),
         evidence: products::evidence(results, stage),
         query: products::query(stage, &worst),
-        ..stage.saving(sums.lost, "Σ time − time at the roofline over these products")
+        ..stage.saving(
+            sums.lost,
+            &format!(
+                "Σ time − time at the roofline over these products, by {} ceilings",
+                products::basis(&unaligned)
+            ),
+        )
     })
 }

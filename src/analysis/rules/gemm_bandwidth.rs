@@ -2,7 +2,7 @@
 
 use super::products::{self, Product, Sums, time};
 use super::stage::StageLine;
-use super::{Outcome, Results, Rule, Threshold};
+use super::{Look, Outcome, Results, Rule, Threshold};
 use crate::findings::{Inline, Observation, Quantity};
 use crate::prose;
 use rooflens_schemas::Unit;
@@ -11,13 +11,13 @@ pub(super) static RULE: Rule = Rule {
     id: "gemm-bandwidth",
     title: "Matrix products below the memory bandwidth",
     thresholds: &[
-        Threshold::ratio("share of the specified bandwidth, less than", NEAR),
+        Threshold::ratio("share of the bandwidth, less than", NEAR),
         Threshold::ratio("time above the roofline, of the GPU time of a stage, at least", LOST),
     ],
     run,
 };
 
-/// Share of the specified bandwidth from which on there is little left to gain: long copies reach about 0.9.
+/// Share of the bandwidth from which on there is little left to gain: long copies reach about 0.9 of the specified one.
 const NEAR: f64 = 0.80;
 
 /// Time beyond the roofline ÷ GPU time of the stage from which on it is worth a finding.
@@ -27,13 +27,19 @@ const LOST: f64 = 0.05;
 const FEW_WAVES: f64 = 0.5;
 
 fn run(results: &Results<'_>) -> Outcome {
-    products::per_stage(results, finding)
+    products::per_stage(results, |results, stage, all| -> Look {
+        products::bound(all, false, |own| finding(results, stage, own))
+    })
 }
 
-fn finding(results: &Results<'_>, stage: &StageLine, all: &[Product<'_>]) -> Option<Observation> {
-    let memory: Vec<Product<'_>> = all.iter().filter(|one| !one.is_compute()).copied().collect();
-    let sums = Sums::of(results, stage, &memory);
-    let worst = products::worst(&memory, |one| one.lost)?;
+fn finding(
+    results: &Results<'_>,
+    stage: &StageLine,
+    memory: &[Product<'_>],
+) -> Option<Observation> {
+    let sums = Sums::of(results, stage, memory);
+    let worst = products::worst(memory, |one| one.lost)?;
+    let basis = products::basis(memory);
     // Weights that lie in the L2 cache may be read faster than memory: each product counts up to its time.
     let reached = (sums.time - sums.lost) / sums.time;
     if reached >= NEAR || sums.share(sums.lost) < LOST {
@@ -47,7 +53,7 @@ fn finding(results: &Results<'_>, stage: &StageLine, all: &[Product<'_>]) -> Opt
         Quantity::ratio(sums.share(sums.time)),
         " of its GPU time) read and write at ",
         Quantity::ratio(reached),
-        " of the memory bandwidth. The largest waste is "
+        format!(" of the {basis} memory bandwidth. The largest waste is ")
     ];
     statement.extend(worst.words());
     statement.extend(prose![
@@ -79,7 +85,7 @@ fn finding(results: &Results<'_>, stage: &StageLine, all: &[Product<'_>]) -> Opt
         query: products::query(stage, &worst),
         ..stage.saving(
             sums.lost,
-            "Σ time − bytes ÷ specified bandwidth over these products, operands and result moved once"
+            &format!("Σ time − bytes ÷ {basis} bandwidth over these products, operands and result moved once"),
         )
     })
 }

@@ -2,7 +2,7 @@
 
 use super::products::{self, Product, Sums};
 use super::stage::StageLine;
-use super::{Outcome, Results, Rule, Threshold};
+use super::{Look, Outcome, Results, Rule, Threshold};
 use crate::findings::{Inline, Observation, Quantity};
 use crate::prose;
 
@@ -20,13 +20,20 @@ pub(super) static RULE: Rule = Rule {
 const LOST: f64 = 0.02;
 
 fn run(results: &Results<'_>) -> Outcome {
-    products::per_stage(results, finding)
+    products::per_stage(results, |results, stage, all| -> Look {
+        let columns = ["tile_efficiency", "wave_efficiency"];
+        let known = |one: &Product<'_>| columns.iter().any(|id| one.row.number(id).is_some());
+        match products::bound(all, true, |own| finding(results, stage, own)) {
+            Look::Clear if !all.iter().any(|one| one.is_compute() && known(one)) => Look::Lacks,
+            look => look,
+        }
+    })
 }
 
-/// The part of a product's waste that tiles and waves explain. What memory bounds waits for bytes, not for blocks.
+/// The part of a product's waste that tiles and waves explain.
 fn explained(one: &Product<'_>) -> f64 {
     let full = efficiency(one, "tile_efficiency") * efficiency(one, "wave_efficiency");
-    match one.is_compute() && full > 0.0 {
+    match full > 0.0 {
         true => (one.roof / full - one.roof).clamp(0.0, one.lost),
         false => 0.0,
     }

@@ -2,7 +2,7 @@
 
 use super::products::{self, Product, Sums, time};
 use super::stage::StageLine;
-use super::{Outcome, Results, Rule, Threshold};
+use super::{Look, Outcome, Results, Rule, Threshold};
 use crate::findings::{Inline, Observation, Quantity};
 use crate::prose;
 use rooflens_schemas::Unit;
@@ -17,19 +17,22 @@ pub(super) static RULE: Rule = Rule {
     run,
 };
 
-/// Time ÷ roofline time from which on a product is far above it: large ones reach about 1.25.
+/// Time ÷ roofline time from which on a product is far above it: large ones reach about 1.25 against specified rates.
 const FAR: f64 = 1.50;
 
 /// Time beyond the roofline ÷ GPU time of the stage from which on it is worth a finding.
 const LOST: f64 = 0.05;
 
 fn run(results: &Results<'_>) -> Outcome {
-    products::per_stage(results, finding)
+    products::per_stage(results, |results, stage, all| -> Look {
+        products::bound(all, true, |own| finding(results, stage, own))
+    })
 }
 
 fn finding(results: &Results<'_>, stage: &StageLine, all: &[Product<'_>]) -> Option<Observation> {
-    let is_far = |one: &&Product<'_>| one.is_compute() && one.time >= FAR * one.roof;
+    let is_far = |one: &&Product<'_>| one.time >= FAR * one.roof;
     let far: Vec<Product<'_>> = all.iter().filter(is_far).copied().collect();
+    let basis = products::basis(&far);
     let sums = Sums::of(results, stage, &far);
     let worst = products::worst(&far, |one| one.lost)?;
     if sums.share(sums.lost) < LOST {
@@ -42,7 +45,7 @@ fn finding(results: &Results<'_>, stage: &StageLine, all: &[Product<'_>]) -> Opt
         Inline::Strong(stage.label.clone()),
         " (",
         Quantity::ratio(sums.share(sums.time)),
-        " of its GPU time), where the specified rate allows ",
+        format!(" of its GPU time), where the {basis} rate allows "),
         time(sums.roof),
         ". The largest waste is "
     ];
@@ -68,9 +71,6 @@ fn finding(results: &Results<'_>, stage: &StageLine, all: &[Product<'_>]) -> Opt
         ]),
         evidence: products::evidence(results, stage),
         query: products::query(stage, &worst),
-        ..stage.saving(
-            sums.lost,
-            "Σ time − max(FLOPs ÷ specified rate, bytes ÷ specified bandwidth) over these products",
-        )
+        ..stage.saving(sums.lost, &format!("Σ time − FLOPs ÷ {basis} rate over these products"))
     })
 }

@@ -13,14 +13,17 @@ pub(super) static RULE: Rule = Rule {
 };
 
 /// Time of whole graphs ÷ operation time of a stage from which on it is said.
-const SHARE: f64 = 0.10;
+pub(super) const SHARE: f64 = 0.10;
+
+/// The class of such operations.
+pub(super) const CLASS: &str = "cuda graph";
 
 fn run(results: &Results<'_>) -> Outcome {
     if results.all(ids::CLASS_SHARE).next().is_none() {
         return Outcome::lacks("GPU operations in stages");
     }
     let hidden = |metric: &&Metric| {
-        metric.scope.class.as_deref() == Some("cuda graph")
+        metric.scope.class.as_deref() == Some(CLASS)
             && metric.value.number().is_some_and(|share| share >= SHARE)
     };
     let found: Vec<&Metric> = results.all(ids::CLASS_SHARE).filter(hidden).collect();

@@ -1,7 +1,7 @@
 //! The GPU waits for host code between CUDA calls: framework, Python, input and output.
 
 use super::stage::StageLine;
-use super::{Outcome, Results, Rule, Threshold, ids};
+use super::{Look, Outcome, Results, Rule, Threshold, host_pauses, ids};
 use crate::findings::{Inline, Observation, Quantity};
 use crate::prose;
 
@@ -16,11 +16,21 @@ pub(super) static RULE: Rule = Rule {
 const SHARE: f64 = 0.05;
 
 fn run(results: &Results<'_>) -> Outcome {
-    results.per_stage(ids::IDLE_HOST_CODE, super::IDLE_NEEDS, finding)
+    results.each_stage(super::IDLE_NEEDS, |stage| {
+        let Some(code) = results.number(ids::IDLE_HOST_CODE, &stage.scope) else {
+            return Look::Lacks;
+        };
+        match finding(results, stage) {
+            Some(found) => Look::Found(found),
+            None if stage.share(code) >= SHARE => Look::said_by(&host_pauses::RULE),
+            None => Look::Clear,
+        }
+    })
 }
 
 fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
-    let code = results.number(ids::IDLE_HOST_CODE, &stage.scope)?;
+    // Pauses that typical instances do not have are another rule's.
+    let code = host_pauses::host_code(results, stage)?;
     let system = results.number(ids::IDLE_OS, &stage.scope).unwrap_or(0.0);
     let off_cpu = results.number(ids::IDLE_OFF_CPU, &stage.scope).unwrap_or(0.0);
     let saved = code + system + off_cpu;

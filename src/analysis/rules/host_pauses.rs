@@ -2,81 +2,118 @@
 
 use std::collections::BTreeMap;
 
+use super::results::Row;
 use super::stage::StageLine;
-use super::{Outcome, Results, Rule, Threshold, ids};
+use super::{Look, Outcome, Results, Rule, Threshold, ids, repeat_outliers, uneven_pace};
 use crate::findings::{Gain, Inline, Observation, Quantity, Severity};
 use crate::prose;
+use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
     id: "host-pauses",
     title: "Pauses of the host in some instances",
-    thresholds: &[Threshold::ratio(
-        "idle time in host code beyond that of the instance of median time, of the time of all stages, at least",
-        SHARE,
-    )],
+    thresholds: &[
+        Threshold::ratio(
+            "idle time in host code beyond that of typical instances, of the time of all stages, at least",
+            SHARE,
+        ),
+        Threshold::one("instances of which the median one is typical, at least", INSTANCES),
+    ],
     run,
 };
 
-/// Idle time in host code that the median instance does not have ÷ time of all stages from which on it is worth a finding.
+/// Idle time in host code that typical instances do not have ÷ time of all stages from which on it is worth a finding.
 const SHARE: f64 = 0.05;
+
+/// Instances below which the median one is as likely as not one with pauses.
+const INSTANCES: f64 = 3.0;
 
 /// The cause in the data sets of idle time.
 const HOST_CODE: &str = "host code";
 
-fn run(results: &Results<'_>) -> Outcome {
-    if results.rows(ids::IDLE_SUMS).next().is_none() {
-        return Outcome::lacks(super::IDLE_NEEDS);
-    }
-    Outcome::of(results.stages.iter().filter_map(|stage| finding(results, stage)).collect())
+/// Pauses of a stage.
+struct Pauses<'a> {
+    row: Row<'a>,
+    /// Idle time in host code of a typical instance, nanoseconds.
+    typical: f64,
+    /// That of all counted instances beyond it.
+    beyond: f64,
 }
 
-fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
-    let of_cause = |id| results.of_stage(id, stage).filter(|row| row.text("cause") == HOST_CODE);
-    let row = of_cause(ids::IDLE_SUMS).next()?;
-    let (all, typical) = (row.number("total_ns")?, row.number("median_ns")?);
-    let beyond = all - typical * stage.counted;
-    if beyond < SHARE * results.run_ns() || beyond <= 0.0 {
-        return None;
+fn run(results: &Results<'_>) -> Outcome {
+    let needs = "idle time by cause, of three instances of a stage or of one with steps that have ranges of their own";
+    results.each_stage(needs, |stage| {
+        if typical(results, stage).is_none() {
+            return Look::Lacks;
+        }
+        pauses(results, stage).map(|pauses| finding(results, stage, &pauses)).into()
+    })
+}
+
+/// Idle time in host code of a typical instance: the one of median time; of few instances, as many steps of median time.
+fn typical(results: &Results<'_>, stage: &StageLine) -> Option<f64> {
+    let number = |scope| results.number(ids::IDLE_HOST_CODE, scope);
+    match stage.counted >= INSTANCES {
+        true => number(&stage.scope),
+        false => number(stage.step()?).zip(stage.steps).map(|(step, steps)| step * steps),
     }
+}
+
+fn pauses<'a>(results: &Results<'a>, stage: &StageLine) -> Option<Pauses<'a>> {
+    let mut own = results.of_stage(ids::IDLE_SUMS, stage);
+    let row = own.find(|row| row.text("cause") == HOST_CODE)?;
+    let typical = typical(results, stage)?;
+    let beyond = row.number("total_ns")? - typical * stage.counted;
+    let holds = beyond > 0.0 && beyond >= SHARE * results.run_ns();
+    holds.then_some(Pauses { row, typical, beyond })
+}
+
+/// Whether a stage has such pauses.
+pub(super) fn hold(results: &Results<'_>, stage: &StageLine) -> bool {
+    pauses(results, stage).is_some()
+}
+
+/// Idle time in host code of an instance: without the pauses, where typical instances have none.
+pub(super) fn host_code(results: &Results<'_>, stage: &StageLine) -> Option<f64> {
+    let median = results.number(ids::IDLE_HOST_CODE, &stage.scope)?;
+    Some(pauses(results, stage).map_or(median, |pauses| pauses.typical.min(median)))
+}
+
+fn finding(results: &Results<'_>, stage: &StageLine, pauses: &Pauses<'_>) -> Observation {
+    let time = |ns| Quantity::new(ns, Unit::Nanoseconds);
+    let by_steps = stage.counted < INSTANCES;
     let mut statement = prose![
         Inline::Strong(stage.label.clone()),
         " loses ",
-        Quantity::new(beyond, rooflens_schemas::Unit::Nanoseconds),
+        time(pauses.beyond),
         " over its ",
         Quantity::count(stage.counted as u64),
-        " instances to host code that the instance of median time does not run; the longest pause takes ",
-        Quantity::new(row.sum("longest_ns"), rooflens_schemas::Unit::Nanoseconds)
+        " counted instances to host code that ",
+        if by_steps { "steps" } else { "the instance" },
+        " of median time ",
+        if by_steps { "do" } else { "does" },
+        " not run; the longest pause takes ",
+        time(pauses.row.sum("longest_ns"))
     ];
-    let mut enders: BTreeMap<&str, u64> = BTreeMap::new();
-    for gap in of_cause(ids::LONGEST_GAPS) {
-        *enders.entry(gap.text("ended_by")).or_default() += 1;
-    }
-    let listed: u64 = enders.values().sum();
-    if let Some((kernel, count)) = enders.into_iter().max_by_key(|(_, count)| *count) {
-        statement.extend(prose![
-            ". Of the ",
-            Quantity::count(listed),
-            " longest of them ",
-            Quantity::count(count),
-            " end with the launch of ",
-            Inline::Code(kernel.to_owned())
-        ]);
-    }
+    statement.extend(enders(results, stage));
     statement.push(".".into());
+    statement.extend(uneven_pace::also(results, stage));
+    statement.extend(repeat_outliers::also(results, stage));
     // The time of all stages is made of typical instances: the pauses come on top.
     let gain = Gain {
-        saved_ns: beyond,
-        of_ns: results.run_ns() + beyond,
+        saved_ns: pauses.beyond,
+        of_ns: results.run_ns() + pauses.beyond,
         of: "all stages with these pauses".to_owned(),
-        basis: "idle time in host code of all counted instances − that of the median one, each"
-            .to_owned(),
+        basis: match by_steps {
+            true => "idle time in host code of all counted instances − that of as many steps of median time",
+            false => "idle time in host code of all counted instances − that of the median one, each",
+        }
+        .to_owned(),
     };
-    Some(Observation {
+    Observation {
         severity: Severity::of_share(gain.share()),
-        weight_ns: beyond,
+        weight_ns: pauses.beyond,
         gain: Some(gain),
-        title: stage.label.clone(),
-        scope: stage.scope.clone(),
         statement,
         advice: Some(prose![
             "Something is prepared on first use: a plan or a kernel for a new shape (a new number of keys, say), a \
@@ -86,8 +123,27 @@ fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
         next: Some(prose![
             "A PyTorch trace with shapes and stacks over such an instance: the operator in the gap and its sizes."
         ]),
-        evidence: vec![stage.evidence()],
         query: stage.window.as_ref().map(super::sql::Window::idle),
-        ..Observation::default()
+        ..stage.note()
+    }
+}
+
+/// What ends most of the longest pauses, in words.
+fn enders(results: &Results<'_>, stage: &StageLine) -> Vec<Inline> {
+    let own = results.of_stage(ids::LONGEST_GAPS, stage);
+    let mut enders: BTreeMap<&str, u64> = BTreeMap::new();
+    for gap in own.filter(|row| row.text("cause") == HOST_CODE) {
+        *enders.entry(gap.text("ended_by")).or_default() += 1;
+    }
+    let listed: u64 = enders.values().sum();
+    enders.into_iter().max_by_key(|(_, count)| *count).map_or_else(Vec::new, |(kernel, count)| {
+        prose![
+            ". Of the ",
+            Quantity::count(listed),
+            " longest of them ",
+            Quantity::count(count),
+            " end with the launch of ",
+            Inline::Code(kernel.to_owned())
+        ]
     })
 }

@@ -5,7 +5,7 @@ pub(super) const BUSY_SHARE: &str = "busy_share";
 pub(super) const OPERATIONS: &str = "operations";
 pub(super) const OPERATION_TIME_SUM: &str = "operation_time_sum";
 pub(super) const INFERRED_SHARE: &str = "inferred_share";
-pub(super) const ATTRIBUTED_SHARE: &str = "attributed_share";
+pub(super) const ATTRIBUTED_SHARE: &str = "attributed_share_from_first_stage";
 pub(super) const CLASS_SHARE: &str = "class_share";
 pub(super) const OTHER_SHARE: &str = "other_share";
 pub(super) const KERNEL_TIME: &str = "kernel_time";
@@ -63,10 +63,14 @@ pub(super) const PROFILED_SHARE: &str = "profiled_share";
 pub(super) const PROFILED_TIME: &str = "profiled_time";
 pub(super) const REPRESENTATIVE_SHARE: &str = "representative_share";
 
+/// Words for causes of which rules know more.
+pub(super) const HOST_CODE_WORDS: &str = "the host runs other code";
+pub(super) const QUEUE_WORDS: &str = "issued work waits for its turn";
+
 /// The causes of idle time, with the words for them.
 pub(super) const IDLE_CAUSES: [(&str, &str); 12] = [
     (IDLE_LAUNCHING, "the host is launching"),
-    (IDLE_HOST_CODE, "the host runs other code"),
+    (IDLE_HOST_CODE, HOST_CODE_WORDS),
     (IDLE_SYNC, "the host waits in a synchronizing call"),
     (IDLE_ALLOCATOR, "the host is in the allocator"),
     (IDLE_COPY, "a synchronous copy holds the host up"),
@@ -74,7 +78,7 @@ pub(super) const IDLE_CAUSES: [(&str, &str); 12] = [
     (IDLE_OS, "the host thread is in the operating system"),
     (IDLE_OFF_CPU, "no CPU runs the host thread"),
     (IDLE_PROFILER, "the profiler runs"),
-    (IDLE_QUEUE, "issued work waits for its turn"),
+    (IDLE_QUEUE, QUEUE_WORDS),
     (IDLE_OTHER_WORK, "it runs work of others"),
     (IDLE_UNKNOWN, "the cause is unknown"),
 ];
@@ -85,8 +89,10 @@ pub(super) const ALLOCATOR_CALLS: &str = "allocator_calls";
 pub(super) const ATTENTION: &str = "attention";
 pub(super) const DEEP_DIVE: &str = "deep_dive";
 pub(super) const DEEP_DIVE_RULES: &str = "deep_dive_rules";
+pub(super) const BANDWIDTHS: &str = "bandwidths";
 pub(super) const GEMMS: &str = "gemms";
 pub(super) const BETWEEN: &str = "between";
+pub(super) const GRAPHS: &str = "graphs";
 pub(super) const IDLE_SUMS: &str = "idle";
 pub(super) const LONGEST_GAPS: &str = "gaps";
 pub(super) const KERNELS: &str = "kernels";
@@ -102,4 +108,5 @@ pub(super) const STAGE_KERNELS: &str = "stage_kernels";
 pub(super) const STAGE_PARTS: &str = "stage_parts";
 pub(super) const THROTTLE_REASONS: &str = "throttle_reasons";
 pub(super) const SYNCHRONIZATION: &str = "synchronization";
+pub(super) const WORKLOAD_BOUNDS: &str = "workload_bounds";
 pub(super) const UNPROFILED_KERNELS: &str = "unprofiled_kernels";

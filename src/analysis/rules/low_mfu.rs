@@ -1,7 +1,7 @@
 //! The GPU is busy, but its tensor cores are not.
 
 use super::stage::StageLine;
-use super::{Outcome, Results, Rule, Threshold, ids};
+use super::{Look, Outcome, Results, Rule, Threshold, ids};
 use crate::findings::chart::Color;
 use crate::findings::{Inline, Observation, Quantity};
 use crate::prose;
@@ -30,32 +30,43 @@ const MFU: f64 = 0.60;
 const BESIDE: f64 = 0.25;
 
 fn run(results: &Results<'_>) -> Outcome {
-    let compute = |stage: &&StageLine| stage.is_compute();
-    let mut known = results.stages.iter().filter(compute);
-    if !known.any(|stage| results.number(ids::KERNEL_TIME_MFU, &stage.scope).is_some()) {
-        return Outcome::lacks(
-            "the MFU of a prefill or training stage (config.json, workload.toml, a known GPU)",
-        );
+    if !results.stages.is_empty() && !results.stages.iter().any(StageLine::is_compute) {
+        return Outcome::NotApplicable("no stage is prefill or training".to_owned());
     }
-    let stages = results.stages.iter().filter(compute);
-    Outcome::of(stages.filter_map(|stage| finding(results, stage)).collect())
+    let compute = results.stages.iter().filter(|stage| stage.is_compute());
+    Outcome::of_stages(
+        compute.map(|stage| (stage.label.as_str(), look(results, stage))),
+        "the MFU of a prefill or training stage (config.json, workload.toml, a known GPU)",
+    )
 }
 
-fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
+fn look(results: &Results<'_>, stage: &StageLine) -> Look {
     let number = |id| results.number(id, &stage.scope);
-    let (busy, mfu) = (number(ids::BUSY_SHARE)?, number(ids::KERNEL_TIME_MFU)?);
-    if busy < BUSY || mfu >= MFU {
-        return None;
+    let Some((busy, mfu)) = number(ids::BUSY_SHARE).zip(number(ids::KERNEL_TIME_MFU)) else {
+        return Look::Lacks;
+    };
+    if mfu >= MFU {
+        return Look::Clear;
     }
+    if busy < BUSY {
+        return Look::Moot(format!(
+            "the GPU is idle for {} of its time, which comes first",
+            Quantity::ratio(1.0 - busy)
+        ));
+    }
+    Look::Found(finding(results, stage, busy, mfu))
+}
+
+fn finding(results: &Results<'_>, stage: &StageLine, busy: f64, mfu: f64) -> Observation {
     let mut statement = prose![
         Inline::Strong(stage.label.clone()),
         " keeps the GPU busy for ",
         Quantity::ratio(busy),
         " of its time, but its kernels do the model's work at ",
         Quantity::ratio(mfu),
-        " of the peak"
+        " of the specified peak"
     ];
-    if let Some(tensor) = number(ids::TENSOR_ACTIVE) {
+    if let Some(tensor) = results.number(ids::TENSOR_ACTIVE, &stage.scope) {
         statement.extend(prose![
             "; tensor pipes are active for ",
             Quantity::ratio(tensor),
@@ -75,7 +86,6 @@ fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
         ]);
     }
     statement.push(".".into());
-    // The specified peak: what was measured was so under a power cap that short stages do not meet.
     let advice = match products {
         products if products > 0.0 && 1.0 - products >= BESIDE => prose![
             "Fuse what lies between the matrix products (",
@@ -86,16 +96,31 @@ fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
             "Look at the largest matrix products: their tiles, their shapes, their precision (FP8)."
         ],
     };
-    Some(Observation {
+    let (reachable, basis) = match measured(results) {
+        Some(share) => {
+            let share_words = Quantity::ratio(share);
+            let basis = format!(
+                "busy time × (1 − MFU while busy ÷ {share_words}), the measured peak ÷ the specified one"
+            );
+            (share, basis)
+        }
+        None => (1.0, "busy time × (1 − MFU while busy), at the specified peak".to_owned()),
+    };
+    Observation {
         statement,
         advice: Some(advice),
         next: Some(prose![
             "An Nsight Compute pass over the largest kernels of the stage: tile, waves, tensor-pipe use."
         ]),
         evidence: results.evidence(ids::STAGE_TIME, &stage.scope),
-        ..stage.saving(
-            stage.time * busy * (1.0 - mfu),
-            "busy time × (1 − MFU while busy), at the specified peak",
-        )
-    })
+        ..stage.saving(stage.time * busy * (1.0 - mfu / reachable).max(0.0), &basis)
+    }
+}
+
+/// The measured peak of the workload's type as a share of the specified one, if it was measured.
+fn measured(results: &Results<'_>) -> Option<f64> {
+    let dtype = results.dtype.as_deref()?;
+    let row = results.rows(ids::PEAKS).find(|row| row.text("dtype") == dtype)?;
+    let rates = row.number("measured_flop_per_s").zip(row.number("dense_flop_per_s"))?;
+    Some(rates.0 / rates.1).filter(|share| *share > 0.0 && share.is_finite())
 }

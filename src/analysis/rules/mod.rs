@@ -38,6 +38,7 @@ mod profile_coverage;
 mod profiled_bound;
 mod profiled_rule_estimate;
 mod profiler_overhead;
+mod queue_gaps;
 mod repeat_outliers;
 mod short_kernels;
 mod small_grids;
@@ -86,10 +87,24 @@ pub struct Threshold {
 pub enum Outcome {
     /// It holds.
     Found(Vec<Observation>),
-    /// It looked, and it does not hold.
-    Clear,
+    /// It looked, and it does not hold; names the stages that it could not look at, if there are any.
+    Clear(String),
+    /// There is nothing that it could be about, or another finding says it better; says why.
+    NotApplicable(String),
     /// The bundle lacks what it needs; says what to capture.
     Abstained(String),
+}
+
+/// What a rule makes of one stage.
+enum Look {
+    /// It holds.
+    Found(Observation),
+    /// It does not hold.
+    Clear,
+    /// It is pointless, because of something else; says what.
+    Moot(String),
+    /// The bundle does not tell.
+    Lacks,
 }
 
 /// All rules, in the order of the table of rules.
@@ -101,6 +116,7 @@ pub static RULES: &[&Rule] = &[
     &between_stages::RULE,
     &sync_bound::RULE,
     &allocator_stalls::RULE,
+    &queue_gaps::RULE,
     &short_kernels::RULE,
     &exposed_copies::RULE,
     &pageable_copies::RULE,
@@ -162,7 +178,11 @@ fn judge(results: &Results<'_>) -> Findings {
             .then(b.weight_ns.total_cmp(&a.weight_ns))
             .then_with(|| (a.id, &a.scope, &a.title).cmp(&(b.id, &b.scope, &b.title)))
     });
-    let datasets = vec![tables::findings(&observations), tables::rules(&outcomes)];
+    let datasets = vec![
+        tables::findings(&observations),
+        tables::outcomes(&outcomes),
+        tables::rules(&outcomes),
+    ];
     Findings { observations, datasets, methods: vec![tables::method()], ..Findings::default() }
 }
 
@@ -175,9 +195,37 @@ fn named(rule: &Rule, observation: &Observation) -> Observation {
 }
 
 impl Outcome {
+    /// It looked at everything, and it does not hold.
+    const CLEAR: Self = Self::Clear(String::new());
+
     /// Found if there is something in the list.
     fn of(found: Vec<Observation>) -> Self {
-        if found.is_empty() { Self::Clear } else { Self::Found(found) }
+        if found.is_empty() { Self::CLEAR } else { Self::Found(found) }
+    }
+
+    /// What came of looking at stages, given with their labels. It is clear only if it is so for each stage at
+    /// which it could look.
+    fn of_stages<'a>(looks: impl Iterator<Item = (&'a str, Look)>, needs: &str) -> Self {
+        let (mut found, mut is_clear) = (Vec::new(), false);
+        let (mut moot, mut unseen) = (Vec::<(String, Vec<&str>)>::new(), Vec::new());
+        for (label, look) in looks {
+            match look {
+                Look::Found(one) => found.push(one),
+                Look::Clear => is_clear = true,
+                Look::Lacks => unseen.push(label),
+                Look::Moot(reason) => match moot.iter_mut().find(|(known, _)| *known == reason) {
+                    Some((_, labels)) => labels.push(label),
+                    None => moot.push((reason, vec![label])),
+                },
+            }
+        }
+        let said = moot.iter().map(|(reason, labels)| format!("{}: {reason}", labels.join(", ")));
+        match (found.is_empty(), moot.is_empty(), is_clear) {
+            (false, ..) => Self::Found(found),
+            (true, false, _) => Self::NotApplicable(said.collect::<Vec<_>>().join("; ")),
+            (true, true, true) => Self::Clear(unseen.join(", ")),
+            (true, true, false) => Self::lacks(needs),
+        }
     }
 
     /// Found as one finding that says what each of the list does: of passes or stages about which the same is to be
@@ -198,6 +246,19 @@ impl Outcome {
     /// Abstained for want of something.
     fn lacks(what: &str) -> Self {
         Self::Abstained(what.to_owned())
+    }
+}
+
+impl Look {
+    /// Made moot by another rule, which holds for the same stage.
+    fn said_by(rule: &Rule) -> Self {
+        Self::Moot(format!("“{}” says it", rule.title))
+    }
+}
+
+impl From<Option<Observation>> for Look {
+    fn from(found: Option<Observation>) -> Self {
+        found.map_or(Self::Clear, Self::Found)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Copies between GPU and pageable host memory: slow, and they hold up the host.
 
 use super::stage::StageLine;
-use super::{Outcome, Results, Rule, Threshold, ids};
+use super::{Look, Outcome, Results, Rule, Threshold, ids};
 use crate::findings::{Inline, Observation, Quantity};
 use crate::prose;
 
@@ -19,17 +19,29 @@ pub(super) static RULE: Rule = Rule {
 };
 
 /// Pageable bytes ÷ bytes between host and GPU from which on they are worth a finding.
-const SHARE: f64 = 0.10;
+pub(super) const SHARE: f64 = 0.10;
+
+/// Directions between host and GPU, as metrics name them.
+pub(super) const DIRECTIONS: [&str; 2] = ["memcpy HtoD", "memcpy DtoH"];
 
 /// Time of copies ÷ stage time below which it does not matter.
 const TIME: f64 = 0.01;
 
 fn run(results: &Results<'_>) -> Outcome {
-    results.per_stage(
-        ids::PAGEABLE_SHARE,
-        "a stage that copies between host and GPU, with the kind of memory (nsys --trace=cuda)",
-        finding,
-    )
+    let needs =
+        "copies between host and GPU one by one, with the kind of memory (nsys --trace=cuda)";
+    results.each_stage(needs, |stage| {
+        let crosses =
+            |direction: &&str| results.of_class(ids::COPY_BYTES, stage, direction).is_some();
+        match results.number(ids::PAGEABLE_SHARE, &stage.scope) {
+            Some(_) => finding(results, stage).into(),
+            // What traces operations traces copies: none crosses between host and GPU.
+            None if results.shows_operations(stage) && !DIRECTIONS.iter().any(crosses) => {
+                Look::Clear
+            }
+            None => Look::Lacks,
+        }
+    })
 }
 
 fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {

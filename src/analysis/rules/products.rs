@@ -4,7 +4,7 @@ use rooflens_schemas::{Evidence, Unit};
 
 use super::results::Row;
 use super::stage::StageLine;
-use super::{Outcome, Results, ids, profiled};
+use super::{Look, Outcome, Results, ids, profiled};
 use crate::findings::{Inline, Observation, Quantity, Query};
 use crate::prose;
 
@@ -22,12 +22,53 @@ pub(super) struct Product<'a> {
     pub(super) roof: f64,
     /// Time beyond that, nanoseconds.
     pub(super) lost: f64,
+    is_compute: bool,
+    /// Whether the ceiling was measured.
+    is_measured: bool,
+}
+
+/// The rate of a dtype or the bandwidth: measured on this GPU where that was done, else specified.
+#[derive(Clone, Copy)]
+struct Ceiling {
+    per_second: f64,
+    is_measured: bool,
+}
+
+impl Ceiling {
+    fn of(row: Option<Row<'_>>, specified: &str, measured: &str) -> Option<Self> {
+        let number = |column| row?.number(column).filter(|value| *value > 0.0);
+        let measured = number(measured).map(|per_second| Self { per_second, is_measured: true });
+        measured.or_else(|| Some(Self { per_second: number(specified)?, is_measured: false }))
+    }
+
+    /// Nanoseconds that so much takes.
+    fn time(self, amount: f64) -> f64 {
+        amount / self.per_second * 1e9
+    }
+}
+
+impl<'a> Product<'a> {
+    fn new(results: &Results<'a>, row: Row<'a>) -> Option<Self> {
+        let time = row.number("time_ns").filter(|time| *time > 0.0)?;
+        let dtype = row.text("dtype");
+        let rate = results.rows(ids::PEAKS).find(|row| row.text("dtype") == dtype);
+        let rate = Ceiling::of(rate, "dense_flop_per_s", "measured_flop_per_s");
+        let bandwidth = results.rows(ids::BANDWIDTHS).next();
+        let bandwidth = Ceiling::of(bandwidth, "specified_bytes_per_s", "measured_bytes_per_s");
+        let (rate, bandwidth) = (rate?, bandwidth?);
+        let compute = rate.time(row.number("flops")?);
+        let memory = bandwidth.time(row.number("bytes")?);
+        let roof = compute.max(memory);
+        let is_compute = compute >= memory;
+        let is_measured = if is_compute { rate } else { bandwidth }.is_measured;
+        Some(Self { row, time, roof, lost: (time - roof).max(0.0), is_compute, is_measured })
+    }
 }
 
 impl Product<'_> {
     /// Whether the rate bounds it and not the bandwidth.
     pub(super) fn is_compute(&self) -> bool {
-        self.row.text("bound") == "compute"
+        self.is_compute
     }
 
     /// The kernel and its sizes, in words.
@@ -42,26 +83,41 @@ impl Product<'_> {
 }
 
 /// Looks at the products of each stage; abstains if the sizes of none are known.
-pub(super) fn per_stage(
+pub(super) fn per_stage<L: Into<Look>>(
     results: &Results<'_>,
-    look: fn(&Results<'_>, &StageLine, &[Product<'_>]) -> Option<Observation>,
+    look: fn(&Results<'_>, &StageLine, &[Product<'_>]) -> L,
 ) -> Outcome {
-    let (mut known, mut found) = (false, Vec::new());
-    for stage in &results.stages {
-        let products = of_stage(results, stage);
-        known |= !products.is_empty();
-        found.extend(look(results, stage, &products));
-    }
-    if known { Outcome::of(found) } else { Outcome::lacks(NEEDS) }
+    results.each_stage(NEEDS, |stage| {
+        let products: Vec<Product<'_>> = results
+            .of_stage(ids::GEMMS, stage)
+            .filter_map(|row| Product::new(results, row))
+            .collect();
+        if products.is_empty() { Look::Lacks } else { look(results, stage, &products).into() }
+    })
 }
 
-fn of_stage<'a>(results: &Results<'a>, stage: &StageLine) -> Vec<Product<'a>> {
-    let product = |row: Row<'a>| {
-        let (time, roof) = (row.number("time_ns")?, row.number("roof_ns")?);
-        let lost = row.number("recoverable_ns").unwrap_or_else(|| (time - roof).max(0.0));
-        (time > 0.0).then_some(Product { row, time, roof, lost })
-    };
-    results.of_stage(ids::GEMMS, stage).filter_map(product).collect()
+/// Looks at the products of each stage that the rate bounds, or that the bandwidth bounds.
+pub(super) fn bound(
+    all: &[Product<'_>],
+    by_rate: bool,
+    look: impl FnOnce(&[Product<'_>]) -> Option<Observation>,
+) -> Look {
+    let own: Vec<Product<'_>> =
+        all.iter().filter(|one| one.is_compute == by_rate).copied().collect();
+    match own.is_empty() {
+        true if by_rate => Look::Moot("memory bounds all matrix products".to_owned()),
+        true => Look::Moot("the rate bounds all matrix products".to_owned()),
+        false => look(&own).into(),
+    }
+}
+
+/// `measured` or `specified`: what the ceilings of products are.
+pub(super) fn basis(some: &[Product<'_>]) -> &'static str {
+    match some.iter().filter(|one| one.is_measured).count() {
+        0 => "specified",
+        measured if measured == some.len() => "measured",
+        _ => "measured or, without that, specified",
+    }
 }
 
 /// Sums over products.
@@ -101,12 +157,16 @@ pub(super) fn worst<'a>(
 /// The launches of a product's kernel.
 pub(super) fn query(stage: &StageLine, product: &Product<'_>) -> Option<Query> {
     let name = short_name(product.row.text("name"));
-    let plain = name.chars().all(|one| one.is_ascii_alphanumeric() || one == '_');
-    (plain && !name.is_empty()).then(|| stage.window.as_ref().map(|w| w.kernels(name))).flatten()
+    is_plain(name).then(|| stage.window.as_ref().map(|window| window.kernels(name))).flatten()
+}
+
+/// Whether a name can stand in a query as it is.
+pub(super) fn is_plain(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|one| one.is_ascii_alphanumeric() || one == '_')
 }
 
 /// The name of a kernel without scope, arguments and result, as exports have it beside the whole one.
-fn short_name(name: &str) -> &str {
+pub(super) fn short_name(name: &str) -> &str {
     let head = name.split(['<', '(']).next().unwrap_or(name).trim_end();
     head.rsplit([':', ' ']).next().unwrap_or(head)
 }

@@ -7,8 +7,8 @@ use rooflens_schemas::{Evidence, Scope};
 
 use super::results::Row;
 use super::stage::StageLine;
-use super::{Outcome, Results, ids};
-use crate::findings::{Inline, Observation, Quantity};
+use super::{Look, Outcome, Results, ids, products};
+use crate::findings::{Inline, Quantity, Query};
 use crate::prose;
 
 /// What these rules lack.
@@ -49,19 +49,32 @@ impl Profiled<'_> {
     }
 }
 
-/// Looks at the profiled kernels of each stage; abstains if no stage has any.
-pub(super) fn per_stage(
+/// Share of a stage's GPU time with counters below which nothing is said of the whole stage.
+pub(super) const ENOUGH: f64 = 0.25;
+
+/// Looks at the profiled kernels of each stage. A stage of which little was profiled can have findings, but is not
+/// clear of them.
+pub(super) fn per_stage<L: Into<Look>>(
     results: &Results<'_>,
-    look: fn(&Results<'_>, &StageLine, &[Profiled<'_>]) -> Option<Observation>,
+    look: fn(&Results<'_>, &StageLine, &[Profiled<'_>]) -> L,
 ) -> Outcome {
     let index = Index::new(results);
-    let (mut known, mut found) = (false, Vec::new());
-    for stage in &results.stages {
+    results.each_stage(NEEDS, |stage| {
         let profiled = index.of_stage(results, stage);
-        known |= !profiled.is_empty();
-        found.extend(look(results, stage, &profiled).filter(|_| !profiled.is_empty()));
-    }
-    if known { Outcome::of(found) } else { Outcome::lacks(NEEDS) }
+        if profiled.is_empty() {
+            return Look::Lacks;
+        }
+        let known = results.number(ids::PROFILED_SHARE, &stage.scope);
+        match look(results, stage, &profiled).into() {
+            Look::Clear if known.is_some_and(|share| share < ENOUGH) => Look::Lacks,
+            look => look,
+        }
+    })
+}
+
+/// What was profiled of a stage, the most time first.
+pub(super) fn of_stage<'a>(results: &Results<'a>, stage: &StageLine) -> Vec<Profiled<'a>> {
+    Index::new(results).of_stage(results, stage)
 }
 
 /// Rows of launches by pass and number.
@@ -133,6 +146,14 @@ pub(super) fn known(results: &Results<'_>, stage: &StageLine) -> Vec<Inline> {
         }
         None => Vec::new(),
     }
+}
+
+/// The time of a kernel on its grid in the timeline.
+pub(super) fn query(stage: &StageLine, one: &Profiled<'_>) -> Option<Query> {
+    let name = products::short_name(one.counters.text("name"));
+    let sizes = one.counters.text("grid").split('x').map(|size| size.parse::<u64>().ok());
+    let blocks = sizes.collect::<Option<Vec<u64>>>()?.into_iter().try_fold(1, u64::checked_mul)?;
+    products::is_plain(name).then(|| Some(stage.window.as_ref()?.grid(name, blocks))).flatten()
 }
 
 /// The timeline and the passes of the profiled launches.

@@ -76,9 +76,9 @@ pub(super) fn largest<'a>(
             *best = Some(one);
         }
     }
-    if by_pass.is_empty() {
+    if !results.rows(ids::DEEP_DIVE_RULES).any(|row| row.number("saved_share").is_some()) {
         return Outcome::lacks(
-            "remarks of ncu's rules: an Nsight Compute report or its details page (--page details)",
+            "estimates of ncu's rules: an Nsight Compute report or its details page (--page details)",
         );
     }
     let worth = by_pass.into_values().flatten().filter(|one| one.share >= least);

@@ -31,6 +31,20 @@ fn run(results: &Results<'_>) -> Outcome {
     Outcome::of(results.stages.iter().filter_map(|stage| finding(results, stage)).collect())
 }
 
+/// What remains of a stage without the profiler, if that is much less, in words: its time, and how long the GPU is busy.
+pub(super) fn without(stage: &StageLine, busy: f64) -> Vec<Inline> {
+    let much = |time: &f64| *time > 0.0 && stage.time >= RATIO * time;
+    stage.unprofiled.filter(much).map_or_else(Vec::new, |time| {
+        prose![
+            " Without the profiler it takes ",
+            Quantity::new(time, Unit::Nanoseconds),
+            "; if kernels last as long, the GPU is busy for ",
+            Quantity::ratio((busy * stage.time / time).min(1.0)),
+            " of that."
+        ]
+    })
+}
+
 fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
     let unprofiled = stage.unprofiled.filter(|time| *time > 0.0)?;
     let ratio = stage.time / unprofiled;
@@ -55,14 +69,6 @@ fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
         Quantity::ratio(1.0 - unprofiled / stage.time),
         " of the profiled time is the profiler's."
     ]);
-    if let Some(busy) = results.number(ids::BUSY_SHARE, &stage.scope) {
-        let busy = Quantity::ratio((busy * ratio).min(1.0));
-        statement.extend(prose![
-            " If kernels last as long without it, the GPU is then busy for ",
-            busy,
-            "."
-        ]);
-    }
     Some(Observation {
         severity: if ratio >= WARNING { Severity::Warning } else { Severity::Note },
         statement,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rooflens_schemas::{Evidence, Metric, Scope};
 
 use super::stage::{StageLine, stage_lines};
-use super::{Outcome, ids};
+use super::{Look, Outcome, hidden_graphs, ids};
 use crate::analysis::{Analysis, Context};
 use crate::findings::{Cell, Dataset, Findings, Gain, Observation, Severity};
 
@@ -144,18 +144,53 @@ impl<'a> Results<'a> {
         self.rows(id).filter(move |row| row.text("stage") == label && row.text("pass") == pass)
     }
 
-    /// Looks at each stage; abstains if no stage has a number for the metric `id`.
+    /// Looks at each stage that has a number for the metric `id`; abstains if none has.
     pub(super) fn per_stage(
         &self,
         id: &str,
         needs: &str,
         look: fn(&Self, &StageLine) -> Option<Observation>,
     ) -> Outcome {
-        let known = |stage: &&StageLine| self.number(id, &stage.scope).is_some();
-        if !self.stages.iter().any(|stage| known(&stage)) {
-            return Outcome::lacks(needs);
-        }
-        Outcome::of(self.stages.iter().filter_map(|stage| look(self, stage)).collect())
+        self.each_stage(needs, |stage| match self.number(id, &stage.scope) {
+            Some(_) => look(self, stage).into(),
+            None => Look::Lacks,
+        })
+    }
+
+    /// Looks at each stage; abstains if that needs what no stage has.
+    pub(super) fn each_stage(&self, needs: &str, look: impl Fn(&StageLine) -> Look) -> Outcome {
+        let looks = self.stages.iter().map(|stage| (stage.label.as_str(), look(stage)));
+        Outcome::of_stages(looks, needs)
+    }
+
+    /// The stage of this name in the primary pass, or the one that holds it.
+    pub(super) fn outermost(&self, stage: &str) -> Option<&StageLine> {
+        let is = |scope: &Scope| scope.stage.as_deref() == Some(stage);
+        self.stages.iter().find(|line| is(&line.scope) || line.nested.iter().any(|own| is(&own.1)))
+    }
+
+    /// A number of one class of operations of a stage.
+    pub(super) fn of_class(&self, id: &str, stage: &StageLine, class: &str) -> Option<f64> {
+        self.number(id, &Scope { class: Some(class.to_owned()), ..stage.scope.clone() })
+    }
+
+    /// Whether the operations of a stage are known one by one: not as whole CUDA graphs.
+    pub(super) fn shows_operations(&self, stage: &StageLine) -> bool {
+        let hidden = self.of_class(ids::CLASS_SHARE, stage, hidden_graphs::CLASS).unwrap_or(0.0);
+        self.number(ids::OPERATIONS, &stage.scope).is_some() && hidden < hidden_graphs::SHARE
+    }
+
+    /// Whether most operations of a stage are replayed by CUDA graphs.
+    pub(super) fn replays_graphs(&self, stage: &StageLine) -> bool {
+        let name = stage.scope.stage.as_deref().unwrap_or_default();
+        let ranks = self.stages.iter().filter(|one| one.scope.stage == stage.scope.stage).count();
+        let own = self.rows(ids::GRAPHS).filter(|row| {
+            row.text("stage") == name && Some(row.text("pass")) == stage.scope.pass.as_deref()
+        });
+        let replayed: f64 =
+            own.map(|row| row.sum("replays") * row.number("nodes").unwrap_or(1.0)).sum();
+        let operations = self.number(ids::OPERATIONS, &stage.scope).unwrap_or(0.0);
+        replayed > 0.0 && replayed >= operations * stage.counted * ranks as f64 / 2.0
     }
 
     /// What a bound (the stage time that would result) leaves to save, nanoseconds.
@@ -166,6 +201,15 @@ impl<'a> Results<'a> {
     /// Time of all stages of the primary pass, of the rank with the most, nanoseconds.
     pub(super) fn run_ns(&self) -> f64 {
         self.stages.iter().map(|stage| stage.run_ns).fold(0.0, f64::max)
+    }
+
+    /// Time in which the GPU is busy in all stages of the primary pass, of the rank with the most, nanoseconds.
+    pub(super) fn busy_ns(&self) -> f64 {
+        let mut by_rank = BTreeMap::<Option<u32>, f64>::new();
+        for stage in &self.stages {
+            *by_rank.entry(stage.scope.rank).or_default() += stage.busy * stage.counted;
+        }
+        by_rank.into_values().fold(0.0, f64::max)
     }
 
     /// A finding about the whole primary pass that could save `saved` nanoseconds of it.

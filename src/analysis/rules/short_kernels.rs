@@ -1,7 +1,7 @@
 //! Kernels so short that launching dominates.
 
 use super::stage::StageLine;
-use super::{Outcome, Results, Rule, Threshold, ids};
+use super::{Look, Outcome, Results, Rule, Threshold, ids, launch_bound};
 use crate::findings::{Inline, Observation, Quantity};
 use crate::prose;
 use rooflens_schemas::Unit;
@@ -24,35 +24,73 @@ const MEAN: f64 = 6_000.0;
 const MANY: f64 = 100.0;
 
 fn run(results: &Results<'_>) -> Outcome {
-    results.per_stage(ids::OPERATIONS, "GPU operations with times", finding)
+    results.each_stage("GPU operations with times, not whole CUDA graphs", |stage| {
+        look(results, stage)
+    })
 }
 
-fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
+fn look(results: &Results<'_>, stage: &StageLine) -> Look {
     let number = |id| results.number(id, &stage.scope);
-    let (operations, sum) = (number(ids::OPERATIONS)?, number(ids::OPERATION_TIME_SUM)?);
+    let Some((operations, sum)) = number(ids::OPERATIONS).zip(number(ids::OPERATION_TIME_SUM))
+    else {
+        return Look::Lacks;
+    };
     let kernels = number(ids::MEAN_KERNEL_TIME);
+    if kernels.is_none() && !results.shows_operations(stage) {
+        return Look::Lacks;
+    }
     let mean = kernels.unwrap_or(sum / operations.max(1.0));
-    // Where the stage is launch-bound, that finding says so already.
-    let said = super::launch_bound::launching(results, stage).is_some();
-    if mean >= MEAN || operations < MANY || said {
-        return None;
+    if mean >= MEAN || operations < MANY {
+        return Look::Clear;
+    }
+    if launch_bound::launching(results, stage).is_some() {
+        return Look::said_by(&launch_bound::RULE);
     }
     let what = if kernels.is_some() { "kernels" } else { "GPU operations" };
-    Some(Observation {
-        statement: prose![
-            format!("The {what} of "),
-            Inline::Strong(stage.label.clone()),
-            " last ",
-            Quantity::new(mean, Unit::Nanoseconds),
-            " on average, ",
-            Quantity::new(operations, Unit::Count),
-            " operations an instance: launching one by one takes the host as long as running them takes the GPU."
-        ],
-        advice: Some(prose![
+    Look::Found(finding(results, stage, what, mean, operations))
+}
+
+fn finding(
+    results: &Results<'_>,
+    stage: &StageLine,
+    what: &str,
+    mean: f64,
+    operations: f64,
+) -> Observation {
+    let mut statement = prose![
+        format!("The {what} of "),
+        Inline::Strong(stage.label.clone()),
+        " last ",
+        Quantity::new(mean, Unit::Nanoseconds),
+        " on average, and an instance has ",
+        Quantity::new(operations, Unit::Count),
+        " operations"
+    ];
+    let advice = if results.replays_graphs(stage) {
+        statement.push(
+            ". A CUDA graph replays them, so launching is paid for; what remains is that each starts, fills and drains the \
+             GPU by itself."
+                .into(),
+        );
+        prose![
+            "Fuse elementwise work into its neighbours (",
+            Inline::Code("torch.compile".to_owned()),
+            ") and capture the fused kernels; raise the batch: kernels grow, their number does not."
+        ]
+    } else {
+        statement.push(
+            ": launching one by one takes the host about as long as running them takes the GPU."
+                .into(),
+        );
+        prose![
             "Fuse elementwise work into its neighbours, raise the batch, and replay the rest as a CUDA graph."
-        ]),
+        ]
+    };
+    Observation {
+        statement,
+        advice: Some(advice),
         evidence: results.evidence(ids::OPERATIONS, &stage.scope),
         query: stage.window.as_ref().map(super::sql::Window::mean),
         ..stage.note()
-    })
+    }
 }

@@ -32,11 +32,20 @@ fn run(results: &Results<'_>) -> Outcome {
     profiled::per_stage(results, finding)
 }
 
-fn finding(results: &Results<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Option<Observation> {
+/// Whether it holds for a stage.
+pub(super) fn holds(results: &Results<'_>, stage: &StageLine) -> bool {
+    profiled::share(&small(&profiled::of_stage(results, stage))) >= SHARE
+}
+
+fn small<'a>(all: &[Profiled<'a>]) -> Vec<Profiled<'a>> {
     let is_small = |one: &&Profiled<'_>| {
         one.is_bound("latency-bound") && one.waves().is_some_and(|waves| waves < WAVES)
     };
-    let small: Vec<Profiled<'_>> = all.iter().filter(is_small).copied().collect();
+    all.iter().filter(is_small).copied().collect()
+}
+
+fn finding(results: &Results<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Option<Observation> {
+    let small = small(all);
     let share = profiled::share(&small);
     let largest = small.first()?;
     if share < SHARE {
@@ -67,7 +76,7 @@ fn finding(results: &Results<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Op
             "The same stage with a larger batch, or compiled: grids must grow, or kernels become fewer."
         ]),
         evidence: profiled::evidence(results, stage, &small),
-        query: stage.window.as_ref().and_then(super::sql::Window::grids),
+        query: profiled::query(stage, largest),
         ..stage.saving(
             empty * profiled::gpu_time(results, stage),
             "Σ time × (1 − waves, or the use of the unit that the kernel uses most where that is more), as if other blocks filled the empty slots"

@@ -22,6 +22,8 @@ pub(super) struct StageLine {
     pub(super) counted: f64,
     /// Steps of an instance, where it has any.
     pub(super) steps: Option<f64>,
+    /// The stages that lie in it, by kind.
+    pub(super) nested: Vec<(StageKind, Scope)>,
     /// Un-profiled time of as many steps, nanoseconds, where the bundle has it.
     pub(super) unprofiled: Option<f64>,
     /// The pass that it is from.
@@ -49,6 +51,7 @@ pub(super) fn stage_lines(context: &Context<'_>) -> Vec<StageLine> {
         busy: line.busy_share * line.time,
         counted: line.counted as f64,
         steps: line.steps.filter(|steps| *steps > 0.0),
+        nested: nested(context, line, &lines),
         unprofiled: None,
         unprofiled_pass: None,
         run_ns: 0.0,
@@ -58,7 +61,25 @@ pub(super) fn stage_lines(context: &Context<'_>) -> Vec<StageLine> {
     outermost.iter().map(stage).collect()
 }
 
+/// The stages of the same process that lie in a stage.
+fn nested(context: &Context<'_>, outer: &Summary, all: &[Summary]) -> Vec<(StageKind, Scope)> {
+    let facts = context.facts;
+    let parent = |stage: usize| facts.stages.get(stage).and_then(|stage| stage.parent);
+    let lies_in = |line: &&Summary| {
+        let mut parents = std::iter::successors(parent(line.stage), |stage| parent(*stage));
+        line.process == outer.process && parents.any(|stage| stage == outer.stage)
+    };
+    let inner = all.iter().filter(lies_in);
+    inner.map(|line| (line.kind(facts), line.scope(context.session, facts))).collect()
+}
+
 impl StageLine {
+    /// The stage that is one step of it.
+    pub(super) fn step(&self) -> Option<&Scope> {
+        let step = self.nested.iter().find(|(kind, _)| *kind == StageKind::DecodeStep);
+        step.map(|(_, scope)| scope)
+    }
+
     /// `part` as a share of the stage time.
     pub(super) fn share(&self, part: f64) -> f64 {
         if self.time > 0.0 { part / self.time } else { 0.0 }

@@ -1,7 +1,7 @@
 //! What each stage's time is spent on, in one sentence: it opens the verdict page.
 
-use super::{Outcome, Results, Rule, Threshold, ids};
-use crate::analysis::rules::stage::StageLine;
+use super::stage::StageLine;
+use super::{Outcome, Results, Rule, Threshold, host_pauses, ids, profiler_overhead};
 use crate::findings::chart::Color;
 use crate::findings::{Inline, Observation, Quantity, Severity};
 use crate::prose;
@@ -10,7 +10,10 @@ use rooflens_schemas::Unit;
 pub(super) static RULE: Rule = Rule {
     id: "stage-busy",
     title: "Where the time goes",
-    thresholds: &[Threshold::ratio("the GPU is busy for at least", BUSY)],
+    thresholds: &[
+        Threshold::ratio("the GPU is busy for at least", BUSY),
+        Threshold::ratio("collectives alone, of the stage time, at least", ALONE),
+    ],
     run,
 };
 
@@ -19,6 +22,9 @@ pub(super) const BUSY: f64 = 0.90;
 
 /// Below this busy share faster kernels bring little.
 const IDLE: f64 = 0.50;
+
+/// Share of the stage time in collectives, or in waiting in them, from which on it is said.
+const ALONE: f64 = 0.05;
 
 /// A share of idle time that is worth a cause.
 const NAMED: f64 = 0.01;
@@ -38,6 +44,7 @@ fn statement(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
         true => busy_stage(results, stage, busy),
         false => idle_stage(results, stage, busy),
     };
+    statement.extend(profiler_overhead::without(stage, busy));
     statement.extend(utilization(results, stage));
     Some(Observation {
         severity: Severity::Note,
@@ -70,17 +77,46 @@ fn busy_stage(
         statement.extend(prose![", ", share, format!(" of that with {}", row.text("part"))]);
     }
     statement.push(".".into());
-    let advice = match heaviest.map(|row| Color::of_label(row.text("part"))) {
-        Some(Some(Color::Communication)) => prose![
+    let (said, waiting) = collectives(results, stage);
+    statement.extend(said);
+    let part = heaviest.and_then(|row| Color::of_label(row.text("part")));
+    let advice = match part {
+        _ if waiting >= ALONE => prose![
+            "It waits for another rank: equal work for the ranks, or a faster slowest rank, makes it faster. With faster \
+             kernels of its own it would wait longer."
+        ],
+        Some(Color::Communication) => prose![
             "Collectives last until the slowest rank has come: compare the ranks' other kernels before tuning \
              the network."
         ],
-        Some(Some(Color::Copy)) => prose!["Move less, or overlap the copies with kernels."],
+        Some(Color::Copy) => {
+            prose!["Move less; overlap the copies with kernels, and one direction with the other."]
+        }
         _ => {
             prose!["Faster kernels or less work make it faster; the host does not hold it up."]
         }
     };
     (statement, Some(advice))
+}
+
+/// How long the GPU runs collectives alone, in words; and the share of the stage in which that may be waiting.
+fn collectives(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, f64) {
+    let number = |id| results.number(id, &stage.scope);
+    let Some(exposed) = number(ids::COMM_EXPOSED).filter(|time| stage.share(*time) >= ALONE) else {
+        return (Vec::new(), 0.0);
+    };
+    let mut said = prose![
+        " For ",
+        Quantity::ratio(stage.share(exposed)),
+        " of its time it runs collectives and computes nothing"
+    ];
+    let waiting = number(ids::COMM_WAIT).map_or(0.0, |wait| wait.min(exposed));
+    if waiting > 0.0 {
+        let share = Quantity::ratio(waiting / exposed);
+        said.extend(prose![", up to ", share, " of that to wait for the rank that comes last"]);
+    }
+    said.push(".".into());
+    (said, stage.share(waiting))
 }
 
 /// How long the GPU is idle in a stage, and mostly why.
@@ -101,6 +137,15 @@ fn idle_stage(
     let cause = causes.reduce(|best, next| if next.0 > best.0 { next } else { best });
     if let Some((time, words)) = cause.filter(|(time, _)| stage.share(*time) >= NAMED) {
         let share = Quantity::ratio(stage.share(time));
+        let words = match words {
+            words if words == ids::QUEUE_WORDS && results.replays_graphs(stage) => {
+                "operations that a CUDA graph replays follow one another with gaps"
+            }
+            words if words == ids::HOST_CODE_WORDS && host_pauses::hold(results, stage) => {
+                "the host pauses for other code in some instances or steps"
+            }
+            words => words,
+        };
         statement.extend(prose![", for ", share, format!(" because {words}")]);
     } else if let (Some(operations), Some(sum)) =
         (number(ids::OPERATIONS), number(ids::OPERATION_TIME_SUM))
@@ -114,6 +159,7 @@ fn idle_stage(
         ]);
     }
     statement.push(".".into());
+    statement.extend(collectives(results, stage).0);
     // Where causes are known, the rules of each cause advise.
     let advice = cause.is_none().then(|| match busy < IDLE {
         true => prose![

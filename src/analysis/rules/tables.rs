@@ -52,22 +52,81 @@ pub(super) fn findings(observations: &[Observation]) -> Dataset {
     }
 }
 
-/// One row a rule, in the order of the registry.
+/// What came of the rules at a glance: one row an outcome and reason, what was found first.
+pub(super) fn outcomes(outcomes: &[(&Rule, Outcome)]) -> Dataset {
+    let mut rows: Vec<(usize, String, Vec<String>)> = Vec::new();
+    for (rule, outcome) in outcomes {
+        let (title, said) = match outcome {
+            Outcome::Found(found) if found.len() > 1 => {
+                (format!("{} ({})", rule.title, found.len()), String::new())
+            }
+            Outcome::Clear(unseen) if !unseen.is_empty() => {
+                (format!("{} (not seen: {unseen})", rule.title), String::new())
+            }
+            Outcome::Found(_) | Outcome::Clear(_) => (rule.title.to_owned(), String::new()),
+            Outcome::NotApplicable(why) | Outcome::Abstained(why) => {
+                (rule.title.to_owned(), why.clone())
+            }
+        };
+        let rank = rank(outcome);
+        match rows.iter_mut().find(|(own, why, _)| (*own, &*why) == (rank, &said)) {
+            Some((_, _, titles)) => titles.push(title),
+            None => rows.push((rank, said, vec![title])),
+        }
+    }
+    rows.sort_by_key(|(rank, _, _)| *rank);
+    let row = |(rank, why, titles): (usize, String, Vec<String>)| {
+        let why = Some(why).filter(|why| !why.is_empty());
+        vec![
+            Cell::Text(OUTCOMES[rank].to_owned()),
+            Cell::Text(titles.join("; ")),
+            why.map_or(Cell::Missing, Cell::Text),
+        ]
+    };
+    Dataset {
+        id: "rule_outcomes",
+        title: "What came of the rules".to_owned(),
+        columns: vec![
+            Column::text("outcome", "Outcome"),
+            Column::text("rules", "Rules"),
+            Column::text("why", "Why, or what is missing"),
+        ],
+        rows: rows.into_iter().map(row).collect(),
+    }
+}
+
+/// The words for outcomes, in the order of the tables.
+const OUTCOMES: [&str; 4] = ["found", "clear", "not applicable", "abstained"];
+
+fn rank(outcome: &Outcome) -> usize {
+    match outcome {
+        Outcome::Found(_) => 0,
+        Outcome::Clear(_) => 1,
+        Outcome::NotApplicable(_) => 2,
+        Outcome::Abstained(_) => 3,
+    }
+}
+
+/// One row a rule by outcome, in the order of the registry.
 pub(super) fn rules(outcomes: &[(&Rule, Outcome)]) -> Dataset {
-    let row = |(rule, outcome): &(&Rule, Outcome)| {
+    let row = |(rule, outcome): &&(&Rule, Outcome)| {
+        let word = OUTCOMES[rank(outcome)];
         let (word, reason) = match outcome {
-            Outcome::Found(found) => (format!("found {}", found.len()), Cell::Missing),
-            Outcome::Clear => ("clear".to_owned(), Cell::Missing),
-            Outcome::Abstained(reason) => ("abstained".to_owned(), Cell::Text(reason.clone())),
+            Outcome::Found(found) => (format!("{word} {}", found.len()), String::new()),
+            Outcome::Clear(unseen) if unseen.is_empty() => (word.to_owned(), String::new()),
+            Outcome::Clear(unseen) => (word.to_owned(), format!("not seen: {unseen}")),
+            Outcome::NotApplicable(why) | Outcome::Abstained(why) => (word.to_owned(), why.clone()),
         };
         vec![
             Cell::Text(rule.id.to_owned()),
             Cell::Text(rule.title.to_owned()),
             Cell::Text(word),
-            reason,
+            if reason.is_empty() { Cell::Missing } else { Cell::Text(reason) },
             Cell::Text(thresholds(rule)),
         ]
     };
+    let mut sorted: Vec<&(&Rule, Outcome)> = outcomes.iter().collect();
+    sorted.sort_by_key(|(_, outcome)| rank(outcome));
     Dataset {
         id: "rules",
         title: "Rules".to_owned(),
@@ -75,10 +134,10 @@ pub(super) fn rules(outcomes: &[(&Rule, Outcome)]) -> Dataset {
             Column::text("rule", "Rule"),
             Column::text("title", "Looks for"),
             Column::text("outcome", "Outcome"),
-            Column::text("reason", "Needs"),
+            Column::text("reason", "Why, or what is missing"),
             Column::text("thresholds", "Thresholds"),
         ],
-        rows: outcomes.iter().map(row).collect(),
+        rows: sorted.iter().map(row).collect(),
     }
 }
 
@@ -108,8 +167,9 @@ pub(super) fn method() -> Method {
             Quantity::ratio(CRITICAL_SHARE),
             " of the time of all stages on, a warning from ",
             Quantity::ratio(WARNING_SHARE),
-            " on, and else a note; figures that cannot be right are critical, too. A rule abstains if the bundle lacks \
-             what it needs: that is not the same as finding nothing."
+            " on, and else a note; figures that cannot be right are critical, too. A rule is clear if it looked and found \
+             nothing, and not applicable if there is nothing that it could be about or another finding says it better; it abstains if the \
+             bundle lacks what it needs: that is not the same as finding nothing."
         ],
     }
 }

@@ -1,9 +1,10 @@
 //! A repeated stage gets slower or faster over the run.
 
-use super::{Outcome, Results, Rule, Threshold, ids};
+use super::stage::StageLine;
+use super::{Outcome, Results, Rule, Threshold, host_pauses, ids};
 use crate::findings::{Inline, Observation, Quantity, Severity};
 use crate::prose;
-use rooflens_schemas::Metric;
+use rooflens_schemas::{Metric, MetricValue};
 
 pub(super) static RULE: Rule = Rule {
     id: "uneven-pace",
@@ -22,20 +23,66 @@ const DRIFT: f64 = 0.05;
 const TREND: f64 = 2.58;
 
 fn run(results: &Results<'_>) -> Outcome {
-    let known = || results.all(ids::PACE_DRIFT).filter(|metric| metric.value.number().is_some());
-    if known().next().is_none() {
-        return Outcome::lacks("a stage with several instances in one pass");
+    if !results.all(ids::PACE_DRIFT).any(|metric| metric.value.number().is_some()) {
+        return Outcome::Abstained(lacks(results));
     }
-    let drifts = |metric: &&Metric| {
-        let z = results.number(ids::PACE_TREND_Z, &metric.scope);
-        metric.value.number().is_some_and(|drift| drift.abs() >= DRIFT)
-            && z.is_none_or(|z| z.abs() >= TREND)
+    let drifting: Vec<(&Metric, f64)> =
+        results.all(ids::PACE_DRIFT).filter_map(|metric| drift(results, metric)).collect();
+    let told = |metric: &Metric, drift: f64| {
+        let stage = metric.scope.stage.as_deref().and_then(|stage| results.outermost(stage));
+        drift < 0.0 && stage.is_some_and(|stage| host_pauses::hold(results, stage))
     };
-    Outcome::of(known().filter(drifts).map(finding).collect())
+    let own = drifting.iter().filter(|(metric, drift)| !told(metric, *drift));
+    let found: Vec<Observation> = own.map(|(metric, drift)| finding(metric, *drift)).collect();
+    match (found.is_empty(), drifting.first()) {
+        (true, Some((metric, _))) => Outcome::NotApplicable(format!(
+            "{}: “{}” says it",
+            metric.scope.stage.as_deref().unwrap_or_default(),
+            host_pauses::RULE.title
+        )),
+        _ => Outcome::of(found),
+    }
 }
 
-fn finding(metric: &Metric) -> Observation {
-    let drift = metric.value.number().unwrap_or_default();
+/// What the sequences are too short for.
+fn lacks(results: &Results<'_>) -> String {
+    let reason = results.all(ids::PACE_DRIFT).find_map(|metric| match &metric.value {
+        MetricValue::Unavailable { reason } => {
+            Some(format!(" ({}: {reason})", metric.scope.stage.as_deref().unwrap_or_default()))
+        }
+        _ => None,
+    });
+    format!("8 counted instances of a stage in one pass{}", reason.unwrap_or_default())
+}
+
+/// The change of a stage's time, if it is a trend.
+fn drift<'a>(results: &Results<'_>, metric: &'a Metric) -> Option<(&'a Metric, f64)> {
+    let drift = metric.value.number().filter(|drift| drift.abs() >= DRIFT)?;
+    let z = results.number(ids::PACE_TREND_Z, &metric.scope);
+    z.is_none_or(|z| z.abs() >= TREND).then_some((metric, drift))
+}
+
+/// That a stage or its steps get faster, in words: for the rule that knows why.
+pub(super) fn also(results: &Results<'_>, stage: &StageLine) -> Vec<Inline> {
+    let is_own = |metric: &Metric| {
+        let own = std::iter::once(&stage.scope).chain(stage.nested.iter().map(|(_, scope)| scope));
+        own.into_iter().any(|scope| *scope == metric.scope)
+    };
+    let own = results.all(ids::PACE_DRIFT).filter(|metric| is_own(metric));
+    let mut faster =
+        own.filter_map(|metric| drift(results, metric)).filter(|(_, drift)| *drift < 0.0);
+    faster.next().map_or_else(Vec::new, |(metric, drift)| {
+        prose![
+            " It fits that ",
+            Inline::Strong(metric.scope.stage.clone().unwrap_or_default()),
+            " gets shorter by ",
+            Quantity::ratio(-drift),
+            " over the run."
+        ]
+    })
+}
+
+fn finding(metric: &Metric, drift: f64) -> Observation {
     let stage = metric.scope.stage.clone().unwrap_or_default();
     let slower = drift > 0.0;
     let advice = match slower {
@@ -44,7 +91,8 @@ fn finding(metric: &Metric) -> Observation {
              growing host work."
         ],
         false => prose![
-            "Warm up longer before measuring: the first instances are slower than what follows."
+            "The first instances are the slow ones: warm up with the same shapes (batch, lengths) before measuring, not only \
+             for longer; a new shape may be prepared on first use."
         ],
     };
     Observation {
@@ -53,11 +101,9 @@ fn finding(metric: &Metric) -> Observation {
         scope: metric.scope.clone(),
         statement: prose![
             Inline::Strong(stage),
-            " gets ",
-            if slower { "slower" } else { "faster" },
-            " by ",
+            if slower { " gets longer by " } else { " gets shorter by " },
             Quantity::ratio(drift.abs()),
-            " from the first instances to the last: a median hides this."
+            " from the first third of its instances to the last: a median hides this."
         ],
         advice: Some(advice),
         evidence: metric.evidence.clone(),

@@ -19,7 +19,7 @@ fn run(results: &Results<'_>) -> Outcome {
         return Outcome::lacks("kernels by name");
     };
     if share < OTHER_LIMIT {
-        return Outcome::Clear;
+        return Outcome::CLEAR;
     }
     let own = results.rows(ids::KERNELS);
     let own = own.filter(|row| row.text("pass") == results.pass && row.text("class") == "other");

@@ -62,7 +62,7 @@ fn finding(results: &Results<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Op
              kernels have no last wave."
         ]),
         evidence: profiled::evidence(results, stage, all),
-        query: stage.window.as_ref().and_then(super::sql::Window::grids),
+        query: profiled::query(stage, largest),
         ..stage.saving(
             share * profiled::gpu_time(results, stage),
             "Σ time × (1 − waves ÷ ⌈waves⌉), as if all blocks took the same time",

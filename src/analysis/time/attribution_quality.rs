@@ -10,7 +10,7 @@ use crate::findings::{Block, Cell, Column, Dataset, Findings, Quantity, View, de
 use crate::model::PassId;
 use crate::prose;
 
-/// Share of GPU time outside of all stages from which on the report warns.
+/// Share of GPU time from the first stage on, outside of all stages, from which on the report warns.
 const UNATTRIBUTED_NOTICE: f64 = 0.10;
 
 const KINDS: [(&str, &str); 5] = [
@@ -21,7 +21,7 @@ const KINDS: [(&str, &str); 5] = [
     ("no API call", "the issuing call is not in the artifact"),
 ];
 
-/// Adds the data set `attribution`, its view, and `attributed_share` per pass.
+/// Adds the data set `attribution`, its view, and the attributed shares per pass.
 pub(super) fn add(context: &Context<'_>, primary: PassId, findings: &mut Findings) {
     let session = context.session;
     let mut rows = Vec::new();
@@ -44,13 +44,21 @@ pub(super) fn add(context: &Context<'_>, primary: PassId, findings: &mut Finding
                 Cell::Text((*meaning).to_owned()),
             ]);
         }
-        let staged = staged_share(context, pass);
+        let (staged, from_first) = staged_shares(context, pass);
         findings.metrics.push(derived(
             "attributed_share",
             Scope { pass: Some(name.clone()), ..Scope::default() },
             Unit::Ratio,
             staged,
             "sum of durations of operations in some stage ÷ sum of durations of all operations of the pass",
+        ));
+        findings.metrics.push(derived(
+            "attributed_share_from_first_stage",
+            Scope { pass: Some(name.clone()), ..Scope::default() },
+            Unit::Ratio,
+            from_first,
+            "sum of durations of operations in some stage ÷ sum of durations of all operations of the pass that start with the \
+             first one of a stage or later",
         ));
         if pass == primary {
             findings.blocks.push(Block::Prose(prose![
@@ -59,10 +67,10 @@ pub(super) fn add(context: &Context<'_>, primary: PassId, findings: &mut Finding
                 " belongs to a stage; the rest was issued outside of all stages."
             ]));
         }
-        if 1.0 - staged > UNATTRIBUTED_NOTICE {
+        if 1.0 - from_first > UNATTRIBUTED_NOTICE {
             let message = format!(
-                "{} of the GPU time of pass {name} belongs to no stage",
-                Quantity::ratio(1.0 - staged)
+                "{} of the GPU time of pass {name} from its first stage on belongs to no stage",
+                Quantity::ratio(1.0 - from_first)
             );
             let hint = "name the remaining phases in workload.toml, or push ranges around them";
             findings
@@ -111,20 +119,25 @@ fn by_kind(context: &Context<'_>, pass: PassId) -> ([i64; 5], [i64; 5]) {
     (counts, times)
 }
 
-/// Share of the pass's summed operation time that lies in some stage.
-fn staged_share(context: &Context<'_>, pass: PassId) -> f64 {
-    let ops = &context.facts.ops;
+/// Share of the pass's summed operation time that lies in some stage: of all of it, and of what is left without the
+/// start-up before the first operation of a stage.
+fn staged_shares(context: &Context<'_>, pass: PassId) -> (f64, f64) {
+    let (facts, ops) = (context.facts, &context.facts.ops);
     let mut staged = vec![false; ops.len()];
-    for stage in context.facts.stages.iter().filter(|stage| stage.pass == pass) {
-        for op in context.facts.instances_of(stage).iter().flat_map(|instance| &instance.ops) {
+    for stage in facts.stages.iter().filter(|stage| stage.pass == pass) {
+        for op in facts.instances_of(stage).iter().flat_map(|instance| &instance.ops) {
             staged[*op as usize] = true;
         }
     }
-    let (mut inside, mut all) = (0.0, 0.0);
-    for op in (0..ops.len()).filter(|op| ops.pass[*op] == pass) {
-        let duration = (ops.end[op] - ops.start[op]) as f64;
-        all += duration;
-        inside += if staged[op] { duration } else { 0.0 };
-    }
-    if all > 0.0 { inside / all } else { 0.0 }
+    let own = facts.ops_of(pass);
+    let first = own.clone().find(|op| staged[*op]).unwrap_or(own.end);
+    let sum = |from: usize, counts: &dyn Fn(usize) -> bool| -> f64 {
+        (from..own.end)
+            .filter(|op| counts(*op))
+            .map(|op| (ops.end[op] - ops.start[op]) as f64)
+            .sum()
+    };
+    let inside = sum(first, &|op| staged[op]);
+    let share = |all: f64| if all > 0.0 { inside / all } else { 0.0 };
+    (share(sum(own.start, &|_| true)), share(sum(first, &|_| true)))
 }

@@ -14,10 +14,10 @@ fn launch_bound_needs_launching_to_be_the_largest_cause() {
     let busier = decode().with(ids::IDLE_LAUNCHING, 300.0).with(ids::BUSY_SHARE, 0.6);
     assert!(words(&busier.one(&launch_bound::RULE).statement).contains("waits for launches"));
     let other = decode().with(ids::IDLE_LAUNCHING, 300.0).with(ids::IDLE_SYNC, 301.0);
-    assert_eq!(other.outcome(&launch_bound::RULE), Outcome::Clear);
+    assert_eq!(other.outcome(&launch_bound::RULE), Outcome::CLEAR);
     assert_eq!(
         decode().with(ids::IDLE_LAUNCHING, 99.0).outcome(&launch_bound::RULE),
-        Outcome::Clear
+        Outcome::CLEAR
     );
 }
 
@@ -82,7 +82,7 @@ fn causes_of_idle_time_have_a_rule_each() {
         assert!((saved(&found) - expected).abs() < 1e-9, "{}", rule.id);
         assert!((found.weight_ns - 10.0 * expected).abs() < 1e-9, "{}", rule.id);
         assert!(found.advice.is_some(), "{}", rule.id);
-        assert_eq!(with(below).outcome(rule), Outcome::Clear, "{}", rule.id);
+        assert_eq!(with(below).outcome(rule), Outcome::CLEAR, "{}", rule.id);
     }
 }
 
@@ -136,7 +136,7 @@ fn a_straggler_could_save_what_it_computes_beyond_the_fastest() {
     assert_eq!(found.title, "step, rank 1");
     assert!((saved(&found) - 300.0).abs() < 1e-9);
     assert_eq!(found.scope.rank, Some(1));
-    assert_eq!(ranks(1.04).outcome(&straggler::RULE), Outcome::Clear);
+    assert_eq!(ranks(1.04).outcome(&straggler::RULE), Outcome::CLEAR);
 }
 
 #[test]
@@ -146,6 +146,7 @@ fn pauses_that_the_median_instance_does_not_have_are_said() {
         let gaps = ["stage", "pass", "cause", "ended_by"];
         decode()
             .with(ids::BUSY_SHARE, 0.5)
+            .with(ids::IDLE_HOST_CODE, 50.0)
             .rows(ids::IDLE_SUMS, &columns, &[&["decode", "nsys", "host code", total, "50", "400"]])
             .rows(
                 ids::LONGEST_GAPS,
@@ -161,7 +162,7 @@ fn pauses_that_the_median_instance_does_not_have_are_said() {
     let found = made("1600").one(&host_pauses::RULE);
     assert!((saved(&found) - 1100.0).abs() < 1e-9);
     assert!(words(&found.statement).contains("Of the 2 longest of them 2 end with"));
-    assert_eq!(made("1400").outcome(&host_pauses::RULE), Outcome::Clear);
+    assert_eq!(made("1400").outcome(&host_pauses::RULE), Outcome::CLEAR);
 }
 
 #[test]
@@ -170,12 +171,20 @@ fn short_kernels_are_said_where_launching_is_not() {
         decode().with(ids::OPERATIONS, operations).with(ids::OPERATION_TIME_SUM, sum)
     };
     let found = made(200.0, 800_000.0).one(&short_kernels::RULE);
-    assert!(words(&found.statement).contains("last 4.000 µs on average, 200 operations"));
-    for clear in
-        [made(200.0, 2e6), made(50.0, 1e5), made(200.0, 8e5).with(ids::IDLE_LAUNCHING, 600.0)]
-    {
-        assert_eq!(clear.outcome(&short_kernels::RULE), Outcome::Clear);
+    assert!(
+        words(&found.statement)
+            .contains("last 4.000 µs on average, and an instance has 200 operations")
+    );
+    assert!(words(&found.advice.unwrap()).contains("CUDA graph"));
+    for clear in [made(200.0, 2e6), made(50.0, 1e5)] {
+        assert_eq!(clear.outcome(&short_kernels::RULE), Outcome::CLEAR);
     }
+    let launching = made(200.0, 8e5).with(ids::IDLE_LAUNCHING, 600.0);
+    let (word, why) = silent(launching.outcome(&short_kernels::RULE));
+    assert_eq!((word, &*why), ("not applicable", "decode: “Launches hold up the GPU” says it"));
+    // Of whole graphs nothing is known of the kernels in them.
+    let whole = made(200.0, 8e5).class(ids::CLASS_SHARE, "nsys", "decode", "cuda graph", 0.9);
+    assert_eq!(silent(whole.outcome(&short_kernels::RULE)).0, "abstained");
 }
 
 #[test]
@@ -214,7 +223,7 @@ fn allocating_calls_that_take_only_the_host_are_a_note() {
             .contains("in 3 CUDA calls, which take 2.50 % of its time on the host")
     );
     assert_eq!((found.gain, found.severity), (None, Severity::Note));
-    assert_eq!(made("30").outcome(&allocator_stalls::RULE), Outcome::Clear);
+    assert_eq!(made("30").outcome(&allocator_stalls::RULE), Outcome::CLEAR);
 }
 
 #[test]
@@ -258,6 +267,186 @@ fn idle_time_between_stages_is_said_with_the_stages_and_the_range() {
     assert_eq!((saved(&found), found.next.is_none()), (80.0, true));
     // Without a range that covers half of it, one is asked for.
     assert!(between("80", "7", "0.4").one(&between_stages::RULE).next.is_some());
-    assert_eq!(between("49", "7", "0.9").outcome(&between_stages::RULE), Outcome::Clear);
-    assert_eq!(between("80", "2", "0.9").outcome(&between_stages::RULE), Outcome::Clear);
+    assert_eq!(between("49", "7", "0.9").outcome(&between_stages::RULE), Outcome::CLEAR);
+    assert_eq!(between("80", "2", "0.9").outcome(&between_stages::RULE), Outcome::CLEAR);
+}
+
+/// A stage of ten instances with 200 operations, of which graphs replay `nodes` each, once an instance.
+fn replaying(nodes: &str) -> Made {
+    decode().with(ids::OPERATIONS, 200.0).with(ids::OPERATION_TIME_SUM, 8e5).rows(
+        ids::GRAPHS,
+        &["graph", "pass", "stage", "replays", "nodes"],
+        &[
+            &["graph 1", "nsys", "decode", "10", nodes],
+            &["graph 2", "torch", "decode", "10", "200"],
+        ],
+    )
+}
+
+#[test]
+fn no_graph_is_advised_inside_of_a_graph() {
+    let advice = |made: Made, rule| words(&made.one(rule).advice.unwrap());
+    // 100 of 200 operations are half, 99 are less.
+    let short = advice(replaying("100"), &short_kernels::RULE);
+    assert!(short.contains("capture the fused kernels"), "{short}");
+    assert!(
+        advice(replaying("99"), &short_kernels::RULE).contains("replay the rest as a CUDA graph")
+    );
+    let launching = |nodes| replaying(nodes).with(ids::IDLE_LAUNCHING, 600.0);
+    assert!(advice(launching("100"), &launch_bound::RULE).contains("replays CUDA graphs already"));
+    assert!(
+        advice(launching("99"), &launch_bound::RULE).contains("Replay the step as a CUDA graph")
+    );
+}
+
+#[test]
+fn gaps_with_work_issued_are_not_the_hosts() {
+    let columns = ["stage", "pass", "cause", "gaps", "total_ns"];
+    let made = |nodes: &'static str, idle: f64| {
+        let made = replaying(nodes).with(ids::IDLE_QUEUE, idle).with(ids::BUSY_SHARE, 0.8);
+        made.rows(ids::IDLE_SUMS, &columns, &[&["decode", "nsys", "queue, latency", "50", "1500"]])
+    };
+    // 150 of 1000 ns; all instances have 50 gaps of 1500 ns in all.
+    let found = made("200", 150.0).one(&queue_gaps::RULE);
+    assert_eq!(saved(&found), 150.0);
+    assert_eq!(
+        words(&found.statement),
+        "decode leaves the GPU idle for 15.0 % of its time between operations that a CUDA graph replays, in 50 gaps of \
+         30.00 ns on average: the host does not hold it up."
+    );
+    assert!(words(&found.advice.unwrap()).contains("Another graph changes nothing"));
+    let eager = made("0", 150.0).one(&queue_gaps::RULE);
+    assert!(words(&eager.statement).contains("that were issued before the gap"));
+    assert_eq!(made("200", 99.0).outcome(&queue_gaps::RULE), Outcome::CLEAR);
+    // The sentence about the stage has the words, too.
+    let stage = made("200", 150.0).one(&stage_busy::RULE);
+    assert!(
+        words(&stage.statement).contains("for 15.0 % because operations that a CUDA graph replays")
+    );
+}
+
+#[test]
+fn a_stage_without_copies_is_clear_of_them() {
+    let rules = [&exposed_copies::RULE, &pageable_copies::RULE];
+    let none = decode().with(ids::OPERATIONS, 10.0);
+    let hidden = none.outcome(rules[0]);
+    assert_eq!(hidden, Outcome::CLEAR);
+    assert_eq!(none.outcome(rules[1]), Outcome::CLEAR);
+    // Whole graphs may hide some; and a copy from the host of which the memory is not recorded says nothing.
+    let whole = || decode().with(ids::OPERATIONS, 10.0);
+    let whole = whole().class(ids::CLASS_SHARE, "nsys", "decode", "cuda graph", 0.1);
+    assert!(rules.iter().all(|rule| silent(whole.outcome(rule)).0 == "abstained"));
+    let unrecorded = decode().with(ids::OPERATIONS, 10.0);
+    let unrecorded = unrecorded.class(ids::COPY_BYTES, "nsys", "decode", "memcpy HtoD", 8.0);
+    assert_eq!(silent(unrecorded.outcome(rules[1])).0, "abstained");
+}
+
+#[test]
+fn advice_about_copies_is_what_the_figures_leave_to_try() {
+    // Copies alone for 700 of 1000 ns, in both directions or one; the GPU is busy for 700 ns + kernels.
+    let advice = |busy: f64, to: f64, from: f64, pageable: f64| {
+        let made = decode()
+            .with(ids::BUSY_SHARE, busy)
+            .with(ids::COPY_EXPOSED, 700.0)
+            .with(ids::COPY_TIME, 700.0)
+            .with(ids::PAGEABLE_SHARE, pageable)
+            .class(ids::COPY_EXPOSED, "nsys", "decode", "memcpy HtoD", to)
+            .class(ids::COPY_EXPOSED, "nsys", "decode", "memcpy DtoH", from);
+        words(&made.one(&exposed_copies::RULE).advice.unwrap())
+    };
+    // Kernels of 200 ns could hide some; 139 of 700 ns are no second direction; pinned memory is used.
+    let one = advice(0.9, 561.0, 139.0, 0.0);
+    assert!(
+        one.contains("ahead of the kernels")
+            && !one.contains("both directions")
+            && !one.contains("pinned")
+    );
+    // Kernels of 50 ns hide nothing, 140 of 700 ns are a second direction, a tenth is pageable.
+    let other = advice(0.75, 560.0, 140.0, 0.1);
+    assert!(
+        !other.contains("ahead of the kernels") && other.contains("both directions"),
+        "{other}"
+    );
+    assert!(other.contains("pinned"));
+    assert!(advice(0.9, 200.0, 100.0, 0.0).contains("stay on the GPU"));
+}
+
+/// Two instances with `total` ns of host code together, in ten steps each; a median step has 5 ns.
+fn two_instances(total: &str) -> Made {
+    with_step(total, 5.0)
+}
+
+fn with_step(total: &str, step: f64) -> Made {
+    let columns = ["stage", "pass", "cause", "total_ns", "longest_ns"];
+    let made =
+        decode().with(ids::IDLE_HOST_CODE, 600.0).with(ids::IDLE_LAUNCHING, 300.0).steps(10.0);
+    let mut made = made.holds(StageKind::DecodeStep, "decode_step");
+    made.stages[0].counted = 2.0;
+    made.stages[0].run_ns = 2000.0;
+    made.metric(ids::IDLE_HOST_CODE, scope("nsys", "decode_step"), step).rows(
+        ids::IDLE_SUMS,
+        &columns,
+        &[&["decode", "nsys", "host code", total, "400"]],
+    )
+}
+
+#[test]
+fn of_few_instances_the_steps_tell_what_is_typical() {
+    // 1200 − 2 × 10 × 5 = 1100 ns in two instances.
+    let made = two_instances("1200");
+    let found = made.one(&host_pauses::RULE);
+    assert_eq!(saved(&found), 1100.0);
+    assert!(words(&found.statement).contains(
+        "over its 2 counted instances to host code that steps of median time do not run"
+    ));
+    // Without the pauses 50 of 1000 ns are at the threshold of host-bound: as typical as 5 %.
+    assert!(words(&made.one(&host_bound::RULE).statement).contains("for 5.00 % of its time"));
+    assert_eq!(saved(&made.one(&launch_bound::RULE)), 300.0);
+    let (word, why) = silent(with_step("1200", 4.9).outcome(&host_bound::RULE));
+    assert_eq!(word, "not applicable");
+    assert_eq!(why, "decode: “Pauses of the host in some instances” says it");
+    // 199 − 100 = 99 of 2000 ns are 4.95 %: no pauses, and host code is what the median instance has.
+    let none = two_instances("199");
+    assert_eq!(none.outcome(&host_pauses::RULE), Outcome::CLEAR);
+    assert_eq!(none.outcome(&launch_bound::RULE), Outcome::CLEAR);
+    assert!(words(&none.one(&host_bound::RULE).statement).contains("for 60.0 % of its time"));
+    // Two instances without steps have no typical one.
+    let mut unknown = two_instances("1200");
+    unknown.stages[0].nested.clear();
+    assert_eq!(silent(unknown.outcome(&host_pauses::RULE)).0, "abstained");
+}
+
+#[test]
+fn what_pauses_explain_is_said_once() {
+    let repeats = ["stage", "pass", "repeat", "duration_ns", "modified_z", "outlier"];
+    let statistics = ["stage", "pass", "profiled", "median_ns", "mean_ns"];
+    let told = |total: &str| {
+        two_instances(total)
+            .metric(ids::PACE_DRIFT, scope("nsys", "decode_step"), -0.4)
+            .rows(
+                ids::REPEATS,
+                &repeats,
+                &[&["decode", "b", "0", "90", "40", "yes"], &["decode", "b", "1", "30", "0", "no"]],
+            )
+            .rows(ids::REPEAT_STATISTICS, &statistics, &[&["decode", "b", "no", "30", "42"]])
+    };
+    let made = told("1200");
+    let text = words(&made.one(&host_pauses::RULE).statement);
+    assert!(
+        text.contains("It fits that decode_step gets shorter by 40.0 % over the run."),
+        "{text}"
+    );
+    assert!(
+        text.ends_with("the first repeat is the slow one: 90.00 ns against a median of 30.00 ns."),
+        "{text}"
+    );
+    for rule in [&uneven_pace::RULE, &repeat_outliers::RULE] {
+        let (word, why) = silent(made.outcome(rule));
+        assert_eq!(word, "not applicable");
+        assert!(why.contains("“Pauses of the host in some instances” says it"), "{why}");
+    }
+    // Without pauses both speak for themselves.
+    let made = told("100");
+    assert!(words(&made.one(&uneven_pace::RULE).advice.unwrap()).contains("same shapes"));
+    assert!(words(&made.one(&repeat_outliers::RULE).advice.unwrap()).contains("same shapes"));
 }

@@ -22,6 +22,12 @@ fn a_cold_first_repeat_is_told_from_other_outliers() {
     assert_eq!(cold.weight_ns, 60.0);
     assert!(words(&cold.advice.unwrap()).contains("42.00 ns"));
     assert_eq!(made("3", "40").one(&repeat_outliers::RULE).advice, None);
+    // Two repeats, or equal ones, have no score.
+    let columns = ["stage", "pass", "repeat", "duration_ns", "modified_z", "outlier"];
+    let two: [&[&str]; 2] =
+        [&["decode", "b", "0", "90", "", "no"], &["decode", "b", "1", "30", "", "no"]];
+    let few = decode().rows(ids::REPEATS, &columns, &two);
+    assert_eq!(silent(few.outcome(&repeat_outliers::RULE)).0, "abstained");
 }
 
 #[test]
@@ -34,15 +40,12 @@ fn the_profiler_costs_what_the_unprofiled_run_does_not_take() {
             &[&["prefill", "b", "no", median, ""]],
         )
     };
-    // 1000 against 500 ns: half is the profiler's, and 400 ns of work fill 80 % of the rest.
+    // 1000 against 500 ns: half is the profiler's.
     let found = made("500").one(&profiler_overhead::RULE);
     let text = words(&found.statement);
-    assert!(
-        text.contains("50.0 % of the profiled time") && text.ends_with("busy for 80.0 %."),
-        "{text}"
-    );
+    assert!(text.ends_with("50.0 % of the profiled time is the profiler's."), "{text}");
     assert_eq!(found.severity, Severity::Warning);
-    assert_eq!(made("950").outcome(&profiler_overhead::RULE), Outcome::Clear);
+    assert_eq!(made("950").outcome(&profiler_overhead::RULE), Outcome::CLEAR);
     // A loop without known steps compares with nothing.
     let loops =
         decode().rows(ids::REPEAT_STATISTICS, &columns, &[&["decode", "b", "no", "500", "50"]]);
@@ -72,7 +75,7 @@ fn utilization_is_doubted_above_the_peak_without_one_and_by_other_types() {
         words(&mixed.statement)
             .starts_with("20.0 % of the time of matrix products is in kernels of type fp32")
     );
-    assert_eq!(types("50").outcome(&utilization_basis::RULE), Outcome::Clear);
+    assert_eq!(types("50").outcome(&utilization_basis::RULE), Outcome::CLEAR);
 }
 
 #[test]
@@ -101,6 +104,6 @@ fn limits_of_the_data_are_said() {
         .metric(ids::OTHER_SHARE, scope("nsys", ""), 0.01)
         .class(ids::CLASS_SHARE, "nsys", "decode", "cuda graph", 0.05);
     for rule in [&attribution_coverage::RULE, &unknown_kernels::RULE, &hidden_graphs::RULE] {
-        assert_eq!(whole.outcome(rule), Outcome::Clear, "{}", rule.id);
+        assert_eq!(whole.outcome(rule), Outcome::CLEAR, "{}", rule.id);
     }
 }

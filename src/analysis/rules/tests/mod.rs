@@ -43,6 +43,7 @@ impl Made {
             busy: 0.0,
             counted: 10.0,
             steps: None,
+            nested: Vec::new(),
             unprofiled: None,
             unprofiled_pass: None,
             run_ns: run,
@@ -54,6 +55,12 @@ impl Made {
 
     fn steps(mut self, steps: f64) -> Self {
         self.stages.last_mut().unwrap().steps = Some(steps);
+        self
+    }
+
+    /// A stage within the one that was added last.
+    fn holds(mut self, kind: StageKind, name: &str) -> Self {
+        self.stages.last_mut().unwrap().nested.push((kind, scope("nsys", name)));
         self
     }
 
@@ -124,6 +131,15 @@ impl Made {
         let mut found = self.found(rule);
         assert_eq!(found.len(), 1, "{found:?}");
         found.remove(0)
+    }
+}
+
+/// Why a rule says nothing: `not applicable` or `abstained`, and the reason.
+fn silent(outcome: Outcome) -> (&'static str, String) {
+    match outcome {
+        Outcome::NotApplicable(why) => ("not applicable", why),
+        Outcome::Abstained(why) => ("abstained", why),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -219,4 +235,98 @@ fn a_busy_stage_names_its_largest_part() {
         "prefill keeps the GPU busy for 95.0 % of its 1.000 µs, 75.0 % of that with communication.";
     assert_eq!(words(&found.statement), expected);
     assert!(words(&found.advice.unwrap()).contains("slowest rank"));
+}
+
+#[test]
+fn a_rule_is_clear_only_where_it_looked_and_nothing_is_moot() {
+    let found = || Look::Found(Observation::default());
+    let moot = || Look::Moot("x says it".to_owned());
+    let of = |looks: Vec<(&'static str, Look)>| Outcome::of_stages(looks.into_iter(), "y");
+    assert!(
+        matches!(of(vec![("a", found()), ("b", moot())]), Outcome::Found(one) if one.len() == 1)
+    );
+    let why = silent(of(vec![("a", moot()), ("b", Look::Clear), ("c", moot())]));
+    assert_eq!(why, ("not applicable", "a, c: x says it".to_owned()));
+    let partly = of(vec![("a", Look::Lacks), ("b", Look::Clear)]);
+    assert_eq!(partly, Outcome::Clear("a".to_owned()));
+    assert_eq!(of(vec![("a", Look::Clear)]), Outcome::CLEAR);
+    assert_eq!(silent(of(vec![("a", Look::Lacks)])), ("abstained", "y".to_owned()));
+}
+
+#[test]
+fn the_table_of_outcomes_has_what_was_found_first_and_one_row_a_reason() {
+    let lacks = || Outcome::lacks("counters");
+    let found = Outcome::Found(vec![Observation::default(), Observation::default()]);
+    let all: Vec<(&Rule, Outcome)> = vec![
+        (&wave_tail::RULE, lacks()),
+        (&host_bound::RULE, Outcome::Clear("prefill".to_owned())),
+        (&small_grids::RULE, lacks()),
+        (&short_kernels::RULE, Outcome::NotApplicable("decode: moot".to_owned())),
+        (&launch_bound::RULE, found),
+        (&sync_bound::RULE, Outcome::CLEAR),
+    ];
+    let text = |cell: &Cell| match cell {
+        Cell::Text(text) => text.clone(),
+        _ => String::new(),
+    };
+    let rows: Vec<[String; 3]> =
+        tables::outcomes(&all).rows.iter().map(|row| [0, 1, 2].map(|at| text(&row[at]))).collect();
+    assert_eq!(
+        rows,
+        [
+            ["found", "Launches hold up the GPU (2)", ""],
+            [
+                "clear",
+                "Host code holds up the GPU (not seen: prefill); Synchronizing calls in the loop",
+                ""
+            ],
+            ["not applicable", "Short kernels", "decode: moot"],
+            ["abstained", "Last wave not full; Grids too small for the GPU", "counters"],
+        ]
+        .map(|row| row.map(ToOwned::to_owned))
+    );
+    let outcomes: Vec<String> = tables::rules(&all).rows.iter().map(|row| text(&row[2])).collect();
+    assert_eq!(outcomes, ["found 2", "clear", "clear", "not applicable", "abstained", "abstained"]);
+}
+
+#[test]
+fn a_rank_that_waits_is_told_not_to_get_faster() {
+    let made = |exposed: f64, wait: f64| {
+        prefill()
+            .with(ids::BUSY_SHARE, 0.99)
+            .with(ids::COMM_EXPOSED, exposed)
+            .with(ids::COMM_WAIT, wait)
+            .one(&stage_busy::RULE)
+    };
+    // 120 of 1000 ns, of which 90 may be waiting.
+    let waits = made(120.0, 90.0);
+    let text = words(&waits.statement);
+    assert!(
+        text.ends_with(
+            " For 12.0 % of its time it runs collectives and computes nothing, up to 75.0 % of that to wait for the rank \
+             that comes last."
+        ),
+        "{text}"
+    );
+    assert!(words(&waits.advice.unwrap()).contains("equal work"));
+    // 49 ns of waiting are below 5 %; 49 ns of collectives are not said at all.
+    assert!(words(&made(120.0, 49.0).advice.unwrap()).contains("Faster kernels"));
+    assert!(!words(&made(49.0, 49.0).statement).contains("collectives"));
+}
+
+#[test]
+fn a_stage_says_what_remains_without_the_profiler() {
+    let made = |median: &str| {
+        let columns = ["stage", "pass", "profiled", "median_ns", "median_per_step_ns"];
+        let rows: [&[&str]; 1] = [&["prefill", "b", "no", median, ""]];
+        let made =
+            prefill().with(ids::BUSY_SHARE, 0.4).rows(ids::REPEAT_STATISTICS, &columns, &rows);
+        words(&made.one(&stage_busy::RULE).statement)
+    };
+    // 400 of 1000 ns are 80 % of 500 ns; 950 ns are no other time.
+    assert!(
+        made("500")
+            .contains("it takes 500.0 ns; if kernels last as long, the GPU is busy for 80.0 %")
+    );
+    assert!(!made("950").contains("profiler"));
 }

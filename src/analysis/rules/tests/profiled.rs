@@ -33,8 +33,12 @@ const LAUNCH: Launch = Launch {
     dram_bytes: "10",
 };
 
-/// A stage of 1000 ns with 500 ns of GPU operations and these launches in the pass `ncu`.
+/// A stage of 1000 ns with 500 ns of GPU operations and these launches in the pass `ncu`, which stand for 70 %.
 fn made(launches: &[Launch]) -> Made {
+    covering(launches, 0.7)
+}
+
+fn covering(launches: &[Launch], share: f64) -> Made {
     let (mut alike, mut counters, mut depth) = (Vec::new(), Vec::new(), Vec::new());
     for one in launches {
         let block = "1x1x1";
@@ -56,7 +60,7 @@ fn made(launches: &[Launch]) -> Made {
         let rows: Vec<&[&str]> = rows.iter().map(Vec::as_slice).collect();
         made.rows(id, columns, &rows)
     };
-    let made = decode().with(ids::OPERATION_TIME_SUM, 500.0).with(ids::PROFILED_SHARE, 0.7);
+    let made = decode().with(ids::OPERATION_TIME_SUM, 500.0).with(ids::PROFILED_SHARE, share);
     let columns = ["pass", "launch", "kernel", "stage", "grid", "block", "time_share", "ratio"];
     let made = rows(&alike, made, ids::REPRESENTATIVENESS, &columns);
     let columns =
@@ -81,7 +85,7 @@ fn small_grids_could_share_the_gpu_with_other_blocks() {
     assert!((saved(&used) - 60.0).abs() < 1e-9);
     let memory = Launch { bound: "dram-bound", waves: "0.25", ..LAUNCH };
     for clear in [small("0.2", "0.5", "5"), small("0.09", "0.25", "5"), memory] {
-        assert_eq!(made(&[clear]).outcome(&small_grids::RULE), Outcome::Clear);
+        assert_eq!(made(&[clear]).outcome(&small_grids::RULE), Outcome::CLEAR);
     }
 }
 
@@ -108,7 +112,7 @@ fn a_last_wave_costs_its_empty_slots() {
     for clear in
         [tail("9.5", "balanced"), tail("0.49", "latency-bound"), tail("1.25", "dram-bound")]
     {
-        assert_eq!(made(&[clear]).outcome(&wave_tail::RULE), Outcome::Clear);
+        assert_eq!(made(&[clear]).outcome(&wave_tail::RULE), Outcome::CLEAR);
     }
 }
 
@@ -127,7 +131,7 @@ fn low_occupancy_is_a_limit_of_registers_or_shared_memory() {
         Launch { waves: "0.3", ..low() },
         Launch { bound: "compute-bound", ..low() },
     ] {
-        assert_eq!(made(&[clear]).outcome(&low_occupancy::RULE), Outcome::Clear);
+        assert_eq!(made(&[clear]).outcome(&low_occupancy::RULE), Outcome::CLEAR);
     }
 }
 
@@ -159,10 +163,13 @@ fn attention_that_misses_the_cache_reads_more_than_it_must() {
         Launch { share: "0.04", ..attention() },
         Launch { bound: "latency-bound", ..attention() },
     ] {
-        assert_eq!(sized(clear).outcome(&attention_cache::RULE), Outcome::Clear);
+        assert_eq!(sized(clear).outcome(&attention_cache::RULE), Outcome::CLEAR);
     }
     // Without sizes nothing can be said against the misses.
-    assert_eq!(made(&[attention()]).outcome(&attention_cache::RULE), Outcome::Clear);
+    assert_eq!(silent(made(&[attention()]).outcome(&attention_cache::RULE)).0, "abstained");
+    // Nor of attention, if other kernels were profiled.
+    let other = Launch { class: "gemm", ..attention() };
+    assert_eq!(silent(made(&[other]).outcome(&attention_cache::RULE)).0, "abstained");
 }
 
 #[test]
@@ -184,10 +191,10 @@ fn of_ncus_rules_the_largest_estimate_is_told_and_patterns_have_a_rule_of_their_
          3 launches. On the longest launch it says: “Few warps run.”"
     );
     assert_eq!(found.gain, None, "durations of replays bound no gain of the run");
-    assert_eq!(made("0.099", "0.3").outcome(&profiled_rule_estimate::RULE), Outcome::Clear);
+    assert_eq!(made("0.099", "0.3").outcome(&profiled_rule_estimate::RULE), Outcome::CLEAR);
     let found = made("0.1", "0.02").one(&memory_access::RULE);
     assert!(words(&found.statement).contains("save up to 2.00 % of the time profiled in pass a"));
-    assert_eq!(made("0.1", "0.019").outcome(&memory_access::RULE), Outcome::Clear);
+    assert_eq!(made("0.1", "0.019").outcome(&memory_access::RULE), Outcome::CLEAR);
 }
 
 #[test]
@@ -213,7 +220,7 @@ fn profiles_unlike_the_run_are_told_of_all_passes_at_once() {
     assert!(text.contains("l stands for the most time (20.0 % of decode)"), "{text}");
     assert!(text.contains("took 1.70 times the median. 40.0 % of the time profiled in pass b"));
     assert_eq!(made(0.3, 0.5).one(&unrepresentative_profile::RULE).title, "a");
-    assert_eq!(made(0.5, 0.5).outcome(&unrepresentative_profile::RULE), Outcome::Clear);
+    assert_eq!(made(0.5, 0.5).outcome(&unrepresentative_profile::RULE), Outcome::CLEAR);
 }
 
 #[test]
@@ -250,6 +257,66 @@ fn a_stage_without_counters_comes_with_the_command_that_lists_its_kernels() {
     assert!(next.starts_with("rooflens kernels BUNDLE --top 3 --stage 'decode' --yaml"), "{next}");
     // Ten instances of 1000 ns in a run of 250 000 are 4 %.
     for clear in [made(0.5, 20_000.0), made(0.4, 250_000.0)] {
-        assert_eq!(clear.outcome(&profile_coverage::RULE), Outcome::Clear);
+        assert_eq!(clear.outcome(&profile_coverage::RULE), Outcome::CLEAR);
     }
+}
+
+#[test]
+fn a_stage_of_which_little_was_profiled_is_not_clear() {
+    let large = || Launch { waves: "9.9", ..LAUNCH };
+    assert_eq!(covering(&[large()], 0.25).outcome(&small_grids::RULE), Outcome::CLEAR);
+    assert_eq!(silent(covering(&[large()], 0.24).outcome(&small_grids::RULE)).0, "abstained");
+    // What holds holds.
+    let small = Launch { waves: "0.25", ..LAUNCH };
+    assert_eq!(covering(&[small], 0.2).found(&small_grids::RULE).len(), 1);
+}
+
+/// GPU time of `decode` by bound class, with a launch of 1 wave that is latency-bound, or of `waves`.
+fn bounds(latency: &str, compute: &str, waves: &'static str) -> Made {
+    let rest =
+        (1.0 - latency.parse::<f64>().unwrap() - compute.parse::<f64>().unwrap()).to_string();
+    let launch = Launch { waves, ..LAUNCH };
+    let made = made(&[launch]).class(ids::BOUND_SHARE, "ncu", "", "latency-bound", 0.9);
+    made.rows(
+        ids::WORKLOAD_BOUNDS,
+        &["stage", "bound", "share"],
+        &[
+            &["decode", "compute-bound", compute],
+            &["decode", "latency-bound", latency],
+            &["decode", "not profiled", &rest],
+            &["prefill", "l2-bound", "1"],
+        ],
+    )
+}
+
+#[test]
+fn the_bound_class_is_weighed_by_the_time_of_the_workload() {
+    // 30 of the 40 % with counters are latency-bound.
+    let found = bounds("0.3", "0.1", "1").one(&profiled_bound::RULE);
+    assert_eq!(
+        words(&found.statement),
+        "Of the GPU time of decode 30.0 % is latency-bound, 10.0 % compute-bound; counters are of launches that stand for \
+         40.0 % of it."
+    );
+    // 12 + 12 % of the stage are less than a quarter.
+    assert_eq!(silent(bounds("0.12", "0.12", "1").outcome(&profiled_bound::RULE)).0, "abstained");
+    // Small grids are latency-bound: said once.
+    let small = bounds("0.3", "0.1", "0.25");
+    assert!(matches!(small.outcome(&small_grids::RULE), Outcome::Found(_)));
+    let (word, why) = silent(small.outcome(&profiled_bound::RULE));
+    assert_eq!((word, &*why), ("not applicable", "decode: “Grids too small for the GPU” says it"));
+}
+
+#[test]
+fn no_class_speaks_for_a_stage_that_has_three_alike() {
+    let made = made(&[LAUNCH]).class(ids::BOUND_SHARE, "ncu", "", "latency-bound", 0.9).rows(
+        ids::WORKLOAD_BOUNDS,
+        &["stage", "bound", "share"],
+        &[
+            &["decode", "compute-bound", "0.3"],
+            &["decode", "latency-bound", "0.3"],
+            &["decode", "dram-bound", "0.3"],
+        ],
+    );
+    assert_eq!(made.outcome(&profiled_bound::RULE), Outcome::CLEAR);
 }

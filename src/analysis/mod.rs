@@ -16,6 +16,7 @@ pub mod tiers;
 
 mod attention;
 mod bounds;
+mod clocks;
 mod communication;
 mod concurrency;
 mod copies;

@@ -259,7 +259,7 @@ fn flops_of_the_modules_of_llama_8b() {
         let pass = facts.primary_pass(&session).expect("a timeline");
         let all = trees(&context, &Spans::of_modules(&session), pass);
         let tree = all.iter().find(|tree| tree.label == "prefill").expect("a stage");
-        let nodes = (0..tree.nodes.len() as u32);
+        let nodes = 0..tree.nodes.len() as u32;
         let node = nodes.clone().find(|node| tree.path(*node) == "model.layers.* / mlp");
         (tree.instances as f64, tree.nodes[node.expect("a node") as usize].flops)
     };

@@ -441,16 +441,27 @@ fn kernels_of_collectives_say_what_they_move() {
     let whole = r#", "Collective name": "_allgather_base", "In msg nelems": 1000, "Out msg nelems": 8000, "Group size": 8,
         "dtype": "BFloat16", "In split size": "[]", "Process Group Name": "3", "Process Group Ranks": "[0, 1, 2]", "Seq": 41"#;
     let unsized_type = r#", "Collective name": "allreduce", "In msg nelems": 10, "dtype": "Quantized", "Group size": -1"#;
-    let events = [kernel(1, ""), kernel(2, whole), kernel(3, unsized_type)].join(", ");
+    let [send, receive] = [("send", "Dst"), ("recv", "Src")].map(|(name, end)| {
+        format!(r#", "Collective name": "{name}", "In msg nelems": 10, "dtype": "Float", "{end} Rank": 5"#)
+    });
+    let events = [
+        kernel(1, ""),
+        kernel(2, whole),
+        kernel(3, unsized_type),
+        kernel(4, &send),
+        kernel(5, &receive),
+    ];
+    let events = events.join(", ");
     let imported = import(format!(r#"{{"schemaVersion": 1, "traceEvents": [{events}]}}"#));
     imported.result.as_ref().expect("it is sound");
     let session = &imported.session;
     let table = &session.collectives;
     // The launch without arguments has no row; 2 bytes an element.
-    assert_eq!(table.launch.iter().map(|launch| launch.index()).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(table.launch.iter().map(|launch| launch.index()).collect::<Vec<_>>(), [1, 2, 3, 4]);
     assert_eq!((table.bytes_in[0], table.bytes_out[0]), (Some(2000), Some(16_000)));
     assert_eq!((table.group_size[0], table.sequence[0]), (Some(8), Some(41)));
     let texts = [table.operation[0], table.group[0], table.ranks[0], table.dtype[0]];
     assert_eq!(texts.map(|id| session.text(id)), ["_allgather_base", "3", "[0, 1, 2]", "BFloat16"]);
     assert_eq!((table.bytes_in[1], table.group_size[1], table.sequence[1]), (None, None, None));
+    assert_eq!(table.peer, [None, None, Some(5), Some(5)]);
 }

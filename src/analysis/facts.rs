@@ -232,15 +232,22 @@ impl Facts {
     /// The pass whose times the report shows first: the timeline with the most GPU operations, or the
     /// operator trace with the most where there is no timeline.
     pub fn primary_pass(&self, session: &Session) -> Option<PassId> {
+        self.passes_by_preference(session).first().copied()
+    }
+
+    /// The passes with GPU operations, the primary one first.
+    pub fn passes_by_preference(&self, session: &Session) -> Vec<PassId> {
         let mut counts = vec![0u64; session.passes.len()];
         for pass in &self.ops.pass {
             counts[pass.index()] += 1;
         }
-        let candidates = session.passes.ids().filter(|pass| counts[pass.index()] > 0);
-        candidates.min_by_key(|pass| {
+        let mut passes: Vec<PassId> =
+            session.passes.ids().filter(|pass| counts[pass.index()] > 0).collect();
+        passes.sort_by_key(|pass| {
             let row = pass.index();
             (session.passes.kind[row], std::cmp::Reverse(counts[row]), *pass)
-        })
+        });
+        passes
     }
 
     /// The instances of a stage.

@@ -18,6 +18,7 @@ pub mod tiers;
 mod attention;
 mod backward;
 mod bounds;
+mod clocks;
 mod communication;
 mod concurrency;
 mod copies;

@@ -7,7 +7,6 @@ use crate::diagnostic::Diagnostics;
 use crate::findings::{
     Block, Cell, Column, Dataset, Findings, Inline, Observation, Quantity, Severity, View,
 };
-use crate::prose;
 
 /// Statements that the verdict page shows.
 const SHOWN_STATEMENTS: usize = 7;

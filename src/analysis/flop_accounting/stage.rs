@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::clock::Clocks;
 use crate::analysis::Context;
 use crate::analysis::classify::KernelClass;
+use crate::analysis::clocks::Clocks;
 use crate::analysis::facts::OpIndex;
 use crate::analysis::products::roof::{dtype, gpu};
 use crate::analysis::products::{Product, Source};
@@ -110,9 +110,9 @@ impl StageFlops {
         let per = |value: f64| value / f64::from(instances.max(1));
         let mut unknown: Vec<(KernelClass, Ns)> = sums.unknown.into_iter().collect();
         unknown.sort_by_key(|(class, time)| (std::cmp::Reverse(*time), *class));
-        let clock = clocks.and_then(|clocks| {
-            Some((clocks.mean(summary.counted_instances(context.facts))?, clocks.source))
-        });
+        let counted = summary.counted_instances(context.facts);
+        let times = counted.filter_map(|one| one.projection);
+        let clock = clocks.and_then(|clocks| Some((clocks.mean(times)?, clocks.source)));
         Self {
             summary: summary.clone(),
             instances: instances as usize,

@@ -4,11 +4,13 @@
 //! version adds, renames and reorders columns. What a report needs is read in parallel by rowid ranges;
 //! everything else in the file is left alone.
 
+mod collectives;
 mod counters;
 mod database;
 mod host;
 mod info;
 mod names;
+mod payloads;
 mod ranges;
 mod scheduling;
 mod system;
@@ -89,7 +91,8 @@ fn import(
     import.messages()?;
     work?;
     import.host()?;
-    import.ranges()?;
+    let payloads = import.ranges()?;
+    import.collectives(&payloads);
     import.system()?;
     import.scheduling()?;
     import.host_names()?;

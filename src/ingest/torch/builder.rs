@@ -93,6 +93,7 @@ impl<'a> Builder<'a> {
             elements_out: wide(args.elements_out),
             group_size: narrow(args.group_size).filter(|size| *size > 0),
             sequence: wide(args.sequence),
+            peer: narrow(args.peer),
         };
         self.rows.collectives.push(row);
     }

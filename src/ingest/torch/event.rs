@@ -69,6 +69,8 @@ pub(super) struct CollectiveArgs<'a> {
     pub(super) elements_out: Option<i64>,
     pub(super) group_size: Option<i64>,
     pub(super) sequence: Option<i64>,
+    /// Rank that a message goes to or comes from, among all ranks.
+    pub(super) peer: Option<i64>,
 }
 
 /// Arguments of an allocator event.
@@ -196,6 +198,7 @@ impl<'de> Args<'de> {
             "In msg nelems" => self.collective().elements_in = object.next_value::<Integer>()?.0,
             "Out msg nelems" => self.collective().elements_out = object.next_value::<Integer>()?.0,
             "Group size" => self.collective().group_size = object.next_value::<Integer>()?.0,
+            "Dst Rank" | "Src Rank" => self.collective().peer = object.next_value::<Integer>()?.0,
             "Seq" => self.collective().sequence = object.next_value::<Integer>()?.0,
             _ => drop(object.next_value::<IgnoredAny>()?),
         }

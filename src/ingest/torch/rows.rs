@@ -61,6 +61,7 @@ pub(super) struct CollectiveRow {
     pub(super) elements_out: Option<u64>,
     pub(super) group_size: Option<u32>,
     pub(super) sequence: Option<u64>,
+    pub(super) peer: Option<u32>,
 }
 
 #[derive(Debug)]

@@ -109,6 +109,8 @@ impl Tables<'_> {
                 group: self.text(row.group),
                 ranks: self.text(row.ranks),
                 sequence: row.sequence,
+                rank: None,
+                peer: row.peer,
             };
             self.session.collectives.push(collective);
         }

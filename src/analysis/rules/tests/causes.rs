@@ -137,6 +137,28 @@ fn a_straggler_could_save_what_it_computes_beyond_the_fastest() {
     assert!((saved(&found) - 300.0).abs() < 1e-9);
     assert_eq!(found.scope.rank, Some(1));
     assert_eq!(ranks(1.04).outcome(&straggler::RULE), Outcome::CLEAR);
+    assert!(found.next.is_some());
+    // Half of the slowdown by the clock makes it the reason, less does not.
+    let clocks = |share: f64| {
+        let mut made = ranks(1.2);
+        let data = &mut made.datasets[0];
+        let columns = ["slowdown", "sm_clock_hz", "by_clock", "clock_limit", "clock_limit_share"];
+        let text = |name| crate::findings::Column::text(name, name);
+        data.columns.extend(columns.map(text));
+        let missing =
+            [Cell::Missing, Cell::Float(1.98e9), Cell::Missing, Cell::Missing, Cell::Missing];
+        data.rows[0].extend(missing);
+        let limit = Cell::Name("sw_power_cap".to_owned());
+        let slow =
+            [Cell::Float(1.5), Cell::Float(1.5e9), Cell::Float(share), limit, Cell::Float(0.75)];
+        data.rows[1].extend(slow);
+        made.one(&straggler::RULE)
+    };
+    let said = words(&clocks(0.5).statement);
+    assert!(said.contains("1.500 GHz") && said.contains("accounts for 50.0 %"), "{said}");
+    assert!(said.contains("sw_power_cap was set in 75.0 %"), "{said}");
+    assert!(words(&clocks(0.5).advice.unwrap()).contains("lowers the clock"));
+    assert!(!words(&clocks(0.49).statement).contains("GHz"));
 }
 
 #[test]

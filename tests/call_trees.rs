@@ -18,9 +18,15 @@ fn path(fixture: &str) -> PathBuf {
 
 /// Gives a fixture to `look`, with the artifacts of one kind alone: the others would cost time.
 fn with<T>(fixture: &str, ending: &str, look: impl Fn(&Context<'_>) -> T) -> T {
+    with_all(fixture, &[ending], look)
+}
+
+/// The same with the artifacts of several kinds.
+fn with_all<T>(fixture: &str, endings: &[&str], look: impl Fn(&Context<'_>) -> T) -> T {
     let mut diagnostics = Diagnostics::default();
     let mut bundle = bundle::open(&[path(fixture)], &mut diagnostics).expect("the fixture opens");
-    bundle.files.retain(|file| file.path.ends_with(ending) || file.path.ends_with(".toml"));
+    let is_kept = |path: &str| endings.iter().any(|ending| path.ends_with(ending));
+    bundle.files.retain(|file| is_kept(&file.path) || file.path.ends_with(".toml"));
     ingest::identify(&mut bundle, &mut diagnostics);
     let session: Session = ingest::import(&bundle, &mut diagnostics, &mut |_| {});
     let (facts, hardware) = (Facts::new(&session), Hardware::builtin());
@@ -245,31 +251,22 @@ const PYTHON_ATTENTION: [i64; 6] = [0, 4_300_436, 4_895_700, 184_622_243, 2_788_
 /// By hand from the model's dimensions: the mlp of a layer has three products of 14 336 × 4096 for each token.
 #[test]
 fn flops_of_the_modules_of_llama_8b() {
-    let mlp = |endings: &[&str]| {
-        let mut diagnostics = Diagnostics::default();
-        let mut bundle =
-            bundle::open(&[path("h200-llama-8b")], &mut diagnostics).expect("the fixture opens");
-        bundle.files.retain(|file| endings.iter().any(|ending| file.path.ends_with(ending)));
-        ingest::identify(&mut bundle, &mut diagnostics);
-        let session: Session = ingest::import(&bundle, &mut diagnostics, &mut |_| {});
-        let (facts, hardware) = (Facts::new(&session), Hardware::builtin());
-        let options = Options::default();
-        let context =
-            Context { session: &session, facts: &facts, hardware: &hardware, options: &options };
-        let pass = facts.primary_pass(&session).expect("a timeline");
-        let all = trees(&context, &Spans::of_modules(&session), pass);
+    let look = |context: &Context<'_>| {
+        let pass = context.facts.primary_pass(context.session).expect("a timeline");
+        let all = trees(context, &Spans::of_modules(context.session), pass);
         let tree = all.iter().find(|tree| tree.label == "prefill").expect("a stage");
-        let nodes = 0..tree.nodes.len() as u32;
-        let node = nodes.clone().find(|node| tree.path(*node) == "model.layers.* / mlp");
+        let mut nodes = 0..tree.nodes.len() as u32;
+        let node = nodes.find(|node| tree.path(*node) == "model.layers.* / mlp");
         (tree.instances as f64, tree.nodes[node.expect("a node") as usize].flops)
     };
-    let (instances, flops) = mlp(&["timeline.sqlite.zst", ".pt.trace.json.zst", ".toml"]);
+    let mlp = |endings: &[&str]| with_all("h200-llama-8b", endings, look);
+    let (instances, flops) = mlp(&["timeline.sqlite.zst", ".pt.trace.json.zst"]);
     // Eight prompts of 1024.
     let tokens = 8192.0;
     let expected = instances * 32.0 * 3.0 * 2.0 * tokens * 14_336.0 * 4096.0;
     assert_eq!((flops.full, flops.uncounted), (expected, 0));
     // Without the trace of the operators nothing tells the sizes.
-    let (_, flops) = mlp(&["timeline.sqlite.zst", ".toml"]);
+    let (_, flops) = mlp(&["timeline.sqlite.zst"]);
     assert_eq!((flops.full, flops.counted), (0.0, 0));
     assert!(flops.uncounted > 0);
 }

@@ -105,8 +105,8 @@ pub(super) fn bound(
     let own: Vec<Product<'_>> =
         all.iter().filter(|one| one.is_compute == by_rate).copied().collect();
     match own.is_empty() {
-        true if by_rate => Look::Moot("memory bounds all matrix products".to_owned()),
-        true => Look::Moot("the rate bounds all matrix products".to_owned()),
+        true if by_rate => Look::Nothing("memory bounds all matrix products".to_owned()),
+        true => Look::Nothing("the rate bounds all matrix products".to_owned()),
         false => look(&own).into(),
     }
 }

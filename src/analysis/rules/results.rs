@@ -166,7 +166,9 @@ impl<'a> Results<'a> {
     /// The stage of this name in the primary pass, or the one that holds it.
     pub(super) fn outermost(&self, stage: &str) -> Option<&StageLine> {
         let is = |scope: &Scope| scope.stage.as_deref() == Some(stage);
-        self.stages.iter().find(|line| is(&line.scope) || line.nested.iter().any(|own| is(&own.1)))
+        self.stages
+            .iter()
+            .find(|line| is(&line.scope) || line.nested.iter().any(|own| is(&own.scope)))
     }
 
     /// A number of one class of operations of a stage.

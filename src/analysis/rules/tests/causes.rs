@@ -277,11 +277,11 @@ fn gaps_with_work_issued_are_not_the_hosts() {
     let eager = made("0", 150.0).one(&queue_gaps::RULE);
     assert!(words(&eager.statement).contains("that were issued before the gap"));
     assert_eq!(made("200", 99.0).outcome(&queue_gaps::RULE), Outcome::CLEAR);
-    // The sentence about the stage has the words, too.
-    let stage = made("200", 150.0).one(&stage_busy::RULE);
-    assert!(
-        words(&stage.statement).contains("for 15.0 % because operations that a CUDA graph replays")
-    );
+    // The sentence about the stage has the words, too: of 200 ns of idle time, and where it is all of them.
+    let stage = |idle| words(&made("200", idle).one(&stage_busy::RULE).statement);
+    let because = " because operations that a CUDA graph replays follow one another with gaps.";
+    assert!(stage(150.0).ends_with(&format!(", for 15.0 %{because}")), "{}", stage(150.0));
+    assert!(stage(199.5).ends_with(&format!(", all of it{because}")), "{}", stage(199.5));
 }
 
 #[test]

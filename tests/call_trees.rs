@@ -170,3 +170,106 @@ fn allocating_calls_of_llama_8b() {
     assert!(calls.rows.iter().all(|row| row[2].plain() == "prefill" && row[4].plain() == "no"));
     assert!(found.metrics.iter().all(|metric| metric.value.number() == Some(0.0)));
 }
+
+/// Rows of a data set: the first column and some others as numbers.
+fn numbers<const N: usize>(data: &Dataset, columns: [&str; N]) -> Vec<(String, [i64; N])> {
+    let at = columns.map(|id| data.columns.iter().position(|one| one.id == id).expect("a column"));
+    let int = |cell: &Cell| cell.plain().parse::<i64>().expect("a whole number");
+    data.rows.iter().map(|row| (row[0].plain(), at.map(|at| int(&row[at])))).collect()
+}
+
+/// What `tests/reference/backward.py` derives from PyTorch's arrows in the raw traces, where the importer goes by
+/// sequence numbers: GPU time of the backward pass by forward operator, and in all.
+#[test]
+fn backward_work_of_both_ranks_by_operator_of_the_forward_pass() {
+    let all = with("h200x2-ddp", ".pt.trace.json.zst", |context| findings(context, "operators"));
+    let data = dataset(&all, "backward_by_operator");
+    let mut sums: BTreeMap<(String, String), i64> = BTreeMap::new();
+    for (row, (path, [time])) in data.rows.iter().zip(numbers(data, ["backward_ns"])) {
+        let operators = path.find("aten::").map_or("", |at| &path[at..]);
+        *sums.entry((row[1].plain(), operators.to_owned())).or_default() += time;
+    }
+    let of = |rank: u32, path: &str| sums.get(&(format!("torch · rank {rank}"), path.to_owned()));
+    for (path, times) in [
+        ("aten::linear / aten::addmm", [52_571_731, 51_804_109]),
+        ("aten::linear / aten::matmul / aten::mm", [18_036_692, 15_756_764]),
+        ("aten::layer_norm / aten::native_layer_norm", [6_294_552, 8_326_540]),
+        ("aten::linear / aten::add_", [1_176_509, 1_215_648]),
+    ] {
+        assert_eq!([of(0, path), of(1, path)], times.each_ref().map(Some), "{path}");
+    }
+    for (rank, tied, engine) in
+        [(0, 103_788_161_i64, 226_215_780_i64), (1, 107_353_314, 119_405_143)]
+    {
+        let pass = format!("torch · rank {rank}");
+        let own = sums.iter().filter(|((of, _), _)| *of == pass).map(|(_, time)| time);
+        assert_eq!(own.sum::<i64>(), tied);
+        let is = |one: &&rooflens_schemas::Metric| {
+            one.id == "backward_coverage" && one.scope.pass.as_ref() == Some(&pass)
+        };
+        let share = all.metrics.iter().find(is).and_then(|one| one.value.number());
+        assert_eq!(share, Some(tied as f64 / engine as f64));
+    }
+}
+
+/// What `tests/reference/python_functions.py` derives from the raw trace, whose frames it nests by the ids of their
+/// callers instead of by time.
+#[test]
+fn python_functions_of_the_capture() {
+    let found =
+        with("h200-llama-capture", ".pt.trace.json.zst", |context| findings(context, "python"));
+    let data = dataset(&found, "python_functions");
+    assert_eq!(data.rows.len(), 178);
+    let columns =
+        ["device_self_ns", "host_self_ns", "device_total_ns", "idle_ns", "idle_self_ns", "calls"];
+    let expected = [
+        ("modules/linear.py:130(forward)", PYTHON_LINEAR),
+        ("llama/modeling_llama.py:62(forward)", PYTHON_NORM),
+        ("llm.py:44(generate)", PYTHON_GENERATE),
+        ("llama/modeling_llama.py:243(forward)", PYTHON_ATTENTION),
+    ];
+    let rows = numbers(data, columns);
+    assert_eq!((&*rows[0].0, rows[0].1), expected[0]);
+    for (name, figures) in expected {
+        assert!(rows.contains(&(name.to_owned(), figures)), "{name}");
+    }
+    assert_eq!(rows.iter().map(|(_, row)| row[0]).sum::<i64>(), 14_509_172);
+    assert_eq!(found.metrics[0].value.number(), Some(1.0));
+}
+
+const PYTHON_LINEAR: [i64; 6] = [7_492_602, 12_568_544, 7_492_602, 13_488_830, 13_312_814, 513];
+const PYTHON_NORM: [i64; 6] = [2_820_362, 12_523_074, 2_820_362, 15_118_456, 15_114_699, 153];
+const PYTHON_GENERATE: [i64; 6] = [327_584, 4_242_456, 14_509_172, 220_417_091, 4_313_562, 1];
+const PYTHON_ATTENTION: [i64; 6] = [0, 4_300_436, 4_895_700, 184_622_243, 2_788_353, 72];
+
+/// By hand from the model's dimensions: the mlp of a layer has three products of 14 336 × 4096 for each token.
+#[test]
+fn flops_of_the_modules_of_llama_8b() {
+    let mlp = |endings: &[&str]| {
+        let mut diagnostics = Diagnostics::default();
+        let mut bundle =
+            bundle::open(&[path("h200-llama-8b")], &mut diagnostics).expect("the fixture opens");
+        bundle.files.retain(|file| endings.iter().any(|ending| file.path.ends_with(ending)));
+        ingest::identify(&mut bundle, &mut diagnostics);
+        let session: Session = ingest::import(&bundle, &mut diagnostics, &mut |_| {});
+        let (facts, hardware) = (Facts::new(&session), Hardware::builtin());
+        let options = Options::default();
+        let context =
+            Context { session: &session, facts: &facts, hardware: &hardware, options: &options };
+        let pass = facts.primary_pass(&session).expect("a timeline");
+        let all = trees(&context, &Spans::of_modules(&session), pass);
+        let tree = all.iter().find(|tree| tree.label == "prefill").expect("a stage");
+        let nodes = 0..tree.nodes.len() as u32;
+        let node = nodes.clone().find(|node| tree.path(*node) == "model.layers.* / mlp");
+        (tree.instances as f64, tree.nodes[node.expect("a node") as usize].flops)
+    };
+    let (instances, flops) = mlp(&["timeline.sqlite.zst", ".pt.trace.json.zst", ".toml"]);
+    // Eight prompts of 1024.
+    let tokens = 8192.0;
+    let expected = instances * 32.0 * 3.0 * 2.0 * tokens * 14_336.0 * 4096.0;
+    assert_eq!((flops.full, flops.uncounted), (expected, 0));
+    // Without the trace of the operators nothing tells the sizes.
+    let (_, flops) = mlp(&["timeline.sqlite.zst", ".toml"]);
+    assert_eq!((flops.full, flops.counted), (0.0, 0));
+    assert!(flops.uncounted > 0);
+}

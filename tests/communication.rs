@@ -175,26 +175,63 @@ fn copies_of_both_ranks() {
     assert!((whole("pageable_share", None) - share).abs() < 1e-15);
 }
 
-/// `critical_path.py nsys/timeline.sqlite train_step`, nanoseconds by category.
+/// `critical_path.py`, nanoseconds by category, which add up to the step.
+fn assert_path(found: &Findings, pass: &str, stage: &str, expected: [(&str, f64); 8]) {
+    let of = |id: &str| metric(found, id, pass, stage, None);
+    let length = of("critical_path");
+    assert_eq!(length, expected.iter().map(|(_, time)| time).sum::<f64>());
+    for (category, time) in expected {
+        let share = of(&format!("critical_path_share_{category}"));
+        assert!((share * length - time).abs() < 1e-3, "{category}: {}", share * length);
+    }
+}
+
+/// `critical_path.py nsys/timeline.sqlite train_step`.
 #[test]
 fn the_critical_path_of_a_training_step_on_two_ranks() {
     let found = findings("h200x2-ddp", ".sqlite.zst", &["critical-path"]);
-    let of = |id: &str| metric(&found, id, "nsys", "train_step", None);
-    let length = of("critical_path");
-    assert_eq!(length, 87_520_192.0);
     let expected = [
-        ("compute", 83_583_819.0),
+        ("compute", 83_642_570.0),
         ("communication", 754_425.0),
         ("copy", 1_097_983.0),
-        ("gap", 1_716_221.0),
+        ("gap", 1_657_470.0),
         ("launch", 51_874.0),
         ("calls", 33_488.0),
         ("host", 282_382.0),
         ("unknown", 0.0),
     ];
-    for (category, time) in expected {
-        let share = of(&format!("critical_path_share_{category}"));
-        assert!((share * length - time).abs() < 1e-3, "{category}: {}", share * length);
-    }
+    assert_path(&found, "nsys", "train_step", expected);
     assert_eq!(sum(&found, "critical_path", "time_ns"), 87_520_192);
+}
+
+/// `critical_path.py nsys-node/timeline.sqlite decode`: the replays were issued before the first of them ran.
+#[test]
+fn the_critical_path_of_graph_replays() {
+    let path = |compute, gap| {
+        let names =
+            ["compute", "gap", "communication", "copy", "launch", "calls", "host", "unknown"];
+        let mut times = names.map(|name| (name, 0.0));
+        (times[0].1, times[1].1) = (compute, gap);
+        times
+    };
+    let of = |fixture| findings(fixture, "nsys-node/timeline.sqlite.zst", &["critical-path"]);
+    assert_path(&of("h200-cuda-graph"), "nsys-node", "decode", path(13_359_408.0, 259_548.0));
+    assert_path(&of("h200-graph-ranges"), "nsys-node", "decode", path(992_703.0, 206_464.0));
+}
+
+/// `critical_path.py nsys/timeline.sqlite decode 2`: each step waits for the host.
+#[test]
+fn the_critical_path_of_eager_decoding() {
+    let found = findings("h200-llama-8b", "nsys/timeline.sqlite.zst", &["critical-path"]);
+    let expected = [
+        ("compute", 276_512.0),
+        ("gap", 1_408.0),
+        ("launch", 119_882_196.0),
+        ("calls", 3_709_331.0),
+        ("host", 345_598_192.0),
+        ("communication", 0.0),
+        ("copy", 0.0),
+        ("unknown", 0.0),
+    ];
+    assert_path(&found, "nsys", "decode", expected);
 }

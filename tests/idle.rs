@@ -6,9 +6,9 @@
 use std::path::PathBuf;
 
 use rooflens::analysis::summary::{Summary, summaries};
-use rooflens::analysis::{ANALYSES, Context, Facts, Options};
+use rooflens::analysis::{self, ANALYSES, Context, Facts, Options, rules};
 use rooflens::diagnostic::Diagnostics;
-use rooflens::findings::{Cell, Dataset};
+use rooflens::findings::{Cell, Dataset, Findings, Inline};
 use rooflens::hardware::Hardware;
 use rooflens::model::Session;
 use rooflens::{bundle, ingest};
@@ -16,12 +16,18 @@ use rooflens::{bundle, ingest};
 /// Pass, stage, and nanoseconds by cause, the most first.
 type Expected = (&'static str, &'static str, &'static [(&'static str, i64)]);
 
-/// The data set `idle` of a fixture, with what it was made of.
-fn idle(fixture: &str) -> (Session, Facts, Dataset) {
+/// Nsight Systems exports, PyTorch traces and descriptions.
+const TIMELINES: [&str; 3] = [".sqlite.zst", ".toml", ".pt.trace.json.zst"];
+
+/// What `test` gives of the files of a fixture that end so.
+fn with<T>(
+    fixture: &str,
+    kept: &[&str],
+    test: impl FnOnce(&Context<'_>) -> T,
+) -> (Session, Facts, T) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(fixture);
     let mut diagnostics = Diagnostics::default();
     let mut bundle = bundle::open(&[path], &mut diagnostics).expect("the fixture opens");
-    let kept = [".sqlite.zst", ".toml", ".pt.trace.json.zst"];
     bundle.files.retain(|file| kept.iter().any(|suffix| file.path.ends_with(suffix)));
     ingest::identify(&mut bundle, &mut diagnostics);
     let session = ingest::import(&bundle, &mut diagnostics, &mut |_| {});
@@ -29,10 +35,24 @@ fn idle(fixture: &str) -> (Session, Facts, Dataset) {
     let (hardware, options) = (Hardware::builtin(), Options::default());
     let context =
         Context { session: &session, facts: &facts, hardware: &hardware, options: &options };
+    let found = test(&context);
+    (session, facts, found)
+}
+
+/// The findings about idle time of a fixture, with what they were made of.
+fn findings(fixture: &str) -> (Session, Facts, Findings) {
     let analysis = ANALYSES.iter().find(|one| one.id == "idle").expect("the analysis");
-    let datasets = (analysis.run)(&context).datasets;
-    let dataset = datasets.into_iter().find(|one| one.id == "idle").expect("the data set");
-    (session, facts, dataset)
+    with(fixture, &TIMELINES, analysis.run)
+}
+
+fn dataset(findings: Findings, id: &str) -> Dataset {
+    findings.datasets.into_iter().find(|one| one.id == id).expect("the data set")
+}
+
+/// The data set `idle` of a fixture, with what it was made of.
+fn idle(fixture: &str) -> (Session, Facts, Dataset) {
+    let (session, facts, findings) = findings(fixture);
+    (session, facts, dataset(findings, "idle"))
 }
 
 /// Cause and time of the rows of a stage.
@@ -246,5 +266,109 @@ fn the_median_instance_of_decode() {
         assert_eq!(median(&dataset, "decode", "launching"), launching);
         assert_eq!(median(&dataset, "decode", "host code"), host_code);
         assert_eq!(median(&dataset, "decode", "queue, latency"), queue);
+    }
+}
+
+/// The rows of a stage in a pass.
+fn rows<'a>(
+    dataset: &'a Dataset,
+    pass: &'a str,
+    stage: &'a str,
+) -> impl Iterator<Item = &'a [Cell]> {
+    let text = |text: &str| Cell::Text(text.to_owned());
+    let (pass, stage) = (text(pass), text(stage));
+    let own = dataset.rows.iter().filter(move |row| row[0] == stage && row[1] == pass);
+    own.map(Vec::as_slice)
+}
+
+fn number(dataset: &Dataset, row: &[Cell], id: &str) -> f64 {
+    let at = dataset.columns.iter().position(|one| one.id == id).expect("a column");
+    match row[at] {
+        Cell::Int(number) => number as f64,
+        Cell::Float(number) => number,
+        _ => panic!("no number in {row:?}"),
+    }
+}
+
+/// `idle.py EXPORT STAGE SKIP`: time, mean depth and empty time of the instance of median time.
+#[test]
+fn the_queue_of_the_median_instance() {
+    let qwen: &[(&str, &str, f64, Option<f64>, f64)] = &[
+        ("nsys", "prefill", 21_246_727.0, Some(0.102_690_169_643_540_86), 19_064_897.0),
+        ("nsys", "decode", 658_568_614.0, Some(0.104_181_345_028_386_07), 589_958_050.0),
+    ];
+    let graph: &[_] = &[
+        ("nsys-node", "decode", 13_618_956.0, Some(8.630_759_141_890_172), 746_727.0),
+        ("nsys-node", "offload", 12_499_977.0, Some(1.767_635_332_449_010_8), 2_044_905.0),
+        // No chart: of these the share alone.
+        ("nsys-node", "eager", 1_735_878.0, None, 1_357_300.0),
+        ("nsys-graph", "decode", 13_373_835.0, None, 683_637.0),
+    ];
+    for (fixture, expected) in [("h200-qwen-0.5b", qwen), ("h200-cuda-graph", graph)] {
+        let (_, _, found) = findings(fixture);
+        let figures = dataset(found.clone(), "launch_figures");
+        let queue = dataset(found, "queue_over_time");
+        for (pass, stage, time, depth, empty) in expected {
+            let row = rows(&figures, pass, stage).next().expect("the row");
+            assert_eq!(
+                number(&figures, row, "queue_empty_share"),
+                empty / time,
+                "{fixture} {stage}"
+            );
+            let (mut sum, mut length) = (0.0, 0.0);
+            for row in rows(&queue, pass, stage) {
+                let [from, to] = ["start_ns", "end_ns"].map(|id| number(&queue, row, id));
+                sum += number(&queue, row, "depth_mean") * (to - from);
+                length += to - from;
+            }
+            let found = (length > 0.0).then(|| sum / length);
+            assert_eq!(found.is_some(), depth.is_some(), "{fixture} {stage}");
+            if let Some((found, depth)) = found.zip(*depth) {
+                assert_eq!(length, *time);
+                assert!((found - depth).abs() < 1e-9, "{fixture} {stage}: {found}, {depth}");
+            }
+        }
+    }
+}
+
+/// `pauses.py EXPORT decode 2 TIMINGS decode_step`: 440 057 502, 8 290 896 and 1 745 569 ns of host code in instances of
+/// 832.6, 469.5 and 389.9 ms; the time of all stages is 1 519 596 450.8 ns; of the 20 longest gaps 15 end with one kernel.
+#[test]
+fn the_pauses_of_decode() {
+    let kept = [".sqlite.zst", ".toml", "timings.json", "config.json"];
+    let (_, _, found) =
+        with("h200-llama-8b", &kept, |context| rules::run(context, &analysis::run(context)));
+    let pauses: Vec<_> = found.observations.iter().filter(|one| one.id == "host-pauses").collect();
+    let [one] = pauses.as_slice() else { panic!("{pauses:?}") };
+    assert_eq!(one.scope.stage.as_deref(), Some("decode"));
+    let beyond = 440_057_502.0 + 8_290_896.0 + 1_745_569.0 - 3.0 * 8_290_896.0;
+    let gain = one.gain.as_ref().expect("a gain");
+    assert_eq!(gain.saved_ns, beyond);
+    assert!((gain.of_ns - (1_519_596_450.8 + beyond)).abs() < 1.0, "{gain:?}");
+    let quantities = one.statement.iter().filter_map(|inline| match inline {
+        Inline::Quantity(quantity) => Some(quantity.value),
+        _ => None,
+    });
+    assert_eq!(quantities.collect::<Vec<_>>(), [beyond, 3.0, 32_904_414.0, 20.0, 15.0]);
+}
+
+/// Idle time and run as `tests/reference/between.py` derives them from the exports.
+#[test]
+fn idle_time_between_stages_is_that_of_the_export() {
+    let expected: [(&str, &[(i64, i64)]); 3] = [
+        ("h100-train", &[(7_433_313, 710_231_617)]),
+        ("h100x2-parallel", &[(55_232, 1_349_581_544), (52_192, 1_350_018_791)]),
+        ("h200-llama-8b", &[(693_122, 2_363_214_178)]),
+    ];
+    for (fixture, ranks) in expected {
+        let (_, _, findings) = findings(fixture);
+        let values = |id: &str| -> Vec<f64> {
+            let own = findings.metrics.iter().filter(|one| one.id == id);
+            own.filter_map(|one| one.value.number()).collect()
+        };
+        let idle: Vec<f64> = ranks.iter().map(|rank| rank.0 as f64).collect();
+        let share: Vec<f64> = ranks.iter().map(|rank| rank.0 as f64 / rank.1 as f64).collect();
+        assert_eq!(values("between_idle"), idle, "{fixture}");
+        assert_eq!(values("between_idle_share"), share, "{fixture}");
     }
 }

@@ -263,6 +263,39 @@ fn flows_stand_in_for_missing_correlation_ids() {
     assert_eq!(imported.codes(), ["torch/correlated-by-flow"]);
 }
 
+/// A forward pass on one thread, its gradient on another; one node is older than the trace.
+#[test]
+fn backward_operators_know_their_forward_ones() {
+    let operator = |name: &str, tid: u32, ts: u32, node: &str| {
+        format!(
+            r#"{{"ph": "X", "cat": "cpu_op", "name": "{name}", "pid": 1, "tid": {tid}, "ts": {ts}, "dur": 5, "args": {{{node}}}}}"#
+        )
+    };
+    let node = |number: u32, thread: u32| {
+        format!(r#""Sequence number": {number}, "Fwd thread id": {thread}"#)
+    };
+    let events = [
+        operator("MmBackward0", 2, 50, &node(8, 1)),
+        operator("TBackward0", 2, 60, &node(7, 1)),
+        operator("OldBackward0", 2, 70, &node(3, 1)),
+        operator("aten::t", 1, 10, &node(7, 0)),
+        operator("aten::mm", 1, 20, &node(8, 0)),
+        operator("aten::empty", 1, 30, ""),
+    ];
+    let imported = import(format!(r#"{{"traceEvents": [{}]}}"#, events.join(",")));
+    let session = &imported.session;
+    let name = |id: &rooflens::model::OperatorId| {
+        session.text(session.operators.name[id.index()]).to_owned()
+    };
+    let ties = &session.backward_operators;
+    let ties: Vec<(String, String)> =
+        ties.operator.iter().zip(&ties.forward).map(|(a, b)| (name(a), name(b))).collect();
+    let expected = [("MmBackward0", "aten::mm"), ("TBackward0", "aten::t")];
+    assert_eq!(ties, expected.map(|(a, b)| (a.to_owned(), b.to_owned())));
+    let lost = imported.diagnostic("torch/backward-without-forward").expect("it is told");
+    assert_eq!(lost.count, 1);
+}
+
 #[test]
 fn work_belongs_to_the_process_that_called() {
     let event = |category: &str, pid: u32, id: u32| {
@@ -408,16 +441,27 @@ fn kernels_of_collectives_say_what_they_move() {
     let whole = r#", "Collective name": "_allgather_base", "In msg nelems": 1000, "Out msg nelems": 8000, "Group size": 8,
         "dtype": "BFloat16", "In split size": "[]", "Process Group Name": "3", "Process Group Ranks": "[0, 1, 2]", "Seq": 41"#;
     let unsized_type = r#", "Collective name": "allreduce", "In msg nelems": 10, "dtype": "Quantized", "Group size": -1"#;
-    let events = [kernel(1, ""), kernel(2, whole), kernel(3, unsized_type)].join(", ");
+    let [send, receive] = [("send", "Dst"), ("recv", "Src")].map(|(name, end)| {
+        format!(r#", "Collective name": "{name}", "In msg nelems": 10, "dtype": "Float", "{end} Rank": 5"#)
+    });
+    let events = [
+        kernel(1, ""),
+        kernel(2, whole),
+        kernel(3, unsized_type),
+        kernel(4, &send),
+        kernel(5, &receive),
+    ];
+    let events = events.join(", ");
     let imported = import(format!(r#"{{"schemaVersion": 1, "traceEvents": [{events}]}}"#));
     imported.result.as_ref().expect("it is sound");
     let session = &imported.session;
     let table = &session.collectives;
     // The launch without arguments has no row; 2 bytes an element.
-    assert_eq!(table.launch.iter().map(|launch| launch.index()).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(table.launch.iter().map(|launch| launch.index()).collect::<Vec<_>>(), [1, 2, 3, 4]);
     assert_eq!((table.bytes_in[0], table.bytes_out[0]), (Some(2000), Some(16_000)));
     assert_eq!((table.group_size[0], table.sequence[0]), (Some(8), Some(41)));
     let texts = [table.operation[0], table.group[0], table.ranks[0], table.dtype[0]];
     assert_eq!(texts.map(|id| session.text(id)), ["_allgather_base", "3", "[0, 1, 2]", "BFloat16"]);
     assert_eq!((table.bytes_in[1], table.group_size[1], table.sequence[1]), (None, None, None));
+    assert_eq!(table.peer, [None, None, Some(5), Some(5)]);
 }

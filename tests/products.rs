@@ -74,8 +74,7 @@ fn prefill_of_the_showcase() {
     assert!(near(of("mfu"), of("kernel_time_mfu") * of("busy_share"), 1e-12));
     assert!(near(of("mixed_dtype_utilization"), of("mfu"), 1e-6));
     assert!(near(of("ideal_time"), model / 989.4e12 * 1e9, 1e-6));
-    // Python over the export: products of the three counted prefills, 147 659 849.67 ns each.
-    assert!(near(of("gemm_recoverable"), 147_659_849.67 - ideal_gemm_time(), 1e-3));
+    assert!(near(of("gemm_recoverable"), above_measured(), 1e-6));
     assert!(all.diagnostics.iter().all(|one| one.severity != Severity::Error));
 
     let gemms = dataset(&all, "gemms");
@@ -95,12 +94,18 @@ fn prefill_of_the_showcase() {
     assert!(near(down[5].parse().expect("a number"), 1024.0 / 132.0 / 8.0, 1e-12));
 }
 
-/// Products of a prefill are compute-bound at 989.4 TFLOP/s but for the head, whose weights move at 4.8 TB/s, and the
-/// rotary embedding in single precision, 2·(64·1024) and 4·(64 + 1024 + 65536) bytes.
-fn ideal_gemm_time() -> f64 {
-    let head = 2.0 * (4096.0 * 128_256.0 + 8.0 * (4096.0 + 128_256.0));
-    let rotary = 4.0 * (64.0 + 1024.0 + 65_536.0);
-    114_349_209_288_704.0 / 989.4e12 * 1e9 + (head + rotary) / 4.8e12 * 1e9
+/// Times are Python's over the export, means of the three counted prefills; the rates are those of `peaks.json`. Down
+/// projection and head are faster than what was measured there and lose nothing; the rotary embedding in single
+/// precision moves 4·(64 + 1024 + 65536) bytes.
+fn above_measured() -> f64 {
+    let (rate, bandwidth) = (787.534_558_855_611_2e12, 4_251.937_542_577_025e9);
+    // Query and output, key and value, gate and up: twice a layer, 8192 tokens.
+    let above = |time: f64, n: f64, k: f64| time - 64.0 * 2.0 * 8192.0 * n * k / rate * 1e9;
+    let rotary = 2741.333 - 4.0 * (64.0 + 1024.0 + 65_536.0) / bandwidth * 1e9;
+    above(23_074_978.67, 4096.0, 4096.0)
+        + above(5_881_268.33, 1024.0, 4096.0)
+        + above(79_410_111.0, 14_336.0, 4096.0)
+        + rotary
 }
 
 #[test]

@@ -9,8 +9,10 @@ use std::process::Command;
 
 use sha2::{Digest, Sha256};
 
-const FIXTURES: [&str; 8] = [
+const FIXTURES: [&str; 10] = [
     "edge-empty-window",
+    "h100-train",
+    "h100x2-parallel",
     "h200-cuda-graph",
     "h200-graph-ranges",
     "h200-llama-1b",

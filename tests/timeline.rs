@@ -1,4 +1,4 @@
-//! Timeline, concurrency and pace of real captures, against numbers derived outside of this program.
+//! Timeline, concurrency, pace and synchronizing calls of real captures, against numbers derived outside of this program.
 
 use std::path::Path;
 
@@ -119,4 +119,35 @@ fn the_stretches_of_real_captures_add_up_to_busy_time() {
             assert_eq!(sum, *busy, "GPU {gpu} of {fixture}");
         }
     }
+}
+
+/// Number and time of the calls that `tests/reference/synchronization.py` finds in the ranges of the raw export:
+/// 8 calls in each of the three `train_step` of both ranks, 40 in the `forward` before them, 466 in all.
+#[test]
+fn waits_in_stages_are_those_of_the_raw_file() {
+    let findings = findings("h200x2-ddp");
+    let mut datasets = findings.iter().flat_map(|one| &one.datasets);
+    let calls = datasets.find(|dataset| dataset.id == "synchronization").expect("the waits");
+    let at = |id: &str| calls.columns.iter().position(|one| one.id == id).expect("a column");
+    let sum = |stage: Option<&str>, id: &str| -> i64 {
+        let own = |row: &&Vec<Cell>| {
+            row[at("pass")] == Cell::Text("nsys".to_owned())
+                && stage.is_none_or(|stage| row[at("stage")] == Cell::Name(stage.to_owned()))
+        };
+        let cells = calls.rows.iter().filter(own).map(|row| &row[at(id)]);
+        cells.map(|cell| if let Cell::Int(number) = cell { *number } else { 0 }).sum()
+    };
+    let train_step = 18_992 + 18_286 + 57_232_003 + 57_942_708 + 61_500_261 + 62_147_622;
+    let forward = 2_489_369 + 1_435_643 + 51_590_505 + 49_075_418;
+    for (stage, count, time) in [
+        (Some("train_step"), 48, train_step),
+        (Some("forward"), 40, forward),
+        (Some("backward"), 0, 0),
+        (None, 466, 594_564_207),
+    ] {
+        assert_eq!((sum(stage, "count"), sum(stage, "time_ns")), (count, time), "{stage:?}");
+    }
+    let outside = calls.rows.iter().take_while(|row| row[at("pass")] == calls.rows[0][at("pass")]);
+    let outside: Vec<bool> = outside.map(|row| row[at("stage")] == Cell::Missing).collect();
+    assert!(outside.is_sorted() && outside.contains(&true), "those outside come last");
 }

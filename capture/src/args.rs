@@ -114,6 +114,9 @@ pub(crate) struct NsysOptions {
     /// Sample the GPUs' counters, too: needs permission, disturbs little
     #[arg(long)]
     pub(crate) gpu_metrics: bool,
+    /// Record when threads are off the CPU, too: tells a host that waits from one that works; needs permission
+    #[arg(long)]
+    pub(crate) scheduling: bool,
     /// Keep the .nsys-rep: it holds the environment of the command, secrets included
     #[arg(long)]
     pub(crate) keep_report: bool,

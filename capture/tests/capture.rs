@@ -12,6 +12,9 @@ use sha2::{Digest as _, Sha256};
 const TOKEN: &str = "hunter2-planted-token";
 const ARGUMENT: &str = "swordfish-planted-argument";
 
+/// Planted in what the fake of ncu leaves: names of host and user, and the address of the process.
+const NAMES: [&str; 3] = ["planted-host", "planted-user", "127.0.0.1"];
+
 /// What an export of nsys holds of the process, beside the ranges `prefill` and `decode`.
 const EXPORT: &str = "
     CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL);
@@ -87,11 +90,9 @@ impl Machine {
         assert_eq!(files, listed, "every file is listed");
         for file in files {
             let bytes = fs::read(bundle.join(&file)).expect("is there");
-            for secret in [TOKEN, ARGUMENT] {
-                assert!(
-                    !contains(&unpacked(&file, bytes.clone()), secret),
-                    "{secret} is in {file}"
-                );
+            let bytes = unpacked(&file, bytes);
+            for secret in [TOKEN, ARGUMENT].iter().chain(&NAMES) {
+                assert!(!contains(&bytes, secret), "{secret} is in {file}");
             }
         }
         manifest
@@ -191,6 +192,8 @@ fn all_passes_make_one_bundle_without_secrets() {
     ] {
         assert!(kinds.contains(&expected), "{expected:?} in {kinds:?}");
     }
+    let report = fs::read(machine.bundle().join("ncu/kernels.ncu-rep")).expect("is there");
+    assert!(report.starts_with(b"NVR\0") && contains(&report, "/home/************/x"));
     let timeline = manifest.artifacts.iter().find(|a| a.kind == ArtifactKind::NsysSqlite);
     let producer = timeline.and_then(|artifact| artifact.producer.as_ref()).expect("is known");
     assert_eq!(producer.name, "nsys");

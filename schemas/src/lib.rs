@@ -1,12 +1,13 @@
 //! The contract of Rooflens with the outside: what a capture bundle's `manifest.json`, `workload.toml` and
 //! `env.json` hold, and what `metrics.json` gives back.
 //!
-//! Serde types only. Within version 1 additions are optional fields; a rename or a change of meaning is
+//! Serde types, and what both ends cover in the same way before it is passed on ([`ncu_report`]). Within version 1 additions are optional fields; a rename or a change of meaning is
 //! a new version.
 
 pub mod environment;
 pub mod manifest;
 pub mod metrics;
+pub mod ncu_report;
 pub mod workload;
 
 pub use environment::{Environment, Fact, FactValue};

@@ -1,10 +1,13 @@
 //! Derived tables that several analyses need, computed once.
 
+use super::backward;
 use super::classify::{KernelClass, KernelIdentity};
 use super::products::Products;
+use super::products::launches::StageGemms;
+use super::representativeness::matching::Matching;
 use crate::model::{
-    ApiCallId, CopyId, GpuId, GraphLaunchId, KernelId, LaunchId, Ns, PassId, ProcessId, RangeId,
-    Session, ThreadId,
+    ApiCallId, CopyId, GpuId, GraphLaunchId, KernelId, LaunchId, Ns, OperatorId, PassId, ProcessId,
+    RangeId, Session, ThreadId,
 };
 
 use rooflens_schemas::StageKind;
@@ -22,6 +25,13 @@ pub struct Facts {
     pub instances: Vec<StageInstance>,
     /// What matrix kernels compute.
     pub products: Products,
+    /// Matrix products by stage.
+    pub gemms: Vec<StageGemms>,
+    /// What profiled launches stand for. It follows from the tables alone, as all that is here, so it needs no cell
+    /// in the context that is filled on first use.
+    pub(super) matching: Option<Matching>,
+    /// GPU operations of the backward pass with the operators of the forward pass that they belong to.
+    pub backward: Vec<(OpIndex, OperatorId)>,
 }
 
 /// A GPU operation by number: an index into the columns of [`Ops`].
@@ -213,21 +223,31 @@ impl Facts {
         let mut facts = Self { ops, identities, ..Self::default() };
         super::stages::find(session, &mut facts);
         facts.products = Products::new(session, &facts);
+        facts.gemms = StageGemms::all(session, &facts);
+        facts.matching = Matching::new(session, &facts);
+        facts.backward = backward::work(session, &facts.ops);
         facts
     }
 
     /// The pass whose times the report shows first: the timeline with the most GPU operations, or the
     /// operator trace with the most where there is no timeline.
     pub fn primary_pass(&self, session: &Session) -> Option<PassId> {
+        self.passes_by_preference(session).first().copied()
+    }
+
+    /// The passes with GPU operations, the primary one first.
+    pub fn passes_by_preference(&self, session: &Session) -> Vec<PassId> {
         let mut counts = vec![0u64; session.passes.len()];
         for pass in &self.ops.pass {
             counts[pass.index()] += 1;
         }
-        let candidates = session.passes.ids().filter(|pass| counts[pass.index()] > 0);
-        candidates.min_by_key(|pass| {
+        let mut passes: Vec<PassId> =
+            session.passes.ids().filter(|pass| counts[pass.index()] > 0).collect();
+        passes.sort_by_key(|pass| {
             let row = pass.index();
             (session.passes.kind[row], std::cmp::Reverse(counts[row]), *pass)
-        })
+        });
+        passes
     }
 
     /// The instances of a stage.

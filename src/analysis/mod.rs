@@ -7,6 +7,7 @@ pub mod counters;
 pub mod facts;
 pub mod flops;
 pub mod intervals;
+pub mod measured;
 pub mod nesting;
 pub mod segments;
 pub mod stages;
@@ -15,7 +16,9 @@ pub mod summary;
 pub mod tiers;
 
 mod attention;
+mod backward;
 mod bounds;
+mod clocks;
 mod communication;
 mod concurrency;
 mod copies;
@@ -36,11 +39,14 @@ mod pace;
 mod power;
 pub mod products;
 mod profiled;
+mod python;
 mod repeats;
 mod representativeness;
 mod roofline;
 pub mod rules;
 pub mod synchronization;
+#[cfg(test)]
+mod test_session;
 mod time;
 mod timeline;
 mod utilization;
@@ -127,6 +133,7 @@ pub static ANALYSES: &[&Analysis] = &[
     &representativeness::ANALYSIS,
     &deep_dive::ANALYSIS,
     &operators::ANALYSIS,
+    &python::ANALYSIS,
     &modules::ANALYSIS,
     &memory::ANALYSIS,
     &power::ANALYSIS,

@@ -1,5 +1,9 @@
 //! What lies within what on the host: spans within spans, and CUDA calls within spans, by thread.
 
+use std::hash::Hash;
+
+use rustc_hash::FxHashMap;
+
 use crate::model::{ApiCalls, Ns, ThreadId};
 
 /// A stretch of time on a thread of the host.
@@ -52,6 +56,27 @@ impl Nesting {
             nesting.order.extend(own);
         }
         nesting
+    }
+
+    /// Which spans have one of the same key around them; keys by the spans' numbers.
+    pub fn recursive<K: Copy + Eq + Hash>(&self, keys: &[K]) -> Vec<bool> {
+        let mut recursive = vec![false; keys.len()];
+        // Spans around the present one, outermost first, and how many of each key.
+        let mut stack: Vec<u32> = Vec::new();
+        let mut open: FxHashMap<K, u32> = FxHashMap::default();
+        for span in self.order.iter().copied() {
+            while stack.last().copied() != self.parent[span as usize] {
+                let Some(closed) = stack.pop() else { break };
+                if let Some(count) = open.get_mut(&keys[closed as usize]) {
+                    *count -= 1;
+                }
+            }
+            let of_key = open.entry(keys[span as usize]).or_default();
+            recursive[span as usize] = *of_key > 0;
+            *of_key += 1;
+            stack.push(span);
+        }
+        recursive
     }
 
     fn sweep(&mut self, spans: &[Span], own: &[u32], calls: &ApiCalls, calls_of: &[u32]) {

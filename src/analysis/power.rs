@@ -40,35 +40,15 @@ fn run(context: &Context<'_>) -> Findings {
         ..Findings::default()
     };
     for (number, device) in devices.iter().enumerate().take(chart::MAX_CHARTS) {
-        findings.blocks.push(Block::Chart(chart::of_device(context, number, device)));
+        findings.blocks.extend(chart::of_device(context, number, device).map(Block::Chart));
     }
-    findings.blocks.push(Block::Table(View::new(
-        "power",
-        "Power, clocks and throttling",
-        &[
-            "what",
-            "device",
-            "samples",
-            "duration_ns",
-            "power_mean_w",
-            "power_p95_w",
-            "energy_j",
-            "sm_clock_mean_hz",
-            "temperature_max_c",
-            "throttled_share",
-        ],
-        20,
-    )));
+    let power = tables::power(context, &devices, &stages);
     let reasons = tables::throttle_reasons(context, &devices);
+    findings.blocks.push(Block::Table(power_view(&stages)));
     if !reasons.rows.is_empty() {
-        findings.blocks.push(Block::Table(View::new(
-            "throttle_reasons",
-            "Throttle reasons over the whole sampled period",
-            &["reason", "device", "samples", "share", "busy_share", "meaning"],
-            20,
-        )));
+        findings.blocks.push(Block::Table(reasons_view(session, &devices)));
     }
-    findings.datasets = vec![tables::power(context, &devices, &stages), reasons];
+    findings.datasets = vec![power, reasons];
     for device in &devices {
         findings.metrics.extend(device_metrics(session, device));
     }
@@ -78,12 +58,49 @@ fn run(context: &Context<'_>) -> Findings {
     findings
 }
 
+/// The pass is named where there are rows of stages.
+fn power_view(stages: &[StageFigures]) -> View {
+    let mut columns = vec![
+        "what",
+        "device",
+        "samples",
+        "duration_ns",
+        "power_mean_w",
+        "power_p95_w",
+        "energy_j",
+        "sm_clock_mean_hz",
+        "temperature_max_c",
+        "throttled_share",
+    ];
+    if !stages.is_empty() {
+        columns.insert(1, "pass");
+    }
+    View::new("power", "Power, clocks and throttling", &columns, 20)
+}
+
+/// The folder of the samples is named where there are several.
+fn reasons_view(session: &Session, devices: &[Device]) -> View {
+    let mut columns = vec!["reason", "device", "samples", "share", "busy_share", "meaning"];
+    let mut folders = devices.iter().map(|device| device.folder(session));
+    let first = folders.next();
+    if folders.any(|folder| Some(folder) != first) {
+        columns.insert(1, "samples_of");
+    }
+    View::new(
+        "throttle_reasons",
+        "Reasons for limited clocks over the whole sampled period",
+        &columns,
+        20,
+    )
+}
+
 fn introduction(context: &Context<'_>, devices: &[Device], stages: &[StageFigures]) -> Vec<Inline> {
     let mut text = Vec::new();
     for device in devices {
         text.extend(prose![
             "GPU ",
             Quantity::count(u64::from(device.index)),
+            device.place(context.session),
             ": ",
             Quantity::count(device.whole.samples),
             " samples over ",

@@ -7,7 +7,8 @@ pub const OUTLIER_Z: f64 = 3.5;
 const MAD_FACTOR: f64 = 0.6745;
 const MEAN_DEVIATION_FACTOR: f64 = 1.253_314;
 
-/// Values that the first one is compared with at least; fewer have no spread worth the name.
+/// Values that the first one is compared with at least. Two are equally far from their median, whatever they are, and
+/// if the first one went, two would remain: too few to tell outliers among.
 const MIN_REST: usize = 3;
 
 /// Resamples of the bootstrap, and the size beyond which it is not worth its time.
@@ -105,6 +106,16 @@ pub fn modified_z_of_first(values: &[f64]) -> Option<f64> {
         return None;
     }
     z_scale(rest).map(|scale| scale(*first))
+}
+
+/// How many times the median of the others the first value is, where they are too few to tell whether it is an outlier,
+/// and it would be one if they were not.
+pub fn doubtful_first(values: &[f64]) -> Option<f64> {
+    let (first, rest) = values.split_first()?;
+    let too_few = (2..MIN_REST).contains(&rest.len());
+    let z = z_scale(rest).filter(|_| too_few)?(*first);
+    let median = median(rest).filter(|median| z > OUTLIER_Z && *median > 0.0)?;
+    Some(first / median)
 }
 
 /// The map from a value to its modified z-score among `values`.
@@ -229,6 +240,19 @@ mod tests {
         assert!(near(z, 0.6745 * 8.5));
         assert_eq!(modified_z_of_first(&[20.0, 10.0, 11.0]), None);
         assert_eq!(modified_z_of_first(&[20.0, 1.0, 1.0, 1.0]), None);
+    }
+
+    #[test]
+    fn against_two_others_a_first_value_is_in_doubt_and_no_outlier() {
+        // Median of 10 and 12: 11, MAD 1. 0.6745 · (x − 11) > 3.5 from x = 16.19 on.
+        assert_eq!(doubtful_first(&[22.0, 10.0, 12.0]), Some(2.0));
+        assert_eq!(doubtful_first(&[16.2, 10.0, 12.0]), Some(16.2 / 11.0));
+        assert_eq!(doubtful_first(&[16.1, 10.0, 12.0]), None);
+        assert_eq!(modified_z_of_first(&[22.0, 10.0, 12.0]), None);
+        // With three others it is decided; one has no spread, nor have two equal ones.
+        assert_eq!(doubtful_first(&[22.0, 10.0, 12.0, 11.0]), None);
+        assert_eq!(doubtful_first(&[22.0, 10.0]), None);
+        assert_eq!(doubtful_first(&[22.0, 10.0, 10.0]), None);
     }
 
     #[test]

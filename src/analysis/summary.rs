@@ -52,17 +52,34 @@ pub fn summaries(facts: &Facts, pass: PassId) -> Vec<Summary> {
     all
 }
 
+/// The instances of a stage that count in one process and have GPU work, in order of the run.
+pub fn counted<'a>(
+    facts: &'a Facts,
+    summary: &Summary,
+) -> impl Iterator<Item = &'a StageInstance> + use<'a> {
+    let process = summary.process;
+    let own = facts.instances_of(summary.stage(facts)).iter();
+    own.filter(move |one| {
+        one.process == process && one.excluded.is_none() && one.projection.is_some()
+    })
+}
+
+/// What stands for a whole sequence: the one in the middle by `key`, which ends in something unique; of an even
+/// number both middle ones, the lower first. Who needs one takes the first.
+pub fn middle<T, K: Ord>(mut all: Vec<T>, key: impl Fn(&T) -> K) -> Vec<T> {
+    all.sort_by_key(key);
+    let (first, count) = (all.len().saturating_sub(1) / 2, 2 - all.len() % 2);
+    all.into_iter().skip(first).take(count).collect()
+}
+
 fn first_gpu(facts: &Facts, stage: &Stage, process: ProcessId) -> Option<GpuId> {
     let mut own = facts.instances_of(stage).iter().filter(|instance| instance.process == process);
     own.find_map(|instance| instance.gpus.first().copied())
 }
 
 fn summary(facts: &Facts, stage: usize, process: ProcessId) -> Option<Summary> {
-    let own: Vec<&StageInstance> = facts
-        .instances_of(&facts.stages[stage])
-        .iter()
-        .filter(|instance| instance.process == process)
-        .collect();
+    let own = facts.instances_of(&facts.stages[stage]).iter();
+    let own: Vec<&StageInstance> = own.filter(|instance| instance.process == process).collect();
     let with_work = |instance: &&StageInstance| instance.projection.is_some();
     let counted: Vec<&StageInstance> =
         own.iter().copied().filter(|one| one.excluded.is_none()).filter(with_work).collect();
@@ -96,6 +113,17 @@ fn summary(facts: &Facts, stage: usize, process: ProcessId) -> Option<Summary> {
 }
 
 impl Summary {
+    /// The instances that it is of: those of its process that have GPU work and are not left out.
+    pub fn counted_instances<'a>(
+        &self,
+        facts: &'a Facts,
+    ) -> impl Iterator<Item = &'a StageInstance> + use<'a> {
+        let process = self.process;
+        facts.instances_of(&facts.stages[self.stage]).iter().filter(move |one| {
+            one.process == process && one.excluded.is_none() && one.projection.is_some()
+        })
+    }
+
     /// The stage.
     pub fn stage<'a>(&self, facts: &'a Facts) -> &'a Stage {
         &facts.stages[self.stage]
@@ -146,4 +174,24 @@ pub fn rank_of(session: &Session, facts: &Facts, summary: &Summary) -> Option<u3
 fn several_processes(session: &Session, pass: PassId) -> bool {
     session.passes.rank[pass.index()].is_some()
         || session.processes.pass.iter().filter(|its| **its == pass).count() > 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::middle;
+
+    #[test]
+    fn of_an_even_number_both_middle_ones_stand_for_all() {
+        let of = |times: &[i64]| {
+            let all: Vec<(i64, usize)> = times.iter().copied().zip(0..).collect();
+            middle(all, |one| *one).into_iter().map(|(_, number)| number).collect::<Vec<_>>()
+        };
+        // 10, 20, 30: the second by time. 10, 20, 30, 40: the second and the third.
+        assert_eq!(of(&[30, 10, 20]), [2]);
+        assert_eq!(of(&[30, 10, 40, 20]), [3, 0]);
+        // Of equal times the earlier comes first.
+        assert_eq!(of(&[7, 7, 7]), [1]);
+        assert_eq!(of(&[5]), [0]);
+        assert_eq!(of(&[]), [0; 0]);
+    }
 }

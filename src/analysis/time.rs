@@ -6,7 +6,8 @@ mod tables;
 use rooflens_schemas::{Evidence, Metric, Polarity, Unit};
 
 use super::segments::exclusive;
-use super::summary::{Summary, summaries};
+use super::stats::doubtful_first;
+use super::summary::{Summary, counted, summaries};
 use super::{Analysis, Context};
 use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
 use crate::findings::{
@@ -31,7 +32,9 @@ fn run(context: &Context<'_>) -> Findings {
     let mut findings = Findings::default();
     let Some(primary) = context.facts.primary_pass(context.session) else { return findings };
     let lines = summaries(context.facts, primary);
-    findings.blocks.push(Block::Prose(introduction(context, primary)));
+    let mut introduction = introduction(context, primary);
+    introduction.extend(lines.iter().flat_map(|line| doubt(context, line)));
+    findings.blocks.push(Block::Prose(introduction));
     findings.blocks.push(Block::Chart(chart(context, primary, &lines)));
     tables::add(context, primary, &mut findings);
     attribution_quality::add(context, primary, &mut findings);
@@ -57,6 +60,25 @@ fn introduction(context: &Context<'_>, primary: PassId) -> Vec<Inline> {
              first GPU operation to the end of its last. Profiling itself slows the host; the \
              un-profiled times stand under Repeats where the bundle has them."
         ),
+    ]
+}
+
+/// What is to be said of a stage with a first instance that may be a cold one, and too few others to tell.
+fn doubt(context: &Context<'_>, line: &Summary) -> Vec<Inline> {
+    let times: Vec<f64> =
+        counted(context.facts, line).filter_map(|one| Some(one.time()? as f64)).collect();
+    let factor = doubtful_first(&times).filter(|_| line.is_outermost(context.facts));
+    let Some(factor) = factor else { return Vec::new() };
+    prose![
+        " The first instance of ",
+        Inline::Strong(line.label(context.session, context.facts)),
+        " that counts takes ",
+        Quantity::new(factor, Unit::One),
+        format!(
+            " times the median of the {} others. It may be a cold one; so few others have no spread to tell it by, so \
+             it counts. A longer declared warm-up would leave it out.",
+            times.len() - 1
+        )
     ]
 }
 

@@ -1,5 +1,7 @@
 //! MFU, kernel-time MFU and MBU per stage, each with its basis.
 
+#[cfg(test)]
+mod tests;
 pub(super) mod timed;
 mod work;
 
@@ -7,6 +9,7 @@ use std::collections::BTreeMap;
 
 use rooflens_schemas::{Metric, Polarity, StageKind, Unit};
 
+use super::measured::Measured;
 use super::{Analysis, Context};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
@@ -35,6 +38,9 @@ pub(super) const ABOVE_PEAK: &str = "is more than the peak allows";
 
 /// How the reason begins where a GPU has no peak.
 pub(super) const NO_PEAK: &str = "no peak for";
+
+/// Rows that a page shows.
+const SHOWN: usize = 30;
 
 /// One line of the result.
 pub(super) struct Line {
@@ -100,9 +106,8 @@ fn line(context: &Context<'_>, timed: Timed, dtype: Option<&str>) -> Line {
         .clone()
         .and_then(|dtype| work(timed.kind, steps, &workload, session.model.as_ref(), dtype));
     let ceiling = known.and_then(|dtype| ceiling(context, &timed.gpu, dtype));
-    let peaks = &session.measured_peaks;
-    let same = |row: &usize| Some(session.text(peaks.what[*row])) == dtype;
-    let measured_rate = (0..peaks.len()).find(same).map(|row| peaks.median[row]);
+    let gpu = context.gpu_spec(&timed.gpu);
+    let measured_rate = dtype.and_then(|dtype| Measured::of(context, &timed.gpu).rate(gpu, dtype));
     Line { timed, work, ceiling, measured_rate }
 }
 
@@ -155,9 +160,18 @@ impl Line {
     }
 
     fn kernel_time_mfu(&self) -> Result<f64, String> {
+        self.of_busy(self.mfu())
+    }
+
+    fn kernel_time_mbu(&self) -> Result<f64, String> {
+        self.of_busy(self.mbu())
+    }
+
+    /// A utilization of the stage time, of its busy time.
+    fn of_busy(&self, utilization: Result<f64, String>) -> Result<f64, String> {
         let share = self.timed.busy_share.filter(|share| *share > 0.0);
         let share = share.ok_or("un-profiled repeats have no busy time")?;
-        possible(self.mfu()? / share)
+        possible(utilization? / share)
     }
 
     pub(super) fn tokens_per_second(&self) -> Result<f64, String> {
@@ -247,20 +261,18 @@ fn chart(lines: &[Line]) -> Option<Chart> {
 }
 
 fn add_table(lines: &[Line], findings: &mut Findings) {
-    let rows: Vec<Vec<Cell>> = lines.iter().map(row).collect();
-    let measured = lines.iter().any(|line| line.measured_rate.is_some() && line.mfu().is_ok());
-    let mut columns =
-        vec!["stage", "pass", "time_ns", "flops", "mfu", "busy_share", "kernel_time_mfu", "mbu"];
-    if measured {
-        columns.push("mfu_measured");
+    // A stage of which no work is counted has nothing to show.
+    let rows: Vec<Vec<Cell>> = lines.iter().filter(|line| line.work.is_ok()).map(row).collect();
+    if !rows.is_empty() {
+        let shown = rows.len().min(SHOWN);
+        let caption =
+            "Utilization per stage: MFU = kernel-time MFU × busy, MBU = kernel-time MBU × busy";
+        let view = View::new("utilization", caption, &shown_columns(lines), shown);
+        findings.blocks.push(Block::Table(view));
     }
-    columns.push("tokens_per_second");
-    let shown = rows.len().min(30);
-    let caption = "Utilization per stage: MFU = kernel-time MFU × busy";
-    findings.blocks.push(Block::Table(View::new("utilization", caption, &columns, shown)));
-    for (reason, labels) in missing_mfu(lines) {
-        let text = format!("MFU of {}: {reason}", labels.join(", "));
-        findings.blocks.push(Block::Missing(text));
+    findings.blocks.extend(missing_rows(lines).into_iter().map(Block::Missing));
+    if rows.is_empty() {
+        return;
     }
     findings.datasets.push(Dataset {
         id: "utilization",
@@ -279,6 +291,7 @@ fn add_table(lines: &[Line], findings: &mut Findings) {
             Column::new("kernel_time_mfu", "kernel-time MFU", Unit::Ratio),
             Column::new("bytes", "bytes", Unit::Bytes),
             Column::new("mbu", "MBU", Unit::Ratio),
+            Column::new("kernel_time_mbu", "kernel-time MBU", Unit::Ratio),
             Column::new("tokens_per_second", "tokens", Unit::TokensPerSecond),
             Column::text("formula", "work counted"),
         ],
@@ -286,18 +299,42 @@ fn add_table(lines: &[Line], findings: &mut Findings) {
     });
 }
 
-/// The stages without MFU, by reason.
-fn missing_mfu(lines: &[Line]) -> BTreeMap<String, Vec<&str>> {
-    let mut reasons: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+/// The columns of the table that hold something.
+fn shown_columns(lines: &[Line]) -> Vec<&'static str> {
+    let moved = lines.iter().any(|line| line.mbu().is_ok());
+    let measured = lines.iter().any(|line| line.measured_rate.is_some() && line.mfu().is_ok());
+    let all = [
+        ("stage", true),
+        ("pass", true),
+        ("time_ns", true),
+        ("flops", true),
+        ("mfu", true),
+        ("busy_share", true),
+        ("kernel_time_mfu", true),
+        ("mbu", moved),
+        ("kernel_time_mbu", moved),
+        ("mfu_measured", measured),
+        ("tokens_per_second", true),
+    ];
+    all.into_iter().filter_map(|(column, shown)| shown.then_some(column)).collect()
+}
+
+/// The stages that are not in the table, and those in it without MFU, by reason.
+fn missing_rows(lines: &[Line]) -> Vec<String> {
+    let mut reasons: BTreeMap<(&str, String), Vec<&str>> = BTreeMap::new();
     for line in lines {
+        let what = if line.work.is_err() { "utilization" } else { "MFU" };
         if let Err(reason) = line.mfu() {
-            let labels = reasons.entry(reason).or_default();
+            let labels = reasons.entry((what, reason)).or_default();
             if !labels.contains(&line.timed.label.as_str()) {
                 labels.push(&line.timed.label);
             }
         }
     }
-    reasons
+    let sentence = |((what, reason), labels): ((&str, String), Vec<&str>)| {
+        format!("{what} of {}: {reason}", labels.join(", "))
+    };
+    reasons.into_iter().map(sentence).collect()
 }
 
 fn row(line: &Line) -> Vec<Cell> {
@@ -320,6 +357,7 @@ fn row(line: &Line) -> Vec<Cell> {
         Cell::maybe(line.kernel_time_mfu().ok()),
         Cell::maybe(work.and_then(|work| work.bytes)),
         Cell::maybe(line.mbu().ok()),
+        Cell::maybe(line.kernel_time_mbu().ok()),
         Cell::maybe(line.tokens_per_second().ok()),
         work.map_or(Cell::Missing, |work| Cell::Text(work.formula.clone())),
     ]
@@ -376,6 +414,12 @@ fn metrics(line: &Line) -> Vec<Metric> {
             ),
         ),
         metric(
+            "kernel_time_mbu",
+            Unit::Ratio,
+            line.kernel_time_mbu(),
+            "MBU ÷ busy share".to_owned(),
+        ),
+        metric(
             "tokens_per_second",
             Unit::TokensPerSecond,
             line.tokens_per_second(),
@@ -408,7 +452,7 @@ fn method() -> Method {
              look-ups, norms and activations count 0 (PaLM, appendix B). Grouped-query attention narrows the key and \
              value projections only. A mixture of experts counts router, chosen and shared experts. Training is \
              3 × forward. MFU = model FLOPs ÷ (stage time × specified dense peak of the dtype). Kernel-time MFU \
-             divides by busy time instead, so MFU = kernel-time MFU × busy share. MBU = (weights once per forward \
+             divides by busy time instead, so MFU = kernel-time MFU × busy share; kernel-time MBU likewise. MBU = (weights once per forward \
              pass + key-value cache read and written) ÷ (stage time × specified bandwidth); of experts only those \
              expected to be chosen, E·(1 − (1 − k/E)^tokens). A value above 100 % is reported as an error, not as \
              a result."

@@ -78,12 +78,12 @@ pub enum BundleError {
     #[error("{0} is not empty")]
     NotEmpty(PathBuf),
     /// A file could not be redacted.
-    #[error("cannot remove the environment from {path}: {error}")]
+    #[error("cannot redact {path}: {error}")]
     Redact {
         /// Path in the bundle.
         path: String,
         /// Why.
-        error: rusqlite::Error,
+        error: io::Error,
     },
 }
 

@@ -5,7 +5,9 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-use rooflens_schemas::{Artifact, ArtifactKind, Manifest, Pass, PassKind, Tool, manifest};
+use rooflens_schemas::{
+    Artifact, ArtifactKind, Manifest, Pass, PassKind, Tool, manifest, ncu_report,
+};
 use tempfile::NamedTempFile;
 
 use super::content::{Content, Packing};
@@ -15,7 +17,8 @@ use super::{ArtifactFile, Bundle, EnvironmentDump, archive, verify};
 /// How a bundle is packed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PackOptions {
-    /// Keep the environment variables that nsys recorded. They may hold secrets.
+    /// Keep the environment variables that nsys recorded, which may hold secrets, and what ncu recorded of host and
+    /// user.
     pub keep_environment: bool,
 }
 
@@ -24,7 +27,7 @@ pub struct PackOptions {
 pub struct Packed {
     /// Number of files, the manifest included.
     pub files: usize,
-    /// Paths of the files that environment variables were removed from.
+    /// Paths of the files that environment variables, or names of host and user, were removed from.
     pub redacted: Vec<String>,
 }
 
@@ -43,7 +46,7 @@ impl Member<'_> {
 /// Packs the bundle into `out`, a `.tar.zst`.
 ///
 /// The manifest stays as it is, byte for byte, and with it the bundle's identity; unless there is none, or
-/// environment variables were removed: then one is written that states the files as they are packed.
+/// files were redacted: then one is written that states the files as they are packed.
 pub fn pack(bundle: &Bundle, out: &Path, options: PackOptions) -> Result<Packed, BundleError> {
     let members = members(bundle, options)?;
     let redacted: Vec<String> = members
@@ -79,23 +82,40 @@ fn members(bundle: &Bundle, options: PackOptions) -> Result<Vec<Member<'_>>, Bun
     Ok(members)
 }
 
-/// A copy of an nsys export without environment variables, packed as the original; `None` if it has none.
+/// A copy without what must not be passed on, packed as the original; `None` if the file has nothing of it.
 fn redacted(file: &ArtifactFile) -> Result<Option<NamedTempFile>, BundleError> {
     let unreadable = || BundleError::archive(&file.location);
     let content = Content::open(&file.location).map_err(unreadable())?;
-    if !content.prefix(16).map_err(unreadable())?.starts_with(b"SQLite format 3\0") {
-        return Ok(None);
-    }
-    let redact = |error| BundleError::Redact { path: file.path.clone(), error };
+    let head = content.prefix(16).map_err(unreadable())?;
+    let copy_without = match &*head {
+        head if head.starts_with(b"SQLite format 3\0") => without_environment,
+        head if head.starts_with(ncu_report::MAGIC) => without_names,
+        _ => return Ok(None),
+    };
     let plain = content.plain_file().map_err(unreadable())?;
-    if EnvironmentDump::find(&plain.path).map_err(redact)?.rows == 0 {
+    let copy = copy_without(&plain.path)
+        .map_err(|error| BundleError::Redact { path: file.path.clone(), error })?;
+    let packed = copy.map(|copy| repacked(copy, content.packing()));
+    packed.transpose().map_err(BundleError::io(&file.location))
+}
+
+/// A copy of an nsys export without the environment of the process.
+fn without_environment(plain: &Path) -> io::Result<Option<NamedTempFile>> {
+    if EnvironmentDump::find(plain).map_err(io::Error::other)?.rows == 0 {
         return Ok(None);
     }
-    let io = || BundleError::io(&file.location);
-    let copy = NamedTempFile::new().map_err(io())?;
-    fs::copy(&plain.path, copy.path()).map_err(io())?;
-    EnvironmentDump::remove(copy.path()).map_err(redact)?;
-    repacked(copy, content.packing()).map(Some).map_err(io())
+    let copy = NamedTempFile::new()?;
+    fs::copy(plain, copy.path())?;
+    EnvironmentDump::remove(copy.path()).map_err(io::Error::other)?;
+    Ok(Some(copy))
+}
+
+/// A copy of an ncu report without the names of host and user and the host's addresses.
+fn without_names(plain: &Path) -> io::Result<Option<NamedTempFile>> {
+    let mut copy = NamedTempFile::new()?;
+    fs::copy(plain, copy.path())?;
+    let covered = ncu_report::cover(copy.as_file_mut())?;
+    Ok((covered > 0).then_some(copy))
 }
 
 fn repacked(plain: NamedTempFile, packing: Packing) -> io::Result<NamedTempFile> {

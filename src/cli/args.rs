@@ -147,7 +147,8 @@ pub(super) struct Pack {
     /// Archive to write. Default: DIR.tar.zst.
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: Option<PathBuf>,
-    /// Keep the dumps of environment variables that nsys leaves in its exports.
+    /// Keep the dumps of environment variables that nsys leaves in its exports, and the names of host and user that ncu
+    /// leaves in its reports.
     #[arg(long)]
     pub(super) keep_environment: bool,
 }

@@ -44,7 +44,7 @@ pub(super) fn pack(args: &Pack, term: &mut Term) -> Result<(), CliError> {
     let options = PackOptions { keep_environment: args.keep_environment };
     let packed = bundle::pack(&bundle, &output, options)?;
     for path in &packed.redacted {
-        term.note(&format!("{path}: removed the environment variables that nsys recorded"));
+        term.note(&format!("{path}: removed environment variables, or names of host and user"));
     }
     term.note(&format!("wrote {}: {} files", output.display(), packed.files));
     Ok(())

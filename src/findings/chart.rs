@@ -321,6 +321,12 @@ pub enum Color {
     ComputeBound,
     /// Memory-bound.
     MemoryBound,
+    /// Bound by device memory.
+    DramBound,
+    /// Bound by the L2 cache.
+    L2Bound,
+    /// Bound by the L1 cache.
+    L1Bound,
     /// Latency-bound.
     LatencyBound,
     /// Between the bounds.
@@ -373,6 +379,9 @@ impl Color {
             Self::Idle => "idle",
             Self::ComputeBound => "compute-bound",
             Self::MemoryBound => "memory-bound",
+            Self::DramBound => "dram-bound",
+            Self::L2Bound => "l2-bound",
+            Self::L1Bound => "l1-bound",
             Self::LatencyBound => "latency-bound",
             Self::Balanced => "balanced",
             Self::Dram => "at DRAM",

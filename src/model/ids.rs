@@ -45,6 +45,8 @@ ids! {
     RangeId;
     /// A framework operator call.
     OperatorId;
+    /// A tie of a backward operator to its forward one.
+    BackwardOperatorId;
     /// A framework source frame.
     FrameId;
     /// A kernel profiled by Nsight Compute.
@@ -59,6 +61,8 @@ ids! {
     GraphCreationId;
     /// A call of the operating system's libraries.
     OsCallId;
+    /// A time in which no CPU ran a thread.
+    OffCpuId;
     /// Time that the profiler took for itself.
     OverheadId;
     /// A sum per kernel of another tool.

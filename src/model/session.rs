@@ -42,12 +42,16 @@ pub struct Session {
     pub synchronizations: Synchronizations,
     /// Calls of the operating system's libraries.
     pub os_calls: OsCalls,
+    /// Times in which no CPU ran a thread.
+    pub off_cpu: OffCpu,
     /// Time that profilers took for themselves.
     pub overheads: Overheads,
     /// User annotations.
     pub ranges: Ranges,
     /// Framework operators.
     pub operators: Operators,
+    /// Which backward operator belongs to which forward one.
+    pub backward_operators: BackwardOperators,
     /// Source frames.
     pub frames: Frames,
     /// Hardware counters over time.
@@ -214,9 +218,11 @@ impl Session {
             &self.api_calls,
             &self.synchronizations,
             &self.os_calls,
+            &self.off_cpu,
             &self.overheads,
             &self.ranges,
             &self.operators,
+            &self.backward_operators,
             &self.frames,
             &self.counter_samples,
             &self.device_samples,

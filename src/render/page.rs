@@ -32,6 +32,8 @@ pub(crate) struct Page {
     pub(crate) methods: Vec<Method>,
     /// Appendices.
     pub(crate) appendices: Vec<Part>,
+    /// Characters are written as their code points, which the PDF explains.
+    pub(crate) code_points: bool,
     /// Files of the charts by path.
     #[serde(skip)]
     pub(crate) charts: BTreeMap<String, Vec<u8>>,
@@ -172,6 +174,7 @@ impl Page {
                 .map(|m| Method { title: clean(&m.title).into_owned(), text: pieces(&m.text) })
                 .collect(),
             appendices,
+            code_points: false,
             charts: pages.charts,
         }
     }

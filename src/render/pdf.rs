@@ -5,7 +5,7 @@ use typst_layout::PagedDocument;
 use typst_pdf::{PdfOptions, PdfStandard, PdfStandards, Timestamp};
 
 use super::page::{Page, generator};
-use super::world::{MemoryWorld, displayable};
+use super::world::{MemoryWorld, displayable, displayable_drawing};
 use super::{RenderError, RenderOptions, Rendered};
 use crate::report::Report;
 
@@ -18,12 +18,17 @@ const REMEMBERED: usize = 4;
 /// # Errors
 /// A template that does not compile.
 pub(super) fn render(report: &Report, options: &RenderOptions) -> Result<Rendered, RenderError> {
-    let page = Page::new(report);
-    let data = displayable(&serde_json::to_string(&page)?);
-    let mut files = page.charts;
+    let mut page = Page::new(report);
+    let mut files = std::mem::take(&mut page.charts);
     for drawing in files.values_mut() {
-        *drawing = displayable(&String::from_utf8_lossy(drawing)).into_bytes();
+        let text = String::from_utf8_lossy(drawing);
+        let shown = displayable_drawing(&text);
+        page.code_points |= shown != text;
+        *drawing = shown.into_bytes();
     }
+    let text = serde_json::to_string(&page)?;
+    page.code_points |= displayable(&text) != text;
+    let data = displayable(&serde_json::to_string(&page)?);
     files.insert("data.json".to_owned(), data.into_bytes());
     let world = MemoryWorld::new(&options.templates, files)?;
     let bytes = typeset(&world, report);

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-/// Marks a character that was in the data and must not reach a page.
-const REPLACEMENT: char = '\u{fffd}';
+/// Marks a character that was in the data and must not, or cannot, reach a page.
+pub(crate) const REPLACEMENT: char = '\u{fffd}';
 
 /// `text` with control characters and characters that reorder text replaced: a name from a trace must not
 /// turn the sentence around it.

@@ -11,6 +11,7 @@ use typst::utils::LazyHash;
 use typst::{Library, LibraryExt, World, WorldExt};
 
 use super::RenderError;
+use super::text::REPLACEMENT;
 
 /// The file that is compiled.
 const MAIN: &str = "report.typ";
@@ -23,12 +24,13 @@ const TEMPLATES: [(&str, &[u8]); 4] = [
     ("lib/cover.typ", include_bytes!("../../templates/lib/cover.typ")),
 ];
 
-/// The report's faces.
-const FACES: [&[u8]; 4] = [
+/// The report's faces, and one for the names of East Asia: simplified and traditional Chinese and Japanese.
+const FACES: [&[u8]; 5] = [
     include_bytes!("../../templates/fonts/IBMPlexSans-Regular.ttf"),
     include_bytes!("../../templates/fonts/IBMPlexSans-Italic.ttf"),
     include_bytes!("../../templates/fonts/IBMPlexSans-SemiBold.ttf"),
     include_bytes!("../../templates/fonts/IBMPlexMono-Regular.ttf"),
+    include_bytes!("../../templates/fonts/DroidSansFallback-Subset.ttf"),
 ];
 
 /// Our faces, then the typesetter's own for what ours lack, such as mathematical signs.
@@ -159,6 +161,15 @@ impl World for MemoryWorld {
 /// `text` with characters that no font has written as `[U+1F600]`: an archival PDF must not hold blanks in
 /// their place. The result is as good inside JSON and XML as `text` was.
 pub(super) fn displayable(text: &str) -> String {
+    replaced(text, |c, out| out.push_str(&format!("[U+{:04X}]", u32::from(c))))
+}
+
+/// The same for a drawing, where each character has its room: a sign stands in place of those that no font has.
+pub(super) fn displayable_drawing(text: &str) -> String {
+    replaced(text, |_, out| out.push(REPLACEMENT))
+}
+
+fn replaced(text: &str, replace: impl Fn(char, &mut String)) -> String {
     let covered = |c: char| FONTS.iter().any(|font| font.info().coverage.contains(u32::from(c)));
     let has = |c: char| c.is_ascii() || (!is_private(c) && covered(c));
     let mut out = String::with_capacity(text.len());
@@ -166,7 +177,7 @@ pub(super) fn displayable(text: &str) -> String {
         if has(c) {
             out.push(c);
         } else {
-            out.push_str(&format!("[U+{:04X}]", u32::from(c)));
+            replace(c, &mut out);
         }
     }
     out
@@ -185,5 +196,9 @@ mod tests {
     fn characters_without_a_glyph_are_named() {
         assert_eq!(displayable("µs → 84\u{202f}868"), "µs → 84\u{202f}868");
         assert_eq!(displayable("a\u{1f600}b\u{e000}"), "a[U+1F600]b[U+E000]");
+        // Simplified, traditional, Japanese; Korean is not there.
+        assert_eq!(displayable("测量，內核、カーネル"), "测量，內核、カーネル");
+        assert_eq!(displayable("커"), "[U+CEE4]");
+        assert_eq!(displayable_drawing("测커"), "测\u{fffd}");
     }
 }

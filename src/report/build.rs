@@ -1,14 +1,12 @@
 //! Findings to a document: what stands where.
 
-use rooflens_schemas::{Manifest, Tool};
+use rooflens_schemas::{Manifest, Tool, Unit};
 
 use super::{FINDINGS, Meta, Report, Section};
 use crate::diagnostic::Diagnostics;
 use crate::findings::{
     Block, Cell, Column, Dataset, Findings, Inline, Observation, Quantity, Severity, View,
 };
-
-use rooflens_schemas::Unit;
 
 /// Statements that the verdict page shows.
 const SHOWN_STATEMENTS: usize = 7;
@@ -127,7 +125,7 @@ fn verdict(observations: &[Observation]) -> Vec<Observation> {
     }
 }
 
-/// The section of findings, one card each, and the rules that looked.
+/// The section of findings, one card each; the rules that looked are listed in an appendix.
 fn findings(rules: Findings, report: &mut Report) {
     let others = rules.observations.into_iter().filter(|one| one.id != STAGE_STATEMENT);
     let mut cards: Vec<Block> = others.map(|one| Block::Finding(Box::new(one))).collect();
@@ -137,7 +135,7 @@ fn findings(rules: Findings, report: &mut Report) {
     }
     cards.truncate(SHOWN_FINDINGS);
     let introduction = match count {
-        0 => "No rule found anything to change. The table says which rules looked.",
+        0 => "No rule found anything to change.",
         _ => {
             "What limits the run, the weightiest first. What a finding saves at most is a bound, not a promise; bounds \
               overlap and must not be added."

@@ -295,3 +295,37 @@ fn calls_of_the_system_and_overhead_of_processes_that_use_cuda() {
     assert_eq!(read.session.processes.len(), 1);
     assert!(read.codes().contains(&("nsys/bad-rows", Severity::DataLoss, 1)));
 }
+
+/// `SCHED_EVENTS` of 2020 without states, and of 2023 with them; process 77 calls CUDA on thread 5.
+#[test]
+fn a_thread_is_off_the_cpu_from_one_event_to_the_next() {
+    let (thread, other) = (global(77, 5), global(77, 6));
+    let launch = call(100, 110, 0, thread, 9, 3);
+    let old = format!(
+        "CREATE TABLE SCHED_EVENTS (start INTEGER NOT NULL, cpu INTEGER NOT NULL, isSchedIn INTEGER NOT NULL,
+         globalTid INTEGER);
+         INSERT INTO SCHED_EVENTS VALUES (5, 0, 1, {thread}), (70, 0, 0, {thread}), (20, 0, 0, {thread}),
+         (30, 0, 0, {thread}), (40, 1, 1, {thread}), (50, 1, 1, {thread}), (10, 0, 0, {other}),
+         (15, 0, 1, {other}), (90, 0, 7, {thread}), (95, 0, 0, NULL), (99, 0, 0, {thread}),
+         (9223372036854775807, 0, 1, {thread})"
+    );
+    let read = import(&[STRINGS, CALLS, &launch, &old]);
+    let off = &read.session.off_cpu;
+    // Out at 20 and again at 30, in at 40: of [20, 30) nothing is known. Out at 70, in (any number but 0) at 90.
+    // The last event is at no time of a capture.
+    assert_eq!((&off.start[..], &off.end[..]), (&[30, 70][..], &[40, 90][..]));
+    assert_eq!(off.thread[0], read.session.api_calls.thread[0]);
+    assert_eq!(read.session.threads.len(), 1, "of threads without CUDA calls nothing is read");
+    assert!(read.codes().contains(&("nsys/bad-rows", Severity::DataLoss, 1)));
+    // A thread that ended (state 5) is not off the CPU until another one gets its number.
+    let new = format!(
+        "CREATE TABLE SCHED_EVENTS (start INTEGER NOT NULL, cpu INTEGER NOT NULL, isSchedIn INTEGER NOT NULL,
+         globalTid INTEGER, threadState INTEGER, threadBlock INTEGER);
+         INSERT INTO SCHED_EVENTS VALUES (10, 0, 0, {thread}, 0, NULL), (20, 0, 1, {thread}, 0, NULL),
+         (30, 0, 0, {thread}, 5, NULL), (40, 0, 1, {thread}, 0, NULL), (50, 0, 0, {thread}, NULL, NULL),
+         (60, 0, 1, {thread}, 0, NULL)"
+    );
+    let read = import(&[STRINGS, CALLS, &launch, &new]);
+    let off = &read.session.off_cpu;
+    assert_eq!((&off.start[..], &off.end[..]), (&[10, 50][..], &[20, 60][..]));
+}

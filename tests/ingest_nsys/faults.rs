@@ -31,6 +31,34 @@ fn what_nsys_says_of_itself_is_passed_on() {
 }
 
 #[test]
+fn that_a_launcher_marks_no_range_is_not_passed_on() {
+    let launcher = global(9, 0);
+    let worker = global(5, 0);
+    let said = |process: i64, text: &str| format!("(0, 1, 1, 2, '{text}', {process})");
+    let table = format!(
+        "CREATE TABLE DIAGNOSTIC_EVENT (timestamp INTEGER, timestampType INTEGER,
+        source INTEGER, severity INTEGER, text TEXT, globalPid INTEGER);
+        INSERT INTO DIAGNOSTIC_EVENT VALUES {}, {}, {}, {}",
+        said(launcher, "No NVTX events collected. Does the process use NVTX?"),
+        said(launcher, "No CUDA events collected. Does the process use CUDA?"),
+        said(launcher, "Something else"),
+        said(worker, "No OpenGL events collected."),
+    );
+    let messages = |parts: &[&str]| {
+        let read = import(parts);
+        let all = read.messages();
+        let said = all.iter().filter_map(|message| message.strip_prefix("nsys says: "));
+        said.map(|message| message.chars().take(9).collect::<String>()).collect::<Vec<_>>()
+    };
+    let kernel = kernel(1, 2, 3, worker);
+    let with_work = messages(&[STRINGS, &table, KERNELS_2020, &kernel]);
+    assert_eq!(with_work, ["No CUDA e", "Something", "No OpenGL"]);
+    // Where nothing ran on a GPU, any process may be the one that matters.
+    let without = messages(&[STRINGS, &table]);
+    assert_eq!(without, ["No NVTX e", "No CUDA e", "Something", "No OpenGL"]);
+}
+
+#[test]
 fn rows_of_wrong_types_are_left_out_and_counted() {
     let process = global(5, 0);
     let rows = [

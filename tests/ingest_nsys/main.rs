@@ -1,6 +1,7 @@
 //! The Nsight Systems importer on small exports of all generations, written here table by table; what is
 //! expected is written by hand beside them.
 
+mod collectives;
 mod events;
 mod faults;
 mod fixtures;

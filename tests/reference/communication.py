@@ -1,17 +1,21 @@
 """Communication figures of a capture of several ranks, derived without Rooflens.
 
-usage: communication.py EXPORT.sqlite | communication.py RANK0.json[.gz] RANK1.json[.gz] ...
+usage: communication.py EXPORT.sqlite [NVML.csv] | communication.py RANK0.json[.gz] RANK1.json[.gz] ...
 
 One nsys export with all ranks in it, or one PyTorch trace a rank. Prints, for each rank, the whole pass and
 (nsys) each range that the default domain names: communication, exposed communication, waiting and transfer
-time, as nanoseconds; and what the ends of collectives say of the clocks. Uses the standard library alone.
+time, as nanoseconds; what the ends of collectives say of the clocks; bytes on the bus by operation where they are
+recorded; who waits in messages; and by range how much slower the same kernels are on the slower rank, with the
+mean SM clocks if NVML samples are given. Uses the standard library alone.
 """
 
 import bisect
+import csv
 import gzip
 import json
 import sqlite3
 import statistics
+import struct
 import sys
 from collections import defaultdict
 from decimal import Decimal
@@ -45,8 +49,48 @@ def covered(a, b):
 
 class Rank:
     def __init__(self):
-        self.nccl, self.compute, self.copies = [], [], []  # (start, end, name, api start, api thread, bytes)
+        # (start, end, name, api start, api thread, (operation, bytes of the message) or None)
+        self.nccl, self.compute, self.copies = [], [], []
         self.ranges = []  # (start, end, name, thread)
+        self.grids = {}  # of computing kernels
+
+
+def payloads(db):
+    """By thread, in order: begin and end in which NCCL launches a kernel, operation, bytes of the message."""
+    columns = {row[1] for row in db.execute("pragma table_info(NVTX_EVENTS)")}
+    tables = {row[0] for row in db.execute("select name from sqlite_master")}
+    if "binaryData" not in columns or "NVTX_PAYLOAD_SCHEMA_ENTRIES" not in tables:
+        return {}
+    fields = defaultdict(dict)
+    for schema, name, offset, kind in db.execute(
+        "select schemaId, name, coalesce(offset, 0), type from NVTX_PAYLOAD_SCHEMA_ENTRIES"
+    ):
+        fields[schema][name] = (offset, {5: "<i", 18: "<Q", 22: "<Q"}.get(kind))
+    events = db.execute(
+        "select n.start, n.end, n.globalTid, coalesce(n.text, s.value), n.binaryData from NVTX_EVENTS n "
+        "left join StringIds s on s.id = n.textId where n.domainId != 0 and n.eventType = 59 order by n.start"
+    ).fetchall()
+    size_of, held, found = {}, {}, defaultdict(list)
+    for start, end, tid, name, blob in events:
+        said = {}
+        if blob is not None:
+            _, schema, _, at = struct.unpack_from("<4Q", blob)
+            said = {key: struct.unpack_from(form, blob, at + offset)[0]
+                    for key, (offset, form) in fields[schema].items() if form}
+        communicator = (tid & ~0xFFFFFF, said.get("NCCL communicator ID"))
+        if "No. of ranks" in said:
+            size_of[communicator] = said["No. of ranks"]
+        elif "Message size [bytes]" in said:
+            ranks = size_of[communicator]
+            whole = {"ncclAllGather": ranks, "ncclReduceScatter": ranks, "ncclAlltoAll": ranks}.get(name, 1)
+            call = (name, said["Message size [bytes]"] * whole)
+            if name in ("ncclSend", "ncclRecv"):
+                held[tid] = call  # of a group of its own, which launches at its end
+            else:
+                found[tid].append((start, end, call))
+        elif name == "ncclGroupEnd" and tid in held:
+            found[tid].append((start, end, held.pop(tid)))
+    return found
 
 
 def nsys(path):
@@ -59,14 +103,23 @@ def nsys(path):
     ):
         calls[tid & mask, correlation] = (start, tid)
     query = (
-        "select k.start, k.end, s.value, k.globalPid, k.deviceId, k.correlationId "
+        "select k.start, k.end, s.value, k.globalPid, k.deviceId, k.correlationId, k.gridX, k.gridY, k.gridZ "
         "from CUPTI_ACTIVITY_KIND_KERNEL k join StringIds s on s.id = k.demangledName"
     )
     device = {}
-    for start, end, name, pid, gpu, correlation in db.execute(query):
+    said = payloads(db)
+
+    def message(at, tid):
+        return next((call for start, end, call in said.get(tid, ()) if start <= at < end), None)
+
+    for start, end, name, pid, gpu, correlation, *grid in db.execute(query):
         device[pid] = gpu
-        row = (start, end, name, *calls.get((pid, correlation), (None, None)), None)
-        (ranks[gpu].nccl if "nccl" in name.lower() else ranks[gpu].compute).append(row)
+        at, tid = calls.get((pid, correlation), (None, None))
+        if "nccl" in name.lower():
+            ranks[gpu].nccl.append((start, end, name, at, tid, message(at, tid)))
+        else:
+            ranks[gpu].compute.append((start, end, name, at, tid, None))
+            ranks[gpu].grids[ranks[gpu].compute[-1]] = tuple(grid)
     for table in ("MEMCPY", "MEMSET"):
         for start, end, pid, gpu, correlation in db.execute(
             f"select start, end, globalPid, deviceId, correlationId from CUPTI_ACTIVITY_KIND_{table}"
@@ -91,8 +144,9 @@ def kineto(path):
         end = start + int(Decimal(event["dur"]) * 1000)
         name, args = event["name"], event["args"]
         size = {"BFloat16": 2, "Float": 4}.get(args.get("dtype"))
-        nbytes = args["In msg nelems"] * size if size else None
-        row = (start, end, name, None, None, nbytes)
+        nbytes = max(args["In msg nelems"], args["Out msg nelems"]) * size if size else None
+        call = (args["Collective name"], nbytes) if size else None
+        row = (start, end, name, None, None, call)
         if event["cat"] != "kernel":
             rank.copies.append(row)
         elif "nccl" in name.lower():
@@ -145,21 +199,55 @@ def figures(rank, nccl, ops, waits):
     }
 
 
-def main(paths):
-    ranks = nsys(paths[0]) if len(paths) == 1 else [kineto(path) for path in paths]
-    pairs, shift = match(ranks)
+def samples(path, export):
+    """NVML samples on the clock of an export: time, GPU, SM clock in MHz, reasons."""
+    db = sqlite3.connect(f"file:{export}?mode=ro", uri=True)
+    (zero,) = db.execute("select utcEpochNs from TARGET_INFO_SESSION_START_TIME").fetchone()
+    with open(path, newline="") as file:
+        return [(int(row["t_ns"]) - zero, int(row["gpu"]), float(row["sm_mhz"]), int(row["throttle_reasons"]))
+                for row in csv.DictReader(file)]
+
+
+def halves(pairs):
+    """Half of what the ends of each collective that joins the ranks differ by: how far each is from their mean."""
+    joined = [p for p in pairs if "Broadcast" not in p[0][2] and not is_message(p[0])]
+    return [(p[1][1] - p[0][1]) / 2 for p in joined]
+
+
+def waiting(pairs):
+    """Wait and transfer of each collective on each of two ranks; messages are sent by the first rank."""
     waits = [{}, {}]
-    last = [0, 0]
     for pair in pairs:
         transfer = min(row[1] - row[0] for row in pair)
         for at, row in enumerate(pair):
             waits[at][row] = (row[1] - row[0] - transfer, transfer)
+    apart = round(2 * statistics.median(halves(pairs)))
+    sent = [pair for pair in pairs if is_message(pair[0])]
+    assert all("end" in pair[0][5][0] and "ec" in pair[1][5][0] for pair in sent)
+    least = defaultdict(lambda: 1 << 62)
+    for first, _ in sent:
+        least[first[5]] = min(least[first[5]], first[1] - first[0])
+    for first, second in sent:
+        later, time = second[0] - first[0] - apart, first[1] - first[0]
+        wait = min(later, time - least[first[5]])
+        wait = wait if wait > 5000 else 0
+        waits[0][first] = (wait, time - wait)
+        waits[1][second] = (max(0, min(-later, second[1] - second[0])), time - wait)
+    return waits
+
+
+def main(paths):
+    nvml = samples(paths.pop(), paths[0]) if paths[-1].endswith(".csv") else []
+    ranks = nsys(paths[0]) if len(paths) == 1 else [kineto(path) for path in paths]
+    pairs, shift = match(ranks)
+    last = [0, 0]
+    for pair in pairs:
         durations = [row[1] - row[0] for row in pair]
-        if durations[0] != durations[1]:
+        if durations[0] != durations[1] and not is_message(pair[0]):
             last[durations.index(min(durations))] += 1
-    joined = [p for p in pairs if "Broadcast" not in p[0][2]]
-    half = [(p[1][1] - p[0][1]) / 2 for p in joined]  # of two ranks: the distance of each from their mean
+    half = halves(pairs)
     offset = statistics.median(half)
+    waits = waiting(pairs)
     print("shift", shift, "pairs", len(pairs), "last", last, "offsets", -offset, offset,
           "residual", statistics.median(abs(x - offset) for x in half), max(abs(x - offset) for x in half))
     for at, rank in enumerate(ranks):
@@ -173,11 +261,50 @@ def main(paths):
                 by_name[window[2]].append(figures(rank, nccl, ops, waits[at]))
         for name, rows in by_name.items():
             print("rank", at, name, len(rows), {key: statistics.median(row[key] for row in rows) for key in rows[0]})
-        sized = [row for row in rank.nccl if row[5] is not None]
-        if sized:
+        for name in sorted({row[5][0] for row in rank.nccl if row[5]}):
+            sized = [row for row in rank.nccl if row[5] and row[5][0] == name]
             time = sum(waits[at][row][1] if row in waits[at] else row[1] - row[0] for row in sized)
-            print("rank", at, "bus", sum(row[5] for row in sized), "B", time, "ns",
-                  sum(row[5] for row in sized) / time * 1e9, "B/s (all-reduce of 2 ranks: factor 1)")
+            size = sum(row[5][1] for row in sized)
+            factor = 1 if any(word in name.lower() for word in ("allreduce", "send", "recv")) else 0.5  # of 2 ranks
+            print("rank", at, name, len(sized), "bus", size * factor, "B", time, "ns", size * factor / time * 1e9, "B/s")
+    sent = [pair for pair in pairs if is_message(pair[0])]
+    print("messages", len(sent), "waits", [sum(waits[at][pair[at]][0] for pair in sent) for at in (0, 1)], "transfer",
+          statistics.median([waits[0][pair[0]][1] for pair in sent]) if sent else None)
+    if ranks[0].ranges:
+        speeds(ranks, nvml)
+
+
+def is_message(row):
+    return row[5] is not None and ("Send" in row[5][0] or "Recv" in row[5][0] or row[5][0] in ("send", "recv"))
+
+
+def speeds(ranks, nvml):
+    """By range: time of the slower rank's kernels ÷ that of the same on the faster one; mean clocks in MHz."""
+    for name in dict.fromkeys(window[2] for rank in ranks for window in sorted(rank.ranges)):
+        sums, windows = [], []
+        for rank in ranks:
+            table, spans = defaultdict(lambda: [0, 0]), []
+            for window in (window for window in rank.ranges if window[2] == name):
+                nccl, compute, copies = attributed(rank, window)
+                ops = nccl + compute + copies
+                if ops:
+                    spans.append((min(row[0] for row in ops), max(row[1] for row in ops)))
+                for row in compute:
+                    table[row[2], rank.grids[row]][0] += 1
+                    table[row[2], rank.grids[row]][1] += row[1] - row[0]
+            sums.append(table)
+            windows.append(spans)
+        ratio = []
+        for own, other in (sums, sums[::-1]):
+            common = [key for key in own if key in other]
+            here = sum(own[key][1] for key in common)
+            ratio.append(here / sum(other[key][1] / other[key][0] * own[key][0] for key in common) if common else None)
+        clocks = []
+        for at, spans in enumerate(windows):
+            inside = [row for row in nvml if row[1] == at and any(start <= row[0] <= end for start, end in spans)]
+            reasons = [bool(row[3] & 4) for row in inside]
+            clocks.append((statistics.mean(row[2] for row in inside), sum(reasons), len(reasons)) if inside else None)
+        print(name, "slowdown", ratio, "clocks, samples under the power cap, samples", clocks)
 
 
 if __name__ == "__main__":

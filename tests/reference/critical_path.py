@@ -1,8 +1,8 @@
-"""The critical path of one step of a capture with two ranks, derived without Rooflens.
+"""The critical path of one step of a capture with one rank or two, derived without Rooflens.
 
-usage: critical_path.py EXPORT.sqlite RANGE
+usage: critical_path.py EXPORT.sqlite RANGE [SKIP]
 
-Walks back from the last GPU operation of the instance of median length to what was waited for last, by the rules
+SKIP is how many instances at the begin do not count. Walks back from the last GPU operation of the instance of median length to what was waited for last, by the rules
 of docs/methodology.md, with plain searches in lists instead of a graph. Prints the length and the time of each
 category in nanoseconds. Collectives pair by order, which holds where both ranks have equally many of them.
 Uses the standard library alone.
@@ -13,10 +13,12 @@ import sqlite3
 import sys
 from collections import defaultdict
 
+import communication
+
 MASK = ~0xFFFFFF
 
 
-def main(path, name):
+def main(path, name, skip=0):
     db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     texts = dict(db.execute("select id, value from StringIds"))
     runtime = sorted(
@@ -46,12 +48,19 @@ def main(path, name):
             if table == "MEMCPY" and kind == 2 and dst == 0:
                 to_pageable.add((pid, correlation))
     ops.sort()
-    nccl = {gpu: [op for op in ops if op[2] == gpu and op[6] == "communication"] for gpu in (0, 1)}
+    gpus = sorted({op[2] for op in ops})
+    nccl = {gpu: [op for op in ops if op[2] == gpu and op[6] == "communication"] for gpu in gpus}
     last_rank = {}
+    waits = {}  # of messages, by begin and end
+    if len(gpus) == 2:
+        pairs, _ = communication.match(communication.nsys(path))
+        for at, found in enumerate(communication.waiting(pairs)):
+            messages = (pair[at] for pair in pairs if communication.is_message(pair[0]))
+            waits.update({row[:2]: found[row][0] for row in messages})
     for pair in zip(*nccl.values()):
-        short = min(pair, key=lambda op: op[1] - op[0])
+        short = min(pair, key=lambda op: waits.get(op[:2], op[1] - op[0]))
         for op in pair:
-            if op is not short:
+            if op is not short and waits.get(op[:2], 1) > 0:
                 last_rank[op] = short
 
     ranges = defaultdict(list)
@@ -66,7 +75,19 @@ def main(path, name):
                   if op[4] == pid and (op[4], op[5]) in call_of and start <= call_of[op[4], op[5]][0] < end]
         steps.append((max(op[1] for op in inside) - min(op[0] for op in inside), min(op[0] for op in inside),
                       max(op[1] for op in inside)))
+    steps = steps[skip:]
     length, begin, finish = sorted(steps)[(len(steps) - 1) // 2]
+
+    # The shortest launch of the pass onto a stream that had nothing left to do.
+    latencies, busy_until = [], defaultdict(lambda: -1 << 62)
+    for op in ops:
+        lane = op[2], op[3]
+        call = call_of.get((op[4], op[5]))
+        if call and busy_until[lane] <= call[0] <= op[0]:
+            latencies.append(op[0] - call[0])
+        busy_until[lane] = max(busy_until[lane], op[1])
+    floor = min(latencies, default=0)
+    issues = {call_of[op[4], op[5]] for op in ops if (op[4], op[5]) in call_of}
 
     ops = [op for op in ops if op[1] > begin and op[0] < finish]
     streams = defaultdict(list)
@@ -75,15 +96,22 @@ def main(path, name):
         lane = streams[op[2], op[3]]
         before[op] = lane[-1] if lane else None
         lane.append(op)
-    issuing = {call_of[op[4], op[5]][2] for op in ops}
+    issuing = {call_of[op[4], op[5]][2] for op in ops if (op[4], op[5]) in call_of}
     calls = [call for call in calls if call[1] > begin and call[0] < finish and call[2] in issuing]
     known = set(calls)
-    issues = {call_of[op[4], op[5]] for op in ops} & known
-    call_for = {op: call_of[op[4], op[5]] if call_of[op[4], op[5]] in known else None for op in ops}
-    floor = min(max(0, op[0] - call[0]) for op, call in call_for.items() if call)
+    call_for, launched = {}, {}
+    for op in ops:
+        call = call_of.get((op[4], op[5]))
+        call_for[op] = call if call in known else None
+        if call in known:
+            launched[op] = min(call[0] + floor, op[0])
+        elif call and call[1] <= begin:  # issued before the step: it could begin with it
+            launched[op] = min(begin, op[0])
+        else:
+            launched[op] = None
     by_end = {pid: sorted((call for call in calls if call[2] & MASK == pid), key=lambda c: c[1]) for pid in ranges}
     ends = {pid: [call[1] for call in list_] for pid, list_ in by_end.items()}
-    op_ends = {gpu: sorted((op for op in ops if op[2] == gpu), key=lambda op: op[1]) for gpu in (0, 1)}
+    op_ends = {gpu: sorted((op for op in ops if op[2] == gpu), key=lambda op: op[1]) for gpu in gpus}
 
     def blocks(call):
         text = call[4]
@@ -108,7 +136,7 @@ def main(path, name):
                 continue
             until(op[0], op[6])
             stream = min(before[op][1], op[0]) if before[op] else None
-            launch = min(call_for[op][0] + floor, op[0]) if call_for[op] else None
+            launch = launched[op]
             ready = max((x for x in (stream, launch) if x is not None), default=None)
             other = None
             if ready is not None and op[0] - ready > 5000:
@@ -118,6 +146,11 @@ def main(path, name):
                     if candidate[3] != op[3]:
                         other = candidate
                         break
+                if other is None or op[0] - other[1] > 5000:  # a kernel of another stream leaves it no room
+                    place = bisect.bisect_left(ops, op)
+                    running = [c for c in ops[max(0, place - 64):place] if c[2] == op[2] and c[3] != op[3]
+                               and c[6] == "compute" and c[0] < op[0] < c[1] and 4 * (c[1] - op[0]) < c[1] - c[0]]
+                    other = running[-1] if running else other
             if other:
                 until(other[1], "gap")
                 node = other
@@ -147,10 +180,11 @@ def main(path, name):
                 until(by_end[pid][index][1], "host")
                 node = by_end[pid][index]
     until(begin, "unknown")
-    print("length", length, dict(times), "sum", sum(times.values()))
+    early = sum(call_for[op] is None and launched[op] is not None for op in ops)
+    print("length", length, dict(times), "sum", sum(times.values()), "floor", floor, "of", len(ops), "early", early)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
+    if len(sys.argv) not in (3, 4):
         sys.exit(__doc__)
-    main(*sys.argv[1:])
+    main(*sys.argv[1:3], *map(int, sys.argv[3:]))

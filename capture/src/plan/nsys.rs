@@ -13,7 +13,7 @@ use crate::tools::Profiler;
 pub(crate) struct Export {
     program: String,
     pub(crate) version: String,
-    is_lazy: bool,
+    flags: Vec<String>,
     folder: PathBuf,
     /// The gate, whose range must have occurred.
     pub(crate) gate: Option<String>,
@@ -27,10 +27,7 @@ impl Export {
     pub(crate) fn command(&self, name: &str) -> Vec<String> {
         let mut command = vec![self.program.clone(), "export".to_owned()];
         command.extend(["--type", "sqlite", "--force-overwrite", "true"].map(str::to_owned));
-        if self.is_lazy {
-            // Tables without rows are written, too: absent and empty are not the same.
-            command.push("--lazy=false".to_owned());
-        }
+        command.extend(self.flags.iter().cloned());
         let path = |ending: &str| {
             self.folder.join(format!("{name}{ending}")).to_string_lossy().into_owned()
         };
@@ -53,7 +50,10 @@ pub(super) fn pass(
     if gate.is_some() && !trace.contains(&"nvtx") {
         trace.push("nvtx");
     }
-    let mut command = profile(nsys, &trace);
+    let mut command = profile(nsys, &trace, options.scheduling);
+    if options.scheduling && !nsys.knows("--cpuctxsw") {
+        return Err(format!("{} cannot record scheduling: leave --scheduling out", nsys.version));
+    }
     if trace.contains(&"cuda") && nsys.knows("--cuda-graph-trace") {
         // Kernels inside of graphs are seen only so.
         command.push("--cuda-graph-trace=node".to_owned());
@@ -72,7 +72,7 @@ pub(super) fn pass(
     let export = Export {
         program: nsys.program.clone(),
         version: nsys.version.clone(),
-        is_lazy: nsys.knows("--lazy"),
+        flags: export_flags(nsys),
         ranges: ranges(nsys, &folder, common),
         folder,
         gate: gate.map(|(range, _)| range.clone()),
@@ -90,13 +90,24 @@ pub(super) fn pass(
     })
 }
 
-fn profile(nsys: &Profiler, trace: &[&str]) -> Vec<String> {
+/// Tables without rows are written, too: absent and empty are not the same. Payloads of ranges tell what a collective moves.
+fn export_flags(nsys: &Profiler) -> Vec<String> {
+    let flags = [("--lazy", "--lazy=false"), ("--include-blobs", "--include-blobs=true")];
+    flags
+        .into_iter()
+        .filter(|(name, _)| nsys.knows(name))
+        .map(|(_, flag)| flag.to_owned())
+        .collect()
+}
+
+fn profile(nsys: &Profiler, trace: &[&str], scheduling: bool) -> Vec<String> {
     let mut command = vec![nsys.program.clone(), "profile".to_owned()];
     command.push(format!("--trace={}", trace.join(",")));
     // Sampling of the CPU disturbs the launches that are to be measured.
-    for option in ["--sample", "--cpuctxsw"] {
+    let switches = if scheduling { "process-tree" } else { "none" };
+    for (option, value) in [("--sample", "none"), ("--cpuctxsw", switches)] {
         if nsys.knows(option) {
-            command.push(format!("{option}=none"));
+            command.push(format!("{option}={value}"));
         }
     }
     command.push("--force-overwrite=true".to_owned());
@@ -134,7 +145,7 @@ fn gated(range: &str, instances: u32, nsys: &Profiler) -> Result<Vec<String>, St
 }
 
 fn ranges(nsys: &Profiler, folder: &std::path::Path, common: &Common) -> Vec<String> {
-    let mut command = profile(nsys, &["nvtx"]);
+    let mut command = profile(nsys, &["nvtx"], false);
     let output = folder.join("ranges").to_string_lossy().into_owned();
     command.extend(["--output".to_owned(), output]);
     command.extend(common.command.iter().cloned());

@@ -92,10 +92,35 @@ fn nsys_is_given_what_its_help_names() {
 fn an_old_nsys_does_without_or_says_what_it_cannot() {
     let oldest = nsys_line("nsys -o b --gate decode -- x", nsys_2020()).expect("planned");
     assert!(oldest.contains("--stop-on-range-end=true") && !oldest.contains("graph"), "{oldest}");
-    for line in ["nsys -o b --gpu-metrics -- x", "nsys -o b --gate a --instances 2 -- x"] {
+    for line in [
+        "nsys -o b --gpu-metrics -- x",
+        "nsys -o b --scheduling -- x",
+        "nsys -o b --gate a --instances 2 -- x",
+    ] {
         let error = nsys_line(line, nsys_2020()).expect_err(line);
         assert!(error.contains("2020.3.2") && error.contains("leave"), "{error}");
     }
+}
+
+#[test]
+fn threads_off_the_cpu_are_recorded_when_asked_for() {
+    let line = nsys_line("nsys -o b --scheduling -- x", nsys_2025()).expect("planned");
+    assert!(line.contains("--sample=none --cpuctxsw=process-tree "), "{line}");
+}
+
+#[test]
+fn exports_hold_empty_tables_and_payloads_where_the_tool_knows_them() {
+    let export = |nsys: Profiler| {
+        let Command::Nsys(arguments) = command("nsys -o b -- x") else { panic!("not nsys") };
+        let probe = Probe { nsys: Ok(nsys), ncu: Err(String::new()), rooflens: None };
+        let steps = super::nsys(&arguments, &probe).expect("planned");
+        let Some(Step::Pass(pass)) = steps.last() else { panic!("no pass") };
+        let Harvest::Nsys(export) = &pass.harvest else { panic!("no export") };
+        quote::line(&export.command("timeline"))
+    };
+    let recorded = recorded().nsys.expect("recorded");
+    assert!(export(recorded).contains("--lazy=false --include-blobs=true --output"));
+    assert!(export(nsys_2020()).contains("--force-overwrite true --output"));
 }
 
 #[test]
@@ -226,8 +251,7 @@ fn recorded() -> Probe {
 #[test]
 fn the_recorded_tools_know_every_option_that_they_are_given() {
     let probe = recorded();
-    let line =
-        "all -o b --gate decode@llm --gate-nsys --instances 2 --gpu-metrics --preset compute -- x";
+    let line = "all -o b --gate decode@llm --gate-nsys --instances 2 --gpu-metrics --scheduling --preset compute -- x";
     let Command::All(arguments) = command(line) else { panic!("not all") };
     let mut checked = 0;
     for step in all(&arguments, &probe) {

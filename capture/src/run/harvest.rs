@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use rooflens_schemas::{Tool, workload};
+use rooflens_schemas::{Tool, ncu_report, workload};
 
 use super::Session;
 use super::child::Run;
@@ -259,13 +259,17 @@ fn counters(
 ) -> Result<Harvested, CaptureError> {
     let producer = Some(Tool { name: "ncu".to_owned(), version: Some(export.version.clone()) });
     let mut harvested = Harvested { producer, ..Harvested::default() };
-    if !take(&export.report, &folders.pass.join("kernels.ncu-rep"))? {
+    let report = folders.pass.join("kernels.ncu-rep");
+    if !take(&export.report, &report)? {
         let why = match code {
             0 => "no launch was selected",
             _ => "it failed",
         };
         let note = format!("ncu left no report: {why}; its own words are in logs");
         return Ok(harvested.unfit(note));
+    }
+    if !session.secrets.keep_names {
+        harvested.notes.push(cover_names(&report)?);
     }
     for (name, command) in export.pages() {
         let log = folders.logs.join(format!("{name}.stderr.txt"));
@@ -284,6 +288,20 @@ fn counters(
         }
     }
     Ok(harvested)
+}
+
+/// Covers host and user in a report. One that cannot be redacted does not stay.
+fn cover_names(report: &Path) -> Result<String, CaptureError> {
+    let file = fs::File::options().read(true).write(true).open(report);
+    match file.and_then(|mut file| ncu_report::cover(&mut file)) {
+        Ok(covered) => {
+            Ok(format!("kernels.ncu-rep: {covered} names and addresses of host and user covered"))
+        }
+        Err(error) => {
+            fs::remove_file(report).map_err(CaptureError::io(report))?;
+            Ok(format!("kernels.ncu-rep is left out: it cannot be redacted: {error}"))
+        }
+    }
 }
 
 /// Traces in a folder and those below.

@@ -6,6 +6,7 @@ mod tables;
 mod tests;
 
 use super::products::launches::Work;
+use super::products::roof;
 use super::summary::summaries;
 use super::{Analysis, Context};
 use crate::diagnostic::{Diagnostic, Severity};
@@ -25,7 +26,7 @@ fn run(context: &Context<'_>) -> Findings {
     let (session, facts) = (context.session, context.facts);
     let primary = facts.primary_pass(session);
     let others = session.passes.ids().filter(|pass| Some(*pass) != primary);
-    let work = Work::new(context);
+    let work = Work::new(session, facts);
     let mut stages: Vec<StageAttention> = Vec::new();
     let mut shown = 0;
     for pass in primary.into_iter().chain(others) {
@@ -54,7 +55,9 @@ fn run(context: &Context<'_>) -> Findings {
         ],
         false => &["kernel", "stage", "pass", "launches", "time_ns", "share"],
     };
-    let caption = "Attention kernels per instance of their stage";
+    let lines = stages.iter().flat_map(|stage| &stage.lines);
+    let under = roof::under(lines.filter_map(|line| line.sum.roof.as_ref()));
+    let caption = format!("Attention kernels per instance of their stage{under}");
     findings.blocks.push(Block::Table(View::new("attention", caption, columns, shown.min(SHOWN))));
     // Where nothing is known at all, the section of matrix products says so.
     if !known && facts.products.is_any_known() {
@@ -68,11 +71,12 @@ fn run(context: &Context<'_>) -> Findings {
 }
 
 fn above_peak(context: &Context<'_>, stage: &StageAttention) -> Option<Diagnostic> {
-    let line = stage.lines.iter().find(|line| line.of_peak().is_some_and(|part| part > 1.0))?;
+    let is_above = |line: &&lines::Line| line.sum.of_peak().is_some_and(|part| part > 1.0);
+    let line = stage.lines.iter().find(is_above)?;
     let message = format!(
         "attention of {} runs at {} of the peak: its sizes, its mask or the peak are wrong",
         stage.summary.label(context.session, context.facts),
-        Quantity::ratio(line.of_peak()?),
+        Quantity::ratio(line.sum.of_peak()?),
     );
     Some(Diagnostic::new(Severity::Error, "attention/above-one", message))
 }

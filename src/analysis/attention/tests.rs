@@ -5,7 +5,7 @@
 use rooflens_schemas::PassKind;
 
 use super::*;
-use crate::analysis::products::made::Made;
+use crate::analysis::test_session::Made;
 use crate::analysis::{Facts, Options};
 use crate::findings::Cell;
 use crate::hardware::Hardware;

@@ -4,8 +4,9 @@ use rustc_hash::FxHashMap;
 
 use crate::analysis::Context;
 use crate::analysis::facts::StageInstance;
-use crate::analysis::idle::{Line, counted};
+use crate::analysis::idle::Line;
 use crate::analysis::intervals::{difference, measure, union};
+use crate::analysis::summary::counted;
 use crate::model::{KernelId, Ns};
 
 /// The kernel with the greatest sum of durations; of equal ones the first.
@@ -45,6 +46,6 @@ fn middle<'a>(
     line: &Line,
 ) -> impl Iterator<Item = &'a StageInstance> + use<'a> {
     let numbers = line.middle_instances.clone();
-    let counted = counted(context, &line.summary).enumerate();
+    let counted = counted(context.facts, &line.summary).enumerate();
     counted.filter(move |(number, _)| numbers.contains(number)).map(|(_, instance)| instance)
 }

@@ -81,7 +81,7 @@ impl What {
             Self::Launching => "idle time of cause launching",
             Self::Host => {
                 "idle time of causes launching, host code, synchronizing call, allocation, blocking copy, \
-                 operating system"
+                 operating system, off CPU"
             }
             Self::Copies => {
                 "time in which only copies run, but for half of it, in which both directions of the link carry them"
@@ -89,7 +89,8 @@ impl What {
             Self::Communication => "time in which a collective runs and no other kernel",
             Self::TopKernel => "time in which only this kernel runs",
             Self::MatrixProducts => {
-                "time of matrix products of known sizes above max(FLOPs ÷ peak, bytes ÷ bandwidth), specified"
+                "time of matrix products of known sizes above max(FLOPs ÷ rate, bytes ÷ bandwidth), as measured on this GPU, \
+                 else as specified"
             }
         }
     }

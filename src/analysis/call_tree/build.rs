@@ -6,7 +6,7 @@ use std::hash::Hash;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::names::{Folded, FoldedId};
-use super::{Kind, Leaf, MAX_DEPTH, Node, Source, Spans, Tree, Work};
+use super::{Flops, Kind, Leaf, MAX_DEPTH, Node, Source, Spans, Tree, Work};
 use crate::analysis::Context;
 use crate::analysis::facts::{OpIndex, OpSource, StageInstance};
 use crate::analysis::stages::WHOLE_CAPTURE;
@@ -84,6 +84,7 @@ impl<'a> Builder<'a> {
 
     fn finish(&mut self, tree: Tree, ops: Vec<OpIndex>) -> Tree {
         let work = self.add_device(ops);
+        self.add_backward(tree.pass);
         let calls = self.calls();
         for span in self.placed.drain(..) {
             self.node_of[span as usize] = NONE;
@@ -184,6 +185,7 @@ impl<'a> Builder<'a> {
             let kind = match spans.source[row] {
                 Source::Range(range) => Kind::Range { part: is_stage[range.index()] },
                 Source::Module(_) => Kind::Module,
+                Source::Function(_) => Kind::Function,
                 Source::Operator(_) => Kind::Operator,
             };
             let name = folded.text(name).to_owned();
@@ -215,6 +217,8 @@ impl<'a> Builder<'a> {
             *sum = sum.saturating_add(time);
             let own = &mut self.nodes[node as usize].device_self;
             *own = own.saturating_add(time);
+            let flops = Flops::of(context, row);
+            self.nodes[node as usize].flops_self += flops.full;
             let launch = u64::from(matches!(ops.source[row], OpSource::Launch(_)));
             let mut at = Some(node);
             while let Some(number) = at {
@@ -223,11 +227,34 @@ impl<'a> Builder<'a> {
                 node.device_total = node.device_total.saturating_add(time);
                 node.busy = node.busy.saturating_add(end.saturating_sub(start.max(*until)).max(0));
                 node.launches += launch;
+                node.flops.add(&flops);
                 *until = end.max(*until);
                 at = node.parent;
             }
         }
         sorted(leaves)
+    }
+
+    /// Gives work of the backward pass to the nodes of its forward operators, whatever stage it ran in.
+    fn add_backward(&mut self, pass: PassId) {
+        let Context { session, facts, .. } = *self.context;
+        let own = facts.backward.iter().filter(|(op, _)| facts.ops.pass[*op as usize] == pass);
+        for (op, forward) in own {
+            let span = self.spans.of_operator(session, *forward);
+            let Some(node) = span.map(|span| self.node_of[span as usize]) else { continue };
+            if node == NONE {
+                continue;
+            }
+            let row = *op as usize;
+            let time = facts.ops.end[row].saturating_sub(facts.ops.start[row]).max(0);
+            let own = &mut self.nodes[node as usize].backward_self;
+            *own = own.saturating_add(time);
+            let mut at = Some(node);
+            while let Some(node) = at.map(|number| &mut self.nodes[number as usize]) {
+                node.backward = node.backward.saturating_add(time);
+                at = node.parent;
+            }
+        }
     }
 
     /// The innermost node of an operation.

@@ -64,7 +64,8 @@ pub fn of_device(context: &Context<'_>, tree: &Tree, id: String) -> Option<Chart
     });
     let parts = used.iter().map(|color| Part { name: color.label().to_owned(), color: *color });
     let flame = layout(tree, &|node| node.device_total, tips.collect(), parts.collect())?;
-    let title = format!("GPU time of {} by what issued it", tree.label);
+    let by = if tree.has_functions() { "Python function" } else { "what issued it" };
+    let title = format!("GPU time of {} by {by}", tree.label);
     Some(chart(
         context.session,
         tree,
@@ -88,7 +89,8 @@ pub fn of_host(context: &Context<'_>, tree: &Tree, id: String) -> Option<Chart> 
     let calls = Part { name: CALLS.to_owned(), color: Color::Elementwise };
     let parts = if tips.is_empty() { Vec::new() } else { vec![calls] };
     let flame = layout(tree, &|node| node.host_total, tips, parts)?;
-    let title = format!("Host time of {} by caller", tree.label);
+    let by = if tree.has_functions() { "Python function" } else { "caller" };
+    let title = format!("Host time of {} by {by}", tree.label);
     let what = "time on the host, white where a frame calls nothing that is known";
     Some(chart(session, tree, id, &title, what, flame))
 }
@@ -106,10 +108,13 @@ fn chart(
         1 => "one instance".to_owned(),
         count => format!("{count} instances"),
     };
+    let names = match tree.has_functions() {
+        true => "F",
+        false => "Names that differ only in numbers are one frame; f",
+    };
     let description = format!(
         "Flame graph of {}, pass {pass}, over {instances}, callers above what they call: the width of a frame \
-         is {what}. Names that differ only in numbers are one frame; frames narrower than 0.3 % are merged. \
-         The table holds the figures.",
+         is {what}. {names}rames narrower than 0.3 % are merged. The table holds the figures.",
         tree.label
     );
     let title = format!("{title}, pass {pass}, {instances}");

@@ -1,10 +1,11 @@
-//! Call trees: a stage's ranges, modules and operators by path, with their time on the host and on the GPU.
+//! Call trees: a stage's ranges, modules, functions and operators by path, with their time on the host and on the GPU.
 //!
 //! Spans of equal folded path are one node. A GPU operation belongs to the innermost span around the start of
 //! the CUDA call that issued it; one that another thread issued goes below the range that its stage lent it.
 
 mod build;
 pub mod flame;
+mod flops;
 mod names;
 mod spans;
 #[cfg(test)]
@@ -15,7 +16,9 @@ use super::intervals::total;
 use super::summary::{Summary, summaries};
 use crate::model::{CopyKind, KernelId, Ns, PassId, ProcessId, StrId};
 
-pub use names::fold;
+pub use flops::Flops;
+pub(in crate::analysis) use names::Folded;
+pub use names::{fold, is_function};
 pub use spans::{Source, Spans};
 
 /// Levels of a tree; deeper spans count to those around them.
@@ -53,6 +56,8 @@ pub enum Kind {
     },
     /// A module.
     Module,
+    /// A function of Python.
+    Function,
     /// An operator.
     Operator,
 }
@@ -86,6 +91,14 @@ pub struct Node {
     pub busy: Ns,
     /// Kernels launched within.
     pub launches: u64,
+    /// FLOPs of the matrix work issued within.
+    pub flops: Flops,
+    /// FLOPs of all pairs, of the work issued by itself.
+    pub flops_self: f64,
+    /// Device time of the backward pass that belongs to operators within, nanoseconds.
+    pub backward: Ns,
+    /// Of that, to operators of which this is the innermost node.
+    pub backward_self: Ns,
 }
 
 /// Work or calls of one kind that a node issues itself.
@@ -137,6 +150,21 @@ impl Tree {
     /// Whether there is anything below the stage.
     pub fn has_inner(&self) -> bool {
         self.nodes.len() > 1
+    }
+
+    /// Whether FLOPs of any work are known.
+    pub fn has_flops(&self) -> bool {
+        self.nodes.first().is_some_and(|stage| stage.flops.is_any_counted())
+    }
+
+    /// Whether there are functions of Python below the stage.
+    pub fn has_functions(&self) -> bool {
+        self.nodes.iter().any(|node| node.kind == Kind::Function)
+    }
+
+    /// Whether work of the backward pass belongs to it.
+    pub fn has_backward(&self) -> bool {
+        self.nodes.first().is_some_and(|stage| stage.backward > 0)
     }
 
     /// Whether several nodes are neither operators nor parts of the stage that are stages themselves.

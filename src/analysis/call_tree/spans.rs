@@ -1,6 +1,6 @@
-//! The spans that trees are made of: ranges, frames of modules, operators.
+//! The spans that trees are made of: ranges, frames of modules, functions of Python, operators.
 
-use super::names::is_module;
+use super::names::FrameKind;
 use crate::analysis::nesting::{Nesting, Span};
 use crate::analysis::stages::LIBRARY_DOMAINS;
 use crate::model::{FrameId, Ns, OperatorId, RangeId, RangeKind, Session, StrId, ThreadId};
@@ -12,6 +12,8 @@ pub enum Source {
     Range(RangeId),
     /// The source frame of a module.
     Module(FrameId),
+    /// A function of Python.
+    Function(FrameId),
     /// An operator.
     Operator(OperatorId),
 }
@@ -28,42 +30,52 @@ pub struct Spans {
     pub nesting: Nesting,
     /// The span of each range, by `RangeId`.
     pub of_range: Vec<Option<u32>>,
+    /// The span of the first operator, if operators are among them; the others follow.
+    operators: Option<u32>,
 }
 
 impl Spans {
     /// Ranges and modules of all passes.
     pub fn of_modules(session: &Session) -> Self {
-        Self::new(session, &vec![true; session.passes.len()], false)
+        let all = vec![true; session.passes.len()];
+        let mut spans = Self::empty(session);
+        spans.add_ranges(session, &all);
+        spans.add_frames(session, &all, FrameKind::Module);
+        spans.nested(session)
     }
 
     /// Ranges, modules and operators of the passes that have operators.
     pub fn of_operators(session: &Session) -> Self {
         let mut passes = vec![false; session.passes.len()];
         session.operators.pass.iter().for_each(|pass| passes[pass.index()] = true);
-        Self::new(session, &passes, true)
+        let mut spans = Self::empty(session);
+        spans.add_ranges(session, &passes);
+        spans.add_frames(session, &passes, FrameKind::Module);
+        spans.add_operators(session);
+        spans.nested(session)
     }
 
-    fn new(session: &Session, passes: &[bool], with_operators: bool) -> Self {
-        let mut spans = Self {
+    /// The functions of Python of all passes, and nothing else.
+    pub fn of_functions(session: &Session) -> Self {
+        let mut spans = Self::empty(session);
+        spans.add_frames(session, &vec![true; session.passes.len()], FrameKind::Function);
+        spans.nested(session)
+    }
+
+    fn empty(session: &Session) -> Self {
+        Self {
             source: Vec::new(),
             name: Vec::new(),
             span: Vec::new(),
             nesting: Nesting::default(),
             of_range: vec![None; session.ranges.len()],
-        };
-        spans.add_ranges(session, passes);
-        spans.add_modules(session, passes);
-        if with_operators {
-            let operators = &session.operators;
-            for id in operators.ids() {
-                let row = id.index();
-                let (thread, start) = (operators.thread[row], operators.start[row]);
-                let span = Span { thread, start, end: operators.end[row] };
-                spans.add(Source::Operator(id), operators.name[row], span);
-            }
+            operators: None,
         }
-        spans.nesting = Nesting::new(&spans.span, &session.api_calls);
-        spans
+    }
+
+    fn nested(mut self, session: &Session) -> Self {
+        self.nesting = Nesting::new(&self.span, &session.api_calls);
+        self
     }
 
     fn add(&mut self, source: Source, name: StrId, span: Span) {
@@ -95,16 +107,43 @@ impl Spans {
         }
     }
 
-    fn add_modules(&mut self, session: &Session, passes: &[bool]) {
+    fn add_frames(&mut self, session: &Session, passes: &[bool], kind: FrameKind) {
         let frames = &session.frames;
-        for id in frames.ids() {
+        let mut kinds: Vec<Option<FrameKind>> = vec![None; session.strings.len()];
+        for id in frames.ids().filter(|id| passes[frames.pass[id.index()].index()]) {
             let row = id.index();
-            if passes[frames.pass[row].index()] && is_module(session.text(frames.name[row])) {
+            let name = frames.name[row];
+            let own = kinds[name.index()].get_or_insert_with(|| FrameKind::of(session.text(name)));
+            if *own == kind {
                 let (thread, start) = (frames.thread[row], frames.start[row]);
                 let span = Span { thread, start, end: frames.end[row] };
-                self.add(Source::Module(id), frames.name[row], span);
+                let module = kind == FrameKind::Module;
+                self.add(
+                    if module { Source::Module(id) } else { Source::Function(id) },
+                    name,
+                    span,
+                );
             }
         }
+    }
+
+    fn add_operators(&mut self, session: &Session) {
+        let operators = &session.operators;
+        self.operators = Some(self.span.len() as u32);
+        for id in operators.ids() {
+            let row = id.index();
+            let (thread, start) = (operators.thread[row], operators.start[row]);
+            let span = Span { thread, start, end: operators.end[row] };
+            self.add(Source::Operator(id), operators.name[row], span);
+        }
+    }
+
+    /// The span of an operator, or else the innermost one around its start.
+    pub fn of_operator(&self, session: &Session, operator: OperatorId) -> Option<u32> {
+        let row = operator.index();
+        let operators = &session.operators;
+        let around = || self.at(operators.thread[row], operators.start[row]);
+        self.operators.map(|first| first + operator.0).or_else(around)
     }
 
     /// The innermost span that is open on a thread at a time.

@@ -9,7 +9,8 @@ use crate::analysis::{Facts, Options};
 use crate::findings::chart::{Flame, Plot};
 use crate::hardware::Hardware;
 use crate::model::{
-    ApiCall, ApiLevel, Dim3, Frame, GpuId, Launch, Operator, Range, RangeKind, Session, ThreadId,
+    ApiCall, ApiLevel, BackwardOperator, Dim3, Frame, GpuId, Launch, Operator, OperatorId, Range,
+    RangeKind, Session, ThreadId,
 };
 
 const PASS: PassId = PassId(0);
@@ -41,8 +42,18 @@ impl Capture {
         self.session.ranges.push(range);
     }
 
-    fn operator(&mut self, thread: usize, name: &str, start: Ns, end: Ns) {
-        let name = self.session.intern(name);
+    fn operator(&mut self, thread: usize, name: &str, start: Ns, end: Ns) -> OperatorId {
+        self.operator_of(thread, name, (start, end), "")
+    }
+
+    fn operator_of(
+        &mut self,
+        thread: usize,
+        name: &str,
+        (start, end): (Ns, Ns),
+        shapes: &str,
+    ) -> OperatorId {
+        let (name, shapes) = (self.session.intern(name), self.session.intern(shapes));
         self.session.operators.push(Operator {
             start,
             end,
@@ -50,10 +61,10 @@ impl Capture {
             pass: PASS,
             thread: self.threads[thread],
             external: None,
-            shapes: StrId::default(),
+            shapes,
             types: StrId::default(),
             inputs: StrId::default(),
-        });
+        })
     }
 
     /// A call of 5 ns at `at`, and its kernel.
@@ -195,6 +206,85 @@ fn module_frames_are_modules_and_other_frames_are_not() {
     assert_eq!(tree.nodes.len(), 2);
     let block = node(tree, "Block");
     assert_eq!((block.names, block.host_total, block.device_total), (2, 170, 100));
+}
+
+/// Two layers with a product of 2·8·16·32 = 8192 FLOPs each, on kernels of 100 ns and 60 ns, the second with 40 ns of
+/// matrix work of unknown sizes beside it.
+#[test]
+fn flops_belong_to_the_nodes_around_the_kernels_and_say_what_is_not_counted() {
+    let mut capture = Capture::new();
+    capture.range("forward", 0, 200);
+    capture.range("layers.0", 10, 90);
+    capture.range("layers.1", 100, 190);
+    for at in [20, 110] {
+        let shapes = "[[8,32],[32,16]]";
+        capture.operator_of(0, "aten::mm", (at, at + 20), shapes);
+    }
+    capture.launch(0, 30, (1_000, 1_100));
+    capture.launch(0, 120, (1_100, 1_160));
+    capture.launch(0, 150, (1_160, 1_200));
+    for with_operators in [false, true] {
+        let tree = &capture.trees(with_operators)[0];
+        let layers = node(tree, "layers.*");
+        let expected = Flops { full: 16_384.0, masked: 16_384.0, counted: 160, uncounted: 40 };
+        assert_eq!((layers.flops, tree.nodes[0].flops), (expected, expected));
+        let own = if with_operators { 0.0 } else { 16_384.0 };
+        assert_eq!(layers.flops_self, own);
+    }
+    let tree = &capture.trees(true)[0];
+    let product = node(tree, "layers.* / aten::mm");
+    assert_eq!((product.flops_self, product.flops.counted), (16_384.0, 160));
+    assert_eq!((product.device_total, product.flops.uncounted), (160, 0));
+    assert!(tree.has_flops());
+}
+
+/// A backward pass on another thread and in another stage: its work belongs to the layer of its forward operator too.
+#[test]
+fn work_of_the_backward_pass_belongs_to_the_nodes_of_its_forward_operators() {
+    let mut capture = Capture::new();
+    capture.range("forward", 0, 100);
+    capture.range("layers.0", 10, 90);
+    let forward = capture.operator(0, "aten::mm", 20, 60);
+    capture.launch(0, 30, (1_000, 1_100));
+    capture.range("backward", 200, 300);
+    let operator = capture.operator(1, "MmBackward0", 210, 260);
+    capture.session.backward_operators.push(BackwardOperator { operator, forward });
+    capture.operator(1, "aten::mm", 215, 255);
+    capture.launch(1, 220, (1_200, 1_270));
+    // Work without a forward operator.
+    capture.launch(1, 270, (1_300, 1_330));
+    let trees = capture.trees(false);
+    let [forward, backward] = &trees[..] else { panic!("{trees:?}") };
+    let layer = node(forward, "layers.*");
+    assert_eq!((layer.device_total, layer.backward, layer.backward_self), (100, 70, 70));
+    assert_eq!((forward.nodes[0].backward, forward.nodes[0].backward_self), (70, 0));
+    assert_eq!((backward.nodes[0].device_total, backward.nodes[0].backward), (100, 0));
+    assert!(forward.has_backward() && !backward.has_backward());
+    let product = node(&capture.trees(true)[0], "layers.* / aten::mm").clone();
+    assert_eq!((product.backward, product.backward_self), (70, 70));
+}
+
+/// A checkpoint: the backward pass computes `aten::mm` again, on its own thread, and then its gradient.
+#[test]
+fn what_the_backward_pass_computes_again_belongs_to_what_was_checkpointed() {
+    let mut capture = Capture::new();
+    capture.range("forward", 0, 100);
+    capture.range("layers.0", 10, 90);
+    let checkpoint = capture.operator(0, "CheckpointFunction", 20, 60);
+    capture.launch(0, 30, (1_000, 1_100));
+    let outer = capture.operator(1, "CheckpointFunctionBackward", 200, 290);
+    let again = capture.operator(1, "aten::mm", 210, 220);
+    capture.launch(1, 212, (1_200, 1_220));
+    let inner = capture.operator(1, "MmBackward0", 240, 260);
+    capture.launch(1, 245, (1_250, 1_257));
+    let ties = &mut capture.session.backward_operators;
+    ties.push(BackwardOperator { operator: outer, forward: checkpoint });
+    ties.push(BackwardOperator { operator: inner, forward: again });
+    let tree = &capture.trees(false)[0];
+    assert_eq!(node(tree, "layers.*").backward, 27);
+    // Ties in a circle end.
+    capture.session.backward_operators.push(BackwardOperator { operator: inner, forward: inner });
+    assert_eq!(capture.trees(false).len(), 1);
 }
 
 #[test]

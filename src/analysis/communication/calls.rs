@@ -4,16 +4,12 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
+use super::matching::Channel;
 use super::operation::{NcclName, Operation, nccl_name};
 use crate::analysis::Context;
 use crate::analysis::facts::{OpIndex, OpSource};
 use crate::analysis::tiers::{Tier, tier};
-use crate::model::{
-    ApiCallId, CollectiveId, GpuId, KernelId, Ns, PassId, ProcessId, RangeId, Session, StrId,
-};
-
-/// NVTX domain of NCCL's own ranges.
-const NCCL_DOMAIN: &str = "NCCL";
+use crate::model::{CollectiveId, GpuId, KernelId, Ns, PassId, ProcessId, Session, StrId};
 
 /// The ranks of one execution of the workload under one tool: processes of a pass, or passes of one name.
 #[derive(Clone, Debug)]
@@ -51,6 +47,22 @@ pub(super) struct Call {
     /// Ranks of the process group.
     pub(super) size: Option<u32>,
     pub(super) sequence: Option<u64>,
+    /// Number of the rank in the group, where the group numbers its own, and the one rank that it talks to.
+    pub(super) rank: Option<u32>,
+    pub(super) peer: Option<u32>,
+}
+
+impl Member {
+    /// Which calls a call is one of; `None` for messages whose other end is unknown.
+    pub(super) fn channel(&self, call: &Call) -> Option<Channel> {
+        let own = call.rank.unwrap_or(self.rank);
+        Some(match (call.operation, call.peer) {
+            (Operation::Send, peer) => Channel::Message { from: own, to: peer? },
+            (Operation::Receive, peer) => Channel::Message { from: peer?, to: own },
+            (Operation::SendReceive, peer) => Channel::Exchange(own.min(peer?), own.max(peer?)),
+            _ => Channel::Collective,
+        })
+    }
 }
 
 impl Call {
@@ -163,27 +175,15 @@ fn members(context: &Context<'_>) -> Vec<Member> {
 struct Names {
     by_kernel: Vec<Option<Operation>>,
     arguments: FxHashMap<u32, CollectiveId>,
-    /// NCCL's ranges by thread, by start.
-    ranges: Vec<Vec<RangeId>>,
 }
 
 impl Names {
     fn new(session: &Session) -> Self {
         let table = &session.collectives;
         let operation = |kernel| Operation::of(session.kernel_name(kernel));
-        let mut ranges = vec![Vec::new(); session.threads.len()];
-        for id in session.ranges.ids() {
-            if session.text(session.ranges.domain[id.index()]) == NCCL_DOMAIN {
-                ranges[session.ranges.thread[id.index()].index()].push(id);
-            }
-        }
-        for list in &mut ranges {
-            list.sort_unstable_by_key(|id: &RangeId| (session.ranges.start[id.index()], *id));
-        }
         Self {
             by_kernel: session.kernels.ids().map(operation).collect(),
             arguments: table.ids().map(|id| (table.launch[id.index()].0, id)).collect(),
-            ranges,
         }
     }
 
@@ -194,33 +194,24 @@ impl Names {
         let table = &session.collectives;
         let row = self.arguments.get(&launch.0).map(|id| id.index());
         let stated = row.and_then(|row| Operation::of(session.text(table.operation[row])));
-        let nvtx = || ops.api_call[op].and_then(|call| self.range(session, call));
-        let operation = stated.or(self.by_kernel[kernel.index()]).or_else(nvtx);
+        let operation = stated.or(self.by_kernel[kernel.index()]).unwrap_or(Operation::Other);
         let named = row.filter(|row| !session.text(table.group[*row]).is_empty());
         Some(Call {
             op: op as OpIndex,
             start: ops.start[op],
             end: ops.end[op],
             kernel,
-            operation: operation.unwrap_or(Operation::Other),
+            operation,
             group: match named {
                 Some(row) => Group::Named(table.group[row], table.ranks[row]),
                 None => Group::Stream(ops.stream[op]),
             },
-            bytes: row.and_then(|row| table.bytes_in[row].max(table.bytes_out[row])),
+            bytes: row.and_then(|row| operation.message(table.bytes_in[row], table.bytes_out[row])),
             size: row.and_then(|row| table.group_size[row]),
             sequence: row.and_then(|row| table.sequence[row]),
+            rank: row.and_then(|row| table.rank[row]),
+            peer: row.and_then(|row| table.peer[row]),
         })
-    }
-
-    /// The operation of NCCL's range around the start of a call.
-    fn range(&self, session: &Session, call: ApiCallId) -> Option<Operation> {
-        let start = session.api_calls.start[call.index()];
-        let list = &self.ranges[session.api_calls.thread[call.index()].index()];
-        let after = list.partition_point(|id| session.ranges.start[id.index()] <= start);
-        let row = list[..after].last()?.index();
-        let open = session.ranges.end[row] >= start;
-        Operation::of(session.text(session.ranges.name[row])).filter(|_| open)
     }
 }
 

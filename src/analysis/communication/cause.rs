@@ -1,23 +1,17 @@
-//! Why a rank comes last: it computes longer, the same kernels run slower, or it is idle longer.
-
-use std::collections::BTreeMap;
+//! Why a rank comes last: it computes longer, the same kernels run slower, by their clock or not, or it is idle
+//! longer.
 
 use super::Ranks;
-use super::calls::Member;
 use super::lines::{Line, label};
+use super::speed::Speed;
 use crate::analysis::Context;
-use crate::analysis::facts::OpSource;
-use crate::analysis::intervals::total;
 use crate::analysis::stats::median;
-use crate::analysis::tiers::{Tier, tier};
-use crate::model::{Dim3, KernelId, Ns};
 
 /// A difference below this share of the others' is none.
 const DIFFERENCE: f64 = 0.02;
 
-/// Kernel time that must be in kernels of one name and grid on both ranks for their work to be taken as equal.
-/// Persistent kernels have one grid for all sizes, so less proves nothing.
-const IN_COMMON: f64 = 0.9;
+/// The part of the slowdown of equal kernels that a lower clock must account for to be its reason.
+const BY_CLOCK: f64 = 0.5;
 
 /// What sets a rank apart from the median of the others, in the stage with the most communication.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,12 +30,27 @@ pub(super) struct Cause {
 pub(super) enum Reason {
     /// It computes longer, in other kernels or grids, or in more of them.
     MoreWork,
-    /// Kernels of the same grid take this many times as long.
+    /// The same kernels take this many times as long as on the rank that computes shortest.
     SlowerKernels(f64),
+    /// So they do, and the clock is lower.
+    LowerClock(LowerClock),
     /// The host keeps it waiting longer.
     MoreIdle,
     /// Nothing that the artifact shows.
     Unknown,
+}
+
+/// A clock that explains slower kernels.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct LowerClock {
+    /// Time of the kernels ÷ that on the rank that computes shortest.
+    pub(super) slowdown: f64,
+    /// Mean SM clock in hertz of this rank and of that one.
+    pub(super) clocks: (f64, f64),
+    /// The part of the slowdown that is as much as the clock is lower.
+    pub(super) share: f64,
+    /// What lowered the clock most often, and in what share of the samples.
+    pub(super) limit: Option<(&'static str, f64)>,
 }
 
 /// Compares a member with the others.
@@ -59,7 +68,7 @@ pub(super) fn of(context: &Context<'_>, ranks: &Ranks, member: usize) -> Option<
     let idle = (own.idle, others(&|line| line.idle)?);
     let (longer, waits) = (compute.0 - compute.1, idle.0 - idle.1);
     let reason = if longer >= waits && longer > DIFFERENCE * compute.1 {
-        slower_kernels(context, ranks, member).map_or(Reason::MoreWork, Reason::SlowerKernels)
+        of_equal_work(&own.speed)
     } else if waits > DIFFERENCE * own.time {
         Reason::MoreIdle
     } else {
@@ -78,38 +87,17 @@ fn main_stage<'a>(context: &'a Context<'_>, ranks: &Ranks) -> &'a str {
     longest.map_or("", |line| label(context, line))
 }
 
-/// By how much longer kernels of one name and grid take than on the first other rank, if they do.
-fn slower_kernels(context: &Context<'_>, ranks: &Ranks, member: usize) -> Option<f64> {
-    let members = &ranks.run.members;
-    let other = members.iter().enumerate().find(|(index, _)| *index != member)?.1;
-    let (own, other) = (durations(context, &members[member]), durations(context, other));
-    let whole = total(own.values().map(|(_, time)| *time));
-    let (mut here, mut there, mut common) = (0.0, 0.0, 0 as Ns);
-    for (key, (count, time)) in &own {
-        if let Some((its_count, its_time)) = other.get(key) {
-            common = common.saturating_add(*time);
-            here += *time as f64;
-            there += *its_time as f64 / *its_count as f64 * *count as f64;
-        }
-    }
-    let ratio = here / there;
-    (common as f64 > IN_COMMON * whole as f64 && ratio > 1.0 + DIFFERENCE).then_some(ratio)
-}
-
-/// Launches and their time, by kernel and grid.
-fn durations(context: &Context<'_>, member: &Member) -> BTreeMap<(KernelId, Dim3), (u64, Ns)> {
-    let (session, facts) = (context.session, context.facts);
-    let mut sums: BTreeMap<(KernelId, Dim3), (u64, Ns)> = BTreeMap::new();
-    for op in facts.ops_of(member.pass) {
-        let own = facts.ops.gpu[op] == member.gpu && facts.ops.process[op] == member.process;
-        let OpSource::Launch(launch) = facts.ops.source[op] else { continue };
-        if own && tier(session, facts, op) == Tier::Compute {
-            let row = launch.index();
-            let key = (session.launches.kernel[row], session.launches.grid[row]);
-            let sum = sums.entry(key).or_default();
-            sum.0 += 1;
-            sum.1 = sum.1.saturating_add(facts.ops.end[op] - facts.ops.start[op]);
-        }
-    }
-    sums
+/// Why a rank computes longer: the same kernels are slower, or else there is more work.
+fn of_equal_work(speed: &Speed) -> Reason {
+    let Some(slowdown) = speed.slowdown.filter(|slowdown| *slowdown > 1.0 + DIFFERENCE) else {
+        return Reason::MoreWork;
+    };
+    let by_clock = || {
+        let (clock, share) = (speed.clock?, speed.by_clock()?);
+        let clocks = (clock, clock * speed.clock_ratio?);
+        Some(LowerClock { slowdown, clocks, share, limit: speed.limit })
+    };
+    by_clock()
+        .filter(|found| found.share >= BY_CLOCK)
+        .map_or(Reason::SlowerKernels(slowdown), Reason::LowerClock)
 }

@@ -6,6 +6,7 @@ use rooflens_schemas::Scope;
 use rustc_hash::FxHashMap;
 
 use super::calls::{Member, Run};
+use super::speed::{self, Speed};
 use super::waits::Wait;
 use crate::analysis::Context;
 use crate::analysis::facts::{OpIndex, StageInstance};
@@ -39,6 +40,8 @@ pub(super) struct Line {
     pub(super) transfer: Option<f64>,
     /// Sums over the instances, for shares that add up.
     pub(super) sum: Sum,
+    /// How fast its GPU was.
+    pub(super) speed: Speed,
 }
 
 /// Sums over instances, nanoseconds.
@@ -75,6 +78,7 @@ pub(super) fn lines(
     kept.sort_by_key(|line| {
         (line.stage.is_some(), order(context, run, line), line.rank, line.member)
     });
+    speed::compare(context, run, &mut kept);
     kept
 }
 
@@ -174,6 +178,7 @@ fn line(index: usize, member: &Member, stage: Option<usize>, sums: &[Sum]) -> Li
         wait: matched(middle(&|sum| sum.wait)),
         transfer: matched(middle(&|sum| sum.transfer)),
         sum,
+        speed: Speed::default(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The same collective on several ranks, and what its ends tell of their clocks.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::calls::{Call, Group, Member, Run};
 use super::operation::Operation;
@@ -19,6 +19,17 @@ const BETTER: f64 = 2.0;
 /// mismatched.
 const TOLERANCE_NS: f64 = 1e6;
 const TOLERANCE_FACTOR: f64 = 10.0;
+
+/// Calls that answer one another in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Channel {
+    /// Of all ranks of a group.
+    Collective,
+    /// From one rank to another, both in the numbers of the group.
+    Message { from: u32, to: u32 },
+    /// Of two ranks that send and receive at once.
+    Exchange(u32, u32),
+}
 
 /// One collective: its call on each rank that took part, as (member, call), by member.
 pub(super) type Match = Vec<(usize, usize)>;
@@ -43,14 +54,11 @@ pub(super) fn find(run: &Run) -> Matching {
     if run.members.len() < 2 {
         return found;
     }
-    let groups: BTreeSet<Group> =
-        run.members.iter().flat_map(|member| &member.calls).map(|call| call.group).collect();
-    for group in groups {
-        let lists: Vec<Vec<usize>> = run.members.iter().map(|member| own(member, group)).collect();
+    for ((_, channel), lists) in channels(run) {
         let all = || {
             run.members.iter().zip(&lists).flat_map(|(m, list)| list.iter().map(|c| &m.calls[*c]))
         };
-        let numbered = all().all(|call| call.sequence.is_some());
+        let numbered = channel == Channel::Collective && all().all(|call| call.sequence.is_some());
         let matches =
             if numbered { by_sequence(run, &lists) } else { by_order(&run.members, &lists) };
         found.matches.extend(matches);
@@ -62,10 +70,19 @@ pub(super) fn find(run: &Run) -> Matching {
     found
 }
 
-/// The calls of a member in a group. Point-to-point messages have no counterpart of the same kind.
-fn own(member: &Member, group: Group) -> Vec<usize> {
-    let same = |call: &Call| call.group == group && call.operation != Operation::SendReceive;
-    (0..member.calls.len()).filter(|index| same(&member.calls[*index])).collect()
+/// The calls of each channel, by member.
+fn channels(run: &Run) -> BTreeMap<(Group, Channel), Vec<Vec<usize>>> {
+    let mut channels = BTreeMap::new();
+    for (at, member) in run.members.iter().enumerate() {
+        for (index, call) in member.calls.iter().enumerate() {
+            let Some(channel) = member.channel(call) else { continue };
+            let lists: &mut Vec<Vec<usize>> = channels
+                .entry((call.group, channel))
+                .or_insert_with(|| vec![Vec::new(); run.members.len()]);
+            lists[at].push(index);
+        }
+    }
+    channels
 }
 
 /// By operation and number; of several with one number, the first with the first.
@@ -99,7 +116,7 @@ fn by_order(members: &[Member], lists: &[Vec<usize>]) -> Vec<Match> {
     matches
 }
 
-/// Positions that hold the same operation of the same size if the second list is shifted.
+/// Positions that hold operations of one size that answer each other if the second list is shifted.
 fn pairs(
     a: &[Call],
     list: &[usize],
@@ -110,7 +127,7 @@ fn pairs(
     let partner = |i: usize| usize::try_from(i as i64 + shift).ok().filter(|j| *j < other.len());
     let same = |(i, j): &(usize, usize)| {
         let (one, two) = (&a[list[*i]], &b[other[*j]]);
-        one.operation == two.operation && one.bytes == two.bytes
+        one.operation.answers(two.operation) && one.bytes == two.bytes
     };
     (0..list.len()).filter_map(|i| Some((i, partner(i)?))).filter(same).collect()
 }
@@ -216,6 +233,8 @@ pub(super) mod tests {
             bytes: None,
             size: None,
             sequence: None,
+            rank: None,
+            peer: None,
         };
         Member {
             pass: PassId(0),
@@ -255,6 +274,28 @@ pub(super) mod tests {
         }
         let found = find(&run_of(members));
         assert_eq!(found.matches, [vec![(0, 1), (1, 0)], vec![(0, 2), (1, 1)]]);
+    }
+
+    #[test]
+    fn messages_are_matched_with_what_the_other_end_receives() {
+        // Rank 0 sends three to rank 1, which received two before and sends one back meanwhile.
+        let mut a = member(0, &[(0, 50), (100, 150), (170, 180), (200, 290)]);
+        let mut b = member(1, &[(1, 5), (6, 8), (45, 50), (140, 150), (171, 180), (285, 290)]);
+        for (call, operation) in a.calls.iter_mut().zip("ssrs".chars()) {
+            let operation = if operation == 's' { Operation::Send } else { Operation::Receive };
+            (call.operation, call.peer) = (operation, Some(1));
+        }
+        for (call, operation) in b.calls.iter_mut().zip("rrrrsr".chars()) {
+            let operation = if operation == 's' { Operation::Send } else { Operation::Receive };
+            (call.operation, call.peer) = (operation, Some(0));
+        }
+        let found = find(&run_of(vec![a.clone(), b.clone()]));
+        let expected: Vec<Match> =
+            [(0, 2), (1, 3), (2, 4), (3, 5)].map(|(i, j)| vec![(0, i), (1, j)]).into();
+        assert_eq!(found.matches, expected);
+        // Without the other end nothing is matched.
+        b.calls.iter_mut().for_each(|call| call.peer = None);
+        assert!(find(&run_of(vec![a, b])).matches.is_empty());
     }
 
     #[test]

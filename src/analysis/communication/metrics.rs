@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use rooflens_schemas::{Evidence, Metric, Polarity, Scope, Unit};
+use rooflens_schemas::{Evidence, Metric, PassKind, Polarity, Scope, Unit};
 use rustc_hash::FxHashMap;
 
-use super::calls::Run;
+use super::calls::{Member, Run};
 use super::lines::{Line, label, scope};
 use super::matching::Matching;
 use super::operation::Operation;
@@ -137,6 +137,17 @@ pub(super) fn clock(run: &Run, matching: &Matching) -> Option<Metric> {
     Some(measured("clock_residual", scope, Unit::Nanoseconds, middle, basis))
 }
 
+/// Why the sizes of a rank's collectives are unknown, and what brings them.
+pub(super) fn no_sizes(context: &Context<'_>, member: &Member) -> &'static str {
+    match context.session.passes.kind[member.pass.index()] {
+        PassKind::Timeline => {
+            "the export does not hold the sizes of these collectives: trace NVTX, and export with nsys export \
+             --include-blobs=true"
+        }
+        _ => "the artifact does not record the sizes of these collectives",
+    }
+}
+
 /// Bytes on the bus and their time, of collectives of one operation.
 #[derive(Default)]
 struct Traffic {
@@ -157,7 +168,7 @@ pub(super) fn bus(
         let mut sums: BTreeMap<Operation, Traffic> = BTreeMap::new();
         for call in &member.calls {
             let sum = sums.entry(call.operation).or_default();
-            let factor = call.size.and_then(|size| call.operation.bus_factor(size));
+            let factor = call.operation.bus_factor(call.size);
             let Some((bytes, factor)) = call.bytes.zip(factor) else { continue };
             let wait = waits.get(&call.op);
             sum.bus_bytes += bytes as f64 * factor;
@@ -186,7 +197,7 @@ pub(super) fn bus(
                 metric.polarity = Polarity::Higher;
                 metric
             } else {
-                unavailable(id, scope, unit, "the artifact does not record the sizes of these collectives")
+                unavailable(id, scope, unit, no_sizes(context, member))
             });
         }
     }

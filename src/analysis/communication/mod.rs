@@ -4,8 +4,10 @@ mod calls;
 mod cause;
 mod lines;
 mod matching;
+mod messages;
 mod metrics;
 mod operation;
+mod speed;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -20,7 +22,7 @@ use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
 use crate::findings::{Block, Cell, Chart, Findings, Quantity, View};
 use crate::model::{PassId, Session};
 
-use calls::Run;
+use calls::{Call, Run};
 use lines::Line;
 use matching::Matching;
 use rooflens_schemas::Unit;
@@ -55,9 +57,10 @@ fn run(context: &Context<'_>) -> Findings {
     let primary = context.facts.primary_pass(context.session);
     all.sort_by_key(|one| !one.run.members.iter().any(|member| Some(member.pass) == primary));
     let Some(first) = all.first() else { return findings };
-    findings.blocks.push(Block::Prose(text::introduction(first)));
+    findings.blocks.push(Block::Prose(text::introduction(context, first)));
     findings.blocks.push(Block::Chart(chart(context, first)));
     findings.blocks.extend(text::straggler(context, first).map(Block::Prose));
+    findings.blocks.extend(text::messages(first).map(Block::Prose));
     add_tables(context, &all, &mut findings);
     for one in &all {
         findings.metrics.extend(one.lines.iter().flat_map(|line| metrics::of_line(context, line)));
@@ -107,6 +110,9 @@ fn add_tables(context: &Context<'_>, all: &[Ranks], findings: &mut Findings) {
         "exposed_share",
     ];
     columns.extend(if waits { &["wait_ns", "last"][..] } else { &["idle_ns"] });
+    if all.iter().flat_map(|one| &one.lines).any(|line| line.speed.clock.is_some()) {
+        columns.push("sm_clock_hz");
+    }
     let caption = "Ranks: medians over the instances that count";
     findings.blocks.push(Block::Table(View::new(
         "ranks",
@@ -121,7 +127,8 @@ fn add_tables(context: &Context<'_>, all: &[Ranks], findings: &mut Findings) {
     if waits {
         columns.push("transfer_ns");
     }
-    if !context.session.collectives.is_empty() {
+    let calls = || all.iter().flat_map(|one| &one.run.members).flat_map(|member| &member.calls);
+    if calls().any(|call| call.bytes.is_some()) {
         columns.push("bus_bandwidth");
     }
     if collectives.rows.iter().any(|row| !matches!(row.last(), Some(Cell::Missing))) {
@@ -135,6 +142,31 @@ fn add_tables(context: &Context<'_>, all: &[Ranks], findings: &mut Findings) {
         shown,
     )));
     findings.datasets.push(collectives);
+    add_messages(all, findings);
+}
+
+/// The table of messages between ranks, if there are any.
+fn add_messages(all: &[Ranks], findings: &mut Findings) {
+    let runs: Vec<_> = all.iter().map(|one| (&one.run, &one.matching)).collect();
+    let messages = messages::dataset(&runs);
+    if messages.rows.is_empty() {
+        return;
+    }
+    let shown = messages.rows.len().min(SHOWN);
+    let columns = [
+        "pass",
+        "from",
+        "to",
+        "bytes",
+        "count",
+        "sender_wait_ns",
+        "receiver_wait_ns",
+        "transfer_ns",
+        "bandwidth",
+    ];
+    let caption = "Messages from rank to rank";
+    findings.blocks.push(Block::Table(View::new("messages", caption, &columns, shown)));
+    findings.datasets.push(messages);
 }
 
 /// What each rank's time goes to: bars of one stage, or of each.
@@ -188,12 +220,17 @@ pub(super) fn last_ranks(context: &Context<'_>, pass: PassId) -> FxHashMap<OpInd
         if !run.members.iter().all(|member| member.pass == pass) {
             continue;
         }
-        for one in &matching::find(&run).matches {
+        let matching = matching::find(&run);
+        let waits = waits::by_op(&run, &matching);
+        for one in &matching.matches {
             let calls = || one.iter().map(|(member, call)| &run.members[*member].calls[*call]);
-            let Some(latest) = calls().min_by_key(|call| (call.duration(), call.op)) else {
+            let wait = |call: &Call| waits.get(&call.op).map_or(0, |wait| wait.wait);
+            let Some(latest) = calls().min_by_key(|call| (wait(call), call.op)) else {
                 continue;
             };
-            for call in calls().filter(|call| call.op != latest.op) {
+            // Ends of a message that need not wait for each other go their own ways.
+            let together = |call: &&Call| !call.operation.is_message() || wait(call) > 0;
+            for call in calls().filter(|call| call.op != latest.op).filter(together) {
                 last.insert(call.op, latest.op);
             }
         }

@@ -1,4 +1,4 @@
-//! What a collective does: from the framework's name, the range around its launch, or its kernel's name.
+//! What a collective does: from the name that the framework or NCCL calls it by, or its kernel's name.
 
 /// A collective operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -12,6 +12,9 @@ pub(super) enum Operation {
     Gather,
     Scatter,
     Barrier,
+    Send,
+    Receive,
+    /// Both in one kernel, or which of them is unknown.
     SendReceive,
     Other,
 }
@@ -26,8 +29,8 @@ const WORDS: [(&str, Operation); 13] = [
     ("broadcast", Operation::Broadcast),
     ("barrier", Operation::Barrier),
     ("sendrecv", Operation::SendReceive),
-    ("send", Operation::SendReceive),
-    ("recv", Operation::SendReceive),
+    ("send", Operation::Send),
+    ("recv", Operation::Receive),
     ("reduce", Operation::Reduce),
     ("gather", Operation::Gather),
     ("scatter", Operation::Scatter),
@@ -52,24 +55,55 @@ impl Operation {
             Self::Gather => "gather",
             Self::Scatter => "scatter",
             Self::Barrier => "barrier",
+            Self::Send => "send",
+            Self::Receive => "receive",
             Self::SendReceive => "send/receive",
             Self::Other => "other",
         }
     }
 
     /// Bus bandwidth ÷ algorithm bandwidth among `ranks` ranks, as the NCCL tests define it.
-    pub(super) fn bus_factor(self, ranks: u32) -> Option<f64> {
-        let n = f64::from(ranks);
+    pub(super) fn bus_factor(self, ranks: Option<u32>) -> Option<f64> {
+        if self.is_message() {
+            return Some(1.0);
+        }
+        let n = f64::from(ranks.filter(|ranks| *ranks > 1)?);
         match self {
-            _ if ranks < 2 => None,
             Self::AllReduce => Some(2.0 * (n - 1.0) / n),
             Self::AllGather
             | Self::ReduceScatter
             | Self::AllToAll
             | Self::Gather
             | Self::Scatter => Some((n - 1.0) / n),
-            Self::Broadcast | Self::Reduce | Self::SendReceive => Some(1.0),
-            Self::Barrier | Self::Other => None,
+            Self::Broadcast | Self::Reduce => Some(1.0),
+            _ => None,
+        }
+    }
+
+    /// Whether it goes from one rank to another, and joins no group.
+    pub(super) const fn is_message(self) -> bool {
+        matches!(self, Self::Send | Self::Receive | Self::SendReceive)
+    }
+
+    /// Whether another rank's operation can be the other side of this one.
+    pub(super) fn answers(self, other: Self) -> bool {
+        match self {
+            Self::Send => other == Self::Receive,
+            Self::Receive => other == Self::Send,
+            _ => other == self,
+        }
+    }
+
+    /// Bytes of the message, the larger of input and output. Where they differ by the number of ranks, one of
+    /// them alone does not tell the larger.
+    pub(super) fn message(self, input: Option<u64>, output: Option<u64>) -> Option<u64> {
+        match self {
+            Self::AllGather
+            | Self::ReduceScatter
+            | Self::AllToAll
+            | Self::Gather
+            | Self::Scatter => input.zip(output).map(|(input, output)| input.max(output)),
+            _ => input.max(output),
         }
     }
 
@@ -139,6 +173,9 @@ mod tests {
             ("_reduce_scatter_base", Some(Operation::ReduceScatter)),
             ("all_to_allv", Some(Operation::AllToAll)),
             ("ncclDevKernel_SendRecv(T)", Some(Operation::SendReceive)),
+            ("ncclSend", Some(Operation::Send)),
+            ("recv", Some(Operation::Receive)),
+            ("ncclAlltoAll", Some(Operation::AllToAll)),
             ("vllm::cross_device_reduce_1stage<__nv_bfloat16, 2>(T)", Some(Operation::AllReduce)),
             ("_broadcast_oop", Some(Operation::Broadcast)),
             ("ncclDevKernel_Generic(T)", None),
@@ -169,8 +206,20 @@ mod tests {
     #[test]
     fn bus_factors_of_two_and_eight_ranks() {
         // 2 (n − 1) / n: 1 and 1.75; (n − 1) / n: 0.5 and 0.875.
-        assert_eq!([2, 8].map(|n| Operation::AllReduce.bus_factor(n)), [Some(1.0), Some(1.75)]);
-        assert_eq!([2, 8].map(|n| Operation::AllGather.bus_factor(n)), [Some(0.5), Some(0.875)]);
-        assert_eq!(Operation::AllReduce.bus_factor(1), None);
+        let of = |operation: Operation| [2, 8].map(|ranks| operation.bus_factor(Some(ranks)));
+        assert_eq!(of(Operation::AllReduce), [Some(1.0), Some(1.75)]);
+        assert_eq!(of(Operation::AllGather), [Some(0.5), Some(0.875)]);
+        assert_eq!([Some(1), None].map(|n| Operation::AllReduce.bus_factor(n)), [None, None]);
+        // A message has two ends, whatever the group.
+        assert_eq!(Operation::Send.bus_factor(None), Some(1.0));
+    }
+
+    #[test]
+    fn half_of_an_all_gather_does_not_tell_its_size() {
+        let of = |operation: Operation, both| [operation.message(Some(3), None), both];
+        let gather = Operation::AllGather.message(Some(3), Some(24));
+        assert_eq!(of(Operation::AllGather, gather), [None, Some(24)]);
+        let send = Operation::Send.message(Some(3), Some(0));
+        assert_eq!(of(Operation::Send, send), [Some(3), Some(3)]);
     }
 }

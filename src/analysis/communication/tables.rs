@@ -94,8 +94,7 @@ pub(super) fn collectives(
                 let (operation, bytes, group, size, _) = *key;
                 let rate = bytes.zip(kind.time()).filter(|(_, time)| *time > 0.0);
                 let rate = rate.map(|(bytes, time)| bytes as f64 / time * 1e9);
-                let factor = size.and_then(|size| operation.bus_factor(size));
-                let bus = rate.zip(factor).map(|(rate, factor)| rate * factor);
+                let bus = rate.zip(operation.bus_factor(size)).map(|(rate, factor)| rate * factor);
                 let some = kind.matched > 0;
                 vec![
                     Cell::Text(operation.label().to_owned()),
@@ -162,6 +161,11 @@ pub(super) fn ranks(context: &Context<'_>, runs: &[(&Run, &[Line], Vec<u64>)]) -
         Column::new("wait_ns", "Waiting", Unit::Nanoseconds),
         Column::new("transfer_ns", "Transfer", Unit::Nanoseconds),
         Column::new("last", "Came last", Unit::Count),
+        Column::new("slowdown", "Same kernels", Unit::One),
+        Column::new("sm_clock_hz", "SM clock", Unit::Hertz),
+        Column::new("by_clock", "By the clock", Unit::Ratio),
+        Column::text("clock_limit", "Clock lowered by"),
+        Column::new("clock_limit_share", "Share of samples", Unit::Ratio),
     ];
     let mut rows = Vec::new();
     for (run, lines, last) in runs {
@@ -188,6 +192,11 @@ pub(super) fn ranks(context: &Context<'_>, runs: &[(&Run, &[Line], Vec<u64>)]) -
                     Some(last) => Cell::Int(*last as i64),
                     None => Cell::Missing,
                 },
+                Cell::maybe(line.speed.slowdown),
+                Cell::maybe(line.speed.clock),
+                Cell::maybe(line.speed.by_clock()),
+                line.speed.limit.map_or(Cell::Missing, |(reason, _)| Cell::Name(reason.to_owned())),
+                Cell::maybe(line.speed.limit.map(|(_, share)| share)),
             ]
         }));
     }

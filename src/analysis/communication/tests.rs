@@ -8,7 +8,7 @@ use super::*;
 use crate::analysis::{Facts, Options};
 use crate::findings::Inline;
 use crate::hardware::Hardware;
-use crate::model::{Collective, Dim3, Launch, LaunchId, Ns};
+use crate::model::{Collective, DeviceSample, Dim3, Launch, LaunchId, Ns};
 
 const US: Ns = 1000;
 
@@ -111,6 +111,103 @@ fn the_straggler_is_named_with_its_reason() {
     assert!(!words(&findings(&session(12, 40, ["gemm", "gemm"]))).contains("straggler"));
 }
 
+/// An NVML sample of each GPU every 10 µs: rank 0 at 1.98 GHz, rank 1 at 1.44 GHz under a power cap.
+fn sample(session: &mut Session, until: Ns) {
+    session.passes.utc_origin[0] = Some(1_000_000_000);
+    let artifact = session.intern("nsys/nvml.csv");
+    for at in (0..until).step_by(10_000) {
+        for (device, mhz, reasons) in [(0, 1980, 0), (1, 1440, 4)] {
+            session.device_samples.push(DeviceSample {
+                utc: 1_000_000_000 + at,
+                device,
+                power_mw: None,
+                sm_mhz: Some(mhz),
+                memory_mhz: None,
+                gpu_util: None,
+                memory_util: None,
+                temperature: None,
+                memory_used: None,
+                throttle_reasons: Some(reasons),
+                artifact,
+            });
+        }
+    }
+}
+
+#[test]
+fn a_lower_clock_is_the_reason_of_slower_kernels_if_it_is_low_enough() {
+    // 60 instead of 40 µs: 1.5 times as long; 1980 / 1440 = 1.375, three quarters of it.
+    let mut slower = session(12, 60, ["gemm", "gemm"]);
+    sample(&mut slower, 1000 * US);
+    let text = words(&findings(&slower));
+    assert!(text.contains("its SM clock is lower: 1.440 GHz"), "{text}");
+    assert!(text.contains("1.980 GHz") && text.contains("accounts for 75.0 %"), "{text}");
+    assert!(text.contains("sw_power_cap in 100"), "{text}");
+    // 80 µs: twice as long, of which the clock accounts for 37.5 %.
+    let mut slowest = session(12, 80, ["gemm", "gemm"]);
+    sample(&mut slowest, 1000 * US);
+    let text = words(&findings(&slowest));
+    assert!(text.contains("look at its clock and memory") && !text.contains("GHz"), "{text}");
+    // Other work says nothing of the clock.
+    let mut more = session(12, 60, ["gemm_a", "gemm_b"]);
+    sample(&mut more, 1000 * US);
+    assert!(words(&findings(&more)).contains("it has more work"));
+}
+
+/// Rank 0 sends 1 MB to rank 1 three times. Rank 1 waits 30 µs for the first, which takes 10 µs; rank 0 waits in the
+/// second for the 8 µs until rank 1 comes, and needs 17 µs; the third is done before rank 1 comes, and nobody waits.
+#[test]
+fn messages_tell_which_rank_waits_for_which() {
+    let mut session = Session::default();
+    let pass = session.add_pass("nsys", PassKind::Timeline, "nsys/timeline.sqlite");
+    let times = [[(30, 40), (100, 125), (200, 210)], [(0, 40), (108, 125), (250, 258)]];
+    for (rank, (operation, times)) in ["ncclSend", "ncclRecv"].into_iter().zip(times).enumerate() {
+        for (start, end) in times {
+            launch(&mut session, pass, rank, "ncclDevKernel_SendRecv(T)", (start * US, end * US));
+            let [operation, group] = [operation, "0xab"].map(|text| session.intern(text));
+            let bytes = Some(1_000_000);
+            session.collectives.push(Collective {
+                launch: LaunchId::at(session.launches.len() - 1),
+                operation,
+                dtype: Default::default(),
+                bytes_in: bytes.filter(|_| rank == 0).or(Some(0)),
+                bytes_out: bytes.filter(|_| rank == 1).or(Some(0)),
+                group_size: None,
+                group,
+                ranks: Default::default(),
+                sequence: None,
+                rank: None,
+                peer: Some(1 - rank as u32),
+            });
+        }
+    }
+    let found = findings(&session);
+    let data = found.datasets.iter().find(|data| data.id == "messages").unwrap();
+    let [row] = &data.rows[..] else { panic!("one kind of message") };
+    let of =
+        |id: &str| row[data.columns.iter().position(|column| column.id == id).unwrap()].clone();
+    assert_eq!([of("from"), of("to")], ["0", "1"].map(|rank| Cell::Text(rank.to_owned())));
+    assert_eq!(
+        [of("sender_wait_ns"), of("receiver_wait_ns")],
+        [Cell::Int(8 * US), Cell::Int(30 * US)]
+    );
+    // 10, 17 and 10 µs for 1 MB each.
+    assert_eq!(
+        [of("transfer_ns"), of("bandwidth")],
+        [Cell::Float(10e3), Cell::Float(1e6 / 10e3 * 1e9)]
+    );
+    // 3 MB in 37 µs, on either side.
+    let bus = [0, 1].map(|rank| metric(&found, "bus_bandwidth", Some(rank)).unwrap());
+    assert_eq!(bus, [3e6 / 37e3 * 1e9; 2]);
+    assert_eq!([0, 1].map(|rank| metric(&found, "comm_wait", Some(rank))), [Some(8e3), Some(30e3)]);
+    let text = words(&found);
+    assert!(text.contains("rank 1 waited for rank 0 30.0"), "{text}");
+    assert!(
+        text.contains("6 sends and receives on 2 ranks") && !text.contains("straggler"),
+        "{text}"
+    );
+}
+
 #[test]
 fn sizes_of_the_trace_give_bandwidths_and_a_lone_rank_has_no_waits() {
     let mut session = session(1, 60, ["gemm", "gemm"]);
@@ -126,6 +223,8 @@ fn sizes_of_the_trace_give_bandwidths_and_a_lone_rank_has_no_waits() {
         group: operation,
         ranks: dtype,
         sequence: Some(1),
+        rank: None,
+        peer: None,
     });
     let found = findings(&session);
     // 10⁶ B × 2 · 7 / 8 in 25 µs, because no other rank has that group.

@@ -4,6 +4,7 @@ use rustc_hash::FxHashMap;
 
 use super::calls::{Call, Run};
 use super::matching::{Match, Matching};
+use super::messages;
 use crate::analysis::facts::OpIndex;
 use crate::model::Ns;
 
@@ -33,7 +34,7 @@ pub(super) struct Straggler {
     pub(super) chance: f64,
 }
 
-/// Wait and transfer of each matched collective, by operation.
+/// Wait and transfer of each matched collective and message, by operation.
 pub(super) fn by_op(run: &Run, matching: &Matching) -> FxHashMap<OpIndex, Wait> {
     let mut waits = FxHashMap::default();
     for one in &matching.matches {
@@ -42,10 +43,14 @@ pub(super) fn by_op(run: &Run, matching: &Matching) -> FxHashMap<OpIndex, Wait> 
             waits.insert(call.op, Wait { wait: call.duration() - transfer, transfer });
         }
     }
+    for message in messages::all(run, matching) {
+        waits.insert(message.sent.op, message.sender);
+        waits.insert(message.received.op, message.receiver);
+    }
     waits
 }
 
-/// In how many of the collectives for which `counts` holds each member came last, that is, was the shortest in
+/// In how many of the collectives, messages aside, for which `counts` holds each member came last, that is, was the shortest in
 /// it, among those that all ranks took part in.
 pub(super) fn last_arrivals(
     run: &Run,
@@ -54,6 +59,7 @@ pub(super) fn last_arrivals(
 ) -> Vec<u64> {
     let mut last = vec![0; run.members.len()];
     let whole = matching.matches.iter().filter(|one| one.len() == run.members.len());
+    let counts = |call: &Call| !call.operation.is_message() && counts(call);
     for one in whole.filter(|one| calls(run, one).all(|(_, call)| counts(call))) {
         let mut durations: Vec<(Ns, usize)> =
             calls(run, one).map(|(member, call)| (call.duration(), member)).collect();

@@ -48,21 +48,26 @@ fn run(context: &Context<'_>) -> Findings {
     let all: Vec<Line> = passes.into_iter().flat_map(|pass| lines(context, pass)).collect();
     let mut findings = Findings::default();
     let Some(first) = all.first() else { return findings };
-    let shown = all.iter().take_while(|line| line.pass == first.pass).count().min(SHOWN);
+    let own = all.iter().take_while(|line| line.pass == first.pass).count().min(SHOWN);
+    let shown = all.len().min(SHOWN);
     let name = session.text(session.passes.name[first.pass.index()]);
     findings.blocks.push(Block::Prose(prose![
         "How many streams of a GPU work at once. Work on several streams gains only where it overlaps: a copy or a \
          collective that no kernel accompanies costs its whole time."
     ]));
-    if all[..shown].iter().any(|line| line.overlap.concurrent_share() > Some(LEAST_SHARE)) {
-        findings.blocks.push(Block::Chart(chart(context, &all[..shown], name)));
+    if all[..own].iter().any(|line| line.overlap.concurrent_share() > Some(LEAST_SHARE)) {
+        findings.blocks.push(Block::Chart(chart(context, &all[..own], name)));
     }
-    let caption = format!("Time in which operations run at once, pass {name}");
     let columns = tables::shown_columns(&all[..shown]);
+    let mut caption = "Time in which operations run at once".to_owned();
+    if !columns.contains(&"pass") {
+        caption.push_str(&format!(", pass {name}"));
+    }
     findings.blocks.push(Block::Table(View::new("concurrency", caption, &columns, shown)));
     let pairs = tables::stream_overlap(context, &all);
     if !pairs.rows.is_empty() {
-        let columns = ["stage", "gpu", "stream", "other", "overlap_ns", "share"];
+        let mut columns = tables::shown_start(&all);
+        columns.extend(["stream", "other", "overlap_ns", "share"]);
         let caption = "Streams that work at once, as a share of the less busy one's time";
         let view = View::new("stream_overlap", caption, &columns, SHOWN_PAIRS);
         findings.appendix.push(Block::Table(view));

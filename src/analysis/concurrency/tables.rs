@@ -44,10 +44,17 @@ fn start_columns() -> Vec<Column> {
     ]
 }
 
+/// The first columns that pages show: the pass where there are several.
+pub(super) fn shown_start(lines: &[Line]) -> Vec<&'static str> {
+    let several = lines.iter().any(|line| line.pass != lines[0].pass);
+    let columns = [Some("stage"), several.then_some("pass"), Some("gpu")];
+    columns.into_iter().flatten().collect()
+}
+
 /// Columns that pages show: of the pairs those that occur.
 pub(super) fn shown_columns(lines: &[Line]) -> Vec<&'static str> {
-    let mut columns =
-        vec!["stage", "gpu", "streams", "busy_ns", "concurrent_ns", "concurrent_share"];
+    let mut columns = shown_start(lines);
+    columns.extend(["streams", "busy_ns", "concurrent_ns", "concurrent_share"]);
     let occurs = |a: usize, b: usize| lines.iter().any(|line| line.overlap.kinds[a][b] > 0);
     let pairs = PAIRS.iter().filter(|(.., a, b)| occurs(*a, *b));
     columns.extend(pairs.map(|(id, ..)| *id));

@@ -56,7 +56,10 @@ impl Bound {
     pub const fn color(self) -> Color {
         match self {
             Self::Compute => Color::ComputeBound,
-            Self::Dram | Self::L2 | Self::L1 | Self::Memory => Color::MemoryBound,
+            Self::Dram => Color::DramBound,
+            Self::L2 => Color::L2Bound,
+            Self::L1 => Color::L1Bound,
+            Self::Memory => Color::MemoryBound,
             Self::Latency => Color::LatencyBound,
             Self::Balanced => Color::Balanced,
             Self::Unknown => Color::Other,
@@ -98,6 +101,9 @@ pub struct Thresholds {
     pub busy: f64,
     /// Lead of compute over memory, or of a memory level over compute, that decides, percentage points.
     pub lead: f64,
+    /// A level that is no more than this below the highest one, and farther from the SM, bounds in its place,
+    /// percentage points.
+    pub tie: f64,
     /// Fewer waves than this are a small grid.
     pub small_grid_waves: f64,
     /// Achieved occupancy below this is low, percent.
@@ -108,10 +114,12 @@ pub struct Thresholds {
     pub borderline: f64,
 }
 
-/// The thresholds of this version. 60 % is where ncu's own rule calls a unit well used.
+/// The thresholds of this version. 60 % is where ncu's own rule calls a unit well used. What streams through a cache
+/// uses it as much as the memory behind it, give or take what is read twice: 5 points.
 pub const THRESHOLDS: Thresholds = Thresholds {
     busy: 60.0,
     lead: 10.0,
+    tie: 5.0,
     small_grid_waves: 1.0,
     low_occupancy: 30.0,
     seed_margin: 5.0,
@@ -143,8 +151,14 @@ impl Thresholds {
                  compute, DRAM, L2 and L1 throughput below {} %: latency-bound, because of a small grid (fewer than \
                  {} waves), low occupancy (achieved below {} %), or the top stall reason, in this order; (3) compute \
                  leads the highest memory level by at least {} points: compute-bound; the highest memory level leads \
-                 compute by at least {} points: bound by that level; otherwise balanced.",
-                self.busy, self.small_grid_waves, self.low_occupancy, self.lead, self.lead
+                 compute by at least {} points: bound by that level, or by the level farthest from the SM that is at most \
+                 {} points below it, because what comes from there passes the nearer levels, too; otherwise balanced.",
+                self.busy,
+                self.small_grid_waves,
+                self.low_occupancy,
+                self.lead,
+                self.lead,
+                self.tie
             ),
             Classifier::Seed => format!(
                 "Rule “seed”: SM % − DRAM % above +{m}: compute-bound; below −{m}: memory-bound; otherwise balanced; \
@@ -155,12 +169,13 @@ impl Thresholds {
     }
 
     fn rooflens(&self, kernel: &KernelCounters) -> Verdict {
-        let (Some(compute), Some((level, memory))) =
-            (kernel.sol.compute, kernel.sol.memory.highest())
+        let levels = &kernel.sol.memory;
+        let (Some(compute), Some((_, memory)), Some(level)) =
+            (kernel.sol.compute, levels.highest(), self.level(levels))
         else {
             return unknown(&kernel.sol);
         };
-        let (bound, next) = self.by_lead(&kernel.sol.memory, compute, level, memory);
+        let (bound, next) = self.by_lead(levels, compute, level, memory);
         let (highest, latency) = (compute.max(memory), Bound::Latency);
         if highest < self.busy {
             let next = Next { points: self.busy - highest, bound };
@@ -172,6 +187,29 @@ impl Thresholds {
         Verdict { bound, reason: String::new(), next: Some(next) }
     }
 
+    /// The level that bounds: of those about as high as the highest the farthest from the SM, where the data are from.
+    fn level(&self, levels: &Levels) -> Option<Level> {
+        let (_, highest) = levels.highest()?;
+        let ties = |level: &Level| levels.get(*level).is_some_and(|own| highest - own <= self.tie);
+        Level::ALL.into_iter().find(ties)
+    }
+
+    /// The level that would bound instead, and by how much a figure would have to differ.
+    fn next_level(&self, levels: &Levels, level: Level, highest: f64) -> Option<Next> {
+        // A farther one that comes near enough to the highest, or a nearer one that leads by more than a tie.
+        let own = levels.get(level)?;
+        let distance = |other: Level| {
+            let value = levels.get(other)?;
+            let points = match other < level {
+                true => highest - value - self.tie,
+                false => own + self.tie - value,
+            };
+            Some(Next { points, bound: of_level(other) })
+        };
+        let others = Level::ALL.into_iter().filter(|other| *other != level);
+        others.filter_map(distance).min_by(|a, b| a.points.total_cmp(&b.points))
+    }
+
     /// The class of a busy launch, and the nearest other one.
     fn by_lead(&self, levels: &Levels, compute: f64, level: Level, memory: f64) -> (Bound, Next) {
         let lead = compute - memory;
@@ -180,9 +218,7 @@ impl Thresholds {
         }
         if -lead >= self.lead {
             let balanced = Next { points: -lead - self.lead, bound: Bound::Balanced };
-            let other = levels.without(level).highest();
-            let other =
-                other.map(|(other, value)| Next { points: memory - value, bound: of_level(other) });
+            let other = self.next_level(levels, level, memory);
             let next = other.filter(|other| other.points < balanced.points).unwrap_or(balanced);
             return (of_level(level), next);
         }

@@ -104,12 +104,6 @@ impl Levels {
         }
     }
 
-    /// The other levels' numbers.
-    pub fn without(&self, level: Level) -> Self {
-        let keep = |other: Level| self.get(other).filter(|_| other != level);
-        Self { dram: keep(Level::Dram), l2: keep(Level::L2), l1: keep(Level::L1) }
-    }
-
     /// The level with the highest number; of equal ones the one nearest to the memory.
     pub fn highest(&self) -> Option<(Level, f64)> {
         let present = Level::ALL.iter().filter_map(|level| Some((*level, self.get(*level)?)));

@@ -225,6 +225,13 @@ fn classes_change_exactly_at_the_thresholds() {
     assert_eq!(class(&with_sol(50.0, 60.0, 59.0)), Bound::Dram);
     assert_eq!(class(&with_sol(50.1, 60.0, 0.0)), Bound::Balanced);
     assert_eq!(class(&with_sol(20.0, 60.0, 80.0)), Bound::L2);
+    // Weights that stream through L2: DRAM bounds up to 5 points below it.
+    assert_eq!(class(&with_sol(6.0, 87.6, 90.7)), Bound::Dram);
+    assert_eq!(class(&with_sol(6.0, 85.0, 90.0)), Bound::Dram);
+    assert_eq!(class(&with_sol(6.0, 84.9, 90.0)), Bound::L2);
+    // The highest level decides whether memory leads and whether anything is busy.
+    assert_eq!(class(&with_sol(50.0, 56.0, 60.0)), Bound::Dram);
+    assert_eq!(class(&with_sol(6.0, 59.0, 60.0)), Bound::Dram);
     assert_eq!(class(&one(&[])), Bound::Unknown);
     let seed =
         |compute, dram| THRESHOLDS.classify(Classifier::Seed, &with_sol(compute, dram, 0.0)).bound;
@@ -252,13 +259,14 @@ fn the_printed_rule_is_made_of_the_thresholds_that_decide() {
     let other = Thresholds {
         busy: 41.5,
         lead: 7.25,
+        tie: 2.25,
         small_grid_waves: 2.5,
         low_occupancy: 12.5,
         seed_margin: 3.75,
         borderline: 3.0,
     };
     let text = other.describe(Classifier::Rooflens);
-    for number in ["41.5 %", "7.25 points", "2.5 waves", "12.5 %"] {
+    for number in ["41.5 %", "7.25 points", "2.25 points", "2.5 waves", "12.5 %"] {
         assert!(text.contains(number), "{number}: {text}");
     }
     assert!(other.describe(Classifier::Seed).contains("+3.75"));
@@ -286,8 +294,10 @@ fn the_nearest_other_class_and_its_distance_are_told() {
     assert_eq!(rooflens(61.0, 20.0, 10.0), (Bound::Compute, Bound::Latency, 1.0));
     // A lead of 12 against the 10 that decide; 30 points above 60 %.
     assert_eq!(rooflens(90.0, 78.0, 10.0), (Bound::Compute, Bound::Balanced, 2.0));
-    // DRAM 90 and L2 89: the level is a matter of one point.
-    assert_eq!(rooflens(40.0, 90.0, 89.0), (Bound::Dram, Bound::L2, 1.0));
+    // L2 would have to be more than 5 points above DRAM, or DRAM no more than 5 below L2.
+    assert_eq!(rooflens(40.0, 90.0, 89.0), (Bound::Dram, Bound::L2, 6.0));
+    assert_eq!(rooflens(40.0, 90.0, 94.5), (Bound::Dram, Bound::L2, 0.5));
+    assert_eq!(rooflens(40.0, 89.0, 95.0), (Bound::L2, Bound::Dram, 1.0));
     assert_eq!(rooflens(80.0, 89.5, 10.0), (Bound::Balanced, Bound::Dram, 0.5));
     assert_eq!(of(Classifier::Seed, 20.0, 26.0, 0.0), (Bound::Memory, Bound::Balanced, 1.0));
     assert_eq!(of(Classifier::Seed, 24.0, 20.0, 0.0), (Bound::Balanced, Bound::Compute, 1.0));

@@ -2,8 +2,9 @@
 //!
 //! The edges are not stored in the artifacts; they follow from order. An operation comes after the call that
 //! issued it and after the operation before it on its stream; one that begins later than both allow waited for
-//! another stream. A call comes after the one before it; a synchronizing call returns after the operation that
-//! ended last before. A collective ends when its last rank has come.
+//! another stream. What was issued before the step could begin with it. A call comes after the one before it; a
+//! synchronizing call returns after the operation that ended last before. A collective ends when its last rank
+//! has come.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +13,14 @@ use rustc_hash::FxHashMap;
 use crate::analysis::Context;
 use crate::analysis::facts::OpIndex;
 use crate::analysis::synchronization::charges::charge;
+use crate::analysis::tiers::{Tier, tier};
 use crate::model::{ApiCallId, GpuId, Ns, PassId, ProcessId, ThreadId};
 
 /// An operation that begins so much later than its launch and its stream allow waited for another stream.
 pub(super) const DEPENDENCY_NS: Ns = 5_000;
+
+/// The tail of a kernel, in which its last blocks end, is one part of so many of its time.
+const TAIL: Ns = 4;
 
 /// Operations that are looked at in search of one on another stream.
 const LOOK_BACK: usize = 64;
@@ -28,11 +33,16 @@ pub(super) struct Op {
     pub(super) end: Ns,
     pub(super) gpu: GpuId,
     pub(super) stream: u64,
+    /// It is a computing kernel.
+    pub(super) computes: bool,
     /// The call that issued it, if that is of the step.
     pub(super) call: Option<usize>,
+    /// When it could have begun by its launch: the shortest launch after its call began, or the begin of the
+    /// step if the call had returned by then; absent if the artifact does not hold the call.
+    pub(super) launched: Option<Ns>,
     /// The operation before it on its stream.
     pub(super) before: Option<usize>,
-    /// The operation of another stream that it waited for.
+    /// The operation of another stream that it waited for, to its end or for room.
     pub(super) other: Option<usize>,
     /// The same collective on the rank that came last, if this one waited for it.
     pub(super) last_rank: Option<usize>,
@@ -49,8 +59,6 @@ pub(super) struct Call {
     pub(super) before: Option<usize>,
     /// The operation that it waited for.
     pub(super) awaited: Option<usize>,
-    /// It issues an operation of the step.
-    pub(super) issues: bool,
 }
 
 /// The operations by (start, index) and calls by (process, end, id) of a step.
@@ -58,8 +66,6 @@ pub(super) struct Call {
 pub(super) struct Graph {
     pub(super) ops: Vec<Op>,
     pub(super) calls: Vec<Call>,
-    /// Shortest time from the start of a call to that of its operation.
-    pub(super) launch_ns: Ns,
 }
 
 /// A step: the processes that took part and the window of their GPU operations.
@@ -81,6 +87,7 @@ impl Graph {
         let mut graph = Self::default();
         graph.add_ops(context, step);
         graph.add_calls(context, step);
+        graph.join_launches(context, step);
         graph.order_streams();
         graph.order_calls();
         graph.await_ops(context, step);
@@ -104,7 +111,9 @@ impl Graph {
                     end: ops.end[op],
                     gpu: ops.gpu[op],
                     stream: ops.stream[op],
+                    computes: tier(context.session, context.facts, op) == Tier::Compute,
                     call: None,
+                    launched: None,
                     before: None,
                     other: None,
                     last_rank: None,
@@ -113,7 +122,7 @@ impl Graph {
         }
     }
 
-    /// Adds the calls of issuing threads, and joins operations with them.
+    /// Adds the calls of threads that issue operations of the step.
     fn add_calls(&mut self, context: &Context<'_>, step: &Step) {
         let (table, ops) = (&context.session.api_calls, &context.facts.ops);
         let issuing: BTreeSet<ThreadId> = self
@@ -127,30 +136,26 @@ impl Graph {
             let inside = table.end[row] > step.start && table.start[row] < step.end;
             if inside && !table.nested[row] && issuing.contains(&table.thread[row]) {
                 let (start, end, process) = (table.start[row], table.end[row], table.process[row]);
-                self.calls.push(Call {
-                    id,
-                    start,
-                    end,
-                    process,
-                    before: None,
-                    awaited: None,
-                    issues: false,
-                });
+                self.calls.push(Call { id, start, end, process, before: None, awaited: None });
             }
         }
         self.calls.sort_unstable_by_key(|call| (call.process, call.end, call.id));
+    }
+
+    /// Joins operations with their calls, which may have returned before the step began.
+    fn join_launches(&mut self, context: &Context<'_>, step: &Step) {
+        let (table, ops) = (&context.session.api_calls, &context.facts.ops);
         let by_id: FxHashMap<ApiCallId, usize> =
             self.calls.iter().enumerate().map(|(at, call)| (call.id, at)).collect();
-        self.launch_ns = Ns::MAX;
+        let shortest = shortest_launch(context, step.pass);
         for op in &mut self.ops {
-            op.call = ops.api_call[op.index as usize].and_then(|id| by_id.get(&id)).copied();
-            if let Some(call) = op.call {
-                self.calls[call].issues = true;
-                self.launch_ns = self.launch_ns.min((op.start - self.calls[call].start).max(0));
-            }
-        }
-        if self.launch_ns == Ns::MAX {
-            self.launch_ns = 0;
+            let Some(id) = ops.api_call[op.index as usize] else { continue };
+            op.call = by_id.get(&id).copied();
+            let earliest = match op.call {
+                Some(call) => Some(self.calls[call].start + shortest),
+                None => (table.end[id.index()] <= step.start).then_some(step.start),
+            };
+            op.launched = earliest.map(|earliest| earliest.min(op.start));
         }
     }
 
@@ -194,8 +199,7 @@ impl Graph {
     /// When an operation could have begun by its stream and by its launch.
     pub(super) fn ready(&self, op: &Op) -> (Option<Ns>, Option<Ns>) {
         let stream = op.before.map(|before| self.ops[before].end.min(op.start));
-        let launch = op.call.map(|call| (self.calls[call].start + self.launch_ns).min(op.start));
-        (stream, launch)
+        (stream, op.launched)
     }
 
     fn find_dependencies(&mut self) {
@@ -213,8 +217,43 @@ impl Graph {
             let candidates = by_end[..after].iter().rev().take(LOOK_BACK);
             let found = candidates
                 .take_while(|one| one.0 == op.gpu && one.1 > ready)
-                .find(|one| self.ops[one.2].stream != op.stream && one.2 != at);
-            self.ops[at].other = found.map(|one| one.2);
+                .find(|one| self.ops[one.2].stream != op.stream && one.2 != at)
+                .map(|one| one.2);
+            // What ended just before is what it waited for; else a kernel that leaves it no room, if there is one.
+            let recent = found.is_some_and(|found| op.start - self.ops[found].end <= DEPENDENCY_NS);
+            self.ops[at].other = if recent { found } else { self.occupant(at).or(found) };
         }
     }
+
+    /// The computing kernel of another stream in whose tail an operation begins; of several the one that began
+    /// last. Kernels that fill the GPU let others begin only as their last blocks end.
+    fn occupant(&self, at: usize) -> Option<usize> {
+        let op = &self.ops[at];
+        let runs = |other: &usize| {
+            let other = &self.ops[*other];
+            let same = other.gpu == op.gpu && other.stream != op.stream;
+            let is_tail = (other.end - op.start) * TAIL < other.end - other.start;
+            same && other.computes && other.start < op.start && other.end > op.start && is_tail
+        };
+        (0..at).rev().take(LOOK_BACK).find(runs)
+    }
+}
+
+/// Shortest time from the begin of a call to that of its operation, over the operations of the pass whose stream
+/// had nothing left to do when the call began: what is queued says nothing of launching. 0 if all are queued.
+fn shortest_launch(context: &Context<'_>, pass: PassId) -> Ns {
+    let (table, ops) = (&context.session.api_calls, &context.facts.ops);
+    let mut busy_until: FxHashMap<(GpuId, u64), Ns> = FxHashMap::default();
+    let mut shortest: Option<Ns> = None;
+    for op in context.facts.ops_of(pass) {
+        let until = busy_until.entry((ops.gpu[op], ops.stream[op])).or_insert(Ns::MIN);
+        if let Some(call) = ops.api_call[op].map(|call| table.start[call.index()])
+            && (*until..=ops.start[op]).contains(&call)
+        {
+            let launch = ops.start[op] - call;
+            shortest = Some(shortest.map_or(launch, |shortest| shortest.min(launch)));
+        }
+        *until = (*until).max(ops.end[op]);
+    }
+    shortest.unwrap_or(0)
 }

@@ -4,6 +4,7 @@ mod graph;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod text;
 mod walk;
 
 use std::collections::BTreeMap;
@@ -11,15 +12,15 @@ use std::collections::BTreeMap;
 use rooflens_schemas::{Evidence, Metric, Scope, Unit};
 
 use super::communication::last_ranks;
-use super::facts::{Facts, Stage, StageInstance};
+use super::facts::{Facts, OpIndex, Stage, StageInstance};
 use super::intervals::total;
+use super::summary::middle;
 use super::{Analysis, Context};
 use crate::findings::chart::{Bar, Part, Plot, StackedBars};
-use crate::findings::{Block, Chart, Findings, Inline, Method, Quantity, View, derived};
+use crate::findings::{Block, Chart, Findings, Quantity, View, derived};
 use crate::model::{Ns, PassId, ProcessId, Session};
-use crate::prose;
 
-use graph::{DEPENDENCY_NS, Graph, Step};
+use graph::{Graph, Step};
 use tables::Category;
 use walk::Segment;
 
@@ -37,7 +38,8 @@ const fn missing(_: &Session) -> Option<&'static str> {
 
 fn run(context: &Context<'_>) -> Findings {
     let mut findings = Findings::default();
-    let Some(pass) = context.facts.primary_pass(context.session) else { return findings };
+    let passes = passes_with_steps(context);
+    let Some(pass) = passes.first().copied() else { return findings };
     let partners = last_ranks(context, pass);
     let Some((stage, ordinal, step)) = step(context.facts, pass, !partners.is_empty()) else {
         return findings;
@@ -48,7 +50,8 @@ fn run(context: &Context<'_>) -> Findings {
     }
     let segments = walk::path(&graph, &step);
     let times = tables::by_category(context, &segments);
-    findings.blocks.push(Block::Prose(introduction(stage, ordinal, &step, &times)));
+    findings.blocks.push(Block::Prose(text::introduction(stage, ordinal, &step, &times)));
+    findings.blocks.extend(text::choice(context, &passes).map(Block::Prose));
     findings.blocks.push(Block::Chart(chart(stage, &step, &times)));
     findings.metrics.extend(metrics(context, stage, ordinal, &step, &times));
     let path = tables::path(context, &segments);
@@ -63,8 +66,22 @@ fn run(context: &Context<'_>) -> Findings {
     let shown = slack.rows.len().min(2 * SHOWN);
     findings.blocks.push(Block::Table(View::new("slack", caption, &columns, shown)));
     findings.datasets.push(slack);
-    findings.methods.push(method());
+    findings.methods.push(text::method());
     findings
+}
+
+/// The passes that have a stage and CUDA calls that issue its operations, the primary one first.
+fn passes_with_steps(context: &Context<'_>) -> Vec<PassId> {
+    let (facts, ops) = (context.facts, &context.facts.ops);
+    let issued = |op: &OpIndex| ops.api_call[*op as usize].is_some();
+    let has_steps = |pass: &PassId| {
+        let stages = facts.stages.iter().filter(|stage| stage.pass == *pass);
+        let mut instances = stages.flat_map(|stage| facts.instances_of(stage));
+        instances.any(|one| one.excluded.is_none() && one.ops.iter().any(issued))
+    };
+    let mut passes = facts.passes_by_preference(context.session);
+    passes.retain(has_steps);
+    passes
 }
 
 /// The instance of median length of the stage with the most time. Ranks that meet in collectives are taken
@@ -89,36 +106,9 @@ fn step(facts: &Facts, pass: PassId, together: bool) -> Option<(&Stage, u32, Ste
         step.processes.push(one.process);
     }
     let most = steps.values().map(|step| step.processes.len()).max()?;
-    let mut list: Vec<(u32, Step)> =
-        steps.into_iter().filter(|(_, step)| step.processes.len() == most).collect();
-    list.sort_by_key(|(ordinal, step)| (step.end - step.start, *ordinal));
-    let middle = (list.len().checked_sub(1)?) / 2;
-    list.into_iter().nth(middle).map(|(ordinal, step)| (stage, ordinal, step))
-}
-
-fn introduction(stage: &Stage, ordinal: u32, step: &Step, times: &[(Category, Ns)]) -> Vec<Inline> {
-    let length = step.end - step.start;
-    let mut text = prose![
-        "The chain of operations, calls and code between them that decides how long instance ",
-        Quantity::count(u64::from(ordinal)),
-        " of ",
-        Inline::Code(stage.name.clone()),
-        ", the one of median length, takes: ",
-        Quantity::ns(length),
-    ];
-    if step.processes.len() > 1 {
-        text.push(format!(" on {} ranks", step.processes.len()).into());
-    }
-    text.push(". It consists of ".into());
-    let mut largest: Vec<&(Category, Ns)> = times.iter().filter(|(_, time)| *time > 0).collect();
-    largest.sort_by_key(|(category, time)| (std::cmp::Reverse(*time), *category));
-    for (at, (category, time)) in largest.iter().take(4).enumerate() {
-        let share = Quantity::ratio(*time as f64 / length.max(1) as f64);
-        let comma = if at == 0 { "" } else { ", " };
-        text.extend(prose![comma, share, format!(" {}", category.label())]);
-    }
-    text.push(". Only what lies on it makes the step shorter; the rest has slack.".into());
-    text
+    let list = steps.into_iter().filter(|(_, step)| step.processes.len() == most).collect();
+    let list = middle(list, |(ordinal, step): &(u32, Step)| (step.end - step.start, *ordinal));
+    list.into_iter().next().map(|(ordinal, step)| (stage, ordinal, step))
 }
 
 fn chart(stage: &Stage, step: &Step, times: &[(Category, Ns)]) -> Chart {
@@ -188,27 +178,6 @@ fn metrics(
         metric.evidence.push(Evidence { artifact: artifact.clone(), table, rows: None });
     }
     all
-}
-
-fn method() -> Method {
-    Method {
-        title: "Critical path".to_owned(),
-        text: prose![
-            "From the last GPU operation of the step back to its first, always to what was waited for last. An \
-             operation waits for the operation before it on its stream and for the call that issued it, which \
-             takes at least the shortest time from call to operation that the step shows; one that begins more \
-             than ",
-            Quantity::ns(DEPENDENCY_NS),
-            " later than both allow waited for the operation of another stream of its GPU that ended last before \
-             it. A collective that waited is followed on the rank that came last. A synchronizing call waits for \
-             the operation of its process that ended last while it ran; any other call follows the call of the \
-             process that ended last before it began, among threads that issue work in the step, and the time \
-             between is host code. The pieces fill the step to the nanosecond. Slack is by how much an operation \
-             could end later without the step ending later, over the same edges, where host code takes as long as \
-             it took. Dependencies that order does not show (events that did not delay anything) are unknown, so \
-             slack is an upper bound.",
-        ],
-    }
 }
 
 /// The rank of a process, for tables: the recorded one, or the number of its first GPU.

@@ -139,6 +139,43 @@ fn another_stream_is_waited_for_and_what_is_hidden_has_slack() {
 }
 
 #[test]
+fn what_was_issued_before_the_step_could_begin_with_it() {
+    let mut program = Program::new();
+    let us = 1000;
+    program.launch(0, (-20 * us, -19 * us), ("gemm", 7, 0, 49 * us));
+    // The first of its stream, issued before the step: it waited for the product.
+    program.launch(0, (-18 * us, -17 * us), ("ncclDevKernel_AllReduce(T)", 9, 50 * us, 100 * us));
+    let (pieces, slack) = program.solve(&[]);
+    assert_eq!(pieces, [("op", 49 * us), ("gap", us), ("op", 50 * us)]);
+    assert_eq!(slack, [0, 0]);
+}
+
+#[test]
+fn what_is_queued_says_nothing_of_how_long_a_launch_takes() {
+    let mut program = Program::new();
+    let us = 1000;
+    // A launch takes 6 µs, as the call before the step shows; the next ones wait for their stream.
+    program.launch(0, (-6 * us, -5 * us), ("gemm", 7, 0, 100 * us));
+    program.launch(0, (10 * us, 12 * us), ("gemm", 7, 101 * us, 200 * us));
+    program.launch(0, (20 * us, 22 * us), ("gemm", 7, 201 * us, 210 * us));
+    let (pieces, _) = program.solve(&[]);
+    let expected = [("op", 100), ("gap", 1), ("op", 99), ("gap", 1), ("op", 9)];
+    assert_eq!(pieces, expected.map(|(kind, length)| (kind, length * us)));
+}
+
+#[test]
+fn what_begins_in_the_tail_of_a_kernel_waited_for_room() {
+    let mut program = Program::new();
+    let us = 1000;
+    program.launch(0, (-20 * us, -19 * us), ("gemm", 7, 0, 100 * us));
+    // In the last fifth of the product, with nothing else to wait for.
+    program.launch(0, (-18 * us, -17 * us), ("ncclDevKernel_AllReduce(T)", 9, 80 * us, 150 * us));
+    let (pieces, slack) = program.solve(&[]);
+    assert_eq!(pieces, [("op", 80 * us), ("op", 70 * us)]);
+    assert_eq!(slack, [0, 0]);
+}
+
+#[test]
 fn a_collective_is_followed_to_the_rank_that_came_last() {
     let mut program = Program::new();
     let us = 1000;

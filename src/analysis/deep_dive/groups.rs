@@ -38,6 +38,8 @@ pub(super) struct Group {
     pub(super) stalls: Option<Shares>,
     /// The longest launch: remarks are its.
     pub(super) longest: ProfileId,
+    /// All launches.
+    pub(super) profiles: Vec<ProfileId>,
 }
 
 /// The launches by pass, both in the order of their rows.
@@ -114,5 +116,6 @@ fn group(session: &Session, members: &[&Launch], total: f64) -> Option<Group> {
         figures: Figures::mean(&figures),
         stalls: stalls::mean(&stalls),
         longest: longest.counters.profile,
+        profiles: members.iter().map(|launch| launch.counters.profile).collect(),
     })
 }

@@ -8,6 +8,9 @@ mod pages;
 mod remarks;
 mod stalls;
 mod tables;
+mod timeline;
+
+use std::collections::BTreeMap;
 
 use rooflens_schemas::{Evidence, Metric, Scope, Unit};
 
@@ -16,12 +19,13 @@ use self::groups::{Group, Launch};
 use self::histograms::Weight;
 use self::remarks::RuleSum;
 use self::stalls::{STATES, Shares};
+use self::timeline::Timeline;
 use super::{Analysis, Context};
 use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
 use crate::findings::{
     Block, Chart, Dataset, Findings, Inline, Method, Quantity, View, derived, unavailable,
 };
-use crate::model::{PassId, Session};
+use crate::model::{PassId, ProfileId, ProfileRule, Session};
 use crate::prose;
 
 /// Profiled kernels in depth.
@@ -69,38 +73,61 @@ fn run(context: &Context<'_>) -> Findings {
         histograms: histograms::dataset(),
     };
     let advice = remarks::advice(session);
-    let opcodes = pages::opcodes(session);
-    let mut paged = Vec::new();
+    let timeline = Timeline::new(context);
+    let mut paged: Vec<(PassId, Group)> = Vec::new();
     for (number, (pass, launches)) in groups::launches(session).into_iter().enumerate() {
         let groups = groups::groups(session, &launches);
         let rules = remarks::sums(session, &launches, &advice);
         one_pass(session, (number, pass), &launches, &groups, &rules, &mut data, &mut findings);
+        let name = pass_name(session, pass);
+        let cells = |group: &Group| tables::group_cells(session, name, group, timeline.of(group));
+        data.groups.rows.extend(groups.iter().map(cells));
         paged.extend(groups.into_iter().map(|group| (pass, group)));
     }
+    findings.appendix.extend(appendix(session, &timeline, &advice, paged));
+    findings.datasets = vec![data.groups, data.launches, data.rules, data.histograms];
+    findings.methods = methods();
+    findings
+}
+
+/// A block for each of the groups that stand for most of the timeline; without a timeline, of those with most time.
+fn appendix(
+    session: &Session,
+    timeline: &Timeline,
+    advice: &BTreeMap<ProfileId, Vec<ProfileRule>>,
+    mut paged: Vec<(PassId, Group)>,
+) -> Vec<Block> {
+    let opcodes = pages::opcodes(session);
     let all = paged.len();
-    paged.sort_by(|a, b| b.1.seconds.total_cmp(&a.1.seconds).then(a.1.longest.cmp(&b.1.longest)));
-    for (number, (pass, group)) in paged.iter().take(PAGES).enumerate() {
-        let name = pass_name(session, *pass);
+    paged.sort_by(|(_, a), (_, b)| {
+        let (left, right) = (timeline.of(a), timeline.of(b));
+        right.cmp(&left).then(b.seconds.total_cmp(&a.seconds)).then(a.longest.cmp(&b.longest))
+    });
+    let shown: Vec<(PassId, &Group)> =
+        paged.iter().take(PAGES).map(|(pass, group)| (*pass, group)).collect();
+    let mut blocks = Vec::new();
+    let headings = timeline::headings(session, &shown);
+    for (number, ((pass, group), heading)) in shown.into_iter().zip(headings).enumerate() {
         let about = pages::About {
-            pass: name,
+            pass: pass_name(session, pass),
+            heading,
+            stands_for: timeline.of(group),
             id: format!("deep-dive-k{:02}", number + 1),
             remarks: advice.get(&group.longest).map_or(&[][..], Vec::as_slice),
             opcodes: opcodes.get(&group.longest).map_or(&[][..], Vec::as_slice),
         };
-        findings.appendix.extend(pages::page(session, group, &about));
+        blocks.extend(pages::page(session, group, &about));
     }
     if all > PAGES {
         let left = (all - PAGES) as u64;
-        findings.appendix.push(Block::Prose(prose![
+        blocks.push(Block::Prose(prose![
             Quantity::count(left),
-            " groups with less time have no block here: their figures are in the data set ",
+            " groups that stand for less time have no block here: their figures are in the data set ",
             Inline::Code(tables::GROUPS.to_owned()),
             "."
         ]));
     }
-    findings.datasets = vec![data.groups, data.launches, data.rules, data.histograms];
-    findings.methods = methods();
-    findings
+    blocks
 }
 
 fn pass_name(session: &Session, pass: PassId) -> &str {
@@ -121,7 +148,6 @@ fn one_pass(
     let first = (data.groups.rows.len(), data.rules.rows.len());
     let histograms = histograms::of(launches);
     data.launches.rows.extend(launches.iter().map(|one| tables::launch_cells(session, name, one)));
-    data.groups.rows.extend(groups.iter().map(|one| tables::group_cells(session, name, one)));
     data.rules.rows.extend(rules.iter().map(|one| remarks::cells(session, name, total, one)));
     for histogram in &histograms {
         data.histograms.rows.extend(histograms::rows(name, histogram));
@@ -326,7 +352,8 @@ fn methods() -> Vec<Method> {
          Warp states: shares of the cycles of resident warps, from smsp__average_warps_issue_stalled_* or else from \
          sampled states; issuing counts as one. Estimates are ncu's: a global one is a share of the launch's duration, \
          of which the time saved is made, the largest of a rule for a launch; a local one is about the unit alone. \
-         Estimates of several rules overlap and do not add up. Remarks on a group are those on its longest launch.";
+         Estimates of several rules overlap and do not add up. Remarks on a group are those on its longest launch. \
+         Blocks of the appendix are in the order of the GPU time of the timeline that their launches stand for.";
     vec![Method { title: "Profiled kernels in depth".to_owned(), text: vec![text.into()] }]
 }
 

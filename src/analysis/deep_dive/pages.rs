@@ -10,7 +10,7 @@ use super::remarks::first_sentence;
 use super::stalls::ranked;
 use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
 use crate::findings::{Block, Chart, Inline, Quantity};
-use crate::model::{ProfileId, ProfileRule, Session, StrId};
+use crate::model::{Ns, ProfileId, ProfileRule, Session, StrId};
 use crate::prose;
 
 /// Stalls that are explained.
@@ -41,6 +41,10 @@ type Fact = (String, Vec<Inline>);
 pub(super) struct About<'a> {
     /// Pass of the group.
     pub(super) pass: &'a str,
+    /// Its heading, which no other block has.
+    pub(super) heading: String,
+    /// The time of the timeline that it stands for.
+    pub(super) stands_for: Option<Ns>,
     /// Beginning of the names of its charts.
     pub(super) id: String,
     /// Remarks on its longest launch.
@@ -70,7 +74,7 @@ pub(super) fn opcodes(session: &Session) -> BTreeMap<ProfileId, Vec<(StrId, f64)
 /// The block of one group.
 pub(super) fn page(session: &Session, group: &Group, about: &About<'_>) -> Vec<Block> {
     let id = &about.id;
-    let mut facts = vec![launches(session, about.pass, group)];
+    let mut facts = vec![launches(session, about, group)];
     facts.extend(
         [
             occupancy(group),
@@ -98,16 +102,19 @@ pub(super) fn page(session: &Session, group: &Group, about: &About<'_>) -> Vec<B
     facts.extend(stalls(group));
     facts.extend(instructions(session, about.opcodes));
     facts.extend(about.remarks.iter().take(SHOWN_REMARKS).map(|row| remark(session, row)));
-    let charts = [bars(&format!("{id}-sol"), group), states(&format!("{id}-stalls"), group)];
-    let mut blocks = vec![Block::Heading(group.short.clone()), Block::Facts(facts)];
+    let charts = [
+        bars(&format!("{id}-sol"), &about.heading, group),
+        states(&format!("{id}-stalls"), &about.heading, group),
+    ];
+    let mut blocks = vec![Block::Heading(about.heading.clone()), Block::Facts(facts)];
     blocks.extend(charts.into_iter().flatten().map(Block::Chart));
     blocks
 }
 
-fn launches(session: &Session, pass: &str, group: &Group) -> Fact {
+fn launches(session: &Session, about: &About<'_>, group: &Group) -> Fact {
     let mut text = prose![
         Quantity::count(group.launches),
-        format!(" in pass {pass}, "),
+        format!(" in pass {}, ", about.pass),
         Quantity::new(group.seconds * 1e9, Unit::Nanoseconds),
         ", ",
         Quantity::ratio(group.share),
@@ -116,6 +123,9 @@ fn launches(session: &Session, pass: &str, group: &Group) -> Fact {
         ", block ",
         group.block.to_string(),
     ];
+    if let Some(time) = about.stands_for {
+        text.extend(prose!["; they stand for ", Quantity::ns(time), " of the timeline"]);
+    }
     if let Some(registers) = group.figures.get(Figure::Registers) {
         text.extend(prose![", ", Quantity::new(registers, Unit::Count), " registers a thread"]);
     }
@@ -221,7 +231,7 @@ fn remark(session: &Session, row: &ProfileRule) -> Fact {
 }
 
 /// What each unit reaches of its peak.
-fn bars(id: &str, group: &Group) -> Option<Chart> {
+fn bars(id: &str, heading: &str, group: &Group) -> Option<Chart> {
     let known: Vec<(&str, f64)> = BARS
         .iter()
         .filter_map(|(figure, name)| Some((*name, group.figures.get(*figure)?)))
@@ -239,10 +249,9 @@ fn bars(id: &str, group: &Group) -> Option<Chart> {
     let part = |name: &str, color| Part { name: name.to_owned(), color };
     Some(Chart {
         id: id.to_owned(),
-        title: format!("{}: share of peak", group.short),
+        title: format!("{heading}: share of peak"),
         description: format!(
-            "Share of peak of {}: {}.",
-            group.short,
+            "Share of peak of {heading}: {}.",
             known.iter().map(told).collect::<Vec<_>>().join(", ")
         ),
         plot: Plot::StackedBars(StackedBars {
@@ -254,8 +263,8 @@ fn bars(id: &str, group: &Group) -> Option<Chart> {
     })
 }
 
-fn states(id: &str, group: &Group) -> Option<Chart> {
+fn states(id: &str, heading: &str, group: &Group) -> Option<Chart> {
     let shares = group.stalls.as_ref()?;
-    let title = format!("{}: what warps wait for", group.short);
+    let title = format!("{heading}: what warps wait for");
     super::states_chart(id, title, &[(String::new(), String::new(), shares)])
 }

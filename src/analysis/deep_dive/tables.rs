@@ -6,7 +6,7 @@ use super::figures::Figure;
 use super::groups::{Group, Launch};
 use super::stalls::{STATES, Shares, ranked};
 use crate::findings::{Cell, Column, Dataset};
-use crate::model::{Dim3, Session};
+use crate::model::{Dim3, Ns, Session};
 
 /// Data set of launches.
 pub(super) const LAUNCHES: &str = "deep_dive";
@@ -57,6 +57,7 @@ pub(super) fn groups() -> Dataset {
         Column::new("launches", "Launches", Unit::Count),
         Column::new("time_ns", "Time", Unit::Nanoseconds),
         Column::new("time_share", "Share", Unit::Ratio),
+        Column::new("timeline_ns", "Stands for", Unit::Nanoseconds),
         Column::text("limiter", "Limiter"),
         Column::text("top_stall", "Top stall"),
     ];
@@ -90,7 +91,12 @@ pub(super) fn launch_cells(session: &Session, pass: &str, launch: &Launch) -> Ve
     cells
 }
 
-pub(super) fn group_cells(session: &Session, pass: &str, group: &Group) -> Vec<Cell> {
+pub(super) fn group_cells(
+    session: &Session,
+    pass: &str,
+    group: &Group,
+    stands_for: Option<Ns>,
+) -> Vec<Cell> {
     let top = group.stalls.as_ref().and_then(|shares| ranked(shares).first().copied());
     let mut cells = vec![
         Cell::Name(group.short.clone()),
@@ -101,6 +107,7 @@ pub(super) fn group_cells(session: &Session, pass: &str, group: &Group) -> Vec<C
         Cell::Int(group.launches as i64),
         Cell::Float(group.seconds * 1e9),
         Cell::Float(group.share),
+        stands_for.map_or(Cell::Missing, Cell::Int),
         group.figures.limiter().map_or(Cell::Missing, Cell::Text),
         top.map_or(Cell::Missing, |(state, _)| Cell::Text(state.reason.to_owned())),
     ];

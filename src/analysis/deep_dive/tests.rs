@@ -186,6 +186,46 @@ fn histograms_count_launches_and_their_time() {
 }
 
 #[test]
+fn blocks_are_in_the_order_of_the_time_that_they_stand_for_and_named_apart() {
+    use crate::analysis::representativeness::tests as made;
+    // `add` stands for 90 + 110 + 50 ns of the timeline, the product for 110, and `gone`, which is profiled for a
+    // second, for none.
+    let mut session = made::session();
+    session.profile_metrics.value[6] = Some(1.0);
+    let findings = findings(&session);
+    let headings: Vec<&str> = findings
+        .appendix
+        .iter()
+        .filter_map(|block| match block {
+            Block::Heading(heading) => Some(heading.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(headings, ["add", "nvjet 64x8x64 2x1 TNT", "gone"]);
+    let stands_for = |row| cell(&findings, tables::GROUPS, row, "timeline_ns").plain();
+    let mut times: Vec<String> = (0..3).map(stands_for).collect();
+    times.sort();
+    assert_eq!(times, ["", "110", "250"]);
+}
+
+#[test]
+fn what_is_called_the_same_is_told_apart_by_its_grid() {
+    let time = [("", TIME, "s", 1e-6)];
+    let mut session = session(&[("k", &time), ("k", &time), ("other", &time)]);
+    session.kernel_profiles.grid[1].x = 7;
+    let findings = findings(&session);
+    let headings: Vec<String> = findings
+        .appendix
+        .iter()
+        .filter_map(|block| match block {
+            Block::Heading(heading) => Some(heading.clone()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(headings, ["k, grid 2x64x1", "k, grid 7x64x1", "other"]);
+}
+
+#[test]
 fn what_was_not_collected_is_said_once_and_many_kernels_stay_readable() {
     assert!(findings(&Session::default()).blocks.is_empty());
     let names: Vec<String> = (0..40).map(|n| format!("kernel_{n:02}")).collect();

@@ -3,9 +3,9 @@
 use rooflens_schemas::Unit;
 
 use super::super::Context;
+use super::super::measured::Measured;
 use crate::findings::{Block, Cell, Column, Dataset, Findings, Method, View};
 use crate::hardware::Gpu;
-use crate::model::Session;
 use crate::prose;
 
 pub(super) fn add(context: &Context<'_>, findings: &mut Findings) {
@@ -45,21 +45,12 @@ pub(super) fn add(context: &Context<'_>, findings: &mut Findings) {
     findings.datasets.push(bandwidths);
 }
 
-/// The name under which a rate is measured: libraries compute fp64 products on tensor cores where there are such.
-fn measured_as<'a>(gpu: &Gpu, dtype: &'a str) -> &'a str {
-    let on_tensor_cores = gpu.peak("fp64_tensor").is_some();
-    match dtype {
-        "fp64_tensor" => "fp64",
-        "fp64" if on_tensor_cores => "",
-        other => other,
-    }
-}
-
 fn rates(context: &Context<'_>, specs: &[(&str, &Gpu)]) -> Dataset {
     let mut rows = Vec::new();
     for (name, gpu) in specs {
+        let measured = Measured::of(context, name);
         for peak in &gpu.peaks {
-            let measured = measured(context.session, name, measured_as(gpu, &peak.dtype));
+            let measured = measured.rate(Some(gpu), &peak.dtype);
             rows.push(vec![
                 Cell::Text(gpu.name.clone()),
                 Cell::Text(peak.dtype.clone()),
@@ -90,7 +81,7 @@ fn rates(context: &Context<'_>, specs: &[(&str, &Gpu)]) -> Dataset {
 
 fn bandwidths(context: &Context<'_>, specs: &[(&str, &Gpu)]) -> Dataset {
     let row = |(name, gpu): &(&str, &Gpu)| {
-        let measured = measured(context.session, name, "copy");
+        let measured = Measured::of(context, name).bandwidth();
         vec![
             Cell::Text(gpu.name.clone()),
             Cell::Float(gpu.memory_bandwidth),
@@ -112,16 +103,6 @@ fn bandwidths(context: &Context<'_>, specs: &[(&str, &Gpu)]) -> Dataset {
         ],
         rows: specs.iter().map(row).collect(),
     }
-}
-
-/// The median that was measured on a GPU of that name; the best one where several artifacts have it.
-fn measured(session: &Session, gpu: &str, what: &str) -> Option<f64> {
-    let peaks = &session.measured_peaks;
-    let same = |row: &usize| {
-        let name = session.text(peaks.gpu[*row]);
-        (name == gpu || name.is_empty()) && session.text(peaks.what[*row]) == what
-    };
-    (0..peaks.len()).filter(same).map(|row| peaks.median[row]).max_by(f64::total_cmp)
 }
 
 fn method() -> Method {

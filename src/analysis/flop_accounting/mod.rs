@@ -1,12 +1,12 @@
 //! FLOPs of each stage from all sources side by side, and the time that they would take at the peaks.
 
-mod clock;
 mod metrics;
 mod stage;
 mod tables;
 #[cfg(test)]
 mod tests;
 
+use super::clocks::Clocks;
 use super::roofline::workload::{Executed, executed};
 use super::summary::summaries;
 use super::utilization::{Line as UtilizationLine, lines};
@@ -16,7 +16,6 @@ use crate::findings::{Block, Findings, Inline, Method, Quantity, View};
 use crate::model::PassId;
 use crate::prose;
 
-use clock::Clocks;
 use stage::StageFlops;
 
 /// FLOPs by source. A bundle in which no kernel has sizes has no such section.
@@ -133,7 +132,7 @@ fn all(context: &Context<'_>) -> Vec<Line> {
     let others = session.passes.ids().filter(|pass| Some(*pass) != primary);
     let mut all = Vec::new();
     for pass in primary.into_iter().chain(others) {
-        let clocks = Clocks::of(context, pass);
+        let clocks = Clocks::of(context, pass, None);
         for summary in summaries(facts, pass) {
             let scope = summary.scope(session, facts);
             let known = utilization

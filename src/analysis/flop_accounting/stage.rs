@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::clock::Clocks;
 use crate::analysis::Context;
 use crate::analysis::classify::KernelClass;
+use crate::analysis::clocks::Clocks;
 use crate::analysis::facts::OpIndex;
-use crate::analysis::products::launches::counted;
 use crate::analysis::products::roof::{dtype, gpu};
 use crate::analysis::products::{Product, Source};
 use crate::analysis::summary::Summary;
@@ -104,15 +103,16 @@ impl StageFlops {
     pub(super) fn of(context: &Context<'_>, summary: &Summary, clocks: Option<&Clocks>) -> Self {
         let mut sums = Sums::default();
         let mut instances = 0;
-        for instance in counted(context, summary) {
+        for instance in summary.counted_instances(context.facts) {
             instances += 1;
             instance.ops.iter().for_each(|op| sums.add(context, *op));
         }
         let per = |value: f64| value / f64::from(instances.max(1));
         let mut unknown: Vec<(KernelClass, Ns)> = sums.unknown.into_iter().collect();
         unknown.sort_by_key(|(class, time)| (std::cmp::Reverse(*time), *class));
-        let clock = clocks
-            .and_then(|clocks| Some((clocks.mean(counted(context, summary))?, clocks.source)));
+        let counted = summary.counted_instances(context.facts);
+        let times = counted.filter_map(|one| one.projection);
+        let clock = clocks.and_then(|clocks| Some((clocks.mean(times)?, clocks.source)));
         Self {
             summary: summary.clone(),
             instances: instances as usize,

@@ -5,7 +5,7 @@
 use rooflens_schemas::{MetricValue, PassKind};
 
 use super::*;
-use crate::analysis::products::made::Made;
+use crate::analysis::test_session::Made;
 use crate::analysis::{Facts, Options};
 use crate::hardware::Hardware;
 use crate::model::{CounterSample, ModelConfig};

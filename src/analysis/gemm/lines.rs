@@ -1,22 +1,22 @@
 //! Matrix products by stage, kernel, grid and sizes.
 
-use std::collections::BTreeMap;
-
 use super::tiles::{Launch, Tiling, blocks_per_sm};
 use crate::analysis::Context;
-use crate::analysis::classify::{KernelClass, KernelIdentity};
+use crate::analysis::classify::KernelIdentity;
 use crate::analysis::flops::element_bytes;
-use crate::analysis::products::launches::{MatrixLaunch, StageWork, Work};
-use crate::analysis::products::roof::{Bound, Roof, gpu};
+use crate::analysis::products::launches;
+use crate::analysis::products::roof::{Bound, Ceilings, Roof, Sum};
 use crate::analysis::products::{Gemm, Product, Shape};
 use crate::analysis::summary::Summary;
 use crate::hardware::Gpu;
-use crate::model::{Dim3, KernelId, Ns, Session};
+use crate::model::{Dim3, KernelId, Ns, PassId, Session};
 
 /// The products of one stage, of one process.
-pub(super) struct StageGemms {
-    pub(super) summary: Summary,
+pub(super) struct StageGemms<'a> {
+    pub(super) summary: &'a Summary,
     pub(super) instances: usize,
+    /// Busy time; less than `total` where operations overlap.
+    pub(super) busy: Ns,
     /// Time of all GPU operations, of products, and of products whose sizes are known, over all counted instances.
     pub(super) total: Ns,
     pub(super) gemm: Ns,
@@ -25,54 +25,32 @@ pub(super) struct StageGemms {
     pub(super) lines: Vec<Line>,
 }
 
+impl StageGemms<'_> {
+    /// What bounds its products.
+    pub(super) fn roofs(&self) -> impl Iterator<Item = &Roof> {
+        self.lines.iter().filter_map(|line| line.sum.roof.as_ref())
+    }
+}
+
 /// Launches of one kernel with one grid and one size.
 pub(super) struct Line {
     pub(super) kernel: KernelId,
     pub(super) grid: Dim3,
     pub(super) product: Option<(Gemm, Product)>,
-    pub(super) launches: u64,
-    pub(super) time: Ns,
-    pub(super) helpers: Ns,
-    pub(super) roof: Roof,
+    pub(super) sum: Sum,
     pub(super) tiling: Tiling,
 }
 
 impl Line {
-    /// Operations of all launches.
-    pub(super) fn flops(&self) -> Option<f64> {
-        self.product.map(|_| self.roof.flops * self.launches as f64)
-    }
-
-    /// Operations per second.
-    pub(super) fn rate(&self) -> Option<f64> {
-        self.flops().filter(|_| self.time > 0).map(|flops| flops / self.time as f64 * 1e9)
-    }
-
-    /// Share of the specified rate.
-    pub(super) fn of_peak(&self) -> Option<f64> {
-        Some(self.rate()? / self.roof.rate?)
-    }
-
-    /// The least time of all launches, nanoseconds.
-    pub(super) fn roof_time(&self) -> Option<f64> {
-        self.product?;
-        self.roof.time().map(|time| time * self.launches as f64)
-    }
-
-    /// Time beyond the least, nanoseconds.
-    pub(super) fn recoverable(&self) -> Option<f64> {
-        self.roof_time().map(|roof| (self.time as f64 - roof).max(0.0))
-    }
-
-    /// The part of it that tiles and waves explain, of products that the rate bounds.
+    /// The part of the time beyond the least that tiles and waves explain, of products that the rate bounds.
     pub(super) fn quantization(&self) -> Option<f64> {
-        let lost = self.recoverable()?;
-        if self.roof.bound()? == Bound::Memory {
+        let lost = self.sum.recoverable()?;
+        if self.sum.bound()? == Bound::Memory {
             return Some(0.0);
         }
         let full = self.tiling.tile_efficiency? * self.tiling.wave_efficiency().unwrap_or(1.0);
-        let roof = self.roof_time()?;
-        (full > 0.0).then(|| (roof / full - roof).clamp(0.0, lost))
+        let least = self.sum.least?;
+        (full > 0.0).then(|| (least / full - least).clamp(0.0, lost))
     }
 
     /// Alignment in bytes of the rows that are read and written whole, K and N; 16 at most.
@@ -90,91 +68,64 @@ impl Line {
 }
 
 /// The products of all outermost stages of a pass.
-pub(super) fn of_stages(
-    context: &Context<'_>,
-    work: &Work,
-    summaries: &[Summary],
-) -> Vec<StageGemms> {
-    let outermost = summaries.iter().filter(|line| line.is_outermost(context.facts));
-    let all = outermost
-        .map(|summary| of_stage(context, summary, &work.of(context, summary, KernelClass::Gemm)));
-    all.filter(|stage| stage.gemm > 0).collect()
+pub(super) fn of_stages<'a>(context: &Context<'a>, pass: PassId) -> Vec<StageGemms<'a>> {
+    let ceilings = Ceilings::of(context, pass);
+    let of_pass = context.facts.gemms.iter().filter(|stage| stage.pass(context.facts) == pass);
+    of_pass.map(|stage| of_stage(context, &ceilings, stage)).collect()
 }
 
-fn of_stage(context: &Context<'_>, summary: &Summary, work: &StageWork) -> StageGemms {
-    let session = context.session;
-    let pass = summary.stage(context.facts).pass;
-    let gpu = gpu(context, pass);
-    let mut groups: BTreeMap<(KernelId, Dim3, Option<Product>), Vec<&MatrixLaunch>> =
-        BTreeMap::new();
-    for launch in &work.launches {
-        let grid = session.launches.grid[launch.row];
-        groups.entry((launch.kernel, grid, launch.product)).or_default().push(launch);
-    }
-    let lines = groups.into_iter().map(|((kernel, grid, product), launches)| {
-        line(context, gpu, (kernel, grid, product), &launches)
-    });
-    let mut lines: Vec<Line> = lines.collect();
+fn of_stage<'a>(
+    context: &Context<'a>,
+    ceilings: &Ceilings<'_>,
+    stage: &'a launches::StageGemms,
+) -> StageGemms<'a> {
+    let groups = stage.groups.iter();
+    let mut lines: Vec<Line> = groups.map(|group| line(context, ceilings, group)).collect();
     lines.sort_by(|a, b| {
-        let lost = |line: &Line| line.recoverable().unwrap_or(-1.0);
-        lost(b).total_cmp(&lost(a)).then(b.time.cmp(&a.time)).then_with(|| {
-            (a.kernel, a.grid, a.product.map(|p| p.1)).cmp(&(
-                b.kernel,
-                b.grid,
-                b.product.map(|p| p.1),
-            ))
-        })
+        let lost = |line: &Line| line.sum.recoverable().unwrap_or(-1.0);
+        let key = |line: &Line| (line.kernel, line.grid, line.product.map(|product| product.1));
+        lost(b)
+            .total_cmp(&lost(a))
+            .then(b.sum.time.cmp(&a.sum.time))
+            .then_with(|| key(a).cmp(&key(b)))
     });
     let time = |known: bool| {
         let some = lines.iter().filter(|line| !known || line.product.is_some());
-        some.fold(0, |sum: Ns, line| sum.saturating_add(line.time))
+        some.fold(0, |sum: Ns, line| sum.saturating_add(line.sum.time))
     };
     StageGemms {
-        summary: summary.clone(),
-        instances: work.instances,
-        total: work.total,
+        summary: &stage.summary,
+        instances: stage.instances,
+        busy: stage.busy,
+        total: stage.total,
         gemm: time(false),
         known: time(true),
         lines,
     }
 }
 
-fn line(
-    context: &Context<'_>,
-    gpu: Option<&Gpu>,
-    (kernel, grid, product): (KernelId, Dim3, Option<Product>),
-    launches: &[&MatrixLaunch],
-) -> Line {
+fn line(context: &Context<'_>, ceilings: &Ceilings<'_>, group: &launches::Group) -> Line {
     let session = context.session;
+    let launches::Group { kernel, grid, row, .. } = *group;
     let identity = &context.facts.identities[kernel.index()];
-    let sum = |value: fn(&MatrixLaunch) -> Ns| {
-        launches.iter().fold(0, |sum: Ns, launch| sum.saturating_add(value(launch)))
-    };
-    let gemm = product.and_then(|product| match product.shape {
+    let gemm = group.product.and_then(|product| match product.shape {
         Shape::Gemm(gemm) => Some((gemm, product)),
         _ => None,
     });
-    let roof = gemm.map(|(_, product)| Roof::of(&product, identity, gpu)).unwrap_or_default();
-    let tiling = gemm.zip(launches.first()).map(|((gemm, _), first)| {
+    let roof = gemm.map(|(_, product)| Roof::of(&product, identity, ceilings));
+    let tiling = gemm.map(|(gemm, _)| {
         let launch = Launch {
             name: session.kernel_name(kernel),
             library: identity.library,
             tile: identity.tile,
             grid,
-            slots: slots(session, gpu, first.row),
+            slots: slots(session, ceilings.gpu, row),
         };
         Tiling::of(launch, gemm)
     });
-    Line {
-        kernel,
-        grid,
-        product: gemm,
-        launches: launches.len() as u64,
-        time: sum(|launch| launch.time),
-        helpers: sum(|launch| launch.helpers),
-        roof,
-        tiling: tiling.unwrap_or_default(),
-    }
+    let mut sum = Sum::default();
+    sum.add(group.launches, group.time, group.helpers, roof);
+    Line { kernel, grid, product: gemm, sum, tiling: tiling.unwrap_or_default() }
 }
 
 /// Blocks of a launch that run at a time on its GPU.

@@ -9,8 +9,8 @@ mod tiles;
 
 use rooflens_schemas::{Evidence, Metric, Polarity, Unit};
 
-use super::products::launches::Work;
-use super::summary::summaries;
+use super::products::config::unsized_parts;
+use super::products::roof;
 use super::{Analysis, Context};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::findings::{
@@ -31,6 +31,9 @@ const SHOWN: usize = 8;
 /// Rows of logs that a page shows.
 const SHOWN_LOGGED: usize = 16;
 
+/// Part of the summed durations that overlaps, from which on their sum is told from busy time.
+const OVERLAP: f64 = 0.01;
+
 /// Stages that a page shows.
 const SHOWN_STAGES: usize = 4;
 
@@ -38,11 +41,10 @@ fn run(context: &Context<'_>) -> Findings {
     let (session, facts) = (context.session, context.facts);
     let primary = facts.primary_pass(session);
     let others = session.passes.ids().filter(|pass| Some(*pass) != primary);
-    let work = Work::new(context);
-    let mut stages: Vec<StageGemms> = Vec::new();
+    let mut stages: Vec<StageGemms<'_>> = Vec::new();
     let mut of_primary = 0;
     for pass in primary.into_iter().chain(others) {
-        stages.extend(lines::of_stages(context, &work, &summaries(facts, pass)));
+        stages.extend(lines::of_stages(context, pass));
         if Some(pass) == primary {
             of_primary = stages.len();
         }
@@ -59,7 +61,7 @@ fn run(context: &Context<'_>) -> Findings {
         return findings;
     }
     let shown = if of_primary == 0 { stages.len() } else { of_primary };
-    let shown: Vec<&StageGemms> = stages[..shown].iter().take(SHOWN_STAGES).collect();
+    let shown: Vec<&StageGemms<'_>> = stages[..shown].iter().take(SHOWN_STAGES).collect();
     findings
         .blocks
         .push(Block::Facts(shown.iter().map(|stage| in_words(context, stage)).collect()));
@@ -69,6 +71,7 @@ fn run(context: &Context<'_>) -> Findings {
         let text = "sizes of matrix products: record a PyTorch trace with record_shapes=True, or a cuBLASLt log";
         findings.blocks.push(Block::Missing(text.to_owned()));
     }
+    findings.blocks.extend(not_by_config(context, &shown).map(Block::Prose));
     for stage in &stages {
         findings.metrics.extend(metrics(context, stage));
         findings.diagnostics.extend(above_peak(context, stage));
@@ -87,7 +90,7 @@ fn log_view(rows: usize) -> Block {
 }
 
 /// A stage in one sentence.
-fn in_words(context: &Context<'_>, stage: &StageGemms) -> (String, Vec<Inline>) {
+fn in_words(context: &Context<'_>, stage: &StageGemms<'_>) -> (String, Vec<Inline>) {
     let per = |value: f64| Quantity::new(value / stage.instances.max(1) as f64, Unit::Nanoseconds);
     let mut text = prose![
         "products take ",
@@ -96,6 +99,9 @@ fn in_words(context: &Context<'_>, stage: &StageGemms) -> (String, Vec<Inline>) 
         Quantity::ratio(share(stage.gemm, stage.total)),
         " of the GPU time",
     ];
+    if share(stage.total - stage.busy, stage.total) >= OVERLAP {
+        text.push(" (durations summed, of which some overlap: of the busy time it is more)".into());
+    }
     if stage.known == 0 {
         text.push("; the sizes are not known".into());
     } else if stage.known < stage.gemm {
@@ -113,8 +119,8 @@ fn share(part: i64, whole: i64) -> f64 {
 }
 
 /// Time above the roofline over all counted instances; none if it is known of no product.
-fn recoverable(stage: &StageGemms) -> Option<f64> {
-    let lost: Vec<f64> = stage.lines.iter().filter_map(|line| line.recoverable()).collect();
+fn recoverable(stage: &StageGemms<'_>) -> Option<f64> {
+    let lost: Vec<f64> = stage.lines.iter().filter_map(|line| line.sum.recoverable()).collect();
     (!lost.is_empty()).then(|| lost.iter().sum())
 }
 
@@ -122,8 +128,8 @@ fn recoverable(stage: &StageGemms) -> Option<f64> {
 /// of the primary pass.
 pub(super) fn above_roofline(context: &Context<'_>) -> Vec<(usize, ProcessId, f64)> {
     let Some(pass) = context.facts.primary_pass(context.session) else { return Vec::new() };
-    let stages = lines::of_stages(context, &Work::new(context), &summaries(context.facts, pass));
-    let one = |stage: &StageGemms| {
+    let stages = lines::of_stages(context, pass);
+    let one = |stage: &StageGemms<'_>| {
         let lost = recoverable(stage)? / stage.instances.max(1) as f64;
         Some((stage.summary.stage, stage.summary.process, lost))
     };
@@ -131,7 +137,7 @@ pub(super) fn above_roofline(context: &Context<'_>) -> Vec<(usize, ProcessId, f6
 }
 
 /// One table a stage, of the products that lose most.
-fn add_views(context: &Context<'_>, shown: &[&StageGemms], findings: &mut Findings) {
+fn add_views(context: &Context<'_>, shown: &[&StageGemms<'_>], findings: &mut Findings) {
     let known = [
         "kernel",
         "shape",
@@ -153,7 +159,8 @@ fn add_views(context: &Context<'_>, shown: &[&StageGemms], findings: &mut Findin
             0 => (&unknown[..], "time"),
             _ => (&known[..], "time above the roofline"),
         };
-        let caption = format!("Matrix products of {label}, by {order}");
+        let under = roof::under(stage.roofs());
+        let caption = format!("Matrix products of {label}, by {order}{under}");
         let limit = stage.lines.len().min(SHOWN);
         findings
             .blocks
@@ -162,14 +169,27 @@ fn add_views(context: &Context<'_>, shown: &[&StageGemms], findings: &mut Findin
     }
 }
 
-fn metrics(context: &Context<'_>, stage: &StageGemms) -> Vec<Metric> {
+/// Why products without sizes have none by the model's dimensions, though its FLOPs follow from them.
+fn not_by_config(context: &Context<'_>, shown: &[&StageGemms<'_>]) -> Option<Vec<Inline>> {
+    let parts = unsized_parts(context.session.model.as_ref()?);
+    let known = shown.iter().all(|stage| stage.known == stage.gemm);
+    (!parts.is_empty() && !known).then(|| {
+        prose![format!(
+            "The model's dimensions give the FLOPs of its stages, but not the sizes of its products ({}): only operators \
+             with recorded shapes and logs of cuBLASLt do.",
+            parts.join("; ")
+        )]
+    })
+}
+
+fn metrics(context: &Context<'_>, stage: &StageGemms<'_>) -> Vec<Metric> {
     let (session, facts) = (context.session, context.facts);
     let scope = stage.summary.scope(session, facts);
     let pass: PassId = stage.summary.stage(facts).pass;
     let evidence = Evidence {
         artifact: session.text(session.passes.artifact[pass.index()]).to_owned(),
         table: Some("launches".to_owned()),
-        rows: Some(stage.lines.iter().map(|line| line.launches).sum()),
+        rows: Some(stage.lines.iter().map(|line| line.sum.launches).sum()),
     };
     let over = format!("{} counted instances", stage.instances);
     let time_share = measured(
@@ -195,8 +215,9 @@ fn metrics(context: &Context<'_>, stage: &StageGemms) -> Vec<Metric> {
     let lost = match recoverable(stage) {
         Some(lost) => {
             let basis = format!(
-                "Σ max(0, time − max(FLOPs ÷ specified dense rate, bytes ÷ specified bandwidth)) over products of \
-                 known sizes, mean of {over}"
+                "Σ max(0, time − max(FLOPs ÷ rate, bytes ÷ bandwidth)) over products of known sizes, mean of {over}; \
+                 {}",
+                roof::in_words(stage.roofs())
             );
             let value = lost / stage.instances.max(1) as f64;
             derived("gemm_recoverable", scope, Unit::Nanoseconds, value, basis)
@@ -217,15 +238,16 @@ fn metrics(context: &Context<'_>, stage: &StageGemms) -> Vec<Metric> {
 }
 
 /// A product above the peak is no result: its sizes or the peak are wrong.
-fn above_peak(context: &Context<'_>, stage: &StageGemms) -> Option<Diagnostic> {
-    let mut above = stage.lines.iter().filter(|line| line.of_peak().is_some_and(|part| part > 1.0));
+fn above_peak(context: &Context<'_>, stage: &StageGemms<'_>) -> Option<Diagnostic> {
+    let is_above = |line: &&lines::Line| line.sum.of_peak().is_some_and(|part| part > 1.0);
+    let mut above = stage.lines.iter().filter(is_above);
     let line = above.next()?;
     let message = format!(
         "a product of {} ({}, {}) runs at {} of the peak: its sizes or the peak are wrong",
         stage.summary.label(context.session, context.facts),
         lines::identity(context, line).short,
         tables::shape(line).unwrap_or_default(),
-        Quantity::ratio(line.of_peak()?),
+        Quantity::ratio(line.sum.of_peak()?),
     );
     let diagnostic = Diagnostic::new(Severity::Error, "gemms/above-one", message);
     Some(
@@ -252,8 +274,9 @@ fn method() -> Method {
              the longest common subsequence; else those of the calls in a cuBLASLt log that have the same tiles in \
              the same order, where all such places agree; else those of the model's dimensions, where a stage runs \
              just as many products as its layers have. FLOPs 2·M·N·K; bytes are both operands once and the output \
-             once. Time includes the sum after a split of K. The roofline is max(FLOPs ÷ specified dense rate, bytes \
-             ÷ specified bandwidth); recoverable is what time exceeds it by. Tiles full is M·N ÷ (tile rows · tile \
+             once. Time includes the sum after a split of K. The roofline is max(FLOPs ÷ rate, bytes ÷ bandwidth), of \
+             what was measured on this GPU where the bundle has it, else of the specification; recoverable is what \
+             time exceeds it by, of peak the share of the specified dense rate. Tiles full is M·N ÷ (tile rows · tile \
              columns · tiles); waves are tiles · parts of K ÷ (SMs · blocks that fit on an SM), and waves full is \
              waves ÷ ⌈waves⌉. Persistent kernels count the same, stream-K kernels have no waves. Alignment is that of \
              N and K. All figures are per instance of the stage."

@@ -4,7 +4,9 @@ use rooflens_schemas::Unit;
 
 use super::lines::{Line, StageGemms, identity};
 use crate::analysis::Context;
+use crate::analysis::products::Gemm;
 use crate::analysis::products::roof::dtype;
+use crate::analysis::products::table::{self, Row, count, text};
 use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
 use crate::findings::{Cell, Chart, Column, Dataset, Quantity};
 
@@ -15,31 +17,14 @@ const BARS: usize = 12;
 const LEAST: f64 = 0.005;
 
 /// One row per (stage, kernel, grid, sizes), in the order of stages and of what is lost.
-pub(super) fn dataset(context: &Context<'_>, stages: &[StageGemms]) -> Dataset {
-    let columns = vec![
-        Column::text("kernel", "Kernel"),
-        Column::text("stage", "Stage"),
-        Column::text("pass", "Pass"),
-        Column::text("shape", "M × N × K"),
+pub(super) fn dataset(context: &Context<'_>, stages: &[StageGemms<'_>]) -> Dataset {
+    let sizes = [
         Column::new("m", "M", Unit::Count),
         Column::new("n", "N", Unit::Count),
         Column::new("k", "K", Unit::Count),
         Column::new("batch", "Batch", Unit::Count),
-        Column::text("dtype", "Type"),
-        Column::text("source", "Sizes from"),
-        Column::text("confidence", "Confidence"),
-        Column::new("launches", "Launches", Unit::Count),
-        Column::new("time_ns", "Time", Unit::Nanoseconds),
-        Column::new("share", "Share", Unit::Ratio),
-        Column::new("helper_ns", "Of it helpers", Unit::Nanoseconds),
-        Column::new("flops", "FLOPs", Unit::Flop),
-        Column::new("flop_per_second", "Rate", Unit::FlopPerSecond),
-        Column::new("of_peak", "Of peak", Unit::Ratio),
-        Column::new("bytes", "Bytes", Unit::Bytes),
-        Column::new("intensity", "Intensity", Unit::FlopPerByte),
-        Column::text("bound", "Bound"),
-        Column::new("roof_ns", "At the roofline", Unit::Nanoseconds),
-        Column::new("recoverable_ns", "Recoverable", Unit::Nanoseconds),
+    ];
+    let more = [
         Column::text("tile", "Tile"),
         Column::new("tile_efficiency", "Tiles full", Unit::Ratio),
         Column::new("splits", "Parts of K", Unit::Count),
@@ -48,12 +33,12 @@ pub(super) fn dataset(context: &Context<'_>, stages: &[StageGemms]) -> Dataset {
         Column::new("alignment_bytes", "Alignment", Unit::Bytes),
         Column::text("tensor_cores", "Tensor cores"),
         Column::text("grid", "Grid"),
-        Column::text("name", "Whole name"),
     ];
     let rows = stages
         .iter()
         .flat_map(|stage| stage.lines.iter().map(move |line| row(context, stage, line)));
     let title = "Matrix products, per instance of their stage".to_owned();
+    let columns = table::columns("M × N × K", sizes, more);
     Dataset { id: "gemms", title, columns, rows: rows.collect() }
 }
 
@@ -74,82 +59,59 @@ fn at_most(context: &Context<'_>, line: &Line) -> Option<String> {
     (!name.starts_with("nvjet")).then(|| format!("M · N ≤ {elements}"))
 }
 
-fn row(context: &Context<'_>, stage: &StageGemms, line: &Line) -> Vec<Cell> {
-    let (session, facts) = (context.session, context.facts);
+fn row(context: &Context<'_>, stage: &StageGemms<'_>, line: &Line) -> Vec<Cell> {
     let identity = identity(context, line);
-    let pass = stage.summary.stage(facts).pass;
-    let per = |value: f64| value / stage.instances.max(1) as f64;
-    let size = |value: fn(&crate::analysis::products::Gemm) -> u64| {
-        line.product.map_or(Cell::Missing, |(gemm, _)| {
-            Cell::Int(i64::try_from(value(&gemm)).unwrap_or(i64::MAX))
-        })
-    };
-    let text = |text: Option<&str>| {
-        text.filter(|text| !text.is_empty())
-            .map_or(Cell::Missing, |text| Cell::Text(text.to_owned()))
-    };
+    let size = |value: fn(&Gemm) -> u64| count(line.product.map(|(gemm, _)| value(&gemm)));
     let bounded = line.product.is_none().then(|| at_most(context, line)).flatten();
     let source = match (&line.product, &bounded) {
         (Some((_, product)), _) => Some((product.source.label(), product.source.confidence())),
         (None, Some(_)) => Some(("tile and grid", "low")),
         (None, None) => None,
     };
-    let times = line.launches as f64;
-    let bytes = line.product.and(line.roof.bytes).map(|bytes| bytes * times);
+    let dtype = line.product.map_or(identity.dtype, |(_, product)| dtype(identity, &product));
+    let tile = identity.tile.map(|tile| format!("{} × {}", tile.m, tile.n));
     let tiling = &line.tiling;
-    vec![
-        Cell::Name(identity.short.clone()),
-        Cell::Text(stage.summary.label(session, facts)),
-        Cell::Text(session.text(session.passes.name[pass.index()]).to_owned()),
-        shape(line).or(bounded).map_or(Cell::Missing, Cell::Text),
-        size(|gemm| gemm.m),
-        size(|gemm| gemm.n),
-        size(|gemm| gemm.k),
-        size(|gemm| gemm.batch),
-        text(
-            line.product
-                .map_or(Some(identity.dtype), |(_, product)| Some(dtype(identity, &product))),
-        ),
-        text(source.map(|source| source.0)),
-        text(source.map(|source| source.1)),
-        Cell::Float(per(times)),
-        Cell::Float(per(line.time as f64)),
-        Cell::maybe((stage.total > 0).then(|| line.time as f64 / stage.total as f64)),
-        Cell::Float(per(line.helpers as f64)),
-        Cell::maybe(line.flops().map(per)),
-        Cell::maybe(line.rate()),
-        Cell::maybe(line.of_peak()),
-        Cell::maybe(bytes.map(per)),
-        Cell::maybe(line.flops().zip(bytes).map(|(flops, bytes)| flops / bytes)),
-        text(line.roof.bound().filter(|_| line.product.is_some()).map(|bound| bound.label())),
-        Cell::maybe(line.roof_time().map(per)),
-        Cell::maybe(line.recoverable().map(per)),
-        identity.tile.map_or(Cell::Missing, |tile| Cell::Text(format!("{} × {}", tile.m, tile.n))),
-        Cell::maybe(tiling.tile_efficiency),
-        tiling.splits.map_or(Cell::Missing, |parts| Cell::Int(parts as i64)),
-        Cell::maybe(tiling.waves),
-        Cell::maybe(tiling.wave_efficiency()),
-        line.alignment().map_or(Cell::Missing, Cell::Int),
-        text(identity.tensor_cores.map(|used| if used { "yes" } else { "no" })),
-        Cell::Text(line.grid.to_string()),
-        Cell::Name(session.kernel_name(line.kernel).to_owned()),
-    ]
+    let row = Row {
+        summary: stage.summary,
+        instances: stage.instances,
+        total: stage.total,
+        kernel: line.kernel,
+        shape: shape(line).or(bounded),
+        dtype: Some(dtype),
+        source,
+        sum: &line.sum,
+    };
+    row.cells(
+        context,
+        [size(|gemm| gemm.m), size(|gemm| gemm.n), size(|gemm| gemm.k), size(|gemm| gemm.batch)],
+        [
+            text(tile.as_deref()),
+            Cell::maybe(tiling.tile_efficiency),
+            count(tiling.splits),
+            Cell::maybe(tiling.waves),
+            Cell::maybe(tiling.wave_efficiency()),
+            line.alignment().map_or(Cell::Missing, Cell::Int),
+            text(identity.tensor_cores.map(|used| if used { "yes" } else { "no" })),
+            Cell::Text(line.grid.to_string()),
+        ],
+    )
 }
 
 /// Time of the products against their least time; of those that lose most.
-pub(super) fn chart(context: &Context<'_>, stages: &[&StageGemms]) -> Option<Chart> {
+pub(super) fn chart(context: &Context<'_>, stages: &[&StageGemms<'_>]) -> Option<Chart> {
     let mut all: Vec<(f64, Bar)> = Vec::new();
     for stage in stages {
         let per = |value: f64| value / stage.instances.max(1) as f64;
         for line in &stage.lines {
-            let (Some(lost), Some(roof)) = (line.recoverable(), line.roof_time()) else { continue };
+            let sum = &line.sum;
+            let (Some(lost), Some(roof)) = (sum.recoverable(), sum.least) else { continue };
             let quantization = line.quantization().unwrap_or(0.0);
-            let roof = roof.min(line.time as f64);
+            let roof = roof.min(sum.time as f64);
             let label = stage.summary.label(context.session, context.facts);
             let bar = Bar {
                 label: format!("{label} {}", shape(line).unwrap_or_default()),
                 values: vec![per(roof), per(quantization), per(lost - quantization)],
-                note: Quantity::new(per(line.time as f64), Unit::Nanoseconds).to_string(),
+                note: Quantity::new(per(sum.time as f64), Unit::Nanoseconds).to_string(),
             };
             all.push((per(lost), bar));
         }

@@ -5,10 +5,12 @@
 use rooflens_schemas::{MetricValue, PassKind};
 
 use super::*;
-use crate::analysis::products::made::Made;
+use crate::analysis::test_session::Made;
 use crate::analysis::{Facts, Options};
 use crate::findings::Cell;
 use crate::hardware::Hardware;
+use crate::model::model_config::MoeConfig;
+use crate::model::{MeasuredPeak, ModelConfig};
 
 const NAME: &str = "nvjet_sm90_tst_64x8_64x16_2x1_v_bz_TNT";
 
@@ -63,6 +65,58 @@ fn a_memory_bound_product_against_the_bandwidth() {
     // Neither registers nor the capability are recorded, so what fits on an SM is not known.
     assert_eq!(cell("waves"), Cell::Missing);
     assert!(findings.diagnostics.is_empty());
+}
+
+#[test]
+fn a_measured_peak_is_the_ceiling_and_of_peak_stays_that_of_the_specification() {
+    let mut made = with_product(8);
+    for (what, median) in [("bf16", 800e12), ("copy", 4e12)] {
+        let [gpu, what, artifact] = ["", what, ""].map(|text| made.session.intern(text));
+        let peak = MeasuredPeak { gpu, what, median, min: None, max: None, artifact };
+        made.session.measured_peaks.push(peak);
+    }
+    let findings = findings(&made);
+    // The same bytes at 4 TB/s are 147.7 ns.
+    let recoverable = value(&findings, "gemm_recoverable").number().unwrap();
+    assert!((recoverable - (300.0 - 590_848.0 / 4e12 * 1e9)).abs() < 1e-9, "{recoverable}");
+    let dataset = &findings.datasets[0];
+    let cell = |id: &str| {
+        let column = dataset.columns.iter().position(|column| column.id == id).unwrap();
+        dataset.rows[0][column].plain()
+    };
+    assert_eq!(cell("ceiling"), "measured");
+    // 4 194 304 operations in 300 ns of 989.4 TFLOP/s.
+    let of_peak: f64 = cell("of_peak").parse().unwrap();
+    assert!((of_peak - 4_194_304.0 / 300e-9 / 989.4e12).abs() < 1e-12);
+    let captions: Vec<&str> = findings
+        .blocks
+        .iter()
+        .filter_map(|block| match block {
+            Block::Table(view) => Some(view.caption.as_str()),
+            _ => None,
+        })
+        .collect();
+    let ceilings = "bf16 800.0 TFLOP/s measured, memory 4.000 TB/s measured";
+    assert!(captions[0].ends_with(ceilings), "{captions:?}");
+}
+
+#[test]
+fn of_a_mixture_of_experts_the_dimensions_give_no_sizes_and_the_report_says_so() {
+    let notes = |moe: Option<MoeConfig>, known: bool| {
+        let mut made = if known { with_product(8) } else { Made::default() };
+        if !known {
+            made.pass("nsys", PassKind::Timeline);
+            made.range("prefill", &|made| made.kernel(NAME));
+        }
+        made.session.model =
+            Some(ModelConfig { layers: 1, heads: 1, moe, ..ModelConfig::default() });
+        let is_note = |block: &&Block| matches!(block, Block::Prose(_));
+        findings(&made).blocks.iter().filter(is_note).count()
+    };
+    let moe = MoeConfig { experts: 8, experts_per_token: 2, ..MoeConfig::default() };
+    assert_eq!(notes(Some(moe.clone()), false), 1);
+    // Operators recorded all sizes; a dense model.
+    assert_eq!((notes(Some(moe), true), notes(None, false)), (0, 0));
 }
 
 #[test]

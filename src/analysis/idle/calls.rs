@@ -1,7 +1,7 @@
 //! The host's side, by thread: CUDA calls in order, calls of the operating system, profiler overhead.
 
 use crate::analysis::facts::{OpIndex, OpSource, Ops};
-use crate::analysis::intervals::{Interval, union};
+use crate::analysis::intervals::{Interval, difference, union};
 use crate::model::{ApiCallId, MemoryKind, Ns, Session, ThreadId};
 
 /// What a CUDA call does, as far as idle time is concerned.
@@ -56,6 +56,9 @@ pub(super) struct Calls<'a> {
     kinds: Vec<CallKind>,
     os: Vec<Vec<Interval>>,
     profiler: Vec<Vec<Interval>>,
+    off_cpu: Vec<Vec<Interval>>,
+    /// The part of it outside of calls of the operating system.
+    off_cpu_alone: Vec<Vec<Interval>>,
 }
 
 impl<'a> Calls<'a> {
@@ -82,7 +85,10 @@ impl<'a> Calls<'a> {
         let (os, profiler) = (&session.os_calls, &session.overheads);
         let os = by_thread(session, &os.thread, &os.start, &os.end);
         let profiler = by_thread(session, &profiler.thread, &profiler.start, &profiler.end);
-        Self { session, ops, threads, place, first, kinds, os, profiler }
+        let off = &session.off_cpu;
+        let off_cpu = by_thread(session, &off.thread, &off.start, &off.end);
+        let off_cpu_alone = off_cpu.iter().zip(&os).map(|(off, os)| difference(off, os)).collect();
+        Self { session, ops, threads, place, first, kinds, os, profiler, off_cpu, off_cpu_alone }
     }
 
     /// Start and end of a call.
@@ -94,6 +100,13 @@ impl<'a> Calls<'a> {
     /// Whether an operation is the first that its call issued: a graph launch issues many.
     pub(super) fn is_first(&self, call: ApiCallId, op: OpIndex) -> bool {
         self.first[call.index()] == op
+    }
+
+    /// The call of a launch whose first operation this is: of kernels or a graph. A graph may begin with a copy.
+    pub(super) fn launch(&self, op: OpIndex) -> Option<ApiCallId> {
+        let call = self.ops.api_call[op as usize].filter(|call| self.is_first(*call, op))?;
+        let copy = matches!(self.ops.source[op as usize], OpSource::Copy(_));
+        (!copy || self.kind(call) == CallKind::Launch).then_some(call)
     }
 
     /// What a call does; a copy with pageable host memory blocks, whatever its name says.
@@ -126,6 +139,16 @@ impl<'a> Calls<'a> {
     /// When a thread is in calls of the operating system.
     pub(super) fn os(&self, thread: ThreadId) -> &[Interval] {
         &self.os[thread.index()]
+    }
+
+    /// When no CPU ran a thread.
+    pub(super) fn off_cpu(&self, thread: ThreadId) -> &[Interval] {
+        &self.off_cpu[thread.index()]
+    }
+
+    /// The same without calls of the operating system.
+    pub(super) fn off_cpu_alone(&self, thread: ThreadId) -> &[Interval] {
+        &self.off_cpu_alone[thread.index()]
     }
 
     /// When the profiler holds a thread up.

@@ -17,6 +17,8 @@ pub(in crate::analysis) enum Cause {
     Copy,
     /// The host is in a call of the operating system's libraries.
     Os,
+    /// No CPU runs the host's thread, and no call says why.
+    OffCpu,
     /// The host is held up by the profiler.
     Profiler,
     /// Issued work waits at a collective.
@@ -31,13 +33,14 @@ pub(in crate::analysis) enum Cause {
 
 impl Cause {
     /// All causes in the order of legends.
-    pub(in crate::analysis) const ALL: [Self; 11] = [
+    pub(in crate::analysis) const ALL: [Self; 12] = [
         Self::Launching,
         Self::HostCode,
         Self::Sync,
         Self::Allocator,
         Self::Copy,
         Self::Os,
+        Self::OffCpu,
         Self::Profiler,
         Self::Communication,
         Self::Queue,
@@ -46,8 +49,15 @@ impl Cause {
     ];
 
     /// Causes for which the host had not issued the next operation, the profiler's own time aside.
-    pub(in crate::analysis) const HOST: [Self; 6] =
-        [Self::Launching, Self::HostCode, Self::Sync, Self::Allocator, Self::Copy, Self::Os];
+    pub(in crate::analysis) const HOST: [Self; 7] = [
+        Self::Launching,
+        Self::HostCode,
+        Self::Sync,
+        Self::Allocator,
+        Self::Copy,
+        Self::Os,
+        Self::OffCpu,
+    ];
 
     /// Its metric.
     pub(super) const fn metric(self) -> &'static str {
@@ -58,6 +68,7 @@ impl Cause {
             Self::Allocator => "idle_allocator",
             Self::Copy => "idle_copy",
             Self::Os => "idle_os",
+            Self::OffCpu => "idle_off_cpu",
             Self::Profiler => "idle_profiler",
             Self::Communication => "idle_communication",
             Self::Queue => "idle_queue",
@@ -75,6 +86,7 @@ impl Cause {
             Self::Allocator => "allocation, loading",
             Self::Copy => "blocking copy",
             Self::Os => "operating system",
+            Self::OffCpu => "off CPU",
             Self::Profiler => "profiler",
             Self::Communication => "collective",
             Self::Queue => "queue, latency",
@@ -92,6 +104,9 @@ impl Cause {
             Self::Allocator => "the host allocates memory, loads code or instantiates a graph",
             Self::Copy => "the host waits in a copy that blocks it",
             Self::Os => "the host is in a call of the operating system",
+            Self::OffCpu => {
+                "no CPU runs the host's thread: preempted, or blocked outside of traced calls"
+            }
             Self::Profiler => "the profiler holds up the host",
             Self::Communication => "work that was issued waits at a collective",
             Self::Queue => "work that was issued waits: launch latency, stream order, events",
@@ -105,7 +120,7 @@ impl Cause {
         match self {
             Self::Launching => Color::Launching,
             Self::HostCode => Color::Host,
-            Self::Sync | Self::Allocator | Self::Copy | Self::Os => Color::Blocked,
+            Self::Sync | Self::Allocator | Self::Copy | Self::Os | Self::OffCpu => Color::Blocked,
             Self::Communication => Color::Communication,
             Self::Queue => Color::Busy,
             Self::Profiler | Self::OtherWork => Color::Other,

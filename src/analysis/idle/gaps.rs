@@ -108,6 +108,9 @@ fn host_cause(calls: &Calls<'_>, gap: Interval, call: ApiCallId) -> (Cause, Ns) 
     // A thread's first call comes after a stretch without an end.
     let mut free_since = before.unwrap_or(Ns::MIN);
     let mut os = measure_within(calls.os(thread), gap);
+    // What becomes of the thread after it has issued the operation holds up nothing.
+    let waiting = (gap.0, gap.1.min(api.end[call.index()]));
+    let mut off_cpu = measure_within(calls.off_cpu_alone(thread), waiting);
     for row in inside.iter().map(|row| *row as usize) {
         let clipped = (api.start[row].max(gap.0), api.end[row].min(gap.1));
         let time = (clipped.1 - clipped.0).max(0);
@@ -125,6 +128,9 @@ fn host_cause(calls: &Calls<'_>, gap: Interval, call: ApiCallId) -> (Cause, Ns) 
         if os > 0 && time > 0 {
             os -= measure_within(calls.os(thread), clipped);
         }
+        if off_cpu > 0 && time > 0 {
+            off_cpu -= measure_within(calls.off_cpu_alone(thread), clipped);
+        }
     }
     let cause = if most(measure_within(calls.profiler(thread), gap)) {
         Cause::Profiler
@@ -136,6 +142,8 @@ fn host_cause(calls: &Calls<'_>, gap: Interval, call: ApiCallId) -> (Cause, Ns) 
         Cause::Copy
     } else if most(os) {
         Cause::Os
+    } else if most(off_cpu) {
+        Cause::OffCpu
     } else if stretch < HOST_STRETCH {
         Cause::Launching
     } else {

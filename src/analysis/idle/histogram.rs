@@ -4,8 +4,9 @@ use rooflens_schemas::Unit;
 
 use super::cause::Cause;
 use super::gaps::Gaps;
-use super::line::{Line, counted};
+use super::line::Line;
 use crate::analysis::Context;
+use crate::analysis::summary::counted;
 use crate::findings::chart::{Bar, Part, Plot, StackedBars};
 use crate::findings::{Cell, Chart, Column, Dataset, Quantity};
 use crate::model::Ns;
@@ -54,7 +55,7 @@ pub(super) struct Histogram {
 impl Histogram {
     pub(super) fn new(context: &Context<'_>, gaps: &Gaps, line: &Line) -> Self {
         let mut bins = [Bin::default(); ENDS.len() + 1];
-        for instance in counted(context, &line.summary) {
+        for instance in counted(context.facts, &line.summary) {
             let window = instance.projection.filter(|_| instance.gpus.contains(&line.gpu));
             for (gap, time) in window.into_iter().flat_map(|window| gaps.within(line.gpu, window)) {
                 let bin = &mut bins[ENDS.partition_point(|end| *end <= time)];

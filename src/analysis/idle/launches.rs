@@ -1,6 +1,6 @@
 //! What launching costs the host, and how far it runs ahead of the GPU.
 
-use super::calls::{CallKind, Calls};
+use super::calls::Calls;
 use crate::analysis::Context;
 use crate::analysis::facts::{OpIndex, OpSource};
 use crate::analysis::intervals::Interval;
@@ -43,19 +43,12 @@ impl Launches {
         let (mut issued, mut begun) = (Vec::new(), Vec::new());
         for op in own.iter().copied() {
             let row = op as usize;
-            let source = ops.source[row];
-            if matches!(source, OpSource::Launch(_)) {
+            if matches!(ops.source[row], OpSource::Launch(_)) {
                 self.kernels += 1;
                 self.kernel_time =
                     self.kernel_time.saturating_add(ops.end[row].saturating_sub(ops.start[row]));
             }
-            let Some(call) = ops.api_call[row].filter(|call| calls.is_first(*call, op)) else {
-                continue;
-            };
-            // A graph may begin with a copy.
-            if matches!(source, OpSource::Copy(_)) && calls.kind(call) != CallKind::Launch {
-                continue;
-            }
+            let Some(call) = calls.launch(op) else { continue };
             let (start, end) = calls.span(call);
             self.calls += 1;
             self.call_time = self.call_time.saturating_add(end - start);

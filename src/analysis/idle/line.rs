@@ -2,14 +2,13 @@
 
 use rooflens_schemas::Scope;
 
-use super::calls::Calls;
+use super::Sweeps;
 use super::cause::Cause;
-use super::gaps::Gaps;
 use super::launches::Launches;
 use crate::analysis::Context;
 use crate::analysis::facts::{OpIndex, StageInstance};
 use crate::analysis::intervals::{Interval, difference, measure, union};
-use crate::analysis::summary::Summary;
+use crate::analysis::summary::{Summary, counted, middle};
 use crate::analysis::tiers::{Tier, tier};
 use crate::model::{GpuId, Ns};
 
@@ -41,6 +40,8 @@ pub(in crate::analysis) struct Parts {
     pub(in crate::analysis) busy: BusyParts,
     /// Idle time by cause, in the order of [`Cause::ALL`].
     causes: [Ns; Cause::ALL.len()],
+    /// Time in which no launch was in the queue, whatever the GPU did: no part of the sum.
+    queue_empty: Ns,
 }
 
 /// Disjoint parts of busy time, nanoseconds.
@@ -69,13 +70,8 @@ pub(super) struct Issuing {
 }
 
 /// The lines of a summary, one a GPU that the process uses in the stage.
-pub(super) fn lines(
-    context: &Context<'_>,
-    calls: &Calls<'_>,
-    gaps: &Gaps,
-    summary: &Summary,
-) -> Vec<Line> {
-    let counted: Vec<&StageInstance> = counted(context, summary).collect();
+pub(super) fn lines(context: &Context<'_>, sweeps: &Sweeps<'_>, summary: &Summary) -> Vec<Line> {
+    let counted: Vec<&StageInstance> = counted(context.facts, summary).collect();
     let mut gpus: Vec<GpuId> =
         counted.iter().flat_map(|instance| instance.gpus.iter().copied()).collect();
     gpus.sort_unstable();
@@ -83,10 +79,13 @@ pub(super) fn lines(
     let several_gpus = gpus.len() > 1;
     let line = |gpu: GpuId| {
         let mut line = Line::new(summary.clone(), gpu, several_gpus);
+        let queue = sweeps.queues.of(summary.process, gpu);
         let mut all = Vec::new();
         for (number, instance) in counted.iter().enumerate() {
             if let Some(window) = instance.projection.filter(|_| instance.gpus.contains(&gpu)) {
-                all.push((line.add(context, calls, gaps, instance, window), number));
+                let mut parts = line.add(context, sweeps, instance, window);
+                parts.queue_empty = queue.map_or(0, |queue| measure(&queue.empty(window)));
+                all.push((parts, number));
             }
         }
         line.set_middle(all);
@@ -94,17 +93,6 @@ pub(super) fn lines(
         line
     };
     gpus.into_iter().map(line).collect()
-}
-
-/// The instances that count of a stage as one process ran it.
-pub(in crate::analysis) fn counted<'a>(
-    context: &Context<'a>,
-    summary: &Summary,
-) -> impl Iterator<Item = &'a StageInstance> + use<'a> {
-    let (stage, process) = (summary.stage(context.facts), summary.process);
-    context.facts.instances_of(stage).iter().filter(move |instance| {
-        instance.process == process && instance.excluded.is_none() && instance.projection.is_some()
-    })
 }
 
 impl Line {
@@ -126,8 +114,7 @@ impl Line {
     fn add(
         &mut self,
         context: &Context<'_>,
-        calls: &Calls<'_>,
-        gaps: &Gaps,
+        Sweeps { calls, gaps, .. }: &Sweeps<'_>,
         instance: &StageInstance,
         window: Interval,
     ) -> Parts {
@@ -159,12 +146,10 @@ impl Line {
     }
 
     /// Takes the instance of median time, or both middle ones of an even number.
-    fn set_middle(&mut self, mut all: Vec<(Parts, usize)>) {
-        all.sort_unstable_by_key(|(parts, number)| (parts.time, *number));
-        let (first, last) = (all.len().saturating_sub(1) / 2, all.len() / 2);
-        for (parts, number) in all.get(first..=last).unwrap_or_default() {
-            self.middle.add(parts);
-            self.middle_instances.push(*number);
+    fn set_middle(&mut self, all: Vec<(Parts, usize)>) {
+        for (parts, number) in middle(all, |(parts, number)| (parts.time, *number)) {
+            self.middle.add(&parts);
+            self.middle_instances.push(number);
         }
     }
 
@@ -186,6 +171,11 @@ impl Line {
     /// A time of the middle instances as a share of theirs.
     pub(in crate::analysis) fn share(&self, time: Ns) -> f64 {
         if self.middle.time > 0 { time as f64 / self.middle.time as f64 } else { 0.0 }
+    }
+
+    /// The share of the time of the middle instances in which the queue is empty.
+    pub(super) fn queue_empty_share(&self) -> f64 {
+        self.share(self.middle.queue_empty)
     }
 
     /// A time of the middle instances, per instance, nanoseconds.
@@ -225,6 +215,7 @@ impl Parts {
         for (sum, time) in self.causes.iter_mut().zip(other.causes) {
             *sum = sum.saturating_add(time);
         }
+        self.queue_empty = self.queue_empty.saturating_add(other.queue_empty);
     }
 }
 

@@ -2,12 +2,16 @@
 
 use rooflens_schemas::Unit;
 
+use super::Sweeps;
 use super::calls::Calls;
 use super::cause::Cause;
-use super::gaps::{Gap, Gaps};
-use super::line::{Line, counted};
+use super::gaps::Gap;
+use super::line::Line;
 use crate::analysis::Context;
+use crate::analysis::call_tree::{fold, is_function};
 use crate::analysis::facts::{OpIndex, OpSource};
+use crate::analysis::intervals::measure_within;
+use crate::analysis::summary::counted;
 use crate::findings::{Cell, Column, Dataset};
 use crate::model::{ApiCallId, Ns, Session, StrId, ThreadId};
 
@@ -22,18 +26,16 @@ struct Long {
     /// The issuing thread, and a moment of the gap that tells what it did: the middle of its part before the
     /// issuing call.
     moment: Option<(ThreadId, Ns)>,
+    /// Time of the gap in which no CPU ran the issuing thread, until it had issued the operation; absent if the
+    /// pass has no such times, or the operation had been issued before.
+    off_cpu: Option<Ns>,
 }
 
 /// One row a gap: for each line its longest, by (line, length descending, start).
-pub(super) fn dataset(
-    context: &Context<'_>,
-    calls: &Calls<'_>,
-    gaps: &Gaps,
-    lines: &[&Line],
-) -> Dataset {
+pub(super) fn dataset(context: &Context<'_>, sweeps: &Sweeps<'_>, lines: &[&Line]) -> Dataset {
     let mut all = Vec::new();
     for (number, line) in lines.iter().enumerate() {
-        all.extend(longest(context, calls, gaps, line, number));
+        all.extend(longest(context, sweeps, line, number));
     }
     let moments: Vec<(ThreadId, Ns, usize)> = all
         .iter()
@@ -50,12 +52,13 @@ pub(super) fn dataset(
             Cell::Int(i64::from(long.ordinal)),
             Cell::Int(long.gap.start),
             Cell::Int(long.gap.end - long.gap.start),
+            long.off_cpu.map_or(Cell::Missing, Cell::Int),
             Cell::Text(long.gap.cause.label().to_owned()),
             Cell::Text(open.host(context.session, number)),
             maybe_name(open.last(context.session, &open.ranges, number)),
             maybe_name(open.path(context.session, number)),
             maybe_name(open.last(context.session, &open.operators, number)),
-            maybe_name(open.last(context.session, &open.frames, number)),
+            maybe_name(open.function(context.session, number)),
             maybe_name(waited_for(context, &long.gap)),
             maybe_name(issued_by(context, long.gap.op)),
             Cell::Name(ended),
@@ -70,6 +73,7 @@ pub(super) fn dataset(
             Column::new("ordinal", "No.", Unit::Count),
             Column::new("start_ns", "Start", Unit::Nanoseconds),
             Column::new("length_ns", "Length", Unit::Nanoseconds),
+            Column::new("off_cpu_ns", "Thread off CPU", Unit::Nanoseconds),
             Column::text("cause", "Cause"),
             Column::text("host", "The host was in"),
             Column::text("range", "Range"),
@@ -90,13 +94,12 @@ fn maybe_name(text: Option<String>) -> Cell {
 
 fn longest(
     context: &Context<'_>,
-    calls: &Calls<'_>,
-    gaps: &Gaps,
+    Sweeps { calls, gaps, .. }: &Sweeps<'_>,
     line: &Line,
     number: usize,
 ) -> Vec<Long> {
     let mut found: Vec<(u32, Gap)> = Vec::new();
-    for instance in counted(context, &line.summary) {
+    for instance in counted(context.facts, &line.summary) {
         let Some(window) = instance.projection.filter(|_| instance.gpus.contains(&line.gpu)) else {
             continue;
         };
@@ -112,15 +115,26 @@ fn longest(
         found.truncate(HELD);
     }
     found.sort_unstable_by_key(key);
+    let pass = line.summary.stage(context.facts).pass;
+    let scheduled = context.session.off_cpu.pass.contains(&pass);
     let long = |(ordinal, gap): (u32, Gap)| {
         let call = context.facts.ops.api_call[gap.op as usize];
         let moment = call.map(|call| {
             let thread = context.session.api_calls.thread[call.index()];
             (thread, moment(calls, &gap, call))
         });
-        Long { line: number, ordinal, gap, moment }
+        let call = call.filter(|_| scheduled);
+        let off_cpu = call.and_then(|call| off_cpu(calls, &gap, call));
+        Long { line: number, ordinal, gap, moment, off_cpu }
     };
     found.into_iter().map(long).collect()
+}
+
+/// Time in which no CPU ran the thread of a call, from the start of a gap until the call returned.
+fn off_cpu(calls: &Calls<'_>, gap: &Gap, call: ApiCallId) -> Option<Ns> {
+    let thread = calls.session.api_calls.thread[call.index()];
+    let until = calls.span(call).1.min(gap.end);
+    (until > gap.start).then(|| measure_within(calls.off_cpu(thread), (gap.start, until)))
 }
 
 /// The middle of the longest time without a CUDA call where that decided, or else of what the host did before
@@ -235,6 +249,12 @@ impl Open {
     /// The innermost name.
     fn last(&self, session: &Session, names: &[Vec<StrId>], moment: usize) -> Option<String> {
         names[moment].last().map(|name| session.text(*name).to_owned())
+    }
+
+    /// The innermost function of Python, or else the innermost frame.
+    fn function(&self, session: &Session, moment: usize) -> Option<String> {
+        let names = || self.frames[moment].iter().rev().map(|name| session.text(*name));
+        names().find(|name| is_function(name)).or_else(|| names().next()).map(fold)
     }
 
     /// The ranges from the outermost to the innermost.

@@ -13,6 +13,7 @@ use crate::model::{PassId, Session};
 pub(super) struct Traced {
     calls: bool,
     os: bool,
+    off_cpu: bool,
     profiler: bool,
 }
 
@@ -22,6 +23,7 @@ impl Traced {
         Self {
             calls: session.api_calls.pass.contains(&pass),
             os: session.os_calls.pass.contains(&pass),
+            off_cpu: session.off_cpu.pass.contains(&pass),
             profiler: session.overheads.pass.contains(&pass),
         }
     }
@@ -33,6 +35,9 @@ impl Traced {
             _ if !self.calls => Some("the artifact holds no CUDA call"),
             Cause::Os if !self.os => Some(
                 "the artifact holds no call of the operating system; capture with -t cuda,nvtx,osrt",
+            ),
+            Cause::OffCpu if !self.off_cpu => Some(
+                "the artifact holds no event of the scheduler; capture with --cpuctxsw=process-tree",
             ),
             Cause::Profiler if !self.profiler => Some("the artifact tells no profiler overhead"),
             _ => None,
@@ -48,7 +53,7 @@ pub(super) fn metrics(context: &Context<'_>, line: &Line, traced: Traced) -> Vec
     let artifact = context.session.passes.artifact[pass.index()];
     let evidence = Evidence {
         artifact: context.session.text(artifact).to_owned(),
-        table: Some("launches, copies, api_calls, os_calls, overheads".to_owned()),
+        table: Some("launches, copies, api_calls, os_calls, off_cpu, overheads".to_owned()),
         rows: Some(line.sums.iter().map(|sum| sum.gaps).sum()),
     };
     for metric in &mut all {
@@ -126,6 +131,12 @@ fn launches(context: &Context<'_>, line: &Line, traced: Traced) -> Vec<Metric> {
         launches.depth_max
     );
     add("queue_depth", Unit::One, launches.depth_mean(), basis, no_calls);
+    let empty = (calls > 0).then(|| line.queue_empty_share());
+    let basis =
+        "time in which no launch is issued and not begun ÷ stage time, of the instance of median \
+                 stage time; launches of all stages"
+            .to_owned();
+    add("queue_empty_share", Unit::Ratio, empty, basis, no_calls);
     all
 }
 

@@ -1,5 +1,7 @@
 //! Idle time: why each GPU waits within a stage, what launching costs, and what bounds the stage.
 
+mod between;
+mod between_pages;
 mod calls;
 mod cause;
 mod gaps;
@@ -9,6 +11,7 @@ mod line;
 mod longest;
 mod metrics;
 mod pages;
+mod queue;
 mod tables;
 #[cfg(test)]
 pub(super) mod tests;
@@ -27,10 +30,11 @@ use crate::prose;
 use calls::Calls;
 use gaps::Gaps;
 use metrics::Traced;
+use queue::Queues;
 use verdict::Verdict;
 
 pub(super) use cause::Cause;
-pub(super) use line::{Line, counted};
+pub(super) use line::Line;
 
 /// Idle time.
 pub(super) static ANALYSIS: Analysis =
@@ -39,13 +43,27 @@ pub(super) static ANALYSIS: Analysis =
 /// Share of launching in a stage's time from which on the text says what it consists of.
 const WORTH_SAYING: f64 = 0.1;
 
+/// What all lines are made of, each made in one sweep.
+struct Sweeps<'a> {
+    calls: Calls<'a>,
+    gaps: Gaps,
+    queues: Queues,
+}
+
+impl<'a> Sweeps<'a> {
+    fn new(context: &Context<'a>) -> Self {
+        let calls = Calls::new(context.session, &context.facts.ops);
+        let (gaps, queues) = (Gaps::new(context, &calls), Queues::new(context, &calls));
+        Self { calls, gaps, queues }
+    }
+}
+
 /// Without GPU work there is no section: the one on stage times says what is missing.
 fn run(context: &Context<'_>) -> Findings {
     let mut findings = Findings::default();
     let Some(primary) = context.facts.primary_pass(context.session) else { return findings };
-    let calls = Calls::new(context.session, &context.facts.ops);
-    let gaps = Gaps::new(context, &calls);
-    let lines = lines(context, &calls, &gaps, primary);
+    let sweeps = Sweeps::new(context);
+    let lines = lines(context, &sweeps, primary);
     if lines.is_empty() {
         return findings;
     }
@@ -63,18 +81,21 @@ fn run(context: &Context<'_>) -> Findings {
     let outermost = order.partition_point(|line| pass(context, line) == primary && !inner(line));
     findings.blocks.push(Block::Prose(introduction(context, &order[..outermost])));
     findings.blocks.push(Block::Chart(chart(context, &order[..shown])));
-    pages::add(context, (&calls, &gaps), &order, outermost, &mut findings);
+    pages::add(context, &sweeps, &order, outermost, &mut findings);
+    let between = between::between(context, &sweeps, &summaries(context.facts, primary));
+    let traced = context.session.api_calls.pass.contains(&primary);
+    between_pages::add(context, &between, traced, &mut findings);
     bounds::add(context, &order, outermost, &mut findings);
     findings.methods.extend(methods());
     findings
 }
 
 /// The lines of all passes, the primary one first.
-fn lines(context: &Context<'_>, calls: &Calls<'_>, gaps: &Gaps, primary: PassId) -> Vec<Line> {
+fn lines(context: &Context<'_>, sweeps: &Sweeps<'_>, primary: PassId) -> Vec<Line> {
     let others = context.session.passes.ids().filter(|pass| *pass != primary);
     let passes = std::iter::once(primary).chain(others);
     let summaries = passes.flat_map(|pass| summaries(context.facts, pass));
-    summaries.flat_map(|summary| line::lines(context, calls, gaps, &summary)).collect()
+    summaries.flat_map(|summary| line::lines(context, sweeps, &summary)).collect()
 }
 
 fn pass(context: &Context<'_>, line: &Line) -> PassId {
@@ -165,7 +186,8 @@ fn methods() -> Vec<Method> {
          latency, stream order or an event. Otherwise the host had not issued it yet, and the first of these holds: \
          the profiler's overhead on that thread covers half of the gap or more; synchronizing calls do; calls that \
          allocate, load code or instantiate graphs do; blocking copies do (also asynchronous ones with pageable \
-         memory); calls of the operating system outside of CUDA calls do; launching, if the thread made no pause of ",
+         memory); calls of the operating system outside of CUDA calls do; off CPU, if the scheduler took the thread off \
+         its CPU for as long outside of CUDA calls and calls of the operating system; launching, if the thread made no pause of ",
         stretch(),
         " or more between CUDA calls (a pause that began before the gap counts whole); else host code, which made \
          such a pause. The dispatch of a framework between two launches is thus launching, as CUDA graphs would \
@@ -174,10 +196,13 @@ fn methods() -> Vec<Method> {
     let verdict = prose![
         "The verdict on a stage names the largest share of its time: GPU-bound (computing, or work in the queue), \
          communication-bound and copy-bound (exposed, or waited for), launch-bound (launching), host-bound (host \
-         code, allocation and loading, operating system), sync-bound (synchronizing calls), or what else is \
+         code, allocation and loading, operating system, off CPU), sync-bound (synchronizing calls), or what else is \
          largest. Queue time is the time from the return of a launch call to the start of its first operation; \
          launches that begin before their call returns have none and are counted apart. Queue depth is the number \
-         of launches issued and not begun; a graph is one launch."
+         of launches issued and not begun, a graph being one: a launch joins the queue when its call returns and leaves \
+         it when its first operation begins. The mean is that over busy time of the launches of the stage; the chart \
+         and the share of time with an empty queue are over the whole instance of median stage time, with the launches \
+         of all stages of the process on the GPU."
     ];
     vec![
         Method { title: "Idle time by cause".to_owned(), text: causes },

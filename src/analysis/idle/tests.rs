@@ -1,12 +1,16 @@
 //! Small sessions whose gaps are explained by hand.
 
 use rooflens_schemas::PassKind;
+use rooflens_schemas::workload::StageRule;
 
 use super::*;
 use crate::analysis::{Facts, Options};
 use crate::findings::Cell;
+use crate::findings::chart::Track;
 use crate::hardware::Hardware;
 use crate::model::*;
+
+const US: Ns = 1000;
 
 /// One process with one thread and one GPU.
 pub(in crate::analysis) struct Made {
@@ -102,10 +106,20 @@ impl Made {
         self.session.os_calls.push(OsCall { start, end, name, pass, thread });
     }
 
+    fn off_cpu(&mut self, start: Ns, end: Ns) {
+        let (pass, thread) = (self.pass, self.thread);
+        self.session.off_cpu.push(OffCpuTime { start, end, pass, thread });
+    }
+
     fn overhead(&mut self, start: Ns, end: Ns) {
         let (pass, process, thread) = (self.pass, self.process, self.thread);
         let name = self.session.strings.intern("CUPTI Buffer flush");
         self.session.overheads.push(Overhead { start, end, name, pass, process, thread });
+    }
+
+    fn stage(&mut self, name: &str) {
+        let (name, pattern, kind) = (name.to_owned(), None, None);
+        self.session.workload.stages.push(StageRule { name, pattern, kind });
     }
 
     /// Calls `test` with the context of this session.
@@ -189,6 +203,45 @@ fn what_covers_half_of_the_gap_is_its_cause() {
         });
         assert_eq!(profiler, if covered { Cause::Profiler } else { Cause::Sync });
     }
+}
+
+/// A gap from 100 to 200, ended by a call from 185 to 195.
+#[test]
+fn without_a_cpu_and_a_call_that_says_why_the_thread_is_off_it() {
+    let cause = |off: Ns, add: &dyn Fn(&mut Made)| {
+        cause_after_100(|made| {
+            made.off_cpu(90, 100 + off);
+            add(made);
+            launch(made, 185);
+        })
+    };
+    assert_eq!(cause(49, &|_| ()), Cause::Launching);
+    assert_eq!(cause(50, &|_| ()), Cause::OffCpu);
+    // Of 60 the system explains 10 or 11, and so does a CUDA call, whatever it is.
+    assert_eq!(cause(60, &|made| made.os_call(100, 110)), Cause::OffCpu);
+    assert_eq!(cause(60, &|made| made.os_call(100, 111)), Cause::Launching);
+    assert_eq!(cause(60, &|made| made.call("cudaEventRecord", 100, 110, 3)), Cause::OffCpu);
+    assert_eq!(cause(60, &|made| made.call("cudaEventRecord", 100, 111, 3)), Cause::Launching);
+    // What both explain counts once: 20 of 70.
+    let both = |made: &mut Made| {
+        made.os_call(100, 115);
+        made.call("cudaEventRecord", 110, 120, 3);
+    };
+    assert_eq!((cause(70, &both), cause(69, &both)), (Cause::OffCpu, Cause::Launching));
+    // A synchronizing call of half of the gap goes first.
+    let sync = |made: &mut Made| made.call("cudaStreamSynchronize", 100, 150, 3);
+    assert_eq!(cause(85, &sync), Cause::Sync);
+}
+
+/// The call returned at 110; what becomes of its thread then is not why the GPU waits.
+#[test]
+fn a_thread_that_has_issued_the_operation_may_leave_the_cpu() {
+    let cause = cause_after_100(|made| {
+        made.off_cpu(110, 199);
+        made.call("cudaLaunchKernel", 105, 110, 2);
+        made.kernel("axpy", 200, 210, 2);
+    });
+    assert_eq!(cause, Cause::Launching);
 }
 
 /// Waiting for a lock within a launch call is part of that call.
@@ -302,6 +355,25 @@ fn the_queue_of_three_launches() {
     assert_eq!(of("kernel_mean_ns"), &Cell::Float(10.0));
     assert_eq!(of("begun_in_call"), &Cell::Int(0));
     assert_eq!(of("verdict"), &Cell::Text("GPU-bound".to_owned()));
+    // From 10 on two wait, from 20 on one, and from 30 to 40 none. Each nanosecond is a stretch.
+    assert_eq!(of("queue_empty_share"), &Cell::Float(10.0 / 30.0));
+    let queue = findings.datasets.iter().find(|one| one.id == "queue_over_time").expect("a queue");
+    let depths = queue.rows.iter().map(|row| (row[3].clone(), row[5].clone(), row[6].clone()));
+    let expected = (10..40).map(|start| {
+        let depth = 3 - start / 10;
+        (Cell::Int(start), Cell::Float(depth as f64), Cell::Int(depth))
+    });
+    assert_eq!(depths.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+    // Busy throughout: with work that waits until 30, and without from then on.
+    let shares = findings.blocks.iter().find_map(|block| match block {
+        Block::Chart(Chart { plot: Plot::Tracks(plot), .. }) => match &plot.tracks[1] {
+            Track::Areas(areas) => Some(areas.shares.clone()),
+            _ => None,
+        },
+        _ => None,
+    });
+    let (waits, empty) = ([vec![1.0; 20], vec![0.0; 10]], [vec![0.0; 20], vec![1.0; 10]]);
+    assert_eq!(shares, Some(vec![waits.concat(), empty.concat(), vec![0.0; 30]]));
 }
 
 /// A gap from 10 to 30, ended by a launch call from 15 to 25: 5 before it, 10 in it, 5 after it.
@@ -340,14 +412,116 @@ fn the_longest_gaps_say_where_the_host_was() {
     made.call("cudaLaunchKernel", 0, 1, 1);
     made.kernel("axpy", 2, 10, 1);
     made.os_call(100_000, 100_030);
+    for (name, start, end) in [
+        ("/home/me/run/train.py(3): main", 5, 300_000),
+        ("/home/me/run/data.py(7): __next__", 50, 200_010),
+        ("<built-in method acquire of lock object at 0x7f00>", 100, 200_000),
+        ("/home/me/run/data.py(9): other", 200_000, 200_010),
+    ] {
+        let name = made.session.intern(name);
+        let (pass, thread) = (made.session.ranges.pass[0], made.session.ranges.thread[0]);
+        made.session.frames.push(Frame { start, end, name, pass, thread });
+    }
     made.call("cudaLaunchKernel", 200_020, 200_025, 2);
     made.kernel("axpy", 200_030, 200_032, 2);
     let findings = made.findings();
     let of = |id| cell(&findings, "gaps", &[("stage", "decode")], id);
+    assert_eq!(of("frame"), &Cell::Name("run/data.py:7(__next__)".to_owned()));
     assert_eq!((of("start_ns"), of("length_ns")), (&Cell::Int(10), &Cell::Int(200_020)));
     assert_eq!(of("cause"), &Cell::Text("host code".to_owned()));
     // The middle of the pause from 10 to 200 020 is 100 015.
     assert_eq!(of("host"), &Cell::Text("read".to_owned()));
     assert_eq!(of("path"), &Cell::Name("decode / layer".to_owned()));
     assert_eq!(of("issued_by"), &Cell::Name("cudaLaunchKernel".to_owned()));
+}
+
+/// The same gap with a thread that no CPU ran for 150 000 of it.
+#[test]
+fn the_longest_gaps_say_how_long_the_thread_was_off_the_cpu() {
+    let made = |off: bool| {
+        let mut made = Made::new();
+        made.range("decode", 0, 300_000);
+        made.call("cudaLaunchKernel", 0, 1, 1);
+        made.kernel("axpy", 2, 10, 1);
+        if off {
+            made.off_cpu(-50, 60);
+            made.off_cpu(50_000, 199_950);
+        }
+        made.call("cudaLaunchKernel", 200_020, 200_025, 2);
+        made.kernel("axpy", 200_030, 200_032, 2);
+        made.findings()
+    };
+    let findings = made(true);
+    let of = |id| cell(&findings, "gaps", &[("stage", "decode")], id);
+    assert_eq!((of("length_ns"), of("off_cpu_ns")), (&Cell::Int(200_020), &Cell::Int(150_000)));
+    assert_eq!(of("cause"), &Cell::Text("off CPU".to_owned()));
+    let metric = |findings: &Findings| {
+        findings
+            .metrics
+            .iter()
+            .find(|metric| metric.id == "idle_off_cpu")
+            .map(|one| one.value.number())
+    };
+    assert_eq!(metric(&findings), Some(Some(200_020.0)));
+    // Without events of the scheduler it is not known: not 0.
+    let findings = made(false);
+    assert_eq!(cell(&findings, "gaps", &[("stage", "decode")], "off_cpu_ns"), &Cell::Missing);
+    assert_eq!(metric(&findings), Some(None));
+}
+
+/// Three steps with a loader between: the GPU works 100, waits 50 (20 of it before `load` begins), works 100.
+#[test]
+fn what_lies_between_stages_is_told_with_the_range_of_the_host() {
+    let mut made = Made::new();
+    for step in 0..3 {
+        let at = step * 150 * US;
+        if step > 0 {
+            // The host issues the next step after loading, 1 µs before the GPU starts.
+            made.range("load", at - 30 * US, at - 2 * US);
+        }
+        made.range("step", at - 2 * US, at + 10 * US);
+        made.call("cudaLaunchKernel", at - US, at + US, step);
+        made.kernel("work", at, at + 100 * US, step);
+    }
+    made.stage("step");
+    let (rows, metrics) = made.with(|context| {
+        let found = run(context);
+        let between = found.datasets.into_iter().find(|one| one.id == "between").unwrap();
+        (between.rows, found.metrics)
+    });
+    assert_eq!(rows.len(), 1);
+    let row = &rows[0];
+    assert_eq!(row[1..4], [Cell::Text("step".into()), Cell::Text("step".into()), Cell::Int(2)]);
+    // Two times of 50 µs; the run is 3 × 100 + 2 × 50.
+    assert_eq!(row[4..6], [Cell::Int(100 * US), Cell::Int(100 * US)]);
+    assert_eq!(row[6], Cell::Float(0.25));
+    assert_eq!(row[7..9], [Cell::Float(50_000.0), Cell::Int(50 * US)]);
+    // The thread makes no call for 149 µs; `load` covers 28 of 50.
+    assert_eq!(row[9], Cell::Text("host code".into()));
+    assert_eq!(row[11..], [Cell::Name("load".into()), Cell::Float(0.56)]);
+    let value = |id: &str| metrics.iter().find(|one| one.id == id).unwrap().value.number();
+    assert_eq!(value("between_idle"), Some(100_000.0));
+    assert_eq!(value("between_idle_share"), Some(0.25));
+    assert_eq!(value("between_host"), Some(100_000.0));
+}
+
+/// Work of no stage is no idle time, and what lies next to an instance that does not count is left out.
+#[test]
+fn between_stages_only_idle_time_next_to_instances_that_count_is_counted() {
+    let mut made = Made::new();
+    for step in 0..4 {
+        let at = step * 150 * US;
+        made.range("step", at - 2 * US, at + 10 * US);
+        made.call("cudaLaunchKernel", at - US, at + US, step);
+        made.kernel("work", at, at + 100 * US, step);
+    }
+    made.call("cudaLaunchKernel", 260 * US, 261 * US, 9);
+    made.kernel("outside", 270 * US, 280 * US, 9);
+    made.session.workload.warmup = Some(1);
+    made.stage("step");
+    let found = made.with(run);
+    let value = |id: &str| found.metrics.iter().find(|one| one.id == id).unwrap().value.number();
+    // Steps 1 to 3 count: two times of 50 µs, 10 of the first with a kernel of no stage.
+    assert_eq!(value("between_idle"), Some(90_000.0));
+    assert_eq!(value("between_idle_share"), Some(90.0 / 400.0));
 }

@@ -54,7 +54,7 @@ impl Verdict {
             (Self::Communication, busy.communication.saturating_add(sum(&[Cause::Communication]))),
             (Self::Copy, busy.copies.saturating_add(sum(&[Cause::Copy]))),
             (Self::Launch, sum(&[Cause::Launching])),
-            (Self::Host, sum(&[Cause::HostCode, Cause::Allocator, Cause::Os])),
+            (Self::Host, sum(&[Cause::HostCode, Cause::Allocator, Cause::Os, Cause::OffCpu])),
             (Self::Sync, sum(&[Cause::Sync])),
             (Self::Profiler, sum(&[Cause::Profiler])),
             (Self::OtherWork, sum(&[Cause::OtherWork])),

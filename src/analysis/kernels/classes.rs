@@ -6,23 +6,27 @@ use super::rows::{count, number, share};
 use super::{evidence, pass_name};
 use crate::analysis::Context;
 use crate::analysis::classify::KernelClass;
-use crate::analysis::facts::{OpIndex, Stage};
+use crate::analysis::facts::OpIndex;
+use crate::analysis::summary::{Summary, summaries};
 use crate::findings::chart::{Bar, Part, Plot, StackedBars};
 use crate::findings::{Block, Cell, Chart, Column, Dataset, Findings, Quantity, derived};
 use crate::model::{KernelId, Ns, PassId};
 
 const CLASSES: usize = KernelClass::ALL.len();
 
-/// GPU operations of one stage, added up.
-struct StageWork<'a> {
-    stage: &'a Stage,
+/// GPU operations of one stage of one process, added up.
+struct StageWork {
+    pass: PassId,
+    line: Summary,
+    /// Name of the stage, with its rank if there are several.
+    label: String,
     /// Operations and their time, by class.
     classes: [(u64, Ns); CLASSES],
     /// Launches and their time of the kernels that ran.
     kernels: Vec<(KernelId, u64, Ns)>,
 }
 
-impl StageWork<'_> {
+impl StageWork {
     fn total(&self) -> Ns {
         self.classes.iter().fold(0, |total: Ns, class| total.saturating_add(class.1))
     }
@@ -42,12 +46,11 @@ impl StageWork<'_> {
 pub(super) fn add(context: &Context<'_>, shown: &[PassId], findings: &mut Findings) {
     let work = stage_work(context);
     for (index, pass) in shown.iter().enumerate() {
-        let of_pass: Vec<&StageWork<'_>> =
-            work.iter().filter(|work| work.stage.pass == *pass && work.total() > 0).collect();
+        let of_pass: Vec<&StageWork> =
+            work.iter().filter(|work| work.pass == *pass && work.total() > 0).collect();
         if !of_pass.is_empty() {
             findings.blocks.push(Block::Chart(chart(context, *pass, index, &of_pass)));
         }
-        if index == 0 {}
     }
     for work in &work {
         add_shares(context, work, findings);
@@ -56,23 +59,25 @@ pub(super) fn add(context: &Context<'_>, shown: &[PassId], findings: &mut Findin
     findings.datasets.push(kernel_rows(context, &work));
 }
 
-fn stage_work<'a>(context: &'a Context<'_>) -> Vec<StageWork<'a>> {
+fn stage_work(context: &Context<'_>) -> Vec<StageWork> {
     let mut by_kernel = vec![(0_u64, 0 as Ns); context.session.kernels.len()];
-    let stages = context.facts.stages.iter();
-    stages.map(|stage| work_of(context, stage, &mut by_kernel)).collect()
+    let passes = context.session.passes.ids();
+    let lines = passes.flat_map(|pass| summaries(context.facts, pass));
+    lines.map(|line| work_of(context, line, &mut by_kernel)).collect()
 }
 
-/// Adds up one stage. `by_kernel` is all zero, before and after.
-fn work_of<'a>(
-    context: &Context<'_>,
-    stage: &'a Stage,
-    by_kernel: &mut [(u64, Ns)],
-) -> StageWork<'a> {
+/// Adds up one line. `by_kernel` is all zero, before and after.
+fn work_of(context: &Context<'_>, line: Summary, by_kernel: &mut [(u64, Ns)]) -> StageWork {
     let facts = context.facts;
-    let mut work = StageWork { stage, classes: [(0, 0); CLASSES], kernels: Vec::new() };
+    let mut work = StageWork {
+        pass: line.stage(facts).pass,
+        label: line.label(context.session, facts),
+        line,
+        classes: [(0, 0); CLASSES],
+        kernels: Vec::new(),
+    };
     let mut seen: Vec<KernelId> = Vec::new();
-    let counted = facts.instances_of(stage).iter().filter(|instance| instance.excluded.is_none());
-    for op in counted.flat_map(|instance| &instance.ops) {
+    for op in work.line.counted_instances(facts).flat_map(|instance| &instance.ops) {
         let (class, kernel) = class_of(context, *op);
         let row = *op as usize;
         let duration = facts.ops.end[row].saturating_sub(facts.ops.start[row]);
@@ -103,20 +108,20 @@ fn class_of(context: &Context<'_>, op: OpIndex) -> (KernelClass, Option<KernelId
     (facts.class(session, op as usize), facts.kernel(session, op))
 }
 
-fn chart(context: &Context<'_>, pass: PassId, index: usize, work: &[&StageWork<'_>]) -> Chart {
+fn chart(context: &Context<'_>, pass: PassId, index: usize, work: &[&StageWork]) -> Chart {
     let occurs = |class: &KernelClass| work.iter().any(|work| work.classes[*class as usize].0 > 0);
     let classes: Vec<KernelClass> = KernelClass::ALL.into_iter().filter(occurs).collect();
     let part = |class: &KernelClass| Part { name: class.label().to_owned(), color: class.color() };
-    let bar = |work: &&StageWork<'_>| Bar {
-        label: work.stage.name.clone(),
+    let bar = |work: &&StageWork| Bar {
+        label: work.label.clone(),
         values: classes.iter().map(|class| work.classes[*class as usize].1 as f64).collect(),
         note: Quantity::ns(work.total()).to_string(),
     };
-    let largest = |work: &&StageWork<'_>| {
+    let largest = |work: &&StageWork| {
         let (class, _, time) =
             work.occurring().max_by_key(|(class, _, time)| (*time, std::cmp::Reverse(*class)))?;
         let share = Quantity::ratio(time as f64 / work.total() as f64);
-        Some(format!("{}: {} {share}", work.stage.name, class.label()))
+        Some(format!("{}: {} {share}", work.label, class.label()))
     };
     let largest: Vec<String> = work.iter().filter_map(largest).collect();
     Chart {
@@ -135,29 +140,27 @@ fn chart(context: &Context<'_>, pass: PassId, index: usize, work: &[&StageWork<'
     }
 }
 
-fn add_shares(context: &Context<'_>, work: &StageWork<'_>, findings: &mut Findings) {
+fn add_shares(context: &Context<'_>, work: &StageWork, findings: &mut Findings) {
     let total = work.total();
     if total <= 0 {
         return;
     }
     for (class, operations, time) in work.occurring() {
         let scope = Scope {
-            pass: Some(pass_name(context.session, work.stage.pass).to_owned()),
-            stage: Some(work.stage.name.clone()),
             class: Some(class.label().to_owned()),
-            ..Scope::default()
+            ..work.line.scope(context.session, context.facts)
         };
         let basis = format!("{time} ns in {operations} operations / {total} ns of GPU operations");
         let share = time as f64 / total as f64;
         let mut metric = derived("class_share", scope, Unit::Ratio, share, basis);
         let rows = work.operations();
-        metric.evidence.push(evidence(context.session, work.stage.pass, "launches", rows));
+        metric.evidence.push(evidence(context.session, work.pass, "launches", rows));
         findings.metrics.push(metric);
     }
 }
 
 /// One row per (pass, stage, class) that occurs, by time descending within a stage.
-fn class_rows(context: &Context<'_>, work: &[StageWork<'_>]) -> Dataset {
+fn class_rows(context: &Context<'_>, work: &[StageWork]) -> Dataset {
     let columns = vec![
         Column::text("class", "Class"),
         Column::text("pass", "Pass"),
@@ -173,8 +176,8 @@ fn class_rows(context: &Context<'_>, work: &[StageWork<'_>]) -> Dataset {
         rows.extend(classes.into_iter().map(|(class, operations, time)| {
             vec![
                 Cell::Text(class.label().to_owned()),
-                Cell::Text(pass_name(context.session, work.stage.pass).to_owned()),
-                Cell::Text(work.stage.name.clone()),
+                Cell::Text(pass_name(context.session, work.pass).to_owned()),
+                Cell::Text(work.label.clone()),
                 count(operations),
                 Cell::Int(time),
                 share(time, work.total()),
@@ -186,7 +189,7 @@ fn class_rows(context: &Context<'_>, work: &[StageWork<'_>]) -> Dataset {
 }
 
 /// One row per (pass, stage, kernel), by time descending within a stage.
-fn kernel_rows(context: &Context<'_>, work: &[StageWork<'_>]) -> Dataset {
+fn kernel_rows(context: &Context<'_>, work: &[StageWork]) -> Dataset {
     let columns = vec![
         Column::text("short", "Kernel"),
         Column::new("number", "No.", Unit::Count),
@@ -204,8 +207,8 @@ fn kernel_rows(context: &Context<'_>, work: &[StageWork<'_>]) -> Dataset {
             vec![
                 Cell::Name(identity.short.clone()),
                 Cell::Int(number(*kernel)),
-                Cell::Text(pass_name(context.session, work.stage.pass).to_owned()),
-                Cell::Text(work.stage.name.clone()),
+                Cell::Text(pass_name(context.session, work.pass).to_owned()),
+                Cell::Text(work.label.clone()),
                 Cell::Text(identity.class.label().to_owned()),
                 count(*launches),
                 Cell::Int(*time),

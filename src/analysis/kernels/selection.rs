@@ -2,8 +2,9 @@
 
 use std::cmp::Reverse;
 
+use crate::analysis::classify::KernelClass;
 use crate::analysis::{Facts, facts::OpSource};
-use crate::model::{KernelId, LaunchId, PassId, Session};
+use crate::model::{KernelId, LaunchId, PassId, ProcessId, Session};
 
 /// Launches of a kernel that are worth profiling.
 const LAUNCHES: usize = 3;
@@ -64,12 +65,8 @@ pub fn window(
         selected.iter().any(|one| one.function == function)
     });
     let counted: Vec<bool> = counted.collect();
-    let mut order: Vec<LaunchId> = launches
-        .ids()
-        .filter(|id| launches.pass[id.index()] == pass)
-        .filter(|id| counted[launches.kernel[id.index()].index()])
-        .collect();
-    order.sort_by_key(|id| (launches.start[id.index()], *id));
+    let mut order = in_order(session, pass);
+    order.retain(|id| counted[launches.kernel[id.index()].index()]);
     let order: Vec<Option<usize>> = order.into_iter().map(|id| wanted[id.index()]).collect();
     shortest(&order, selected.len())
 }
@@ -98,6 +95,9 @@ fn shortest(order: &[Option<usize>], places: usize) -> Option<Window> {
 }
 
 /// The `top` kernels by time of the primary pass, or of one of its stages.
+///
+/// Nsight Compute counts the launches of each process by itself, so of several ranks the first one stands for all.
+/// Collectives are left out: one that is replayed alone waits for the other ranks for ever.
 ///
 /// `None` if there is no such stage or no kernel at all.
 pub fn select(
@@ -134,7 +134,7 @@ pub fn select(
     (!selected.is_empty()).then_some(selected)
 }
 
-/// The launches of a pass, or of the instances of a stage that count.
+/// The launches of a pass, or of the instances of a stage that count: those of one process that can be profiled.
 fn launches_of(
     session: &Session,
     facts: &Facts,
@@ -145,25 +145,46 @@ fn launches_of(
         OpSource::Launch(id) => Some(id),
         OpSource::Copy(_) | OpSource::Graph(_) => None,
     };
+    let process = first_process(session, pass);
+    let is_profiled = |id: &LaunchId| {
+        let kernel = session.launches.kernel[id.index()];
+        Some(session.launches.process[id.index()]) == process
+            && facts.identities[kernel.index()].class != KernelClass::Communication
+    };
     let Some(stage) = stage else {
-        return session
-            .launches
-            .ids()
-            .filter(|id| session.launches.pass[id.index()] == pass)
-            .collect();
+        let of_pass = |id: &LaunchId| session.launches.pass[id.index()] == pass;
+        return session.launches.ids().filter(of_pass).filter(is_profiled).collect();
     };
     let stages = facts.stages.iter().filter(|one| one.pass == pass && one.name == stage);
     let instances =
         stages.flat_map(|one| facts.instances_of(one)).filter(|one| one.excluded.is_none());
-    instances.flat_map(|one| &one.ops).filter_map(|op| launch(*op as usize)).collect()
+    let ops = instances.flat_map(|one| &one.ops);
+    ops.filter_map(|op| launch(*op as usize)).filter(is_profiled).collect()
+}
+
+/// The first process of a pass that launches kernels.
+fn first_process(session: &Session, pass: PassId) -> Option<ProcessId> {
+    let launches = &session.launches;
+    let of_pass = launches.ids().filter(|id| launches.pass[id.index()] == pass);
+    of_pass.map(|id| launches.process[id.index()]).min()
+}
+
+/// The launches of the first process of a pass by their start.
+fn in_order(session: &Session, pass: PassId) -> Vec<LaunchId> {
+    let launches = &session.launches;
+    let process = first_process(session, pass);
+    let counted = |id: &LaunchId| {
+        launches.pass[id.index()] == pass && Some(launches.process[id.index()]) == process
+    };
+    let mut order: Vec<LaunchId> = launches.ids().filter(counted).collect();
+    order.sort_by_key(|id| (launches.start[id.index()], *id));
+    order
 }
 
 /// The number of each launch among those of the same function, in the order of their start.
 fn numbers(session: &Session, pass: PassId) -> Vec<usize> {
     let launches = &session.launches;
-    let mut order: Vec<LaunchId> =
-        launches.ids().filter(|id| launches.pass[id.index()] == pass).collect();
-    order.sort_by_key(|id| (launches.start[id.index()], *id));
+    let order = in_order(session, pass);
     let functions: Vec<String> = session.kernels.ids().map(|id| function(session, id)).collect();
     let mut distinct: Vec<&String> = functions.iter().collect();
     distinct.sort();
@@ -303,6 +324,41 @@ mod tests {
         // 3 to 6 hold 1, 2 and 0, and so do 5 to 7, which are fewer.
         assert_eq!(shortest(&order, 3), Some(Window { skip: 5, count: 3 }));
         assert_eq!(shortest(&order, 4), None);
+    }
+
+    #[test]
+    fn collectives_and_other_ranks_are_left_out() {
+        let mut session = session();
+        let nccl = session.kernel("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(T)", "nccl");
+        let a = session.launches.kernel[0];
+        let row = |start, kernel, process| Launch {
+            start,
+            end: start + 500,
+            kernel,
+            pass: PassId(0),
+            gpu: GpuId(process),
+            process: ProcessId(process),
+            stream: 7,
+            correlation: None,
+            grid: Dim3 { x: 8, y: 1, z: 1 },
+            block: Dim3 { x: 32, y: 1, z: 1 },
+            registers: None,
+            shared_bytes: None,
+            graph_node: None,
+            graph: None,
+        };
+        session.process(PassId(0), 1, 2);
+        session.gpu(PassId(0), 1);
+        // A long collective of the first rank, and long launches of f by the second.
+        session.launches.push(row(500, nccl, 0));
+        session.launches.push(row(600, a, 1));
+        let facts = Facts::new(&session);
+        let selected = select(&session, &facts, None, 3).expect("there are kernels");
+        let names: Vec<&str> = selected.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(names, ["void f<float>(float*)", "void f<int>(int*)"]);
+        assert_eq!(selected[1].launches, [0, 3]);
+        let window = window(&session, &facts, None, &selected);
+        assert_eq!(window, Some(Window { skip: 0, count: 2 }));
     }
 
     #[test]

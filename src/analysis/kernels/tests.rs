@@ -7,9 +7,10 @@ use rooflens_schemas::StageKind;
 use super::*;
 use crate::analysis::Options;
 use crate::analysis::facts::{Facts, Stage, StageInstance};
+use crate::analysis::test_session::{copy, launch};
 use crate::findings::{Cell, Dataset};
 use crate::hardware::Hardware;
-use crate::model::{Copy, CopyKind, Dim3, GpuId, Launch, MemoryKind, Ns, ProcessId};
+use crate::model::{Launch, Ns};
 
 const GEMM: &str = "nvjet_tst_128x64_64x11_1x2_h_bz_TNT";
 const SILU: &str =
@@ -27,40 +28,7 @@ pub(super) fn session_of(launches: &[(&str, Ns, Ns)]) -> Session {
 
 fn push(session: &mut Session, pass: PassId, name: &str, start: Ns, end: Ns) {
     let kernel = session.kernel(name, "");
-    session.launches.push(Launch {
-        start,
-        end,
-        kernel,
-        pass,
-        gpu: GpuId(0),
-        process: ProcessId(0),
-        stream: 7,
-        correlation: None,
-        grid: Dim3::default(),
-        block: Dim3::default(),
-        registers: None,
-        shared_bytes: None,
-        graph_node: None,
-        graph: None,
-    });
-}
-
-fn push_copy(session: &mut Session, start: Ns, end: Ns, bytes: u64) {
-    session.copies.push(Copy {
-        start,
-        end,
-        kind: CopyKind::HostToDevice,
-        bytes,
-        source: MemoryKind::Pageable,
-        destination: MemoryKind::Device,
-        pass: PassId(0),
-        gpu: GpuId(0),
-        process: ProcessId(0),
-        stream: 7,
-        correlation: None,
-        graph_node: None,
-        graph: None,
-    });
+    session.launches.push(launch(pass, kernel, start..end));
 }
 
 fn findings_of(session: &Session, facts: &Facts) -> Findings {
@@ -110,10 +78,11 @@ fn class_shares_are_of_the_operations_of_a_stages_instances_without_warm_up() {
     // Instance 0 is warm-up. Instance 1: gemm 60, silu 20, copy 20.
     let launches = [(GEMM, 0, 500), (GEMM, 600, 660), (SILU, 660, 680)];
     let mut session = session_of(&launches);
-    push_copy(&mut session, 680, 700, 4_000);
+    session.copies.push(copy(PassId(0), 4_000, 680..700));
     let mut facts = Facts::new(&session);
     let stage = |ops: &[u32], excluded: Option<&str>| StageInstance {
         ops: ops.to_vec(),
+        projection: Some((0, 700)),
         excluded: excluded.map(str::to_owned),
         ..StageInstance::default()
     };
@@ -138,6 +107,33 @@ fn class_shares_are_of_the_operations_of_a_stages_instances_without_warm_up() {
         _ => sum,
     });
     assert!((total - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn ranks_have_classes_of_their_own() {
+    // Rank 0: gemm 10 of 40 ns, beside communication; rank 1: gemm 10 of 20.
+    let nccl = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
+    let mut session = Session::default();
+    let pass = session.add_pass("nsys", PassKind::Timeline, "nsys/timeline.sqlite");
+    for (rank, other, end) in [(0, nccl, 40), (1, SILU, 20)] {
+        let (gpu, process) = (session.gpu(pass, rank), session.process(pass, i64::from(rank), 1));
+        for (name, time) in [(GEMM, 0..10), (other, 10..end)] {
+            let kernel = session.kernel(name, "");
+            session.launches.push(Launch { gpu, process, ..launch(pass, kernel, time) });
+        }
+    }
+    let facts = Facts::new(&session);
+    let findings = findings_of(&session, &facts);
+    let shares: Vec<(Option<u32>, f64)> = findings
+        .metrics
+        .iter()
+        .filter(|one| one.id == "class_share" && one.scope.class.as_deref() == Some("gemm"))
+        .map(|one| (one.scope.rank, one.value.number().unwrap()))
+        .collect();
+    assert_eq!(shares, [(Some(0), 0.25), (Some(1), 0.5)]);
+    // As the other data sets of stages, so that rules find a stage's rows in all.
+    let stages = column(dataset(&findings, "stage_kernels"), "stage");
+    assert_eq!(stages[0], &Cell::Text("whole capture · rank 0".to_owned()));
 }
 
 #[test]

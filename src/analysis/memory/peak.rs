@@ -80,7 +80,7 @@ fn maker(session: &Session, spans: &Spans, event: MemoryEventId) -> (String, Str
         let name = session.text(spans.name[span as usize]);
         match spans.source[span as usize] {
             Source::Operator(_) => name.clone_into(&mut made.0),
-            Source::Range(_) | Source::Module(_) => {
+            Source::Range(_) | Source::Module(_) | Source::Function(_) => {
                 made.1 = fold(name);
                 break;
             }

@@ -4,6 +4,8 @@ pub(super) mod rows;
 #[cfg(test)]
 mod tests;
 
+use std::cmp::Reverse;
+
 use super::call_tree::{Spans, Tree, flame, trees};
 use super::{Analysis, Context};
 use crate::findings::{Block, Findings, Inline, Method, View};
@@ -49,6 +51,19 @@ fn run(context: &Context<'_>) -> Findings {
         findings.blocks.extend(charts.into_iter().flatten().filter(|_| drawn).map(Block::Chart));
         findings.blocks.extend(table(session, &with_modules, tree).map(Block::Table));
     }
+    // The pass that is shown, as a timeline, may not tell what the backward pass belongs to.
+    let with_backward = with_modules.iter().filter(|tree| tree.pass != pass && tree.has_backward());
+    if !shown.iter().any(|tree| tree.has_backward())
+        && let Some(most) = with_backward.min_by_key(|tree| Reverse(tree.nodes[0].backward))
+    {
+        findings.blocks.extend(table(session, &with_modules, most).map(Block::Table));
+    }
+    if !with_modules.iter().any(|tree| tree.has_flops()) && !with_modules.is_empty() {
+        findings.blocks.push(Block::Prose(prose![
+            "FLOPs of modules are not to be had: nothing in the bundle gives the sizes of its matrix kernels, as a \
+             PyTorch trace with record_shapes=True or a cuBLASLt log does."
+        ]));
+    }
     if !with_modules.is_empty() {
         findings.datasets.push(rows::modules(session, &with_modules));
     }
@@ -81,17 +96,15 @@ fn table(session: &Session, with_modules: &[&Tree], tree: &Tree) -> Option<View>
     let skip = with_modules[..at].iter().map(|tree| tree.nodes.len() - 1).sum();
     let pass = session.text(session.passes.name[tree.pass.index()]);
     let caption = format!("{} by range and module, pass {pass}", tree.label);
-    let columns = [
-        "path",
-        "names",
-        "host_total_ns",
-        "host_self_ns",
-        "device_total_ns",
-        "device_self_ns",
-        "busy_ns",
-        "device_share",
-        "launches",
-    ];
+    let mut columns = vec!["path", "names", "host_total_ns", "host_self_ns", "device_total_ns"];
+    if tree.has_backward() {
+        columns.push("backward_ns");
+    }
+    columns.extend(if tree.has_flops() {
+        ["device_share", "flops", "flop_rate", "flop_coverage"]
+    } else {
+        ["device_self_ns", "busy_ns", "device_share", "launches"]
+    });
     let limit = (tree.nodes.len() - 1).min(SHOWN_NODES);
     Some(View { skip, ..View::new("modules", caption, &columns, limit) })
 }
@@ -116,7 +129,11 @@ fn method() -> Method {
              the GPU operations whose CUDA call starts within the span, own device time that of operations whose \
              innermost span it is, and busy the length of the union of their intervals on each GPU. An operation \
              that another thread issued stands below the range that was lent to it, beneath the spans of its own \
-             thread, which have no host time here. Flame graphs (Gregg, The Flame Graph, Communications of the ACM, \
+             thread, which have no host time here. FLOPs are those of matrix products, convolutions and attention of \
+             known sizes, attention over all pairs of query and key, and everything else counts 0; the rate is FLOPs \
+             over device time, and counted the share of the device time in kernels whose FLOPs are counted. Backward \
+             is the device time of the operators of the backward pass whose forward operators lie within, by the \
+             sequence numbers of autograd. Flame graphs (Gregg, The Flame Graph, Communications of the ACM, \
              2016) show the same trees down to kernels and to CUDA calls; frames below 0.3 % of the width are \
              merged, and at most 12 levels are drawn."
         ],

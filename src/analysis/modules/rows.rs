@@ -2,7 +2,7 @@
 
 use rooflens_schemas::Unit;
 
-use crate::analysis::call_tree::{Kind, Node, Tree};
+use crate::analysis::call_tree::{Flops, Kind, Node, Tree};
 use crate::findings::{Cell, Column, Dataset};
 use crate::model::Session;
 
@@ -25,6 +25,7 @@ pub(super) fn modules(session: &Session, trees: &[&Tree]) -> Dataset {
                 Kind::Stage | Kind::Range { part: true } => "stage",
                 Kind::Range { part: false } => "range",
                 Kind::Module => "module",
+                Kind::Function => "function",
                 Kind::Operator => "operator",
             };
             let pass = session.text(session.passes.name[tree.pass.index()]);
@@ -44,8 +45,44 @@ pub(super) fn modules(session: &Session, trees: &[&Tree]) -> Dataset {
     Dataset { id: "modules", title, columns, rows }
 }
 
+/// One row per (tree, node that is listed), the nodes within a node after it, those with the most device time first.
+pub(in crate::analysis) fn paths(
+    session: &Session,
+    id: &'static str,
+    title: String,
+    trees: &[&Tree],
+    is_listed: &dyn Fn(&Tree, &Node) -> bool,
+) -> Dataset {
+    let mut columns = vec![
+        Column::text("path", "Path"),
+        Column::text("pass", "Pass"),
+        Column::text("stage", "Stage"),
+        Column::new("depth", "Depth", Unit::Count),
+    ];
+    columns.extend(TIMES);
+    let mut rows = Vec::new();
+    for tree in trees {
+        let pass = session.text(session.passes.name[tree.pass.index()]);
+        for number in tree.depth_first(&|node| node.device_total) {
+            let node = &tree.nodes[number as usize];
+            if !is_listed(tree, node) {
+                continue;
+            }
+            let mut row = vec![
+                Cell::Name(tree.path(number)),
+                Cell::Text(pass.to_owned()),
+                Cell::Text(tree.label.clone()),
+                Cell::Int(i64::from(node.depth)),
+            ];
+            row.extend(times(tree, node));
+            rows.push(row);
+        }
+    }
+    Dataset { id, title, columns, rows }
+}
+
 /// Columns of a node's times.
-pub(in crate::analysis) const TIMES: [Column; 9] = [
+pub(in crate::analysis) const TIMES: [Column; 16] = [
     Column::new("calls", "Calls", Unit::Count),
     Column::new("host_total_ns", "Host time", Unit::Nanoseconds),
     Column::new("host_self_ns", "Own host time", Unit::Nanoseconds),
@@ -55,11 +92,20 @@ pub(in crate::analysis) const TIMES: [Column; 9] = [
     Column::new("busy_ns", "Busy", Unit::Nanoseconds),
     Column::new("device_share", "Share", Unit::Ratio),
     Column::new("launches", "Launches", Unit::Count),
+    Column::new("flops", "FLOPs", Unit::Flop),
+    Column::new("flops_self", "Own FLOPs", Unit::Flop),
+    Column::new("flops_masked", "FLOPs, causal", Unit::Flop),
+    Column::new("flop_rate", "Rate", Unit::FlopPerSecond),
+    Column::new("flop_coverage", "Counted", Unit::Ratio),
+    Column::new("uncounted_ns", "Matrix work of unknown sizes", Unit::Nanoseconds),
+    Column::new("backward_ns", "Backward", Unit::Nanoseconds),
 ];
 
 /// Their cells; spans of other threads than the stage's have no host time here.
-pub(in crate::analysis) fn times(tree: &Tree, node: &Node) -> [Cell; 9] {
+pub(in crate::analysis) fn times(tree: &Tree, node: &Node) -> [Cell; 16] {
     let whole = tree.nodes.first().map_or(0, |root| root.device_total);
+    let device = Some(node.device_total as f64).filter(|time| *time > 0.0);
+    let flops = Some(node.flops).filter(Flops::is_any_counted);
     let share = (whole > 0).then(|| node.device_total as f64 / whole as f64);
     [
         on_host(node, count(node.entries)),
@@ -71,6 +117,14 @@ pub(in crate::analysis) fn times(tree: &Tree, node: &Node) -> [Cell; 9] {
         Cell::Int(node.busy),
         Cell::maybe(share),
         count(node.launches),
+        Cell::maybe(flops.map(|flops| flops.full)),
+        Cell::maybe(flops.map(|_| node.flops_self)),
+        Cell::maybe(flops.map(|flops| flops.masked)),
+        // FLOPs a nanosecond are billions a second.
+        Cell::maybe(flops.zip(device).map(|(flops, time)| flops.full / time * 1e9)),
+        Cell::maybe(device.map(|time| node.flops.counted as f64 / time)),
+        Cell::Int(node.flops.uncounted),
+        if tree.has_backward() { Cell::Int(node.backward) } else { Cell::Missing },
     ]
 }
 

@@ -9,7 +9,8 @@ use crate::analysis::{Facts, Options};
 use crate::findings::{Cell, View};
 use crate::hardware::Hardware;
 use crate::model::{
-    ApiCall, ApiLevel, Copy, CopyKind, MemoryKind, Ns, Operator, Range, RangeKind, StrId,
+    ApiCall, ApiLevel, BackwardOperator, Copy, CopyKind, MemoryKind, Ns, Operator, Range,
+    RangeKind, StrId,
 };
 
 /// Adds a pass with ranges on one thread and one copy of 10 ns, issued at 35.
@@ -132,4 +133,31 @@ fn trees_of_passes_with_operators_are_drawn_by_their_section() {
     });
     let findings = run_on(&session);
     assert_eq!((views(&findings).len(), charts(&findings)), (1, 0));
+}
+
+#[test]
+fn backward_work_has_a_column_where_a_pass_tells_it() {
+    let mut session = Session::default();
+    add_pass(&mut session, PassKind::Timeline, &MODULES);
+    let pass = add_pass(&mut session, PassKind::Operators, &MODULES);
+    let thread = session.ranges.thread[MODULES.len()];
+    let (text, external) = (StrId::default(), None);
+    let (shapes, types, inputs) = (text, text, text);
+    // Forward within the mlp; its gradient around the copy of 10 ns.
+    let [forward, operator] = [(22, 24), (34, 39)].map(|(start, end)| {
+        let name = session.intern("op");
+        let row = Operator { start, end, name, pass, thread, external, shapes, types, inputs };
+        session.operators.push(row)
+    });
+    session.backward_operators.push(BackwardOperator { operator, forward });
+    let findings = run_on(&session);
+    let shown = views(&findings);
+    let [timeline, torch] = &shown[..] else { panic!("{} tables", shown.len()) };
+    assert!(!timeline.columns.contains(&"backward_ns") && torch.columns.contains(&"backward_ns"));
+    let data = &findings.datasets[0];
+    let at = data.columns.iter().position(|one| one.id == "backward_ns").unwrap();
+    let cells: Vec<&Cell> = data.rows.iter().map(|row| &row[at]).collect();
+    let (none, some, zero) = (&Cell::Missing, &Cell::Int(10), &Cell::Int(0));
+    // `layers.*`, its mlp, and the head, of each pass.
+    assert_eq!(cells, [none, none, none, some, some, zero]);
 }

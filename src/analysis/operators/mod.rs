@@ -1,5 +1,6 @@
 //! Operators of PyTorch traces: host time, device time and FLOPs by name and by shapes.
 
+mod backward;
 mod nesting;
 mod quiet;
 mod rows;
@@ -40,12 +41,12 @@ fn missing(session: &Session) -> Option<&'static str> {
     )
 }
 
-/// GPU work of a pass with operators.
-struct DeviceWork {
+/// GPU work of a pass.
+pub(super) struct DeviceWork {
     /// Time of all GPU operations, nanoseconds.
-    total: Ns,
+    pub(super) total: Ns,
     /// Whether any of them names the call that issued it: without, device times are unknown, not 0.
-    linked: bool,
+    pub(super) linked: bool,
 }
 
 fn run(context: &Context<'_>) -> Findings {
@@ -70,7 +71,7 @@ fn run(context: &Context<'_>) -> Findings {
 }
 
 /// GPU work by pass.
-fn device_work(context: &Context<'_>) -> Vec<DeviceWork> {
+pub(super) fn device_work(context: &Context<'_>) -> Vec<DeviceWork> {
     let passes = context.session.passes.len();
     let mut work: Vec<DeviceWork> =
         (0..passes).map(|_| DeviceWork { total: 0, linked: false }).collect();

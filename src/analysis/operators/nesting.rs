@@ -1,11 +1,9 @@
 //! Operators within operators, and the CUDA calls and GPU work within them.
 
-use rustc_hash::FxHashMap;
-
 use crate::analysis::Context;
 use crate::analysis::facts::OpSource;
 use crate::analysis::nesting::{Nesting as Spans, Span};
-use crate::model::{Ns, Session, StrId};
+use crate::model::Ns;
 
 /// What each operator call does itself, by `OperatorId`.
 #[derive(Clone, Debug, Default)]
@@ -37,7 +35,7 @@ impl Nesting {
         let spans: Vec<Span> = (0..count).map(span).collect();
         let spans = Spans::new(&spans, &session.api_calls);
         let mut nesting = Self {
-            recursive: recursive(session, &spans),
+            recursive: spans.recursive(&operators.name),
             spans,
             device: vec![0; count],
             operations: vec![0; count],
@@ -61,26 +59,4 @@ impl Nesting {
             self.launches[row] += u64::from(matches!(ops.source[op], OpSource::Launch(_)));
         }
     }
-}
-
-/// Which operators have one of the same name around them.
-fn recursive(session: &Session, spans: &Spans) -> Vec<bool> {
-    let names = &session.operators.name;
-    let mut recursive = vec![false; names.len()];
-    // Operators around the present one, outermost first, and how many of each name.
-    let mut stack: Vec<u32> = Vec::new();
-    let mut open: FxHashMap<StrId, u32> = FxHashMap::default();
-    for operator in spans.order.iter().copied() {
-        while stack.last().copied() != spans.parent[operator as usize] {
-            let Some(closed) = stack.pop() else { break };
-            if let Some(count) = open.get_mut(&names[closed as usize]) {
-                *count -= 1;
-            }
-        }
-        let of_name = open.entry(names[operator as usize]).or_default();
-        recursive[operator as usize] = *of_name > 0;
-        *of_name += 1;
-        stack.push(operator);
-    }
-    recursive
 }

@@ -71,9 +71,9 @@ const DEVICE: [Column; 7] = [
     Column::new("device_share", "Share", Unit::Ratio),
     Column::new("device_total_ns", "Device time", Unit::Nanoseconds),
     Column::new("launches", "Launches", Unit::Count),
-    Column::new("flops", "FLOPs", Unit::Flop),
+    Column::new("flops", "FLOPs, all pairs", Unit::Flop),
     Column::new("flops_masked", "FLOPs, causal", Unit::Flop),
-    Column::new("flop_rate", "Rate", Unit::FlopPerSecond),
+    Column::new("flop_rate", "Rate, all pairs", Unit::FlopPerSecond),
 ];
 
 pub(super) fn name(session: &Session, sum: &OperatorSum) -> Cell {

@@ -9,7 +9,9 @@ use crate::analysis::Options;
 use crate::analysis::facts::Facts;
 use crate::findings::{Cell, Dataset};
 use crate::hardware::Hardware;
-use crate::model::{ApiCall, ApiLevel, Dim3, GpuId, Launch, Operator, ProcessId, StrId, ThreadId};
+use crate::model::{
+    ApiCall, ApiLevel, BackwardOperator, Dim3, GpuId, Launch, Operator, ProcessId, StrId, ThreadId,
+};
 
 const PASS: PassId = PassId(0);
 
@@ -248,6 +250,36 @@ fn threads_are_listed_with_their_own_times() {
         findings.blocks.iter().filter(of_threads).count()
     };
     assert_eq!((shown(&findings), shown(&linear().findings())), (1, 0));
+}
+
+/// 1000 ns of a product; on the thread of the backward pass 700 of its gradient and 300 of accumulation.
+#[test]
+fn gradients_are_listed_by_the_operator_of_the_forward_pass() {
+    let mut trace = linear();
+    let engine = "autograd::engine::evaluate_function: ";
+    trace.operator(1, &format!("{engine}MmBackward0"), 200, 300, "");
+    trace.operator(1, "MmBackward0", 210, 290, "");
+    trace.launch(1, (220, 230), (3_000, 3_700));
+    trace.operator(1, &format!("{engine}torch::autograd::AccumulateGrad"), 300, 400, "");
+    trace.launch(1, (320, 330), (4_000, 4_300));
+    let operators = &trace.session.operators;
+    let find = |name: &str| {
+        operators.ids().find(|id| trace.session.text(operators.name[id.index()]) == name).unwrap()
+    };
+    let (operator, forward) = (find("MmBackward0"), find("aten::mm"));
+    trace.session.backward_operators.push(BackwardOperator { operator, forward });
+    let findings = trace.findings();
+    let backward = dataset(&findings, "backward_by_operator");
+    assert_eq!(backward.rows.len(), 1);
+    let of = |column| cell(backward, "aten::linear / aten::mm", column);
+    assert_eq!((of("device_total_ns"), of("backward_ns")), (Cell::Int(1000), Cell::Int(700)));
+    assert_eq!(of("ratio"), Cell::Float(0.7));
+    assert_eq!(metric(&findings, "backward_coverage"), Some(0.7));
+    let tree = dataset(&findings, "operator_tree");
+    assert_eq!(cell(tree, "aten::linear", "backward_ns"), Cell::Int(700));
+    assert_eq!(cell(tree, "aten::linear", "flops"), Cell::Float(8192.0));
+    assert_eq!(cell(tree, "aten::linear", "flop_rate"), Cell::Float(8.192e9));
+    assert_eq!(metric(&linear().findings(), "backward_coverage"), None);
 }
 
 #[test]

@@ -48,36 +48,38 @@ fn run(context: &Context<'_>) -> Findings {
         ..Findings::default()
     };
     let Some(first) = lines.first().map(|(series, _)| series.pass) else { return findings };
-    let shown = lines.iter().filter(|(series, _)| series.pass == first).count().min(SHOWN);
-    findings.blocks.push(Block::Prose(introduction(&lines[..shown])));
-    let mut longest: Vec<&(&Series, Figures)> = lines[..shown]
+    let own = lines.iter().take_while(|(series, _)| series.pass == first).count().min(SHOWN);
+    let shown = lines.len().min(SHOWN);
+    findings.blocks.push(Block::Prose(introduction(&lines[..own])));
+    let mut longest: Vec<&(&Series, Figures)> = lines[..own]
         .iter()
         .filter(|(series, _)| series.instances.len() >= LEAST_FOR_TREND)
         .collect();
     longest.sort_by_key(|(series, _)| (std::cmp::Reverse(series.total()), series.label.clone()));
     let charts = longest.iter().take(MAX_CHARTS).enumerate().map(|(n, line)| chart(n, line));
     findings.blocks.extend(charts.map(Block::Chart));
-    let name = session.text(session.passes.name[first.index()]);
-    findings.blocks.push(Block::Table(View::new(
-        "pace",
-        format!("Time of repeated stages and ranges over the run, pass {name}"),
-        &[
-            "stage",
-            "n",
-            "median_ns",
-            "first_ns",
-            "last_ns",
-            "slope_ns",
-            "drift",
-            "trend",
-            "outliers",
-            "worst_ns",
-        ],
-        shown,
-    )));
+    let mut caption = "Time of repeated stages and ranges over the run".to_owned();
+    if own == shown {
+        let name = session.text(session.passes.name[first.index()]);
+        caption.push_str(&format!(", pass {name}"));
+    }
+    let columns = shown_columns(&lines[..shown], own < shown);
+    findings.blocks.push(Block::Table(View::new("pace", caption, &columns, shown)));
     findings.datasets.push(dataset(context, &lines));
     findings.methods.push(method());
     findings
+}
+
+/// Columns that pages show.
+fn shown_columns(lines: &[(&Series, Figures)], several_passes: bool) -> Vec<&'static str> {
+    let mut columns = vec!["stage"];
+    columns.extend(several_passes.then_some("pass"));
+    columns.push("n");
+    let left_out = lines.iter().any(|(series, _)| !series.left_out.is_empty());
+    columns.extend(left_out.then_some("left_out"));
+    columns.extend(["median_ns", "first_ns", "last_ns", "slope_ns"]);
+    columns.extend(["drift", "trend", "outliers", "worst_ns"]);
+    columns
 }
 
 /// Whether the sequence rises or falls beyond chance.
@@ -275,7 +277,9 @@ fn method() -> Method {
             Quantity::new(TREND_Z, Unit::One),
             " standard deviations. Outliers have a modified z-score beyond ",
             Quantity::new(OUTLIER_Z, Unit::One),
-            ". Ranges that are no stage are measured on the host."
+            ". Ranges that are no stage are measured on the host; of these, those are left out that end before \
+             a stage's first instance after its warm-up begins, and then the first one if its modified z-score against the \
+             others lies beyond the same limit."
         ],
     }
 }

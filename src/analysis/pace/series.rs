@@ -7,11 +7,12 @@ use rustc_hash::FxHashMap;
 
 use super::trend::{Trend, trend};
 use crate::analysis::Context;
+use crate::analysis::facts::Stage;
 use crate::analysis::intervals::{Interval, union};
-use crate::analysis::stages::LIBRARY_DOMAINS;
-use crate::analysis::stats::{OUTLIER_Z, median, modified_z};
+use crate::analysis::stages::{LIBRARY_DOMAINS, WARMUP_Z};
+use crate::analysis::stats::{OUTLIER_Z, median, modified_z, modified_z_of_first};
 use crate::analysis::summary::{Summary, summaries};
-use crate::model::{Ns, PassId, RangeId, StrId, ThreadId};
+use crate::model::{Ns, PassId, ProcessId, RangeId, StrId, ThreadId};
 
 /// Instances that a sequence needs to be one, and those that a trend needs.
 pub(super) const LEAST: usize = 4;
@@ -170,15 +171,36 @@ fn of_range(context: &Context<'_>, pass: PassId, (name, thread): (StrId, ThreadI
     };
     let mut ids: Vec<RangeId> = ranges.ids().filter(|id| own(id)).collect();
     ids.sort_by_key(|id| (ranges.start[id.index()], *id));
-    let instance = |(number, id): (usize, RangeId)| {
-        let host = ranges.end[id.index()].saturating_sub(ranges.start[id.index()]);
-        Instance { number, time: host, host }
-    };
-    Series {
+    let mut series = Series {
         pass,
         label: format!("{} (host)", context.session.text(name)),
         scope: None,
-        instances: ids.into_iter().enumerate().map(instance).collect(),
+        instances: Vec::new(),
         left_out: Vec::new(),
+    };
+    let warm = warm_from(context, pass, context.session.threads.process[thread.index()]);
+    for (number, row) in ids.into_iter().map(RangeId::index).enumerate() {
+        let host = ranges.end[row].saturating_sub(ranges.start[row]);
+        match warm.is_some_and(|warm| ranges.end[row] <= warm) {
+            true => series.left_out.push(number),
+            false => series.instances.push(Instance { number, time: host, host }),
+        }
     }
+    if modified_z_of_first(&series.times()).is_some_and(|z| z > WARMUP_Z) {
+        series.left_out.push(series.instances.remove(0).number);
+    }
+    series
+}
+
+/// The start of the first counted instance of a stage before which some are left out, of several stages the earliest:
+/// the process is warm from there on.
+fn warm_from(context: &Context<'_>, pass: PassId, process: ProcessId) -> Option<Ns> {
+    let facts = context.facts;
+    let outermost = facts.stages.iter().filter(|one| one.pass == pass && one.parent.is_none());
+    let first_warm = |stage: &Stage| {
+        let own = facts.instances_of(stage).iter().filter(|one| one.process == process);
+        let first = own.enumerate().find(|(_, one)| one.excluded.is_none());
+        first.filter(|(number, _)| *number > 0).map(|(_, one)| one.host_start)
+    };
+    outermost.filter_map(first_warm).min()
 }

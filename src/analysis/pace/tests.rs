@@ -30,10 +30,12 @@ fn findings(times: &[Ns], left_out: usize, ranges: &[(&str, Ns)]) -> Findings {
             thread,
         });
     }
+    // Instances begin every 1000, as ranges do.
     let instance = |(n, time): (usize, &Ns)| StageInstance {
         process: ProcessId(0),
         ordinal: n as u32,
-        host_end: 7,
+        host_start: n as Ns * 1_000,
+        host_end: n as Ns * 1_000 + 7,
         projection: Some((0, *time)),
         excluded: (n < left_out).then(|| "warm-up".to_owned()),
         ..StageInstance::default()
@@ -105,4 +107,25 @@ fn ranges_that_are_no_stage_are_shown_without_a_metric() {
         found.datasets[0].rows.iter().map(|row| (row[0].clone(), row[2].clone())).collect();
     assert_eq!(labels[1], (Cell::Name("step (host)".to_owned()), Cell::Int(10)));
     assert_eq!(labels.len(), 2);
+}
+
+#[test]
+fn ranges_of_the_warm_up_are_left_out_as_stages_are() {
+    // Two instances of the stage are left out: the third begins at 2000. Ranges begin at 0, 1000 and so on and last 50:
+    // those at 0 and 1000 end before. Of the others the first lasts 900; the rest 50 to 52.
+    let lengths = [50, 50, 900, 50, 51, 50, 52, 50, 51, 50];
+    let ranges: Vec<(&str, Ns)> = lengths.iter().map(|length| ("step", *length)).collect();
+    let found = findings(&[5, 5, 6, 7, 5, 6], 2, &ranges);
+    let row = found.datasets[0].rows.last().unwrap();
+    assert_eq!(row[0], Cell::Name("step (host)".to_owned()));
+    assert_eq!((&row[2], &row[3]), (&Cell::Int(7), &Cell::Int(3)));
+    assert_eq!((&row[12], &row[13]), (&Cell::Int(6), &Cell::Int(52)));
+    // Without a warm-up nothing but the cold start is left out.
+    let found = findings(&[5, 5, 6, 7, 5, 6], 0, &ranges);
+    let row = found.datasets[0].rows.last().unwrap();
+    assert_eq!(
+        (&row[2], &row[3]),
+        (&Cell::Int(10), &Cell::Int(0)),
+        "the slow one is not the first"
+    );
 }

@@ -5,8 +5,8 @@ use rooflens_schemas::Unit;
 use super::super::Context;
 use super::reasons;
 use super::samples::{Device, Sample};
-use crate::findings::Chart;
 use crate::findings::chart::{Panel, Plot, Series};
+use crate::findings::{Chart, Quantity};
 use crate::model::Ns;
 
 /// Devices beyond this number have their rows in the tables, but no chart.
@@ -21,8 +21,9 @@ const MAX_BANDS: usize = 64;
 /// A value of a sample.
 type Value = fn(&Sample) -> Option<f64>;
 
-/// `number` tells devices apart: several files may hold samples of one GPU.
-pub(super) fn of_device(context: &Context<'_>, number: usize, device: &Device) -> Chart {
+/// `number` tells devices apart: several files may hold samples of one GPU. A value that never changes has no panel: the
+/// table holds it. Power has one always, with its limit. None if there is no panel.
+pub(super) fn of_device(context: &Context<'_>, number: usize, device: &Device) -> Option<Chart> {
     let index = device.index;
     let lines: [(&str, Unit, Value); 3] = [
         ("power", Unit::Watts, |sample| sample.watts),
@@ -37,21 +38,42 @@ pub(super) fn of_device(context: &Context<'_>, number: usize, device: &Device) -
         points: points(device, value),
         limit: power_limit(context, index).filter(|_| unit == Unit::Watts),
     });
-    Chart {
+    let says_something =
+        |panel: &Panel| varies(panel) || panel.unit == Unit::Watts && !panel.points.is_empty();
+    let panels: Vec<Panel> = panels.filter(says_something).collect();
+    let place = device.place(context.session);
+    (!panels.is_empty()).then(|| Chart {
         id: format!("power-{}", number + 1),
-        title: format!(
-            "Power, SM clock and throttling of GPU {index}{}",
-            device.place(context.session)
-        ),
+        title: format!("{} of GPU {index}{place}", title(&panels)),
         description: "Lines over time from the first sample on: board power with its limit, SM clock, and the share of \
-                      samples in which a reason lowers the clock. Bands are stages that ran meanwhile. The table holds \
-                      the figures."
+                      samples in which a reason lowers the clock, as far as they change. Bands are stages that ran \
+                      meanwhile. The table holds the figures."
             .to_owned(),
         plot: Plot::Series(Series {
-            panels: panels.filter(|panel| !panel.points.is_empty()).collect(),
+            panels,
             bands: bands(context, device),
             duration: device.whole.duration,
         }),
+    })
+}
+
+/// Whether a panel's values differ.
+fn varies(panel: &Panel) -> bool {
+    panel.points.first().is_some_and(|first| panel.points.iter().any(|point| point.1 != first.1))
+}
+
+/// What the panels show: `Power, SM clock and throttling`.
+fn title(panels: &[Panel]) -> &'static str {
+    let has = |unit| panels.iter().any(|panel| panel.unit == unit);
+    match (has(Unit::Watts), has(Unit::Hertz), has(Unit::Ratio)) {
+        (true, true, true) => "Power, SM clock and throttling",
+        (true, true, false) => "Power and SM clock",
+        (true, false, true) => "Power and throttling",
+        (true, false, false) => "Power",
+        (false, true, true) => "SM clock and throttling",
+        (false, true, false) => "SM clock",
+        (false, false, true) => "Throttling",
+        (false, false, false) => "Samples",
     }
 }
 
@@ -81,7 +103,7 @@ fn power_limit(context: &Context<'_>, device: u32) -> Option<(String, f64)> {
         session.text(facts.subject[row]) == subject && session.text(facts.key[row]) == "power limit"
     })?;
     let watts = session.text(facts.value[row.index()]).strip_suffix('W')?.trim().parse().ok()?;
-    Some(("power limit".to_owned(), watts))
+    Some((format!("power limit {}", Quantity::new(watts, Unit::Watts)), watts))
 }
 
 /// Outermost stages that ran during the samples, from the chart's zero.

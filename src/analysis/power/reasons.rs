@@ -1,19 +1,22 @@
 //! Throttle reasons: the bits of `nvmlClocksEventReasons` (before 2023 `nvmlClocksThrottleReasons`) in `nvml.h`.
 
 /// A bit of the mask.
-pub(super) struct Reason {
-    pub(super) bit: u64,
+pub(in crate::analysis) struct Reason {
+    pub(in crate::analysis) bit: u64,
     /// Name as nvidia-smi prints it.
-    pub(super) name: &'static str,
+    pub(in crate::analysis) name: &'static str,
     pub(super) meaning: &'static str,
     /// The clock is lower than the user asked for.
-    pub(super) lowers_clock: bool,
+    pub(in crate::analysis) lowers_clock: bool,
 }
 
+/// Nothing runs: no reason for a clock lower than was asked for.
+pub(super) const IDLE: u64 = 0x1;
+
 /// All bits that NVML defines.
-pub(super) const REASONS: [Reason; 9] = [
+pub(in crate::analysis) const REASONS: [Reason; 9] = [
     Reason {
-        bit: 0x1,
+        bit: IDLE,
         name: "gpu_idle",
         meaning: "nothing runs; the clock drops",
         lowers_clock: false,

@@ -62,10 +62,14 @@ pub(super) struct StageFigures {
 }
 
 impl Device {
-    /// ` of nsys` for samples that lie in the folder of that pass, and nothing for a file without a folder.
+    /// The folder of the samples, which is named after the pass that they were taken in; none for a loose file.
+    pub(super) fn folder<'a>(&self, session: &'a Session) -> Option<&'a str> {
+        session.text(self.artifact).rsplit_once('/').map(|(folder, _)| folder)
+    }
+
+    /// `, nsys` for samples in the folder of that pass, and nothing for a loose file.
     pub(super) fn place(&self, session: &Session) -> String {
-        let path = session.text(self.artifact);
-        path.rsplit_once('/').map_or(String::new(), |(folder, _)| format!(", {folder}"))
+        self.folder(session).map_or(String::new(), |folder| format!(", {folder}"))
     }
 
     pub(super) fn evidence(&self, session: &Session) -> Evidence {

@@ -66,17 +66,19 @@ fn row(what: Cell, pass: Cell, device: u32, figures: &Figures, busy: Option<f64>
     ]
 }
 
-/// One row a reason that was set in some sample of a device.
+/// One row a reason for a limit of clocks that was set in some sample of a device. That it was idle is none.
 pub(super) fn throttle_reasons(context: &Context<'_>, devices: &[Device]) -> Dataset {
+    let session = context.session;
     let mut rows = Vec::new();
     for device in devices {
         let busy = Busy::of(context, device);
-        for (bit, count) in &device.reason_counts {
+        for (bit, count) in device.reason_counts.iter().filter(|(bit, _)| *bit != reasons::IDLE) {
             let (name, meaning) = reasons::describe(*bit);
             let (set, unset) = device.clock_with_and_without(*bit);
             let lowers = if reasons::lowers_clock(*bit) { "yes" } else { "no" };
             rows.push(vec![
                 Cell::Name(name),
+                device.folder(session).map_or(Cell::Missing, |one| Cell::Name(one.to_owned())),
                 Cell::Int(i64::from(device.index)),
                 Cell::Int(*count as i64),
                 Cell::Float(*count as f64 / device.with_reasons.max(1) as f64),
@@ -96,6 +98,7 @@ pub(super) fn throttle_reasons(context: &Context<'_>, devices: &[Device]) -> Dat
         title: "Throttle reasons".to_owned(),
         columns: vec![
             Column::text("reason", "Reason"),
+            Column::text("samples_of", "Samples of"),
             Column::new("device", "GPU", Unit::Count),
             Column::new("samples", "Samples", Unit::Count),
             Column::new("share", "Share of samples", Unit::Ratio),

@@ -5,6 +5,7 @@ use rooflens_schemas::{PassKind, StageKind};
 use super::super::facts::{Facts, Stage, StageInstance};
 use super::super::{Context, Options};
 use super::*;
+use crate::findings::chart::Plot;
 use crate::findings::{Cell, Dataset};
 use crate::hardware::Hardware;
 use crate::model::{DeviceSample, ProcessId, Timing};
@@ -105,8 +106,8 @@ fn the_whole_period_has_mean_energy_and_throttled_share() {
     // gpu_idle does not count as throttling: one of three samples.
     assert_eq!(cell(power, 0, "throttled_share"), Cell::Float(1.0 / 3.0));
     let reasons = dataset(&found, "throttle_reasons");
-    assert_eq!(cell(reasons, 0, "reason"), Cell::Name("gpu_idle".to_owned()));
-    assert_eq!(cell(reasons, 1, "reason"), Cell::Name("sw_power_cap".to_owned()));
+    assert_eq!(reasons.rows.len(), 1, "idling is no reason");
+    assert_eq!(cell(reasons, 0, "reason"), Cell::Name("sw_power_cap".to_owned()));
 }
 
 #[test]
@@ -174,6 +175,68 @@ fn what_samples_do_not_state_is_missing_not_zero() {
     for column in ["power_mean_w", "energy_j", "throttled_share"] {
         assert_eq!(cell(power, 0, column), Cell::Missing, "{column}");
     }
+}
+
+/// Labels of the panels of the first chart, with its title.
+fn chart(findings: &Findings) -> (String, Vec<String>) {
+    let chart = findings.blocks.iter().find_map(|block| match block {
+        Block::Chart(chart) => Some(chart),
+        _ => None,
+    });
+    let chart = chart.unwrap();
+    let Plot::Series(series) = &chart.plot else { panic!("no lines over time") };
+    (chart.title.clone(), series.panels.iter().map(|panel| panel.label.clone()).collect())
+}
+
+/// Columns of the table of a data set.
+fn shown(findings: &Findings, id: &str) -> Vec<&'static str> {
+    let view = findings.blocks.iter().find_map(|block| match block {
+        Block::Table(view) if view.dataset == id => Some(view.columns.clone()),
+        _ => None,
+    });
+    view.unwrap()
+}
+
+#[test]
+fn what_never_changes_has_no_panel_but_power_has() {
+    let of =
+        |samples: &[(u64, u32, u64)]| chart(&findings(&session(100, samples), &Facts::default()));
+    let all = of(&[(100, 1000, 0), (300, 500, 4)]);
+    let expected = ["power", "SM clock", "throttled"].map(str::to_owned).to_vec();
+    assert_eq!(all, ("Power, SM clock and throttling of GPU 0".to_owned(), expected));
+    // Idle and then throttled all the time: neither is a change of what lowers the clock.
+    let constant = of(&[(100, 1000, 4), (100, 1000, 5)]);
+    assert_eq!(constant, ("Power of GPU 0".to_owned(), vec!["power".to_owned()]));
+}
+
+#[test]
+fn the_power_limit_stands_in_the_chart_with_its_value() {
+    let mut session = session(100, &[(100, 1000, 4), (300, 1000, 4)]);
+    session.add_fact("nvidia-smi.xml", "gpu 1", "power limit", "300.00 W");
+    session.add_fact("nvidia-smi.xml", "gpu 0", "power limit", "700.00 W");
+    let found = findings(&session, &Facts::default());
+    let Some(Block::Chart(chart)) = found.blocks.get(1) else { panic!("no chart") };
+    let Plot::Series(series) = &chart.plot else { panic!("no lines over time") };
+    assert_eq!(series.panels[0].limit, Some(("power limit 700 W".to_owned(), 700.0)));
+}
+
+#[test]
+fn rows_of_several_passes_name_them() {
+    let mut session = session(100, &[(100, 1000, 4), (300, 500, 4), (200, 1500, 4)]);
+    let facts = facts_with_stage(&mut session, 99, (2, 4));
+    let one = findings(&session, &facts);
+    assert!(shown(&one, "power").contains(&"pass"));
+    assert!(!shown(&one, "throttle_reasons").contains(&"samples_of"));
+    let paths = ["baseline/nvml.csv", "nsys/nvml.csv"].map(|path| session.intern(path));
+    session.device_samples.artifact[0] = paths[0];
+    session.device_samples.artifact[1] = paths[1];
+    session.device_samples.artifact[2] = paths[1];
+    let found = findings(&session, &Facts::default());
+    assert!(shown(&found, "throttle_reasons").contains(&"samples_of"));
+    let reasons = dataset(&found, "throttle_reasons");
+    assert_eq!(cell(reasons, 0, "samples_of"), Cell::Name("baseline".to_owned()));
+    assert_eq!(cell(reasons, 1, "samples_of"), Cell::Name("nsys".to_owned()));
+    assert!(!shown(&found, "power").contains(&"pass"), "no row of a stage");
 }
 
 #[test]

@@ -57,7 +57,21 @@ pub(super) fn find(session: &Session, facts: &Facts, products: &mut Products) {
 }
 
 fn is_dense_decoder(model: &ModelConfig) -> bool {
-    model.moe.is_none() && model.mla.is_none() && model.layers > 0 && model.heads > 0
+    unsized_parts(model).is_empty() && model.layers > 0 && model.heads > 0
+}
+
+/// What of a model has FLOPs by its dimensions, but products of which they do not tell the sizes, and why.
+pub(in crate::analysis) fn unsized_parts(model: &ModelConfig) -> Vec<String> {
+    let experts = model.moe.as_ref().map(|moe| {
+        format!(
+            "{} experts, {} for a token: how many tokens each of them gets is decided at run time",
+            moe.experts, moe.experts_per_token
+        )
+    });
+    let latent = model.mla.as_ref().map(|_| {
+        "latent attention: kernels may multiply its low-rank factors before or after".to_owned()
+    });
+    experts.into_iter().chain(latent).collect()
 }
 
 fn pass<'a>(

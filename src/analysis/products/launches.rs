@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::{Matrix, Product, Shape, launch_of};
-use crate::analysis::Context;
+use crate::analysis::Facts;
 use crate::analysis::classify::KernelClass;
 use crate::analysis::facts::StageInstance;
-use crate::analysis::summary::Summary;
-use crate::model::{KernelId, Ns};
+use crate::analysis::summary::{Summary, summaries};
+use crate::model::{Dim3, KernelId, Ns, PassId, Session};
 
 /// A matrix kernel with its helpers: the sum after a split, say.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,19 +33,77 @@ pub struct StageWork {
     pub instances: usize,
     /// Time of all their GPU operations, nanoseconds.
     pub total: Ns,
+    /// Their busy time, nanoseconds: less than `total` where operations overlap.
+    pub busy: Ns,
 }
 
-/// The instances of a line that count.
-pub fn counted<'a>(
-    context: &Context<'a>,
-    line: &Summary,
-) -> impl Iterator<Item = &'a StageInstance> + use<'a> {
-    let process = line.process;
-    let facts = context.facts;
-    let all = facts.instances_of(&facts.stages[line.stage]).iter();
-    all.filter(move |one| {
-        one.process == process && one.excluded.is_none() && one.projection.is_some()
-    })
+/// Launches of one kernel with one grid that compute the same.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Group {
+    /// Kernel.
+    pub kernel: KernelId,
+    /// Blocks.
+    pub grid: Dim3,
+    /// What they compute, if that is known.
+    pub product: Option<Product>,
+    /// Row of the first launch.
+    pub row: usize,
+    /// Number of launches.
+    pub launches: u64,
+    /// Their time and that of their helpers, nanoseconds.
+    pub time: Ns,
+    /// That of their helpers alone.
+    pub helpers: Ns,
+}
+
+/// The matrix products of a stage, of one process.
+#[derive(Clone, Debug)]
+pub struct StageGemms {
+    /// The stage.
+    pub summary: Summary,
+    /// Number of instances that count.
+    pub instances: usize,
+    /// Time of all their GPU operations, nanoseconds.
+    pub total: Ns,
+    /// Their busy time, nanoseconds: less than `total` where operations overlap.
+    pub busy: Ns,
+    /// The products, by kernel, grid and sizes.
+    pub groups: Vec<Group>,
+}
+
+impl StageGemms {
+    /// Those of the outermost stages of all passes, in report order within a pass; stages without products have none.
+    pub fn all(session: &Session, facts: &Facts) -> Vec<Self> {
+        let work = Work::new(session, facts);
+        let lines = session.passes.ids().flat_map(|pass| summaries(facts, pass));
+        let outermost = lines.filter(|summary| summary.is_outermost(facts));
+        let stages = outermost.map(|summary| {
+            let work = work.of(session, facts, &summary, KernelClass::Gemm);
+            let groups = groups(session, &work.launches);
+            let StageWork { instances, total, busy, .. } = work;
+            Self { summary, instances, total, busy, groups }
+        });
+        stages.filter(|stage| stage.groups.iter().any(|group| group.time > 0)).collect()
+    }
+
+    /// The pass of the stage.
+    pub fn pass(&self, facts: &Facts) -> PassId {
+        self.summary.stage(facts).pass
+    }
+}
+
+fn groups(session: &Session, launches: &[MatrixLaunch]) -> Vec<Group> {
+    let mut groups: BTreeMap<(KernelId, Dim3, Option<Product>), Group> = BTreeMap::new();
+    for launch in launches {
+        let MatrixLaunch { kernel, row, product, .. } = *launch;
+        let grid = session.launches.grid[row];
+        let empty = Group { kernel, grid, product, row, launches: 0, time: 0, helpers: 0 };
+        let group = groups.entry((kernel, grid, product)).or_insert(empty);
+        group.launches += 1;
+        group.time = group.time.saturating_add(launch.time);
+        group.helpers = group.helpers.saturating_add(launch.helpers);
+    }
+    groups.into_values().collect()
 }
 
 /// Which kernels are of which class, for many stages.
@@ -53,29 +111,36 @@ pub struct Work(Matrix);
 
 impl Work {
     /// Looks at the kernels of a session.
-    pub fn new(context: &Context<'_>) -> Self {
-        Self(Matrix::new(context.session, context.facts))
+    pub fn new(session: &Session, facts: &Facts) -> Self {
+        Self(Matrix::new(session, facts))
     }
 
     /// The kernels of a class in a stage.
-    pub fn of(&self, context: &Context<'_>, line: &Summary, class: KernelClass) -> StageWork {
+    pub fn of(
+        &self,
+        session: &Session,
+        facts: &Facts,
+        line: &Summary,
+        class: KernelClass,
+    ) -> StageWork {
         let mut work = StageWork::default();
-        for instance in counted(context, line) {
+        for instance in line.counted_instances(facts) {
             work.instances += 1;
             work.total = work.total.saturating_add(instance.sum);
-            self.add(context, instance, class, &mut work.launches);
+            work.busy = work.busy.saturating_add(instance.busy);
+            self.add(session, facts, instance, class, &mut work.launches);
         }
         work
     }
 
     fn add(
         &self,
-        context: &Context<'_>,
+        session: &Session,
+        facts: &Facts,
         instance: &StageInstance,
         class: KernelClass,
         launches: &mut Vec<MatrixLaunch>,
     ) {
-        let (session, facts) = (context.session, context.facts);
         let mut last: BTreeMap<Option<Shape>, usize> = BTreeMap::new();
         // Helpers that run before the kernel that they help: the first of them, and their time.
         let mut early: BTreeMap<Option<Shape>, (KernelId, usize, Ns)> = BTreeMap::new();

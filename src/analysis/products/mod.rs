@@ -4,16 +4,15 @@
 //! Kernels of a timeline get them from the same stage of the pass that recorded them: both run the same kernels in
 //! the same order. Passes are joined by name, grid, block and order, never by time.
 
-mod config;
+pub(super) mod config;
 pub mod launches;
 mod log;
-#[cfg(test)]
-pub(super) mod made;
 mod operators;
 pub mod roof;
 mod search;
 mod sequence;
 mod shape;
+pub(super) mod table;
 #[cfg(test)]
 mod tests;
 

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use rustc_hash::FxHashMap;
 
 use super::control;
+use crate::analysis::Facts;
 use crate::analysis::classify::KernelIdentity;
 use crate::analysis::counters::flops::{Flops, Part};
 use crate::analysis::counters::{KernelCounters, Level, Levels};
-use crate::analysis::facts::{OpSource, Stage, StageInstance};
+use crate::analysis::facts::{OpSource, Stage};
 use crate::analysis::identity::{How, of_pass};
 use crate::analysis::summary::{Summary, summaries};
-use crate::analysis::{Context, Facts};
 use crate::model::{Dim3, KernelId, LaunchId, Ns, PassId, Session};
 
 /// A launch within these bounds of a median, as a ratio to it, is like it.
@@ -49,6 +49,7 @@ impl Tier {
 }
 
 /// A profiled launch.
+#[derive(Clone, Debug)]
 pub(in crate::analysis) struct Profile {
     pub(in crate::analysis) counters: KernelCounters,
     pub(in crate::analysis) grid: Dim3,
@@ -62,6 +63,7 @@ pub(in crate::analysis) struct Profile {
 }
 
 /// Launches of one kernel with one grid and block in a stage of the timeline.
+#[derive(Clone, Debug)]
 pub(in crate::analysis) struct Group {
     pub(in crate::analysis) kernel: KernelId,
     pub(in crate::analysis) grid: Dim3,
@@ -79,6 +81,7 @@ pub(in crate::analysis) struct Group {
 }
 
 /// A stage as one process ran it, by kernel, grid and block.
+#[derive(Clone, Debug)]
 pub(in crate::analysis) struct Line {
     pub(in crate::analysis) summary: Summary,
     /// GPUs that it used.
@@ -90,6 +93,7 @@ pub(in crate::analysis) struct Line {
 }
 
 /// Profiled launches and the timeline.
+#[derive(Clone, Debug)]
 pub(in crate::analysis) struct Matching {
     /// The pass whose launches are matched.
     pub(in crate::analysis) pass: PassId,
@@ -109,8 +113,7 @@ pub(in crate::analysis) struct Spread {
 
 impl Matching {
     /// Matches the profiled launches with the primary pass; `None` without either.
-    pub(in crate::analysis) fn new(context: &Context<'_>) -> Option<Self> {
-        let (session, facts) = (context.session, context.facts);
+    pub(in crate::analysis) fn new(session: &Session, facts: &Facts) -> Option<Self> {
         if session.kernel_profiles.is_empty() || session.launches.is_empty() {
             return None;
         }
@@ -206,7 +209,7 @@ fn gather(
     let mut place = FxHashMap::<(KernelId, Dim3, Dim3), usize>::default();
     let mut groups: Vec<Group> = Vec::new();
     let (mut time, mut gpus) = (0, 1);
-    for instance in counted(facts, &summary) {
+    for instance in summary.counted_instances(facts) {
         gpus = gpus.max(instance.gpus.len());
         for op in &instance.ops {
             let op = *op as usize;
@@ -229,15 +232,6 @@ fn gather(
         group.durations.sort_unstable();
     }
     Line { summary, gpus, time, groups }
-}
-
-/// The instances that a summary is of.
-fn counted<'a>(facts: &'a Facts, of: &Summary) -> impl Iterator<Item = &'a StageInstance> {
-    let process = of.process;
-    let own = facts.instances_of(&facts.stages[of.stage]).iter();
-    own.filter(move |one| {
-        one.process == process && one.excluded.is_none() && one.projection.is_some()
-    })
 }
 
 fn key(session: &Session, launch: LaunchId) -> (KernelId, Dim3, Dim3) {

@@ -28,20 +28,20 @@ const SHOWN_GAPS: usize = 8;
 
 fn run(context: &Context<'_>) -> Findings {
     let mut findings = Findings::default();
-    let Some(matching) = Matching::new(context) else { return findings };
+    let Some(matching) = &context.facts.matching else { return findings };
     let session = context.session;
-    let rows = launches::rows(context, &matching);
+    let rows = launches::rows(context, matching);
     let passes = passes(session);
     for pass in &passes {
         add_pass(session, *pass, &rows, &mut findings);
     }
-    findings.blocks.insert(0, introduction(session, &matching));
-    findings.blocks.extend(coverage::chart(context, &matching).map(Block::Chart));
+    findings.blocks.insert(0, introduction(session, matching));
+    findings.blocks.extend(coverage::chart(context, matching).map(Block::Chart));
     let shown = rows.len().min(SHOWN_LAUNCHES);
     let caption =
         format!("Profiled launches by the GPU time that they stand for, {shown} of {}", rows.len());
     findings.blocks.push(Block::Table(View::new(launches::ID, caption, launches::SHOWN, shown)));
-    let gaps = coverage::gaps(context, &matching);
+    let gaps = coverage::gaps(context, matching);
     if !gaps.rows.is_empty() {
         let shown = gaps.rows.len().min(SHOWN_GAPS);
         let caption = format!("Kernels without a profiled launch, {shown} of {}", gaps.rows.len());
@@ -53,9 +53,9 @@ fn run(context: &Context<'_>) -> Findings {
             shown,
         )));
     }
-    findings.blocks.extend(coverage::commands(context, &matching).map(Block::Prose));
+    findings.blocks.extend(coverage::commands(context, matching).map(Block::Prose));
     findings.datasets =
-        vec![launches::dataset(context, &rows), coverage::coverage(context, &matching), gaps];
+        vec![launches::dataset(context, &rows), coverage::coverage(context, matching), gaps];
     findings.methods = vec![method()];
     findings
 }

@@ -7,7 +7,7 @@ use rooflens_schemas::PassKind;
 use super::matching::Tier;
 use super::*;
 use crate::analysis::counters::tests::session as profiled;
-use crate::analysis::{Facts, Options};
+use crate::analysis::{Facts, Options, test_session};
 use crate::findings::Cell;
 use crate::hardware::Hardware;
 use crate::model::{Dim3, Launch, Ns};
@@ -22,22 +22,9 @@ pub(in crate::analysis) fn launch(
 ) {
     let kernel = session.kernel(name, "");
     let (gpu, process) = (session.gpu(pass, 0), session.process(pass, 1, 1));
-    session.launches.push(Launch {
-        start: time.start,
-        end: time.end,
-        kernel,
-        pass,
-        gpu,
-        process,
-        stream: 7,
-        correlation: None,
-        grid: Dim3 { x, y, z },
-        block: Dim3 { x: 384, y: 1, z: 1 },
-        registers: None,
-        shared_bytes: None,
-        graph_node: None,
-        graph: None,
-    });
+    let (grid, block) = (Dim3 { x, y, z }, Dim3 { x: 384, y: 1, z: 1 });
+    let launch = test_session::launch(pass, kernel, time);
+    session.launches.push(Launch { gpu, process, grid, block, ..launch });
 }
 
 const TIME: &str = "gpu__time_duration.sum";
@@ -70,7 +57,7 @@ pub(in crate::analysis) fn session() -> Session {
 fn with_matching<T>(session: &Session, look: impl Fn(&Context<'_>, &Matching) -> T) -> T {
     let (facts, hardware, options) = (Facts::new(session), Hardware::default(), Options::default());
     let context = Context { session, facts: &facts, hardware: &hardware, options: &options };
-    look(&context, &Matching::new(&context).unwrap())
+    look(&context, facts.matching.as_ref().unwrap())
 }
 
 #[test]

@@ -6,15 +6,14 @@ use super::device::Device;
 use super::group::Group;
 use crate::analysis::Context;
 use crate::analysis::counters::{KernelCounters, Level};
+use crate::analysis::measured::Measured;
 use crate::findings::Quantity;
 use crate::findings::chart::Ceiling;
 use crate::hardware::Gpu;
-use crate::model::Session;
 
 /// What a pass's rooflines are drawn under.
 pub(super) struct Roofs<'a> {
-    session: &'a Session,
-    device: Option<&'a Device>,
+    measured: Measured<'a>,
     /// The specification, if the GPU is known.
     pub(super) gpu: Option<&'a Gpu>,
     /// dtypes of the pass's operations, those with most time first.
@@ -24,7 +23,7 @@ pub(super) struct Roofs<'a> {
 impl<'a> Roofs<'a> {
     pub(super) fn new(
         context: &'a Context<'a>,
-        device: Option<&'a Device>,
+        device: Option<&Device>,
         all: impl Iterator<Item = &'static str>,
     ) -> Self {
         let name = device.map_or("", |device| device.name.as_str());
@@ -34,7 +33,7 @@ impl<'a> Roofs<'a> {
                 dtypes.push(dtype);
             }
         }
-        Self { session: context.session, device, gpu: context.gpu_spec(name), dtypes }
+        Self { measured: Measured::of(context, name), gpu: context.gpu_spec(name), dtypes }
     }
 
     /// Flat roofs, one a dtype that some kernel computes in.
@@ -48,8 +47,7 @@ impl<'a> Roofs<'a> {
         for dtype in dtypes {
             let specified = self.gpu.and_then(|gpu| gpu.peak(dtype)).map(|peak| peak.dense);
             roofs.extend(specified.map(|value| ceiling(dtype, value, Unit::FlopPerSecond, false)));
-            let measured =
-                self.measured(|what| what == *dtype || what.starts_with(&format!("{dtype}_")));
+            let measured = self.measured.rate(self.gpu, dtype);
             roofs.extend(measured.map(|value| ceiling(dtype, value, Unit::FlopPerSecond, true)));
         }
         roofs
@@ -67,7 +65,7 @@ impl<'a> Roofs<'a> {
             return by_clock.into_iter().collect();
         }
         let specified = self.gpu.map(|gpu| ceiling(name, gpu.memory_bandwidth, unit, false));
-        let measured = self.measured(|what| what == "copy");
+        let measured = self.measured.bandwidth();
         let measured = measured.map(|value| ceiling("copy", value, unit, true));
         specified.or(by_clock).into_iter().chain(measured).collect()
     }
@@ -83,17 +81,6 @@ impl<'a> Roofs<'a> {
         let gpu = self.gpu?;
         let peak = gpu.peak(group.dtype?)?.dense;
         Some(peak.min(group.intensity(Level::Dram)? * gpu.memory_bandwidth))
-    }
-
-    /// The highest rate measured on this GPU for what `wanted` accepts.
-    fn measured(&self, wanted: impl Fn(&str) -> bool) -> Option<f64> {
-        let (session, peaks) = (self.session, &self.session.measured_peaks);
-        let same_gpu = |index: &usize| {
-            let name = session.text(peaks.gpu[*index]);
-            name.is_empty() || self.device.is_none_or(|device| device.name == name)
-        };
-        let fits = |index: &usize| same_gpu(index) && wanted(session.text(peaks.what[*index]));
-        (0..peaks.len()).filter(fits).map(|index| peaks.median[index]).reduce(f64::max)
     }
 }
 

@@ -261,14 +261,11 @@ pub(in crate::analysis) struct Executed {
 
 /// Executed work of the stages of the timeline pass, with that pass; nothing without a timeline and profiled launches.
 pub(in crate::analysis) fn executed(context: &Context<'_>) -> Option<(PassId, Vec<Executed>)> {
-    if context.session.kernel_profiles.is_empty() {
-        return None;
-    }
-    let matching = Matching::new(context)?;
+    let matching = context.facts.matching.as_ref()?;
     let device = device::of_pass(context.session, matching.pass);
     let gpu = Roofs::new(context, device.as_ref(), std::iter::empty()).gpu;
     let one = |line| {
-        let stage = stage_work(context, &matching, line);
+        let stage = stage_work(context, matching, line);
         let counted = stage.enough(stage.totals.flops_time, "with counted operations").is_ok();
         let flops = stage.totals.all_flops().filter(|_| counted);
         Executed {
@@ -282,9 +279,9 @@ pub(in crate::analysis) fn executed(context: &Context<'_>) -> Option<(PassId, Ve
 
 /// Adds the workload's rooflines, tables and metrics, if there is a timeline.
 pub(super) fn add(context: &Context<'_>, findings: &mut Findings) {
-    let Some(matching) = Matching::new(context) else { return };
+    let Some(matching) = &context.facts.matching else { return };
     let stages: Vec<StageWork<'_>> =
-        matching.lines.iter().map(|line| stage_work(context, &matching, line)).collect();
+        matching.lines.iter().map(|line| stage_work(context, matching, line)).collect();
     if stages.iter().all(|stage| stage.works.is_empty()) {
         return;
     }
@@ -299,13 +296,13 @@ pub(super) fn add(context: &Context<'_>, findings: &mut Findings) {
     findings.blocks.push(introduction());
     let covered: Vec<&StageWork<'_>> =
         phases.iter().copied().filter(|stage| stage.covered() >= ENOUGH).collect();
-    add_charts(&matching, &covered, &roofs, findings);
+    add_charts(matching, &covered, &roofs, findings);
     let gpu = roofs.gpu;
     for stage in &stages {
         findings.metrics.extend(metrics(context, stage, gpu));
     }
     let rule = context.options.classifier;
-    let (kernels, classes) = (tables::kernels(&phases, &matching, rule), tables::classes(&phases));
+    let (kernels, classes) = (tables::kernels(&phases, matching, rule), tables::classes(&phases));
     let shown = kernels.rows.len().min(SHOWN_KERNELS);
     let caption = format!("Kernels of the workload by time, {shown} of {}", kernels.rows.len());
     findings.blocks.extend([
@@ -327,7 +324,7 @@ pub(super) fn add(context: &Context<'_>, findings: &mut Findings) {
         tables::stages(&stages, gpu),
         kernels,
         classes,
-        tables::bounds(&phases, &matching),
+        tables::bounds(&phases, matching),
     ]);
     findings.methods.push(method());
 }

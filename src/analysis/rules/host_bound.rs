@@ -12,7 +12,7 @@ pub(super) static RULE: Rule = Rule {
     run,
 };
 
-/// Idle time in host code and in the operating system ÷ stage time from which on it is worth a finding.
+/// Idle time in host code, in the operating system and without a CPU ÷ stage time from which on it is worth a finding.
 const SHARE: f64 = 0.05;
 
 fn run(results: &Results<'_>) -> Outcome {
@@ -32,7 +32,8 @@ fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
     // Pauses that typical instances do not have are another rule's.
     let code = host_pauses::host_code(results, stage)?;
     let system = results.number(ids::IDLE_OS, &stage.scope).unwrap_or(0.0);
-    let saved = code + system;
+    let off_cpu = results.number(ids::IDLE_OFF_CPU, &stage.scope).unwrap_or(0.0);
+    let saved = code + system + off_cpu;
     if stage.share(saved) < SHARE {
         return None;
     }
@@ -50,14 +51,25 @@ fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
             " of that in the operating system: files, locks, sleeping"
         ]);
     }
+    if off_cpu > 0.0 {
+        let share = Quantity::ratio(off_cpu / saved);
+        statement.extend(prose![", ", share, " of that without a CPU: preempted or blocked"]);
+    }
     statement.push(".".into());
-    let advice = match system > code {
-        true => prose![
+    let advice = if system > code.max(off_cpu) {
+        prose![
             "Look at the data loader first: more workers, prefetching, pinned buffers, no file access in the loop."
-        ],
-        false => prose![
+        ]
+    } else if off_cpu > code {
+        prose![
+            "If the thread is blocked (files, locks, other threads), take the wait out of the loop. If it is preempted, \
+             give it a CPU of its own: fewer worker and library threads than CPUs, no limit of CPU time. A trace with \
+             the calls of the operating system tells which it is."
+        ]
+    } else {
+        prose![
             "Take Python, logging, tokenizing and sampling on the host out of the loop, or do them while the GPU works."
-        ],
+        ]
     };
     Some(Observation {
         statement,

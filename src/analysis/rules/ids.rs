@@ -22,6 +22,7 @@ pub(super) const IDLE_ALLOCATOR: &str = "idle_allocator";
 pub(super) const IDLE_COPY: &str = "idle_copy";
 pub(super) const IDLE_COMMUNICATION: &str = "idle_communication";
 pub(super) const IDLE_OS: &str = "idle_os";
+pub(super) const IDLE_OFF_CPU: &str = "idle_off_cpu";
 pub(super) const IDLE_PROFILER: &str = "idle_profiler";
 pub(super) const IDLE_QUEUE: &str = "idle_queue";
 pub(super) const IDLE_OTHER_WORK: &str = "idle_other_work";
@@ -29,6 +30,8 @@ pub(super) const IDLE_UNKNOWN: &str = "idle_unknown";
 pub(super) const LAUNCHES_PER_STEP: &str = "launches_per_step";
 pub(super) const MEAN_KERNEL_TIME: &str = "mean_kernel_time";
 pub(super) const LAUNCH_API_TIME: &str = "launch_api_time";
+pub(super) const BETWEEN_IDLE: &str = "between_idle";
+pub(super) const BETWEEN_IDLE_SHARE: &str = "between_idle_share";
 pub(super) const BOUND_LAUNCHING: &str = "bound_launching";
 pub(super) const BOUND_COPIES: &str = "bound_copies";
 pub(super) const BOUND_COMMUNICATION: &str = "bound_communication";
@@ -65,7 +68,7 @@ pub(super) const HOST_CODE_WORDS: &str = "the host runs other code";
 pub(super) const QUEUE_WORDS: &str = "issued work waits for its turn";
 
 /// The causes of idle time, with the words for them.
-pub(super) const IDLE_CAUSES: [(&str, &str); 11] = [
+pub(super) const IDLE_CAUSES: [(&str, &str); 12] = [
     (IDLE_LAUNCHING, "the host is launching"),
     (IDLE_HOST_CODE, HOST_CODE_WORDS),
     (IDLE_SYNC, "the host waits in a synchronizing call"),
@@ -73,6 +76,7 @@ pub(super) const IDLE_CAUSES: [(&str, &str); 11] = [
     (IDLE_COPY, "a synchronous copy holds the host up"),
     (IDLE_COMMUNICATION, "another rank is late"),
     (IDLE_OS, "the host thread is in the operating system"),
+    (IDLE_OFF_CPU, "no CPU runs the host thread"),
     (IDLE_PROFILER, "the profiler runs"),
     (IDLE_QUEUE, QUEUE_WORDS),
     (IDLE_OTHER_WORK, "it runs work of others"),
@@ -85,8 +89,8 @@ pub(super) const ALLOCATOR_CALLS: &str = "allocator_calls";
 pub(super) const ATTENTION: &str = "attention";
 pub(super) const DEEP_DIVE: &str = "deep_dive";
 pub(super) const DEEP_DIVE_RULES: &str = "deep_dive_rules";
-pub(super) const BANDWIDTHS: &str = "bandwidths";
 pub(super) const GEMMS: &str = "gemms";
+pub(super) const BETWEEN: &str = "between";
 pub(super) const GRAPHS: &str = "graphs";
 pub(super) const IDLE_SUMS: &str = "idle";
 pub(super) const LONGEST_GAPS: &str = "gaps";

@@ -14,6 +14,7 @@ mod tables;
 mod allocator_stalls;
 mod attention_cache;
 mod attribution_coverage;
+mod between_stages;
 mod clock_limits;
 mod decode_bandwidth;
 mod exposed_communication;
@@ -114,6 +115,7 @@ pub static RULES: &[&Rule] = &[
     &launch_bound::RULE,
     &host_bound::RULE,
     &host_pauses::RULE,
+    &between_stages::RULE,
     &sync_bound::RULE,
     &allocator_stalls::RULE,
     &queue_gaps::RULE,

@@ -182,6 +182,14 @@ impl<'a> Results<'a> {
         self.number(ids::OPERATIONS, &stage.scope).is_some() && hidden < hidden_graphs::SHARE
     }
 
+    /// Whether the primary pass is that of a process without others: of one rank, without collectives.
+    pub(super) fn is_alone(&self) -> bool {
+        let alone = |stage: &StageLine| stage.scope.rank.is_none() && self.shows_operations(stage);
+        self.stages.iter().any(alone)
+            && self.stages.iter().all(alone)
+            && self.all(ids::COMM_EXPOSED).next().is_none()
+    }
+
     /// Whether most operations of a stage are replayed by CUDA graphs.
     pub(super) fn replays_graphs(&self, stage: &StageLine) -> bool {
         let name = stage.scope.stage.as_deref().unwrap_or_default();

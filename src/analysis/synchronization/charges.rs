@@ -8,8 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
 
-use crate::analysis::facts::{Facts, OpIndex, OpSource};
-use crate::model::{ApiCallId, CopyKind, GpuId, MemoryKind, Ns, PassId, Session, StrId, ThreadId};
+use crate::analysis::facts::{Facts, OpIndex, OpSource, Stage};
+use crate::analysis::intervals::{Interval, union};
+use crate::model::{
+    ApiCallId, CopyKind, GpuId, MemoryKind, Ns, PassId, ProcessId, Session, StrId, ThreadId,
+};
 
 /// Calls that return when the GPU has come so far, without the marks of variants.
 const WAITING: [&str; 11] = [
@@ -56,6 +59,9 @@ pub struct SyncCall {
     pub after: Ns,
     /// The part of it in gaps within the projection of a stage instance that counts.
     pub in_stage: Ns,
+    /// The outermost stage with an instance that counts around the start of the call on the host; an index into
+    /// [`Facts::stages`].
+    pub stage: Option<usize>,
 }
 
 /// The synchronizing calls of a pass, by (thread, start, call), and the gaps charged to them.
@@ -109,7 +115,32 @@ pub fn charge(session: &Session, facts: &Facts, pass: PassId) -> Charges {
         }
     }
     mark_stages(facts, pass, &mut charges);
+    find_stages(session, facts, pass, &mut charges.calls);
     charges
+}
+
+/// Finds the stage of each call: of several the outermost, and of these the first.
+fn find_stages(session: &Session, facts: &Facts, pass: PassId, calls: &mut [SyncCall]) {
+    let mut stages: Vec<(usize, &Stage)> =
+        facts.stages.iter().enumerate().filter(|(_, stage)| stage.pass == pass).collect();
+    // Parts of a stage may also run outside of it, and count there.
+    stages.sort_by_key(|(at, stage)| (stage.parent.is_some(), *at));
+    for (at, stage) in stages {
+        let mut spans: BTreeMap<ProcessId, Vec<Interval>> = BTreeMap::new();
+        for one in facts.instances_of(stage).iter().filter(|one| one.excluded.is_none()) {
+            spans.entry(one.process).or_default().push((one.host_start, one.host_end));
+        }
+        for list in spans.values_mut() {
+            *list = union(list);
+        }
+        for call in calls.iter_mut().filter(|call| call.stage.is_none()) {
+            let own = spans.get(&session.api_calls.process[call.call.index()]);
+            let own = own.map(Vec::as_slice).unwrap_or_default();
+            let after = own.partition_point(|(start, _)| *start <= call.start);
+            let inside = own[..after].last().is_some_and(|(_, end)| call.start < *end);
+            call.stage = inside.then_some(at);
+        }
+    }
 }
 
 /// Tells which of the charged gaps lie in stages. A gap that several stages hold counts once.
@@ -154,6 +185,7 @@ fn sync_calls(session: &Session, facts: &Facts, pass: PassId) -> Vec<SyncCall> {
                 idle: 0,
                 after: 0,
                 in_stage: 0,
+                stage: None,
             });
         }
     }

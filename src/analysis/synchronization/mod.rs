@@ -6,6 +6,7 @@ pub mod charges;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use rooflens_schemas::{Evidence, Metric, Polarity, Unit};
 
@@ -21,14 +22,15 @@ use crate::model::{Ns, PassId, Session, StrId, ThreadId};
 use crate::prose;
 
 use around::Paths;
-use charges::{Charges, charge};
+use charges::{Charges, SyncCall, charge};
 
 /// Waits of the host.
 pub(super) static ANALYSIS: Analysis =
     Analysis { id: "synchronization", title: "Synchronization", missing, run };
 
-/// Rows of the table on the page.
+/// Rows that a page shows of calls in stages, and of others.
 const SHOWN: usize = 12;
+const SHOWN_OUTSIDE: usize = 6;
 
 /// Without synchronizing calls there is no section.
 const fn missing(_: &Session) -> Option<&'static str> {
@@ -45,6 +47,9 @@ struct Sum {
     in_stage: Ns,
 }
 
+/// Stage, call, path of ranges, operator.
+type Place = (Option<usize>, StrId, u32, Option<StrId>);
+
 fn run(context: &Context<'_>) -> Findings {
     let mut findings = Findings::default();
     let (session, facts) = (context.session, context.facts);
@@ -52,7 +57,7 @@ fn run(context: &Context<'_>) -> Findings {
     let mut passes: Vec<PassId> = session.passes.ids().collect();
     passes.sort_by_key(|pass| (Some(*pass) != primary, *pass));
     let mut rows = Vec::new();
-    let mut shown = 0;
+    let mut own = None;
     for pass in passes {
         let charges = charge(session, facts, pass);
         if charges.calls.is_empty() {
@@ -61,32 +66,51 @@ fn run(context: &Context<'_>) -> Findings {
         for line in summaries(facts, pass) {
             findings.metrics.extend(metrics(context, &line, &charges));
         }
-        let own = places(context, pass, &charges);
-        if rows.is_empty() {
+        rows.extend(places(context, pass, &charges));
+        if own.is_none() {
             findings.blocks.push(Block::Prose(introduction(context, pass, &charges)));
-            shown = own.len().min(SHOWN);
+            let in_stages = rows.iter().take_while(|row| row[STAGE] != Cell::Missing).count();
+            own = Some((in_stages, rows.len() - in_stages));
         }
-        rows.extend(own);
     }
-    if rows.is_empty() {
-        return findings;
-    }
-    let caption = "Synchronizing calls by the idle time of the GPU that follows from them";
-    let columns =
-        ["call", "range", "operator", "count", "time_ns", "idle_ns", "after_ns", "in_stage_ns"];
-    let operators = rows.iter().take(shown).any(|row| row[OPERATOR] != Cell::Missing);
-    let columns: Vec<&str> =
-        columns.into_iter().filter(|column| *column != "operator" || operators).collect();
-    findings.blocks.push(Block::Table(View::new("synchronization", caption, &columns, shown)));
+    let Some((in_stages, outside)) = own else { return findings };
+    let caption =
+        "Synchronizing calls in stages by the idle time of the GPU that follows from them";
+    let shown = 0..in_stages.min(SHOWN);
+    findings.blocks.extend(view(&rows, shown, &["stage"], &["in_stage_ns"], caption));
+    let caption = "Synchronizing calls outside of the instances that count: at start-up, in the warm-up, between stages";
+    let shown = in_stages..in_stages + outside.min(SHOWN_OUTSIDE);
+    findings.blocks.extend(view(&rows, shown, &[], &[], caption));
     findings.datasets.push(dataset(rows));
     findings.methods.push(method());
     findings
 }
 
-const OPERATOR: usize = 3;
+/// The page's view of some rows; none of none.
+fn view(
+    rows: &[Vec<Cell>],
+    shown: Range<usize>,
+    first: &[&'static str],
+    last: &[&'static str],
+    caption: &str,
+) -> Option<Block> {
+    let operators = rows[shown.clone()].iter().any(|row| row[OPERATOR] != Cell::Missing);
+    let mut columns = first.to_vec();
+    columns.extend(["call", "range"]);
+    columns.extend(operators.then_some("operator"));
+    columns.extend(["count", "time_ns", "idle_ns", "after_ns"]);
+    columns.extend(last);
+    let view = View::new("synchronization", caption, &columns, shown.len());
+    (!shown.is_empty()).then_some(Block::Table(View { skip: shown.start, ..view }))
+}
+
+/// Places of columns.
+const STAGE: usize = 0;
+const OPERATOR: usize = 4;
 
 fn dataset(rows: Vec<Vec<Cell>>) -> Dataset {
     let columns = vec![
+        Column::text("stage", "Stage"),
         Column::text("call", "Call"),
         Column::text("pass", "Pass"),
         Column::text("range", "Range"),
@@ -101,7 +125,8 @@ fn dataset(rows: Vec<Vec<Cell>>) -> Dataset {
     Dataset { id: "synchronization", title, columns, rows }
 }
 
-/// One row per (call, path of ranges, operator) of a pass, by idle time in stages descending, then in all.
+/// One row per (stage, call, path of ranges, operator) of a pass: first those in stages; each by idle time in stages
+/// descending, then in all.
 fn places(context: &Context<'_>, pass: PassId, charges: &Charges) -> Vec<Vec<Cell>> {
     let session = context.session;
     let moments: Vec<(ThreadId, Ns)> =
@@ -120,10 +145,10 @@ fn places(context: &Context<'_>, pass: PassId, charges: &Charges) -> Vec<Vec<Cel
     let own_operators = (0..operators.len())
         .filter(|row| operators.pass[*row] == pass && threads.contains(&operators.thread[*row]));
     let operators = Paths::new(own_operators.map(operator).collect(), &moments);
-    let mut sums: BTreeMap<(StrId, u32, Option<StrId>), Sum> = BTreeMap::new();
+    let mut sums: BTreeMap<Place, Sum> = BTreeMap::new();
     for (at, call) in charges.calls.iter().enumerate() {
         let name = session.api_calls.name[call.call.index()];
-        let place = (name, ranges.of[at], operators.innermost(operators.of[at]));
+        let place = (call.stage, name, ranges.of[at], operators.innermost(operators.of[at]));
         let sum = sums.entry(place).or_default();
         sum.count += 1;
         sum.time = sum.time.saturating_add(call.end - call.start);
@@ -133,14 +158,15 @@ fn places(context: &Context<'_>, pass: PassId, charges: &Charges) -> Vec<Vec<Cel
     }
     let mut list: Vec<_> = sums.into_iter().collect();
     list.sort_by_key(|(place, sum)| {
-        (std::cmp::Reverse((sum.in_stage, sum.idle, sum.time)), *place)
+        (place.0.is_none(), std::cmp::Reverse((sum.in_stage, sum.idle, sum.time)), *place)
     });
     let pass = session.text(session.passes.name[pass.index()]);
-    let row = |((name, path, operator), sum): ((StrId, u32, Option<StrId>), Sum)| {
+    let row = |((stage, name, path, operator), sum): (Place, Sum)| {
         let names: Vec<&str> =
             ranges.names(path).into_iter().map(|name| session.text(name)).collect();
         let named = |text: String| if text.is_empty() { Cell::Missing } else { Cell::Name(text) };
         vec![
+            stage.map_or(Cell::Missing, |at| Cell::Name(context.facts.stages[at].name.clone())),
             Cell::Name(session.text(name).to_owned()),
             Cell::Text(pass.to_owned()),
             named(names.join(" › ")),
@@ -214,23 +240,49 @@ fn metrics(context: &Context<'_>, line: &Summary, charges: &Charges) -> Vec<Metr
 
 fn introduction(context: &Context<'_>, pass: PassId, charges: &Charges) -> Vec<Inline> {
     let session = context.session;
-    let sum = |value: &dyn Fn(&charges::SyncCall) -> Ns| total(charges.calls.iter().map(value));
-    prose![
-        "In pass ",
-        Inline::Code(session.text(session.passes.name[pass.index()]).to_owned()),
-        " the host waits for the GPU in ",
-        Quantity::count(charges.calls.len() as u64),
-        " calls, ",
-        Quantity::ns(sum(&|call| call.end - call.start)),
-        " in all. The GPU then idles for ",
-        Quantity::ns(sum(&|call| call.idle)),
-        ", ",
-        Quantity::ns(sum(&|call| call.after)),
-        " of it after the call has returned and until the thread's next operation begins: a host that need not \
-         wait could have issued that operation before. ",
-        Quantity::ns(sum(&|call| call.in_stage)),
-        " of it is in stages.",
-    ]
+    let (inside, outside): (Vec<&SyncCall>, Vec<&SyncCall>) =
+        charges.calls.iter().partition(|call| call.stage.is_some());
+    let pass = Inline::Code(session.text(session.passes.name[pass.index()]).to_owned());
+    let count = |calls: &[&SyncCall]| Quantity::count(calls.len() as u64);
+    let sum = |calls: &[&SyncCall], value: &dyn Fn(&SyncCall) -> Ns| {
+        Quantity::ns(total(calls.iter().map(|call| value(call))))
+    };
+    let mut text = match inside.is_empty() {
+        true => prose!["No stage of pass ", pass, " waits for the GPU in a synchronizing call."],
+        false => prose![
+            "In stages of pass ",
+            pass,
+            " the host waits for the GPU in ",
+            count(&inside),
+            " calls, ",
+            sum(&inside, &|call| call.end - call.start),
+            " in all."
+        ],
+    };
+    if inside.iter().any(|call| call.idle > 0) {
+        text.extend(prose![
+            " The GPU then idles for ",
+            sum(&inside, &|call| call.idle),
+            ", ",
+            sum(&inside, &|call| call.after),
+            " of it after the call has returned and until the thread's next operation begins: a host that need not \
+             wait could have issued that operation before. ",
+            sum(&inside, &|call| call.in_stage),
+            " of it lies between operations of one instance."
+        ]);
+    }
+    if !outside.is_empty() {
+        text.extend(prose![
+            " Outside of stages, at start-up, in the warm-up and in between, it waits in ",
+            count(&outside),
+            " calls, ",
+            sum(&outside, &|call| call.end - call.start),
+            " in all, and the GPU then idles for ",
+            sum(&outside, &|call| call.idle),
+            "."
+        ]);
+    }
+    text
 }
 
 fn method() -> Method {
@@ -243,7 +295,9 @@ fn method() -> Method {
              is a time between operations of a GPU in which none runs. It is charged to a synchronizing call if \
              the call that issued the operation that ends the gap started after the gap had begun, and its \
              thread was in the synchronizing call during the gap and before; of several to the first. So each \
-             nanosecond of idle time is charged to one call at most.",
+             nanosecond of idle time is charged to one call at most. A call is in a stage if it starts within the \
+             range of an instance that counts, on the host and in its process; idle time “in stages” lies in gaps \
+             between operations of such instances.",
         ],
     }
 }

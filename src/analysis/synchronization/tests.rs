@@ -132,8 +132,41 @@ fn stages_and_places_hold_what_their_calls_cost() {
     assert_eq!(metric("sync_idle"), Some(70.0));
     let data = &found.datasets[0];
     let names: Vec<String> =
-        data.rows.iter().map(|row| row[0].plain() + " in " + &row[2].plain()).collect();
+        data.rows.iter().map(|row| row[1].plain() + " in " + &row[3].plain()).collect();
     assert_eq!(names, ["cudaMemcpy in decode", "cudaStreamSynchronize in decode"]);
+}
+
+/// The greatest wait is at start-up, before the range: it comes last, and in a table of its own.
+#[test]
+fn waits_outside_of_stages_come_after_those_within() {
+    let mut program = Program::new();
+    program.launch((-9_000, -8_990), (-8_980, -8_000));
+    program.call("cudaDeviceSynchronize", (-8_500, -7_900));
+    program.range("decode", (0, 300));
+    program.launch((0, 5), (10, 100));
+    program.call("cudaStreamSynchronize", (20, 105));
+    program.launch((110, 115), (130, 140));
+    let facts = Facts::new(&program.session);
+    let (hardware, options) = (Hardware::default(), Options::default());
+    let session = &program.session;
+    let found = run(&Context { session, facts: &facts, hardware: &hardware, options: &options });
+    let rows = &found.datasets[0].rows;
+    let shown: Vec<_> =
+        rows.iter().map(|row| (row[0].clone(), row[1].plain(), row[6].clone())).collect();
+    let decode = Cell::Name("decode".to_owned());
+    // The gap [-8 000, 10) is charged to the first call, [100, 130) to the second.
+    assert_eq!(shown[0], (decode, "cudaStreamSynchronize".to_owned(), Cell::Int(85)));
+    assert_eq!(shown[1], (Cell::Missing, "cudaDeviceSynchronize".to_owned(), Cell::Int(600)));
+    assert_eq!((&rows[0][7], &rows[1][7]), (&Cell::Int(30), &Cell::Int(8_010)));
+    let views: Vec<(usize, usize)> = found
+        .blocks
+        .iter()
+        .filter_map(|block| match block {
+            Block::Table(view) => Some((view.skip, view.limit)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(views, [(0, 1), (1, 1)]);
 }
 
 #[test]

@@ -10,26 +10,26 @@ const BINS: i64 = 300;
 
 /// A window of a pass's clock in equal stretches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Window {
-    pub(super) start: Ns,
-    pub(super) end: Ns,
+pub(in crate::analysis) struct Window {
+    pub(in crate::analysis) start: Ns,
+    pub(in crate::analysis) end: Ns,
 }
 
 /// Busy time of a stretch by colour group, in the order of [`Color::KERNELS`], nanoseconds.
 pub(super) type Mix = [Ns; Color::KERNELS.len()];
 
 impl Window {
-    pub(super) fn duration(&self) -> Ns {
+    pub(in crate::analysis) fn duration(&self) -> Ns {
         self.end.saturating_sub(self.start).max(0)
     }
 
     /// Number of stretches.
-    pub(super) fn count(&self) -> usize {
+    pub(in crate::analysis) fn count(&self) -> usize {
         self.duration().min(BINS) as usize
     }
 
     /// Start of a stretch; that of the one behind the last is the window's end.
-    pub(super) fn edge(&self, bin: usize) -> Ns {
+    pub(in crate::analysis) fn edge(&self, bin: usize) -> Ns {
         let offset = i128::from(self.duration()) * bin as i128 / self.count().max(1) as i128;
         self.start.saturating_add(offset as Ns)
     }
@@ -45,12 +45,12 @@ impl Window {
     }
 
     /// Length of each stretch, nanoseconds.
-    pub(super) fn lengths(&self) -> Vec<Ns> {
+    pub(in crate::analysis) fn lengths(&self) -> Vec<Ns> {
         (0..self.count()).map(|bin| self.edge(bin + 1) - self.edge(bin)).collect()
     }
 
     /// The part of an interval that lies in the window, if any does.
-    pub(super) fn clip(&self, start: Ns, end: Ns) -> Option<(Ns, Ns)> {
+    pub(in crate::analysis) fn clip(&self, start: Ns, end: Ns) -> Option<(Ns, Ns)> {
         let (start, end) = (start.max(self.start), end.min(self.end));
         (start < end).then_some((start, end))
     }
@@ -68,7 +68,7 @@ pub(super) fn mix(window: &Window, segments: &[Segment]) -> Vec<Mix> {
 }
 
 /// The share of each stretch that disjoint intervals cover.
-pub(super) fn cover(window: &Window, intervals: &[Interval]) -> Vec<f64> {
+pub(in crate::analysis) fn cover(window: &Window, intervals: &[Interval]) -> Vec<f64> {
     let mut covered = vec![0; window.count()];
     for interval in intervals {
         spread(window, *interval, |bin, time| covered[bin] += time);
@@ -83,7 +83,11 @@ pub(super) fn rounded(time: Ns, length: Ns) -> f64 {
 }
 
 /// Gives each stretch its part of an interval.
-fn spread(window: &Window, (start, end): Interval, mut add: impl FnMut(usize, Ns)) {
+pub(in crate::analysis) fn spread(
+    window: &Window,
+    (start, end): Interval,
+    mut add: impl FnMut(usize, Ns),
+) {
     let Some((mut start, end)) = window.clip(start, end) else { return };
     let mut bin = window.bin(start);
     while start < end {

@@ -1,7 +1,7 @@
 //! The timeline: what the GPU does over time, how much of it is in use, and instances of stages close up.
 
 mod bands;
-mod bins;
+pub(super) mod bins;
 mod overview;
 mod sampled;
 mod tables;

@@ -8,7 +8,7 @@ use crate::analysis::Context;
 use crate::analysis::facts::StageInstance;
 use crate::analysis::intervals::{Interval, difference, measure, union};
 use crate::analysis::stages::WHOLE_CAPTURE;
-use crate::analysis::summary::{Summary, summaries};
+use crate::analysis::summary::{Summary, counted, middle, summaries};
 use crate::findings::chart::{Areas, Color, MarkRow, Part, Plot, Track, Tracks};
 use crate::findings::{Chart, Quantity};
 use crate::model::{GpuId, Ns};
@@ -45,7 +45,8 @@ pub(super) fn charts(context: &Context<'_>, overview: &Overview) -> Vec<Chart> {
 }
 
 fn chart(context: &Context<'_>, line: &Summary) -> Option<Chart> {
-    let instance = median_instance(context, line)?;
+    let counted = counted(context.facts, line).collect();
+    let instance = *middle(counted, |one| (one.time(), one.ordinal)).first()?;
     let (start, end) = instance.projection?;
     let lead = start.saturating_sub(instance.host_start).clamp(0, (end - start) / 10);
     let window = Window { start: start - lead, end };
@@ -81,16 +82,6 @@ fn chart(context: &Context<'_>, line: &Summary) -> Option<Chart> {
             tracks,
         }),
     })
-}
-
-/// The counted instance whose time is the median; of an even number the lower.
-fn median_instance<'a>(context: &Context<'a>, line: &Summary) -> Option<&'a StageInstance> {
-    let instances = context.facts.instances_of(line.stage(context.facts)).iter();
-    let mut counted: Vec<&StageInstance> = instances
-        .filter(|one| one.process == line.process && one.excluded.is_none() && one.time().is_some())
-        .collect();
-    counted.sort_by_key(|one| (one.time(), one.ordinal));
-    counted.get(counted.len().checked_sub(1)? / 2).copied()
 }
 
 /// A row for each class of operations that ran on the GPU in the window, its busy time, and their number.

@@ -70,6 +70,7 @@ impl Import<'_> {
         self.report_bad_rows(table, &bad);
         let first = self.session.api_calls.len();
         for Chunk { mut rows, threads, names } in chunks {
+            self.callers.extend(&threads.keys);
             let threads: Vec<ThreadId> =
                 threads.keys.iter().map(|global| self.thread(*global)).collect();
             let names: Vec<StrId> = names.keys.iter().map(|id| self.api_name(*id)).collect();

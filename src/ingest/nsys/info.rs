@@ -39,8 +39,7 @@ impl Import<'_> {
         self.versions()?;
         self.session_start()?;
         self.gpus()?;
-        self.device_map()?;
-        self.messages()
+        self.device_map()
     }
 
     /// The session's id of a global process id (or of any global id of a thread of it).
@@ -249,25 +248,31 @@ impl Import<'_> {
         own.map(|(_, pid)| *pid).collect()
     }
 
-    /// Warnings and errors that nsys itself recorded: they name the reason where data is absent.
-    fn messages(&mut self) -> Result<(), IngestError> {
-        let wants = [Need("severity"), Need("text")];
+    /// Warnings and errors that nsys itself recorded: they name the reason where data is absent. Comes after the GPU
+    /// work, whose processes are known then, and before other processes are.
+    pub(super) fn messages(&mut self) -> Result<(), IngestError> {
+        let own = self.known_pids();
+        let wants = [Need("severity"), Need("text"), May(&["globalPid"])];
         let (parts, _) = self.database.scan(
             "DIAGNOSTIC_EVENT",
             &wants,
-            |out: &mut Vec<(i64, String)>, row| {
+            |out: &mut Vec<(i64, String, Option<i64>)>, row| {
                 if let Some(text) = row.text(1) {
-                    out.push((row.int(0)?, text.to_owned()));
+                    out.push((row.int(0)?, text.to_owned(), row.maybe(2)?));
                 }
                 Ok(())
             },
         )?;
-        for (level, text) in parts.into_iter().flatten() {
+        for (level, text, process) in parts.into_iter().flatten() {
             let severity = match level {
                 2 => Severity::Notice,
                 3 => Severity::DataLoss,
                 _ => continue,
             };
+            let process = process.map(|global| (global >> PROCESS_BITS) & THREAD_MASK);
+            if is_of_no_use(&text) && is_beside(process, &own) {
+                continue;
+            }
             // Messages are paragraphs: one line each here.
             let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
             let text: String = line.chars().take(300).collect();
@@ -275,4 +280,15 @@ impl Import<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether a message says that a process made no use of something but CUDA, such as NVTX.
+fn is_of_no_use(text: &str) -> bool {
+    let kind = text.strip_prefix("No ").and_then(|rest| rest.split_once(" events collected"));
+    kind.is_some_and(|(kind, _)| kind != "CUDA")
+}
+
+/// Whether a process is none of those with GPU work, if there are any: it launched them.
+fn is_beside(process: Option<i64>, with_work: &[i64]) -> bool {
+    !with_work.is_empty() && process.is_some_and(|pid| !with_work.contains(&pid))
 }

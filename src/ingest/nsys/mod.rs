@@ -4,16 +4,20 @@
 //! version adds, renames and reorders columns. What a report needs is read in parallel by rowid ranges;
 //! everything else in the file is left alone.
 
+mod collectives;
 mod counters;
 mod database;
 mod host;
 mod info;
 mod names;
+mod payloads;
 mod ranges;
+mod scheduling;
 mod system;
 mod work;
 
 use rooflens_schemas::{ArtifactKind, PassKind};
+use rustc_hash::FxHashSet;
 
 use super::{Importer, IngestError, IngestErrorKind, Prefix};
 use crate::bundle::{ArtifactFile, Content};
@@ -50,6 +54,8 @@ struct Import<'a> {
     pass: PassId,
     names: Names,
     devices: Devices,
+    /// Global ids of the threads that call CUDA.
+    callers: FxHashSet<i64>,
     session: &'a mut Session,
     diagnostics: &'a mut Diagnostics,
 }
@@ -75,15 +81,20 @@ fn import(
         pass,
         names,
         devices: Devices::default(),
+        callers: FxHashSet::default(),
         session,
         diagnostics,
     };
     import.say_what_is_not_read();
     import.info()?;
-    import.work()?;
+    let work = import.work();
+    import.messages()?;
+    work?;
     import.host()?;
-    import.ranges()?;
+    let payloads = import.ranges()?;
+    import.collectives(&payloads);
     import.system()?;
+    import.scheduling()?;
     import.host_names()?;
     import.counters()?;
     import.say_what_is_missing();

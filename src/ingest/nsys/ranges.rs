@@ -4,9 +4,10 @@ use rustc_hash::FxHashMap;
 
 use super::Import;
 use super::database::Want;
+use super::payloads::Payload;
 use crate::diagnostic::Severity;
 use crate::ingest::IngestError;
-use crate::model::{MAX_TIME, Ns, Range, RangeKind, StrId};
+use crate::model::{MAX_TIME, Ns, Range, RangeId, RangeKind, StrId};
 
 use Want::{May, Need};
 
@@ -23,11 +24,21 @@ struct Event {
     domain: i64,
     text: Option<Box<str>>,
     text_id: Option<i64>,
+    /// Boxed: few events have it.
+    payload: Option<Box<Payload>>,
+}
+
+#[derive(Default)]
+struct Chunk {
+    events: Vec<Event>,
+    /// Malformed payloads.
+    malformed: u64,
 }
 
 impl Import<'_> {
-    /// Reads push/pop and start/end ranges. A range that was never closed ends with the capture.
-    pub(super) fn ranges(&mut self) -> Result<(), IngestError> {
+    /// Reads push/pop and start/end ranges, and gives their payloads by range, ascending. A range that was never
+    /// closed ends with the capture.
+    pub(super) fn ranges(&mut self) -> Result<Vec<(RangeId, Payload)>, IngestError> {
         let wants = [
             Need("start"),
             Need("end"),
@@ -36,9 +47,11 @@ impl Import<'_> {
             May(&["domainId"]),
             May(&["textId"]),
             May(&["text"]),
+            May(&["binaryData"]),
         ];
         let table = "NVTX_EVENTS";
-        let (parts, bad) = self.database.scan(table, &wants, |out: &mut Vec<Event>, row| {
+        let schemas = self.payload_schemas()?;
+        let (parts, bad) = self.database.scan(table, &wants, |out: &mut Chunk, row| {
             let kind = row.int(2)?;
             if ![PUSH_POP, START_END, DOMAIN_CREATE].contains(&kind) {
                 return Ok(());
@@ -52,23 +65,32 @@ impl Import<'_> {
             }
             let (thread, domain) = (row.maybe(3)?.unwrap_or(0), row.maybe(4)?.unwrap_or(0));
             let (text, text_id) = (row.text(6).map(Into::into), row.maybe(5)?);
-            out.push(Event { start, end, kind, thread, domain, text, text_id });
+            let blob = row.blob(7).filter(|_| !schemas.is_empty());
+            let payload = blob.map(|blob| schemas.read(domain, blob));
+            out.malformed += u64::from(payload == Some(None));
+            let payload = payload.flatten().filter(|read| *read != Payload::default());
+            let payload = payload.map(Box::new);
+            out.events.push(Event { start, end, kind, thread, domain, text, text_id, payload });
             Ok(())
         })?;
         self.report_bad_rows(table, &bad);
-        let events: Vec<Event> = parts.into_iter().flatten().collect();
-        self.add_ranges(&events);
-        Ok(())
+        let malformed = parts.iter().map(|part| part.malformed).sum();
+        if malformed > 0 {
+            let message = "payloads of NVTX events are malformed; what they say is left out";
+            self.say(Severity::Notice, "nsys/bad-payloads", message, None, malformed);
+        }
+        let events: Vec<Event> = parts.into_iter().flat_map(|part| part.events).collect();
+        Ok(self.add_ranges(&events))
     }
 
-    fn add_ranges(&mut self, events: &[Event]) {
+    fn add_ranges(&mut self, events: &[Event]) -> Vec<(RangeId, Payload)> {
         let mut domains: FxHashMap<(i64, i64), StrId> = FxHashMap::default();
         for event in events.iter().filter(|event| event.kind == DOMAIN_CREATE) {
             let name = self.event_name(event);
             domains.insert((process_of(event.thread), event.domain), name);
         }
         let capture_end = self.capture_end(events);
-        let mut unclosed_count = 0;
+        let (mut unclosed_count, mut payloads) = (0, Vec::new());
         for event in events.iter().filter(|event| event.kind != DOMAIN_CREATE) {
             let name = self.event_name(event);
             let key = (process_of(event.thread), event.domain);
@@ -87,12 +109,14 @@ impl Import<'_> {
                 pass: self.pass,
                 thread: self.thread(event.thread),
             };
-            self.session.ranges.push(row);
+            let id = self.session.ranges.push(row);
+            payloads.extend(event.payload.as_deref().map(|payload| (id, *payload)));
         }
         if unclosed_count > 0 {
             let message = "NVTX ranges were never closed; they are taken to end with the capture";
             self.say(Severity::Notice, "nsys/unclosed-ranges", message, None, unclosed_count);
         }
+        payloads
     }
 
     fn event_name(&mut self, event: &Event) -> StrId {

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use super::event::{CollectiveArgs, Event, Memory};
 use super::rows::{
     BlockRows, CallRow, CollectiveRow, CopyRow, FlowRow, GpuSpan, KernelRow, Key, Label, LabelRow,
-    Lane, MemoryRow, OperatorRow, Rows, Span, SyncRow,
+    Lane, MemoryRow, OperatorRow, Rows, SequenceRow, Span, SyncRow,
 };
 use super::value::{Name, Text};
 use crate::model::ApiLevel;
@@ -93,6 +93,7 @@ impl<'a> Builder<'a> {
             elements_out: wide(args.elements_out),
             group_size: narrow(args.group_size).filter(|size| *size > 0),
             sequence: wide(args.sequence),
+            peer: narrow(args.peer),
         };
         self.rows.collectives.push(row);
     }
@@ -121,7 +122,13 @@ impl<'a> Builder<'a> {
         let args = &event.args;
         let (external, [shapes, types, inputs]) =
             (args.external, [args.shapes, args.types, args.inputs].map(|text| self.json(text)));
+        let number = args.sequence.filter(|number| *number >= 0);
+        let forward_thread = narrow(args.forward_thread).unwrap_or(0);
         let Some(span) = self.span(event) else { return };
+        if let Some(number) = number {
+            let operator = self.rows.operators.len();
+            self.rows.sequences.push(SequenceRow { operator, number, forward_thread });
+        }
         self.rows.operators.push(OperatorRow { span, external, shapes, types, inputs });
     }
 
@@ -148,18 +155,23 @@ impl<'a> Builder<'a> {
     }
 
     fn push_flow(&mut self, event: &mut Event<'a>) {
-        match &*event.category.0 {
-            "ac2g" | "async_cpu_to_gpu" | "async" => {}
-            "fwdbwd" => return,
+        let of_gradients = match &*event.category.0 {
+            "ac2g" | "async_cpu_to_gpu" | "async" => false,
+            "fwdbwd" => true,
             _ => return self.push_unknown(event),
-        }
+        };
         let (Some(time), Some(id)) = (event.start, event.id) else {
             self.rows.losses.untimed += 1;
             return;
         };
         let row = FlowRow { time, lane: self.lane(&event.pid, &event.tid), id };
-        let starts = event.phase.0 == "s";
-        if starts { &mut self.rows.flow_starts } else { &mut self.rows.flow_ends }.push(row);
+        let rows = &mut self.rows;
+        match (&*event.phase.0, of_gradients) {
+            ("s", false) => rows.flow_starts.push(row),
+            (_, false) => rows.flow_ends.push(row),
+            ("s", true) => rows.gradient_starts.push(row),
+            (_, true) => rows.gradient_ends.push(row),
+        }
     }
 
     fn push_label(&mut self, event: &mut Event<'a>) {

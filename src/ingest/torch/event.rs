@@ -42,6 +42,8 @@ pub(super) struct Args<'a> {
     pub(super) shared_bytes: Option<i64>,
     pub(super) graph_node: Option<i64>,
     pub(super) graph: Option<i64>,
+    pub(super) sequence: Option<i64>,
+    pub(super) forward_thread: Option<i64>,
     pub(super) grid: Dim3,
     pub(super) block: Dim3,
     pub(super) bytes: Option<i64>,
@@ -67,6 +69,8 @@ pub(super) struct CollectiveArgs<'a> {
     pub(super) elements_out: Option<i64>,
     pub(super) group_size: Option<i64>,
     pub(super) sequence: Option<i64>,
+    /// Rank that a message goes to or comes from, among all ranks.
+    pub(super) peer: Option<i64>,
 }
 
 /// Arguments of an allocator event.
@@ -152,6 +156,8 @@ impl<'de> Args<'de> {
             "graph node id" => &mut self.graph_node,
             "graph id" => &mut self.graph,
             "bytes" => &mut self.bytes,
+            "Sequence number" => &mut self.sequence,
+            "Fwd thread id" => &mut self.forward_thread,
             "Device Id" => &mut self.memory.device,
             "Device Type" => &mut self.memory.device_type,
             "Addr" => &mut self.memory.address,
@@ -192,6 +198,7 @@ impl<'de> Args<'de> {
             "In msg nelems" => self.collective().elements_in = object.next_value::<Integer>()?.0,
             "Out msg nelems" => self.collective().elements_out = object.next_value::<Integer>()?.0,
             "Group size" => self.collective().group_size = object.next_value::<Integer>()?.0,
+            "Dst Rank" | "Src Rank" => self.collective().peer = object.next_value::<Integer>()?.0,
             "Seq" => self.collective().sequence = object.next_value::<Integer>()?.0,
             _ => drop(object.next_value::<IgnoredAny>()?),
         }

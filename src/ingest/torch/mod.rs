@@ -7,6 +7,7 @@
 //! A file that is cut off gives its events up to there, and one that holds invalid events the others,
 //! each with a data-loss diagnostic that says at which byte; a file without any event is refused.
 
+mod backward;
 mod block;
 mod builder;
 mod calls;

@@ -115,6 +115,19 @@ impl Notes<'_> {
             by_flows,
             "GPU operations without correlation id were joined by their flow arrows",
         );
+        let (missing, ambiguous) = findings.untied;
+        self.add(
+            Severity::Info,
+            "torch/backward-without-forward",
+            missing,
+            "backward operators whose forward operator is not in the trace; their work belongs to no module",
+        );
+        self.add(
+            Severity::Notice,
+            "torch/ambiguous-backward",
+            ambiguous,
+            "backward operators whose sequence number operators of several threads have; their work belongs to no module",
+        );
         self.add(
             Severity::Notice,
             "torch/copy-without-size",

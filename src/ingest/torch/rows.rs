@@ -61,6 +61,7 @@ pub(super) struct CollectiveRow {
     pub(super) elements_out: Option<u64>,
     pub(super) group_size: Option<u32>,
     pub(super) sequence: Option<u64>,
+    pub(super) peer: Option<u32>,
 }
 
 #[derive(Debug)]
@@ -92,6 +93,17 @@ pub(super) struct OperatorRow {
     pub(super) inputs: u32,
 }
 
+/// Where autograd stood when an operator began.
+#[derive(Debug)]
+pub(super) struct SequenceRow {
+    /// Index of the operator's row.
+    pub(super) operator: usize,
+    /// Of a backward operator the number of its node; of a forward one that of the node that comes next.
+    pub(super) number: i64,
+    /// The framework's number of the thread of the forward pass; 0 for operators that are no backward ones.
+    pub(super) forward_thread: u32,
+}
+
 #[derive(Debug)]
 pub(super) struct MemoryRow {
     pub(super) time: Ns,
@@ -103,7 +115,7 @@ pub(super) struct MemoryRow {
     pub(super) reserved: Option<i64>,
 }
 
-/// One end of an arrow between a call and GPU work.
+/// One end of an arrow: between a call and GPU work, or a forward and a backward operator.
 #[derive(Debug)]
 pub(super) struct FlowRow {
     pub(super) time: Ns,
@@ -160,11 +172,14 @@ pub(super) struct Rows {
     pub(super) syncs: Vec<SyncRow>,
     pub(super) calls: Vec<CallRow>,
     pub(super) operators: Vec<OperatorRow>,
+    pub(super) sequences: Vec<SequenceRow>,
     pub(super) annotations: Vec<Span>,
     pub(super) frames: Vec<Span>,
     pub(super) memory: Vec<MemoryRow>,
     pub(super) flow_starts: Vec<FlowRow>,
     pub(super) flow_ends: Vec<FlowRow>,
+    pub(super) gradient_starts: Vec<FlowRow>,
+    pub(super) gradient_ends: Vec<FlowRow>,
     pub(super) labels: Vec<LabelRow>,
     /// Events of unknown phase or category, by `ph X, cat name`.
     pub(super) unknown: BTreeMap<String, u64>,
@@ -214,7 +229,7 @@ impl FileRows {
     pub(super) fn absorb(&mut self, block: BlockRows) {
         let map = self.map(&block);
         let (all, rows) = (&mut self.rows, block.rows);
-        let kernels = all.kernels.len();
+        let (kernels, operators) = (all.kernels.len(), all.operators.len());
         take(&mut all.collectives, rows.collectives, |row| {
             row.kernel += kernels;
             for text in [&mut row.operation, &mut row.dtype, &mut row.group, &mut row.ranks] {
@@ -231,12 +246,15 @@ impl FileRows {
                 *text = map.texts[*text as usize];
             }
         });
+        take(&mut all.sequences, rows.sequences, |row| row.operator += operators);
         take(&mut all.annotations, rows.annotations, |row| map.span(row));
         take(&mut all.frames, rows.frames, |row| map.span(row));
         take(&mut all.memory, rows.memory, |row| row.lane = map.lanes[row.lane as usize]);
         let flow = |row: &mut FlowRow| row.lane = map.lanes[row.lane as usize];
         take(&mut all.flow_starts, rows.flow_starts, flow);
         take(&mut all.flow_ends, rows.flow_ends, flow);
+        take(&mut all.gradient_starts, rows.gradient_starts, flow);
+        take(&mut all.gradient_ends, rows.gradient_ends, flow);
         take(&mut all.labels, rows.labels, |row| {
             row.lane = map.lanes[row.lane as usize];
             row.text = map.texts[row.text as usize];

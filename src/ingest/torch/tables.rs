@@ -2,14 +2,16 @@
 
 use std::mem::take;
 
+use super::backward::{Ties, ties};
 use super::calls::nested;
 use super::copies::{copy_kind, memory_kinds};
 use super::host::{Host, Joins};
 use super::rows::{FileRows, GpuSpan, Rows, Span};
 use crate::ingest::abi::without_abi_suffix;
 use crate::model::{
-    ApiCall, Collective, Copy, Frame, GpuId, KernelId, Launch, LaunchId, MemoryEvent, Operator,
-    PassId, Range, RangeKind, Session, StrId, Synchronization, ThreadId,
+    ApiCall, BackwardOperator, Collective, Copy, Frame, GpuId, KernelId, Launch, LaunchId,
+    MemoryEvent, Operator, OperatorId, PassId, Range, RangeKind, Session, StrId, Synchronization,
+    ThreadId,
 };
 
 /// What was found on the way.
@@ -20,17 +22,21 @@ pub(super) struct Findings {
     pub(super) unsized_copies: u64,
     /// Kernels and copies.
     pub(super) gpu_operations: u64,
+    /// Backward operators without a forward one, and those with several.
+    pub(super) untied: (u64, u64),
 }
 
 /// Adds all rows.
 pub(super) fn commit(file: FileRows, pass: PassId, session: &mut Session) -> Findings {
     let host = Host::commit(&file, pass, session);
     let mut file = file;
+    let ties = ties(&file.rows, &file.lanes);
     let rows = take(&mut file.rows);
     let texts = vec![None; file.texts.len()];
     let kernels = vec![None; file.texts.len()];
     let findings = Findings::default();
     let mut tables = Tables { file, host, pass, session, texts, kernels, findings };
+    tables.backward(ties);
     tables.add(rows);
     tables.findings
 }
@@ -103,6 +109,8 @@ impl Tables<'_> {
                 group: self.text(row.group),
                 ranks: self.text(row.ranks),
                 sequence: row.sequence,
+                rank: None,
+                peer: row.peer,
             };
             self.session.collectives.push(collective);
         }
@@ -186,6 +194,16 @@ impl Tables<'_> {
                 inputs: self.text(row.inputs),
             };
             self.session.operators.push(operator);
+        }
+    }
+
+    /// Comes before the operators: rows of the file follow those of the session.
+    fn backward(&mut self, ties: Ties) {
+        self.findings.untied = (ties.missing, ties.ambiguous);
+        let first = self.session.operators.len();
+        for (operator, forward) in ties.pairs {
+            let [operator, forward] = [operator, forward].map(|row| OperatorId::at(first + row));
+            self.session.backward_operators.push(BackwardOperator { operator, forward });
         }
     }
 

@@ -2,8 +2,8 @@
 
 use crate::model::table::{label_element, table};
 use crate::model::{
-    ApiCallId, FrameId, GraphCreationId, GraphNodeId, KernelId, KernelSumId, Ns, OperatorId,
-    PassId, ProcessId, RangeId, StrId, SynchronizationId, ThreadId,
+    ApiCallId, BackwardOperatorId, FrameId, GraphCreationId, GraphNodeId, KernelId, KernelSumId,
+    Ns, OperatorId, PassId, ProcessId, RangeId, StrId, SynchronizationId, ThreadId,
 };
 
 /// Which interface an API call belongs to.
@@ -118,6 +118,16 @@ table! {
         types: StrId,
         /// Recorded concrete inputs as JSON text; empty if not recorded.
         inputs: StrId,
+    }
+}
+
+table! {
+    /// Operators of the backward pass, each with the forward operator whose gradient it computes.
+    BackwardOperators "backward_operators" { row: BackwardOperator, id: BackwardOperatorId,
+        /// The backward operator.
+        operator: OperatorId,
+        /// The operator of the forward pass.
+        forward: OperatorId,
     }
 }
 

@@ -1,7 +1,7 @@
-//! What held the host beside CUDA: calls of the operating system's libraries, and the profiler itself.
+//! What held the host beside CUDA: calls of the operating system's libraries, its scheduler, the profiler itself.
 
 use crate::model::table::table;
-use crate::model::{Ns, OsCallId, OverheadId, PassId, ProcessId, StrId, ThreadId};
+use crate::model::{Ns, OffCpuId, OsCallId, OverheadId, PassId, ProcessId, StrId, ThreadId};
 
 table! {
     /// Calls of the operating system's libraries: files, locks, sleeps; of processes that use CUDA or mark ranges.
@@ -15,6 +15,21 @@ table! {
         /// Pass.
         pass: PassId,
         /// Thread that called.
+        thread: ThreadId,
+    }
+}
+
+table! {
+    /// Times in which no CPU ran a thread, from the scheduler's events: it was blocked or preempted; of threads that
+    /// call CUDA.
+    OffCpu "off_cpu" { row: OffCpuTime, id: OffCpuId,
+        /// When the thread was taken off its CPU, on the pass's clock, nanoseconds.
+        start: Ns,
+        /// When a CPU ran it again, on the pass's clock, nanoseconds.
+        end: Ns,
+        /// Pass.
+        pass: PassId,
+        /// The thread.
         thread: ThreadId,
     }
 }

@@ -7,6 +7,9 @@ use crate::findings::chart::{Bar, Part, StackedBars};
 
 const HEIGHT: f64 = 17.0;
 const PITCH: f64 = 24.0;
+/// Shares of the width that labels at the left and notes at the right may take.
+const LABELS: f64 = 0.36;
+const NOTES: f64 = 0.3;
 
 /// Draws the bars; returns the chart's height.
 pub(super) fn draw(canvas: &mut Canvas, chart: &StackedBars) -> f64 {
@@ -40,9 +43,9 @@ fn area(chart: &StackedBars, top: f64) -> Rect {
         texts.map(|text| measure::width(text, style)).fold(0.0, f64::max)
     };
     let left =
-        widest(&mut chart.bars.iter().map(|b| &b.label), Style::PLAIN).min(WIDTH * 0.3) + 10.0;
+        widest(&mut chart.bars.iter().map(|b| &b.label), Style::PLAIN).min(WIDTH * LABELS) + 10.0;
     let right =
-        widest(&mut chart.bars.iter().map(|b| &b.note), Style::MUTED).min(WIDTH * 0.3) + 12.0;
+        widest(&mut chart.bars.iter().map(|b| &b.note), Style::MUTED).min(WIDTH * NOTES) + 12.0;
     Rect::new(left, top, WIDTH - left - right, chart.bars.len() as f64 * PITCH)
 }
 

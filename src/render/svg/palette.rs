@@ -33,10 +33,14 @@ pub(super) const ROOF: &str = "#3e4c59";
 pub(super) const fn fill(color: Color) -> &'static str {
     match color {
         Color::Gemm | Color::ComputeBound | Color::L2 | Color::Busy => "#0072b2",
-        Color::Attention | Color::MemoryBound | Color::Dram | Color::Launching => "#d55e00",
+        Color::Attention
+        | Color::MemoryBound
+        | Color::DramBound
+        | Color::Dram
+        | Color::Launching => "#d55e00",
         Color::Normalization | Color::Balanced | Color::L1 | Color::Blocked => "#009e73",
-        Color::Elementwise => "#56b4e9",
-        Color::Copy | Color::Host => "#e69f00",
+        Color::Elementwise | Color::L1Bound => "#56b4e9",
+        Color::Copy | Color::Host | Color::L2Bound => "#e69f00",
         Color::Communication | Color::LatencyBound => "#cc79a7",
         Color::Other => "#7b8794",
         Color::Idle => "#dde2e7",
@@ -51,6 +55,7 @@ pub(super) const fn on_fill(color: Color) -> &'static str {
         | Color::ComputeBound
         | Color::Attention
         | Color::MemoryBound
+        | Color::DramBound
         | Color::Normalization
         | Color::Balanced
         | Color::Dram

@@ -95,6 +95,15 @@ fn the_data_loader_is_named_where_the_operating_system_holds_the_thread() {
 }
 
 #[test]
+fn a_cpu_is_asked_for_where_none_ran_the_thread() {
+    let off = decode().with(ids::IDLE_HOST_CODE, 40.0).with(ids::IDLE_OFF_CPU, 160.0);
+    let found = off.one(&host_bound::RULE);
+    assert!((saved(&found) - 200.0).abs() < 1e-9);
+    assert!(words(&found.statement).contains("80.0 % of that without a CPU"));
+    assert!(words(&found.advice.unwrap()).contains("a CPU of its own"));
+}
+
+#[test]
 fn waiting_for_a_rank_is_told_from_sending() {
     let waits = decode().with(ids::COMM_EXPOSED, 100.0).with(ids::COMM_WAIT, 60.0);
     let found = waits.one(&exposed_communication::RULE);
@@ -102,6 +111,20 @@ fn waiting_for_a_rank_is_told_from_sending() {
     assert!(words(&found.advice.unwrap()).contains("equal work"));
     let sends = decode().with(ids::COMM_EXPOSED, 100.0).with(ids::COMM_WAIT, 40.0);
     assert!(words(&sends.one(&exposed_communication::RULE).advice.unwrap()).contains("buckets"));
+}
+
+#[test]
+fn one_rank_has_no_straggler_and_no_collectives() {
+    let alone = || decode().with(ids::OPERATIONS, 10.0);
+    assert_eq!(alone().outcome(&exposed_communication::RULE), Outcome::CLEAR);
+    assert_eq!(silent(alone().outcome(&straggler::RULE)).0, "not applicable");
+    // One rank of several, or kernels that are not seen.
+    let of_several = alone().with(ids::COMM_EXPOSED, 1.0);
+    let hidden = alone().class(ids::CLASS_SHARE, "nsys", "decode", "cuda graph", 0.9);
+    assert_eq!(silent(of_several.outcome(&straggler::RULE)).0, "abstained");
+    for rule in [&straggler::RULE, &exposed_communication::RULE] {
+        assert_eq!(silent(hidden.outcome(rule)).0, "abstained");
+    }
 }
 
 #[test]
@@ -128,6 +151,28 @@ fn a_straggler_could_save_what_it_computes_beyond_the_fastest() {
     assert!((saved(&found) - 300.0).abs() < 1e-9);
     assert_eq!(found.scope.rank, Some(1));
     assert_eq!(ranks(1.04).outcome(&straggler::RULE), Outcome::CLEAR);
+    assert!(found.next.is_some());
+    // Half of the slowdown by the clock makes it the reason, less does not.
+    let clocks = |share: f64| {
+        let mut made = ranks(1.2);
+        let data = &mut made.datasets[0];
+        let columns = ["slowdown", "sm_clock_hz", "by_clock", "clock_limit", "clock_limit_share"];
+        let text = |name| crate::findings::Column::text(name, name);
+        data.columns.extend(columns.map(text));
+        let missing =
+            [Cell::Missing, Cell::Float(1.98e9), Cell::Missing, Cell::Missing, Cell::Missing];
+        data.rows[0].extend(missing);
+        let limit = Cell::Name("sw_power_cap".to_owned());
+        let slow =
+            [Cell::Float(1.5), Cell::Float(1.5e9), Cell::Float(share), limit, Cell::Float(0.75)];
+        data.rows[1].extend(slow);
+        made.one(&straggler::RULE)
+    };
+    let said = words(&clocks(0.5).statement);
+    assert!(said.contains("1.500 GHz") && said.contains("accounts for 50.0 %"), "{said}");
+    assert!(said.contains("sw_power_cap was set in 75.0 %"), "{said}");
+    assert!(words(&clocks(0.5).advice.unwrap()).contains("lowers the clock"));
+    assert!(!words(&clocks(0.49).statement).contains("GHz"));
 }
 
 #[test]
@@ -228,6 +273,39 @@ fn the_verdict_on_a_stage_decides_the_word() {
         words(&made(verdict).one(&launch_bound::RULE).statement).contains("is launch-bound")
     };
     assert!(says("launch-bound") && !says("GPU-bound"));
+}
+
+#[test]
+fn idle_time_between_stages_is_said_with_the_stages_and_the_range() {
+    let between = |idle: &str, times: &str, covers: &str| {
+        let columns = ["rank", "after", "before", "windows", "idle_ns", "median_ns", "cause"];
+        let columns = [&columns[..], &["range", "range_share"]].concat();
+        let row = ["", "step", "step", times, idle, "10", "host code", "load", covers];
+        // What lies between `load` and `step` once is in the metrics, and no loop.
+        let once = ["", "warm", "step", "1", "100", "100", "host code", "load", "1"];
+        Made::default()
+            .metric(ids::BETWEEN_IDLE, scope("nsys", ""), 100.0 + idle.parse::<f64>().unwrap())
+            .metric(
+                ids::BETWEEN_IDLE_SHARE,
+                scope("nsys", ""),
+                (100.0 + idle.parse::<f64>().unwrap()) / 1000.0,
+            )
+            .rows(ids::BETWEEN, &columns, &[&row, &once])
+    };
+    let found = between("80", "7", "0.9").one(&between_stages::RULE);
+    let statement = words(&found.statement);
+    assert!(statement.contains("idle for 8.00 % of the 1.000 µs of the run"), "{statement}");
+    assert!(
+        statement.contains("between step and step: 10.00 ns at the median of 7"),
+        "{statement}"
+    );
+    assert!(statement.contains("the range load covers 90.0 %"), "{statement}");
+    assert_eq!((saved(&found), found.next.is_none()), (80.0, true));
+    // Without a range that covers half of it, one is asked for.
+    assert!(between("80", "7", "0.4").one(&between_stages::RULE).next.is_some());
+    assert_eq!(between("49", "7", "0.9").outcome(&between_stages::RULE), Outcome::CLEAR);
+    let few = silent(between("80", "2", "0.9").outcome(&between_stages::RULE));
+    assert_eq!(few.0, "not applicable");
 }
 
 /// A stage of ten instances with 200 operations, of which graphs replay `nodes` each, once an instance.

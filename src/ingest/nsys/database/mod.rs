@@ -91,18 +91,18 @@ impl Database {
         each: impl Fn(&mut T, &Row<'_>) -> Result<(), RowError>,
     ) -> Result<(T, BadRows), IngestError> {
         let (mut out, mut bad) = (T::default(), BadRows::default());
-        let (mut values, mut texts) = (vec![Value::Null; wants.len()], Vec::new());
+        let (mut values, mut bytes) = (vec![Value::Null; wants.len()], Vec::new());
         let connection = locked_connection(&self.path)?;
         let mut statement = connection.prepare(sql)?;
         let mut rows = statement.query([])?;
         let mut number = 0;
         while let Some(row) = rows.next()? {
             number += 1;
-            texts.clear();
+            bytes.clear();
             for (slot, value) in values.iter_mut().enumerate() {
-                *value = sqlite::value(row.get_ref(slot)?, &mut texts);
+                *value = sqlite::value(row.get_ref(slot)?, &mut bytes);
             }
-            if let Err(error) = each(&mut out, &Row { values: &values, bytes: &texts, wants }) {
+            if let Err(error) = each(&mut out, &Row { values: &values, bytes: &bytes, wants }) {
                 bad.add(number, &error);
             }
         }

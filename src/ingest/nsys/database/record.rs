@@ -17,14 +17,14 @@ const LENGTHS: [u8; 128] = {
     lengths
 };
 
-/// The content of a column. Texts lie in the bytes that the value was decoded from.
+/// The content of a column. Texts and blobs lie in the bytes that the value was decoded from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Value {
     Null,
     Int(i64),
     Real(f64),
     Text { start: u32, end: u32 },
-    Blob,
+    Blob { start: u32, end: u32 },
 }
 
 /// Where a record lies in the bytes that hold it.
@@ -112,8 +112,13 @@ fn value(bytes: &[u8], serial: u64, at: usize, length: usize) -> Option<Value> {
         8 => Value::Int(0),
         9 => Value::Int(1),
         10 | 11 => return None,
-        _ if serial.is_multiple_of(2) => Value::Blob,
-        _ => Value::Text { start: u32::try_from(at).ok()?, end: u32::try_from(at + length).ok()? },
+        _ => {
+            let (start, end) = (u32::try_from(at).ok()?, u32::try_from(at + length).ok()?);
+            match serial.is_multiple_of(2) {
+                true => Value::Blob { start, end },
+                false => Value::Text { start, end },
+            }
+        }
     })
 }
 
@@ -178,13 +183,14 @@ mod tests {
         bytes.extend(0.5_f64.to_be_bytes());
         let picks: Vec<_> = (0..9).rev().map(Some).collect();
         let plan = Plan::new(&picks, |_| false);
-        let mut values = [Value::Blob; 9];
+        let mut values = [Value::Int(7); 9];
         let record = Record { rowid: 7, bytes: &bytes, start: 0, end: bytes.len() };
         plan.decode(&record, &mut values).unwrap();
         let text = Value::Text { start: 13, end: 15 };
+        let blob = Value::Blob { start: 15, end: 16 };
         let (null, int, real) = (Value::Null, Value::Int, Value::Real);
         values.reverse();
-        let expected = [null, int(-2), int(-2), int(0), int(1), text, Value::Blob, real(0.5), null];
+        let expected = [null, int(-2), int(-2), int(0), int(1), text, blob, real(0.5), null];
         assert_eq!(values, expected);
         for end in 0..bytes.len() {
             assert!(plan.decode(&Record { end, ..record }, &mut values).is_none(), "cut to {end}");

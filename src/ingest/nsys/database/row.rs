@@ -15,7 +15,7 @@ pub(in crate::ingest::nsys) enum Want {
 /// One row of a scan.
 pub(in crate::ingest::nsys) struct Row<'a> {
     pub(super) values: &'a [Value],
-    /// What texts point into.
+    /// What texts and blobs point into.
     pub(super) bytes: &'a [u8],
     pub(super) wants: &'a [Want],
 }
@@ -104,6 +104,12 @@ impl Row<'_> {
         std::str::from_utf8(self.bytes.get(*start as usize..*end as usize)?).ok()
     }
 
+    /// The blob in column `index`, or `None` for anything else.
+    pub(in crate::ingest::nsys) fn blob(&self, index: usize) -> Option<&[u8]> {
+        let Some(Value::Blob { start, end }) = self.values.get(index) else { return None };
+        self.bytes.get(*start as usize..*end as usize)
+    }
+
     /// The start and end in columns 0 and 1; an end before the start makes no sense.
     #[inline]
     pub(in crate::ingest::nsys) fn interval(&self) -> Result<(i64, i64), RowError> {
@@ -124,7 +130,7 @@ impl Row<'_> {
             }
             Some(Value::Int(value)) => value.to_string(),
             Some(Value::Real(value)) => value.to_string(),
-            Some(Value::Blob) => "a blob".to_owned(),
+            Some(Value::Blob { .. }) => "a blob".to_owned(),
             Some(Value::Null) | None => "NULL".to_owned(),
         }
     }

@@ -109,17 +109,24 @@ fn connect(path: &Path) -> Result<Connection, IngestError> {
     Ok(connection)
 }
 
-/// The value as one that points into `texts`, to which its text is added.
-pub(super) fn value(value: ValueRef<'_>, texts: &mut Vec<u8>) -> Value {
+/// The value as one that points into `bytes`, to which its text or blob is added.
+pub(super) fn value(value: ValueRef<'_>, bytes: &mut Vec<u8>) -> Value {
+    let mut add = |content: &[u8]| {
+        let start = bytes.len() as u32;
+        bytes.extend_from_slice(content);
+        (start, bytes.len() as u32)
+    };
     match value {
         ValueRef::Null => Value::Null,
         ValueRef::Integer(value) => Value::Int(value),
         ValueRef::Real(value) => Value::Real(value),
-        ValueRef::Blob(_) => Value::Blob,
+        ValueRef::Blob(blob) => {
+            let (start, end) = add(blob);
+            Value::Blob { start, end }
+        }
         ValueRef::Text(text) => {
-            let start = texts.len() as u32;
-            texts.extend_from_slice(text);
-            Value::Text { start, end: texts.len() as u32 }
+            let (start, end) = add(text);
+            Value::Text { start, end }
         }
     }
 }

@@ -112,7 +112,7 @@ fn scanned(database: &Database, table: &str) -> Result<Cells, IngestError> {
             Value::Null => SqlValue::Null,
             Value::Int(value) => SqlValue::Integer(*value),
             Value::Real(value) => SqlValue::Real(*value),
-            Value::Blob => SqlValue::Blob(Vec::new()),
+            Value::Blob { .. } => SqlValue::Blob(row.blob(at).unwrap_or_default().to_vec()),
             Value::Text { .. } => SqlValue::Text(row.text(at).unwrap_or("?").to_owned()),
         };
         out.push(row.values.iter().enumerate().map(cell).collect());
@@ -128,7 +128,7 @@ fn selected(path: &Path, table: &str) -> Cells {
     let mut statement = database.prepare(&format!("SELECT * FROM {}", quoted(table))).unwrap();
     let names: Vec<String> = statement.column_names().map(str::to_owned).collect();
     let cell = |value: ValueRef<'_>| match value {
-        ValueRef::Blob(_) => SqlValue::Blob(Vec::new()),
+        ValueRef::Blob(blob) => SqlValue::Blob(blob.to_vec()),
         ValueRef::Text(text) => SqlValue::Text(std::str::from_utf8(text).unwrap_or("?").to_owned()),
         ValueRef::Null => SqlValue::Null,
         ValueRef::Integer(value) => SqlValue::Integer(value),

@@ -1,0 +1,180 @@
+//! Rows and sessions for tests. A row has what nearly all tests want; a test that wants more says just that:
+//! `Launch { grid, ..launch(pass, kernel, 0..10) }`.
+
+use std::ops::Range as Span;
+
+use rooflens_schemas::PassKind;
+
+use crate::model::{
+    ApiCall, ApiLevel, Copy, CopyKind, Dim3, GemmCall, GpuId, KernelId, Launch, MemoryKind, Ns,
+    Operator, PassId, ProcessId, Range, RangeKind, Session, StrId, ThreadId,
+};
+
+/// A launch of one block of one thread, of the process and GPU with the number of the pass.
+pub(super) fn launch(pass: PassId, kernel: KernelId, time: Span<Ns>) -> Launch {
+    let one = Dim3 { x: 1, y: 1, z: 1 };
+    Launch {
+        start: time.start,
+        end: time.end,
+        kernel,
+        pass,
+        gpu: GpuId(pass.0),
+        process: ProcessId(pass.0),
+        stream: 7,
+        correlation: None,
+        grid: one,
+        block: one,
+        registers: None,
+        shared_bytes: None,
+        graph_node: None,
+        graph: None,
+    }
+}
+
+/// A copy from pageable memory to the device, of the process and GPU with the number of the pass.
+pub(super) fn copy(pass: PassId, bytes: u64, time: Span<Ns>) -> Copy {
+    Copy {
+        start: time.start,
+        end: time.end,
+        kind: CopyKind::HostToDevice,
+        bytes,
+        source: MemoryKind::Pageable,
+        destination: MemoryKind::Device,
+        pass,
+        gpu: GpuId(pass.0),
+        process: ProcessId(pass.0),
+        stream: 7,
+        correlation: None,
+        graph_node: None,
+        graph: None,
+    }
+}
+
+/// A call of the runtime, of the process and thread with the number of the pass.
+pub(super) fn api_call(pass: PassId, name: StrId, time: Span<Ns>) -> ApiCall {
+    ApiCall {
+        start: time.start,
+        end: time.end,
+        name,
+        level: ApiLevel::Runtime,
+        nested: false,
+        pass,
+        process: ProcessId(pass.0),
+        thread: ThreadId(pass.0),
+        correlation: None,
+    }
+}
+
+/// A range of the thread with the number of the pass.
+pub(super) fn range(pass: PassId, name: StrId, time: Span<Ns>) -> Range {
+    Range {
+        start: time.start,
+        end: time.end,
+        name,
+        domain: StrId::default(),
+        kind: RangeKind::PushPop,
+        unclosed: false,
+        pass,
+        thread: ThreadId(pass.0),
+    }
+}
+
+/// A session in which each pass has one process, one thread and one GPU.
+#[derive(Default)]
+pub(super) struct Made {
+    pub(super) session: Session,
+    pub(super) pass: PassId,
+    pub(super) time: Ns,
+}
+
+impl Made {
+    pub(super) fn pass(&mut self, name: &str, kind: PassKind) {
+        self.pass = self.session.add_pass(name, kind, "artifact");
+        let process = self.session.process(self.pass, 1, 1);
+        self.session.thread(process, 1);
+        self.session.gpu(self.pass, 0);
+        self.time = 0;
+    }
+
+    /// A range around what `body` adds.
+    pub(super) fn range(&mut self, name: &str, body: &dyn Fn(&mut Self)) {
+        let start = self.time;
+        body(self);
+        let name = self.session.intern(name);
+        self.session.ranges.push(range(self.pass, name, start..self.time));
+        self.time += 10;
+    }
+
+    /// A kernel of 3 ns.
+    pub(super) fn kernel(&mut self, name: &str) {
+        self.kernel_of(name, 3);
+    }
+
+    /// A kernel of so many nanoseconds, launched 1 ns before it begins.
+    pub(super) fn kernel_of(&mut self, name: &str, duration: Ns) {
+        let start = self.time;
+        let correlation = Some(start);
+        let call = self.session.intern("cudaLaunchKernel");
+        let call = api_call(self.pass, call, start..start + 1);
+        self.session.api_calls.push(ApiCall { correlation, ..call });
+        let kernel = self.session.kernel(name, "");
+        let launch = launch(self.pass, kernel, start + 1..start + 1 + duration);
+        self.session.launches.push(Launch { correlation, ..launch });
+        self.time += duration + 2;
+    }
+
+    /// A product of m×4 by 4×8 by kernels within `aten::linear` and `aten::mm`.
+    pub(super) fn product(&mut self, m: u64, kernels: &[&str]) {
+        let start = self.time;
+        kernels.iter().for_each(|kernel| self.kernel(kernel));
+        self.operator(start, "aten::linear", &format!("[[{m},4],[8,4],[]]"), "c10::BFloat16");
+        self.operator(start, "aten::mm", &format!("[[{m},4],[4,8]]"), "c10::BFloat16");
+    }
+
+    /// An operator from `start` until now.
+    pub(super) fn operator(&mut self, start: Ns, name: &str, shapes: &str, dtype: &str) {
+        let types = format!(r#"["{dtype}","{dtype}"]"#);
+        let [name, shapes, types] =
+            [name, shapes, types.as_str()].map(|text| self.session.intern(text));
+        self.session.operators.push(Operator {
+            start,
+            end: self.time,
+            name,
+            pass: self.pass,
+            thread: ThreadId(self.pass.0),
+            external: None,
+            shapes,
+            types,
+            inputs: StrId::default(),
+        });
+    }
+
+    pub(super) fn log(&mut self, (m, n, k): (u64, u64, u64), tile: (u32, u32), parts: u32) {
+        let text = self.session.intern("R_16BF");
+        self.session.gemm_calls.push(GemmCall {
+            artifact: StrId::default(),
+            pass: StrId::default(),
+            sequence: 0,
+            process: 1,
+            function: StrId::default(),
+            m,
+            n,
+            k,
+            batch: 1,
+            a_type: text,
+            b_type: text,
+            d_type: text,
+            compute: StrId::default(),
+            transpose_a: true,
+            transpose_b: false,
+            order: StrId::default(),
+            algorithm: Some(66),
+            tile_m: Some(tile.0),
+            tile_n: Some(tile.1),
+            stages: StrId::default(),
+            split_k: Some(parts),
+            cluster: StrId::default(),
+            epilogue: StrId::default(),
+        });
+    }
+}

@@ -31,6 +31,10 @@ fn run(results: &Results<'_>) -> Outcome {
     if shares.peek().is_none() {
         return Outcome::lacks("stages that follow one another, in a timeline or trace");
     }
+    if !results.rows(ids::BETWEEN).any(|row| row.sum("windows") >= TIMES) {
+        let times = Quantity::new(TIMES, Unit::One);
+        return Outcome::NotApplicable(format!("no two stages follow one another {times} times"));
+    }
     Outcome::joined(shares.filter_map(|share| finding(results, share)).collect())
 }
 

@@ -21,7 +21,7 @@ const NEAR: f64 = 0.60;
 
 fn run(results: &Results<'_>) -> Outcome {
     if !results.stages.is_empty() && !results.stages.iter().any(StageLine::is_decode) {
-        return Outcome::NotApplicable("no stage is decode".to_owned());
+        return Outcome::NotApplicable("no stage is of a decode kind".to_owned());
     }
     let decode = results.stages.iter().filter(|stage| stage.is_decode());
     Outcome::of_stages(

@@ -1,7 +1,7 @@
 //! Collectives run while nothing is computed.
 
 use super::stage::StageLine;
-use super::{Outcome, Results, Rule, Threshold, ids};
+use super::{Look, Outcome, Results, Rule, Threshold, ids};
 use crate::findings::{Inline, Observation, Quantity, Severity};
 use crate::prose;
 
@@ -19,11 +19,13 @@ pub(super) static RULE: Rule = Rule {
 const SHARE: f64 = 0.05;
 
 fn run(results: &Results<'_>) -> Outcome {
-    results.per_stage(
-        ids::COMM_EXPOSED,
-        "collectives: a run on several GPUs with NCCL kernels in its timeline",
-        finding,
-    )
+    let needs = "kernels of a stage one by one, collectives among them";
+    results.each_stage(needs, |stage| match results.number(ids::COMM_EXPOSED, &stage.scope) {
+        Some(_) => finding(results, stage).into(),
+        // What traces kernels traces collectives: there are none.
+        None if results.shows_operations(stage) => Look::Clear,
+        None => Look::Lacks,
+    })
 }
 
 fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {

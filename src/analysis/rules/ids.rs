@@ -89,7 +89,6 @@ pub(super) const ALLOCATOR_CALLS: &str = "allocator_calls";
 pub(super) const ATTENTION: &str = "attention";
 pub(super) const DEEP_DIVE: &str = "deep_dive";
 pub(super) const DEEP_DIVE_RULES: &str = "deep_dive_rules";
-pub(super) const BANDWIDTHS: &str = "bandwidths";
 pub(super) const GEMMS: &str = "gemms";
 pub(super) const BETWEEN: &str = "between";
 pub(super) const GRAPHS: &str = "graphs";

@@ -31,7 +31,7 @@ const BESIDE: f64 = 0.25;
 
 fn run(results: &Results<'_>) -> Outcome {
     if !results.stages.is_empty() && !results.stages.iter().any(StageLine::is_compute) {
-        return Outcome::NotApplicable("no stage is prefill or training".to_owned());
+        return Outcome::NotApplicable("no stage is of a prefill or training kind".to_owned());
     }
     let compute = results.stages.iter().filter(|stage| stage.is_compute());
     Outcome::of_stages(

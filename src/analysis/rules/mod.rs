@@ -103,6 +103,8 @@ enum Look {
     Clear,
     /// It is pointless, because of something else; says what.
     Moot(String),
+    /// The stage has nothing that it could be about; says what.
+    Nothing(String),
     /// The bundle does not tell.
     Lacks,
 }
@@ -203,28 +205,30 @@ impl Outcome {
         if found.is_empty() { Self::CLEAR } else { Self::Found(found) }
     }
 
-    /// What came of looking at stages, given with their labels. It is clear only if it is so for each stage at
-    /// which it could look.
+    /// What came of looking at stages, given with their labels. It is clear if it is so for each stage at which it could
+    /// look and which has something to look at.
     fn of_stages<'a>(looks: impl Iterator<Item = (&'a str, Look)>, needs: &str) -> Self {
         let (mut found, mut is_clear) = (Vec::new(), false);
-        let (mut moot, mut unseen) = (Vec::<(String, Vec<&str>)>::new(), Vec::new());
+        let (mut moot, mut nothing, mut unseen) = (Vec::new(), Vec::new(), Vec::new());
         for (label, look) in looks {
             match look {
                 Look::Found(one) => found.push(one),
                 Look::Clear => is_clear = true,
                 Look::Lacks => unseen.push(label),
-                Look::Moot(reason) => match moot.iter_mut().find(|(known, _)| *known == reason) {
-                    Some((_, labels)) => labels.push(label),
-                    None => moot.push((reason, vec![label])),
-                },
+                Look::Moot(reason) => add_reason(&mut moot, reason, label),
+                Look::Nothing(reason) => add_reason(&mut nothing, reason, label),
             }
         }
-        let said = moot.iter().map(|(reason, labels)| format!("{}: {reason}", labels.join(", ")));
-        match (found.is_empty(), moot.is_empty(), is_clear) {
-            (false, ..) => Self::Found(found),
-            (true, false, _) => Self::NotApplicable(said.collect::<Vec<_>>().join("; ")),
-            (true, true, true) => Self::Clear(unseen.join(", ")),
-            (true, true, false) => Self::lacks(needs),
+        if !found.is_empty() {
+            Self::Found(found)
+        } else if !moot.is_empty() {
+            Self::NotApplicable(reasons(&moot))
+        } else if is_clear {
+            Self::Clear(unseen.join(", "))
+        } else if !nothing.is_empty() {
+            Self::NotApplicable(reasons(&nothing))
+        } else {
+            Self::lacks(needs)
         }
     }
 
@@ -247,6 +251,20 @@ impl Outcome {
     fn lacks(what: &str) -> Self {
         Self::Abstained(what.to_owned())
     }
+}
+
+/// Adds a stage to those of its reason.
+fn add_reason<'a>(list: &mut Vec<(String, Vec<&'a str>)>, reason: String, label: &'a str) {
+    match list.iter_mut().find(|(known, _)| *known == reason) {
+        Some((_, labels)) => labels.push(label),
+        None => list.push((reason, vec![label])),
+    }
+}
+
+/// `prefill, decode: why; eager: why not`.
+fn reasons(list: &[(String, Vec<&str>)]) -> String {
+    let said = list.iter().map(|(reason, labels)| format!("{}: {reason}", labels.join(", ")));
+    said.collect::<Vec<_>>().join("; ")
 }
 
 impl Look {

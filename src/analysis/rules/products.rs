@@ -22,53 +22,20 @@ pub(super) struct Product<'a> {
     pub(super) roof: f64,
     /// Time beyond that, nanoseconds.
     pub(super) lost: f64,
-    is_compute: bool,
-    /// Whether the ceiling was measured.
-    is_measured: bool,
-}
-
-/// The rate of a dtype or the bandwidth: measured on this GPU where that was done, else specified.
-#[derive(Clone, Copy)]
-struct Ceiling {
-    per_second: f64,
-    is_measured: bool,
-}
-
-impl Ceiling {
-    fn of(row: Option<Row<'_>>, specified: &str, measured: &str) -> Option<Self> {
-        let number = |column| row?.number(column).filter(|value| *value > 0.0);
-        let measured = number(measured).map(|per_second| Self { per_second, is_measured: true });
-        measured.or_else(|| Some(Self { per_second: number(specified)?, is_measured: false }))
-    }
-
-    /// Nanoseconds that so much takes.
-    fn time(self, amount: f64) -> f64 {
-        amount / self.per_second * 1e9
-    }
 }
 
 impl<'a> Product<'a> {
-    fn new(results: &Results<'a>, row: Row<'a>) -> Option<Self> {
-        let time = row.number("time_ns").filter(|time| *time > 0.0)?;
-        let dtype = row.text("dtype");
-        let rate = results.rows(ids::PEAKS).find(|row| row.text("dtype") == dtype);
-        let rate = Ceiling::of(rate, "dense_flop_per_s", "measured_flop_per_s");
-        let bandwidth = results.rows(ids::BANDWIDTHS).next();
-        let bandwidth = Ceiling::of(bandwidth, "specified_bytes_per_s", "measured_bytes_per_s");
-        let (rate, bandwidth) = (rate?, bandwidth?);
-        let compute = rate.time(row.number("flops")?);
-        let memory = bandwidth.time(row.number("bytes")?);
-        let roof = compute.max(memory);
-        let is_compute = compute >= memory;
-        let is_measured = if is_compute { rate } else { bandwidth }.is_measured;
-        Some(Self { row, time, roof, lost: (time - roof).max(0.0), is_compute, is_measured })
+    fn new(row: Row<'a>) -> Option<Self> {
+        let (time, roof) = (row.number("time_ns")?, row.number("roof_ns")?);
+        let lost = row.number("recoverable_ns").unwrap_or_else(|| (time - roof).max(0.0));
+        (time > 0.0).then_some(Self { row, time, roof, lost })
     }
 }
 
 impl Product<'_> {
     /// Whether the rate bounds it and not the bandwidth.
     pub(super) fn is_compute(&self) -> bool {
-        self.is_compute
+        self.row.text("bound") == "compute"
     }
 
     /// The kernel and its sizes, in words.
@@ -88,10 +55,8 @@ pub(super) fn per_stage<L: Into<Look>>(
     look: fn(&Results<'_>, &StageLine, &[Product<'_>]) -> L,
 ) -> Outcome {
     results.each_stage(NEEDS, |stage| {
-        let products: Vec<Product<'_>> = results
-            .of_stage(ids::GEMMS, stage)
-            .filter_map(|row| Product::new(results, row))
-            .collect();
+        let rows = results.of_stage(ids::GEMMS, stage);
+        let products: Vec<Product<'_>> = rows.filter_map(Product::new).collect();
         if products.is_empty() { Look::Lacks } else { look(results, stage, &products).into() }
     })
 }
@@ -103,17 +68,17 @@ pub(super) fn bound(
     look: impl FnOnce(&[Product<'_>]) -> Option<Observation>,
 ) -> Look {
     let own: Vec<Product<'_>> =
-        all.iter().filter(|one| one.is_compute == by_rate).copied().collect();
+        all.iter().filter(|one| one.is_compute() == by_rate).copied().collect();
     match own.is_empty() {
-        true if by_rate => Look::Moot("memory bounds all matrix products".to_owned()),
-        true => Look::Moot("the rate bounds all matrix products".to_owned()),
+        true if by_rate => Look::Nothing("memory bounds all matrix products".to_owned()),
+        true => Look::Nothing("the rate bounds all matrix products".to_owned()),
         false => look(&own).into(),
     }
 }
 
 /// `measured` or `specified`: what the ceilings of products are.
 pub(super) fn basis(some: &[Product<'_>]) -> &'static str {
-    match some.iter().filter(|one| one.is_measured).count() {
+    match some.iter().filter(|one| one.row.text("ceiling") == "measured").count() {
         0 => "specified",
         measured if measured == some.len() => "measured",
         _ => "measured or, without that, specified",

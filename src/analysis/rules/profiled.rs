@@ -93,8 +93,9 @@ impl<'a> Index<'a> {
     fn of_stage(&self, results: &Results<'a>, stage: &StageLine) -> Vec<Profiled<'a>> {
         let mut groups = BTreeMap::<_, Profiled<'a>>::new();
         let rows = results.rows(ids::REPRESENTATIVENESS);
-        for row in rows.filter(|row| row.text("stage") == stage.label) {
-            let Some(profiled) = self.profiled(&row) else { continue };
+        for row in rows {
+            let Some(part) = part(results, stage, row.text("stage")) else { continue };
+            let Some(profiled) = self.profiled(&row, part) else { continue };
             // Launches that stand for the same time are one group; two sizes on one grid are two.
             let group = (row.text("kernel"), row.text("grid"), row.text("block"));
             groups
@@ -111,17 +112,29 @@ impl<'a> Index<'a> {
         groups.into_iter().map(|(_, profiled)| profiled).collect()
     }
 
-    fn profiled(&self, row: &Row<'a>) -> Option<Profiled<'a>> {
+    fn profiled(&self, row: &Row<'a>, part: f64) -> Option<Profiled<'a>> {
         let key = key(row)?;
         Some(Profiled {
             kernel: row.text("kernel"),
             pass: row.text("pass"),
-            share: row.number("time_share").filter(|share| *share > 0.0)?,
+            share: part * row.number("time_share").filter(|share| *share > 0.0)?,
             distance: row.number("ratio").map_or(f64::MAX, |ratio| (ratio - 1.0).abs()),
             counters: *self.counters.get(&key)?,
             depth: *self.depth.get(&key)?,
         })
     }
+}
+
+/// The part of a stage's GPU time that the stage of this label has: itself, or one within it.
+fn part(results: &Results<'_>, stage: &StageLine, label: &str) -> Option<f64> {
+    if label == stage.label {
+        return Some(1.0);
+    }
+    let inner = stage.nested.iter().find(|one| one.label == label)?;
+    let time = results.number(ids::OPERATION_TIME_SUM, &inner.scope)?;
+    let times = stage.steps.filter(|_| stage.step() == Some(&inner.scope)).unwrap_or(1.0);
+    let whole = gpu_time(results, stage);
+    (whole > 0.0).then(|| (time * times / whole).min(1.0))
 }
 
 fn key<'a>(row: &Row<'a>) -> Option<(&'a str, u64)> {

@@ -166,7 +166,9 @@ impl<'a> Results<'a> {
     /// The stage of this name in the primary pass, or the one that holds it.
     pub(super) fn outermost(&self, stage: &str) -> Option<&StageLine> {
         let is = |scope: &Scope| scope.stage.as_deref() == Some(stage);
-        self.stages.iter().find(|line| is(&line.scope) || line.nested.iter().any(|own| is(&own.1)))
+        self.stages
+            .iter()
+            .find(|line| is(&line.scope) || line.nested.iter().any(|own| is(&own.scope)))
     }
 
     /// A number of one class of operations of a stage.
@@ -178,6 +180,14 @@ impl<'a> Results<'a> {
     pub(super) fn shows_operations(&self, stage: &StageLine) -> bool {
         let hidden = self.of_class(ids::CLASS_SHARE, stage, hidden_graphs::CLASS).unwrap_or(0.0);
         self.number(ids::OPERATIONS, &stage.scope).is_some() && hidden < hidden_graphs::SHARE
+    }
+
+    /// Whether the primary pass is that of a process without others: of one rank, without collectives.
+    pub(super) fn is_alone(&self) -> bool {
+        let alone = |stage: &StageLine| stage.scope.rank.is_none() && self.shows_operations(stage);
+        self.stages.iter().any(alone)
+            && self.stages.iter().all(alone)
+            && self.all(ids::COMM_EXPOSED).next().is_none()
     }
 
     /// Whether most operations of a stage are replayed by CUDA graphs.

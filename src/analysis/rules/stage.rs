@@ -22,8 +22,8 @@ pub(super) struct StageLine {
     pub(super) counted: f64,
     /// Steps of an instance, where it has any.
     pub(super) steps: Option<f64>,
-    /// The stages that lie in it, by kind.
-    pub(super) nested: Vec<(StageKind, Scope)>,
+    /// The stages that lie in it.
+    pub(super) nested: Vec<Nested>,
     /// Un-profiled time of as many steps, nanoseconds, where the bundle has it.
     pub(super) unprofiled: Option<f64>,
     /// The pass that it is from.
@@ -34,6 +34,14 @@ pub(super) struct StageLine {
     pub(super) artifact: String,
     /// The counted instance nearest to the median, where the artifact is an nsys export.
     pub(super) window: Option<Window>,
+}
+
+/// A stage within another one, of the same process.
+#[derive(Clone, Debug)]
+pub(super) struct Nested {
+    pub(super) label: String,
+    pub(super) kind: StageKind,
+    pub(super) scope: Scope,
 }
 
 /// The outermost stages of the primary pass.
@@ -62,22 +70,26 @@ pub(super) fn stage_lines(context: &Context<'_>) -> Vec<StageLine> {
 }
 
 /// The stages of the same process that lie in a stage.
-fn nested(context: &Context<'_>, outer: &Summary, all: &[Summary]) -> Vec<(StageKind, Scope)> {
-    let facts = context.facts;
+fn nested(context: &Context<'_>, outer: &Summary, all: &[Summary]) -> Vec<Nested> {
+    let (session, facts) = (context.session, context.facts);
     let parent = |stage: usize| facts.stages.get(stage).and_then(|stage| stage.parent);
     let lies_in = |line: &&Summary| {
         let mut parents = std::iter::successors(parent(line.stage), |stage| parent(*stage));
         line.process == outer.process && parents.any(|stage| stage == outer.stage)
     };
-    let inner = all.iter().filter(lies_in);
-    inner.map(|line| (line.kind(facts), line.scope(context.session, facts))).collect()
+    let nested = |line: &Summary| Nested {
+        label: line.label(session, facts),
+        kind: line.kind(facts),
+        scope: line.scope(session, facts),
+    };
+    all.iter().filter(lies_in).map(nested).collect()
 }
 
 impl StageLine {
     /// The stage that is one step of it.
     pub(super) fn step(&self) -> Option<&Scope> {
-        let step = self.nested.iter().find(|(kind, _)| *kind == StageKind::DecodeStep);
-        step.map(|(_, scope)| scope)
+        let step = self.nested.iter().find(|one| one.kind == StageKind::DecodeStep);
+        step.map(|one| &one.scope)
     }
 
     /// `part` as a share of the stage time.

@@ -26,6 +26,9 @@ const IDLE: f64 = 0.50;
 /// Share of the stage time in collectives, or in waiting in them, from which on it is said.
 const ALONE: f64 = 0.05;
 
+/// Share of the idle time from which on a cause is all of it.
+const ALL: f64 = 0.995;
+
 /// A share of idle time that is worth a cause.
 const NAMED: f64 = 0.01;
 
@@ -136,7 +139,6 @@ fn idle_stage(
     let causes = ids::IDLE_CAUSES.iter().filter_map(|(id, words)| Some((number(id)?, *words)));
     let cause = causes.reduce(|best, next| if next.0 > best.0 { next } else { best });
     if let Some((time, words)) = cause.filter(|(time, _)| stage.share(*time) >= NAMED) {
-        let share = Quantity::ratio(stage.share(time));
         let words = match words {
             words if words == ids::QUEUE_WORDS && results.replays_graphs(stage) => {
                 "operations that a CUDA graph replays follow one another with gaps"
@@ -146,7 +148,12 @@ fn idle_stage(
             }
             words => words,
         };
-        statement.extend(prose![", for ", share, format!(" because {words}")]);
+        if time < ALL * (1.0 - busy) * stage.time {
+            statement.extend(prose![", for ", Quantity::ratio(stage.share(time))]);
+        } else {
+            statement.push(", all of it".into());
+        }
+        statement.push(format!(" because {words}").into());
     } else if let (Some(operations), Some(sum)) =
         (number(ids::OPERATIONS), number(ids::OPERATION_TIME_SUM))
     {

@@ -29,6 +29,9 @@ const BY_CLOCK: f64 = 0.5;
 fn run(results: &Results<'_>) -> Outcome {
     let known = || results.all(ids::IMBALANCE).filter(|metric| metric.scope.stage.is_some());
     let known = || known().filter(|metric| metric.value.number().is_some());
+    if known().next().is_none() && results.is_alone() {
+        return Outcome::NotApplicable("one rank, and no collective in its timeline".to_owned());
+    }
     if known().next().is_none() {
         return Outcome::lacks("stages on several ranks: traces of all ranks in one bundle");
     }

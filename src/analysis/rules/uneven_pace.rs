@@ -65,8 +65,8 @@ fn drift<'a>(results: &Results<'_>, metric: &'a Metric) -> Option<(&'a Metric, f
 /// That a stage or its steps get faster, in words: for the rule that knows why.
 pub(super) fn also(results: &Results<'_>, stage: &StageLine) -> Vec<Inline> {
     let is_own = |metric: &Metric| {
-        let own = std::iter::once(&stage.scope).chain(stage.nested.iter().map(|(_, scope)| scope));
-        own.into_iter().any(|scope| *scope == metric.scope)
+        let nested = stage.nested.iter().map(|one| &one.scope);
+        std::iter::once(&stage.scope).chain(nested).any(|scope| *scope == metric.scope)
     };
     let own = results.all(ids::PACE_DRIFT).filter(|metric| is_own(metric));
     let mut faster =

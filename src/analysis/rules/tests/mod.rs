@@ -9,7 +9,7 @@ mod profiled;
 mod work;
 
 use super::results::Results;
-use super::stage::StageLine;
+use super::stage::{Nested, StageLine};
 use super::*;
 use crate::findings::{Cell, Column, Dataset, Inline, Severity};
 
@@ -60,7 +60,8 @@ impl Made {
 
     /// A stage within the one that was added last.
     fn holds(mut self, kind: StageKind, name: &str) -> Self {
-        self.stages.last_mut().unwrap().nested.push((kind, scope("nsys", name)));
+        let one = Nested { label: name.to_owned(), kind, scope: scope("nsys", name) };
+        self.stages.last_mut().unwrap().nested.push(one);
         self
     }
 
@@ -247,6 +248,11 @@ fn a_rule_is_clear_only_where_it_looked_and_nothing_is_moot() {
     );
     let why = silent(of(vec![("a", moot()), ("b", Look::Clear), ("c", moot())]));
     assert_eq!(why, ("not applicable", "a, c: x says it".to_owned()));
+    // What has nothing to look at does not hide what is clear.
+    let nothing = || Look::Nothing("no x".to_owned());
+    assert_eq!(of(vec![("a", nothing()), ("b", Look::Clear)]), Outcome::CLEAR);
+    let why = silent(of(vec![("a", nothing()), ("b", Look::Lacks)]));
+    assert_eq!(why, ("not applicable", "a: no x".to_owned()));
     let partly = of(vec![("a", Look::Lacks), ("b", Look::Clear)]);
     assert_eq!(partly, Outcome::Clear("a".to_owned()));
     assert_eq!(of(vec![("a", Look::Clear)]), Outcome::CLEAR);

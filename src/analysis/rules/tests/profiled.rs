@@ -320,3 +320,17 @@ fn no_class_speaks_for_a_stage_that_has_three_alike() {
     );
     assert_eq!(made.outcome(&profiled_bound::RULE), Outcome::CLEAR);
 }
+
+#[test]
+fn launches_of_a_step_are_launches_of_its_stage() {
+    // Rows name the innermost stage. Ten steps of 40 ns are 80 % of the 500 ns, and 25 % of that are 20 %.
+    let inner = |label: &'static str| {
+        let mut made = made(&[Launch { share: "0.25", waves: "0.25", ..LAUNCH }]);
+        made = made.holds(StageKind::DecodeStep, "decode_step").steps(10.0);
+        made.datasets[0].rows[0][3] = Cell::Text(label.to_owned());
+        made.metric(ids::OPERATION_TIME_SUM, scope("nsys", "decode_step"), 40.0)
+    };
+    let text = words(&inner("decode_step").one(&small_grids::RULE).statement);
+    assert!(text.starts_with("At least 20.0 % of the GPU time of decode"), "{text}");
+    assert_eq!(silent(inner("prefill").outcome(&small_grids::RULE)).0, "abstained");
+}

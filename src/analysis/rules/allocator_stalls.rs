@@ -12,6 +12,7 @@ pub(super) static RULE: Rule = Rule {
     thresholds: &[
         Threshold::ratio("idle time in the allocator, of the stage time, at least", SHARE),
         Threshold::ratio("such calls, of the stage's time on the host, at least", HOST),
+        Threshold::ratio("busy share of the stage, where such calls matter, below", BUSY),
     ],
     run,
 };
@@ -21,6 +22,9 @@ const SHARE: f64 = 0.01;
 
 /// Time in such calls ÷ time of the stage's ranges on the host from which on they are worth a note.
 const HOST: f64 = 0.01;
+
+/// Busy share from which on the host may take its time: the GPU has work.
+const BUSY: f64 = 0.9;
 
 fn run(results: &Results<'_>) -> Outcome {
     let by_cause = results.per_stage(ids::IDLE_ALLOCATOR, super::IDLE_NEEDS, finding);
@@ -45,7 +49,8 @@ fn calls(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
         time += row.sum("time_ns");
     }
     let host = results.number(ids::HOST_TIME, &stage.scope)? * stage.counted;
-    if time <= 0.0 || time < HOST * host {
+    let is_busy = results.number(ids::BUSY_SHARE, &stage.scope).is_some_and(|busy| busy >= BUSY);
+    if time <= 0.0 || time < HOST * host || is_busy {
         return None;
     }
     Some(Observation {

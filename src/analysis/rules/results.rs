@@ -9,6 +9,9 @@ use super::{Look, Outcome, hidden_graphs, ids};
 use crate::analysis::{Analysis, Context};
 use crate::findings::{Cell, Dataset, Findings, Gain, Observation, Severity};
 
+/// Share of the time of all stages below which nothing that can be said of a stage matters.
+const WORTH_A_LOOK: f64 = 0.01;
+
 /// What the analyses of one bundle came to.
 #[derive(Default)]
 pub struct Results<'a> {
@@ -51,6 +54,9 @@ impl<'a> Results<'a> {
         }
         results.add_unprofiled();
         results.add_run();
+        let weighs =
+            |stage: &StageLine| stage.reference() * stage.counted >= WORTH_A_LOOK * stage.run_ns;
+        results.stages.retain(weighs);
         results
     }
 

@@ -99,6 +99,10 @@ fn a_clock_held_down_costs_its_share_of_the_busy_time() {
     // Set only while nothing ran, or for less than 1 % of the busy time.
     let rare: &[&str] = &["sw_power_cap", "0", "b", "0.9", "0.009", "m", "yes", "", ""];
     assert_eq!(made(&[idle, rare], "4000").outcome(&clock_limits::RULE), Outcome::CLEAR);
+    // The same cap in the samples of another pass is told once, and one that costs 0.5 × 1 % not at all.
+    assert_eq!(made(&[cap, cap], "4000").found(&clock_limits::RULE).len(), 1);
+    let cheap: &[&str] = &["sw_power_cap", "0", "b", "0.9", "0.5", "m", "yes", "1.98e9", "2e9"];
+    assert_eq!(made(&[cheap], "4000").outcome(&clock_limits::RULE), Outcome::CLEAR);
     let never = decode().rows(ids::POWER, &power, &[&["b", "", "0", ""]]);
     assert_eq!(silent(never.outcome(&clock_limits::RULE)).0, "abstained");
 }

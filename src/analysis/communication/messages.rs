@@ -71,7 +71,7 @@ pub(super) fn all<'a>(run: &'a Run, matching: &Matching) -> Vec<Message<'a>> {
         let wait = message.later.min(time - least);
         let wait = if wait > NOISE_NS { wait } else { 0 };
         message.sender = Wait { wait, transfer: time - wait };
-        let wait = (-message.later).clamp(0, message.received.duration());
+        let wait = message.later.saturating_neg().clamp(0, message.received.duration());
         message.receiver = Wait { wait, transfer: message.sender.transfer };
     }
     messages

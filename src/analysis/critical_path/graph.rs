@@ -232,7 +232,7 @@ impl Graph {
         let runs = |other: &usize| {
             let other = &self.ops[*other];
             let same = other.gpu == op.gpu && other.stream != op.stream;
-            let is_tail = (other.end - op.start) * TAIL < other.end - other.start;
+            let is_tail = (other.end - op.start).saturating_mul(TAIL) < other.end - other.start;
             same && other.computes && other.start < op.start && other.end > op.start && is_tail
         };
         (0..at).rev().take(LOOK_BACK).find(runs)

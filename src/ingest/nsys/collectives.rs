@@ -70,6 +70,9 @@ struct Joins {
     launches: FxHashMap<ThreadId, Vec<(Ns, LaunchId)>>,
 }
 
+/// Calls, and the kernels that were launched for them by the begins of their API calls.
+type Launched<'a> = (Vec<Call>, &'a [(Ns, LaunchId)]);
+
 /// The calls of one thread on the way through its ranges.
 #[derive(Default)]
 struct Group {
@@ -179,7 +182,7 @@ impl Import<'_> {
         range: RangeId,
         joins: &'a Joins,
         group: &mut Group,
-    ) -> Option<(Vec<Call>, &'a [(Ns, LaunchId)])> {
+    ) -> Option<Launched<'a>> {
         let table = &self.session.ranges;
         let (start, end) = (table.start[range.index()], table.end[range.index()]);
         let name = self.session.text(table.name[range.index()]);

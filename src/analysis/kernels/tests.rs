@@ -10,7 +10,7 @@ use crate::analysis::facts::{Facts, Stage, StageInstance};
 use crate::analysis::test_session::{copy, launch};
 use crate::findings::{Cell, Dataset};
 use crate::hardware::Hardware;
-use crate::model::{Launch, Ns};
+use crate::model::{GpuId, Launch, Ns, ProcessId};
 
 const GEMM: &str = "nvjet_tst_128x64_64x11_1x2_h_bz_TNT";
 const SILU: &str =
@@ -28,7 +28,14 @@ pub(super) fn session_of(launches: &[(&str, Ns, Ns)]) -> Session {
 
 fn push(session: &mut Session, pass: PassId, name: &str, start: Ns, end: Ns) {
     let kernel = session.kernel(name, "");
-    session.launches.push(launch(pass, kernel, start..end));
+    let (gpu, process) = (session.gpu(pass, 0), session.process(pass, 1, 1));
+    session.launches.push(Launch { gpu, process, ..launch(pass, kernel, start..end) });
+}
+
+/// A stage of these instances.
+fn decode(instances: std::ops::Range<usize>) -> Stage {
+    let (pass, name) = (PassId(0), "decode".to_owned());
+    Stage { pass, name, kind: StageKind::Decode, parent: None, instances }
 }
 
 fn findings_of(session: &Session, facts: &Facts) -> Findings {
@@ -87,13 +94,7 @@ fn class_shares_are_of_the_operations_of_a_stages_instances_without_warm_up() {
         ..StageInstance::default()
     };
     facts.instances = vec![stage(&[0], Some("warm-up")), stage(&[1, 2, 3], None)];
-    facts.stages = vec![Stage {
-        pass: PassId(0),
-        name: "decode".to_owned(),
-        kind: StageKind::Decode,
-        parent: None,
-        instances: 0..2,
-    }];
+    facts.stages = vec![decode(0..2)];
     let findings = findings_of(&session, &facts);
     let share = |class| metric(&findings, "class_share", Some(class));
     assert_eq!(
@@ -111,18 +112,21 @@ fn class_shares_are_of_the_operations_of_a_stages_instances_without_warm_up() {
 
 #[test]
 fn ranks_have_classes_of_their_own() {
-    // Rank 0: gemm 10 of 40 ns, beside communication; rank 1: gemm 10 of 20.
+    // Rank 0: gemm 10 of 40 ns, then communication; rank 1: gemm 10 of 20 ns.
     let nccl = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
-    let mut session = Session::default();
-    let pass = session.add_pass("nsys", PassKind::Timeline, "nsys/timeline.sqlite");
-    for (rank, other, end) in [(0, nccl, 40), (1, SILU, 20)] {
-        let (gpu, process) = (session.gpu(pass, rank), session.process(pass, i64::from(rank), 1));
-        for (name, time) in [(GEMM, 0..10), (other, 10..end)] {
-            let kernel = session.kernel(name, "");
-            session.launches.push(Launch { gpu, process, ..launch(pass, kernel, time) });
-        }
-    }
-    let facts = Facts::new(&session);
+    let mut session = session_of(&[(GEMM, 0, 10), (nccl, 10, 40), (GEMM, 50, 60), (SILU, 60, 70)]);
+    let (gpu, process) = (session.gpu(PassId(0), 1), session.process(PassId(0), 2, 2));
+    let mut facts = Facts::new(&session);
+    let instance = |ops: [u32; 2], process, gpu| StageInstance {
+        process,
+        ops: ops.to_vec(),
+        gpus: vec![gpu],
+        projection: Some((0, 70)),
+        ..StageInstance::default()
+    };
+    facts.instances =
+        vec![instance([0, 1], ProcessId(0), GpuId(0)), instance([2, 3], process, gpu)];
+    facts.stages = vec![decode(0..2)];
     let findings = findings_of(&session, &facts);
     let shares: Vec<(Option<u32>, f64)> = findings
         .metrics
@@ -133,7 +137,7 @@ fn ranks_have_classes_of_their_own() {
     assert_eq!(shares, [(Some(0), 0.25), (Some(1), 0.5)]);
     // As the other data sets of stages, so that rules find a stage's rows in all.
     let stages = column(dataset(&findings, "stage_kernels"), "stage");
-    assert_eq!(stages[0], &Cell::Text("whole capture · rank 0".to_owned()));
+    assert_eq!(stages[0], &Cell::Text("decode · rank 0".to_owned()));
 }
 
 #[test]

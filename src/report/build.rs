@@ -125,7 +125,7 @@ fn verdict(observations: &[Observation]) -> Vec<Observation> {
     }
 }
 
-/// The section of findings, one card each; the rules that looked are listed in an appendix.
+/// The section of findings, one card each, and what came of all rules.
 fn findings(rules: Findings, report: &mut Report) {
     let others = rules.observations.into_iter().filter(|one| one.id != STAGE_STATEMENT);
     let mut cards: Vec<Block> = others.map(|one| Block::Finding(Box::new(one))).collect();
@@ -154,14 +154,31 @@ fn findings(rules: Findings, report: &mut Report) {
     }
     blocks.extend(cards);
     if let Some(table) = rules.datasets.iter().find(|dataset| dataset.id == "rule_outcomes") {
-        let columns = ["outcome", "rules", "why"];
-        let caption = "What came of the rules; the data set “rules” has their thresholds";
-        blocks.push(Block::Table(View::new(table.id, caption, &columns, table.rows.len())));
+        blocks.push(Block::Heading("What came of the rules".to_owned()));
+        blocks.push(Block::Facts(outcomes(table)));
     }
     report.methods.extend(rules.methods);
     report.datasets.extend(rules.datasets);
     let (id, title) = (FINDINGS.to_owned(), "Findings".to_owned());
     report.sections.insert(0, Section { id, title, blocks });
+}
+
+/// The rules by outcome: those that found or cleared something in one line, the others each with what is missing.
+fn outcomes(table: &Dataset) -> Vec<(String, Vec<Inline>)> {
+    let mut facts: Vec<(String, Vec<Inline>)> = Vec::new();
+    for row in &table.rows {
+        let [outcome, rules, why] = row.as_slice() else { continue };
+        let mut text = rules.plain();
+        if *why != Cell::Missing {
+            text.push_str(&format!(" ({})", why.plain()));
+        }
+        let outcome = outcome.plain();
+        match facts.last_mut().filter(|last| last.0 == outcome) {
+            Some((_, texts)) => texts.push(format!("; {text}").into()),
+            None => facts.push((outcome, vec![text.into()])),
+        }
+    }
+    facts
 }
 
 /// Commands, versions and hashes: what it takes to make this report again.

@@ -28,8 +28,17 @@ fn is_harmful(c: char) -> bool {
             | '\u{e0000}'..='\u{e007f}')
 }
 
-/// `text` in at most `limit` characters, the middle left out: a kernel's name tells most at both ends.
+/// `text` in at most `limit` characters. Of a path the last names stay, for they tell most; of a single name the
+/// middle is left out: that of a kernel tells most at both ends.
 pub(crate) fn shorten(text: &str, limit: usize) -> String {
+    if text.chars().count() <= limit {
+        return text.to_owned();
+    }
+    let mut tails = text.match_indices(" / ").map(|(at, _)| &text[at..]);
+    if let Some(tail) = tails.find(|tail| tail.chars().count() < limit) {
+        return format!("…{tail}");
+    }
+    let text = text.rsplit(" / ").next().unwrap_or(text);
     let length = text.chars().count();
     if length <= limit {
         return text.to_owned();
@@ -58,5 +67,9 @@ mod tests {
         assert_eq!(shorten("abcdefghijk", 10), "abcdef…ijk");
         assert_eq!(shorten("äöüäöüäöü", 4), "äö…ü");
         assert_eq!(shorten("abc", 0), "…");
+        // 20 characters hold "… / mlp / Linear" but not the name before; 7 hold only a part of the last.
+        assert_eq!(shorten("forward / layers / mlp / Linear", 20), "… / mlp / Linear");
+        assert_eq!(shorten("forward / layers / mlp / Linear", 7), "Linear");
+        assert_eq!(shorten("forward / layers / mlp / Linear", 5), "Li…ar");
     }
 }

@@ -31,6 +31,12 @@ fn run(results: &Results<'_>) -> Outcome {
     Outcome::of(passes.map(|of_pass| finding(results, of_pass)).collect())
 }
 
+/// The stage, with the rank where there are several.
+fn label(metric: &Metric) -> String {
+    let stage = metric.scope.stage.clone().unwrap_or_default();
+    metric.scope.rank.map_or(stage.clone(), |rank| format!("{stage} · rank {rank}"))
+}
+
 /// One finding a pass, with its stages.
 fn finding(results: &Results<'_>, stages: &[&Metric]) -> Observation {
     let pass = stages.first().and_then(|metric| metric.scope.pass.clone()).unwrap_or_default();
@@ -40,7 +46,7 @@ fn finding(results: &Results<'_>, stages: &[&Metric]) -> Observation {
             if number == 0 { "" } else { ", " },
             Quantity::ratio(metric.value.number().unwrap_or_default()),
             " of ",
-            Inline::Strong(metric.scope.stage.clone().unwrap_or_default())
+            Inline::Strong(label(metric))
         ]);
     }
     statement.push(

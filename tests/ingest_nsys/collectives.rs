@@ -23,6 +23,9 @@ const SCHEMAS: &str = "CREATE TABLE NVTX_PAYLOAD_SCHEMA_ENTRIES (domainId INTEGE
 const PROCESS: i64 = global(7, 0);
 const THREAD: i64 = global(7, 1);
 
+/// Schema, communicator, a word of eight bytes, one of four.
+type Payload = (u64, u64, u64, u32);
+
 /// An export in which NCCL's ranges come one after another, 100 ns each, from 1000 on.
 struct Export {
     statements: Vec<String>,
@@ -41,7 +44,7 @@ impl Export {
     }
 
     /// A range with the payload of that schema: communicator, a word of eight bytes, a word of four.
-    fn range(mut self, name: &str, payload: Option<(u64, u64, u64, u32)>) -> Self {
+    fn range(mut self, name: &str, payload: Option<Payload>) -> Self {
         self.time += 100;
         let hex = payload.map_or("NULL".to_owned(), |(schema, communicator, wide, narrow)| {
             let words = [1, schema, 24, 32, communicator, wide];
@@ -136,7 +139,7 @@ fn without_payloads_the_operation_is_known_and_no_size() {
 #[test]
 fn the_end_of_a_group_launches_for_its_calls() {
     let message = |name: &'static str, size, peer| (name, Some((103, 0xab, size, peer)));
-    let group = |calls: &[(&'static str, Option<(u64, u64, u64, u32)>)], kernels| {
+    let group = |calls: &[(&'static str, Option<Payload>)], kernels| {
         let mut export = Export::new().communicator(0xab, 2, 0).range("ncclGroupStart", None);
         export.statements.push(SCHEMAS.to_owned());
         for (name, payload) in calls {

@@ -219,7 +219,7 @@ fn a_power_cap_is_weighed_by_utilization() {
             _ => None,
         })
         .collect();
-    let expected = [0.0, 0.486_054_241_533_792_4, 1_836_072_844.400_394_4, 1_967_421_032.899_051_9];
+    let expected = [0.0, 0.486_054_241_533_792_4, 1_836_072_844.400_394_4, 1_967_421_032.899_052];
     for (number, expected) in numbers.iter().zip(expected) {
         assert!((number - expected).abs() <= 1e-9 * expected, "{numbers:?}");
     }

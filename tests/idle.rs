@@ -349,7 +349,10 @@ fn the_pauses_of_decode() {
         Inline::Quantity(quantity) => Some(quantity.value),
         _ => None,
     });
-    assert_eq!(quantities.collect::<Vec<_>>(), [beyond, 3.0, 32_904_414.0, 20.0, 15.0]);
+    let quantities: Vec<f64> = quantities.collect();
+    assert_eq!(quantities[..5], [beyond, 3.0, 32_904_414.0, 20.0, 15.0]);
+    // Repeat 0 and the median of `decode` in timings.json, by `jq`.
+    assert_eq!(quantities[6..], [3_054_683_105.0, 1_139_342_041.0]);
 }
 
 /// Idle time and run as `tests/reference/between.py` derives them from the exports.

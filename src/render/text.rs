@@ -67,9 +67,10 @@ mod tests {
         assert_eq!(shorten("abcdefghijk", 10), "abcdef…ijk");
         assert_eq!(shorten("äöüäöüäöü", 4), "äö…ü");
         assert_eq!(shorten("abc", 0), "…");
-        // 20 characters hold "… / mlp / Linear" but not the name before; 7 hold only a part of the last.
+        // 20 characters hold "… / mlp / Linear" but not the name before; 7 hold the last alone.
         assert_eq!(shorten("forward / layers / mlp / Linear", 20), "… / mlp / Linear");
         assert_eq!(shorten("forward / layers / mlp / Linear", 7), "Linear");
-        assert_eq!(shorten("forward / layers / mlp / Linear", 5), "Li…ar");
+        // Of 5 characters 4 are kept, 3 in front.
+        assert_eq!(shorten("forward / layers / mlp / Linear", 5), "Lin…r");
     }
 }

@@ -52,7 +52,7 @@ fn look(results: &Results<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Look 
     match least_bytes(results, stage, one.kernel).zip(one.counters.number("dram_bytes")) {
         None => Look::Lacks,
         Some((least, moved)) if moved < EXCESS * least => Look::Clear,
-        Some((least, moved)) => Look::Found(finding(results, stage, one, least, moved)),
+        Some((least, moved)) => Look::found(finding(results, stage, one, least, moved)),
     }
 }
 

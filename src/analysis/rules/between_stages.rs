@@ -12,7 +12,10 @@ pub(super) static RULE: Rule = Rule {
     title: "The GPU waits between stages",
     thresholds: &[
         Threshold::ratio("idle time between stages, of the run, at least", SHARE),
-        Threshold::one("times that the same two stages follow one another, at least", TIMES),
+        Threshold {
+            of: "times that the same two stages follow one another, at least",
+            value: Quantity::count(TIMES),
+        },
     ],
     run,
 };
@@ -21,7 +24,7 @@ pub(super) static RULE: Rule = Rule {
 const SHARE: f64 = 0.05;
 
 /// Times that two stages follow one another from which on what lies between them is a loop, and no set-up.
-const TIMES: f64 = 3.0;
+const TIMES: u64 = 3;
 
 /// Share of the time between two stages from which on a range tells what the host does in it.
 const COVERED: f64 = 0.5;
@@ -31,8 +34,8 @@ fn run(results: &Results<'_>) -> Outcome {
     if shares.peek().is_none() {
         return Outcome::lacks("stages that follow one another, in a timeline or trace");
     }
-    if !results.rows(ids::BETWEEN).any(|row| row.sum("windows") >= TIMES) {
-        let times = Quantity::new(TIMES, Unit::One);
+    if !results.rows(ids::BETWEEN).any(|row| row.sum("windows") >= TIMES as f64) {
+        let times = Quantity::count(TIMES);
         return Outcome::NotApplicable(format!("no two stages follow one another {times} times"));
     }
     Outcome::joined(shares.filter_map(|share| finding(results, share)).collect())
@@ -41,7 +44,7 @@ fn run(results: &Results<'_>) -> Outcome {
 fn finding(results: &Results<'_>, share: &Metric) -> Option<Observation> {
     let run = results.number(ids::BETWEEN_IDLE, &share.scope)? / share.value.number()?;
     let label = label(share);
-    let in_loop = |row: &Row<'_>| row.text("rank") == label && row.sum("windows") >= TIMES;
+    let in_loop = |row: &Row<'_>| row.text("rank") == label && row.sum("windows") >= TIMES as f64;
     let rows: Vec<Row<'_>> = results.rows(ids::BETWEEN).filter(in_loop).collect();
     let idle: f64 = rows.iter().map(|row| row.sum("idle_ns")).sum();
     let (row, of_run) = (rows.first()?, idle / run);

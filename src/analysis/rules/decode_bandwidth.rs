@@ -38,7 +38,7 @@ fn look(results: &Results<'_>, stage: &StageLine) -> Look {
     let evidence = results.evidence(ids::STAGE_TIME, &stage.scope);
     let unprofiled = results.unprofiled(ids::MBU, stage).unwrap_or(mbu);
     if mbu.max(unprofiled) >= NEAR {
-        return Look::Found(Observation {
+        return Look::found(Observation {
             statement: prose![
                 Inline::Strong(stage.label.clone()),
                 " reads weights and cache at ",
@@ -59,7 +59,7 @@ fn look(results: &Results<'_>, stage: &StageLine) -> Look {
             Quantity::ratio(1.0 - busy)
         ));
     }
-    Look::Found(Observation {
+    Look::found(Observation {
         statement: prose![
             Inline::Strong(stage.label.clone()),
             " keeps the GPU busy for ",

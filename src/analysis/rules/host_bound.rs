@@ -21,7 +21,7 @@ fn run(results: &Results<'_>) -> Outcome {
             return Look::Lacks;
         };
         match finding(results, stage) {
-            Some(found) => Look::Found(found),
+            Some(found) => Look::found(found),
             None if stage.share(code) >= SHARE => Look::said_by(&host_pauses::RULE),
             None => Look::Clear,
         }

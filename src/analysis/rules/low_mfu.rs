@@ -54,7 +54,7 @@ fn look(results: &Results<'_>, stage: &StageLine) -> Look {
             Quantity::ratio(1.0 - busy)
         ));
     }
-    Look::Found(finding(results, stage, busy, mfu))
+    Look::found(finding(results, stage, busy, mfu))
 }
 
 fn finding(results: &Results<'_>, stage: &StageLine, busy: f64, mfu: f64) -> Observation {

@@ -98,7 +98,7 @@ pub enum Outcome {
 /// What a rule makes of one stage.
 enum Look {
     /// It holds.
-    Found(Observation),
+    Found(Box<Observation>),
     /// It does not hold.
     Clear,
     /// It is pointless, because of something else; says what.
@@ -212,7 +212,7 @@ impl Outcome {
         let (mut moot, mut nothing, mut unseen) = (Vec::new(), Vec::new(), Vec::new());
         for (label, look) in looks {
             match look {
-                Look::Found(one) => found.push(one),
+                Look::Found(one) => found.push(*one),
                 Look::Clear => is_clear = true,
                 Look::Lacks => unseen.push(label),
                 Look::Moot(reason) => add_reason(&mut moot, reason, label),
@@ -268,6 +268,10 @@ fn reasons(list: &[(String, Vec<&str>)]) -> String {
 }
 
 impl Look {
+    fn found(one: Observation) -> Self {
+        Self::Found(Box::new(one))
+    }
+
     /// Made moot by another rule, which holds for the same stage.
     fn said_by(rule: &Rule) -> Self {
         Self::Moot(format!("“{}” says it", rule.title))
@@ -276,7 +280,7 @@ impl Look {
 
 impl From<Option<Observation>> for Look {
     fn from(found: Option<Observation>) -> Self {
-        found.map_or(Self::Clear, Self::Found)
+        found.map_or(Self::Clear, Self::found)
     }
 }
 

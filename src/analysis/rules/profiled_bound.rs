@@ -86,7 +86,7 @@ fn look(results: &Results<'_>, stage: &StageLine) -> Look {
     if *class == "latency-bound" && small_grids::holds(results, stage) {
         return Look::said_by(&small_grids::RULE);
     }
-    Look::Found(finding(results, stage, &shares, covered))
+    Look::found(finding(results, stage, &shares, covered))
 }
 
 fn finding(

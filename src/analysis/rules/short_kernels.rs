@@ -47,7 +47,7 @@ fn look(results: &Results<'_>, stage: &StageLine) -> Look {
         return Look::said_by(&launch_bound::RULE);
     }
     let what = if kernels.is_some() { "kernels" } else { "GPU operations" };
-    Look::Found(finding(results, stage, what, mean, operations))
+    Look::found(finding(results, stage, what, mean, operations))
 }
 
 fn finding(

@@ -69,7 +69,7 @@ pub(super) fn outcomes(outcomes: &[(&Rule, Outcome)]) -> Dataset {
             }
         };
         let rank = rank(outcome);
-        match rows.iter_mut().find(|(own, why, _)| (*own, &*why) == (rank, &said)) {
+        match rows.iter_mut().find(|(own, why, _)| (*own, why) == (rank, &said)) {
             Some((_, _, titles)) => titles.push(title),
             None => rows.push((rank, said, vec![title])),
         }

@@ -240,7 +240,7 @@ fn a_busy_stage_names_its_largest_part() {
 
 #[test]
 fn a_rule_is_clear_only_where_it_looked_and_nothing_is_moot() {
-    let found = || Look::Found(Observation::default());
+    let found = || Look::found(Observation::default());
     let moot = || Look::Moot("x says it".to_owned());
     let of = |looks: Vec<(&'static str, Look)>| Outcome::of_stages(looks.into_iter(), "y");
     assert!(

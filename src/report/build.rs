@@ -154,7 +154,7 @@ fn findings(rules: Findings, report: &mut Report) {
     }
     blocks.extend(cards);
     if let Some(table) = rules.datasets.iter().find(|dataset| dataset.id == "rule_outcomes") {
-        blocks.push(Block::Heading("What came of the rules".to_owned()));
+        blocks.push(Block::Prose(vec![Inline::Strong("What came of the rules".to_owned())]));
         blocks.push(Block::Facts(outcomes(table)));
     }
     report.methods.extend(rules.methods);

@@ -79,6 +79,21 @@ pub(super) fn range(pass: PassId, name: StrId, time: Span<Ns>) -> Range {
     }
 }
 
+/// A launching call on a thread, and the kernel that it launches.
+pub(super) fn call_and_launch(
+    session: &mut Session,
+    (pass, thread): (PassId, ThreadId),
+    call: Span<Ns>,
+    kernel: &str,
+    time: Span<Ns>,
+) {
+    let correlation = Some(session.api_calls.len() as i64);
+    let name = session.intern("cudaLaunchKernel");
+    session.api_calls.push(ApiCall { thread, correlation, ..api_call(pass, name, call) });
+    let kernel = session.kernel(kernel, "");
+    session.launches.push(Launch { correlation, ..launch(pass, kernel, time) });
+}
+
 /// A session in which each pass has one process, one thread and one GPU.
 #[derive(Default)]
 pub(super) struct Made {

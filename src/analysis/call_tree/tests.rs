@@ -5,19 +5,18 @@
 use rooflens_schemas::PassKind;
 
 use super::*;
+use crate::analysis::test_session::call_and_launch;
 use crate::analysis::{Facts, Options};
 use crate::findings::chart::{Flame, Plot};
 use crate::hardware::Hardware;
 use crate::model::{
-    ApiCall, ApiLevel, BackwardOperator, Dim3, Frame, GpuId, Launch, Operator, OperatorId, Range,
-    RangeKind, Session, ThreadId,
+    BackwardOperator, Frame, Operator, OperatorId, Range, RangeKind, Session, ThreadId,
 };
 
 const PASS: PassId = PassId(0);
 
 struct Capture {
     session: Session,
-    process: ProcessId,
     threads: [ThreadId; 2],
 }
 
@@ -28,7 +27,7 @@ impl Capture {
         let process = session.process(pass, 1, 1);
         let threads = [session.thread(process, 1), session.thread(process, 2)];
         session.gpu(pass, 0);
-        Self { session, process, threads }
+        Self { session, threads }
     }
 
     fn range(&mut self, name: &str, start: Ns, end: Ns) {
@@ -69,36 +68,14 @@ impl Capture {
 
     /// A call of 5 ns at `at`, and its kernel.
     fn launch(&mut self, thread: usize, at: Ns, kernel: (Ns, Ns)) {
-        let correlation = Some(self.session.api_calls.len() as i64);
-        let name = self.session.intern("cudaLaunchKernel");
-        self.session.api_calls.push(ApiCall {
-            start: at,
-            end: at + 5,
-            name,
-            level: ApiLevel::Runtime,
-            nested: false,
-            pass: PASS,
-            process: self.process,
-            thread: self.threads[thread],
-            correlation,
-        });
-        let id = self.session.kernel("ampere_sgemm_128x64_tn", "");
-        self.session.launches.push(Launch {
-            start: kernel.0,
-            end: kernel.1,
-            kernel: id,
-            pass: PASS,
-            gpu: GpuId(0),
-            process: self.process,
-            stream: 7,
-            correlation,
-            grid: Dim3::default(),
-            block: Dim3::default(),
-            registers: None,
-            shared_bytes: None,
-            graph_node: None,
-            graph: None,
-        });
+        let of = (PASS, self.threads[thread]);
+        call_and_launch(
+            &mut self.session,
+            of,
+            at..at + 5,
+            "ampere_sgemm_128x64_tn",
+            kernel.0..kernel.1,
+        );
     }
 
     fn with<T>(&self, with_operators: bool, look: impl Fn(&Context<'_>, &[Tree]) -> T) -> T {

@@ -250,6 +250,7 @@ fn function(session: &Session, kernel: KernelId) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::test_session::launch;
     use crate::model::{Dim3, GpuId, Launch, ProcessId};
     use rooflens_schemas::PassKind;
 
@@ -263,22 +264,9 @@ mod tests {
         let rows = [(a, 10, 8), (b, 40, 8), (b, 90, 8), (a, 10, 8), (b, 30, 8), (b, 140, 64)];
         for (index, (kernel, duration, grid)) in rows.into_iter().enumerate() {
             let start = 1000 * index as i64;
-            session.launches.push(Launch {
-                start,
-                end: start + duration,
-                kernel,
-                pass,
-                gpu: GpuId(0),
-                process: ProcessId(0),
-                stream: 7,
-                correlation: None,
-                grid: Dim3 { x: grid, y: 1, z: 1 },
-                block: Dim3 { x: 32, y: 1, z: 1 },
-                registers: None,
-                shared_bytes: None,
-                graph_node: None,
-                graph: None,
-            });
+            let grid = Dim3 { x: grid, y: 1, z: 1 };
+            let row = launch(pass, kernel, start..start + duration);
+            session.launches.push(Launch { grid, ..row });
         }
         session.process(pass, 0, 1);
         session.gpu(pass, 0);
@@ -332,20 +320,10 @@ mod tests {
         let nccl = session.kernel("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(T)", "nccl");
         let a = session.launches.kernel[0];
         let row = |start, kernel, process| Launch {
-            start,
-            end: start + 500,
-            kernel,
-            pass: PassId(0),
             gpu: GpuId(process),
             process: ProcessId(process),
-            stream: 7,
-            correlation: None,
             grid: Dim3 { x: 8, y: 1, z: 1 },
-            block: Dim3 { x: 32, y: 1, z: 1 },
-            registers: None,
-            shared_bytes: None,
-            graph_node: None,
-            graph: None,
+            ..launch(PassId(0), kernel, start..start + 500)
         };
         session.process(PassId(0), 1, 2);
         session.gpu(PassId(0), 1);

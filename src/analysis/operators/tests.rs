@@ -7,18 +7,16 @@ use rooflens_schemas::PassKind;
 use super::*;
 use crate::analysis::Options;
 use crate::analysis::facts::Facts;
+use crate::analysis::test_session::call_and_launch;
 use crate::findings::{Cell, Dataset};
 use crate::hardware::Hardware;
-use crate::model::{
-    ApiCall, ApiLevel, BackwardOperator, Dim3, GpuId, Launch, Operator, ProcessId, StrId, ThreadId,
-};
+use crate::model::{BackwardOperator, Operator, StrId, ThreadId};
 
 const PASS: PassId = PassId(0);
 
 /// A trace of one process with two threads.
 struct Trace {
     session: Session,
-    process: ProcessId,
     threads: [ThreadId; 2],
 }
 
@@ -29,7 +27,7 @@ impl Trace {
         let process = session.process(pass, 1, 1);
         session.gpu(pass, 0);
         let threads = [session.thread(process, 1), session.thread(process, 2)];
-        Self { session, process, threads }
+        Self { session, threads }
     }
 
     fn operator(&mut self, thread: usize, name: &str, start: Ns, end: Ns, shapes: &str) {
@@ -49,36 +47,8 @@ impl Trace {
 
     /// A launching call, and the kernel that it launches.
     fn launch(&mut self, thread: usize, call: (Ns, Ns), kernel: (Ns, Ns)) {
-        let correlation = Some(self.session.api_calls.len() as i64);
-        let name = self.session.intern("cudaLaunchKernel");
-        self.session.api_calls.push(ApiCall {
-            start: call.0,
-            end: call.1,
-            name,
-            level: ApiLevel::Runtime,
-            nested: false,
-            pass: PASS,
-            process: self.process,
-            thread: self.threads[thread],
-            correlation,
-        });
-        let id = self.session.kernel("gemm_kernel", "");
-        self.session.launches.push(Launch {
-            start: kernel.0,
-            end: kernel.1,
-            kernel: id,
-            pass: PASS,
-            gpu: GpuId(0),
-            process: self.process,
-            stream: 7,
-            correlation,
-            grid: Dim3::default(),
-            block: Dim3::default(),
-            registers: None,
-            shared_bytes: None,
-            graph_node: None,
-            graph: None,
-        });
+        let of = (PASS, self.threads[thread]);
+        call_and_launch(&mut self.session, of, call.0..call.1, "gemm_kernel", kernel.0..kernel.1);
     }
 
     fn findings(&self) -> Findings {

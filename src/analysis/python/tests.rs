@@ -5,14 +5,13 @@
 use rooflens_schemas::PassKind;
 
 use super::*;
+use crate::analysis::test_session::call_and_launch;
 use crate::analysis::{Facts, Options};
 use crate::findings::chart::Plot;
 use crate::findings::{Cell, Dataset};
 use crate::hardware::Hardware;
-use crate::model::{
-    ApiCall, ApiLevel, BackwardOperator, Dim3, Frame, GpuId, Launch, Ns, Operator, OperatorId,
-    StrId, ThreadId,
-};
+
+use crate::model::{BackwardOperator, Frame, Ns, Operator, OperatorId, StrId, ThreadId};
 
 const PASS: PassId = PassId(0);
 
@@ -38,37 +37,8 @@ impl Trace {
 
     /// A call of 5 ns at `at` on a thread, and its kernel.
     fn launch(&mut self, thread: usize, at: Ns, kernel: (Ns, Ns)) {
-        let correlation = Some(self.session.api_calls.len() as i64);
-        let name = self.session.intern("cudaLaunchKernel");
-        let process = self.session.process(PASS, 1, 1);
-        self.session.api_calls.push(ApiCall {
-            start: at,
-            end: at + 5,
-            name,
-            level: ApiLevel::Runtime,
-            nested: false,
-            pass: PASS,
-            process,
-            thread: self.threads[thread],
-            correlation,
-        });
-        let id = self.session.kernel("axpy", "");
-        self.session.launches.push(Launch {
-            start: kernel.0,
-            end: kernel.1,
-            kernel: id,
-            pass: PASS,
-            gpu: GpuId(0),
-            process,
-            stream: 7,
-            correlation,
-            grid: Dim3::default(),
-            block: Dim3::default(),
-            registers: None,
-            shared_bytes: None,
-            graph_node: None,
-            graph: None,
-        });
+        let of = (PASS, self.threads[thread]);
+        call_and_launch(&mut self.session, of, at..at + 5, "axpy", kernel.0..kernel.1);
     }
 
     fn operator(&mut self, thread: usize, start: Ns, end: Ns) -> OperatorId {
@@ -91,14 +61,14 @@ impl Trace {
 /// frames of a module, of PyTorch's call of it and of a built-in function; the second calls itself.
 fn training() -> Trace {
     let mut trace = Trace::new();
-    trace.frame("/home/me/work/train.py(9): main", 0, 1_000);
-    trace.frame("/home/me/work/train.py(3): step", 100, 400);
+    trace.frame("/srv/jobs/example/train.py(9): main", 0, 1_000);
+    trace.frame("/srv/jobs/example/train.py(3): step", 100, 400);
     trace.frame("nn.Module: Loss_0", 190, 310);
     trace.frame("torch/nn/modules/module.py(1783): _call_impl", 195, 305);
-    trace.frame("/home/me/work/loss.py(1): loss", 200, 300);
+    trace.frame("/srv/jobs/example/loss.py(1): loss", 200, 300);
     trace.frame("<built-in method add of Tensor object at 0x7f00>", 210, 290);
-    trace.frame("/home/me/work/train.py(3): step", 500, 900);
-    trace.frame("/home/me/work/train.py(3): step", 600, 700);
+    trace.frame("/srv/jobs/example/train.py(3): step", 500, 900);
+    trace.frame("/srv/jobs/example/train.py(3): step", 600, 700);
     // In `loss`, in the inner and in the outer second step. The GPU idles in [270, 630) and [640, 810).
     trace.launch(0, 220, (250, 270));
     trace.launch(0, 620, (630, 640));
@@ -124,7 +94,7 @@ fn times_belong_to_the_innermost_function_and_to_those_around_it() {
     let findings = training().findings();
     let functions = dataset(&findings, "python_functions");
     let [main, step, loss] =
-        ["work/train.py:9(main)", "work/train.py:3(step)", "work/loss.py:1(loss)"];
+        ["example/train.py:9(main)", "example/train.py:3(step)", "example/loss.py:1(loss)"];
     assert_eq!(functions.rows.len(), 3);
     let host =
         |name| ints(functions, name, &["calls", "host_total_ns", "host_self_ns", "host_cuda_ns"]);
@@ -149,18 +119,18 @@ fn times_belong_to_the_innermost_function_and_to_those_around_it() {
 fn functions_are_listed_by_device_time_and_again_by_host_time() {
     let findings = training().findings();
     let first = |id: &str| dataset(&findings, id).rows[0][0].plain();
-    assert_eq!(first("python_functions"), "work/train.py:3(step)");
-    assert_eq!(first("python_functions_by_host"), "work/train.py:3(step)");
+    assert_eq!(first("python_functions"), "example/train.py:3(step)");
+    assert_eq!(first("python_functions_by_host"), "example/train.py:3(step)");
     let order: Vec<String> =
         dataset(&findings, "python_functions").rows.iter().map(|row| row[0].plain()).collect();
-    assert_eq!(order[1..], ["work/loss.py:1(loss)", "work/train.py:9(main)"]);
+    assert_eq!(order[1..], ["example/loss.py:1(loss)", "example/train.py:9(main)"]);
 }
 
 #[test]
 fn paths_and_flame_graphs_are_of_the_functions_alone() {
     let findings = training().findings();
     let tree = dataset(&findings, "python_tree");
-    let path = "work/train.py:9(main) / work/train.py:3(step) / work/loss.py:1(loss)";
+    let path = "example/train.py:9(main) / example/train.py:3(step) / example/loss.py:1(loss)";
     assert_eq!(ints(tree, path, &["device_total_ns", "host_total_ns", "depth"]), [20, 100, 3]);
     let chart = findings.blocks.iter().find_map(|block| match block {
         Block::Chart(chart) => Some(chart),
@@ -168,7 +138,7 @@ fn paths_and_flame_graphs_are_of_the_functions_alone() {
     });
     let Plot::Flame(flame) = &chart.unwrap().plot else { panic!("a flame graph") };
     let labels: Vec<&str> = flame.frames.iter().map(|frame| &*frame.label).take(4).collect();
-    assert_eq!(labels[1..], ["work/train.py:9(main)", "work/train.py:3(step)", "axpy"]);
+    assert_eq!(labels[1..], ["example/train.py:9(main)", "example/train.py:3(step)", "axpy"]);
     assert!(chart.unwrap().title.contains("by Python function"), "{}", chart.unwrap().title);
 }
 
@@ -182,8 +152,8 @@ fn work_of_the_backward_pass_belongs_to_the_function_of_its_forward_operator() {
     let findings = trace.findings();
     let functions = dataset(&findings, "python_functions");
     let of = |name| ints(functions, name, &["backward_ns", "device_total_ns"]);
-    assert_eq!(of("work/loss.py:1(loss)"), [7, 20]);
-    assert_eq!(of("work/train.py:9(main)"), [7, 60]);
+    assert_eq!(of("example/loss.py:1(loss)"), [7, 20]);
+    assert_eq!(of("example/train.py:9(main)"), [7, 60]);
     let coverage = findings.metrics.iter().find(|metric| metric.id == "python_coverage").unwrap();
     // The other thread runs no Python: 60 of 67 ns.
     assert_eq!(coverage.value.number(), Some(60.0 / 67.0));

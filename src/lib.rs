@@ -30,6 +30,8 @@ pub mod findings;
 
 pub mod analysis;
 
+pub mod rules;
+
 pub mod report;
 
 pub mod render;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use rooflens::analysis::call_tree::{Spans, Tree, trees};
+use rooflens::analysis::operators::call_tree::{Spans, Tree, trees};
 use rooflens::analysis::{self, Context, Facts, Options};
 use rooflens::diagnostic::Diagnostics;
 use rooflens::findings::{Cell, Dataset, Findings};

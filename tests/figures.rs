@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use rooflens::analysis::facts::StageInstance;
+use rooflens::analysis::engine::facts::StageInstance;
 use rooflens::analysis::{self, Context, Facts, Options};
 use rooflens::diagnostic::Diagnostics;
 use rooflens::hardware::Hardware;

@@ -7,11 +7,11 @@ use std::io::Write;
 use std::path::Path;
 
 use regex::Regex;
-use rooflens::analysis::rules::{self, RULES};
 use rooflens::analysis::{self, Context, Facts, Options};
 use rooflens::diagnostic::Diagnostics;
 use rooflens::findings::{Findings, Inline};
 use rooflens::hardware::Hardware;
+use rooflens::rules::{self, RULES};
 use rooflens::{bundle, ingest};
 use rooflens_schemas::Metric;
 use rusqlite::Connection;

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use rooflens::analysis::facts::Captured;
+use rooflens::analysis::engine::facts::Captured;
 use rooflens::analysis::{self, Context, Facts, Options};
 use rooflens::diagnostic::Diagnostics;
 use rooflens::findings::Findings;

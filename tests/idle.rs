@@ -5,12 +5,13 @@
 
 use std::path::PathBuf;
 
-use rooflens::analysis::summary::{Summary, summaries};
-use rooflens::analysis::{self, ANALYSES, Context, Facts, Options, rules};
+use rooflens::analysis::engine::stage_stats::{Summary, summaries};
+use rooflens::analysis::{self, ANALYSES, Context, Facts, Options};
 use rooflens::diagnostic::Diagnostics;
 use rooflens::findings::{Cell, Dataset, Findings, Inline};
 use rooflens::hardware::Hardware;
 use rooflens::model::Session;
+use rooflens::rules;
 use rooflens::{bundle, ingest};
 
 /// Pass, stage, and nanoseconds by cause, the most first.

@@ -1,55 +1,17 @@
 //! Findings from tables: pure functions without I/O, clock or environment.
 
-pub mod attribution;
-pub mod call_tree;
-pub mod classify;
+pub mod communication;
 pub mod counters;
-pub mod facts;
-pub mod flops;
-pub mod intervals;
-pub mod measured;
-pub mod nesting;
-pub mod segments;
-pub mod stages;
-pub mod stats;
-pub mod summary;
-pub mod tiers;
-
-mod attention;
-mod backward;
-mod bounds;
-mod clocks;
-mod communication;
-mod concurrency;
-mod copies;
-mod critical_path;
-mod deep_dive;
-mod environment;
-mod flop_accounting;
-mod gemm;
-mod graphs;
-mod identity;
-mod idle;
+pub mod engine;
 pub mod kernels;
-mod memory;
-mod modules;
-mod operator_flops;
-mod operators;
-mod pace;
-mod power;
-pub mod products;
-mod profiled;
-mod python;
-mod repeats;
-mod representativeness;
-mod roofline;
-pub mod rules;
-pub mod synchronization;
+pub mod memory;
+pub mod operators;
+pub mod system;
+pub mod time;
+pub mod utilization;
+
 #[cfg(test)]
-mod test_session;
-mod time;
-mod timeline;
-mod utilization;
+pub mod test_session;
 
 pub mod verdict;
 
@@ -57,7 +19,7 @@ use crate::findings::Findings;
 use crate::hardware::{Gpu, Hardware};
 use crate::model::Session;
 
-pub use facts::Facts;
+pub use engine::facts::Facts;
 
 /// One analysis: a section of the report.
 pub struct Analysis {
@@ -111,33 +73,33 @@ impl Context<'_> {
 
 /// All analyses in reading order.
 pub static ANALYSES: &[&Analysis] = &[
-    &environment::ANALYSIS,
-    &time::ANALYSIS,
-    &idle::ANALYSIS,
-    &timeline::ANALYSIS,
-    &concurrency::ANALYSIS,
-    &pace::ANALYSIS,
-    &synchronization::ANALYSIS,
-    &copies::ANALYSIS,
+    &system::environment::ANALYSIS,
+    &time::stage_times::ANALYSIS,
+    &time::idle::ANALYSIS,
+    &time::timeline::ANALYSIS,
+    &time::overlap::ANALYSIS,
+    &time::drift::ANALYSIS,
+    &time::sync::ANALYSIS,
+    &memory::transfers::ANALYSIS,
     &communication::ANALYSIS,
-    &critical_path::ANALYSIS,
-    &graphs::ANALYSIS,
-    &utilization::ANALYSIS,
-    &flop_accounting::ANALYSIS,
-    &repeats::ANALYSIS,
-    &kernels::ANALYSIS,
-    &gemm::ANALYSIS,
-    &attention::ANALYSIS,
-    &roofline::ANALYSIS,
-    &profiled::ANALYSIS,
-    &representativeness::ANALYSIS,
-    &deep_dive::ANALYSIS,
-    &operators::ANALYSIS,
-    &python::ANALYSIS,
-    &modules::ANALYSIS,
-    &memory::ANALYSIS,
-    &power::ANALYSIS,
-    &identity::ANALYSIS,
+    &time::critical_path::ANALYSIS,
+    &time::graphs::ANALYSIS,
+    &utilization::mfu::ANALYSIS,
+    &utilization::flops_by_source::ANALYSIS,
+    &engine::baseline::ANALYSIS,
+    &kernels::kernel_sums::ANALYSIS,
+    &kernels::gemm::ANALYSIS,
+    &kernels::attention::ANALYSIS,
+    &counters::roofline::ANALYSIS,
+    &counters::ncu_kernels::ANALYSIS,
+    &counters::represent::ANALYSIS,
+    &counters::details::ANALYSIS,
+    &operators::calls::ANALYSIS,
+    &operators::python::ANALYSIS,
+    &operators::modules::ANALYSIS,
+    &memory::allocator::ANALYSIS,
+    &system::power::ANALYSIS,
+    &engine::kernel_matching::ANALYSIS,
 ];
 
 /// Runs all analyses; one whose data is missing says so in its place.

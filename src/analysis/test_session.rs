@@ -11,7 +11,7 @@ use crate::model::{
 };
 
 /// A launch of one block of one thread, of the process and GPU with the number of the pass.
-pub(super) fn launch(pass: PassId, kernel: KernelId, time: Span<Ns>) -> Launch {
+pub(crate) fn launch(pass: PassId, kernel: KernelId, time: Span<Ns>) -> Launch {
     let one = Dim3 { x: 1, y: 1, z: 1 };
     Launch {
         start: time.start,
@@ -32,7 +32,7 @@ pub(super) fn launch(pass: PassId, kernel: KernelId, time: Span<Ns>) -> Launch {
 }
 
 /// A copy from pageable memory to the device, of the process and GPU with the number of the pass.
-pub(super) fn copy(pass: PassId, bytes: u64, time: Span<Ns>) -> Copy {
+pub(crate) fn copy(pass: PassId, bytes: u64, time: Span<Ns>) -> Copy {
     Copy {
         start: time.start,
         end: time.end,
@@ -51,7 +51,7 @@ pub(super) fn copy(pass: PassId, bytes: u64, time: Span<Ns>) -> Copy {
 }
 
 /// A call of the runtime, of the process and thread with the number of the pass.
-pub(super) fn api_call(pass: PassId, name: StrId, time: Span<Ns>) -> ApiCall {
+pub(crate) fn api_call(pass: PassId, name: StrId, time: Span<Ns>) -> ApiCall {
     ApiCall {
         start: time.start,
         end: time.end,
@@ -66,7 +66,7 @@ pub(super) fn api_call(pass: PassId, name: StrId, time: Span<Ns>) -> ApiCall {
 }
 
 /// A range of the thread with the number of the pass.
-pub(super) fn range(pass: PassId, name: StrId, time: Span<Ns>) -> Range {
+pub(crate) fn range(pass: PassId, name: StrId, time: Span<Ns>) -> Range {
     Range {
         start: time.start,
         end: time.end,
@@ -80,7 +80,7 @@ pub(super) fn range(pass: PassId, name: StrId, time: Span<Ns>) -> Range {
 }
 
 /// A launching call on a thread, and the kernel that it launches.
-pub(super) fn call_and_launch(
+pub(crate) fn call_and_launch(
     session: &mut Session,
     (pass, thread): (PassId, ThreadId),
     call: Span<Ns>,
@@ -96,14 +96,14 @@ pub(super) fn call_and_launch(
 
 /// A session in which each pass has one process, one thread and one GPU.
 #[derive(Default)]
-pub(super) struct Made {
-    pub(super) session: Session,
-    pub(super) pass: PassId,
-    pub(super) time: Ns,
+pub(crate) struct Made {
+    pub(crate) session: Session,
+    pub(crate) pass: PassId,
+    pub(crate) time: Ns,
 }
 
 impl Made {
-    pub(super) fn pass(&mut self, name: &str, kind: PassKind) {
+    pub(crate) fn pass(&mut self, name: &str, kind: PassKind) {
         self.pass = self.session.add_pass(name, kind, "artifact");
         let process = self.session.process(self.pass, 1, 1);
         self.session.thread(process, 1);
@@ -112,7 +112,7 @@ impl Made {
     }
 
     /// A range around what `body` adds.
-    pub(super) fn range(&mut self, name: &str, body: &dyn Fn(&mut Self)) {
+    pub(crate) fn range(&mut self, name: &str, body: &dyn Fn(&mut Self)) {
         let start = self.time;
         body(self);
         let name = self.session.intern(name);
@@ -121,12 +121,12 @@ impl Made {
     }
 
     /// A kernel of 3 ns.
-    pub(super) fn kernel(&mut self, name: &str) {
+    pub(crate) fn kernel(&mut self, name: &str) {
         self.kernel_of(name, 3);
     }
 
     /// A kernel of so many nanoseconds, launched 1 ns before it begins.
-    pub(super) fn kernel_of(&mut self, name: &str, duration: Ns) {
+    pub(crate) fn kernel_of(&mut self, name: &str, duration: Ns) {
         let start = self.time;
         let correlation = Some(start);
         let call = self.session.intern("cudaLaunchKernel");
@@ -139,7 +139,7 @@ impl Made {
     }
 
     /// A product of m×4 by 4×8 by kernels within `aten::linear` and `aten::mm`.
-    pub(super) fn product(&mut self, m: u64, kernels: &[&str]) {
+    pub(crate) fn product(&mut self, m: u64, kernels: &[&str]) {
         let start = self.time;
         kernels.iter().for_each(|kernel| self.kernel(kernel));
         self.operator(start, "aten::linear", &format!("[[{m},4],[8,4],[]]"), "c10::BFloat16");
@@ -147,7 +147,7 @@ impl Made {
     }
 
     /// An operator from `start` until now.
-    pub(super) fn operator(&mut self, start: Ns, name: &str, shapes: &str, dtype: &str) {
+    pub(crate) fn operator(&mut self, start: Ns, name: &str, shapes: &str, dtype: &str) {
         let types = format!(r#"["{dtype}","{dtype}"]"#);
         let [name, shapes, types] =
             [name, shapes, types.as_str()].map(|text| self.session.intern(text));
@@ -164,7 +164,7 @@ impl Made {
         });
     }
 
-    pub(super) fn log(&mut self, (m, n, k): (u64, u64, u64), tile: (u32, u32), parts: u32) {
+    pub(crate) fn log(&mut self, (m, n, k): (u64, u64, u64), tile: (u32, u32), parts: u32) {
         let text = self.session.intern("R_16BF");
         self.session.gemm_calls.push(GemmCall {
             artifact: StrId::default(),

@@ -2,9 +2,9 @@
 
 use rooflens_schemas::{StageKind, Unit};
 
-use super::Context;
-use super::summary::{Summary, summaries};
-use super::utilization::{Line, lines};
+use crate::analysis::Context;
+use crate::analysis::engine::stage_stats::{Summary, summaries};
+use crate::analysis::utilization::mfu::{Line, lines};
 use crate::findings::{Block, Cell, Column, Dataset, Findings, View};
 use crate::model::Session;
 

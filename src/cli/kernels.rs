@@ -4,7 +4,8 @@ use super::args::Kernels;
 use super::error::CliError;
 use super::load::{load, report};
 use super::term::{Term, printable};
-use crate::analysis::{Facts, kernels};
+use crate::analysis::Facts;
+use crate::analysis::kernels::kernel_sums;
 use crate::findings::Dataset;
 
 /// Columns of the printed table.
@@ -40,7 +41,7 @@ fn list(args: &Kernels, term: &mut Term) -> Result<(), CliError> {
     let facts = Facts::new(&loaded.session);
     let stage = names.first().map(String::as_str);
     let top = args.top.unwrap_or(LISTED);
-    let selected = kernels::select(&loaded.session, &facts, stage, top).ok_or_else(|| {
+    let selected = kernel_sums::select(&loaded.session, &facts, stage, top).ok_or_else(|| {
         let stage = stage.map_or_else(String::new, |stage| format!(" in a stage {stage}"));
         CliError::Unusable {
             message: format!("no kernel{stage} in the timeline of the input"),
@@ -58,7 +59,7 @@ fn list(args: &Kernels, term: &mut Term) -> Result<(), CliError> {
         ));
         out.push_str(&format!("    share: {:.6}\n    launches: {:?}\n", one.share, one.launches));
     }
-    if let Some(window) = kernels::window(&loaded.session, &facts, stage, &selected) {
+    if let Some(window) = kernel_sums::window(&loaded.session, &facts, stage, &selected) {
         out.push_str(
             "# launches of all these functions together that hold a typical one of each\n",
         );

@@ -70,7 +70,7 @@ pub(super) fn report(loaded: &Loaded, input: &Input, term: &mut Term) -> Result<
     }
     let context = Context { session, facts: &facts, hardware: &hardware, options: &options };
     let findings = analysis::run(&context);
-    let rules = analysis::rules::run(&context, &findings);
+    let rules = crate::rules::run(&context, &findings);
     let sections = findings
         .into_iter()
         .map(|(analysis, findings)| (analysis.id, analysis.title, findings))

@@ -7,8 +7,8 @@ use rustc_hash::FxHashMap;
 use super::matching::Channel;
 use super::operation::{NcclName, Operation, nccl_name};
 use crate::analysis::Context;
-use crate::analysis::facts::{OpIndex, OpSource};
-use crate::analysis::tiers::{Tier, tier};
+use crate::analysis::engine::facts::{OpIndex, OpSource};
+use crate::analysis::engine::tiers::{Tier, tier};
 use crate::model::{CollectiveId, GpuId, KernelId, Ns, PassId, ProcessId, Session, StrId};
 
 /// The ranks of one execution of the workload under one tool: processes of a pass, or passes of one name.

@@ -5,7 +5,7 @@ use super::Ranks;
 use super::lines::{Line, label};
 use super::speed::Speed;
 use crate::analysis::Context;
-use crate::analysis::stats::median;
+use crate::analysis::engine::stats::median;
 
 /// A difference below this share of the others' is none.
 const DIFFERENCE: f64 = 0.02;

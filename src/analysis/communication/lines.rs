@@ -9,11 +9,11 @@ use super::calls::{Member, Run};
 use super::speed::{self, Speed};
 use super::waits::Wait;
 use crate::analysis::Context;
-use crate::analysis::facts::{OpIndex, StageInstance};
-use crate::analysis::stages::WHOLE_CAPTURE;
-use crate::analysis::stats::median;
-use crate::analysis::summary::summaries;
-use crate::analysis::tiers::{GpuTiers, Parts, by_gpu, parts};
+use crate::analysis::engine::facts::{OpIndex, StageInstance};
+use crate::analysis::engine::stage_stats::summaries;
+use crate::analysis::engine::stages::WHOLE_CAPTURE;
+use crate::analysis::engine::stats::median;
+use crate::analysis::engine::tiers::{GpuTiers, Parts, by_gpu, parts};
 use crate::model::{GpuId, Ns, PassId};
 
 /// The tiers of each GPU of a pass.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::calls::{Call, Group, Member, Run};
 use super::operation::Operation;
-use crate::analysis::stats::median;
+use crate::analysis::engine::stats::median;
 use crate::model::Ns;
 
 /// Positions beyond the difference in length by which two lists of collectives are shifted against each other
@@ -217,12 +217,12 @@ fn from_mean<'a>(run: &'a Run, one: &'a Match) -> impl Iterator<Item = (usize, f
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::calls::{Call, Group, Member, Run};
     use super::*;
+    use crate::analysis::calls::{Call, Group, Member, Run};
     use crate::model::{GpuId, KernelId, PassId, ProcessId};
 
     /// A rank's all-reduces from (start, end) on stream 17.
-    pub(in super::super) fn member(rank: u32, times: &[(Ns, Ns)]) -> Member {
+    pub(crate) fn member(rank: u32, times: &[(Ns, Ns)]) -> Member {
         let call = |(start, end): &(Ns, Ns)| Call {
             op: 0,
             start: *start,
@@ -245,7 +245,7 @@ pub(super) mod tests {
         }
     }
 
-    pub(in super::super) fn run_of(members: Vec<Member>) -> Run {
+    pub(crate) fn run_of(members: Vec<Member>) -> Run {
         Run { name: "nsys".to_owned(), members, one_clock: true }
     }
 

@@ -12,7 +12,7 @@ use super::calls::{Call, Run};
 use super::matching::{Match, Matching};
 use super::operation::Operation;
 use super::waits::Wait;
-use crate::analysis::stats::median;
+use crate::analysis::engine::stats::median;
 use crate::findings::{Cell, Column, Dataset};
 use crate::model::Ns;
 

@@ -12,7 +12,7 @@ use super::operation::Operation;
 use super::tables::nvlink;
 use super::waits::Wait;
 use crate::analysis::Context;
-use crate::analysis::facts::OpIndex;
+use crate::analysis::engine::facts::OpIndex;
 use crate::findings::{derived, measured, unavailable};
 
 /// Ranks of which a balance is told at least.

@@ -16,8 +16,8 @@ mod waits;
 
 use rustc_hash::FxHashMap;
 
-use super::facts::OpIndex;
-use super::{Analysis, Context};
+use crate::analysis::engine::facts::OpIndex;
+use crate::analysis::{Analysis, Context};
 use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
 use crate::findings::{Block, Cell, Chart, Findings, Quantity, View};
 use crate::model::{PassId, Session};
@@ -29,7 +29,7 @@ use rooflens_schemas::Unit;
 use waits::Wait;
 
 /// Collectives and ranks.
-pub(super) static ANALYSIS: Analysis =
+pub(crate) static ANALYSIS: Analysis =
     Analysis { id: "communication", title: "Communication", missing, run };
 
 /// Rows of each table on the page.
@@ -214,7 +214,7 @@ fn chart(context: &Context<'_>, ranks: &Ranks) -> Chart {
 }
 
 /// For each collective of a pass that waited: the operation of the rank that came last in it.
-pub(super) fn last_ranks(context: &Context<'_>, pass: PassId) -> FxHashMap<OpIndex, OpIndex> {
+pub(crate) fn last_ranks(context: &Context<'_>, pass: PassId) -> FxHashMap<OpIndex, OpIndex> {
     let mut last = FxHashMap::default();
     for run in calls::runs(context) {
         if !run.members.iter().all(|member| member.pass == pass) {

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use super::calls::{Member, Run};
 use super::lines::{Line, label};
 use crate::analysis::Context;
-use crate::analysis::clocks::Clocks;
-use crate::analysis::facts::{OpIndex, OpSource, StageInstance};
-use crate::analysis::intervals::total;
-use crate::analysis::power::reasons;
-use crate::analysis::power::samples::{Device, devices};
-use crate::analysis::tiers::{Tier, tier};
+use crate::analysis::engine::facts::{OpIndex, OpSource, StageInstance};
+use crate::analysis::engine::intervals::total;
+use crate::analysis::engine::sm_clock::Clocks;
+use crate::analysis::engine::tiers::{Tier, tier};
+use crate::analysis::system::power::reasons;
+use crate::analysis::system::power::samples::{Device, devices};
 use crate::model::{Dim3, KernelId, Ns, Session};
 
 /// Kernel time that must be in kernels of one name and grid on both ranks, and by how much the numbers of their

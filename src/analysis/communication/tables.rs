@@ -10,8 +10,8 @@ use super::lines::{Line, label};
 use super::operation::Operation;
 use super::waits::Wait;
 use crate::analysis::Context;
-use crate::analysis::facts::OpIndex;
-use crate::analysis::stats::median;
+use crate::analysis::engine::facts::OpIndex;
+use crate::analysis::engine::stats::median;
 use crate::findings::{Cell, Column, Dataset};
 use crate::model::{KernelId, Ns, Session};
 

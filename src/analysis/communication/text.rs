@@ -5,7 +5,7 @@ use super::cause::{self, LowerClock, Reason};
 use super::waits::straggler as find_straggler;
 use super::{Ranks, messages, metrics};
 use crate::analysis::Context;
-use crate::analysis::intervals::total;
+use crate::analysis::engine::intervals::total;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::findings::{Inline, Method, Quantity};
 use crate::model::Ns;

@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use super::calls::{Call, Run};
 use super::matching::{Match, Matching};
 use super::messages;
-use crate::analysis::facts::OpIndex;
+use crate::analysis::engine::facts::OpIndex;
 use crate::model::Ns;
 
 /// Collectives that a straggler is told from at least.

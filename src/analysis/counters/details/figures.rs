@@ -1,0 +1,273 @@
+//! The figures of a profiled launch, one column each, whichever page or report they were read from.
+
+use rooflens_schemas::Unit;
+
+use crate::analysis::counters::ncu::KernelCounters;
+use crate::analysis::counters::ncu::lookup::{Launch, Source};
+use crate::findings::Column;
+
+macro_rules! figures {
+    ($($figure:ident: $column:literal, $title:literal, $unit:ident;)*) => {
+        /// A figure of a launch.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(super) enum Figure { $($figure),* }
+
+        impl Figure {
+            /// All figures in the order of their columns.
+            pub(super) const ALL: &[Self] = &[$(Self::$figure),*];
+
+            /// Its column.
+            pub(super) const fn column(self) -> Column {
+                match self { $(Self::$figure => Column::new($column, $title, Unit::$unit)),* }
+            }
+        }
+    };
+}
+
+figures! {
+    Duration: "duration_ns", "Duration", Nanoseconds;
+    Sm: "sm_throughput_percent", "SM", Percent;
+    Dram: "dram_throughput_percent", "DRAM", Percent;
+    Memory: "memory_throughput_percent", "Memory", Percent;
+    L1: "l1_throughput_percent", "L1", Percent;
+    L2: "l2_throughput_percent", "L2", Percent;
+    MemoryBusy: "memory_busy_percent", "Memory busy", Percent;
+    MaxBandwidth: "max_bandwidth_percent", "Max bandwidth", Percent;
+    DramRate: "dram_bytes_per_second", "DRAM rate", BytesPerSecond;
+    L1Hits: "l1_hit_percent", "L1 hits", Percent;
+    L2Hits: "l2_hit_percent", "L2 hits", Percent;
+    Achieved: "achieved_occupancy_percent", "Occupancy", Percent;
+    Theoretical: "theoretical_occupancy_percent", "Theoretical", Percent;
+    Tensor: "tensor_pipe_percent", "Tensor pipe", Percent;
+    ActiveWarps: "active_warps_per_scheduler", "Active warps", One;
+    EligibleWarps: "eligible_warps_per_scheduler", "Eligible warps", One;
+    Issued: "issued_per_cycle", "Issued", One;
+    NoEligible: "no_eligible_percent", "No eligible", Percent;
+    Waves: "waves", "Waves", One;
+    Tail: "tail_percent", "Tail", Percent;
+    Registers: "registers_per_thread", "Registers", Count;
+    SharedMemory: "shared_memory_per_block_bytes", "Shared memory", Bytes;
+    LimitRegisters: "limit_registers_blocks", "Limit: registers", Count;
+    LimitSharedMemory: "limit_shared_memory_blocks", "Limit: shared memory", Count;
+    LimitWarps: "limit_warps_blocks", "Limit: warps", Count;
+    LimitBlocks: "limit_blocks", "Limit: block slots", Count;
+    LimitBarriers: "limit_barriers_blocks", "Limit: barriers", Count;
+    DramBytes: "dram_bytes", "DRAM bytes", Bytes;
+    L2Bytes: "l2_bytes", "L2 bytes", Bytes;
+    L1Bytes: "l1_bytes", "L1 bytes", Bytes;
+}
+
+/// Figures that shares of the seed's histograms are of, beside duration and DRAM rate: percentages.
+pub(super) const PERCENTAGES: [Figure; 11] = [
+    Figure::Sm,
+    Figure::Memory,
+    Figure::Dram,
+    Figure::L2,
+    Figure::L1,
+    Figure::MemoryBusy,
+    Figure::MaxBandwidth,
+    Figure::L2Hits,
+    Figure::L1Hits,
+    Figure::Achieved,
+    Figure::Theoretical,
+];
+
+/// What may limit the resident blocks of an SM.
+const LIMITS: [(Figure, &str); 5] = [
+    (Figure::LimitRegisters, "registers"),
+    (Figure::LimitSharedMemory, "shared memory"),
+    (Figure::LimitWarps, "warps"),
+    (Figure::LimitBlocks, "block slots"),
+    (Figure::LimitBarriers, "barriers"),
+];
+
+/// Half of the last digit of printed waves.
+const PRINTED_WAVES: f64 = 0.005_001;
+
+/// From this theoretical occupancy on nothing limits, percent.
+const FULL: f64 = 99.95;
+
+/// The figures of a launch, or their means over several. Absent: not collected.
+#[derive(Clone, Debug)]
+pub(super) struct Figures(Vec<Option<f64>>);
+
+impl Figures {
+    pub(super) const fn get(&self, figure: Figure) -> Option<f64> {
+        self.0.as_slice()[figure as usize]
+    }
+
+    /// The figures of a launch with so many blocks.
+    pub(super) fn of(launch: &Launch<'_>, kernel: &KernelCounters, blocks: u64) -> Self {
+        let values = Figure::ALL.iter().map(|figure| read(*figure, launch, kernel)).collect();
+        let mut figures = Self(values);
+        let waves = kernel.waves.map(|printed| figures.exact(launch, blocks, printed));
+        figures.0[Figure::Waves as usize] = waves;
+        figures.0[Figure::Tail as usize] = waves.map(tail);
+        figures
+    }
+
+    /// Waves with all digits: pages print two, and 1.004 waves are two waves where 1.00 is one.
+    fn exact(&self, launch: &Launch<'_>, blocks: u64, printed: f64) -> f64 {
+        let sms = launch.first("SM", &[("", "launch__sm_count"), ("Launch Statistics", "# SMs")]);
+        let least = self.limits().into_iter().map(|(_, blocks)| blocks).reduce(f64::min);
+        let waves = sms.zip(least).map(|(sms, least)| blocks as f64 / (sms * least));
+        waves.filter(|waves| (waves - printed).abs() <= PRINTED_WAVES).unwrap_or(printed)
+    }
+
+    /// Means by weight; a figure that some member lacks is the mean of the others.
+    pub(super) fn mean(members: &[(f64, &Self)]) -> Self {
+        let mean = |figure: &Figure| {
+            let (mut sum, mut weights) = (0.0, 0.0);
+            for (weight, figures) in members {
+                if let Some(value) = figures.get(*figure) {
+                    sum += weight * value;
+                    weights += weight;
+                }
+            }
+            (weights > 0.0).then(|| sum / weights)
+        };
+        Self(Figure::ALL.iter().map(mean).collect())
+    }
+
+    /// What keeps further blocks off an SM: the least of the limits; `none` at full occupancy.
+    pub(super) fn limiter(&self) -> Option<String> {
+        if self.get(Figure::Theoretical).is_some_and(|percent| percent >= FULL) {
+            return Some("none".to_owned());
+        }
+        let known = LIMITS.iter().filter_map(|(figure, name)| Some((self.get(*figure)?, *name)));
+        let known: Vec<(f64, &str)> = known.collect();
+        let least = known.iter().map(|(blocks, _)| *blocks).reduce(f64::min)?;
+        let names = known.iter().filter(|(blocks, _)| *blocks == least).map(|(_, name)| *name);
+        Some(names.collect::<Vec<_>>().join(", "))
+    }
+
+    /// The limits, resource and blocks an SM.
+    pub(super) fn limits(&self) -> Vec<(&'static str, f64)> {
+        LIMITS.iter().filter_map(|(figure, name)| Some((*name, self.get(*figure)?))).collect()
+    }
+}
+
+fn read(figure: Figure, launch: &Launch<'_>, kernel: &KernelCounters) -> Option<f64> {
+    match figure {
+        Figure::Duration => kernel.seconds.map(|seconds| seconds * 1e9),
+        Figure::Sm => kernel.sol.compute,
+        Figure::Dram => kernel.sol.memory.dram,
+        Figure::L1 => kernel.sol.memory.l1,
+        Figure::L2 => kernel.sol.memory.l2,
+        Figure::DramRate => kernel.dram_rate(),
+        Figure::L1Hits => kernel.l1_hit_rate,
+        Figure::L2Hits => kernel.l2_hit_rate,
+        Figure::Achieved => kernel.achieved_occupancy,
+        Figure::Theoretical => kernel.theoretical_occupancy,
+        Figure::Registers => kernel.registers,
+        Figure::DramBytes => kernel.bytes.dram,
+        Figure::L2Bytes => kernel.bytes.l2,
+        Figure::L1Bytes => kernel.bytes.l1,
+        collected => {
+            let (_, unit, sources) = SOURCES.iter().find(|(figure, ..)| *figure == collected)?;
+            launch.first(unit, sources)
+        }
+    }
+}
+
+/// Block slots of all waves that stay empty because the last wave is not full, percent. Printed waves of 0
+/// are fewer than can be printed.
+pub(super) fn tail(waves: f64) -> f64 {
+    if waves > 0.0 { (1.0 - waves / waves.ceil()) * 100.0 } else { 100.0 }
+}
+
+const SPEED: &str = "GPU Speed Of Light";
+const TRAFFIC: &str = "Memory Workload Analysis";
+const SCHEDULER: &str = "Scheduler Statistics";
+
+/// Unit and sources of the figures that other analyses do not read.
+const SOURCES: &[(Figure, &str, &[Source])] = &[
+    (
+        Figure::Memory,
+        "%",
+        &[
+            ("", "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"),
+            (SPEED, "Memory Throughput"),
+        ],
+    ),
+    (
+        Figure::MemoryBusy,
+        "%",
+        &[
+            ("", "gpu__compute_memory_access_throughput.avg.pct_of_peak_sustained_elapsed"),
+            (TRAFFIC, "Mem Busy"),
+        ],
+    ),
+    (
+        Figure::MaxBandwidth,
+        "%",
+        &[
+            ("", "gpu__compute_memory_request_throughput.avg.pct_of_peak_sustained_elapsed"),
+            (TRAFFIC, "Max Bandwidth"),
+        ],
+    ),
+    (
+        Figure::Tensor,
+        "%",
+        &[
+            ("", "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"),
+            ("", "sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active"),
+            ("", "sm__inst_executed_pipe_tensor.sum.pct_of_peak_sustained_active"),
+        ],
+    ),
+    (
+        Figure::ActiveWarps,
+        "warp",
+        &[
+            ("", "smsp__warps_active.avg.per_cycle_active"),
+            (SCHEDULER, "Active Warps Per Scheduler"),
+        ],
+    ),
+    (
+        Figure::EligibleWarps,
+        "warp",
+        &[
+            ("", "smsp__warps_eligible.avg.per_cycle_active"),
+            (SCHEDULER, "Eligible Warps Per Scheduler"),
+        ],
+    ),
+    (
+        Figure::Issued,
+        "",
+        &[
+            ("", "smsp__issue_active.avg.per_cycle_active"),
+            (SCHEDULER, "Issued Warp Per Scheduler"),
+        ],
+    ),
+    (
+        Figure::NoEligible,
+        "%",
+        &[("", "smsp__issue_inst0.avg.pct_of_peak_sustained_active"), (SCHEDULER, "No Eligible")],
+    ),
+    (Figure::SharedMemory, "byte/block", &[("", "launch__shared_mem_per_block")]),
+    (
+        Figure::LimitRegisters,
+        "block",
+        &[("", "launch__occupancy_limit_registers"), ("Occupancy", "Block Limit Registers")],
+    ),
+    (
+        Figure::LimitSharedMemory,
+        "block",
+        &[("", "launch__occupancy_limit_shared_mem"), ("Occupancy", "Block Limit Shared Mem")],
+    ),
+    (
+        Figure::LimitWarps,
+        "block",
+        &[("", "launch__occupancy_limit_warps"), ("Occupancy", "Block Limit Warps")],
+    ),
+    (
+        Figure::LimitBlocks,
+        "block",
+        &[("", "launch__occupancy_limit_blocks"), ("Occupancy", "Block Limit SM")],
+    ),
+    (
+        Figure::LimitBarriers,
+        "block",
+        &[("", "launch__occupancy_limit_barriers"), ("Occupancy", "Block Limit Barriers")],
+    ),
+];

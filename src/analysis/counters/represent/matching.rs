@@ -1,0 +1,406 @@
+//! Profiled launches and the launches of the timeline that they stand for: same kernel, grid, block and stage.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rustc_hash::FxHashMap;
+
+use super::control;
+use crate::analysis::Facts;
+use crate::analysis::counters::ncu::flops::{Flops, Part};
+use crate::analysis::counters::ncu::{KernelCounters, Level, Levels};
+use crate::analysis::engine::classify::KernelIdentity;
+use crate::analysis::engine::facts::{OpSource, Stage};
+use crate::analysis::engine::kernel_matching::{How, of_pass};
+use crate::analysis::engine::stage_stats::{Summary, summaries};
+use crate::model::{Dim3, KernelId, LaunchId, Ns, PassId, Session};
+
+/// A launch within these bounds of a median, as a ratio to it, is like it.
+pub(crate) const ALIKE: std::ops::RangeInclusive<f64> = 0.8..=1.25;
+
+/// A product that lasts this long, as a ratio to a profiled one of the same kernel and grid, is of its size.
+/// Persistent kernels have one grid for all sizes: a projection and one with four times its depth.
+pub(crate) const SAME_SIZE: std::ops::RangeInclusive<f64> = 2.0 / 3.0..=1.5;
+
+/// Most by which counters are scaled to another number of blocks: what few blocks move stays in the caches.
+pub(crate) const MAX_SCALE: f64 = 4.0;
+
+/// What a profiled launch has in common with the launches that it stands for, the most first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Tier {
+    /// Kernel, grid, block and stage.
+    Stage,
+    /// Kernel, grid and block.
+    Grid,
+    /// Kernel and block: counters are scaled by blocks.
+    Kernel,
+}
+
+impl Tier {
+    pub(crate) const ALL: [Self; 3] = [Self::Stage, Self::Grid, Self::Kernel];
+
+    /// The words that tables print.
+    pub(crate) const fn label(self) -> &'static str {
+        match self {
+            Self::Stage => "kernel, grid, stage",
+            Self::Grid => "kernel, grid",
+            Self::Kernel => "kernel, by blocks",
+        }
+    }
+}
+
+/// A profiled launch.
+#[derive(Clone, Debug)]
+pub(crate) struct Profile {
+    pub(crate) counters: KernelCounters,
+    pub(crate) grid: Dim3,
+    pub(crate) block: Dim3,
+    /// How its kernel was found in the timeline.
+    pub(crate) how: How,
+    /// The timeline's kernel.
+    pub(crate) kernel: Option<KernelId>,
+    /// Stages of the timeline that its ranges name, as indices into [`Facts::stages`].
+    pub(crate) stages: Vec<usize>,
+}
+
+/// Launches of one kernel with one grid and block in a stage of the timeline.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    pub(crate) kernel: KernelId,
+    pub(crate) grid: Dim3,
+    pub(crate) block: Dim3,
+    /// Launches in all counted instances.
+    pub(crate) launches: u64,
+    /// Their durations, summed.
+    pub(crate) time: Ns,
+    /// Durations in ascending order; only of kernels that were profiled.
+    durations: Vec<Ns>,
+    /// What the profiled launches have in common with these; absent if there are none.
+    pub(crate) tier: Option<Tier>,
+    /// Profiled launches that stand for these, as indices into [`Matching::profiles`].
+    pub(crate) from: Vec<usize>,
+}
+
+/// A stage as one process ran it, by kernel, grid and block.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    pub(crate) summary: Summary,
+    /// GPUs that it used.
+    pub(crate) gpus: usize,
+    /// Durations of all GPU operations of its counted instances, summed.
+    pub(crate) time: Ns,
+    /// The groups, those with most time first.
+    pub(crate) groups: Vec<Group>,
+}
+
+/// Profiled launches and the timeline.
+#[derive(Clone, Debug)]
+pub(crate) struct Matching {
+    /// The pass whose launches are matched.
+    pub(crate) pass: PassId,
+    /// All profiled launches, in the order of their rows.
+    pub(crate) profiles: Vec<Profile>,
+    /// Stages in report order.
+    pub(crate) lines: Vec<Line>,
+}
+
+/// Mean of a counter over profiled launches, and its smallest and largest value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Spread {
+    pub(crate) mean: f64,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
+}
+
+impl Matching {
+    /// Matches the profiled launches with the primary pass; `None` without either.
+    pub(crate) fn new(session: &Session, facts: &Facts) -> Option<Self> {
+        if session.kernel_profiles.is_empty() || session.launches.is_empty() {
+            return None;
+        }
+        let pass = facts.primary_pass(session)?;
+        let profiles = profiles(session, facts, pass);
+        let mut by_kernel = BTreeMap::<KernelId, Vec<usize>>::new();
+        for (index, profile) in profiles.iter().enumerate() {
+            if let Some(kernel) = profile.kernel {
+                by_kernel.entry(kernel).or_default().push(index);
+            }
+        }
+        let line = |summary: Summary| {
+            let mut line = gather(session, facts, summary, &by_kernel);
+            let matched = |mut group: Group| {
+                let candidates = by_kernel.get(&group.kernel).map_or(&[][..], Vec::as_slice);
+                let product = is_product(&facts.identities[group.kernel.index()]);
+                choose(&mut group, line.summary.stage, candidates, &profiles, product);
+                if product { by_size(group, &profiles) } else { vec![group] }
+            };
+            line.groups = line.groups.into_iter().flat_map(matched).collect();
+            line.groups.sort_by(|a, b| {
+                let key =
+                    |one: &Group| (std::cmp::Reverse(one.time), one.kernel, one.grid, one.block);
+                key(a).cmp(&key(b)).then_with(|| a.from.cmp(&b.from))
+            });
+            line
+        };
+        let lines = summaries(facts, pass).into_iter().map(line).collect();
+        Some(Self { pass, profiles, lines })
+    }
+
+    /// Whether caches are known to have been flushed before some launch that stands for a group.
+    pub(crate) fn flushed(&self, session: &Session, group: &Group) -> bool {
+        group.from.iter().any(|at| {
+            let profile = self.profiles[*at].counters.profile;
+            let pass = session.kernel_profiles.pass[profile.index()];
+            let command = session.text(session.passes.command[pass.index()]);
+            control::of_command(command).is_some_and(|control| control.cache == "all")
+        })
+    }
+}
+
+/// Whether a kernel's work has a depth that its grid does not tell. Reductions after split products have none.
+fn is_product(identity: &KernelIdentity) -> bool {
+    identity.class.is_matrix_work() && !identity.short.contains("reduc")
+}
+
+fn profiles(session: &Session, facts: &Facts, pass: PassId) -> Vec<Profile> {
+    let names = of_pass(session, facts, pass);
+    let stages: Vec<(usize, BTreeSet<&str>)> = facts
+        .stages
+        .iter()
+        .enumerate()
+        .filter(|(_, stage)| stage.pass == pass)
+        .map(|(index, stage)| (index, range_names(session, facts, stage)))
+        .collect();
+    let one = |counters: KernelCounters| {
+        let row = session.kernel_profiles.row(counters.profile);
+        let path = session.text(session.passes.artifact[row.pass.index()]);
+        let (how, kernel) = names.find(session.text(row.name), path);
+        let nvtx = session.text(row.nvtx);
+        // A stage without ranges is the whole capture.
+        let fits = |ranges: &BTreeSet<&str>| {
+            ranges.is_empty() || nvtx.split('/').chain([nvtx]).any(|part| ranges.contains(part))
+        };
+        let stages = stages.iter().filter(|(_, ranges)| fits(ranges)).map(|(index, _)| *index);
+        Profile {
+            grid: row.grid,
+            block: row.block,
+            how,
+            kernel,
+            stages: stages.collect(),
+            counters,
+        }
+    };
+    KernelCounters::all(session).into_iter().map(one).collect()
+}
+
+/// Names of the ranges that a stage's instances are; none if it is the whole capture.
+fn range_names<'a>(session: &'a Session, facts: &Facts, stage: &Stage) -> BTreeSet<&'a str> {
+    let ranges = facts.instances_of(stage).iter().filter_map(|instance| instance.range);
+    let names: BTreeSet<_> = ranges.map(|range| session.ranges.name[range.index()]).collect();
+    names.into_iter().map(|name| session.text(name)).collect()
+}
+
+/// The launches of a stage's counted instances by kernel, grid and block.
+fn gather(
+    session: &Session,
+    facts: &Facts,
+    summary: Summary,
+    profiled: &BTreeMap<KernelId, Vec<usize>>,
+) -> Line {
+    let mut place = FxHashMap::<(KernelId, Dim3, Dim3), usize>::default();
+    let mut groups: Vec<Group> = Vec::new();
+    let (mut time, mut gpus) = (0, 1);
+    for instance in summary.counted_instances(facts) {
+        gpus = gpus.max(instance.gpus.len());
+        for op in &instance.ops {
+            let op = *op as usize;
+            let duration = facts.ops.end[op] - facts.ops.start[op];
+            time += duration;
+            let OpSource::Launch(launch) = facts.ops.source[op] else { continue };
+            let key = key(session, launch);
+            let at = *place.entry(key).or_insert_with(|| {
+                groups.push(empty(key));
+                groups.len() - 1
+            });
+            groups[at].launches += 1;
+            groups[at].time += duration;
+            if profiled.contains_key(&key.0) {
+                groups[at].durations.push(duration);
+            }
+        }
+    }
+    for group in &mut groups {
+        group.durations.sort_unstable();
+    }
+    Line { summary, gpus, time, groups }
+}
+
+fn key(session: &Session, launch: LaunchId) -> (KernelId, Dim3, Dim3) {
+    let (launches, row) = (&session.launches, launch.index());
+    (launches.kernel[row], launches.grid[row], launches.block[row])
+}
+
+fn empty((kernel, grid, block): (KernelId, Dim3, Dim3)) -> Group {
+    Group {
+        kernel,
+        grid,
+        block,
+        launches: 0,
+        time: 0,
+        durations: Vec::new(),
+        tier: None,
+        from: Vec::new(),
+    }
+}
+
+/// Parts a group of products where its launches are of several sizes, by the profiled launch that lasts as long;
+/// launches of sizes that were not profiled stay without counters.
+fn by_size(group: Group, profiles: &[Profile]) -> Vec<Group> {
+    let mut sizes: Vec<(f64, Vec<usize>)> = Vec::new();
+    let mut timed: Vec<(f64, usize)> = group
+        .from
+        .iter()
+        .filter_map(|at| Some((profiles[*at].counters.seconds? * 1e9, *at)))
+        .filter(|(time, _)| *time > 0.0)
+        .collect();
+    timed.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    for (time, at) in timed {
+        match sizes.last_mut().filter(|(first, _)| SAME_SIZE.contains(&(time / *first))) {
+            Some((_, size)) => size.push(at),
+            None => sizes.push((time, vec![at])),
+        }
+    }
+    if sizes.is_empty() {
+        return vec![group];
+    }
+    let blank = || empty((group.kernel, group.grid, group.block));
+    let mut parts: Vec<Group> = (0..=sizes.len()).map(|_| blank()).collect();
+    for duration in &group.durations {
+        let distance = |size: &(f64, Vec<usize>)| libm::log(*duration as f64 / size.0).abs();
+        let fits = |(_, size): &(usize, &(f64, Vec<usize>))| {
+            SAME_SIZE.contains(&(*duration as f64 / size.0))
+        };
+        let nearest = sizes.iter().enumerate().filter(fits);
+        let nearest = nearest.min_by(|a, b| distance(a.1).total_cmp(&distance(b.1)));
+        let part = &mut parts[nearest.map_or(sizes.len(), |(at, _)| at)];
+        part.launches += 1;
+        part.time += duration;
+        part.durations.push(*duration);
+    }
+    for (part, (_, from)) in parts.iter_mut().zip(sizes) {
+        (part.tier, part.from) = (group.tier, from);
+    }
+    parts.retain(|part| part.launches > 0);
+    parts
+}
+
+/// Chooses the profiled launches that stand for a group: those with the most in common.
+///
+/// A product of another grid has another size, of which its grid tells two of three dimensions at best:
+/// for matrix work the kernel alone is not enough.
+fn choose(
+    group: &mut Group,
+    stage: usize,
+    candidates: &[usize],
+    profiles: &[Profile],
+    product: bool,
+) {
+    let fits = |tier: Tier, profile: &Profile| {
+        let same_grid = profile.grid == group.grid && profile.block == group.block;
+        match tier {
+            Tier::Stage => same_grid && profile.stages.contains(&stage),
+            Tier::Grid => same_grid,
+            Tier::Kernel => {
+                let scale = group.grid.volume() as f64 / profile.grid.volume() as f64;
+                let near = (1.0 / MAX_SCALE..=MAX_SCALE).contains(&scale);
+                !product && profile.block == group.block && near
+            }
+        }
+    };
+    for tier in Tier::ALL {
+        let from: Vec<usize> =
+            candidates.iter().copied().filter(|at| fits(tier, &profiles[*at])).collect();
+        if !from.is_empty() {
+            (group.tier, group.from) = (Some(tier), from);
+            return;
+        }
+    }
+}
+
+impl Group {
+    /// Median duration; only of kernels that were profiled.
+    pub(crate) fn median(&self) -> Option<f64> {
+        let count = self.durations.len();
+        let low = self.durations.get(count.saturating_sub(1) / 2)?;
+        let high = self.durations.get(count / 2)?;
+        Some((*low + *high) as f64 / 2.0)
+    }
+
+    /// Share of the time in launches that last about as long as the median.
+    pub(crate) fn alike(&self) -> Option<f64> {
+        let median = self.median()?;
+        let (sum, alike) = self.durations.iter().fold((0, 0), |(sum, alike), duration| {
+            let is_alike = ALIKE.contains(&(*duration as f64 / median));
+            (sum + duration, alike + if is_alike { *duration } else { 0 })
+        });
+        (sum > 0).then(|| alike as f64 / sum as f64)
+    }
+
+    /// By how much the counters of a profiled launch are scaled.
+    fn scale(&self, profile: &Profile) -> f64 {
+        match self.tier {
+            Some(Tier::Kernel) => self.grid.volume() as f64 / profile.grid.volume() as f64,
+            _ => 1.0,
+        }
+    }
+
+    /// A counter of one launch; absent if no launch was profiled or one lacks it.
+    pub(crate) fn counter(
+        &self,
+        profiles: &[Profile],
+        value: impl Fn(&KernelCounters) -> Option<f64>,
+    ) -> Option<Spread> {
+        let scaled = self.from.iter().map(|at| {
+            let profile = &profiles[*at];
+            Some(value(&profile.counters)? * self.scale(profile))
+        });
+        let values: Vec<f64> = scaled.collect::<Option<_>>()?;
+        Some(Spread {
+            mean: crate::analysis::engine::stats::mean(&values)?,
+            min: values.iter().copied().reduce(f64::min)?,
+            max: values.iter().copied().reduce(f64::max)?,
+        })
+    }
+
+    /// Operations of one launch by dtype and pipe; absent if no launch was profiled or counted.
+    pub(crate) fn parts(&self, profiles: &[Profile]) -> Option<Vec<Part>> {
+        let mut sums = BTreeMap::<(&'static str, bool), f64>::new();
+        for at in &self.from {
+            let Flops::Counted(parts) = &profiles[*at].counters.flops else { return None };
+            for part in parts {
+                *sums.entry((part.dtype, part.tensor)).or_default() +=
+                    part.flops * self.scale(&profiles[*at]);
+            }
+        }
+        let count = self.from.len() as f64;
+        let mean = |((dtype, tensor), sum): ((&'static str, bool), f64)| Part {
+            dtype,
+            tensor,
+            flops: sum / count,
+        };
+        (!self.from.is_empty()).then(|| sums.into_iter().map(mean).collect())
+    }
+
+    /// Bytes of one launch at each memory level.
+    pub(crate) fn bytes(&self, profiles: &[Profile]) -> Levels {
+        let mean = |level| Some(self.counter(profiles, |counters| counters.bytes.get(level))?.mean);
+        Levels { dram: mean(Level::Dram), l2: mean(Level::L2), l1: mean(Level::L1) }
+    }
+}
+
+impl Line {
+    /// Share of the stage's GPU time in groups that `wanted` accepts.
+    pub(crate) fn share(&self, wanted: impl Fn(&Group) -> bool) -> f64 {
+        let time: Ns = self.groups.iter().filter(|group| wanted(group)).map(|one| one.time).sum();
+        if self.time > 0 { time as f64 / self.time as f64 } else { 0.0 }
+    }
+}

@@ -1,0 +1,162 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::analysis::counters::represent::tests::{launch, session};
+use crate::analysis::{Facts, Options};
+use crate::hardware::{Hardware, Peak};
+use crate::model::{ProfileId, ProfileMetric, Session};
+
+const BF16: &str = "sm__ops_path_tensor_src_bf16_dst_fp32.sum";
+const FADD: &str = "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum";
+const FMUL: &str = "smsp__sass_thread_inst_executed_op_fmul_pred_on.sum";
+const FFMA: &str = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum";
+
+/// 1 TFLOP/s in bf16, 10 GFLOP/s in fp32, 1 TB/s.
+fn hardware() -> Hardware {
+    let peak = |dtype: &str, dense| Peak { dtype: dtype.to_owned(), dense, ..Peak::default() };
+    let gpu = Gpu {
+        name: "Test GPU".to_owned(),
+        memory_bandwidth: 1e12,
+        peaks: vec![peak("bf16", 1e12), peak("fp32", 1e10)],
+        ..Gpu::default()
+    };
+    Hardware { gpus: vec![gpu] }
+}
+
+fn count(session: &mut Session, profile: u32, metric: &str, unit: &str, value: f64) {
+    let (section, metric) = (session.intern(""), session.intern(metric));
+    let unit = session.intern(unit);
+    let profile = ProfileId(profile);
+    session.profile_metrics.push(ProfileMetric {
+        profile,
+        section,
+        metric,
+        unit,
+        value: Some(value),
+        text: None,
+    });
+}
+
+/// The session of the matching's tests, with 100 and 300 additions in the two `add` and 20 000 operations of
+/// tensor cores in the product; its timeline lasts 1250 ns.
+fn counted() -> Session {
+    let mut session = session();
+    for (profile, additions) in [(0, 100.0), (1, 300.0), (2, 0.0), (3, 0.0)] {
+        count(&mut session, profile, FADD, "inst", additions);
+        count(&mut session, profile, FMUL, "inst", 0.0);
+        count(&mut session, profile, FFMA, "inst", 0.0);
+    }
+    count(&mut session, 2, BF16, "", 20_000.0);
+    for row in 0..session.gpus.len() {
+        session.gpus.name[row] = session.intern("Test GPU");
+    }
+    session
+}
+
+fn findings(session: &Session) -> Findings {
+    let (facts, options, hardware) = (Facts::new(session), Options::default(), hardware());
+    let mut findings = Findings::default();
+    add(&Context { session, facts: &facts, hardware: &hardware, options: &options }, &mut findings);
+    findings
+}
+
+fn metric(findings: &Findings, id: &str) -> Option<f64> {
+    findings.metrics.iter().find(|metric| metric.id == id).and_then(|metric| metric.value.number())
+}
+
+#[test]
+fn counters_are_spread_over_the_launches_that_they_stand_for() {
+    let findings = findings(&counted());
+    let near = |id, expected: f64| {
+        let value = metric(&findings, id).unwrap();
+        assert!((value / expected - 1.0).abs() < 1e-9, "{id}: {value} for {expected}");
+    };
+    // 360 of 1000 ns.
+    near("profiled_share", 0.36);
+    // Two adds with 2000 bytes each, one with half the blocks, one product with 64 000.
+    near("dram_bytes", 69_000.0);
+    // 69 kB in 1250 ns of 1 TB/s.
+    near("profiled_dram_share", 69_000.0 / 1.25e6);
+    // 2 × 200 + 100 additions at 10 GFLOP/s are 50 ns, 20 000 operations at 1 TFLOP/s are 20 ns; of 1250 ns.
+    near("hfu", 70.0 / 1250.0);
+    let basis = &findings.metrics.iter().find(|metric| metric.id == "dram_bytes").unwrap().basis;
+    // 2 × 1000 + 500 + 64 000 and 2 × 3000 + 1500 + 64 000.
+    assert!(basis.contains("66.50 kB to 71.50 kB"), "{basis}");
+}
+
+#[test]
+fn marks_have_the_time_of_the_timeline() {
+    let findings = findings(&counted());
+    let charts: Vec<&Chart> = findings
+        .blocks
+        .iter()
+        .filter_map(|block| if let Block::Chart(chart) = block { Some(chart) } else { None })
+        .collect();
+    let ids: Vec<&str> = charts.iter().map(|chart| chart.id.as_str()).collect();
+    assert_eq!(ids, ["roofline-workload", "roofline-workload-whole-capture"]);
+    let points = |chart: usize| match &charts[chart].plot {
+        Plot::Roofline(roofline) => &roofline.points,
+        _ => panic!("a roofline"),
+    };
+    // 20 000 operations in 110 ns, and per 64 kB.
+    let product = points(1).iter().find(|point| point.color == Color::Gemm).unwrap();
+    assert!((product.x - 20_000.0 / 64_000.0).abs() < 1e-12);
+    assert!((product.y / (20_000.0 / 110e-9) - 1.0).abs() < 1e-12);
+    assert!((product.weight - 0.11).abs() < 1e-12);
+    // All 20 500 operations over the stage time.
+    let stage = points(0).iter().find(|point| point.color == Color::Stage).unwrap();
+    assert!((stage.y / (20_500.0 / 1250e-9) - 1.0).abs() < 1e-12);
+    assert!((stage.x - 20_500.0 / 69_000.0).abs() < 1e-12);
+}
+
+#[test]
+fn time_by_bound_class_adds_up_to_the_time_of_kernels() {
+    let findings = findings(&counted());
+    let bounds = findings.datasets.iter().find(|dataset| dataset.id == tables::BOUNDS).unwrap();
+    let column = |id: &str| bounds.columns.iter().position(|column| column.id == id).unwrap();
+    let sum = |id: &str| -> f64 {
+        let cells = bounds.rows.iter().map(|row| row[column(id)].plain().parse::<f64>().unwrap());
+        cells.sum()
+    };
+    assert!((sum("time_ns") - 1000.0).abs() < 1e-9);
+    assert!((sum("seed_share") - 1.0).abs() < 1e-9);
+    for dataset in &findings.datasets {
+        assert!(
+            dataset.rows.iter().all(|row| row.len() == dataset.columns.len()),
+            "{}",
+            dataset.id
+        );
+    }
+}
+
+#[test]
+fn a_stage_of_which_little_was_profiled_has_no_sum() {
+    let mut session = counted();
+    let pass = session.launches.pass[0];
+    launch(&mut session, pass, "long", [1, 1, 1], 2000..3000);
+    let findings = findings(&session);
+    // 360 of 2000 ns.
+    assert!((metric(&findings, "profiled_share").unwrap() - 0.18).abs() < 1e-12);
+    assert_eq!(metric(&findings, "hfu"), None);
+    assert_eq!(metric(&findings, "dram_bytes"), None);
+}
+
+#[test]
+fn operations_that_were_not_counted_are_missing_and_not_zero() {
+    let findings = findings(&session());
+    let stages = findings.datasets.iter().find(|dataset| dataset.id == tables::STAGES).unwrap();
+    let flop = stages.columns.iter().position(|column| column.id == "flop").unwrap();
+    assert_eq!(stages.rows[0][flop], crate::findings::Cell::Missing);
+    assert_eq!(metric(&findings, "hfu"), None);
+    // The bytes were counted.
+    assert!((metric(&findings, "dram_bytes").unwrap() - 69_000.0).abs() < 1e-6);
+}
+
+#[test]
+fn more_than_a_peak_is_no_result() {
+    let mut session = counted();
+    count(&mut session, 2, "sm__ops_path_tensor_src_bf16_dst_bf16.sum", "", 1e9);
+    let findings = findings(&session);
+    let hfu = findings.metrics.iter().find(|metric| metric.id == "hfu").unwrap();
+    assert_eq!(hfu.value.number(), None);
+}

@@ -1,0 +1,16 @@
+//! What several analyses share: operations with their stages, classes, statistics, interval arithmetic.
+
+pub mod attribution;
+pub mod baseline;
+pub mod classify;
+pub mod facts;
+pub mod intervals;
+pub mod kernel_matching;
+pub mod measured_peaks;
+pub mod nesting;
+pub mod segments;
+pub mod sm_clock;
+pub mod stage_stats;
+pub mod stages;
+pub mod stats;
+pub mod tiers;

@@ -1,0 +1,450 @@
+//! Stages and their instances: named phases of the workload, from ranges by rule.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use regex::Regex;
+use rooflens_schemas::{StageKind, Workload};
+
+use crate::analysis::engine::attribution::{ThreadOps, attribute};
+use crate::analysis::engine::facts::{Facts, Ops, Stage, StageInstance};
+use crate::analysis::engine::intervals::{Interval, total, union_length};
+use crate::analysis::engine::stats::modified_z_of_first;
+use crate::model::pattern::whole_match;
+use crate::model::{GpuId, Ns, PassId, ProcessId, RangeId, Session, StrId, ThreadId};
+
+/// Names that become stages where the workload description names none.
+const BUILT_IN: [(&str, StageKind); 11] = [
+    ("prefill", StageKind::Prefill),
+    ("decode", StageKind::Decode),
+    ("decode_step", StageKind::DecodeStep),
+    ("forward", StageKind::Forward),
+    ("backward", StageKind::Backward),
+    ("optimizer", StageKind::Optimizer),
+    ("optimizer_step", StageKind::Optimizer),
+    ("train_step", StageKind::TrainStep),
+    ("training_step", StageKind::TrainStep),
+    ("eager", StageKind::Other),
+    ("offload", StageKind::Other),
+];
+
+/// NVTX domains of libraries: their ranges are not phases of the workload.
+pub const LIBRARY_DOMAINS: [&str; 8] =
+    ["NCCL", "cuBLAS", "cuBLASLt", "cuDNN", "cuSPARSE", "CCCL", "TensorRT", "libcudf"];
+
+/// Distinct outermost range names that become stages where no rule matches any range.
+const MAX_UNNAMED_STAGES: usize = 12;
+
+/// Modified z-score beyond which the first instance is a warm-up (Iglewicz and Hoaglin, 1993).
+pub const WARMUP_Z: f64 = 3.5;
+
+/// Name of the one stage of a pass without ranges.
+pub const WHOLE_CAPTURE: &str = "whole capture";
+
+/// A compiled stage rule.
+struct Rule {
+    name: String,
+    pattern: Regex,
+    kind: StageKind,
+}
+
+/// Range names as stages: the stage's name and kind, by range name.
+type NamedStages = BTreeMap<StrId, (String, StageKind)>;
+
+/// A stage before its instances are measured.
+struct Draft {
+    name: String,
+    kind: StageKind,
+    ranges: Vec<RangeId>,
+}
+
+/// Finds stages and instances of all passes with GPU work and attributes operations to ranges.
+pub fn find(session: &Session, facts: &mut Facts) {
+    let rules = rules(&session.workload);
+    let passes: BTreeSet<PassId> = facts.ops.pass.iter().copied().collect();
+    let drafts: Vec<(PassId, Vec<Draft>)> =
+        passes.iter().map(|pass| (*pass, drafts(session, *pass, &rules))).collect();
+    let domains: BTreeSet<StrId> = drafts
+        .iter()
+        .flat_map(|(_, drafts)| drafts.iter().flat_map(|draft| &draft.ranges))
+        .map(|range| session.ranges.domain[range.index()])
+        .collect();
+    let counts = |range: RangeId| domains.contains(&session.ranges.domain[range.index()]);
+    let threads = attribute(session, &mut facts.ops, &counts);
+    for (pass, drafts) in drafts {
+        if drafts.is_empty() {
+            facts.add_whole_capture(session, pass);
+        }
+        for draft in drafts {
+            facts.add_stage(session, pass, draft, &threads);
+        }
+    }
+    facts.nest_stages();
+    facts.exclude_warmup(session);
+}
+
+/// What a stage of this name computes, by the workload description or by its name.
+pub fn kind_by_name(workload: &Workload, stage: &str) -> StageKind {
+    let stated = workload.stages.iter().find(|rule| rule.name == stage);
+    stated.and_then(|rule| rule.kind).unwrap_or_else(|| kind_of(stage))
+}
+
+fn rules(workload: &Workload) -> Vec<Rule> {
+    let stated = workload.stages.iter().filter_map(|rule| {
+        let pattern = match &rule.pattern {
+            Some(pattern) => pattern.clone(),
+            None => regex::escape(&rule.name),
+        };
+        // A pattern that does not compile was refused when the description was read.
+        let pattern = whole_match(&pattern).ok()?;
+        let kind = rule.kind.unwrap_or_else(|| kind_of(&rule.name));
+        Some(Rule { name: rule.name.clone(), pattern, kind })
+    });
+    let stated: Vec<Rule> = stated.collect();
+    if !stated.is_empty() {
+        return stated;
+    }
+    let built_in = BUILT_IN.iter().filter_map(|(name, kind)| {
+        let pattern = whole_match(&format!("(?i){}", name.replace('_', "[ _-]?"))).ok()?;
+        Some(Rule { name: (*name).to_owned(), pattern, kind: *kind })
+    });
+    built_in.collect()
+}
+
+fn kind_of(name: &str) -> StageKind {
+    let same = |(known, _): &&(&str, StageKind)| known.eq_ignore_ascii_case(name);
+    BUILT_IN.iter().find(same).map_or(StageKind::Other, |(_, kind)| *kind)
+}
+
+/// The stages of a pass by rule; by outermost range names where no rule matches.
+fn drafts(session: &Session, pass: PassId, rules: &[Rule]) -> Vec<Draft> {
+    let own: Vec<RangeId> =
+        session.ranges.ids().filter(|id| session.ranges.pass[id.index()] == pass).collect();
+    let mut named = NamedStages::new();
+    for name in own.iter().map(|id| session.ranges.name[id.index()]).collect::<BTreeSet<_>>() {
+        let rule = rules.iter().find(|rule| rule.pattern.is_match(session.text(name)));
+        if let Some(rule) = rule {
+            named.insert(name, (rule.name.clone(), rule.kind));
+        }
+    }
+    let order: Vec<String> = if named.is_empty() {
+        outermost_names(session, &own, &mut named)
+    } else {
+        // Several rules may lead to one stage.
+        let mut seen = BTreeSet::new();
+        rules
+            .iter()
+            .map(|rule| rule.name.clone())
+            .filter(|name| seen.insert(name.clone()))
+            .collect()
+    };
+    let mut drafts: Vec<Draft> = Vec::new();
+    for stage in order {
+        let mut ranges: Vec<RangeId> = Vec::new();
+        let mut kind = StageKind::Other;
+        for id in &own {
+            if let Some((name, its_kind)) = named.get(&session.ranges.name[id.index()])
+                && *name == stage
+            {
+                ranges.push(*id);
+                kind = *its_kind;
+            }
+        }
+        let ranges = without_recursion(session, ranges);
+        if !ranges.is_empty() {
+            drafts.push(Draft { name: stage, kind, ranges });
+        }
+    }
+    drafts
+}
+
+/// Names of ranges that lie in no other range of their thread, by total host time; digits are one name.
+fn outermost_names(session: &Session, own: &[RangeId], named: &mut NamedStages) -> Vec<String> {
+    let ranges = &session.ranges;
+    let user: Vec<RangeId> = own
+        .iter()
+        .copied()
+        .filter(|id| !LIBRARY_DOMAINS.contains(&session.text(ranges.domain[id.index()])))
+        .collect();
+    let mut times: BTreeMap<String, i64> = BTreeMap::new();
+    let mut members: Vec<(String, StrId)> = Vec::new();
+    for id in without_recursion(session, user) {
+        let row = id.index();
+        let name = generic_name(session.text(ranges.name[row]));
+        if name.is_empty() {
+            continue;
+        }
+        let time = times.entry(name.clone()).or_default();
+        *time = time.saturating_add(ranges.end[row].saturating_sub(ranges.start[row]));
+        members.push((name, ranges.name[row]));
+    }
+    let mut order: Vec<(i64, String)> =
+        times.into_iter().map(|(name, time)| (-time, name)).collect();
+    order.sort();
+    order.truncate(MAX_UNNAMED_STAGES);
+    let order: Vec<String> = order.into_iter().map(|(_, name)| name).collect();
+    for (name, id) in members.into_iter().filter(|(name, _)| order.contains(name)) {
+        named.insert(id, (name, StageKind::Other));
+    }
+    order
+}
+
+/// `ProfilerStep#12` and `iteration 3` are instances of `ProfilerStep#N` and `iteration N`.
+fn generic_name(name: &str) -> String {
+    let mut out = String::new();
+    let mut in_digits = false;
+    for letter in name.trim().chars().take(80) {
+        if !letter.is_ascii_digit() {
+            out.push(letter);
+        } else if !in_digits {
+            out.push('N');
+        }
+        in_digits = letter.is_ascii_digit();
+    }
+    // Names such as `model.layers.3` are told apart by their digits; a name that is only digits is not.
+    if name.chars().all(|letter| letter.is_ascii_digit()) { name.to_owned() } else { out }
+}
+
+/// Ranges by (process, start), without those that lie inside another of the list on the same thread.
+fn without_recursion(session: &Session, mut list: Vec<RangeId>) -> Vec<RangeId> {
+    let ranges = &session.ranges;
+    list.sort_unstable_by_key(|id| {
+        let row = id.index();
+        (ranges.thread[row], ranges.start[row], std::cmp::Reverse(ranges.end[row]), *id)
+    });
+    let mut outer = None;
+    list.retain(|id| {
+        let (thread, end) = (ranges.thread[id.index()], ranges.end[id.index()]);
+        let inner = outer.is_some_and(|(same, outer_end)| same == thread && end <= outer_end);
+        if !inner {
+            outer = Some((thread, end));
+        }
+        !inner
+    });
+    let process = |id: &RangeId| session.threads.process[ranges.thread[id.index()].index()];
+    list.sort_by_key(|id| (process(id), ranges.start[id.index()], *id));
+    list
+}
+
+impl Facts {
+    fn add_stage(&mut self, session: &Session, pass: PassId, draft: Draft, threads: &ThreadOps) {
+        let stage = self.stages.len();
+        let first = self.instances.len();
+        let mut ordinals: BTreeMap<ProcessId, u32> = BTreeMap::new();
+        for range in draft.ranges {
+            let row = range.index();
+            let thread = session.ranges.thread[row];
+            let process = session.threads.process[thread.index()];
+            let (start, end) = (session.ranges.start[row], session.ranges.end[row]);
+            let issued: Vec<_> = threads.within(thread, start, end).collect();
+            let ordinal = ordinals.entry(process).or_default();
+            let mut instance = StageInstance {
+                stage,
+                range: Some(range),
+                process,
+                thread: Some(thread),
+                ordinal: *ordinal,
+                host_start: start,
+                host_end: end,
+                inferred: issued.iter().filter(|issued| issued.inferred).count() as u32,
+                ops: issued.iter().map(|issued| issued.op).collect(),
+                ..StageInstance::default()
+            };
+            *ordinal += 1;
+            instance.measure(&self.ops);
+            self.instances.push(instance);
+        }
+        let name = draft.name;
+        let instances = first..self.instances.len();
+        self.stages.push(Stage { pass, name, kind: draft.kind, parent: None, instances });
+    }
+
+    /// One stage from the first to the last operation of the pass.
+    fn add_whole_capture(&mut self, session: &Session, pass: PassId) {
+        let ops: Vec<u32> =
+            (0..self.ops.len() as u32).filter(|op| self.ops.pass[*op as usize] == pass).collect();
+        let Some(first) = ops.first() else { return };
+        let mut instance = StageInstance {
+            stage: self.stages.len(),
+            process: self.ops.process[*first as usize],
+            ops,
+            ..StageInstance::default()
+        };
+        instance.measure(&self.ops);
+        let (start, end) = instance.projection.unwrap_or_default();
+        let calls = &session.api_calls;
+        let own = (0..calls.len()).filter(|row| calls.pass[*row] == pass);
+        instance.host_start = own.clone().map(|row| calls.start[row]).min().unwrap_or(start);
+        instance.host_end = own.map(|row| calls.end[row]).max().unwrap_or(end);
+        let instances = self.instances.len()..self.instances.len() + 1;
+        self.instances.push(instance);
+        let name = WHOLE_CAPTURE.to_owned();
+        self.stages.push(Stage { pass, name, kind: StageKind::Other, parent: None, instances });
+    }
+
+    /// A stage is the child of another if instances of it lie in instances of the other, not the other way
+    /// round. Some may lie outside: warm-up iterations often run without the outer range.
+    fn nest_stages(&mut self) {
+        let spans: Vec<Spans> = self.stages.iter().map(|stage| Spans::new(self, stage)).collect();
+        let lies_in = |child: usize, parent: usize| {
+            let inner = self.instances_of(&self.stages[child]);
+            self.stages[child].pass == self.stages[parent].pass
+                && inner.iter().any(|instance| spans[parent].around(instance).is_some())
+        };
+        let parents: Vec<Option<usize>> = (0..self.stages.len())
+            .map(|child| {
+                let others = (0..self.stages.len()).filter(|parent| *parent != child);
+                let around: Vec<usize> = others.filter(|parent| lies_in(child, *parent)).collect();
+                // The innermost one lies in all the others; two that lie in each other are the same phase.
+                let innermost = |one: &&usize| {
+                    around.iter().all(|other| *one == other || lies_in(**one, *other))
+                };
+                let parent = around.iter().find(innermost).copied();
+                parent.filter(|parent| !lies_in(*parent, child))
+            })
+            .collect();
+        for (child, parent) in parents.into_iter().enumerate() {
+            self.stages[child].parent = parent;
+            let Some(parent) = parent else { continue };
+            if self.stages[child].kind == StageKind::DecodeStep {
+                self.count_steps(child, parent, &spans[parent]);
+            }
+        }
+    }
+
+    /// Decode steps are counted, not assumed, where the step has a range of its own.
+    fn count_steps(&mut self, child: usize, parent: usize, spans: &Spans) {
+        for index in self.stages[parent].instances.clone() {
+            self.instances[index].steps = Some(0);
+        }
+        for step in self.stages[child].instances.clone() {
+            if let Some(around) = spans.around(&self.instances[step]) {
+                let steps = &mut self.instances[around].steps;
+                *steps = steps.map(|steps| steps + 1);
+            }
+        }
+    }
+
+    /// Marks instances that are no part of the aggregates, with the reason.
+    fn exclude_warmup(&mut self, session: &Session) {
+        for stage in 0..self.stages.len() {
+            self.exclude_in(session, stage);
+        }
+        // A part of another stage counts if that counts.
+        for stage in 0..self.stages.len() {
+            if let Some(parent) = self.stages[stage].parent {
+                let spans = Spans::new(self, &self.stages[parent]);
+                for index in self.stages[stage].instances.clone() {
+                    if let Some(outer) = spans.around(&self.instances[index]) {
+                        self.instances[index].excluded = self.instances[outer].excluded.clone();
+                    }
+                }
+            }
+        }
+    }
+
+    fn exclude_in(&mut self, session: &Session, stage: usize) {
+        let pass = session.text(session.passes.name[self.stages[stage].pass.index()]);
+        let workload = session.workload.for_pass(pass);
+        let declared = workload.warmup.unwrap_or(0);
+        let stated =
+            workload.output_tokens.filter(|_| self.stages[stage].kind == StageKind::Decode);
+        let range = self.stages[stage].instances.clone();
+        let processes: BTreeSet<ProcessId> =
+            self.instances[range.clone()].iter().map(|instance| instance.process).collect();
+        for process in processes {
+            let group: Vec<usize> =
+                range.clone().filter(|index| self.instances[*index].process == process).collect();
+            // A capture that a gate cut out may hold fewer instances than the warm-up that was declared.
+            let declared = if group.len() as u64 > declared { declared } else { 0 };
+            let steps = |index: &usize| self.instances[*index].steps;
+            let expected = stated.or_else(|| most_frequent(group.iter().filter_map(steps)));
+            for index in &group {
+                let instance = &mut self.instances[*index];
+                instance.excluded = if u64::from(instance.ordinal) < declared {
+                    Some("declared warm-up".to_owned())
+                } else {
+                    step_mismatch(instance.steps, expected)
+                };
+            }
+            self.exclude_cold_start(&group);
+        }
+    }
+
+    /// The first instance that counts is left out if it is an outlier against the rest.
+    fn exclude_cold_start(&mut self, group: &[usize]) {
+        let counted: Vec<usize> = group
+            .iter()
+            .copied()
+            .filter(|index| self.instances[*index].excluded.is_none())
+            .collect();
+        let times: Vec<f64> = counted
+            .iter()
+            .filter_map(|index| self.instances[*index].time())
+            .map(|t| t as f64)
+            .collect();
+        if times.len() == counted.len()
+            && let Some(z) = modified_z_of_first(&times)
+            && z > WARMUP_Z
+        {
+            let reason = format!("cold start: modified z-score {z:.1} against the later ones");
+            self.instances[counted[0]].excluded = Some(reason);
+        }
+    }
+}
+
+/// The most frequent value; of equally frequent ones the largest.
+fn most_frequent(values: impl Iterator<Item = u64>) -> Option<u64> {
+    let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
+    for value in values {
+        *counts.entry(value).or_default() += 1;
+    }
+    counts.into_iter().max_by_key(|(value, count)| (*count, *value)).map(|(value, _)| value)
+}
+
+fn step_mismatch(steps: Option<u64>, expected: Option<u64>) -> Option<String> {
+    let (steps, expected) = (steps?, expected?);
+    (steps != expected).then(|| format!("{steps} steps instead of {expected}"))
+}
+
+/// Where the instances of a stage are, by thread: (start, end, index), ascending.
+struct Spans {
+    threads: BTreeMap<Option<ThreadId>, Vec<(Ns, Ns, usize)>>,
+}
+
+impl Spans {
+    fn new(facts: &Facts, stage: &Stage) -> Self {
+        let mut threads: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for index in stage.instances.clone() {
+            let instance = &facts.instances[index];
+            let span = (instance.host_start, instance.host_end, index);
+            threads.entry(instance.thread).or_default().push(span);
+        }
+        threads.values_mut().for_each(|list| list.sort_unstable());
+        Self { threads }
+    }
+
+    /// The instance that contains `other` on its thread.
+    fn around(&self, other: &StageInstance) -> Option<usize> {
+        let list = self.threads.get(&other.thread)?;
+        let after = list.partition_point(|(start, ..)| *start <= other.host_start);
+        let (_, end, index) = *list[..after].last()?;
+        (other.host_end <= end).then_some(index)
+    }
+}
+
+impl StageInstance {
+    /// Fills everything that follows from the operations.
+    fn measure(&mut self, ops: &Ops) {
+        self.ops.sort_unstable_by_key(|op| (ops.start[*op as usize], *op));
+        let mut by_gpu: BTreeMap<GpuId, Vec<Interval>> = BTreeMap::new();
+        for op in self.ops.iter().map(|op| *op as usize) {
+            by_gpu.entry(ops.gpu[op]).or_default().push((ops.start[op], ops.end[op]));
+        }
+        self.gpus = by_gpu.keys().copied().collect();
+        let all = || by_gpu.values().flatten();
+        let (first, last) = (all().map(|i| i.0).min(), all().map(|i| i.1).max());
+        self.projection = first.zip(last);
+        self.sum = total(all().map(|(start, end)| end - start));
+        self.busy = total(by_gpu.values_mut().map(|intervals| union_length(intervals)));
+    }
+}

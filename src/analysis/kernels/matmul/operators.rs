@@ -1,0 +1,118 @@
+//! Sizes that operators recorded, given to the kernels that they launched.
+
+use rustc_hash::FxHashMap;
+use serde_json::Value;
+
+use super::{Layer, Matrix, Product, Products, Shape, Source, dtype};
+use crate::analysis::engine::facts::{Facts, OpIndex};
+use crate::analysis::kernels::operator_flops::{first_operand, shape};
+use crate::analysis::time::graphs::twins::innermost;
+use crate::model::{Ns, Session, StrId, ThreadId};
+
+/// Calls of operators with sizes and without such calls within, by (thread, start).
+#[derive(Default)]
+struct Calls {
+    thread: Vec<ThreadId>,
+    start: Vec<Ns>,
+    end: Vec<Ns>,
+    found: Vec<(Shape, &'static str)>,
+}
+
+pub(super) fn find(session: &Session, facts: &Facts, products: &mut Products) {
+    let calls = Calls::new(session);
+    if calls.found.is_empty() {
+        return;
+    }
+    let ops = &facts.ops;
+    let issued = |op: OpIndex| Some((op, ops.api_call[op as usize]?));
+    let issued: Vec<_> = (0..ops.len() as OpIndex).filter_map(issued).collect();
+    let moments: Vec<(ThreadId, Ns)> = issued
+        .iter()
+        .map(|(_, call)| {
+            (session.api_calls.thread[call.index()], session.api_calls.start[call.index()])
+        })
+        .collect();
+    let around = innermost(&moments, &calls.thread, &calls.start, &calls.end);
+    let mut launched: Vec<(usize, OpIndex)> =
+        around.iter().zip(&issued).filter_map(|(call, (op, _))| Some(((*call)?, *op))).collect();
+    launched.sort_unstable();
+    let matrix = Matrix::new(session, facts);
+    for of_call in launched.chunk_by(|a, b| a.0 == b.0) {
+        let Some((call, _)) = of_call.first() else { continue };
+        let (shape, operand) = calls.found[*call];
+        let kernels: Vec<OpIndex> = of_call
+            .iter()
+            .map(|(_, op)| *op)
+            .filter(|op| facts.kernel(session, *op).is_some())
+            .collect();
+        let is = |op: &&OpIndex, test: &dyn Fn(crate::model::KernelId) -> bool| {
+            facts.kernel(session, **op).is_some_and(test)
+        };
+        let main = kernels.iter().find(|op| is(op, &|kernel| matrix.is_main(kernel)));
+        let main = main.or(kernels.first()).copied();
+        let output = if operand == "fp8" { "bf16" } else { operand };
+        for op in kernels.iter().filter(|op| is(op, &|kernel| matrix.class(kernel).is_some())) {
+            let source = Source::Operator;
+            let product = Product { shape, operand, output, source, main: Some(*op) == main };
+            products.set(Layer::Best, *op, product);
+        }
+        if let Some(op) = main {
+            let product = Product { shape, operand, output, source: Source::Operator, main: true };
+            products.set(Layer::Best, op, product);
+        }
+    }
+}
+
+impl Calls {
+    fn new(session: &Session) -> Self {
+        let operators = &session.operators;
+        let mut known: FxHashMap<[StrId; 4], Option<(Shape, &'static str)>> = FxHashMap::default();
+        let mut rows: Vec<(u32, (Shape, &'static str))> = Vec::new();
+        for row in 0..operators.len() {
+            let key = [
+                operators.name[row],
+                operators.shapes[row],
+                operators.inputs[row],
+                operators.types[row],
+            ];
+            let found = *known.entry(key).or_insert_with(|| {
+                let [name, shapes, inputs, types] = key.map(|id| session.text(id));
+                let operand = operand(name, types)?;
+                Some((shape(name, shapes, inputs)?, operand))
+            });
+            rows.extend(found.map(|found| (row as u32, found)));
+        }
+        rows.sort_by_key(|(row, _)| {
+            let row = *row as usize;
+            let end = std::cmp::Reverse(operators.end[row]);
+            (operators.thread[row], operators.start[row], end, row)
+        });
+        let mut calls = Self::default();
+        for (at, (row, found)) in rows.iter().enumerate() {
+            let row = *row as usize;
+            let (thread, end) = (operators.thread[row], operators.end[row]);
+            // The FLOPs of a call that has one within are those of the inner one.
+            let outer = rows.get(at + 1).is_some_and(|(next, _)| {
+                let next = *next as usize;
+                operators.thread[next] == thread && operators.start[next] < end
+            });
+            if !outer {
+                calls.thread.push(thread);
+                calls.start.push(operators.start[row]);
+                calls.end.push(end);
+                calls.found.push(*found);
+            }
+        }
+        calls
+    }
+}
+
+/// Type of the operands; none where two elements are packed in one, so that recorded sizes are halves.
+fn operand(name: &str, types: &str) -> Option<&'static str> {
+    if types.contains("Float4") {
+        return None;
+    }
+    let types: Value = serde_json::from_str(types).unwrap_or(Value::Null);
+    let name = types.get(first_operand(name)).and_then(Value::as_str).unwrap_or_default();
+    Some(dtype(name))
+}

@@ -1,0 +1,250 @@
+//! The least time that a product takes on a GPU.
+
+use std::collections::BTreeMap;
+
+use rooflens_schemas::Unit;
+
+use super::{Product, Shape};
+use crate::analysis::Context;
+use crate::analysis::engine::classify::KernelIdentity;
+use crate::analysis::engine::measured_peaks::Measured;
+use crate::analysis::utilization::mfu::timed::gpu_name;
+use crate::analysis::utilization::model_flops::element_bytes;
+use crate::findings::Quantity;
+use crate::hardware::Gpu;
+use crate::model::{Ns, PassId};
+
+/// A rate or a bandwidth that bounds products.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ceiling {
+    /// Operations or bytes per second.
+    pub value: f64,
+    /// Measured on this GPU, rather than specified.
+    pub measured: bool,
+}
+
+impl Ceiling {
+    /// The word that reports print.
+    pub const fn label(self) -> &'static str {
+        if self.measured { "measured" } else { "specified" }
+    }
+
+    /// The measured one if there is one, else the specified one.
+    fn of(measured: Option<f64>, specified: Option<f64>) -> Option<Self> {
+        let measured = measured.map(|value| Self { value, measured: true });
+        let ceiling = measured.or(specified.map(|value| Self { value, measured: false }));
+        ceiling.filter(|ceiling| ceiling.value > 0.0)
+    }
+}
+
+/// What bounds the products of a pass: rates and bandwidth of its GPU.
+pub struct Ceilings<'a> {
+    /// The GPU as specified.
+    pub gpu: Option<&'a Gpu>,
+    measured: Measured<'a>,
+}
+
+impl<'a> Ceilings<'a> {
+    /// The ceilings of the GPU that a pass ran on.
+    pub fn of(context: &Context<'a>, pass: PassId) -> Self {
+        let measured = Measured::of(context, &gpu_name(context.session, Some(pass)));
+        Self { gpu: gpu(context, pass), measured }
+    }
+
+    fn rate(&self, dtype: &str) -> Option<Ceiling> {
+        let specified = self.gpu.and_then(|gpu| gpu.peak(dtype)).map(|peak| peak.dense);
+        Ceiling::of(self.measured.rate(self.gpu, dtype), specified)
+    }
+
+    fn bandwidth(&self) -> Option<Ceiling> {
+        Ceiling::of(self.measured.bandwidth(), self.gpu.map(|gpu| gpu.memory_bandwidth))
+    }
+}
+
+/// Work of one product: operations, bytes and what bounds both.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Roof {
+    /// Operations, of attention those under its mask.
+    pub flops: f64,
+    /// Bytes that must move; absent if the type is not known.
+    pub bytes: Option<f64>,
+    /// Dtype of the rate; empty if the type is not known.
+    pub dtype: &'static str,
+    /// Rate of the type; absent if the GPU or the type is not known.
+    pub rate: Option<Ceiling>,
+    /// Bandwidth of the memory.
+    pub bandwidth: Option<Ceiling>,
+    /// Specified dense rate of the type, per second.
+    pub peak: Option<f64>,
+}
+
+/// What bounds a product at best.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// The rate of operations.
+    Compute,
+    /// The bandwidth of the memory.
+    Memory,
+}
+
+impl Bound {
+    /// The word that reports print.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Compute => "compute",
+            Self::Memory => "memory",
+        }
+    }
+}
+
+/// The GPU of a pass, as specified.
+pub fn gpu<'a>(context: &Context<'a>, pass: PassId) -> Option<&'a Gpu> {
+    let name = gpu_name(context.session, Some(pass));
+    let shown = context.options.gpu.as_deref().unwrap_or(&name);
+    context.hardware.find(shown)
+}
+
+/// The dtype of which a kernel has the rate: what its name tells, else the type of its operands.
+pub fn dtype(identity: &KernelIdentity, product: &Product) -> &'static str {
+    match (identity.dtype, product.operand) {
+        // A name that mentions single precision alone may mean the accumulator.
+        ("" | "fp32", "bf16") => "bf16",
+        ("" | "fp32", "fp16") => "fp16",
+        ("" | "fp32", "fp8") => "fp8",
+        ("", operand) => operand,
+        ("fp64", _) if identity.tensor_cores == Some(true) => "fp64_tensor",
+        (named, _) => named,
+    }
+}
+
+impl Roof {
+    /// The work of a product by a kernel under some ceilings.
+    pub fn of(product: &Product, identity: &KernelIdentity, ceilings: &Ceilings<'_>) -> Self {
+        let operand = element_bytes(product.operand);
+        let output = element_bytes(product.output).or(operand);
+        let bytes = match product.shape {
+            Shape::Gemm(gemm) => operand.zip(output).map(|(a, d)| gemm.bytes(a, d)),
+            Shape::Attention(attention) => operand.map(|size| attention.bytes(size)),
+            Shape::Convolution { .. } => None,
+        };
+        let dtype = dtype(identity, product);
+        Self {
+            flops: product.shape.flops(),
+            bytes,
+            dtype,
+            rate: ceilings.rate(dtype),
+            bandwidth: ceilings.bandwidth(),
+            peak: ceilings.gpu.and_then(|gpu| gpu.peak(dtype)).map(|peak| peak.dense),
+        }
+    }
+
+    /// Nanoseconds at the rate, and at the bandwidth.
+    pub fn times(&self) -> Option<(f64, f64)> {
+        let (at_rate, at_bandwidth) =
+            (self.flops / self.rate?.value, self.bytes? / self.bandwidth?.value);
+        Some((at_rate * 1e9, at_bandwidth * 1e9))
+    }
+
+    /// The least time in nanoseconds: the longer of both.
+    pub fn time(&self) -> Option<f64> {
+        self.times().map(|(rate, bandwidth)| rate.max(bandwidth))
+    }
+}
+
+/// The ceilings of several roofs in words: `bf16 787.5 TFLOP/s measured, memory 4.80 TB/s specified`.
+pub fn in_words<'a>(roofs: impl Iterator<Item = &'a Roof>) -> String {
+    let mut all: BTreeMap<&str, (Unit, Ceiling)> = BTreeMap::new();
+    for roof in roofs.filter(|roof| roof.times().is_some()) {
+        all.extend(roof.rate.map(|rate| (roof.dtype, (Unit::FlopPerSecond, rate))));
+        all.extend(roof.bandwidth.map(|bandwidth| ("memory", (Unit::BytesPerSecond, bandwidth))));
+    }
+    let word = |(name, (unit, ceiling)): (&str, (Unit, Ceiling))| {
+        format!("{name} {} {}", Quantity::new(ceiling.value, unit), ceiling.label())
+    };
+    all.into_iter().map(word).collect::<Vec<_>>().join(", ")
+}
+
+/// The same as the end of a caption; nothing without ceilings.
+pub fn under<'a>(roofs: impl Iterator<Item = &'a Roof>) -> String {
+    let words = in_words(roofs);
+    if words.is_empty() { words } else { format!("; roofline: {words}") }
+}
+
+/// Launches that compute the same by one kernel, summed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sum {
+    /// Launches.
+    pub launches: u64,
+    /// Their time and that of their helpers, nanoseconds.
+    pub time: Ns,
+    /// That of their helpers alone.
+    pub helpers: Ns,
+    /// Operations; absent if the sizes are not known.
+    pub flops: Option<f64>,
+    /// Bytes that must move.
+    pub bytes: Option<f64>,
+    /// The least time, nanoseconds.
+    pub least: Option<f64>,
+    /// Nanoseconds at the rate, and at the bandwidth.
+    times: (f64, f64),
+    /// The work of one of them: the ceilings of all are the same.
+    pub roof: Option<Roof>,
+}
+
+impl Sum {
+    /// Adds launches of which each has this work.
+    pub fn add(&mut self, launches: u64, time: Ns, helpers: Ns, roof: Option<Roof>) {
+        self.launches += launches;
+        self.time = self.time.saturating_add(time);
+        self.helpers = self.helpers.saturating_add(helpers);
+        let Some(roof) = roof else { return };
+        let number = launches as f64;
+        let plus = |sum: &mut Option<f64>, one: Option<f64>| {
+            if let Some(one) = one {
+                *sum = Some(sum.unwrap_or(0.0) + one * number);
+            }
+        };
+        plus(&mut self.flops, Some(roof.flops));
+        plus(&mut self.bytes, roof.bytes);
+        plus(&mut self.least, roof.time());
+        if let Some((rate, bandwidth)) = roof.times() {
+            self.times = (self.times.0 + rate * number, self.times.1 + bandwidth * number);
+        }
+        self.roof = Some(roof);
+    }
+
+    /// An amount that all launches have, per second of their time.
+    pub fn per_second(&self, amount: Option<f64>) -> Option<f64> {
+        amount.filter(|_| self.time > 0).map(|amount| amount / self.time as f64 * 1e9)
+    }
+
+    /// Operations per second.
+    pub fn rate(&self) -> Option<f64> {
+        self.per_second(self.flops)
+    }
+
+    /// Share of the specified rate.
+    pub fn of_peak(&self) -> Option<f64> {
+        Some(self.rate()? / self.roof?.peak?)
+    }
+
+    /// Time beyond the least, nanoseconds.
+    pub fn recoverable(&self) -> Option<f64> {
+        self.least.map(|least| (self.time as f64 - least).max(0.0))
+    }
+
+    /// What bounds them at best.
+    pub fn bound(&self) -> Option<Bound> {
+        self.least?;
+        Some(if self.times.0 >= self.times.1 { Bound::Compute } else { Bound::Memory })
+    }
+
+    /// The ceiling that bounds them.
+    pub fn ceiling(&self) -> Option<Ceiling> {
+        let roof = self.roof?;
+        match self.bound()? {
+            Bound::Compute => roof.rate,
+            Bound::Memory => roof.bandwidth,
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Allocated and reserved bytes over time.
+
+use rooflens_schemas::Unit;
+
+use super::lines::Line;
+use crate::analysis::Context;
+use crate::findings::chart::{Panel, Plot, Series, thin};
+use crate::findings::{Chart, Quantity};
+use crate::model::Ns;
+
+/// Bands of stages that a chart can show legibly.
+const MAX_BANDS: usize = 64;
+
+/// The chart of a line. A reserve that never changes is a mark in the panel of what is allocated.
+pub(super) fn of_line(context: &Context<'_>, line: &Line, number: usize) -> Chart {
+    let (start, end) = line.span();
+    let duration = end.saturating_sub(start).max(1);
+    let points = |value: &dyn Fn(usize) -> Option<i64>| -> Vec<(Ns, f64)> {
+        let of = |at: usize| Some((line.states[at].time.saturating_sub(start), value(at)? as f64));
+        thin(&(0..line.states.len()).filter_map(of).collect::<Vec<_>>(), duration)
+    };
+    let reserved: Vec<i64> = line.states.iter().filter_map(|state| state.reserved).collect();
+    let most = reserved.iter().max().copied();
+    let limit = most.map(|most| {
+        let value = Quantity::new(most as f64, Unit::Bytes);
+        (format!("most reserved: {value}"), most as f64)
+    });
+    let panel = |label: &str, points, limit| Panel {
+        label: label.to_owned(),
+        unit: Unit::Bytes,
+        points,
+        limit,
+    };
+    let mut panels = vec![panel("allocated", points(&|at| Some(line.states[at].allocated)), limit)];
+    let allocated = line.states.iter().map(|state| state.allocated);
+    if let Some((least, most)) = allocated.clone().min().zip(allocated.max())
+        && least > 0
+        && most > least
+        && most - least < least
+    {
+        // Weights hide the rest.
+        let above = points(&|at| Some(line.states[at].allocated.saturating_sub(least)));
+        panels.push(panel("beyond the least allocated", above, None));
+    }
+    if reserved.iter().min().copied() != most {
+        panels.push(panel("reserved", points(&|at| line.states[at].reserved), None));
+    }
+    let session = context.session;
+    let pass = session.text(session.passes.name[line.pass.index()]);
+    Chart {
+        id: format!("memory-{number}"),
+        title: format!("Allocated and reserved memory of GPU {}, pass {pass}", line.device),
+        description: format!(
+            "Lines over time from the first allocator event of pass {pass} on: bytes allocated, and bytes that \
+             the allocator reserved; where most is always allocated, what is above that once more by itself. \
+             Bands are the host's ranges of stages. The table holds the figures."
+        ),
+        plot: Plot::Series(Series { panels, bands: bands(context, line), duration }),
+    }
+}
+
+/// Ranges of outermost stages on the host, from the chart's zero.
+fn bands(context: &Context<'_>, line: &Line) -> Vec<(String, Ns, Ns)> {
+    let facts = context.facts;
+    let (start, end) = line.span();
+    let own = |stage: &&crate::analysis::engine::facts::Stage| {
+        stage.pass == line.pass && stage.parent.is_none()
+    };
+    let mut bands = Vec::new();
+    for stage in facts.stages.iter().filter(own) {
+        for one in facts.instances_of(stage).iter().filter(|one| one.range.is_some()) {
+            let (from, to) = (one.host_start.max(start), one.host_end.min(end));
+            if from < to {
+                bands.push((stage.name.clone(), from - start, to - start));
+            }
+        }
+    }
+    bands.sort_by(|a, b| (a.1, a.2, &a.0).cmp(&(b.1, b.2, &b.0)));
+    bands.truncate(MAX_BANDS);
+    bands
+}

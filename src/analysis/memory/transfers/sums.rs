@@ -1,0 +1,153 @@
+//! Copies added up by direction and memory, and by size and range.
+
+use std::collections::BTreeMap;
+
+use crate::analysis::Context;
+use crate::analysis::engine::facts::{OpIndex, OpSource};
+use crate::analysis::engine::intervals::{Interval, measure, total, union};
+use crate::analysis::engine::stats::quantile;
+use crate::analysis::engine::tiers::{GpuTiers, exposed};
+use crate::model::{CopyId, CopyKind, GpuId, MemoryKind, Ns, StrId};
+
+/// From this size on a copy is large: latency no longer decides its rate.
+pub(super) const LARGE: u64 = 1 << 20;
+
+/// Direction, memory copied from, memory copied to.
+pub(super) type Kind = (CopyKind, MemoryKind, MemoryKind);
+
+/// What copies add up to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Sum {
+    pub(super) count: u64,
+    pub(super) bytes: u64,
+    /// Sum of durations.
+    pub(super) total: Ns,
+    /// Length of their union, and the part of it in which no kernel of the GPU runs.
+    pub(super) union: Ns,
+    pub(super) exposed: Ns,
+    /// Rates of large copies, bytes per second, ascending.
+    pub(super) large: Vec<f64>,
+}
+
+/// Copies by kind.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Sums {
+    pub(super) kinds: BTreeMap<Kind, Sum>,
+    /// The part of the union of all copies, memsets left out, in which no kernel of the GPU runs.
+    pub(super) exposed: Ns,
+}
+
+/// Copies of one size, direction and memory in one range.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Group {
+    pub(super) kind: Kind,
+    pub(super) size: u64,
+    /// Name of the innermost range.
+    pub(super) range: Option<StrId>,
+    pub(super) count: u64,
+    pub(super) total: Ns,
+}
+
+impl Sum {
+    /// Bytes per second of the sum.
+    pub(super) fn rate(&self) -> Option<f64> {
+        // Bytes a nanosecond are billions of bytes a second.
+        (self.total > 0 && self.bytes > 0).then(|| self.bytes as f64 / self.total as f64 * 1e9)
+    }
+
+    /// Quantile of the rates of large copies.
+    pub(super) fn large_rate(&self, q: f64) -> Option<f64> {
+        quantile(&self.large, q)
+    }
+}
+
+/// Copies that cross between host and GPU.
+pub(super) const fn crosses_host(kind: CopyKind) -> bool {
+    matches!(kind, CopyKind::HostToDevice | CopyKind::DeviceToHost)
+}
+
+/// Memory on the host's side of a copy between host and GPU.
+pub(super) const fn host_memory((kind, source, destination): Kind) -> Option<MemoryKind> {
+    match kind {
+        CopyKind::HostToDevice => Some(source),
+        CopyKind::DeviceToHost => Some(destination),
+        _ => None,
+    }
+}
+
+/// The copies among some operations, by kind.
+pub(super) fn by_kind(
+    context: &Context<'_>,
+    tiers: &BTreeMap<GpuId, GpuTiers>,
+    ops: impl Iterator<Item = OpIndex>,
+) -> Sums {
+    let copies = &context.session.copies;
+    let mut kinds: BTreeMap<Kind, Sum> = BTreeMap::new();
+    let mut times: BTreeMap<(Kind, GpuId), Vec<Interval>> = BTreeMap::new();
+    for (op, id) in copies_of(context, ops) {
+        let row = id.index();
+        let (start, end, bytes) = (copies.start[row], copies.end[row], copies.bytes[row]);
+        let kind = (copies.kind[row], copies.source[row], copies.destination[row]);
+        let sum = kinds.entry(kind).or_default();
+        sum.count += 1;
+        sum.bytes = sum.bytes.saturating_add(bytes);
+        sum.total = sum.total.saturating_add(end - start);
+        if bytes >= LARGE && end > start {
+            sum.large.push(bytes as f64 / (end - start) as f64 * 1e9);
+        }
+        times.entry((kind, context.facts.ops.gpu[op as usize])).or_default().push((start, end));
+    }
+    let mut by_gpu: BTreeMap<GpuId, Vec<Interval>> = BTreeMap::new();
+    for ((kind, gpu), mut intervals) in times {
+        let intervals = union(&mut intervals);
+        let Some(sum) = kinds.get_mut(&kind) else { continue };
+        sum.union = sum.union.saturating_add(measure(&intervals));
+        sum.exposed = sum
+            .exposed
+            .saturating_add(tiers.get(&gpu).map_or(0, |tiers| exposed(&intervals, &tiers.kernels)));
+        if kind.0 != CopyKind::Memset {
+            by_gpu.entry(gpu).or_default().extend(intervals);
+        }
+    }
+    for sum in kinds.values_mut() {
+        sum.large.sort_by(f64::total_cmp);
+    }
+    let alone = |(gpu, mut intervals): (GpuId, Vec<Interval>)| {
+        let copies = union(&mut intervals);
+        tiers.get(&gpu).map_or(0, |tiers| exposed(&copies, &tiers.kernels))
+    };
+    Sums { exposed: total(by_gpu.into_iter().map(alone)), kinds }
+}
+
+/// The copies among some operations, memsets left out, by time descending.
+pub(super) fn groups(context: &Context<'_>, ops: impl Iterator<Item = OpIndex>) -> Vec<Group> {
+    let session = context.session;
+    let copies = &session.copies;
+    let mut groups: BTreeMap<(Kind, u64, Option<StrId>), (u64, Ns)> = BTreeMap::new();
+    for (op, id) in copies_of(context, ops) {
+        let row = id.index();
+        let kind = (copies.kind[row], copies.source[row], copies.destination[row]);
+        if kind.0 == CopyKind::Memset {
+            continue;
+        }
+        let range = context.facts.ops.range[op as usize].range();
+        let range = range.map(|range| session.ranges.name[range.index()]);
+        let sum = groups.entry((kind, copies.bytes[row], range)).or_default();
+        sum.0 += 1;
+        sum.1 = sum.1.saturating_add(copies.end[row] - copies.start[row]);
+    }
+    let group = |((kind, size, range), (count, total))| Group { kind, size, range, count, total };
+    let mut list: Vec<Group> = groups.into_iter().map(group).collect();
+    list.sort_by_key(|one| (std::cmp::Reverse(one.total), one.kind, one.size, one.range));
+    list
+}
+
+fn copies_of(
+    context: &Context<'_>,
+    ops: impl Iterator<Item = OpIndex>,
+) -> impl Iterator<Item = (OpIndex, CopyId)> {
+    ops.filter_map(|op| match context.facts.ops.source[op as usize] {
+        OpSource::Copy(id) => Some((op, id)),
+        OpSource::Launch(_) | OpSource::Graph(_) => None,
+    })
+}

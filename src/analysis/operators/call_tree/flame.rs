@@ -1,0 +1,191 @@
+//! Trees as flame graphs: of the GPU's time, down to kernels, and of the host's time, down to CUDA calls.
+
+use rooflens_schemas::Unit;
+
+use super::{Node, Tree, Work};
+use crate::analysis::Context;
+use crate::analysis::engine::classify::{KernelClass, copy_class};
+use crate::findings::Chart;
+use crate::findings::chart::{Color, Flame, FlameFrame, Part, Plot};
+use crate::model::{Ns, Session};
+
+/// Frames narrower than this share of the width are merged into one.
+const NARROW: f64 = 0.003;
+
+/// Rows of a chart.
+const MAX_ROWS: u32 = 12;
+
+/// The name of CUDA calls in legends.
+const CALLS: &str = "CUDA calls";
+
+/// A frame that no other is within.
+struct Tip {
+    node: u32,
+    label: String,
+    time: Ns,
+    part: usize,
+}
+
+/// A tree being laid out.
+struct Layout<'a> {
+    tree: &'a Tree,
+    children: Vec<Vec<u32>>,
+    weight: &'a dyn Fn(&Node) -> Ns,
+    /// By (node, time descending).
+    tips: Vec<Tip>,
+    total: f64,
+    frames: Vec<FlameFrame>,
+}
+
+/// The flame graph of GPU time, the sum of the durations of operations; none without such time.
+pub fn of_device(context: &Context<'_>, tree: &Tree, id: String) -> Option<Chart> {
+    let name = |work: Work| match work {
+        Work::Kernel(kernel) => {
+            let identity = &context.facts.identities[kernel.index()];
+            (identity.short.clone(), identity.class.color())
+        }
+        Work::Copy(kind) => (kind.label().to_owned(), copy_class(kind).color()),
+        Work::Graph => (KernelClass::Graph.label().to_owned(), KernelClass::Graph.color()),
+    };
+    let named: Vec<(u32, String, Color, Ns)> = tree
+        .work
+        .iter()
+        .map(|leaf| (leaf.node, name(leaf.what), leaf.time))
+        .map(|(node, (label, color), time)| (node, label, color, time))
+        .collect();
+    let used: Vec<Color> = Color::KERNELS
+        .into_iter()
+        .filter(|color| named.iter().any(|(_, _, own, _)| own == color))
+        .collect();
+    let part = |color: &Color| used.iter().position(|own| own == color).unwrap_or(0);
+    let tips = named.into_iter().map(|(node, label, color, time)| {
+        let part = part(&color);
+        Tip { node, label, time, part }
+    });
+    let parts = used.iter().map(|color| Part { name: color.label().to_owned(), color: *color });
+    let flame = layout(tree, &|node| node.device_total, tips.collect(), parts.collect())?;
+    let by = if tree.has_functions() { "Python function" } else { "what issued it" };
+    let title = format!("GPU time of {} by {by}", tree.label);
+    Some(chart(
+        context.session,
+        tree,
+        id,
+        &title,
+        "the sum of the durations of GPU operations",
+        flame,
+    ))
+}
+
+/// The flame graph of the time of the thread that opened the stage; none without spans on it.
+pub fn of_host(context: &Context<'_>, tree: &Tree, id: String) -> Option<Chart> {
+    let session = context.session;
+    let tips = tree.calls.iter().map(|leaf| Tip {
+        node: leaf.node,
+        label: session.text(leaf.what).to_owned(),
+        time: leaf.time,
+        part: 0,
+    });
+    let tips: Vec<Tip> = tips.collect();
+    let calls = Part { name: CALLS.to_owned(), color: Color::Elementwise };
+    let parts = if tips.is_empty() { Vec::new() } else { vec![calls] };
+    let flame = layout(tree, &|node| node.host_total, tips, parts)?;
+    let by = if tree.has_functions() { "Python function" } else { "caller" };
+    let title = format!("Host time of {} by {by}", tree.label);
+    let what = "time on the host, white where a frame calls nothing that is known";
+    Some(chart(session, tree, id, &title, what, flame))
+}
+
+fn chart(
+    session: &Session,
+    tree: &Tree,
+    id: String,
+    title: &str,
+    what: &str,
+    flame: Flame,
+) -> Chart {
+    let pass = session.text(session.passes.name[tree.pass.index()]);
+    let instances = match tree.instances {
+        1 => "one instance".to_owned(),
+        count => format!("{count} instances"),
+    };
+    let names = match tree.has_functions() {
+        true => "F",
+        false => "Names that differ only in numbers are one frame; f",
+    };
+    let description = format!(
+        "Flame graph of {}, pass {pass}, over {instances}, callers above what they call: the width of a frame \
+         is {what}. {names}rames narrower than 0.3 % are merged. The table holds the figures.",
+        tree.label
+    );
+    let title = format!("{title}, pass {pass}, {instances}");
+    Chart { id, title, description, plot: Plot::Flame(flame) }
+}
+
+fn layout(
+    tree: &Tree,
+    weight: &dyn Fn(&Node) -> Ns,
+    tips: Vec<Tip>,
+    parts: Vec<Part>,
+) -> Option<Flame> {
+    let root = tree.nodes.first().filter(|_| tree.has_inner())?;
+    let total = weight(root) as f64;
+    let children = tree.children(weight);
+    let mut layout = Layout { tree, children, weight, tips, total, frames: Vec::new() };
+    if total <= 0.0 {
+        return None;
+    }
+    layout.place(0, &tree.label, 0.0, total);
+    Some(Flame { unit: Unit::Nanoseconds, total, parts, frames: layout.frames })
+}
+
+impl Layout<'_> {
+    /// Places a node and all within it; at most [`MAX_ROWS`] levels.
+    fn place(&mut self, node: u32, label: &str, start: f64, time: f64) {
+        let depth = self.tree.nodes[node as usize].depth;
+        self.frames.push(FlameFrame { label: label.to_owned(), depth, start, time, part: None });
+        if depth + 1 >= MAX_ROWS {
+            return;
+        }
+        let inner = self.inner(node);
+        let sum: f64 = inner.iter().map(|(time, ..)| *time).sum();
+        // Spans of several threads at once can last longer than the one around them.
+        let squeeze = if sum > time { time / sum } else { 1.0 };
+        let (mut at, mut rest, mut merged) = (start, 0.0, 0_usize);
+        for (time, label, what) in inner {
+            let width = time * squeeze;
+            if width < NARROW * self.total {
+                (rest, merged) = (rest + width, merged + 1);
+                continue;
+            }
+            match what {
+                Ok(child) => self.place(child, &label, at, width),
+                Err(part) => {
+                    let (depth, part) = (depth + 1, Some(part));
+                    self.frames.push(FlameFrame { label, depth, start: at, time: width, part });
+                }
+            }
+            at += width;
+        }
+        if rest >= NARROW * self.total {
+            let label = format!("{merged} more");
+            let depth = depth + 1;
+            self.frames.push(FlameFrame { label, depth, start: at, time: rest, part: None });
+        }
+    }
+
+    /// What is directly within a node, the longest first: nodes, and the parts of tips.
+    fn inner(&self, node: u32) -> Vec<(f64, String, Result<u32, usize>)> {
+        let nodes = self.children[node as usize].iter().map(|child| {
+            let time = (self.weight)(&self.tree.nodes[*child as usize]) as f64;
+            (time, self.tree.label(*child).to_owned(), Ok(*child))
+        });
+        let from = self.tips.partition_point(|tip| tip.node < node);
+        let to = self.tips.partition_point(|tip| tip.node <= node);
+        let tips = self.tips[from..to]
+            .iter()
+            .map(|tip| (tip.time as f64, tip.label.clone(), Err(tip.part)));
+        let mut inner: Vec<_> = nodes.chain(tips).filter(|(time, ..)| *time > 0.0).collect();
+        inner.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)).then(a.2.cmp(&b.2)));
+        inner
+    }
+}

@@ -1,0 +1,4 @@
+//! Environment, clocks, power.
+
+pub mod environment;
+pub mod power;

@@ -1,0 +1,202 @@
+//! The host's side, by thread: CUDA calls in order, calls of the operating system, profiler overhead.
+
+use crate::analysis::engine::facts::{OpIndex, OpSource, Ops};
+use crate::analysis::engine::intervals::{Interval, difference, union};
+use crate::model::{ApiCallId, MemoryKind, Ns, Session, ThreadId};
+
+/// What a CUDA call does, as far as idle time is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CallKind {
+    /// Waits for the GPU.
+    Sync,
+    /// Allocates or frees memory, loads code, instantiates graphs.
+    Allocator,
+    /// Copies, and returns when it is done.
+    Copy,
+    /// Copies; blocks if host memory is pageable.
+    AsyncCopy,
+    /// Launches kernels or graphs.
+    Launch,
+    /// Anything else.
+    Other,
+}
+
+/// Beginnings of the names of calls that allocate or load.
+const ALLOCATORS: [&str; 10] = [
+    "cudaMalloc",
+    "cudaFree",
+    "cudaHost",
+    "cuMem",
+    "cudaGraphInstantiate",
+    "cuGraphInstantiate",
+    "cuModuleLoad",
+    "cuModuleUnload",
+    "cuLibraryLoad",
+    "cuLibraryUnload",
+];
+
+/// Names that begin so as well, and do not.
+const NO_ALLOCATORS: [&str; 5] =
+    ["cuMemcpy", "cuMemset", "cudaHostGet", "cuMemGet", "cuMemHostGet"];
+
+/// No operation.
+const NONE: OpIndex = OpIndex::MAX;
+
+/// CUDA calls of all threads.
+pub(super) struct Calls<'a> {
+    pub(super) session: &'a Session,
+    ops: &'a Ops,
+    /// Rows of calls that lie in no other, by thread, by start.
+    threads: Vec<Vec<u32>>,
+    /// Of each call its place, or that of the call around it, in the thread's list.
+    place: Vec<u32>,
+    /// The first operation of each call.
+    first: Vec<OpIndex>,
+    /// By name.
+    kinds: Vec<CallKind>,
+    os: Vec<Vec<Interval>>,
+    profiler: Vec<Vec<Interval>>,
+    off_cpu: Vec<Vec<Interval>>,
+    /// The part of it outside of calls of the operating system.
+    off_cpu_alone: Vec<Vec<Interval>>,
+}
+
+impl<'a> Calls<'a> {
+    /// Sorts the calls of a session by thread. O(n) where they are sorted already, as exports have them.
+    pub(super) fn new(session: &'a Session, ops: &'a Ops) -> Self {
+        let calls = &session.api_calls;
+        let mut threads = vec![Vec::new(); session.threads.len()];
+        let mut kinds = vec![None; session.strings.len()];
+        for (row, (thread, name)) in (0u32..).zip(calls.thread.iter().zip(&calls.name)) {
+            threads[thread.index()].push(row);
+            kinds[name.index()].get_or_insert_with(|| kind(session.text(*name)));
+        }
+        let mut place = vec![0; calls.len()];
+        for list in &mut threads {
+            sort_outermost(session, list, &mut place);
+        }
+        let mut first = vec![NONE; calls.len()];
+        for (op, call) in (0..).zip(&ops.api_call) {
+            if let Some(slot) = call.map(|call| &mut first[call.index()]) {
+                *slot = op.min(*slot);
+            }
+        }
+        let kinds = kinds.into_iter().map(|kind| kind.unwrap_or(CallKind::Other)).collect();
+        let (os, profiler) = (&session.os_calls, &session.overheads);
+        let os = by_thread(session, &os.thread, &os.start, &os.end);
+        let profiler = by_thread(session, &profiler.thread, &profiler.start, &profiler.end);
+        let off = &session.off_cpu;
+        let off_cpu = by_thread(session, &off.thread, &off.start, &off.end);
+        let off_cpu_alone = off_cpu.iter().zip(&os).map(|(off, os)| difference(off, os)).collect();
+        Self { session, ops, threads, place, first, kinds, os, profiler, off_cpu, off_cpu_alone }
+    }
+
+    /// Start and end of a call.
+    pub(super) fn span(&self, call: ApiCallId) -> Interval {
+        let calls = &self.session.api_calls;
+        (calls.start[call.index()], calls.end[call.index()])
+    }
+
+    /// Whether an operation is the first that its call issued: a graph launch issues many.
+    pub(super) fn is_first(&self, call: ApiCallId, op: OpIndex) -> bool {
+        self.first[call.index()] == op
+    }
+
+    /// The call of a launch whose first operation this is: of kernels or a graph. A graph may begin with a copy.
+    pub(super) fn launch(&self, op: OpIndex) -> Option<ApiCallId> {
+        let call = self.ops.api_call[op as usize].filter(|call| self.is_first(*call, op))?;
+        let copy = matches!(self.ops.source[op as usize], OpSource::Copy(_));
+        (!copy || self.kind(call) == CallKind::Launch).then_some(call)
+    }
+
+    /// What a call does; a copy with pageable host memory blocks, whatever its name says.
+    pub(super) fn kind(&self, call: ApiCallId) -> CallKind {
+        let kind = self.kinds[self.session.api_calls.name[call.index()].index()];
+        if kind != CallKind::AsyncCopy {
+            return kind;
+        }
+        let source = self.ops.source.get(self.first[call.index()] as usize);
+        let Some(OpSource::Copy(copy)) = source else { return kind };
+        let copies = &self.session.copies;
+        let ends = [copies.source[copy.index()], copies.destination[copy.index()]];
+        if ends.contains(&MemoryKind::Pageable) { CallKind::Copy } else { kind }
+    }
+
+    /// The calls of the thread of `call` that end after `start`, up to `call` itself, by start; and how long
+    /// the thread had made none before the first of them.
+    pub(super) fn since(&self, start: Ns, call: ApiCallId) -> (&[u32], Option<Ns>) {
+        let calls = &self.session.api_calls;
+        let list = &self.threads[calls.thread[call.index()].index()];
+        let last = self.place[call.index()] as usize;
+        let mut first = last;
+        while first > 0 && calls.end[list[first - 1] as usize] > start {
+            first -= 1;
+        }
+        let before = first.checked_sub(1).map(|row| calls.end[list[row] as usize]);
+        (list.get(first..=last).unwrap_or_default(), before)
+    }
+
+    /// When a thread is in calls of the operating system.
+    pub(super) fn os(&self, thread: ThreadId) -> &[Interval] {
+        &self.os[thread.index()]
+    }
+
+    /// When no CPU ran a thread.
+    pub(super) fn off_cpu(&self, thread: ThreadId) -> &[Interval] {
+        &self.off_cpu[thread.index()]
+    }
+
+    /// The same without calls of the operating system.
+    pub(super) fn off_cpu_alone(&self, thread: ThreadId) -> &[Interval] {
+        &self.off_cpu_alone[thread.index()]
+    }
+
+    /// When the profiler holds a thread up.
+    pub(super) fn profiler(&self, thread: ThreadId) -> &[Interval] {
+        &self.profiler[thread.index()]
+    }
+}
+
+/// Sorts a thread's calls, notes their places and drops those within others.
+fn sort_outermost(session: &Session, list: &mut Vec<u32>, place: &mut [u32]) {
+    let calls = &session.api_calls;
+    let key = |row: &u32| (calls.start[*row as usize], -calls.end[*row as usize], *row);
+    if !list.is_sorted_by_key(key) {
+        list.sort_unstable_by_key(key);
+    }
+    let mut kept: u32 = 0;
+    list.retain(|row| {
+        let outermost = !calls.nested[*row as usize];
+        kept += u32::from(outermost);
+        place[*row as usize] = kept.saturating_sub(1);
+        outermost
+    });
+}
+
+fn by_thread(
+    session: &Session,
+    thread: &[ThreadId],
+    start: &[Ns],
+    end: &[Ns],
+) -> Vec<Vec<Interval>> {
+    let mut lists = vec![Vec::new(); session.threads.len()];
+    for (thread, interval) in thread.iter().zip(start.iter().copied().zip(end.iter().copied())) {
+        lists[thread.index()].push(interval);
+    }
+    lists.iter_mut().map(|list| union(list)).collect()
+}
+
+fn kind(name: &str) -> CallKind {
+    let begins = |with: &[&str]| with.iter().any(|prefix| name.starts_with(prefix));
+    if name.contains("Synchronize") {
+        CallKind::Sync
+    } else if begins(&ALLOCATORS) && !begins(&NO_ALLOCATORS) {
+        CallKind::Allocator
+    } else if name.contains("Memcpy") || name.starts_with("cuMemcpy") {
+        if name.contains("Async") { CallKind::AsyncCopy } else { CallKind::Copy }
+    } else if name.contains("Launch") {
+        CallKind::Launch
+    } else {
+        CallKind::Other
+    }
+}

@@ -1,0 +1,153 @@
+//! Concurrency of small sessions.
+
+#![allow(clippy::unwrap_used)]
+
+use rooflens_schemas::{MetricValue, PassKind};
+
+use super::*;
+use crate::analysis::Options;
+use crate::analysis::engine::facts::Facts;
+use crate::findings::Cell;
+use crate::hardware::Hardware;
+use crate::model::{Copy, CopyKind, Dim3, Launch, MemoryKind, Session};
+
+const GEMM: &str = "nvjet_tst_128x64_64x11_1x2_h_bz_TNT";
+const REDUCE: &str = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
+
+/// One pass on one GPU: kernels by stream, name, start and end, and copies by stream, start and end.
+fn session_of(launches: &[(u64, &str, Ns, Ns)], copies: &[(u64, Ns, Ns)]) -> Session {
+    let mut session = Session::default();
+    let pass = session.add_pass("nsys", PassKind::Timeline, "nsys/timeline.sqlite");
+    let (process, gpu) = (session.process(pass, 0, 1), session.gpu(pass, 0));
+    for (stream, name, start, end) in launches {
+        let kernel = session.kernel(name, "");
+        session.launches.push(Launch {
+            start: *start,
+            end: *end,
+            kernel,
+            pass,
+            gpu,
+            process,
+            stream: *stream,
+            correlation: None,
+            grid: Dim3::default(),
+            block: Dim3::default(),
+            registers: None,
+            shared_bytes: None,
+            graph_node: None,
+            graph: None,
+        });
+    }
+    for (stream, start, end) in copies {
+        session.copies.push(Copy {
+            start: *start,
+            end: *end,
+            kind: CopyKind::HostToDevice,
+            bytes: 1,
+            source: MemoryKind::Pinned,
+            destination: MemoryKind::Device,
+            pass,
+            gpu,
+            process,
+            stream: *stream,
+            correlation: None,
+            graph_node: None,
+            graph: None,
+        });
+    }
+    session
+}
+
+fn findings(session: &Session) -> Findings {
+    let (facts, hardware, options) = (Facts::new(session), Hardware::default(), Options::default());
+    run(&Context { session, facts: &facts, hardware: &hardware, options: &options })
+}
+
+fn overlap(session: &Session) -> Overlap {
+    let (facts, hardware, options) = (Facts::new(session), Hardware::default(), Options::default());
+    let context = Context { session, facts: &facts, hardware: &hardware, options: &options };
+    overlap::of_ops(&context, &(0..facts.ops.len()).collect::<Vec<_>>())
+}
+
+#[test]
+fn times_by_number_of_streams_and_by_pairs_of_kinds() {
+    // Stream 7: products [0, 10) and [10, 20). Stream 8: all-reduce [5, 15). Stream 9: copy [12, 25).
+    //  0– 5 one stream; 5–12 two (product + all-reduce); 12–15 three; 15–20 two (product + copy); 20–25 one.
+    let session =
+        session_of(&[(7, GEMM, 0, 10), (7, GEMM, 10, 20), (8, REDUCE, 5, 15)], &[(9, 12, 25)]);
+    let found = overlap(&session);
+    assert_eq!((found.busy, found.concurrent), (25, 15));
+    assert_eq!(found.by_streams, [10, 12, 3]);
+    // Compute with itself 0: the products touch. Compute + communication 5–15, + copy 12–20; communication + copy 12–15.
+    assert_eq!(found.kinds, [[0, 10, 8], [0, 0, 3], [0, 0, 0]]);
+    let streams: Vec<(u64, Ns)> = found.streams.iter().map(|((_, s), time)| (*s, *time)).collect();
+    assert_eq!(streams, [(7, 20), (9, 13), (8, 10)]);
+    let pairs: Vec<_> = found.pairs.into_iter().collect();
+    assert_eq!(pairs, [((0, 1), 8), ((0, 2), 10), ((1, 2), 3)]);
+}
+
+#[test]
+fn kernels_of_one_stream_that_overlap_are_concurrent_on_one_stream() {
+    // A launch that begins before its predecessor ends (programmatic dependent launch), and a memset of no length.
+    let session = session_of(&[(7, GEMM, 0, 10), (7, GEMM, 8, 20)], &[(9, 5, 5)]);
+    let found = overlap(&session);
+    assert_eq!((found.busy, found.concurrent, found.by_streams), (20, 2, [20, 0, 0]));
+    assert_eq!(found.kinds[0][0], 2);
+    assert_eq!(found.streams.len(), 1);
+}
+
+#[test]
+fn one_stream_makes_no_section() {
+    let one = session_of(&[(7, GEMM, 0, 10), (7, GEMM, 8, 20)], &[]);
+    let found = findings(&one);
+    assert!(found.blocks.is_empty() && found.metrics.is_empty() && found.datasets.is_empty());
+}
+
+#[test]
+fn the_share_is_of_busy_time() {
+    let session = session_of(&[(7, GEMM, 0, 10)], &[(9, 6, 16), (9, 90, 94)]);
+    let found = findings(&session);
+    // 4 of 20 ns; the whole capture is the one stage, so the pass is not counted again.
+    let values: Vec<_> = found.metrics.iter().map(|metric| metric.value.clone()).collect();
+    assert_eq!(values, [MetricValue::Derived { value: 0.2 }]);
+    assert_eq!(
+        found.metrics[0].basis,
+        "4 ns with two or more operations at once ÷ 20 ns busy, 2 streams"
+    );
+    let pairs = found.datasets.iter().find(|dataset| dataset.id == "stream_overlap").unwrap();
+    // Stream 9 copies for 14 ns, 4 of them beside the kernel; the kernel's stream is the less busy one.
+    assert_eq!(
+        pairs.rows[0][3..],
+        [Cell::Text("9".to_owned()), Cell::Text("7".to_owned()), Cell::Int(4), Cell::Float(0.4)]
+    );
+}
+
+proptest::proptest! {
+    /// Against counting every nanosecond.
+    #[test]
+    fn the_sweep_counts_every_nanosecond(
+        ops in proptest::collection::vec((0u64..4, 0i64..120, 0i64..30, 0usize..2), 1..25),
+    ) {
+        let launches: Vec<(u64, &str, Ns, Ns)> = ops
+            .iter()
+            .map(|(stream, start, length, kind)| (*stream, [GEMM, REDUCE][*kind], *start, start + length))
+            .collect();
+        let found = overlap(&session_of(&launches, &[]));
+        let (mut busy, mut concurrent, mut by_streams, mut mixed) = (0, 0, [0; 3], 0);
+        for t in 0..150 {
+            let on: Vec<_> = launches.iter().filter(|(_, _, start, end)| (*start..*end).contains(&t)).collect();
+            let streams: BTreeSet<u64> = on.iter().map(|(stream, ..)| *stream).collect();
+            if streams.is_empty() {
+                continue;
+            }
+            busy += 1;
+            by_streams[streams.len().min(3) - 1] += 1;
+            concurrent += Ns::from(on.len() > 1);
+            let has = |name: &str| on.iter().any(|(_, own, ..)| *own == name);
+            mixed += Ns::from(has(GEMM) && has(REDUCE));
+        }
+        proptest::prop_assert_eq!((found.busy, found.concurrent), (busy, concurrent));
+        proptest::prop_assert_eq!(found.by_streams, by_streams);
+        proptest::prop_assert_eq!(found.kinds[0][1], mixed);
+    }
+}

@@ -1,0 +1,169 @@
+//! GPU metrics: hardware counters that nsys samples while the workload runs.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use crate::analysis::Context;
+use crate::analysis::engine::facts::Stage;
+use crate::model::{GpuId, Ns, PassId, Session, StrId};
+
+/// What a sampled counter tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Counter {
+    /// Share of the period in which SMs had a warp, mean over SMs.
+    SmActive,
+    /// Share of the period in which tensor pipes issued, mean over SMs.
+    TensorActive,
+    /// Share of the period in which device memory was read.
+    DramRead,
+    /// Share of the period in which device memory was written.
+    DramWrite,
+    /// Clock of the SMs, hertz.
+    Clock,
+}
+
+/// Names of the counters in the metric sets of nsys, without the unit; they differ by GPU generation and version.
+const NAMES: [(&str, Counter); 11] = [
+    ("SMs Active", Counter::SmActive),
+    ("SM Active", Counter::SmActive),
+    ("Tensor Active", Counter::TensorActive),
+    ("Tensor Active / FP16 Active", Counter::TensorActive),
+    ("DRAM Read Bandwidth", Counter::DramRead),
+    ("DRAM Read Throughput", Counter::DramRead),
+    ("VRAM Read Bandwidth", Counter::DramRead),
+    ("DRAM Write Bandwidth", Counter::DramWrite),
+    ("DRAM Write Throughput", Counter::DramWrite),
+    ("VRAM Write Bandwidth", Counter::DramWrite),
+    ("GPC Clock Frequency", Counter::Clock),
+];
+
+/// Suffixes of names: shares in percent, and clocks, which are in hertz whatever the suffix says.
+const UNITS: [&str; 2] = [" [Throughput %]", " [MHz]"];
+
+/// Clocks below this are in megahertz after all.
+const LEAST_HERTZ: f64 = 1e6;
+
+/// Samples of one counter on one GPU: time and value, ascending by time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Sampled {
+    /// Name as the artifact gives it.
+    pub(super) name: StrId,
+    /// Shares are 0 to 1, clocks hertz.
+    pub(super) samples: Vec<(Ns, f64)>,
+}
+
+/// The counters of a GPU.
+pub(super) type Counters = BTreeMap<Counter, Sampled>;
+
+/// The known counters of all passes, by pass and GPU.
+pub(super) fn counters(session: &Session) -> BTreeMap<(PassId, GpuId), Counters> {
+    let table = &session.counter_samples;
+    let mut known: FxHashMap<StrId, Option<Counter>> = FxHashMap::default();
+    let mut found: BTreeMap<(PassId, GpuId), Counters> = BTreeMap::new();
+    for row in 0..table.len() {
+        let metric = table.metric[row];
+        let counter = *known.entry(metric).or_insert_with(|| counter(session.text(metric)));
+        let (Some(counter), Some(gpu)) = (counter, table.gpu[row]) else { continue };
+        let of_gpu = found.entry((table.pass[row], gpu)).or_default();
+        let sampled = of_gpu.entry(counter).or_default();
+        sampled.name = metric;
+        sampled.samples.push((table.time[row], in_base_units(counter, table.value[row])));
+    }
+    for sampled in found.values_mut().flat_map(BTreeMap::values_mut) {
+        sampled.samples.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    }
+    found
+}
+
+fn counter(name: &str) -> Option<Counter> {
+    let bare = UNITS.iter().find_map(|unit| name.strip_suffix(unit)).unwrap_or(name);
+    NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(bare)).map(|(_, counter)| *counter)
+}
+
+fn in_base_units(counter: Counter, value: f64) -> f64 {
+    match counter {
+        Counter::Clock if value < LEAST_HERTZ => value * 1e6,
+        Counter::Clock => value,
+        _ => value / 100.0,
+    }
+}
+
+/// Sum and number of samples.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Sum {
+    sum: f64,
+    /// Samples.
+    pub(super) count: u64,
+}
+
+impl Sum {
+    pub(super) fn mean(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum / self.count as f64)
+    }
+}
+
+/// Samples of a GPU within the projections of a stage's counted instances.
+pub(super) struct StageSums {
+    /// The stage, an index into the table of stages.
+    pub(super) stage: usize,
+    pub(super) gpu: GpuId,
+    /// Counted instances on the GPU, and their time.
+    pub(super) instances: u64,
+    pub(super) time: Ns,
+    /// Sums by counter.
+    pub(super) sums: BTreeMap<Counter, Sum>,
+}
+
+/// The sums of all stages of a pass that ran on the GPU.
+pub(super) fn of_stages(
+    context: &Context<'_>,
+    key: (PassId, GpuId),
+    own: &Counters,
+) -> Vec<StageSums> {
+    let stages = context.facts.stages.iter().enumerate();
+    let of_pass = stages.filter(|(_, stage)| stage.pass == key.0);
+    of_pass.filter_map(|(index, stage)| of_stage(context, index, stage, key.1, own)).collect()
+}
+
+fn of_stage(
+    context: &Context<'_>,
+    index: usize,
+    stage: &Stage,
+    gpu: GpuId,
+    own: &Counters,
+) -> Option<StageSums> {
+    let instances = context.facts.instances_of(stage).iter();
+    let windows: Vec<(Ns, Ns)> = instances
+        .filter(|instance| instance.excluded.is_none() && instance.gpus.contains(&gpu))
+        .filter_map(|instance| instance.projection)
+        .collect();
+    let sum = |sampled: &Sampled| {
+        let mut sum = Sum::default();
+        for (_, value) in windows.iter().flat_map(|window| within(&sampled.samples, *window)) {
+            sum = Sum { sum: sum.sum + value, count: sum.count + 1 };
+        }
+        sum
+    };
+    (!windows.is_empty()).then(|| StageSums {
+        stage: index,
+        gpu,
+        instances: windows.len() as u64,
+        time: windows.iter().fold(0, |time: Ns, (start, end)| time.saturating_add(end - start)),
+        sums: own.iter().map(|(counter, sampled)| (*counter, sum(sampled))).collect(),
+    })
+}
+
+/// The samples of [start, end].
+fn within(samples: &[(Ns, f64)], (start, end): (Ns, Ns)) -> &[(Ns, f64)] {
+    let first = samples.partition_point(|(time, _)| *time < start);
+    let last = first + samples[first..].partition_point(|(time, _)| *time <= end);
+    &samples[first..last]
+}
+
+/// Mean time between samples.
+pub(super) fn period(own: &Counters) -> Option<f64> {
+    let samples = &own.values().next()?.samples;
+    let (first, last) = (samples.first()?.0, samples.last()?.0);
+    (samples.len() > 1).then(|| (last - first) as f64 / (samples.len() - 1) as f64)
+}

@@ -1,0 +1,88 @@
+//! Tracks of samples: hardware counters, power, clocks.
+
+use rooflens_schemas::Unit;
+
+use super::bins::{Window, means};
+use super::sampled::{Counter, Counters};
+use crate::analysis::system::power::reasons::lowers_clock;
+use crate::analysis::system::power::samples::Sample;
+use crate::findings::chart::{Line, Lines, Track};
+use crate::model::Ns;
+
+fn line(name: &str, filled: bool, points: Vec<(Ns, f64)>) -> Line {
+    let points = points.into_iter().map(|(time, value)| (time, significant(value))).collect();
+    Line { name: name.to_owned(), filled, points }
+}
+
+/// A value with the digits that a chart can show.
+fn significant(value: f64) -> f64 {
+    libm::round(value * 1e4) / 1e4
+}
+
+fn track(label: String, unit: Unit, lines: Vec<Line>) -> Option<Track> {
+    let lines: Vec<Line> = lines.into_iter().filter(|line| !line.points.is_empty()).collect();
+    let (shades, outliers) = (None, Vec::new());
+    (!lines.is_empty()).then_some(Track::Lines(Lines { label, unit, lines, shades, outliers }))
+}
+
+/// SM and tensor activity, memory traffic, and the clock where NVML does not give it.
+pub(super) fn counter_tracks(window: &Window, own: &Counters, clock: bool, of: &str) -> Vec<Track> {
+    let points = |counter: Counter| match own.get(&counter) {
+        Some(sampled) => means(window, sampled.samples.iter().copied()),
+        None => Vec::new(),
+    };
+    let activity = vec![
+        line("SMs", true, points(Counter::SmActive)),
+        line("tensor pipes", false, points(Counter::TensorActive)),
+    ];
+    let traffic = vec![
+        line("read", true, points(Counter::DramRead)),
+        line("write", false, points(Counter::DramWrite)),
+    ];
+    let clocks = if clock { points(Counter::Clock) } else { Vec::new() };
+    [
+        track(format!("SMs and tensor pipes active{of}"), Unit::Ratio, activity),
+        track(format!("DRAM bandwidth, share of peak{of}"), Unit::Ratio, traffic),
+        track(format!("SM clock{of}"), Unit::Hertz, vec![line("", false, clocks)]),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Power and SM clock, with the stretches in which a reason lowers the clock.
+pub(super) fn nvml_tracks(window: &Window, samples: &[(Ns, Sample)], of: &str) -> Vec<Track> {
+    let points = |value: fn(&Sample) -> Option<f64>| {
+        let stated = samples.iter().filter_map(|(time, sample)| Some((*time, value(sample)?)));
+        means(window, stated)
+    };
+    let throttled = throttled(window, samples);
+    let tracks = [
+        track(format!("Board power{of}"), Unit::Watts, vec![line("", false, points(|s| s.watts))]),
+        track(format!("SM clock{of}"), Unit::Hertz, vec![line("", false, points(|s| s.sm_hz))]),
+    ];
+    let shaded = tracks.into_iter().flatten().map(|track| match track {
+        Track::Lines(lines) => {
+            let shades = Some(("throttled".to_owned(), throttled.clone()));
+            Track::Lines(Lines { shades, ..lines })
+        }
+        other => other,
+    });
+    shaded.collect()
+}
+
+/// Stretches from a sample with a reason that lowers the clock to the next sample without one.
+fn throttled(window: &Window, samples: &[(Ns, Sample)]) -> Vec<(i64, i64)> {
+    let mut found: Vec<(i64, i64)> = Vec::new();
+    for pair in samples.windows(2) {
+        if !pair[0].1.reasons.is_some_and(lowers_clock) {
+            continue;
+        }
+        let (start, end) = (pair[0].0 - window.start, pair[1].0 - window.start);
+        match found.last_mut() {
+            Some(last) if last.1 >= start => last.1 = end,
+            _ => found.push((start, end)),
+        }
+    }
+    found
+}

@@ -1,0 +1,51 @@
+//! The kernel with the most time in a stage, and the time in which nothing else runs.
+
+use rustc_hash::FxHashMap;
+
+use crate::analysis::Context;
+use crate::analysis::engine::facts::StageInstance;
+use crate::analysis::engine::intervals::{difference, measure, union};
+use crate::analysis::engine::stage_stats::counted;
+use crate::analysis::time::idle::Line;
+use crate::model::{KernelId, Ns};
+
+/// The kernel with the greatest sum of durations; of equal ones the first.
+pub(super) fn top(context: &Context<'_>, line: &Line) -> Option<KernelId> {
+    let ops = &context.facts.ops;
+    let mut sums: FxHashMap<KernelId, Ns> = FxHashMap::default();
+    for op in middle(context, line).flat_map(|instance| &instance.ops) {
+        if let Some(kernel) = context.facts.kernel(context.session, *op) {
+            let row = *op as usize;
+            let sum = sums.entry(kernel).or_default();
+            *sum = sum.saturating_add(ops.end[row].saturating_sub(ops.start[row]));
+        }
+    }
+    // The order of the map does not matter: the key is unique.
+    sums.into_iter().max_by_key(|(kernel, sum)| (*sum, std::cmp::Reverse(*kernel))).map(|one| one.0)
+}
+
+/// Time of the middle instances in which this kernel runs and no other operation of the stage, nanoseconds.
+pub(super) fn alone(context: &Context<'_>, line: &Line, kernel: KernelId) -> Ns {
+    let ops = &context.facts.ops;
+    let mut total: Ns = 0;
+    for instance in middle(context, line) {
+        let (mut own, mut others) = (Vec::new(), Vec::new());
+        for op in instance.ops.iter().filter(|op| ops.gpu[**op as usize] == line.gpu) {
+            let is_own = context.facts.kernel(context.session, *op) == Some(kernel);
+            let list = if is_own { &mut own } else { &mut others };
+            list.push((ops.start[*op as usize], ops.end[*op as usize]));
+        }
+        total = total.saturating_add(measure(&difference(&union(&mut own), &union(&mut others))));
+    }
+    total
+}
+
+/// The instances that the stage time is the median of.
+fn middle<'a>(
+    context: &Context<'a>,
+    line: &Line,
+) -> impl Iterator<Item = &'a StageInstance> + use<'a> {
+    let numbers = line.middle_instances.clone();
+    let counted = counted(context.facts, &line.summary).enumerate();
+    counted.filter(move |(number, _)| numbers.contains(number)).map(|(_, instance)| instance)
+}

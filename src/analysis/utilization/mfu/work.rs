@@ -1,0 +1,173 @@
+//! What a stage has to compute and to move, from the workload description and the model's dimensions.
+
+use rooflens_schemas::{StageKind, Workload};
+
+use crate::analysis::utilization::model_flops::{
+    Convention, Shape, element_bytes, forward, forward_bytes,
+};
+use crate::model::ModelConfig;
+
+/// Decode steps beyond which a workload description is not believed.
+const MAX_STEPS: u64 = 1 << 20;
+
+/// The work of one stage instance on one GPU.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Work {
+    /// Model FLOPs, causal attention.
+    pub(super) flops: f64,
+    /// Model FLOPs, every query attending every key.
+    pub(super) flops_full: f64,
+    /// Bytes that must move at least; only for stages whose passes are counted one by one.
+    pub(super) bytes: Option<f64>,
+    /// Tokens processed or produced.
+    pub(super) tokens: f64,
+    /// The formula with its numbers.
+    pub(super) formula: String,
+}
+
+/// The work of a stage, or what is missing to know it.
+pub(super) fn work(
+    kind: StageKind,
+    steps: Option<u64>,
+    workload: &Workload,
+    model: Option<&ModelConfig>,
+    dtype: &str,
+) -> Result<Work, String> {
+    let passes = match kind {
+        StageKind::Optimizer | StageKind::Other => {
+            return Err("no FLOPs formula for this kind of stage".to_owned());
+        }
+        StageKind::Backward => 2.0,
+        StageKind::TrainStep => 3.0,
+        StageKind::Prefill | StageKind::Decode | StageKind::DecodeStep | StageKind::Forward => 1.0,
+    };
+    let model = model.ok_or("no model config in this bundle; add config.json")?;
+    let batch = workload.batch.ok_or("workload.toml does not state the batch")?;
+    let prompt = workload.prompt_tokens.ok_or("workload.toml does not state prompt_tokens")?;
+    let shapes: Vec<Shape> = match kind {
+        StageKind::Prefill => vec![Shape { batch, new: prompt, past: 0, logits: 1 }],
+        StageKind::Decode | StageKind::DecodeStep => {
+            let steps = steps.or(workload.output_tokens);
+            let steps = steps.ok_or("workload.toml does not state output_tokens")?;
+            let step =
+                |index| Shape { batch, new: 1, past: prompt.saturating_add(index), logits: 1 };
+            if steps > MAX_STEPS {
+                return Err(format!("{steps} decode steps are more than this is made for"));
+            }
+            (0..steps).map(step).collect()
+        }
+        _ => vec![Shape { batch, new: prompt, past: 0, logits: prompt }],
+    };
+    if shapes.is_empty() {
+        return Err("the stage has no decode step".to_owned());
+    }
+    // A decode step of a loop has the mean context of the loop.
+    let share = if kind == StageKind::DecodeStep { 1.0 / shapes.len() as f64 } else { 1.0 };
+    let share = share / workload.model_parallel.unwrap_or(1).max(1) as f64;
+    let sum = |value: &dyn Fn(Shape) -> f64| shapes.iter().map(|shape| value(*shape)).sum::<f64>();
+    let forward_only = passes == 1.0;
+    let bytes = element_bytes(dtype).filter(|_| forward_only);
+    let tokens = sum(&|shape| shape.batch as f64 * shape.new as f64);
+    Ok(Work {
+        flops: passes * share * sum(&|shape| forward(model, shape, Convention::Causal)),
+        flops_full: passes * share * sum(&|shape| forward(model, shape, Convention::Full)),
+        bytes: bytes.map(|size| share * sum(&|shape| forward_bytes(model, shape, size))),
+        tokens: tokens * share,
+        formula: formula(kind, batch, prompt, shapes.len(), workload),
+    })
+}
+
+fn formula(kind: StageKind, batch: u64, prompt: u64, steps: usize, workload: &Workload) -> String {
+    let mut text = match kind {
+        StageKind::Prefill => {
+            format!("one forward pass, batch {batch} × {prompt} tokens, logits of the last")
+        }
+        StageKind::Decode => {
+            format!("{steps} forward passes, batch {batch} × 1 token behind {prompt} and more")
+        }
+        StageKind::DecodeStep => format!(
+            "one forward pass, batch {batch} × 1 token at the mean context of {steps} steps behind {prompt}"
+        ),
+        StageKind::Forward => {
+            format!("one forward pass, batch {batch} × {prompt} tokens, all logits")
+        }
+        StageKind::Backward => format!("2 × forward, batch {batch} × {prompt} tokens"),
+        _ => format!("3 × forward, batch {batch} × {prompt} tokens"),
+    };
+    if let Some(parallel) = workload.model_parallel.filter(|parallel| *parallel > 1) {
+        text.push_str(&format!(", ÷ {parallel} GPUs that share the model"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tiny() -> (Workload, ModelConfig) {
+        let workload = Workload {
+            batch: Some(2),
+            prompt_tokens: Some(4),
+            output_tokens: Some(3),
+            ..Workload::default()
+        };
+        // One layer, hidden 2, one head of 2, plain MLP of 4: 4·2·2 + 2·2·4 = 32 parameters; head 2·10 = 20.
+        let model = ModelConfig {
+            hidden: 2,
+            intermediate: 4,
+            layers: 1,
+            heads: 1,
+            kv_heads: 1,
+            head_dim: 2,
+            vocab: 10,
+            ..ModelConfig::default()
+        };
+        (workload, model)
+    }
+
+    #[test]
+    fn a_decode_loop_is_the_sum_of_its_steps() {
+        let (workload, model) = tiny();
+        let loop_work =
+            work(StageKind::Decode, None, &workload, Some(&model), "bf16").expect("complete");
+        // Projections 3·2·2·32 = 384, head 3·2·2·20 = 240, attention 2·(2+2)·2·(5 + 6 + 7) = 288.
+        assert_eq!(loop_work.flops, 384.0 + 240.0 + 288.0);
+        assert_eq!(loop_work.tokens, 6.0);
+        let step =
+            work(StageKind::DecodeStep, None, &workload, Some(&model), "bf16").expect("complete");
+        assert_eq!(step.flops * 3.0, loop_work.flops);
+        assert_eq!(step.tokens, 2.0);
+    }
+
+    #[test]
+    fn counted_steps_win_over_stated_ones() {
+        let (workload, model) = tiny();
+        let two =
+            work(StageKind::Decode, Some(2), &workload, Some(&model), "bf16").expect("complete");
+        assert_eq!(two.tokens, 4.0);
+    }
+
+    #[test]
+    fn training_is_three_times_forward_with_all_logits() {
+        let (workload, model) = tiny();
+        let forward =
+            work(StageKind::Forward, None, &workload, Some(&model), "bf16").expect("complete");
+        let step =
+            work(StageKind::TrainStep, None, &workload, Some(&model), "bf16").expect("complete");
+        // 2·8·32 + 2·8·20 + 2·4·2·(4·5/2).
+        assert_eq!(forward.flops, 512.0 + 320.0 + 160.0);
+        assert_eq!(step.flops, 3.0 * forward.flops);
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let (workload, model) = tiny();
+        assert!(
+            work(StageKind::Prefill, None, &workload, None, "bf16")
+                .is_err_and(|e| e.contains("config"))
+        );
+        let no_batch = Workload { batch: None, ..workload };
+        let result = work(StageKind::Prefill, None, &no_batch, Some(&model), "bf16");
+        assert!(result.is_err_and(|reason| reason.contains("batch")));
+    }
+}

@@ -1,0 +1,299 @@
+//! Rules: what is slow, why, and what to try first, told from the metrics of the analyses.
+//!
+//! A rule reads metrics and data sets by id, so it knows no analysis and can be tested with numbers made by
+//! hand. `docs/findings.md` describes each one.
+
+mod ids;
+mod products;
+mod profiled;
+mod results;
+mod sql;
+mod stage;
+mod tables;
+
+mod allocator_stalls;
+mod attention_cache;
+mod attribution_coverage;
+mod between_stages;
+mod clock_limits;
+mod decode_bandwidth;
+mod exposed_communication;
+mod exposed_copies;
+mod flop_coverage;
+mod gemm_alignment;
+mod gemm_bandwidth;
+mod gemm_quantization;
+mod gemm_roofline;
+mod hidden_graphs;
+mod host_bound;
+mod host_pauses;
+mod launch_bound;
+mod low_mfu;
+mod low_occupancy;
+mod memory_access;
+mod memory_pressure;
+mod no_tensor_cores;
+mod pageable_copies;
+mod profile_coverage;
+mod profiled_bound;
+mod profiled_rule_estimate;
+mod profiler_overhead;
+mod queue_gaps;
+mod repeat_outliers;
+mod short_kernels;
+mod small_grids;
+mod stage_busy;
+mod straggler;
+mod sync_bound;
+mod uneven_pace;
+mod unknown_kernels;
+mod unrepresentative_profile;
+mod utilization_basis;
+mod wave_tail;
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;
+
+use rooflens_schemas::{Scope, Unit};
+
+use crate::analysis::{Analysis, Context};
+use crate::findings::{Findings, Observation, Quantity};
+
+pub use results::Results;
+
+/// A rule.
+pub struct Rule {
+    /// Stable name, such as `launch-bound`.
+    pub id: &'static str,
+    /// What it looks for, in a few words.
+    pub title: &'static str,
+    /// The numbers that decide.
+    pub thresholds: &'static [Threshold],
+    /// Looks.
+    pub run: fn(&Results<'_>) -> Outcome,
+}
+
+/// A number that decides, and what is compared with it.
+pub struct Threshold {
+    /// What is compared.
+    pub of: &'static str,
+    /// The number.
+    pub value: Quantity,
+}
+
+/// What came of a rule.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// It holds.
+    Found(Vec<Observation>),
+    /// It looked, and it does not hold; names the stages that it could not look at, if there are any.
+    Clear(String),
+    /// There is nothing that it could be about, or another finding says it better; says why.
+    NotApplicable(String),
+    /// The bundle lacks what it needs; says what to capture.
+    Abstained(String),
+}
+
+/// What a rule makes of one stage.
+enum Look {
+    /// It holds.
+    Found(Box<Observation>),
+    /// It does not hold.
+    Clear,
+    /// It is pointless, because of something else; says what.
+    Moot(String),
+    /// The stage has nothing that it could be about; says what.
+    Nothing(String),
+    /// The bundle does not tell.
+    Lacks,
+}
+
+/// All rules, in the order of the table of rules.
+pub static RULES: &[&Rule] = &[
+    &stage_busy::RULE,
+    &launch_bound::RULE,
+    &host_bound::RULE,
+    &host_pauses::RULE,
+    &between_stages::RULE,
+    &sync_bound::RULE,
+    &allocator_stalls::RULE,
+    &queue_gaps::RULE,
+    &short_kernels::RULE,
+    &exposed_copies::RULE,
+    &pageable_copies::RULE,
+    &exposed_communication::RULE,
+    &straggler::RULE,
+    &low_mfu::RULE,
+    &decode_bandwidth::RULE,
+    &no_tensor_cores::RULE,
+    &gemm_roofline::RULE,
+    &gemm_bandwidth::RULE,
+    &gemm_quantization::RULE,
+    &gemm_alignment::RULE,
+    &profiled_bound::RULE,
+    &small_grids::RULE,
+    &wave_tail::RULE,
+    &low_occupancy::RULE,
+    &attention_cache::RULE,
+    &memory_access::RULE,
+    &profiled_rule_estimate::RULE,
+    &clock_limits::RULE,
+    &memory_pressure::RULE,
+    &uneven_pace::RULE,
+    &repeat_outliers::RULE,
+    &profiler_overhead::RULE,
+    &utilization_basis::RULE,
+    &attribution_coverage::RULE,
+    &hidden_graphs::RULE,
+    &unknown_kernels::RULE,
+    &flop_coverage::RULE,
+    &profile_coverage::RULE,
+    &unrepresentative_profile::RULE,
+];
+
+/// What rules about causes of idle time lack.
+const IDLE_NEEDS: &str =
+    "idle time by cause: a timeline with CUDA API calls (nsys --trace=cuda,nvtx,osrt)";
+
+/// Runs all rules on what the analyses found: observations, the weightiest first, and the tables of findings
+/// and of rules.
+pub fn run(context: &Context<'_>, analyses: &[(&'static Analysis, Findings)]) -> Findings {
+    judge(&Results::new(context, analyses))
+}
+
+fn judge(results: &Results<'_>) -> Findings {
+    let mut observations = Vec::new();
+    let mut outcomes = Vec::new();
+    for rule in RULES {
+        let outcome = (rule.run)(results);
+        if let Outcome::Found(found) = &outcome {
+            observations.extend(found.iter().map(|one| named(rule, one)));
+        }
+        outcomes.push((*rule, outcome));
+    }
+    observations.sort_by(|a, b| {
+        let is_other = |one: &Observation| one.id != stage_busy::RULE.id;
+        is_other(a)
+            .cmp(&is_other(b))
+            .then(if is_other(a) { b.severity.cmp(&a.severity) } else { std::cmp::Ordering::Equal })
+            .then(b.weight_ns.total_cmp(&a.weight_ns))
+            .then_with(|| (a.id, &a.scope, &a.title).cmp(&(b.id, &b.scope, &b.title)))
+    });
+    let datasets = vec![
+        tables::findings(&observations),
+        tables::outcomes(&outcomes),
+        tables::rules(&outcomes),
+    ];
+    Findings { observations, datasets, methods: vec![tables::method()], ..Findings::default() }
+}
+
+/// The observation with the name of its rule.
+fn named(rule: &Rule, observation: &Observation) -> Observation {
+    let about = &observation.title;
+    let title =
+        if about.is_empty() { rule.title.to_owned() } else { format!("{}: {about}", rule.title) };
+    Observation { id: rule.id, title, ..observation.clone() }
+}
+
+impl Outcome {
+    /// It looked at everything, and it does not hold.
+    const CLEAR: Self = Self::Clear(String::new());
+
+    /// Found if there is something in the list.
+    fn of(found: Vec<Observation>) -> Self {
+        if found.is_empty() { Self::CLEAR } else { Self::Found(found) }
+    }
+
+    /// What came of looking at stages, given with their labels. It is clear if it is so for each stage at which it could
+    /// look and which has something to look at.
+    fn of_stages<'a>(looks: impl Iterator<Item = (&'a str, Look)>, needs: &str) -> Self {
+        let (mut found, mut is_clear) = (Vec::new(), false);
+        let (mut moot, mut nothing, mut unseen) = (Vec::new(), Vec::new(), Vec::new());
+        for (label, look) in looks {
+            match look {
+                Look::Found(one) => found.push(*one),
+                Look::Clear => is_clear = true,
+                Look::Lacks => unseen.push(label),
+                Look::Moot(reason) => add_reason(&mut moot, reason, label),
+                Look::Nothing(reason) => add_reason(&mut nothing, reason, label),
+            }
+        }
+        if !found.is_empty() {
+            Self::Found(found)
+        } else if !moot.is_empty() {
+            Self::NotApplicable(reasons(&moot))
+        } else if is_clear {
+            Self::Clear(unseen.join(", "))
+        } else if !nothing.is_empty() {
+            Self::NotApplicable(reasons(&nothing))
+        } else {
+            Self::lacks(needs)
+        }
+    }
+
+    /// Found as one finding that says what each of the list does: of passes or stages about which the same is to be
+    /// done. Advice is that of the first.
+    fn joined(found: Vec<Observation>) -> Self {
+        let join = |one: Observation, next: Observation| Observation {
+            title: format!("{}, {}", one.title, next.title),
+            severity: one.severity.max(next.severity),
+            scope: Scope::default(),
+            weight_ns: one.weight_ns.max(next.weight_ns),
+            statement: [one.statement, vec![" ".into()], next.statement].concat(),
+            evidence: [one.evidence, next.evidence].concat(),
+            ..one
+        };
+        Self::of(found.into_iter().reduce(join).into_iter().collect())
+    }
+
+    /// Abstained for want of something.
+    fn lacks(what: &str) -> Self {
+        Self::Abstained(what.to_owned())
+    }
+}
+
+/// Adds a stage to those of its reason.
+fn add_reason<'a>(list: &mut Vec<(String, Vec<&'a str>)>, reason: String, label: &'a str) {
+    match list.iter_mut().find(|(known, _)| *known == reason) {
+        Some((_, labels)) => labels.push(label),
+        None => list.push((reason, vec![label])),
+    }
+}
+
+/// `prefill, decode: why; eager: why not`.
+fn reasons(list: &[(String, Vec<&str>)]) -> String {
+    let said = list.iter().map(|(reason, labels)| format!("{}: {reason}", labels.join(", ")));
+    said.collect::<Vec<_>>().join("; ")
+}
+
+impl Look {
+    fn found(one: Observation) -> Self {
+        Self::Found(Box::new(one))
+    }
+
+    /// Made moot by another rule, which holds for the same stage.
+    fn said_by(rule: &Rule) -> Self {
+        Self::Moot(format!("“{}” says it", rule.title))
+    }
+}
+
+impl From<Option<Observation>> for Look {
+    fn from(found: Option<Observation>) -> Self {
+        found.map_or(Self::Clear, Self::found)
+    }
+}
+
+impl Threshold {
+    const fn ratio(of: &'static str, value: f64) -> Self {
+        Self { of, value: Quantity::ratio(value) }
+    }
+
+    const fn one(of: &'static str, value: f64) -> Self {
+        Self { of, value: Quantity::new(value, Unit::One) }
+    }
+
+    const fn ns(of: &'static str, value: i64) -> Self {
+        Self { of, value: Quantity::ns(value) }
+    }
+}

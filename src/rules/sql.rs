@@ -1,0 +1,278 @@
+//! SQL over an nsys export that gives numbers of findings again: each statement gives one number, and the finding
+//! has it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use crate::analysis::Context;
+use crate::analysis::engine::facts::{OpSource, StageInstance};
+use crate::analysis::engine::stage_stats::Summary;
+use crate::findings::{Quantity, Query};
+use crate::model::{CopyKind, Ns, PassId};
+use crate::prose;
+
+/// Tables of GPU operations in an nsys export. It holds a table only if that has rows.
+const TABLES: [&str; 4] = [
+    "CUPTI_ACTIVITY_KIND_KERNEL",
+    "CUPTI_ACTIVITY_KIND_MEMCPY",
+    "CUPTI_ACTIVITY_KIND_MEMSET",
+    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
+];
+
+/// One instance of a stage on one GPU of an nsys export, with the sums that queries give.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Window {
+    /// Number of the instance.
+    pub(super) ordinal: u32,
+    /// GPU as the export numbers it.
+    pub(super) device: u32,
+    /// Start and end of the projection.
+    pub(super) gpu: (Ns, Ns),
+    /// Start and end of the range on the host.
+    pub(super) host: (Ns, Ns),
+    /// Which of the tables hold operations of it.
+    pub(super) tables: [bool; 4],
+    /// Number and durations of the operations on the GPU in the projection, and the time without any.
+    pub(super) operations: (u64, Ns),
+    pub(super) idle: Ns,
+    /// Durations of the copies among them.
+    pub(super) copies: Ns,
+    /// Durations of the kernels among them, by short name and number of blocks.
+    pub(super) kernels: BTreeMap<(String, u64), Ns>,
+    /// Durations of the calls that began in the range on the host, by name.
+    pub(super) calls: BTreeMap<String, Ns>,
+}
+
+impl Window {
+    /// The counted instance whose stage time is nearest to the median; none of several GPUs, and none
+    /// where the artifact is no nsys export.
+    pub(super) fn of(context: &Context<'_>, line: &Summary) -> Option<Self> {
+        let (session, facts) = (context.session, context.facts);
+        let stage = line.stage(facts);
+        let producer = session.text(session.passes.producer[stage.pass.index()]);
+        let artifact = session.text(session.passes.artifact[stage.pass.index()]);
+        if !producer.starts_with("nsys") && !artifact.contains(".sqlite") {
+            return None;
+        }
+        let far = |one: &StageInstance| (one.time().unwrap_or(Ns::MAX) as f64 - line.time).abs();
+        let counted = facts.instances_of(stage).iter().filter(|one| {
+            one.process == line.process && one.excluded.is_none() && one.gpus.len() == 1
+        });
+        let one =
+            counted.min_by(|a, b| far(a).total_cmp(&far(b)).then(a.ordinal.cmp(&b.ordinal)))?;
+        let mut window = Self {
+            ordinal: one.ordinal,
+            device: session.gpus.ordinal[one.gpus.first()?.index()],
+            gpu: one.projection?,
+            host: (one.host_start, one.host_end),
+            ..Self::default()
+        };
+        window.add_operations(context, stage.pass);
+        window.add_calls(context, stage.pass);
+        Some(window)
+    }
+
+    /// Adds up the operations of the GPU that lie in the projection, whichever stage they are of.
+    fn add_operations(&mut self, context: &Context<'_>, pass: PassId) {
+        let (session, ops) = (context.session, &context.facts.ops);
+        let own = context.facts.ops_of(pass);
+        let first = own.start + ops.start[own.clone()].partition_point(|start| *start < self.gpu.0);
+        // As in SQL: by start, then end.
+        let mut reached: Option<Ns> = None;
+        for op in (first..own.end).take_while(|op| ops.start[*op] <= self.gpu.1) {
+            let (start, end) = (ops.start[op], ops.end[op]);
+            if end > self.gpu.1 || session.gpus.ordinal[ops.gpu[op].index()] != self.device {
+                continue;
+            }
+            let duration = end.saturating_sub(start);
+            self.idle += reached.map_or(0, |reached| start.saturating_sub(reached).max(0));
+            reached = Some(reached.map_or(end, |reached| reached.max(end)));
+            self.operations = (self.operations.0 + 1, self.operations.1.saturating_add(duration));
+            let table = table(context, ops.source[op]);
+            self.tables[table] = true;
+            if table == 1 {
+                self.copies = self.copies.saturating_add(duration);
+            }
+            if let OpSource::Launch(launch) = ops.source[op] {
+                let kernel = session.launches.kernel[launch.index()].index();
+                let name = session.text(session.kernels.short_name[kernel]).to_owned();
+                let blocks = session.launches.grid[launch.index()].volume();
+                let sum = self.kernels.entry((name, blocks)).or_default();
+                *sum = sum.saturating_add(duration);
+            }
+        }
+    }
+
+    /// Adds up the calls that began in the range, of all threads.
+    fn add_calls(&mut self, context: &Context<'_>, pass: PassId) {
+        let (session, calls) = (context.session, &context.session.api_calls);
+        let within = |row: &usize| {
+            calls.pass[*row] == pass && (self.host.0..=self.host.1).contains(&calls.start[*row])
+        };
+        for row in (0..calls.len()).filter(within) {
+            let sum = self.calls.entry(session.text(calls.name[row]).to_owned()).or_default();
+            *sum = sum.saturating_add(calls.end[row].saturating_sub(calls.start[row]));
+        }
+    }
+
+    /// Time of the instance in which the GPU runs nothing.
+    pub(super) fn idle(&self) -> Query {
+        let sql = format!(
+            "WITH op AS ({}), gap AS (SELECT start - MAX(end) OVER (ORDER BY start, end ROWS BETWEEN \
+             UNBOUNDED PRECEDING AND 1 PRECEDING) AS ns FROM op) SELECT COALESCE(SUM(ns), 0) FROM gap WHERE ns > 0;",
+            self.select("start, end")
+        );
+        self.query("idle time", Quantity::ns(self.idle), sql)
+    }
+
+    /// Mean duration of the operations on the GPU.
+    pub(super) fn mean(&self) -> Query {
+        let (count, sum) = self.operations;
+        let mean = sum as f64 / count.max(1) as f64;
+        let sql = format!("SELECT AVG(ns) FROM ({});", self.select("end - start AS ns"));
+        let mean = Quantity::new(mean, rooflens_schemas::Unit::Nanoseconds);
+        self.query("mean duration of the GPU operations", mean, sql)
+    }
+
+    /// Calls of the host that began within the range and whose names are like one of `patterns`.
+    pub(super) fn calls(&self, patterns: &[&str]) -> Query {
+        let (start, end) = self.host;
+        let names: Vec<String> =
+            patterns.iter().map(|pattern| format!("s.value LIKE '{pattern}'")).collect();
+        let sql = format!(
+            "SELECT COALESCE(SUM(r.end - r.start), 0) FROM CUPTI_ACTIVITY_KIND_RUNTIME r JOIN StringIds s \
+             ON s.id = r.nameId WHERE r.start BETWEEN {start} AND {end} AND ({});",
+            names.join(" OR ")
+        );
+        let holds = |name: &str| patterns.iter().any(|pattern| like(name, pattern));
+        let time = sum(self.calls.iter().filter(|(name, _)| holds(name)).map(|(_, time)| *time));
+        self.query("time of these calls, of all threads,", Quantity::ns(time), sql)
+    }
+
+    /// Copies of the instance, if there are any.
+    pub(super) fn copies(&self) -> Option<Query> {
+        let sql = format!("SELECT COALESCE(SUM(end - start), 0) FROM {};", self.of_table(1));
+        self.tables[1].then(|| self.query("time of the copies", Quantity::ns(self.copies), sql))
+    }
+
+    /// Kernels of the instance whose names are like `pattern`.
+    pub(super) fn kernels(&self, pattern: &str) -> Query {
+        let own = self.kernels.iter().filter(|((name, _), _)| like(name, pattern));
+        let time = sum(own.map(|(_, time)| *time));
+        let sql = format!("{} AND s.value LIKE '{pattern}';", self.kernel_time());
+        self.query("time of these kernels", Quantity::ns(time), sql)
+    }
+
+    /// Kernels of the instance of one name and number of blocks.
+    pub(super) fn grid(&self, name: &str, blocks: u64) -> Query {
+        let own = self.kernels.iter().filter(|((own, its), _)| like(own, name) && *its == blocks);
+        let time = sum(own.map(|(_, time)| *time));
+        let sql = format!(
+            "{} AND s.value LIKE '{name}' AND k.gridX * k.gridY * k.gridZ = {blocks};",
+            self.kernel_time()
+        );
+        self.query("time of this kernel on this grid", Quantity::ns(time), sql)
+    }
+
+    fn kernel_time(&self) -> String {
+        let (start, end) = self.gpu;
+        format!(
+            "SELECT COALESCE(SUM(k.end - k.start), 0) FROM {} k JOIN StringIds s ON s.id = k.shortName WHERE k.deviceId = {} \
+             AND k.start >= {start} AND k.end <= {end}",
+            TABLES[0], self.device
+        )
+    }
+
+    /// Operations of the instance's GPU within its projection.
+    fn select(&self, columns: &str) -> String {
+        let mut sql = String::new();
+        for table in (0..TABLES.len()).filter(|table| self.tables[*table]) {
+            let all = if sql.is_empty() { "" } else { " UNION ALL " };
+            let _ = write!(sql, "{all}SELECT {columns} FROM {}", self.of_table(table));
+        }
+        sql
+    }
+
+    fn of_table(&self, table: usize) -> String {
+        let (start, end) = self.gpu;
+        let (name, device) = (TABLES[table], self.device);
+        format!("{name} WHERE deviceId = {device} AND start >= {start} AND end <= {end}")
+    }
+
+    /// What the statement gives, with the number.
+    fn query(&self, what: &str, value: Quantity, sql: String) -> Query {
+        let gives = prose![
+            format!("{what} of instance "),
+            Quantity::count(u64::from(self.ordinal)),
+            ", the one nearest to the median, in nanoseconds: ",
+            value
+        ];
+        Query { gives, sql }
+    }
+}
+
+fn sum(times: impl Iterator<Item = Ns>) -> Ns {
+    times.fold(0, Ns::saturating_add)
+}
+
+/// `LIKE` of SQLite: `%` is any text, `_` any character, letters of either case are alike.
+fn like(text: &str, pattern: &str) -> bool {
+    // Where the last % stood, and the text that it had to take at least.
+    let (text, pattern) = (text.as_bytes(), pattern.as_bytes());
+    let (mut at, mut own, mut retry) = (0, 0, None);
+    while at < text.len() {
+        match pattern.get(own) {
+            Some(b'%') => {
+                retry = Some((own, at));
+                own += 1;
+            }
+            Some(one) if *one == b'_' || one.eq_ignore_ascii_case(&text[at]) => {
+                (at, own) = (at + 1, own + 1);
+            }
+            _ => {
+                let Some((star, taken)) = retry else { return false };
+                retry = Some((star, taken + 1));
+                (at, own) = (taken + 1, star + 1);
+            }
+        }
+    }
+    pattern[own..].iter().all(|one| *one == b'%')
+}
+
+fn table(context: &Context<'_>, source: OpSource) -> usize {
+    match source {
+        OpSource::Launch(_) => 0,
+        OpSource::Copy(copy) if context.session.copies.kind[copy.index()] == CopyKind::Memset => 2,
+        OpSource::Copy(_) => 1,
+        OpSource::Graph(_) => 3,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::like;
+
+    #[test]
+    fn like_is_that_of_sqlite() {
+        for (text, pattern) in [
+            ("cudaMalloc", "cudaMalloc%"),
+            ("cudaMallocAsync", "cudaMalloc%"),
+            ("cudaStreamSynchronize", "cuda%Synchronize%"),
+            ("ncclDevKernel_AllReduce", "%NCCL%"),
+            ("a_b", "a_b"),
+            ("axb", "a_b"),
+            ("aab", "%ab"),
+        ] {
+            assert!(like(text, pattern), "{text} {pattern}");
+        }
+        for (text, pattern) in [
+            ("cudaFree", "cudaMalloc%"),
+            ("xcudaMalloc", "cudaMalloc%"),
+            ("a", "a_"),
+            ("ab", "a"),
+            ("", "_"),
+        ] {
+            assert!(!like(text, pattern), "{text} {pattern}");
+        }
+    }
+}

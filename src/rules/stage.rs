@@ -1,0 +1,166 @@
+//! A stage as rules see it: its times, and one instance that stands for it in queries.
+
+use rooflens_schemas::{Evidence, Scope, StageKind, Unit};
+
+use super::sql::Window;
+use crate::analysis::Context;
+use crate::analysis::engine::stage_stats::{Summary, summaries};
+use crate::findings::{Gain, Observation, Quantity, Severity};
+
+/// A stage of the primary pass on one rank.
+#[derive(Clone, Debug)]
+pub(super) struct StageLine {
+    /// Name, with the rank where there are several.
+    pub(super) label: String,
+    pub(super) kind: StageKind,
+    pub(super) scope: Scope,
+    /// Stage time, nanoseconds.
+    pub(super) time: f64,
+    /// Busy time of an instance, mean over its GPUs, nanoseconds.
+    pub(super) busy: f64,
+    /// Instances that count.
+    pub(super) counted: f64,
+    /// Steps of an instance, where it has any.
+    pub(super) steps: Option<f64>,
+    /// The stages that lie in it.
+    pub(super) nested: Vec<Nested>,
+    /// Un-profiled time of as many steps, nanoseconds, where the bundle has it.
+    pub(super) unprofiled: Option<f64>,
+    /// The pass that it is from.
+    pub(super) unprofiled_pass: Option<String>,
+    /// Time of all counted instances of all stages of the rank, un-profiled where that is known, nanoseconds.
+    pub(super) run_ns: f64,
+    /// Artifact that it was read from.
+    pub(super) artifact: String,
+    /// The counted instance nearest to the median, where the artifact is an nsys export.
+    pub(super) window: Option<Window>,
+}
+
+/// A stage within another one, of the same process.
+#[derive(Clone, Debug)]
+pub(super) struct Nested {
+    pub(super) label: String,
+    pub(super) kind: StageKind,
+    pub(super) scope: Scope,
+}
+
+/// The outermost stages of the primary pass.
+pub(super) fn stage_lines(context: &Context<'_>) -> Vec<StageLine> {
+    let (session, facts) = (context.session, context.facts);
+    let Some(pass) = facts.primary_pass(session) else { return Vec::new() };
+    let lines = summaries(facts, pass);
+    let outermost: Vec<&Summary> = lines.iter().filter(|line| line.is_outermost(facts)).collect();
+    let artifact = session.text(session.passes.artifact[pass.index()]);
+    let stage = |line: &&Summary| StageLine {
+        label: line.label(session, facts),
+        kind: line.kind(facts),
+        scope: line.scope(session, facts),
+        time: line.time,
+        busy: line.busy_share * line.time,
+        counted: line.counted as f64,
+        steps: line.steps.filter(|steps| *steps > 0.0),
+        nested: nested(context, line, &lines),
+        unprofiled: None,
+        unprofiled_pass: None,
+        run_ns: 0.0,
+        artifact: artifact.to_owned(),
+        window: Window::of(context, line),
+    };
+    outermost.iter().map(stage).collect()
+}
+
+/// The stages of the same process that lie in a stage.
+fn nested(context: &Context<'_>, outer: &Summary, all: &[Summary]) -> Vec<Nested> {
+    let (session, facts) = (context.session, context.facts);
+    let parent = |stage: usize| facts.stages.get(stage).and_then(|stage| stage.parent);
+    let lies_in = |line: &&Summary| {
+        let mut parents = std::iter::successors(parent(line.stage), |stage| parent(*stage));
+        line.process == outer.process && parents.any(|stage| stage == outer.stage)
+    };
+    let nested = |line: &Summary| Nested {
+        label: line.label(session, facts),
+        kind: line.kind(facts),
+        scope: line.scope(session, facts),
+    };
+    all.iter().filter(lies_in).map(nested).collect()
+}
+
+impl StageLine {
+    /// The stage that is one step of it.
+    pub(super) fn step(&self) -> Option<&Scope> {
+        let step = self.nested.iter().find(|one| one.kind == StageKind::DecodeStep);
+        step.map(|one| &one.scope)
+    }
+
+    /// `part` as a share of the stage time.
+    pub(super) fn share(&self, part: f64) -> f64 {
+        if self.time > 0.0 { part / self.time } else { 0.0 }
+    }
+
+    /// The artifact that it was read from.
+    pub(super) fn evidence(&self) -> Evidence {
+        Evidence { artifact: self.artifact.clone(), ..Evidence::default() }
+    }
+
+    /// A finding about this stage that bounds no gain.
+    pub(super) fn note(&self) -> Observation {
+        Observation {
+            title: self.label.clone(),
+            scope: self.scope.clone(),
+            evidence: vec![self.evidence()],
+            ..Observation::default()
+        }
+    }
+
+    /// A finding about this stage that could save at most `saved` nanoseconds of the work of each instance.
+    pub(super) fn saving(&self, saved: f64, basis: &str) -> Observation {
+        let saved = saved.clamp(0.0, self.time);
+        self.bounded(saved, saved.min(self.reference()), basis)
+    }
+
+    /// A finding about this stage that could save at most `saved` nanoseconds of the idle time of each instance.
+    /// Without the profiler the gaps are shorter: all of them together are what kernels leave of the stage.
+    pub(super) fn saving_idle(&self, saved: f64, basis: &str) -> Observation {
+        let saved = saved.clamp(0.0, self.time);
+        self.bounded(saved, saved.min((self.reference() - self.busy).max(0.0)), basis)
+    }
+
+    /// Stage time without a profiler where that is known, else with it.
+    pub(super) fn reference(&self) -> f64 {
+        self.unprofiled.map_or(self.time, |unprofiled| unprofiled.min(self.time))
+    }
+
+    fn bounded(&self, profiled: f64, saved: f64, basis: &str) -> Observation {
+        let weight_ns = saved * self.counted;
+        let share = if self.run_ns > 0.0 { weight_ns / self.run_ns } else { 0.0 };
+        let (mut of, mut basis) = (self.label.clone(), basis.to_owned());
+        if self.reference() < self.time {
+            of.push_str(" un-profiled");
+            let quantity = |value| Quantity::new(value, Unit::Nanoseconds);
+            let (part, whole) = (quantity(profiled), quantity(self.time));
+            basis.push_str(&format!(": {part} of the {whole} of the profiled stage"));
+            if saved < profiled {
+                basis.push_str(", and no more than un-profiled time − busy time");
+            }
+        }
+        Observation {
+            weight_ns,
+            severity: Severity::of_share(share),
+            gain: Some(Gain { saved_ns: saved, of_ns: self.reference(), of, basis }),
+            ..self.note()
+        }
+    }
+
+    /// Whether the stage computes a model's pass over many tokens, so that tensor cores should limit it.
+    pub(super) const fn is_compute(&self) -> bool {
+        matches!(
+            self.kind,
+            StageKind::Prefill | StageKind::Forward | StageKind::Backward | StageKind::TrainStep
+        )
+    }
+
+    /// Whether the stage generates tokens.
+    pub(super) const fn is_decode(&self) -> bool {
+        matches!(self.kind, StageKind::Decode | StageKind::DecodeStep)
+    }
+}

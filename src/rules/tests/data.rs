@@ -1,0 +1,109 @@
+//! Rules about the measurement itself.
+
+use super::*;
+
+#[test]
+fn a_cold_first_repeat_is_told_from_other_outliers() {
+    let made = |cold: &str, z: &str| {
+        decode()
+            .rows(
+                ids::REPEATS,
+                &["stage", "pass", "repeat", "duration_ns", "modified_z", "outlier"],
+                &[&["decode", "b", cold, "90", z, "yes"], &["decode", "b", "9", "30", "0", "no"]],
+            )
+            .rows(
+                ids::REPEAT_STATISTICS,
+                &["stage", "pass", "median_ns", "mean_ns"],
+                &[&["decode", "b", "30", "42"]],
+            )
+    };
+    let cold = made("0", "40").one(&repeat_outliers::RULE);
+    assert_eq!(cold.title, "decode, cold first repeat");
+    assert_eq!(cold.weight_ns, 60.0);
+    assert!(words(&cold.advice.unwrap()).contains("42.00 ns"));
+    assert_eq!(made("3", "40").one(&repeat_outliers::RULE).advice, None);
+    // Two repeats, or equal ones, have no score.
+    let columns = ["stage", "pass", "repeat", "duration_ns", "modified_z", "outlier"];
+    let two: [&[&str]; 2] =
+        [&["decode", "b", "0", "90", "", "no"], &["decode", "b", "1", "30", "", "no"]];
+    let few = decode().rows(ids::REPEATS, &columns, &two);
+    assert_eq!(silent(few.outcome(&repeat_outliers::RULE)).0, "abstained");
+}
+
+#[test]
+fn the_profiler_costs_what_the_unprofiled_run_does_not_take() {
+    let columns = ["stage", "pass", "profiled", "median_ns", "median_per_step_ns"];
+    let made = |median: &str| {
+        prefill().with(ids::BUSY_SHARE, 0.4).rows(
+            ids::REPEAT_STATISTICS,
+            &columns,
+            &[&["prefill", "b", "no", median, ""]],
+        )
+    };
+    // 1000 against 500 ns: half is the profiler's.
+    let found = made("500").one(&profiler_overhead::RULE);
+    let text = words(&found.statement);
+    assert!(text.ends_with("50.0 % of the profiled time is the profiler's."), "{text}");
+    assert_eq!(found.severity, Severity::Warning);
+    assert_eq!(made("950").outcome(&profiler_overhead::RULE), Outcome::CLEAR);
+    // A loop without known steps compares with nothing.
+    let loops =
+        decode().rows(ids::REPEAT_STATISTICS, &columns, &[&["decode", "b", "no", "500", "50"]]);
+    assert!(matches!(loops.outcome(&profiler_overhead::RULE), Outcome::Abstained(_)));
+}
+
+#[test]
+fn utilization_is_doubted_above_the_peak_without_one_and_by_other_types() {
+    use crate::analysis::utilization::mfu::{ABOVE_PEAK, NO_PEAK};
+    let made = |reason: String| prefill().unavailable(ids::MFU, scope("nsys", "prefill"), &reason);
+    let above = made(format!("130.0 % {ABOVE_PEAK}")).one(&utilization_basis::RULE);
+    assert_eq!(above.severity, Severity::Critical);
+    let none = made(format!("{NO_PEAK} Unknown GPU")).one(&utilization_basis::RULE);
+    assert!(words(&none.statement).contains("Unknown GPU"));
+    let columns = ["pass", "class", "dtype", "total_ns"];
+    let types = |other: &str| {
+        let rows: [&[&str]; 3] = [
+            &["nsys", "gemm", "bf16", "800"],
+            &["nsys", "gemm", "fp32", other],
+            &["nsys", "norm", "fp32", "999"],
+        ];
+        prefill().with(ids::MFU, 0.5).rows(ids::KERNELS, &columns, &rows)
+    };
+    // 200 of 1000 ns.
+    let mixed = types("200").one(&utilization_basis::RULE);
+    assert!(
+        words(&mixed.statement)
+            .starts_with("20.0 % of the time of matrix products is in kernels of type fp32")
+    );
+    assert_eq!(types("50").outcome(&utilization_basis::RULE), Outcome::CLEAR);
+}
+
+#[test]
+fn limits_of_the_data_are_said() {
+    let made = decode()
+        .metric(ids::ATTRIBUTED_SHARE, scope("nsys", ""), 0.8)
+        .with(ids::INFERRED_SHARE, 0.6)
+        .metric(ids::OTHER_SHARE, scope("nsys", ""), 0.05)
+        .class(ids::CLASS_SHARE, "graphs", "decode", "cuda graph", 0.9)
+        .class(ids::CLASS_SHARE, "graphs", "offload", "cuda graph", 0.2)
+        .class(ids::CLASS_SHARE, "nsys", "decode", "gemm", 0.9);
+    let found = made.found(&attribution_coverage::RULE);
+    assert!(words(&found[0].statement).starts_with("20.0 % of the GPU time of pass nsys"));
+    assert!(words(&found[1].statement).starts_with("60.0 % of the operations of decode"));
+    assert!(
+        words(&made.one(&unknown_kernels::RULE).statement).starts_with("5.00 % of the kernel time")
+    );
+    let hidden = made.one(&hidden_graphs::RULE);
+    assert!(
+        words(&hidden.statement)
+            .starts_with("In pass graphs 90.0 % of decode, 20.0 % of offload is CUDA graphs")
+    );
+    assert_eq!(hidden.severity, Severity::Note, "the primary pass shows the kernels");
+    let whole = decode()
+        .metric(ids::ATTRIBUTED_SHARE, scope("nsys", ""), 0.95)
+        .metric(ids::OTHER_SHARE, scope("nsys", ""), 0.01)
+        .class(ids::CLASS_SHARE, "nsys", "decode", "cuda graph", 0.05);
+    for rule in [&attribution_coverage::RULE, &unknown_kernels::RULE, &hidden_graphs::RULE] {
+        assert_eq!(whole.outcome(rule), Outcome::CLEAR, "{}", rule.id);
+    }
+}

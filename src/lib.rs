@@ -32,6 +32,8 @@ pub mod analysis;
 
 pub mod rules;
 
+pub mod present;
+
 pub mod report;
 
 pub mod render;

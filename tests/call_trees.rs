@@ -31,7 +31,7 @@ fn with_all<T>(fixture: &str, endings: &[&str], look: impl Fn(&Context<'_>) -> T
     let session: Session = ingest::import(&bundle, &mut diagnostics, &mut |_| {});
     let (facts, hardware) = (Facts::new(&session), Hardware::builtin());
     let options = Options::default();
-    look(&Context { session: &session, facts: &facts, hardware: &hardware, options: &options })
+    look(&Context::new(&session, &facts, &hardware, &options))
 }
 
 fn findings(context: &Context<'_>, id: &str) -> Findings {

@@ -19,8 +19,7 @@ fn findings(fixture: &str, ending: &str, analyses: &[&str]) -> Findings {
     let session = ingest::import(&bundle, &mut diagnostics, &mut |_| {});
     let facts = Facts::new(&session);
     let (hardware, options) = (Hardware::builtin(), Options::default());
-    let context =
-        Context { session: &session, facts: &facts, hardware: &hardware, options: &options };
+    let context = Context::new(&session, &facts, &hardware, &options);
     let mut all = Findings::default();
     for analysis in ANALYSES.iter().filter(|analysis| analyses.contains(&analysis.id)) {
         let found = (analysis.run)(&context);

@@ -109,8 +109,7 @@ fn metrics_of(path: &Path) -> BTreeSet<String> {
     let session = ingest::import(&bundle, &mut diagnostics, &mut |_| {});
     let facts = Facts::new(&session);
     let (hardware, options) = (Hardware::builtin(), Options::default());
-    let context =
-        Context { session: &session, facts: &facts, hardware: &hardware, options: &options };
+    let context = Context::new(&session, &facts, &hardware, &options);
     let findings = analysis::run(&context);
     findings.into_iter().flat_map(|(_, one)| one.metrics).map(|metric| metric.id).collect()
 }

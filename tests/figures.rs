@@ -163,8 +163,7 @@ fn llama_1b_profiled_launches() {
     assert_eq!(session.kernel_profiles.len(), 90);
     let (facts, hardware, options) =
         (Facts::new(&session), Hardware::builtin(), Options::default());
-    let context =
-        Context { session: &session, facts: &facts, hardware: &hardware, options: &options };
+    let context = Context::new(&session, &facts, &hardware, &options);
     let metrics: Vec<_> =
         analysis::run(&context).into_iter().flat_map(|(_, findings)| findings.metrics).collect();
     for (pass, id, expected) in [

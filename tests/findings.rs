@@ -34,8 +34,7 @@ fn all(fixture: &str) -> (Findings, Vec<Metric>) {
     let session = ingest::import(&bundle, &mut diagnostics, &mut |_| {});
     let facts = Facts::new(&session);
     let (hardware, options) = (Hardware::builtin(), Options::default());
-    let context =
-        Context { session: &session, facts: &facts, hardware: &hardware, options: &options };
+    let context = Context::new(&session, &facts, &hardware, &options);
     let analyses = analysis::run(&context);
     let found = rules::run(&context, &analyses);
     (found, analyses.into_iter().flat_map(|(_, one)| one.metrics).collect())

@@ -30,7 +30,7 @@ fn pass(session: &Session, name: &str) -> PassId {
 
 fn findings(session: &Session, facts: &Facts) -> Findings {
     let (hardware, options) = (Hardware::builtin(), Options::default());
-    let context = Context { session, facts, hardware: &hardware, options: &options };
+    let context = Context::new(session, facts, &hardware, &options);
     let all = analysis::run(&context);
     let graphs = all.into_iter().find(|(analysis, _)| analysis.id == "graphs");
     graphs.expect("the analysis is registered").1

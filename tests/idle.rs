@@ -34,8 +34,7 @@ fn with<T>(
     let session = ingest::import(&bundle, &mut diagnostics, &mut |_| {});
     let facts = Facts::new(&session);
     let (hardware, options) = (Hardware::builtin(), Options::default());
-    let context =
-        Context { session: &session, facts: &facts, hardware: &hardware, options: &options };
+    let context = Context::new(&session, &facts, &hardware, &options);
     let found = test(&context);
     (session, facts, found)
 }

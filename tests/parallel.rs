@@ -23,7 +23,7 @@ fn session(folder: &str) -> Session {
 fn run(session: &Session, analysis: &str) -> Findings {
     let facts = Facts::new(session);
     let (hardware, options) = (Hardware::builtin(), Options::default());
-    let context = Context { session, facts: &facts, hardware: &hardware, options: &options };
+    let context = Context::new(session, &facts, &hardware, &options);
     let analysis = ANALYSES.iter().find(|one| one.id == analysis).expect("an analysis");
     (analysis.run)(&context)
 }

@@ -18,8 +18,7 @@ fn findings(fixture: &str) -> Findings {
     let session = ingest::import(&bundle, &mut diagnostics, &mut |_| {});
     let facts = Facts::new(&session);
     let (hardware, options) = (Hardware::builtin(), Options::default());
-    let context =
-        Context { session: &session, facts: &facts, hardware: &hardware, options: &options };
+    let context = Context::new(&session, &facts, &hardware, &options);
     let mut all = Findings::default();
     for (_, one) in analysis::run(&context) {
         all.metrics.extend(one.metrics);

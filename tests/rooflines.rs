@@ -26,8 +26,7 @@ fn findings(fixture: &str) -> All {
     let session = ingest::import(&bundle, &mut diagnostics, &mut |_| {});
     let facts = Facts::new(&session);
     let (hardware, options) = (Hardware::builtin(), Options::default());
-    let context =
-        Context { session: &session, facts: &facts, hardware: &hardware, options: &options };
+    let context = Context::new(&session, &facts, &hardware, &options);
     let all = analysis::run(&context).into_iter();
     all.map(|(analysis, findings)| (analysis.id, findings)).collect()
 }

@@ -17,8 +17,7 @@ fn findings(fixture: &str) -> Vec<Findings> {
     let session = ingest::import(&bundle, &mut diagnostics, &mut |_| {});
     let facts = Facts::new(&session);
     let (hardware, options) = (Hardware::builtin(), Options::default());
-    let context =
-        Context { session: &session, facts: &facts, hardware: &hardware, options: &options };
+    let context = Context::new(&session, &facts, &hardware, &options);
     analysis::run(&context).into_iter().map(|(_, findings)| findings).collect()
 }
 

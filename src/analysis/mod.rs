@@ -6,6 +6,7 @@ pub mod engine;
 pub mod kernels;
 pub mod memory;
 pub mod operators;
+pub mod results;
 pub mod system;
 pub mod time;
 pub mod utilization;
@@ -20,6 +21,7 @@ use crate::hardware::{Gpu, Hardware};
 use crate::model::Session;
 
 pub use engine::facts::Facts;
+pub use results::{Known, Missing, Results};
 
 /// One analysis: a section of the report.
 pub struct Analysis {
@@ -34,6 +36,7 @@ pub struct Analysis {
 }
 
 /// What analyses read.
+#[derive(Clone, Copy)]
 pub struct Context<'a> {
     /// The tables.
     pub session: &'a Session,
@@ -43,6 +46,8 @@ pub struct Context<'a> {
     pub hardware: &'a Hardware,
     /// What the user chose.
     pub options: &'a Options,
+    /// What the analyses before this one came to.
+    pub results: &'a Results,
 }
 
 /// What the user may choose.
@@ -64,55 +69,35 @@ pub enum Classifier {
     Seed,
 }
 
-impl Context<'_> {
+impl<'a> Context<'a> {
+    /// A context without results yet.
+    pub fn new(
+        session: &'a Session,
+        facts: &'a Facts,
+        hardware: &'a Hardware,
+        options: &'a Options,
+    ) -> Self {
+        Self { session, facts, hardware, options, results: &results::NONE }
+    }
+
+    /// The same with results.
+    pub fn with(self, results: &'a Results) -> Self {
+        Self { results, ..self }
+    }
+
     /// The specification of the GPU that a pass ran on, or that the user named.
     pub fn gpu_spec(&self, recorded: &str) -> Option<&Gpu> {
         self.hardware.find(self.options.gpu.as_deref().unwrap_or(recorded))
     }
 }
 
-/// All analyses in reading order.
-pub static ANALYSES: &[&Analysis] = &[
-    &system::environment::ANALYSIS,
-    &time::stage_times::ANALYSIS,
-    &time::idle::ANALYSIS,
-    &time::timeline::ANALYSIS,
-    &time::overlap::ANALYSIS,
-    &time::drift::ANALYSIS,
-    &time::sync::ANALYSIS,
-    &memory::transfers::ANALYSIS,
-    &communication::ANALYSIS,
-    &time::critical_path::ANALYSIS,
-    &time::graphs::ANALYSIS,
-    &utilization::mfu::ANALYSIS,
-    &utilization::flops_by_source::ANALYSIS,
-    &engine::baseline::ANALYSIS,
-    &kernels::kernel_sums::ANALYSIS,
-    &kernels::gemm::ANALYSIS,
-    &kernels::attention::ANALYSIS,
-    &counters::roofline::ANALYSIS,
-    &counters::ncu_kernels::ANALYSIS,
-    &counters::represent::ANALYSIS,
-    &counters::details::ANALYSIS,
-    &operators::calls::ANALYSIS,
-    &operators::python::ANALYSIS,
-    &operators::modules::ANALYSIS,
-    &memory::allocator::ANALYSIS,
-    &system::power::ANALYSIS,
-    &engine::kernel_matching::ANALYSIS,
-];
-
-/// Runs all analyses; one whose data is missing says so in its place.
-pub fn run(context: &Context<'_>) -> Vec<(&'static Analysis, Findings)> {
-    let one = |analysis: &&'static Analysis| {
-        let findings = match (analysis.missing)(context.session) {
-            Some(reason) => Findings {
-                blocks: vec![crate::findings::Block::Missing(reason.to_owned())],
-                ..Findings::default()
-            },
-            None => (analysis.run)(context),
-        };
-        (*analysis, findings)
-    };
-    ANALYSES.iter().map(one).collect()
+/// Runs an analysis; one whose data is missing says so in its place.
+pub fn run(context: &Context<'_>, analysis: &Analysis) -> Findings {
+    match (analysis.missing)(context.session) {
+        Some(reason) => Findings {
+            blocks: vec![crate::findings::Block::Missing(reason.to_owned())],
+            ..Findings::default()
+        },
+        None => (analysis.run)(context),
+    }
 }

@@ -154,7 +154,7 @@ fn timeline_row(
     utilization: &[Line],
 ) -> Vec<Cell> {
     let stage = &line.stage(context.facts).name;
-    let pass = context.session.text(context.session.passes.name[primary.index()]);
+    let pass = context.session.pass_name(primary);
     let unprofiled =
         utilization.iter().find(|one| one.timed.stage == *stage && one.timed.busy_share.is_none());
     let rank = line.scope(context.session, context.facts).rank;

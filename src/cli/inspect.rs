@@ -72,7 +72,7 @@ fn stages(out: &mut String, loaded: &Loaded) -> std::fmt::Result {
     writeln!(out, "\nstages")?;
     for stage in &facts.stages {
         let instances = facts.instances_of(stage);
-        let pass = session.text(session.passes.name[stage.pass.index()]);
+        let pass = session.pass_name(stage.pass);
         let time: i64 = instances.iter().filter_map(|instance| instance.time()).sum();
         let operations: usize = instances.iter().map(|instance| instance.ops.len()).sum();
         let (name, count) = (&stage.name, instances.len());

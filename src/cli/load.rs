@@ -15,7 +15,9 @@ use crate::hardware::Hardware;
 use crate::ingest;
 use crate::model::Session;
 use crate::model::pattern::whole_match;
+use crate::present;
 use crate::report::{self, Provenance, Report};
+use crate::rules;
 
 /// What to offer instead of an input that is of no use.
 const READABLE: &str = "a report is made of nsys SQLite exports, ncu CSV, PyTorch traces, NVML CSV, \
@@ -68,13 +70,11 @@ pub(super) fn report(loaded: &Loaded, input: &Input, term: &mut Term) -> Result<
             "no GPU named {gpu}; “rooflens gpus” lists the known ones"
         )));
     }
-    let context = Context { session, facts: &facts, hardware: &hardware, options: &options };
-    let findings = analysis::run(&context);
-    let rules = crate::rules::run(&context, &findings);
-    let sections = findings
-        .into_iter()
-        .map(|(analysis, findings)| (analysis.id, analysis.title, findings))
-        .collect();
+    let context = Context::new(session, &facts, &hardware, &options);
+    let results = analysis::Results::compute(&context);
+    let context = context.with(&results);
+    let sections = present::run(&context);
+    let rules = rules::run(&context, &sections);
     let headline = analysis::verdict::headline(&context);
     let report =
         report::build(&provenance(bundle, session), headline, rules, sections, diagnostics);

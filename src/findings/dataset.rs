@@ -53,6 +53,9 @@ pub enum Cell {
     Int(i64),
     /// A number in the column's unit.
     Float(f64),
+    /// Whether something holds; becomes "yes" or "no" where it is shown.
+    #[serde(serialize_with = "flag")]
+    Flag(bool),
     /// Not to be had; never shown as 0.
     Missing,
 }
@@ -69,6 +72,7 @@ impl Cell {
             Self::Text(text) | Self::Name(text) => text.clone(),
             Self::Int(value) => Quantity::new(*value as f64, unit).to_string(),
             Self::Float(value) => Quantity::new(*value, unit).to_string(),
+            Self::Flag(holds) => yes_or_no(*holds).to_owned(),
             Self::Missing => "–".to_owned(),
         }
     }
@@ -79,8 +83,74 @@ impl Cell {
             Self::Text(text) | Self::Name(text) => text.clone(),
             Self::Int(value) => value.to_string(),
             Self::Float(value) => format!("{value}"),
+            Self::Flag(holds) => yes_or_no(*holds).to_owned(),
             Self::Missing => String::new(),
         }
+    }
+}
+
+/// The words of a flag.
+const fn yes_or_no(holds: bool) -> &'static str {
+    if holds { "yes" } else { "no" }
+}
+
+fn flag<S: serde::Serializer>(holds: &bool, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(yes_or_no(*holds))
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<bool> for Cell {
+    fn from(holds: bool) -> Self {
+        Self::Flag(holds)
+    }
+}
+
+impl From<f64> for Cell {
+    fn from(value: f64) -> Self {
+        Self::Float(value)
+    }
+}
+
+impl From<i64> for Cell {
+    fn from(value: i64) -> Self {
+        Self::Int(value)
+    }
+}
+
+/// Counts beyond 2⁶³ − 1 stop there.
+impl From<u64> for Cell {
+    fn from(value: u64) -> Self {
+        Self::Int(i64::try_from(value).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<usize> for Cell {
+    fn from(value: usize) -> Self {
+        Self::from(value as u64)
+    }
+}
+
+impl From<u32> for Cell {
+    fn from(value: u32) -> Self {
+        Self::Int(i64::from(value))
+    }
+}
+
+/// Nothing is missing, not 0.
+impl<C: Into<Self>> From<Option<C>> for Cell {
+    fn from(value: Option<C>) -> Self {
+        value.map_or(Self::Missing, Into::into)
     }
 }
 

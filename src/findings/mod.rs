@@ -1,19 +1,23 @@
 //! What analyses say: metrics, data sets, charts, observations. Data, not drawing and not layout.
 
+pub mod catalogue;
 pub mod chart;
 pub mod dataset;
 pub mod observation;
 pub mod quantity;
+pub mod table;
 
 use rooflens_schemas::{Metric, MetricValue, Polarity, Scope, Unit};
 use serde::Serialize;
 
 use crate::diagnostic::Diagnostic;
 
+pub use catalogue::MetricDef;
 pub use chart::Chart;
 pub use dataset::{Cell, Column, Dataset, View};
 pub use observation::{Gain, Observation, Query, Severity};
 pub use quantity::{Quantity, Scale};
+pub use table::Table;
 
 /// What one analysis found.
 #[derive(Clone, Debug, Default)]

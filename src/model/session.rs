@@ -1,6 +1,6 @@
 //! All tables of a bundle, and the ways in which importers fill them.
 
-use rooflens_schemas::{PassKind, Workload};
+use rooflens_schemas::{Evidence, PassKind, Workload};
 use rustc_hash::FxHashMap;
 
 use super::ids::*;
@@ -103,6 +103,25 @@ impl Session {
     /// Name of a kernel.
     pub fn kernel_name(&self, kernel: KernelId) -> &str {
         self.text(self.kernels.name[kernel.index()])
+    }
+
+    /// Name of a pass.
+    pub fn pass_name(&self, pass: PassId) -> &str {
+        self.text(self.passes.name[pass.index()])
+    }
+
+    /// Path of the artifact that a pass was read from.
+    pub fn artifact_of(&self, pass: PassId) -> &str {
+        self.text(self.passes.artifact[pass.index()])
+    }
+
+    /// What a number rests on: `rows` rows of a table of a pass.
+    pub fn evidence(&self, pass: PassId, table: &str, rows: u64) -> Evidence {
+        Evidence {
+            artifact: self.artifact_of(pass).to_owned(),
+            table: Some(table.to_owned()),
+            rows: Some(rows),
+        }
     }
 
     /// Interns a string.

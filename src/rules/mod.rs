@@ -57,7 +57,7 @@ mod tests;
 
 use rooflens_schemas::{Scope, Unit};
 
-use crate::analysis::{Analysis, Context};
+use crate::analysis::Context;
 use crate::findings::{Findings, Observation, Quantity};
 
 pub use results::Results;
@@ -158,8 +158,8 @@ const IDLE_NEEDS: &str =
 
 /// Runs all rules on what the analyses found: observations, the weightiest first, and the tables of findings
 /// and of rules.
-pub fn run(context: &Context<'_>, analyses: &[(&'static Analysis, Findings)]) -> Findings {
-    judge(&Results::new(context, analyses))
+pub fn run(context: &Context<'_>, sections: &[(&'static str, &'static str, Findings)]) -> Findings {
+    judge(&Results::new(context, sections))
 }
 
 fn judge(results: &Results<'_>) -> Findings {

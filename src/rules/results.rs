@@ -6,7 +6,7 @@ use rooflens_schemas::{Evidence, Metric, Scope};
 
 use super::stage::{StageLine, stage_lines};
 use super::{Look, Outcome, hidden_graphs, ids};
-use crate::analysis::{Analysis, Context};
+use crate::analysis::Context;
 use crate::findings::{Cell, Dataset, Findings, Gain, Observation, Severity};
 
 /// Share of the time of all stages below which nothing that can be said of a stage matters.
@@ -36,11 +36,11 @@ pub(super) struct Row<'a> {
 
 impl<'a> Results<'a> {
     /// Gathers what the analyses found.
-    pub(super) fn new(context: &Context<'_>, analyses: &'a [(&Analysis, Findings)]) -> Self {
+    pub(super) fn new(context: &Context<'_>, sections: &'a [(&str, &str, Findings)]) -> Self {
         let session = context.session;
         let stated = session.workload.dtype.clone();
         let primary = context.facts.primary_pass(session);
-        let name = primary.map(|pass| session.text(session.passes.name[pass.index()]).to_owned());
+        let name = primary.map(|pass| session.pass_name(pass).to_owned());
         let memory = session.gpus.memory_bytes.iter().flatten().min();
         let mut results = Self {
             stages: stage_lines(context),
@@ -49,7 +49,7 @@ impl<'a> Results<'a> {
             memory_bytes: memory.map(|bytes| *bytes as f64),
             ..Self::default()
         };
-        for (_, findings) in analyses {
+        for (_, _, findings) in sections {
             results.add(&findings.metrics, &findings.datasets);
         }
         results.add_unprofiled();
@@ -254,6 +254,8 @@ impl<'a> Row<'a> {
     pub(super) fn text(&self, column: &str) -> &'a str {
         match self.cell(column) {
             Some(Cell::Text(text) | Cell::Name(text)) => text,
+            Some(Cell::Flag(true)) => "yes",
+            Some(Cell::Flag(false)) => "no",
             _ => "",
         }
     }
@@ -263,7 +265,7 @@ impl<'a> Row<'a> {
         match self.cell(column)? {
             Cell::Int(value) => Some(*value as f64),
             Cell::Float(value) => Some(*value),
-            Cell::Text(_) | Cell::Name(_) | Cell::Missing => None,
+            Cell::Text(_) | Cell::Name(_) | Cell::Flag(_) | Cell::Missing => None,
         }
     }
 

@@ -50,7 +50,7 @@ impl Window {
         let (session, facts) = (context.session, context.facts);
         let stage = line.stage(facts);
         let producer = session.text(session.passes.producer[stage.pass.index()]);
-        let artifact = session.text(session.passes.artifact[stage.pass.index()]);
+        let artifact = session.artifact_of(stage.pass);
         if !producer.starts_with("nsys") && !artifact.contains(".sqlite") {
             return None;
         }

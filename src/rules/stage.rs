@@ -50,7 +50,7 @@ pub(super) fn stage_lines(context: &Context<'_>) -> Vec<StageLine> {
     let Some(pass) = facts.primary_pass(session) else { return Vec::new() };
     let lines = summaries(facts, pass);
     let outermost: Vec<&Summary> = lines.iter().filter(|line| line.is_outermost(facts)).collect();
-    let artifact = session.text(session.passes.artifact[pass.index()]);
+    let artifact = session.artifact_of(pass);
     let stage = |line: &&Summary| StageLine {
         label: line.label(session, facts),
         kind: line.kind(facts),

@@ -138,7 +138,7 @@ fn common_name(one: &str, other: &str) -> String {
 
 /// The pass's name without the rank that tells passes of one name apart.
 fn run_name(session: &Session, pass: PassId) -> String {
-    let name = session.text(session.passes.name[pass.index()]);
+    let name = session.pass_name(pass);
     let suffix = session.passes.rank[pass.index()].map(|rank| format!(" · rank {rank}"));
     suffix.and_then(|suffix| name.strip_suffix(&suffix)).unwrap_or(name).to_owned()
 }

@@ -209,7 +209,7 @@ pub(super) fn label<'a>(context: &'a Context<'_>, line: &Line) -> &'a str {
 pub(super) fn scope(context: &Context<'_>, line: &Line) -> Scope {
     let session = context.session;
     Scope {
-        pass: Some(session.text(session.passes.name[line.pass.index()]).to_owned()),
+        pass: Some(session.pass_name(line.pass).to_owned()),
         stage: line.stage.map(|stage| context.facts.stages[stage].name.clone()),
         rank: Some(line.rank),
         ..Scope::default()

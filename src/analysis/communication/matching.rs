@@ -217,8 +217,8 @@ fn from_mean<'a>(run: &'a Run, one: &'a Match) -> impl Iterator<Item = (usize, f
 
 #[cfg(test)]
 pub(super) mod tests {
+    use super::super::calls::{Call, Group, Member, Run};
     use super::*;
-    use crate::analysis::calls::{Call, Group, Member, Run};
     use crate::model::{GpuId, KernelId, PassId, ProcessId};
 
     /// A rank's all-reduces from (start, end) on stream 17.

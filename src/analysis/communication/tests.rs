@@ -63,7 +63,7 @@ fn launch(session: &mut Session, pass: PassId, rank: usize, name: &str, (start, 
 fn findings(session: &Session) -> Findings {
     let facts = Facts::new(session);
     let (hardware, options) = (Hardware::default(), Options::default());
-    run(&Context { session, facts: &facts, hardware: &hardware, options: &options })
+    run(&Context::new(session, &facts, &hardware, &options))
 }
 
 fn metric(findings: &Findings, id: &str, rank: Option<u32>) -> Option<f64> {

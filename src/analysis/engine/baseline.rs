@@ -327,7 +327,7 @@ mod tests {
     fn findings(session: &Session) -> Findings {
         let (facts, hardware, options) =
             (Facts::default(), Hardware::default(), Options::default());
-        run(&Context { session, facts: &facts, hardware: &hardware, options: &options })
+        run(&Context::new(session, &facts, &hardware, &options))
     }
 
     #[test]

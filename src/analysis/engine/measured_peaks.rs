@@ -75,8 +75,7 @@ mod tests {
         }
         let (facts, hardware) = (Facts::default(), Hardware::builtin());
         let options = Options { gpu: chosen.map(str::to_owned), ..Options::default() };
-        let context =
-            Context { session: &session, facts: &facts, hardware: &hardware, options: &options };
+        let context = Context::new(&session, &facts, &hardware, &options);
         let measured = Measured::of(&context, recorded);
         let gpu = context.gpu_spec(recorded);
         let rate = |dtype| measured.rate(gpu, dtype);

@@ -100,8 +100,7 @@ mod tests {
         }
         let facts = Facts::new(&session);
         let (hardware, options) = (Hardware::default(), Options::default());
-        let context =
-            Context { session: &session, facts: &facts, hardware: &hardware, options: &options };
+        let context = Context::new(&session, &facts, &hardware, &options);
         let mean = |gpu| Clocks::of(&context, pass, gpu).unwrap().mean([(5, 25)].into_iter());
         assert_eq!(mean(Some(gpus[0])), Some(1940e6));
         assert_eq!(mean(Some(gpus[1])), Some(1450e6));

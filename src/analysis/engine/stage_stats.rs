@@ -133,7 +133,7 @@ impl Summary {
     pub fn scope(&self, session: &Session, facts: &Facts) -> Scope {
         let stage = self.stage(facts);
         Scope {
-            pass: Some(session.text(session.passes.name[stage.pass.index()]).to_owned()),
+            pass: Some(session.pass_name(stage.pass).to_owned()),
             stage: Some(stage.name.clone()),
             rank: several_processes(session, stage.pass)
                 .then(|| rank_of(session, facts, self))

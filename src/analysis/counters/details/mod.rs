@@ -131,7 +131,7 @@ fn appendix(
 }
 
 fn pass_name(session: &Session, pass: PassId) -> &str {
-    session.text(session.passes.name[pass.index()])
+    session.pass_name(pass)
 }
 
 fn one_pass(
@@ -215,7 +215,7 @@ fn metrics(session: &Session, pass: PassId, launches: &[Launch]) -> Vec<Metric> 
 
 fn evidence(session: &Session, pass: PassId, table: &str, rows: usize) -> Evidence {
     Evidence {
-        artifact: session.text(session.passes.artifact[pass.index()]).to_owned(),
+        artifact: session.artifact_of(pass).to_owned(),
         table: Some(table.to_owned()),
         rows: Some(rows as u64),
     }

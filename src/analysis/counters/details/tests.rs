@@ -17,7 +17,7 @@ const WARPS: &str = "launch__occupancy_limit_warps";
 
 fn findings(session: &Session) -> Findings {
     let (facts, hardware, options) = (Facts::new(session), Hardware::builtin(), Options::default());
-    run(&Context { session, facts: &facts, hardware: &hardware, options: &options })
+    run(&Context::new(session, &facts, &hardware, &options))
 }
 
 fn cell<'a>(findings: &'a Findings, dataset: &str, row: usize, column: &str) -> &'a Cell {

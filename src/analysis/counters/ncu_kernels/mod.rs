@@ -40,7 +40,7 @@ fn run(context: &Context<'_>) -> Findings {
         let times = Times::of(&own, context.options.classifier);
         findings.blocks.push(summary(session, pass, &own, &times));
         report(session, pass, &own, &times, context.options.classifier, &mut findings);
-        bars.push((session.text(session.passes.name[pass.index()]).to_owned(), times));
+        bars.push((session.pass_name(pass).to_owned(), times));
         rows.extend(own);
     }
     let all_rows = rows.len();
@@ -108,7 +108,7 @@ fn nanoseconds(seconds: f64) -> Quantity {
 }
 
 fn summary(session: &Session, pass: PassId, rows: &[Row], times: &Times) -> Block {
-    let name = session.text(session.passes.name[pass.index()]).to_owned();
+    let name = session.pass_name(pass).to_owned();
     let mut names: Vec<_> =
         rows.iter().map(|row| session.kernel_profiles.name[row.kernel.profile.index()]).collect();
     names.sort_unstable();
@@ -136,9 +136,9 @@ fn report(
     rule: Classifier,
     findings: &mut Findings,
 ) {
-    let name = session.text(session.passes.name[pass.index()]);
+    let name = session.pass_name(pass);
     let evidence = Evidence {
-        artifact: session.text(session.passes.artifact[pass.index()]).to_owned(),
+        artifact: session.artifact_of(pass).to_owned(),
         table: Some("kernel_profiles".to_owned()),
         rows: Some(rows.len() as u64),
     };

@@ -78,7 +78,7 @@ impl Row {
         let at = kernel.profile.index();
         let pass = session.kernel_profiles.pass[at];
         Self {
-            pass: session.text(session.passes.name[pass.index()]).to_owned(),
+            pass: session.pass_name(pass).to_owned(),
             ordinal: session.kernel_profiles.ordinal[at],
             rooflens: THRESHOLDS.classify(Classifier::Rooflens, &kernel),
             seed: THRESHOLDS.classify(Classifier::Seed, &kernel),

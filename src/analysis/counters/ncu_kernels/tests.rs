@@ -30,7 +30,7 @@ fn two_launches() -> Session {
 fn findings(session: &Session, classifier: Classifier) -> Findings {
     let options = Options { gpu: None, classifier };
     let (facts, hardware) = (Facts::default(), Hardware::default());
-    run(&Context { session, facts: &facts, hardware: &hardware, options: &options })
+    run(&Context::new(session, &facts, &hardware, &options))
 }
 
 fn share(findings: &Findings, class: &str) -> Option<f64> {

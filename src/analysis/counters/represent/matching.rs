@@ -172,7 +172,7 @@ fn profiles(session: &Session, facts: &Facts, pass: PassId) -> Vec<Profile> {
         .collect();
     let one = |counters: KernelCounters| {
         let row = session.kernel_profiles.row(counters.profile);
-        let path = session.text(session.passes.artifact[row.pass.index()]);
+        let path = session.artifact_of(row.pass);
         let (how, kernel) = names.find(session.text(row.name), path);
         let nvtx = session.text(row.nvtx);
         // A stage without ranges is the whole capture.

@@ -69,7 +69,7 @@ fn passes(session: &Session) -> Vec<PassId> {
 }
 
 fn introduction(session: &Session, matching: &Matching) -> Block {
-    let pass = session.text(session.passes.name[matching.pass.index()]);
+    let pass = session.pass_name(matching.pass);
     Block::Prose(prose![
         "A profiled launch stands for the launches of the same kernel, grid and block in pass ",
         Inline::Code(pass.to_owned()),
@@ -85,7 +85,7 @@ fn introduction(session: &Session, matching: &Matching) -> Block {
 fn add_pass(session: &Session, pass: PassId, rows: &[Row<'_>], findings: &mut Findings) {
     let of_pass =
         |row: &&Row<'_>| session.kernel_profiles.pass[row.profile.counters.profile.index()] == pass;
-    let name = session.text(session.passes.name[pass.index()]).to_owned();
+    let name = session.pass_name(pass).to_owned();
     let all = rows.iter().filter(of_pass).count() as u64;
     let alike = rows.iter().filter(of_pass).filter(|row| row.representative()).count() as u64;
     let control = control::of_command(session.text(session.passes.command[pass.index()]));
@@ -110,7 +110,7 @@ fn add_pass(session: &Session, pass: PassId, rows: &[Row<'_>], findings: &mut Fi
             unavailable("representative_share", scope, Unit::Ratio, reason)
         }
     };
-    let artifact = session.text(session.passes.artifact[pass.index()]).to_owned();
+    let artifact = session.artifact_of(pass).to_owned();
     let evidence =
         Evidence { artifact, table: Some("kernel_profiles".to_owned()), rows: Some(all) };
     findings.metrics.push(rooflens_schemas::Metric { evidence: vec![evidence], ..metric });

@@ -57,7 +57,7 @@ pub(crate) fn session() -> Session {
 
 fn with_matching<T>(session: &Session, look: impl Fn(&Context<'_>, &Matching) -> T) -> T {
     let (facts, hardware, options) = (Facts::new(session), Hardware::default(), Options::default());
-    let context = Context { session, facts: &facts, hardware: &hardware, options: &options };
+    let context = Context::new(session, &facts, &hardware, &options);
     look(&context, facts.matching.as_ref().unwrap())
 }
 
@@ -144,8 +144,7 @@ fn the_metric_has_the_share_and_the_section_the_control() {
     session.passes.command[0] = session.strings.intern("ncu --clock-control none app");
     let (facts, hardware, options) =
         (Facts::new(&session), Hardware::default(), Options::default());
-    let context =
-        Context { session: &session, facts: &facts, hardware: &hardware, options: &options };
+    let context = Context::new(&session, &facts, &hardware, &options);
     let findings = run(&context);
     assert!((findings.metrics[0].value.number().unwrap() - 0.75).abs() < 1e-12);
     let Block::Prose(text) = &findings.blocks[1] else { panic!("prose") };
@@ -160,7 +159,6 @@ fn without_a_timeline_there_is_no_section() {
     let session = profiled(&[("k", &[])]);
     let (facts, hardware, options) =
         (Facts::new(&session), Hardware::default(), Options::default());
-    let context =
-        Context { session: &session, facts: &facts, hardware: &hardware, options: &options };
+    let context = Context::new(&session, &facts, &hardware, &options);
     assert!(run(&context).blocks.is_empty());
 }

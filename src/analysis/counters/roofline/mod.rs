@@ -55,7 +55,7 @@ fn one_pass(
     findings: &mut Findings,
 ) {
     let session = context.session;
-    let name = session.text(session.passes.name[pass.index()]);
+    let name = session.pass_name(pass);
     let groups = group::groups(session, kernels, context.options.classifier);
     let device = device::of_pass(session, pass);
     let dtypes = groups.iter().filter_map(|group| group.dtype);

@@ -56,7 +56,7 @@ fn product_and_copy() -> Session {
 
 fn findings(session: &Session) -> Findings {
     let (facts, options) = (Facts::default(), Options::default());
-    run(&Context { session, facts: &facts, hardware: &hardware(), options: &options })
+    run(&Context::new(session, &facts, &hardware(), &options))
 }
 
 fn charts(findings: &Findings) -> Vec<&Chart> {

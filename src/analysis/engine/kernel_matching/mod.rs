@@ -90,7 +90,7 @@ fn look_up(
     names: &Names<KernelId>,
 ) -> Vec<Seen> {
     let found = counts.into_iter().map(|((pass, name), launches)| {
-        let path = session.text(session.passes.artifact[pass.index()]);
+        let path = session.artifact_of(pass);
         let (how, kernel) = names.find(session.text(name), path);
         Seen { pass, name, launches, how, kernel }
     });
@@ -105,7 +105,7 @@ fn look_up(
 }
 
 fn pass_name(session: &Session, pass: PassId) -> &str {
-    session.text(session.passes.name[pass.index()])
+    session.pass_name(pass)
 }
 
 fn blocks(session: &Session, reference: PassId, unmatched: usize) -> Vec<Block> {

@@ -15,8 +15,7 @@ fn names_of_other_passes_are_listed_with_their_partner() {
     launch(&mut session, pass, "void ns::f<(bool)1>(T1)", [1, 1, 1], 0..10);
     let (facts, hardware, options) =
         (Facts::new(&session), Hardware::default(), Options::default());
-    let context =
-        Context { session: &session, facts: &facts, hardware: &hardware, options: &options };
+    let context = Context::new(&session, &facts, &hardware, &options);
     let findings = run(&context);
     let rows = &findings.datasets[1].rows;
     let plain = |row: usize| rows[row].iter().map(Cell::plain).collect::<Vec<_>>();
@@ -35,7 +34,6 @@ fn one_pass_alone_has_nothing_to_say() {
     launch(&mut session, pass, "f", [1, 1, 1], 0..10);
     let (facts, hardware, options) =
         (Facts::new(&session), Hardware::default(), Options::default());
-    let context =
-        Context { session: &session, facts: &facts, hardware: &hardware, options: &options };
+    let context = Context::new(&session, &facts, &hardware, &options);
     assert!(run(&context).appendix.is_empty());
 }

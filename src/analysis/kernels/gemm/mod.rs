@@ -187,7 +187,7 @@ fn metrics(context: &Context<'_>, stage: &StageGemms<'_>) -> Vec<Metric> {
     let scope = stage.summary.scope(session, facts);
     let pass: PassId = stage.summary.stage(facts).pass;
     let evidence = Evidence {
-        artifact: session.text(session.passes.artifact[pass.index()]).to_owned(),
+        artifact: session.artifact_of(pass).to_owned(),
         table: Some("launches".to_owned()),
         rows: Some(stage.lines.iter().map(|line| line.sum.launches).sum()),
     };

@@ -19,7 +19,7 @@ fn findings(made: &Made) -> Findings {
     let options = Options { gpu: Some("H200".to_owned()), ..Options::default() };
     let facts = Facts::new(&made.session);
     let session = &made.session;
-    run(&Context { session, facts: &facts, hardware: &hardware, options: &options })
+    run(&Context::new(session, &facts, &hardware, &options))
 }
 
 fn value<'a>(findings: &'a Findings, id: &str) -> &'a MetricValue {
@@ -162,15 +162,14 @@ fn what_a_stage_gains_with_its_products_at_the_roofline() {
     let hardware = Hardware::builtin();
     let options = Options { gpu: Some("H200".to_owned()), ..Options::default() };
     let facts = Facts::new(&made.session);
-    let context =
-        Context { session: &made.session, facts: &facts, hardware: &hardware, options: &options };
+    let context = Context::new(&made.session, &facts, &hardware, &options);
     let above = above_roofline(&context);
     assert_eq!(above.len(), 1);
     assert!((above[0].2 - (300.0 - 590_848.0 / 4.8e12 * 1e9)).abs() < 1e-9);
     // 176.9 ns less than the stage time, rounded.
-    let all = crate::analysis::run(&context);
+    let all = crate::present::run(&context);
     let number = |id: &str| {
-        let mut metrics = all.iter().flat_map(|(_, findings)| &findings.metrics);
+        let mut metrics = all.iter().flat_map(|(_, _, findings)| &findings.metrics);
         metrics.find(|metric| metric.id == id).unwrap().value.number().unwrap()
     };
     assert_eq!(number("stage_time") - number("bound_matrix_products"), 177.0);

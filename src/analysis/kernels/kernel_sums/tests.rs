@@ -40,7 +40,7 @@ fn decode(instances: std::ops::Range<usize>) -> Stage {
 
 fn findings_of(session: &Session, facts: &Facts) -> Findings {
     let (hardware, options) = (Hardware::default(), Options::default());
-    run(&Context { session, facts, hardware: &hardware, options: &options })
+    run(&Context::new(session, facts, &hardware, &options))
 }
 
 fn dataset<'a>(findings: &'a Findings, id: &str) -> &'a Dataset {

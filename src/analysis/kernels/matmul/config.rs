@@ -41,7 +41,7 @@ pub(super) fn find(session: &Session, facts: &Facts, products: &mut Products) {
     let positions = positions(facts);
     for stage in innermost_first(facts) {
         let stage = &facts.stages[stage];
-        let name = session.text(session.passes.name[stage.pass.index()]);
+        let name = session.pass_name(stage.pass);
         let workload = session.workload.for_pass(name);
         for at in stage.instances.clone() {
             let Some(pass) = pass(stage.kind, positions[at], &workload, model) else { break };

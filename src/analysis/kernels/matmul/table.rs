@@ -79,7 +79,7 @@ impl Row<'_> {
         let mut cells = vec![
             Cell::Name(facts.identities[self.kernel.index()].short.clone()),
             Cell::Text(self.summary.label(session, facts)),
-            Cell::Text(session.text(session.passes.name[pass.index()]).to_owned()),
+            Cell::Text(session.pass_name(pass).to_owned()),
             text(self.shape.as_deref()),
         ];
         cells.extend(sizes);

@@ -180,7 +180,7 @@ impl Calls {
             let pass = row.stage.stage(context.facts).pass;
             vec![
                 Cell::Name(session.text(row.name).to_owned()),
-                Cell::Text(session.text(session.passes.name[pass.index()]).to_owned()),
+                Cell::Text(session.pass_name(pass).to_owned()),
                 Cell::Text(row.stage.label(session, context.facts)),
                 Cell::Int(i64::from(row.instance)),
                 Cell::Text(if row.counted { "yes" } else { "no" }.to_owned()),

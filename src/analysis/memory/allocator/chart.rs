@@ -46,7 +46,7 @@ pub(super) fn of_line(context: &Context<'_>, line: &Line, number: usize) -> Char
         panels.push(panel("reserved", points(&|at| line.states[at].reserved), None));
     }
     let session = context.session;
-    let pass = session.text(session.passes.name[line.pass.index()]);
+    let pass = session.pass_name(line.pass);
     Chart {
         id: format!("memory-{number}"),
         title: format!("Allocated and reserved memory of GPU {}, pass {pass}", line.device),

@@ -115,7 +115,7 @@ fn add_lines(context: &Context<'_>, lines: &[Line], findings: &mut Findings) {
     let mut skip = 0;
     for (line, _, of_line) in held.iter().take(SHOWN_LINES) {
         let count = of_line.holders.len() + usize::from(of_line.before.is_some());
-        let pass = session.text(session.passes.name[line.pass.index()]);
+        let pass = session.pass_name(line.pass);
         let caption = format!("Live allocations at the peak of GPU {}, pass {pass}", line.device);
         let columns = ["operator", "range", "allocations", "bytes", "share"];
         let limit = count.min(SHOWN_HOLDERS);
@@ -132,7 +132,7 @@ fn add_lines(context: &Context<'_>, lines: &[Line], findings: &mut Findings) {
 fn rows_of<'a>(context: &Context<'_>, line: &'a Line) -> Vec<Row<'a>> {
     let session = context.session;
     let gpu = Some(line.device);
-    let pass = session.text(session.passes.name[line.pass.index()]).to_owned();
+    let pass = session.pass_name(line.pass).to_owned();
     let whole = line.figures(session, &[line.span()]).map(|figures| Row {
         line,
         label: "whole trace".to_owned(),
@@ -157,7 +157,7 @@ fn summary(context: &Context<'_>, row: &Row<'_>) -> Vec<Inline> {
     let session = context.session;
     let Row { line, figures, .. } = row;
     let peak = figures.peak;
-    let pass = session.text(session.passes.name[line.pass.index()]).to_owned();
+    let pass = session.pass_name(line.pass).to_owned();
     let bytes = |bytes: i64| Quantity::new(bytes as f64, Unit::Bytes);
     let mut text = prose![
         "In pass ",
@@ -191,7 +191,7 @@ fn metrics(session: &Session, row: &Row<'_>) -> Vec<Metric> {
     let place = if row.whole { "the whole trace" } else { "the ranges of the counted instances" };
     let peak = figures.peak;
     let evidence = Evidence {
-        artifact: session.text(session.passes.artifact[line.pass.index()]).to_owned(),
+        artifact: session.artifact_of(line.pass).to_owned(),
         table: Some("memory_events".to_owned()),
         rows: Some(line.events.len() as u64),
     };

@@ -105,7 +105,7 @@ pub(super) fn dataset(session: &Session, lines: &[(&Line, i64, Held)]) -> Datase
     for (line, peak, held) in lines {
         let mut add = |operator: Cell, range: Cell, allocations: Cell, bytes: i64| {
             let share = (*peak > 0).then(|| bytes as f64 / *peak as f64);
-            let pass = session.text(session.passes.name[line.pass.index()]);
+            let pass = session.pass_name(line.pass);
             rows.push(vec![
                 operator,
                 range,

@@ -27,7 +27,7 @@ pub(super) fn memory(session: &Session, rows: &[Row<'_>]) -> Dataset {
         let peak = figures.peak;
         vec![
             Cell::Text(row.label.clone()),
-            Cell::Text(session.text(session.passes.name[line.pass.index()]).to_owned()),
+            Cell::Text(session.pass_name(line.pass).to_owned()),
             Cell::Int(i64::from(line.device)),
             Cell::Int(peak.allocated),
             Cell::Int(peak.time.saturating_sub(line.span().0)),

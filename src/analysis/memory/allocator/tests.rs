@@ -100,7 +100,7 @@ impl Trace {
         let facts = Facts::new(&self.session);
         let (hardware, options) = (Hardware::default(), Options::default());
         let session = &self.session;
-        run(&Context { session, facts: &facts, hardware: &hardware, options: &options })
+        run(&Context::new(session, &facts, &hardware, &options))
     }
 }
 

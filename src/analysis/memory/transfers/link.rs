@@ -18,15 +18,17 @@ const LANE: [f64; 6] = [
 
 /// A PCIe link.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Link {
-    pub(super) generation: u8,
-    pub(super) lanes: u32,
+pub struct Link {
+    /// Generation: 5 of PCIe 5.0.
+    pub generation: u8,
+    /// Lanes.
+    pub lanes: u32,
     /// Bytes per second in one direction.
-    pub(super) peak: f64,
+    pub peak: f64,
 }
 
 /// The link that all GPUs of the bundle's nvidia-smi log have at most. The one at that moment may be asleep.
-pub(super) fn pcie(session: &Session) -> Option<Link> {
+pub fn pcie(session: &Session) -> Option<Link> {
     let generation = agreed(session, "maximum PCIe generation")?;
     let lanes = agreed(session, "maximum PCIe width")?;
     let lane = LANE.get(usize::try_from(generation.checked_sub(1)?).ok()?)?;

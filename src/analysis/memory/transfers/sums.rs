@@ -10,64 +10,80 @@ use crate::analysis::engine::tiers::{GpuTiers, exposed};
 use crate::model::{CopyId, CopyKind, GpuId, MemoryKind, Ns, StrId};
 
 /// From this size on a copy is large: latency no longer decides its rate.
-pub(super) const LARGE: u64 = 1 << 20;
+pub const LARGE: u64 = 1 << 20;
 
 /// Direction, memory copied from, memory copied to.
-pub(super) type Kind = (CopyKind, MemoryKind, MemoryKind);
+pub type Kind = (CopyKind, MemoryKind, MemoryKind);
 
 /// What copies add up to.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Sum {
-    pub(super) count: u64,
-    pub(super) bytes: u64,
-    /// Sum of durations.
-    pub(super) total: Ns,
-    /// Length of their union, and the part of it in which no kernel of the GPU runs.
-    pub(super) union: Ns,
-    pub(super) exposed: Ns,
+pub struct Sum {
+    /// Copies.
+    pub count: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Sum of durations, nanoseconds.
+    pub total: Ns,
+    /// Length of their union, nanoseconds.
+    pub union: Ns,
+    /// The part of it in which no kernel of the GPU runs, nanoseconds.
+    pub exposed: Ns,
     /// Rates of large copies, bytes per second, ascending.
-    pub(super) large: Vec<f64>,
+    pub large: Vec<f64>,
 }
 
 /// Copies by kind.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Sums {
-    pub(super) kinds: BTreeMap<Kind, Sum>,
+pub struct Sums {
+    /// Sums by kind.
+    pub kinds: BTreeMap<Kind, Sum>,
     /// The part of the union of all copies, memsets left out, in which no kernel of the GPU runs.
-    pub(super) exposed: Ns,
+    pub exposed: Ns,
 }
 
 /// Copies of one size, direction and memory in one range.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Group {
-    pub(super) kind: Kind,
-    pub(super) size: u64,
+pub struct Group {
+    /// Direction and kinds of memory.
+    pub kind: Kind,
+    /// Bytes of each.
+    pub size: u64,
     /// Name of the innermost range.
-    pub(super) range: Option<StrId>,
-    pub(super) count: u64,
-    pub(super) total: Ns,
+    pub range: Option<StrId>,
+    /// Copies.
+    pub count: u64,
+    /// Sum of durations, nanoseconds.
+    pub total: Ns,
 }
 
 impl Sum {
     /// Bytes per second of the sum.
-    pub(super) fn rate(&self) -> Option<f64> {
+    pub fn rate(&self) -> Option<f64> {
         // Bytes a nanosecond are billions of bytes a second.
         (self.total > 0 && self.bytes > 0).then(|| self.bytes as f64 / self.total as f64 * 1e9)
     }
 
     /// Quantile of the rates of large copies.
-    pub(super) fn large_rate(&self, q: f64) -> Option<f64> {
+    pub fn large_rate(&self, q: f64) -> Option<f64> {
         quantile(&self.large, q)
     }
 }
 
+impl Group {
+    /// Bytes per second of the sum.
+    pub fn rate(&self) -> Option<f64> {
+        let bytes = self.size as f64 * self.count as f64;
+        (self.total > 0 && bytes > 0.0).then(|| bytes / self.total as f64 * 1e9)
+    }
+}
+
 /// Copies that cross between host and GPU.
-pub(super) const fn crosses_host(kind: CopyKind) -> bool {
+pub const fn crosses_host(kind: CopyKind) -> bool {
     matches!(kind, CopyKind::HostToDevice | CopyKind::DeviceToHost)
 }
 
 /// Memory on the host's side of a copy between host and GPU.
-pub(super) const fn host_memory((kind, source, destination): Kind) -> Option<MemoryKind> {
+pub const fn host_memory((kind, source, destination): Kind) -> Option<MemoryKind> {
     match kind {
         CopyKind::HostToDevice => Some(source),
         CopyKind::DeviceToHost => Some(destination),
@@ -76,7 +92,7 @@ pub(super) const fn host_memory((kind, source, destination): Kind) -> Option<Mem
 }
 
 /// The copies among some operations, by kind.
-pub(super) fn by_kind(
+pub fn by_kind(
     context: &Context<'_>,
     tiers: &BTreeMap<GpuId, GpuTiers>,
     ops: impl Iterator<Item = OpIndex>,
@@ -120,7 +136,7 @@ pub(super) fn by_kind(
 }
 
 /// The copies among some operations, memsets left out, by time descending.
-pub(super) fn groups(context: &Context<'_>, ops: impl Iterator<Item = OpIndex>) -> Vec<Group> {
+pub fn groups(context: &Context<'_>, ops: impl Iterator<Item = OpIndex>) -> Vec<Group> {
     let session = context.session;
     let copies = &session.copies;
     let mut groups: BTreeMap<(Kind, u64, Option<StrId>), (u64, Ns)> = BTreeMap::new();

@@ -103,7 +103,7 @@ fn chart(
     what: &str,
     flame: Flame,
 ) -> Chart {
-    let pass = session.text(session.passes.name[tree.pass.index()]);
+    let pass = session.pass_name(tree.pass);
     let instances = match tree.instances {
         1 => "one instance".to_owned(),
         count => format!("{count} instances"),

@@ -82,7 +82,7 @@ impl Capture {
         let facts = Facts::new(&self.session);
         let (hardware, options) = (Hardware::default(), Options::default());
         let (session, facts) = (&self.session, &facts);
-        let context = Context { session, facts, hardware: &hardware, options: &options };
+        let context = Context::new(session, facts, &hardware, &options);
         let spans = match with_operators {
             true => Spans::of_operators(&self.session),
             false => Spans::of_modules(&self.session),

@@ -49,7 +49,7 @@ pub(super) fn add(
     let skip = found.iter().filter(|one| one.0.pass < primary).count();
     let shown = found.iter().filter(|one| one.0.pass == primary).count().min(SHOWN);
     if shown > 0 {
-        let name = session.text(session.passes.name[primary.index()]);
+        let name = session.pass_name(primary);
         let caption = format!("Backward GPU time by the operator of the forward pass, pass {name}");
         let columns = ["path", "stage", "calls", "device_total_ns", "backward_ns", "ratio"];
         let view = View { skip, ..View::new("backward_by_operator", caption, &columns, shown) };
@@ -111,7 +111,7 @@ fn row(session: &Session, tree: &Tree, number: u32, node: &Node) -> Vec<Cell> {
         (node.device_total > 0).then(|| node.backward_self as f64 / node.device_total as f64);
     vec![
         Cell::Name(tree.path(number)),
-        Cell::Text(session.text(session.passes.name[tree.pass.index()]).to_owned()),
+        Cell::Text(session.pass_name(tree.pass).to_owned()),
         Cell::Text(tree.label.clone()),
         Cell::Int(i64::try_from(node.entries).unwrap_or(i64::MAX)),
         Cell::Int(node.device_total),

@@ -93,7 +93,7 @@ fn add_tables(
     work: &[DeviceWork],
     findings: &mut Findings,
 ) {
-    let name = session.text(session.passes.name[primary.index()]);
+    let name = session.pass_name(primary);
     let rows = sums.by_name.partition_point(|sum| sum.pass <= primary);
     let shaped = sums.by_shapes.partition_point(|sum| sum.pass <= primary);
     if work[primary.index()].linked {

@@ -49,7 +49,7 @@ pub(super) fn add(
             " of ",
             Quantity::count(all_calls),
             " operator calls of the pass ",
-            Inline::Code(session.text(session.passes.name[primary.index()]).to_owned()),
+            Inline::Code(session.pass_name(primary).to_owned()),
             " issue no GPU work, neither themselves nor within: their own host time is ",
             Quantity::ns(time),
             ", ",

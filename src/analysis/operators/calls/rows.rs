@@ -81,7 +81,7 @@ pub(super) fn name(session: &Session, sum: &OperatorSum) -> Cell {
 }
 
 pub(super) fn pass(session: &Session, sum: &OperatorSum) -> Cell {
-    Cell::Text(session.text(session.passes.name[sum.pass.index()]).to_owned())
+    Cell::Text(session.pass_name(sum.pass).to_owned())
 }
 
 pub(super) fn count(value: u64) -> Cell {

@@ -54,12 +54,7 @@ impl Trace {
     fn findings(&self) -> Findings {
         let facts = Facts::new(&self.session);
         let (hardware, options) = (Hardware::default(), Options::default());
-        run(&Context {
-            session: &self.session,
-            facts: &facts,
-            hardware: &hardware,
-            options: &options,
-        })
+        run(&Context::new(&self.session, &facts, &hardware, &options))
     }
 }
 

@@ -46,7 +46,7 @@ pub(super) fn add(
     let skip = threads.iter().filter(|thread| pass(**thread) < primary).count();
     let shown = threads.iter().filter(|thread| pass(**thread) == primary).count();
     if shown > 1 {
-        let name = session.text(session.passes.name[primary.index()]);
+        let name = session.pass_name(primary);
         let caption = format!("Operators by thread, pass {name}");
         let columns =
             ["thread", "calls", "host_self_ns", "host_cuda_ns", "device_self_ns", "launches"];
@@ -87,7 +87,7 @@ fn row(
     let on_device = |cell: Cell| if work.linked { cell } else { Cell::Missing };
     vec![
         Cell::Name(label),
-        Cell::Text(session.text(session.passes.name[pass.index()]).to_owned()),
+        Cell::Text(session.pass_name(pass).to_owned()),
         count(sum.calls),
         Cell::Int(sum.host_self),
         Cell::Int(sum.host_cuda),

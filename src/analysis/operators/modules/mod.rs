@@ -94,7 +94,7 @@ pub(crate) fn shown_stages(trees: &[Tree]) -> Vec<&Tree> {
 fn table(session: &Session, with_modules: &[&Tree], tree: &Tree) -> Option<View> {
     let at = with_modules.iter().position(|other| *other == tree)?;
     let skip = with_modules[..at].iter().map(|tree| tree.nodes.len() - 1).sum();
-    let pass = session.text(session.passes.name[tree.pass.index()]);
+    let pass = session.pass_name(tree.pass);
     let caption = format!("{} by range and module, pass {pass}", tree.label);
     let mut columns = vec!["path", "names", "host_total_ns", "host_self_ns", "device_total_ns"];
     if tree.has_backward() {
@@ -112,7 +112,7 @@ fn table(session: &Session, with_modules: &[&Tree], tree: &Tree) -> Option<View>
 fn introduction(session: &Session, pass: PassId) -> Vec<Inline> {
     prose![
         "Stages of the pass ",
-        Inline::Code(session.text(session.passes.name[pass.index()]).to_owned()),
+        Inline::Code(session.pass_name(pass).to_owned()),
         " by the ranges and modules within them; times are sums over the counted instances. Names that \
          differ only in numbers, such as those of layers, are one line."
     ]

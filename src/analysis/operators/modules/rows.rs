@@ -28,7 +28,7 @@ pub(super) fn modules(session: &Session, trees: &[&Tree]) -> Dataset {
                 Kind::Function => "function",
                 Kind::Operator => "operator",
             };
-            let pass = session.text(session.passes.name[tree.pass.index()]);
+            let pass = session.pass_name(tree.pass);
             let mut row = vec![
                 Cell::Name(tree.path(number)),
                 Cell::Text(pass.to_owned()),
@@ -62,7 +62,7 @@ pub(crate) fn paths(
     columns.extend(TIMES);
     let mut rows = Vec::new();
     for tree in trees {
-        let pass = session.text(session.passes.name[tree.pass.index()]);
+        let pass = session.pass_name(tree.pass);
         for number in tree.depth_first(&|node| node.device_total) {
             let node = &tree.nodes[number as usize];
             if !is_listed(tree, node) {

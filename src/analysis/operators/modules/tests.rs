@@ -49,7 +49,7 @@ fn add_pass(session: &mut Session, kind: PassKind, ranges: &[(&str, Ns, Ns)]) ->
 fn run_on(session: &Session) -> Findings {
     let (facts, hardware) = (Facts::new(session), Hardware::default());
     let options = Options::default();
-    run(&Context { session, facts: &facts, hardware: &hardware, options: &options })
+    run(&Context::new(session, &facts, &hardware, &options))
 }
 
 fn views(findings: &Findings) -> Vec<&View> {

@@ -61,7 +61,7 @@ fn introduce(
     findings: &mut Findings,
 ) {
     let session = context.session;
-    let name = session.text(session.passes.name[primary.index()]).to_owned();
+    let name = session.pass_name(primary).to_owned();
     let of_primary = sums.all.iter().filter(|sum| sum.pass == primary);
     let mut text = prose![
         "The pass ",
@@ -101,7 +101,7 @@ fn add_tables(
     work: &DeviceWork,
     findings: &mut Findings,
 ) {
-    let name = session.text(session.passes.name[primary.index()]);
+    let name = session.pass_name(primary);
     let of_primary = || sums.all.iter().filter(|sum| sum.pass == primary);
     let shown = of_primary().count().min(SHOWN);
     if work.linked {

@@ -62,7 +62,7 @@ pub(super) fn by_host(session: &Session, sums: &Sums) -> Dataset {
 }
 
 fn name(session: &Session, sum: &FunctionSum) -> Vec<Cell> {
-    let pass = session.text(session.passes.name[sum.pass.index()]);
+    let pass = session.pass_name(sum.pass);
     vec![Cell::Name(sum.name.clone()), Cell::Text(pass.to_owned())]
 }
 

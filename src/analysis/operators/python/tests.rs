@@ -53,7 +53,7 @@ impl Trace {
     fn findings(&self) -> Findings {
         let (facts, hardware) = (Facts::new(&self.session), Hardware::default());
         let (session, facts, options) = (&self.session, &facts, &Options::default());
-        run(&Context { session, facts, hardware: &hardware, options })
+        run(&Context::new(session, facts, &hardware, options))
     }
 }
 

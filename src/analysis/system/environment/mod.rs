@@ -248,7 +248,7 @@ mod tests {
     fn findings(session: &Session) -> Findings {
         let (facts, hardware, options) =
             (Facts::default(), Hardware::builtin(), Options::default());
-        run(&Context { session, facts: &facts, hardware: &hardware, options: &options })
+        run(&Context::new(session, &facts, &hardware, &options))
     }
 
     fn with_gpu(name: &str) -> Session {

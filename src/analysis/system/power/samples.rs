@@ -223,7 +223,7 @@ pub(super) fn of_stages(context: &Context<'_>, device: &Device) -> Vec<StageFigu
         figures.energy = figures.power_mean.map(|watts| watts * duration as f64 / 1e9);
         figures.energy_basis = "mean power × time of the instances that hold samples,";
         found.push(StageFigures {
-            pass: session.text(session.passes.name[stage.pass.index()]).to_owned(),
+            pass: session.pass_name(stage.pass).to_owned(),
             stage: stage.name.clone(),
             device: device.index,
             artifact: device.artifact,
@@ -274,5 +274,5 @@ pub(super) fn nearest_pass(context: &Context<'_>, devices: &[Device]) -> Option<
         Some((pass, gap))
     });
     let (pass, gap) = gaps.min_by_key(|(pass, gap)| (gap.abs(), *pass))?;
-    Some((session.text(session.passes.name[pass.index()]).to_owned(), gap))
+    Some((session.pass_name(pass).to_owned(), gap))
 }

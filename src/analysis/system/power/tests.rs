@@ -71,7 +71,7 @@ fn facts_with_stage(session: &mut Session, origin: Ns, window: (Ns, Ns)) -> Fact
 
 fn findings(session: &Session, facts: &Facts) -> Findings {
     let (hardware, options) = (Hardware::default(), Options::default());
-    run(&Context { session, facts, hardware: &hardware, options: &options })
+    run(&Context::new(session, facts, &hardware, &options))
 }
 
 fn dataset<'a>(findings: &'a Findings, id: &str) -> &'a Dataset {

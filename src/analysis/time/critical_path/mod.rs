@@ -148,7 +148,7 @@ fn metrics(
 ) -> Vec<Metric> {
     let session = context.session;
     let scope = Scope {
-        pass: Some(session.text(session.passes.name[stage.pass.index()]).to_owned()),
+        pass: Some(session.pass_name(stage.pass).to_owned()),
         stage: Some(stage.name.clone()),
         ..Scope::default()
     };
@@ -172,7 +172,7 @@ fn metrics(
         )
     };
     all.extend(times.iter().map(share));
-    let artifact = session.text(session.passes.artifact[stage.pass.index()]).to_owned();
+    let artifact = session.artifact_of(stage.pass).to_owned();
     for metric in &mut all {
         let table = Some("launches, copies, api_calls".to_owned());
         metric.evidence.push(Evidence { artifact: artifact.clone(), table, rows: None });

@@ -67,12 +67,7 @@ impl Program {
         let facts = Facts::new(&self.session);
         let (hardware, options) =
             (crate::hardware::Hardware::default(), crate::analysis::Options::default());
-        let context = Context {
-            session: &self.session,
-            facts: &facts,
-            hardware: &hardware,
-            options: &options,
-        };
+        let context = Context::new(&self.session, &facts, &hardware, &options);
         let step = Step {
             pass: self.pass,
             processes: self.session.processes.ids().collect(),

@@ -46,7 +46,7 @@ pub(super) fn introduction(
 pub(super) fn choice(context: &Context<'_>, passes: &[PassId]) -> Option<Vec<Inline>> {
     let session = context.session;
     let (shown, others) = passes.split_first().filter(|(_, others)| !others.is_empty())?;
-    let name = |pass: &PassId| Inline::Code(session.text(session.passes.name[pass.index()]).into());
+    let name = |pass: &PassId| Inline::Code(session.pass_name(*pass).into());
     let kind = |pass: &PassId| session.passes.kind[pass.index()];
     let rank = |pass: &PassId| session.passes.rank[pass.index()];
     let mut text = prose!["It is that of pass ", name(shown), ". "];

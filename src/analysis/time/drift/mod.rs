@@ -60,7 +60,7 @@ fn run(context: &Context<'_>) -> Findings {
     findings.blocks.extend(charts.map(Block::Chart));
     let mut caption = "Time of repeated stages and ranges over the run".to_owned();
     if own == shown {
-        let name = session.text(session.passes.name[first.index()]);
+        let name = session.pass_name(first);
         caption.push_str(&format!(", pass {name}"));
     }
     let columns = shown_columns(&lines[..shown], own < shown);
@@ -195,7 +195,7 @@ fn dataset(context: &Context<'_>, lines: &[(&Series, Figures)]) -> Dataset {
             series.instances.iter().max_by_key(|one| (one.time, std::cmp::Reverse(one.number)));
         vec![
             Cell::Name(series.label.clone()),
-            Cell::Name(session.text(session.passes.name[series.pass.index()]).to_owned()),
+            Cell::Name(session.pass_name(series.pass).to_owned()),
             Cell::Int(series.instances.len() as i64),
             Cell::Int(series.left_out.len() as i64),
             Cell::Float(figures.median),
@@ -255,7 +255,7 @@ fn metrics(context: &Context<'_>, (series, figures): &(&Series, Figures)) -> Vec
         derived("pace_trend_z", scope.clone(), Unit::One, trend.z, balance),
     ];
     let evidence = Evidence {
-        artifact: session.text(session.passes.artifact[series.pass.index()]).to_owned(),
+        artifact: session.artifact_of(series.pass).to_owned(),
         table: Some("ranges".to_owned()),
         rows: Some(n as u64),
     };

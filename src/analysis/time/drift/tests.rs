@@ -52,7 +52,7 @@ fn findings(times: &[Ns], left_out: usize, ranges: &[(&str, Ns)]) -> Findings {
         ..Facts::default()
     };
     let (hardware, options) = (Hardware::default(), Options::default());
-    run(&Context { session: &session, facts: &facts, hardware: &hardware, options: &options })
+    run(&Context::new(&session, &facts, &hardware, &options))
 }
 
 #[test]

@@ -76,7 +76,7 @@ fn introduction(
     let all = replays.all.iter().filter(|replay| replays.graphs[replay.graph].pass == shown);
     let left_out = all.count() - counted;
     let graphs = replays.graphs.iter().filter(|graph| graph.pass == shown).count();
-    let name = context.session.text(context.session.passes.name[shown.index()]).to_owned();
+    let name = context.session.pass_name(shown).to_owned();
     let mut text = prose![
         "A replay is all work of one graph launch. The pass ",
         Inline::Code(name),
@@ -135,7 +135,7 @@ fn add_metrics(context: &Context<'_>, replays: &Replays, findings: &mut Findings
             let mut metrics = metrics(&summary.scope(session, facts), &own, whole);
             for metric in &mut metrics {
                 metric.evidence.push(Evidence {
-                    artifact: session.text(session.passes.artifact[pass.index()]).to_owned(),
+                    artifact: session.artifact_of(pass).to_owned(),
                     table: Some("launches, copies, graph_launches, api_calls".to_owned()),
                     rows: Some(own.iter().map(|replay| replay.members.len() as u64).sum()),
                 });

@@ -83,7 +83,7 @@ pub(super) fn add(context: &Context<'_>, replays: &Replays, findings: &mut Findi
 }
 
 fn view(context: &Context<'_>, shown: &OfPass, rows: &[Vec<Cell>]) -> View {
-    let name = context.session.text(context.session.passes.name[shown.pass.index()]);
+    let name = context.session.pass_name(shown.pass);
     let has = |at: usize| rows.iter().any(|row| row[at] != Cell::Missing);
     let columns = COLUMNS.iter().enumerate().filter(|(at, one)| one.id != "pass" && has(*at));
     let columns: Vec<&'static str> = columns.map(|(_, column)| column.id).collect();
@@ -227,7 +227,7 @@ fn rows(context: &Context<'_>, of: &OfPass) -> Vec<Vec<Cell>> {
             name(operator),
             name(module),
             Cell::Text(found(context, of.pass, origin)),
-            Cell::Text(session.text(session.passes.name[of.pass.index()]).to_owned()),
+            Cell::Text(session.pass_name(of.pass).to_owned()),
             Cell::Int(i64::try_from(*operations).unwrap_or(i64::MAX)),
             Cell::Int(*time),
             Cell::maybe((whole > 0).then(|| *time as f64 / whole as f64)),
@@ -242,7 +242,7 @@ fn found(context: &Context<'_>, pass: PassId, origin: &Origin) -> String {
         Origin::Capture(_) => "open at capture".to_owned(),
         Origin::Twin(twin, _) => {
             let stage = &context.facts.stages[twin.stage];
-            let name = context.session.text(context.session.passes.name[stage.pass.index()]);
+            let name = context.session.pass_name(stage.pass);
             match stage.pass == pass {
                 true => format!("same place in {}", stage.name),
                 false => format!("same place in {} of {name}", stage.name),
@@ -263,7 +263,7 @@ fn add_unmatched(context: &Context<'_>, passes: &[OfPass], findings: &mut Findin
         rows.extend(of.unmatched.iter().map(|(kernel, (launches, time))| {
             vec![
                 Cell::Name(context.facts.identities[kernel.index()].short.clone()),
-                Cell::Text(session.text(session.passes.name[of.pass.index()]).to_owned()),
+                Cell::Text(session.pass_name(of.pass).to_owned()),
                 Cell::Int(i64::try_from(*launches).unwrap_or(i64::MAX)),
                 Cell::Int(*time),
                 Cell::Name(session.kernel_name(*kernel).to_owned()),

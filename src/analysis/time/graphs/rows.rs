@@ -158,7 +158,7 @@ fn row(context: &Context<'_>, replays: &Replays, line: &Line<'_>) -> Vec<Cell> {
     let share = |part: Ns, whole: Ns| Cell::maybe((whole > 0).then(|| part as f64 / whole as f64));
     vec![
         Cell::Text(format!("graph {}", graph.number)),
-        Cell::Text(session.text(session.passes.name[graph.pass.index()]).to_owned()),
+        Cell::Text(session.pass_name(graph.pass).to_owned()),
         line.stage.map_or(Cell::Missing, |at| Cell::Text(context.facts.stages[at].name.clone())),
         Cell::Int(own.len() as i64),
         inside(Cell::maybe(median(&column(own, |replay| Some(replay.members.len() as Ns))))),
@@ -195,7 +195,7 @@ pub(super) fn chart(
         colors.chain(rest).map(|(name, color)| Part { name: name.to_owned(), color }).collect();
     let mut bars: Vec<Bar> = shown.iter().map(|line| bar(context, replays, line)).collect();
     drop_empty_parts(&mut parts, &mut bars);
-    let name = context.session.text(context.session.passes.name[pass.index()]);
+    let name = context.session.pass_name(pass);
     Chart {
         id: "graph-replays".to_owned(),
         title: format!("Inside and between replays, pass {name}"),

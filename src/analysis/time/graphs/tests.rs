@@ -98,12 +98,7 @@ impl Made {
     fn findings(&self) -> Findings {
         let (hardware, options) = (Hardware::default(), Options::default());
         let facts = Facts::new(&self.session);
-        run(&Context {
-            session: &self.session,
-            facts: &facts,
-            hardware: &hardware,
-            options: &options,
-        })
+        run(&Context::new(&self.session, &facts, &hardware, &options))
     }
 }
 
@@ -168,8 +163,7 @@ fn the_bar_adds_up_to_the_time_from_first_to_last_replay() {
     let made = three_replays();
     let facts = Facts::new(&made.session);
     let (hardware, options) = (Hardware::default(), Options::default());
-    let context =
-        Context { session: &made.session, facts: &facts, hardware: &hardware, options: &options };
+    let context = Context::new(&made.session, &facts, &hardware, &options);
     let replays = replays::find(&context);
     let lines = rows::lines(&context, &replays);
     let chart = rows::chart(&context, &replays, &lines, PassId(0));

@@ -193,7 +193,7 @@ impl Line {
     /// Name of the pass.
     pub(crate) fn pass_name(&self, context: &Context<'_>) -> String {
         let pass = self.summary.stage(context.facts).pass;
-        context.session.text(context.session.passes.name[pass.index()]).to_owned()
+        context.session.pass_name(pass).to_owned()
     }
 
     /// The stage's name, with rank and GPU where there are several.

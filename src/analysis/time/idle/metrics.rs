@@ -152,7 +152,7 @@ pub(super) fn per_step(context: &Context<'_>, line: &Line) -> Option<f64> {
 /// Launch calls of a token that the stage processes or produces, over the whole batch.
 pub(super) fn per_token(context: &Context<'_>, line: &Line) -> Option<f64> {
     let pass = line.summary.stage(context.facts).pass;
-    let pass = context.session.text(context.session.passes.name[pass.index()]);
+    let pass = context.session.pass_name(pass);
     let workload = context.session.workload.for_pass(pass);
     let tokens = match line.summary.kind(context.facts) {
         StageKind::Decode => line.summary.steps.or(workload.output_tokens.map(|n| n as f64))?,

@@ -123,7 +123,7 @@ impl Made {
         let (facts, hardware, options) =
             (Facts::new(&self.session), Hardware::default(), Options::default());
         let session = &self.session;
-        test(&Context { session, facts: &facts, hardware: &hardware, options: &options })
+        test(&Context::new(session, &facts, &hardware, &options))
     }
 
     fn gaps(&self) -> Vec<(Ns, Ns, Cause)> {

@@ -50,7 +50,7 @@ fn run(context: &Context<'_>) -> Findings {
     let Some(first) = all.first() else { return findings };
     let own = all.iter().take_while(|line| line.pass == first.pass).count().min(SHOWN);
     let shown = all.len().min(SHOWN);
-    let name = session.text(session.passes.name[first.pass.index()]);
+    let name = session.pass_name(first.pass);
     findings.blocks.push(Block::Prose(prose![
         "How many streams of a GPU work at once. Work on several streams gains only where it overlaps: a copy or a \
          collective that no kernel accompanies costs its whole time."

@@ -31,7 +31,7 @@ fn start(context: &Context<'_>, line: &Line) -> Vec<Cell> {
             Some(_) => Cell::Name(line.stage_name(context).to_owned()),
             None => Cell::Text(line.stage_name(context).to_owned()),
         },
-        Cell::Name(session.text(session.passes.name[line.pass.index()]).to_owned()),
+        Cell::Name(session.pass_name(line.pass).to_owned()),
         Cell::Int(i64::from(line.ordinal(context))),
     ]
 }

@@ -60,12 +60,12 @@ fn session_of(launches: &[(u64, &str, Ns, Ns)], copies: &[(u64, Ns, Ns)]) -> Ses
 
 fn findings(session: &Session) -> Findings {
     let (facts, hardware, options) = (Facts::new(session), Hardware::default(), Options::default());
-    run(&Context { session, facts: &facts, hardware: &hardware, options: &options })
+    run(&Context::new(session, &facts, &hardware, &options))
 }
 
 fn overlap(session: &Session) -> Overlap {
     let (facts, hardware, options) = (Facts::new(session), Hardware::default(), Options::default());
-    let context = Context { session, facts: &facts, hardware: &hardware, options: &options };
+    let context = Context::new(session, &facts, &hardware, &options);
     overlap::of_ops(&context, &(0..facts.ops.len()).collect::<Vec<_>>())
 }
 

@@ -31,7 +31,7 @@ pub(super) fn add(context: &Context<'_>, primary: PassId, findings: &mut Finding
         if counts.iter().sum::<i64>() == 0 {
             continue;
         }
-        let name = session.text(session.passes.name[pass.index()]).to_owned();
+        let name = session.pass_name(pass).to_owned();
         for (kind, (label, meaning)) in
             KINDS.iter().enumerate().filter(|(kind, _)| counts[*kind] > 0)
         {

@@ -50,7 +50,7 @@ fn run(context: &Context<'_>) -> Findings {
 
 fn introduction(context: &Context<'_>, primary: PassId) -> Vec<Inline> {
     let session = context.session;
-    let name = session.text(session.passes.name[primary.index()]).to_owned();
+    let name = session.pass_name(primary).to_owned();
     let kind = session.passes.kind[primary.index()].label();
     prose![
         "Times of this section are those of the pass ",
@@ -102,7 +102,7 @@ fn chart(context: &Context<'_>, primary: PassId, lines: &[Summary]) -> Chart {
     let mut parts: Vec<Part> =
         colors.map(|color| Part { name: color.label().to_owned(), color }).collect();
     drop_empty_parts(&mut parts, &mut bars);
-    let pass = context.session.text(context.session.passes.name[primary.index()]);
+    let pass = context.session.pass_name(primary);
     Chart {
         id: "stage-time".to_owned(),
         title: "Where the stage time goes".to_owned(),
@@ -311,8 +311,7 @@ mod tests {
         });
         let (facts, hardware, options) =
             (Facts::new(&session), Hardware::default(), Options::default());
-        let context =
-            Context { session: &session, facts: &facts, hardware: &hardware, options: &options };
+        let context = Context::new(&session, &facts, &hardware, &options);
         let line = &summaries(&facts, pass)[0];
         let mut times: Vec<(Color, f64)> =
             Color::KERNELS.into_iter().zip(class_times(&context, line)).collect();

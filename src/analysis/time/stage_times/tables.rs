@@ -71,7 +71,7 @@ fn stages(context: &Context<'_>, primary: PassId) -> Dataset {
         for line in summaries(facts, pass) {
             rows.push(vec![
                 Cell::Text(line.label(session, facts)),
-                Cell::Text(session.text(session.passes.name[pass.index()]).to_owned()),
+                Cell::Text(session.pass_name(pass).to_owned()),
                 Cell::Text(format!("{} of {}", line.counted, line.instances)),
                 Cell::Float(line.time),
                 Cell::Float(line.time_range.0),
@@ -157,7 +157,7 @@ fn instance_row(
     let is_kernel = |op: &&u32| context.facts.kernel(session, **op).is_some();
     vec![
         Cell::Text(label.to_owned()),
-        Cell::Text(session.text(session.passes.name[pass.index()]).to_owned()),
+        Cell::Text(session.pass_name(pass).to_owned()),
         Cell::Int(i64::from(instance.ordinal)),
         Cell::Int(instance.host_start),
         Cell::Int(instance.host_end - instance.host_start),

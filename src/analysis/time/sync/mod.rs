@@ -160,7 +160,7 @@ fn places(context: &Context<'_>, pass: PassId, charges: &Charges) -> Vec<Vec<Cel
     list.sort_by_key(|(place, sum)| {
         (place.0.is_none(), std::cmp::Reverse((sum.in_stage, sum.idle, sum.time)), *place)
     });
-    let pass = session.text(session.passes.name[pass.index()]);
+    let pass = session.pass_name(pass);
     let row = |((stage, name, path, operator), sum): (Place, Sum)| {
         let names: Vec<&str> =
             ranges.names(path).into_iter().map(|name| session.text(name)).collect();
@@ -242,7 +242,7 @@ fn introduction(context: &Context<'_>, pass: PassId, charges: &Charges) -> Vec<I
     let session = context.session;
     let (inside, outside): (Vec<&SyncCall>, Vec<&SyncCall>) =
         charges.calls.iter().partition(|call| call.stage.is_some());
-    let pass = Inline::Code(session.text(session.passes.name[pass.index()]).to_owned());
+    let pass = Inline::Code(session.pass_name(pass).to_owned());
     let count = |calls: &[&SyncCall]| Quantity::count(calls.len() as u64);
     let sum = |calls: &[&SyncCall], value: &dyn Fn(&SyncCall) -> Ns| {
         Quantity::ns(total(calls.iter().map(|call| value(call))))

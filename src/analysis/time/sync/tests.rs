@@ -121,8 +121,7 @@ fn stages_and_places_hold_what_their_calls_cost() {
     let Program { session, .. } = program();
     let facts = Facts::new(&session);
     let (hardware, options) = (Hardware::default(), Options::default());
-    let found =
-        run(&Context { session: &session, facts: &facts, hardware: &hardware, options: &options });
+    let found = run(&Context::new(&session, &facts, &hardware, &options));
     let metric = |id: &str| {
         let mut own = found.metrics.iter().filter(|metric| metric.id == id);
         own.find(|metric| metric.scope.stage.as_deref() == Some("decode")).unwrap().value.number()
@@ -149,7 +148,7 @@ fn waits_outside_of_stages_come_after_those_within() {
     let facts = Facts::new(&program.session);
     let (hardware, options) = (Hardware::default(), Options::default());
     let session = &program.session;
-    let found = run(&Context { session, facts: &facts, hardware: &hardware, options: &options });
+    let found = run(&Context::new(session, &facts, &hardware, &options));
     let rows = &found.datasets[0].rows;
     let shown: Vec<_> =
         rows.iter().map(|row| (row[0].clone(), row[1].plain(), row[6].clone())).collect();
@@ -176,6 +175,6 @@ fn without_waits_nothing_is_said() {
     let facts = Facts::new(&program.session);
     let (hardware, options) = (Hardware::default(), Options::default());
     let session = &program.session;
-    let found = run(&Context { session, facts: &facts, hardware: &hardware, options: &options });
+    let found = run(&Context::new(session, &facts, &hardware, &options));
     assert!(found.blocks.is_empty() && found.metrics.is_empty() && found.datasets.is_empty());
 }

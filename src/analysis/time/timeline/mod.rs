@@ -86,7 +86,7 @@ fn introduction(
     for overview in overviews {
         let own = counters.iter().find(|((pass, _), _)| *pass == overview.pass);
         if let Some(period) = own.and_then(|(_, counters)| sampled::period(counters)) {
-            let name = session.text(session.passes.name[overview.pass.index()]);
+            let name = session.pass_name(overview.pass);
             text.extend(prose![
                 " Pass ",
                 Inline::Code(name.to_owned()),

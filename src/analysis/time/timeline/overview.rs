@@ -63,7 +63,7 @@ impl Overview {
         devices: &[Device],
     ) -> Chart {
         let session = context.session;
-        let pass = session.text(session.passes.name[self.pass.index()]);
+        let pass = session.pass_name(self.pass);
         let mut tracks = self.busy_tracks(context);
         if let Some((gpu, _)) = self.gpus.first() {
             let nvml = self.device(context, devices, *gpu);

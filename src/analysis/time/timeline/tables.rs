@@ -24,7 +24,7 @@ pub(super) fn timeline(context: &Context<'_>, overviews: &[Overview]) -> Dataset
     let session = context.session;
     let mut rows = Vec::new();
     for overview in overviews {
-        let pass = session.text(session.passes.name[overview.pass.index()]);
+        let pass = session.pass_name(overview.pass);
         for (gpu, mix) in &overview.gpus {
             for (bin, parts) in mix.iter().enumerate() {
                 let mut row = vec![
@@ -79,7 +79,7 @@ pub(super) fn gpu_metrics(context: &Context<'_>, sums: &[Sums<'_>]) -> Dataset {
         let of = &facts.stages[stage.stage];
         vec![
             Cell::Name(of.name.clone()),
-            Cell::Name(session.text(session.passes.name[of.pass.index()]).to_owned()),
+            Cell::Name(session.pass_name(of.pass).to_owned()),
             Cell::Int(i64::from(ordinal(context, stage.gpu))),
             Cell::Int(stage.instances as i64),
             Cell::Int(stage.samples() as i64),
@@ -119,13 +119,13 @@ fn stage_metrics(context: &Context<'_>, sums: &Sums<'_>, stage: &StageSums) -> V
     let (session, facts) = (context.session, context.facts);
     let of = &facts.stages[stage.stage];
     let scope = Scope {
-        pass: Some(session.text(session.passes.name[of.pass.index()]).to_owned()),
+        pass: Some(session.pass_name(of.pass).to_owned()),
         stage: Some(of.name.clone()),
         gpu: sums.several.then(|| ordinal(context, stage.gpu)),
         ..Scope::default()
     };
     let evidence = Evidence {
-        artifact: session.text(session.passes.artifact[of.pass.index()]).to_owned(),
+        artifact: session.artifact_of(of.pass).to_owned(),
         table: Some("counter_samples".to_owned()),
         rows: Some(stage.samples()),
     };

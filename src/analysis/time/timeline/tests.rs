@@ -48,7 +48,7 @@ fn session_of(launches: &[(&str, Ns, Ns)]) -> Session {
 
 fn with<T>(session: &Session, look: impl Fn(&Context<'_>) -> T) -> T {
     let (facts, hardware, options) = (Facts::new(session), Hardware::default(), Options::default());
-    look(&Context { session, facts: &facts, hardware: &hardware, options: &options })
+    look(&Context::new(session, &facts, &hardware, &options))
 }
 
 fn sample(session: &mut Session, name: &str, time: Ns, value: f64) {

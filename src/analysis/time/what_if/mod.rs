@@ -219,7 +219,7 @@ fn metrics(context: &Context<'_>, group: &[&Line], bounds: &[Bound]) -> Vec<Metr
     let pass = line.summary.stage(facts).pass;
     let no_calls = !session.api_calls.pass.contains(&pass);
     let evidence = Evidence {
-        artifact: session.text(session.passes.artifact[pass.index()]).to_owned(),
+        artifact: session.artifact_of(pass).to_owned(),
         table: Some("launches, copies, api_calls".to_owned()),
         rows: Some(line.summary.operations as u64),
     };

@@ -43,7 +43,7 @@ fn row(context: &Context<'_>, line: &Line) -> Vec<Cell> {
     let dtypes = if dtypes.is_empty() { Cell::Missing } else { Cell::Text(dtypes.join(", ")) };
     vec![
         Cell::Text(stage.summary.label(session, facts)),
-        Cell::Text(session.text(session.passes.name[pass.index()]).to_owned()),
+        Cell::Text(session.pass_name(pass).to_owned()),
         Cell::Float(stage.summary.time),
         Cell::maybe(line.model.map(|model| model.0)),
         Cell::maybe(line.model.map(|model| model.1)),

@@ -50,7 +50,7 @@ fn findings(made: &Made) -> Findings {
     let (hardware, facts) = (Hardware::builtin(), Facts::new(&made.session));
     let options = Options { gpu: Some("H200".to_owned()), ..Options::default() };
     let session = &made.session;
-    run(&Context { session, facts: &facts, hardware: &hardware, options: &options })
+    run(&Context::new(session, &facts, &hardware, &options))
 }
 
 fn value(findings: &Findings, id: &str) -> MetricValue {

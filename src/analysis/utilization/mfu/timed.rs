@@ -35,7 +35,7 @@ pub(super) fn timed(context: &Context<'_>) -> Vec<Timed> {
                 stage: line.stage(facts).name.clone(),
                 label: line.label(session, facts),
                 kind: line.kind(facts),
-                pass: session.text(session.passes.name[pass.index()]).to_owned(),
+                pass: session.pass_name(pass).to_owned(),
                 scope: line.scope(session, facts),
                 time: line.time,
                 busy_share: Some(line.busy_share),

@@ -56,7 +56,7 @@ fn counted() -> Session {
 fn findings(session: &Session) -> Findings {
     let (facts, options, hardware) = (Facts::new(session), Options::default(), hardware());
     let mut findings = Findings::default();
-    add(&Context { session, facts: &facts, hardware: &hardware, options: &options }, &mut findings);
+    add(&Context::new(session, &facts, &hardware, &options), &mut findings);
     findings
 }
 

@@ -5,10 +5,11 @@
 use rooflens_schemas::PassKind;
 
 use super::*;
-use crate::analysis::{Facts, Options};
-use crate::findings::{Cell, Dataset};
-use crate::hardware::Hardware;
-use crate::model::{Copy, CopyKind, Dim3, GpuId, Launch, MemoryKind, Ns, ProcessId};
+use crate::findings::Cell;
+use crate::model::{
+    Copy, CopyKind, Dim3, GpuId, Launch, MemoryKind, Ns, PassId, ProcessId, Session,
+};
+use crate::present::testing::{self, column, dataset, show};
 
 fn copy(session: &mut Session, times: (Ns, Ns), bytes: u64, kind: CopyKind, host: MemoryKind) {
     let device = MemoryKind::Device;
@@ -65,29 +66,14 @@ fn session() -> Session {
     session
 }
 
-fn findings(session: &Session) -> Findings {
-    let facts = Facts::new(session);
-    let (hardware, options) = (Hardware::default(), Options::default());
-    run(&Context { session, facts: &facts, hardware: &hardware, options: &options })
-}
-
-fn dataset<'a>(findings: &'a Findings, id: &str) -> &'a Dataset {
-    findings.datasets.iter().find(|dataset| dataset.id == id).unwrap()
-}
-
-fn column(dataset: &Dataset, id: &str) -> Vec<Cell> {
-    let index = dataset.columns.iter().position(|column| column.id == id).unwrap();
-    dataset.rows.iter().take(4).map(|row| row[index].clone()).collect()
-}
-
+/// The metric of the whole pass, of a direction or of all copies.
 fn metric(findings: &Findings, id: &str, class: Option<&str>) -> Option<f64> {
-    let whole = |scope: &Scope| scope.stage.is_none() && scope.class.as_deref() == class;
-    findings.metrics.iter().find(|one| one.id == id && whole(&one.scope))?.value.number()
+    testing::metric(findings, id, |scope| scope.stage.is_none() && scope.class.as_deref() == class)
 }
 
 #[test]
 fn copies_have_a_rate_and_a_part_that_no_kernel_hides() {
-    let found = findings(&session());
+    let found = show(&SECTION, &session());
     let copies = dataset(&found, "copies");
     // By time: 100, 60, 10, 10 ns. The kernel hides [150, 200) of the first.
     assert_eq!(column(copies, "exposed_ns"), [50, 60, 10, 10].map(Cell::Int));
@@ -109,7 +95,7 @@ fn the_share_of_the_link_needs_the_link() {
     let mut session = session();
     session.add_fact("smi.xml", "gpu 0", "maximum PCIe generation", "3");
     session.add_fact("smi.xml", "gpu 0", "maximum PCIe width", "16x");
-    let found = findings(&session);
+    let found = show(&SECTION, &session);
     let Cell::Float(share) = column(dataset(&found, "copies"), "link_share")[1] else { panic!() };
     // 1 048 576 B in 60 ns against 16 · 8 GT/s · 128 / 130 / 8 = 15.754 GB/s.
     assert!((share - 1_048_576.0 / 60.0 * 1e9 / 15.753_846e9).abs() < 1e-3 * share);
@@ -117,7 +103,7 @@ fn the_share_of_the_link_needs_the_link() {
 
 #[test]
 fn groups_are_by_size_and_range_without_memsets() {
-    let found = findings(&session());
+    let found = show(&SECTION, &session());
     let groups = dataset(&found, "copy_groups");
     assert_eq!(column(groups, "total_ns"), [100, 60, 10].map(Cell::Int));
     assert_eq!(column(groups, "range"), [Cell::Missing, Cell::Missing, Cell::Missing]);

@@ -1,14 +1,17 @@
 //! The metrics of copies: per place, over all copies and per direction. Memsets are in neither.
 
-use rooflens_schemas::{Evidence, Metric, Polarity, Scope, Unit};
+use rooflens_schemas::{Metric, Scope};
 
-use super::Place;
-use super::link::Link;
-use super::sums::{Kind, LARGE, Sum, Sums, crosses_host, host_memory};
 use crate::analysis::Context;
 use crate::analysis::engine::intervals::total;
 use crate::analysis::engine::stats::median;
-use crate::findings::{derived, unavailable};
+use crate::analysis::memory::transfers::Place;
+use crate::analysis::memory::transfers::link::Link;
+use crate::analysis::memory::transfers::sums::{Kind, LARGE, Sum, Sums, crosses_host, host_memory};
+use crate::findings::MetricDef;
+use crate::findings::catalogue::{
+    COPY_BANDWIDTH, COPY_BYTES, COPY_EXPOSED, COPY_TIME, PAGEABLE_SHARE,
+};
 use crate::model::{CopyKind, MemoryKind};
 
 /// The metrics of a place.
@@ -19,24 +22,25 @@ pub(super) fn of_place(context: &Context<'_>, place: &Place, link: Option<&Link>
     if directions.is_empty() {
         return Vec::new();
     }
-    let mut all = amounts(place, None);
-    all.push(pageable(place));
+    let scope = |direction| scope(context, place, direction);
+    let mut all = amounts(place, None, &scope(None));
+    all.push(pageable(place, scope(None)));
     for direction in directions {
-        all.extend(amounts(place, Some(direction)));
-        all.push(bandwidth(place, direction, link));
+        let scope = scope(Some(direction));
+        all.extend(amounts(place, Some(direction), &scope));
+        all.push(bandwidth(place, direction, link, scope));
     }
-    let artifact = context.session.passes.artifact[place.pass.index()];
-    let evidence = Evidence {
-        artifact: context.session.text(artifact).to_owned(),
-        table: Some("copies".to_owned()),
-        rows: Some(place.sums.kinds.values().map(|sum| sum.count).sum()),
-    };
+    let rows = place.sums.kinds.values().map(|sum| sum.count).sum();
+    let evidence = context.session.evidence(place.pass, "copies", rows);
     all.iter_mut().for_each(|metric| metric.evidence.push(evidence.clone()));
     all
 }
 
-fn scope(place: &Place, direction: Option<CopyKind>) -> Scope {
-    Scope { class: direction.map(|kind| kind.label().to_owned()), ..place.scope.clone() }
+fn scope(context: &Context<'_>, place: &Place, direction: Option<CopyKind>) -> Scope {
+    let pass = || Some(context.session.pass_name(place.pass).to_owned());
+    let whole = || Scope { pass: pass(), ..Scope::default() };
+    let stage = place.stage.as_ref().map(|line| line.scope(context.session, context.facts));
+    Scope { class: direction.map(|kind| kind.label().to_owned()), ..stage.unwrap_or_else(whole) }
 }
 
 fn matching(direction: Option<CopyKind>) -> impl Fn(&Kind) -> bool {
@@ -47,37 +51,29 @@ fn matching(direction: Option<CopyKind>) -> impl Fn(&Kind) -> bool {
 }
 
 /// `copy_bytes`, `copy_time`, `copy_exposed`: medians over instances.
-fn amounts(place: &Place, direction: Option<CopyKind>) -> Vec<Metric> {
+fn amounts(place: &Place, direction: Option<CopyKind>, scope: &Scope) -> Vec<Metric> {
     let holds = matching(direction);
     let of = |sums: &Sums, value: &dyn Fn(&Sum) -> f64| -> f64 {
         sums.kinds.iter().filter(|(kind, _)| holds(kind)).map(|(_, sum)| value(sum)).sum()
     };
-    let middle = |value: &dyn Fn(&Sum) -> f64| {
-        let values: Vec<f64> = place.instances.iter().map(|one| of(one, value)).collect();
+    let middle = |value: &dyn Fn(&Sums) -> f64| {
+        let values: Vec<f64> = place.instances.iter().map(value).collect();
         median(&values).unwrap_or(0.0)
     };
     let exposed = match direction {
-        Some(_) => middle(&|sum| sum.exposed as f64),
-        None => {
-            let values: Vec<f64> = place.instances.iter().map(|one| one.exposed as f64).collect();
-            median(&values).unwrap_or(0.0)
-        }
+        Some(_) => middle(&|sums| of(sums, &|sum| sum.exposed as f64)),
+        None => middle(&|sums| sums.exposed as f64),
     };
-    let count: u64 =
-        place.sums.kinds.iter().filter(|(kind, _)| holds(kind)).map(|(_, sum)| sum.count).sum();
+    let count = of(&place.sums, &|sum| sum.count as f64);
     let over = format!("{count} copies in {} instances, median", place.instances.len());
-    let scope = scope(place, direction);
-    let metric = |id, unit, value, what: &str| {
-        let mut metric = derived(id, scope.clone(), unit, value, format!("{what}; {over}"));
-        metric.polarity = Polarity::Lower;
-        metric
+    let metric = |def: &MetricDef, value, what: &str| {
+        def.derived(scope.clone(), value, format!("{what}; {over}"))
     };
     vec![
-        metric("copy_bytes", Unit::Bytes, middle(&|sum| sum.bytes as f64), "Σ bytes"),
-        metric("copy_time", Unit::Nanoseconds, middle(&|sum| sum.total as f64), "Σ durations"),
+        metric(&COPY_BYTES, middle(&|sums| of(sums, &|sum| sum.bytes as f64)), "Σ bytes"),
+        metric(&COPY_TIME, middle(&|sums| of(sums, &|sum| sum.total as f64)), "Σ durations"),
         metric(
-            "copy_exposed",
-            Unit::Nanoseconds,
+            &COPY_EXPOSED,
             exposed,
             "union of the copies' intervals without the time in which a kernel of the GPU runs",
         ),
@@ -85,14 +81,13 @@ fn amounts(place: &Place, direction: Option<CopyKind>) -> Vec<Metric> {
 }
 
 /// `copy_bandwidth`: over all copies of the place.
-fn bandwidth(place: &Place, direction: CopyKind, link: Option<&Link>) -> Metric {
-    let (id, unit, scope) = ("copy_bandwidth", Unit::BytesPerSecond, scope(place, Some(direction)));
+fn bandwidth(place: &Place, direction: CopyKind, link: Option<&Link>, scope: Scope) -> Metric {
     let own =
         || place.sums.kinds.iter().filter(|(kind, _)| kind.0 == direction).map(|(_, sum)| sum);
     let bytes: f64 = own().map(|sum| sum.bytes as f64).sum();
     let time = total(own().map(|sum| sum.total));
     if bytes <= 0.0 || time <= 0 {
-        return unavailable(id, scope, unit, "the copies have no size or no length");
+        return COPY_BANDWIDTH.unavailable(scope, "the copies have no size or no length");
     }
     let rate = bytes / time as f64 * 1e9;
     let mut basis = format!("{bytes} B / {time} ns");
@@ -103,14 +98,11 @@ fn bandwidth(place: &Place, direction: CopyKind, link: Option<&Link>) -> Metric 
         None if crosses_host(direction) => basis.push_str("; the link is not known"),
         None => {}
     }
-    let mut metric = derived(id, scope, unit, rate, basis);
-    metric.polarity = Polarity::Higher;
-    metric
+    COPY_BANDWIDTH.derived(scope, rate, basis)
 }
 
 /// `pageable_share`: of the bytes between host and GPU.
-fn pageable(place: &Place) -> Metric {
-    let (id, scope) = ("pageable_share", scope(place, None));
+fn pageable(place: &Place, scope: Scope) -> Metric {
     let known = || {
         place
             .sums
@@ -122,12 +114,10 @@ fn pageable(place: &Place) -> Metric {
     let all: u64 = known().map(|(_, bytes)| bytes).fold(0, u64::saturating_add);
     if all == 0 {
         let reason = "no copy between host and GPU whose kind of memory is recorded";
-        return unavailable(id, scope, Unit::Ratio, reason);
+        return PAGEABLE_SHARE.unavailable(scope, reason);
     }
     let pageable = known().filter(|(memory, _)| *memory == MemoryKind::Pageable);
     let pageable: u64 = pageable.map(|(_, bytes)| bytes).fold(0, u64::saturating_add);
     let basis = format!("{pageable} B from or to pageable memory / {all} B");
-    let mut metric = derived(id, scope, Unit::Ratio, pageable as f64 / all as f64, basis);
-    metric.polarity = Polarity::Lower;
-    metric
+    PAGEABLE_SHARE.derived(scope, pageable as f64 / all as f64, basis)
 }

@@ -1,0 +1,39 @@
+//! What tests of sections share: a section of a session, and its cells and metrics.
+
+use super::Section;
+use crate::analysis::{Context, Facts, Options, Results};
+use crate::findings::{Cell, Dataset, Findings};
+use crate::hardware::Hardware;
+use crate::model::Session;
+use rooflens_schemas::Scope;
+
+/// What a section shows of a session, computed from the start, on specified hardware.
+pub fn show_on(section: &Section, session: &Session, hardware: &Hardware) -> Findings {
+    let (facts, options) = (Facts::new(session), Options::default());
+    let context = Context::new(session, &facts, hardware, &options);
+    let results = Results::compute(&context);
+    (section.show)(&context.with(&results)).unwrap_or_default()
+}
+
+/// The same on no known hardware.
+pub fn show(section: &Section, session: &Session) -> Findings {
+    show_on(section, session, &Hardware::default())
+}
+
+/// The data set of that id.
+pub fn dataset<'a>(findings: &'a Findings, id: &str) -> &'a Dataset {
+    let found = findings.datasets.iter().find(|dataset| dataset.id == id);
+    found.unwrap_or_else(|| panic!("no data set {id}"))
+}
+
+/// A column of a data set.
+pub fn column(dataset: &Dataset, id: &str) -> Vec<Cell> {
+    let index = dataset.columns.iter().position(|column| column.id == id);
+    let index = index.unwrap_or_else(|| panic!("no column {id}"));
+    dataset.rows.iter().map(|row| row[index].clone()).collect()
+}
+
+/// The number of a metric whose scope fits.
+pub fn metric(findings: &Findings, id: &str, fits: impl Fn(&Scope) -> bool) -> Option<f64> {
+    findings.metrics.iter().find(|one| one.id == id && fits(&one.scope))?.value.number()
+}

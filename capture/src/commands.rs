@@ -1,8 +1,11 @@
 //! The commands that run a workload: probe, plan, run.
 
+use std::env;
 use std::fs;
 use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
 use std::path;
+use std::process::Command;
 
 use crate::args::{
     AllArguments, BaselineArguments, Common, Gate, NcuArguments, NsysArguments, TorchArguments,
@@ -37,7 +40,7 @@ pub(crate) fn ncu(arguments: &NcuArguments) -> Result<Outcome, CaptureError> {
     let kernels = match &arguments.kernels {
         Some(path) => {
             let text = fs::read_to_string(path).map_err(CaptureError::io(path))?;
-            let refused = |reason| CaptureError::File { path: path.clone(), reason };
+            let refused = |reason| CaptureError::File(path.clone(), reason);
             Some(Kernels::parse(&text).map_err(refused)?)
         }
         None => None,
@@ -59,7 +62,7 @@ pub(crate) fn all(arguments: &AllArguments) -> Result<Outcome, CaptureError> {
     let mut arguments = arguments.clone();
     make_absolute(&mut arguments.common)?;
     let mut probe = Probe::of(&System, &arguments.common, true, true);
-    probe.rooflens = arguments.rooflens.clone().or_else(tools::rooflens);
+    probe.rooflens = arguments.rooflens.clone().or_else(|| tools::find("rooflens"));
     let steps = plan::all(&arguments, &probe);
     let narrow = |pass: &str, kernels: &Kernels| {
         // The list counts launches from where the timeline begins: with the process, or with the gate.
@@ -69,6 +72,18 @@ pub(crate) fn all(arguments: &AllArguments) -> Result<Outcome, CaptureError> {
         plan::ncu::pass(pass, &arguments.common, gate, &arguments.ncu, Some(kernels), ncu)
     };
     perform(&arguments.common, steps, narrow)
+}
+
+/// `bench` and `peaks`: rooflens-bench takes the place of this process, with its arguments and its name. Returns if it
+/// cannot.
+pub(crate) fn bench() -> CaptureError {
+    let Some(program) = tools::find("rooflens-bench") else {
+        let folder = env::current_exe().ok().and_then(|program| Some(program.parent()?.to_owned()));
+        return CaptureError::NoBench(folder.unwrap_or_default());
+    };
+    let mut command = Command::new(&program);
+    let error = command.arg0("rooflens-capture").args(env::args_os().skip(1)).exec();
+    CaptureError::Start(program, error)
 }
 
 /// Shows the steps or runs them.
@@ -82,7 +97,7 @@ fn perform(
     }
     // Nobody reads the plan: nothing is left to be done.
     let _ = std::io::stdout().write_all(plan::show(&steps).as_bytes());
-    Ok(Outcome { said: String::new(), code: 0 })
+    Ok(String::new().into())
 }
 
 fn no_narrowing(_: &str, _: &Kernels) -> Result<PassPlan, String> {

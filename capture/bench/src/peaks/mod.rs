@@ -7,12 +7,10 @@ mod memory;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use rooflens_schemas::manifest::FILE_NAME;
+use rooflens_capture::{CaptureError, renew_manifest};
 
-use crate::args::ManifestArguments;
+use crate::BenchError;
 use crate::cuda::{ClockReader, Device, Plan};
-use crate::error::CaptureError;
-use crate::manifest;
 
 /// Measure this GPU's ceilings and write them to peaks.json
 #[derive(Debug, Args)]
@@ -52,7 +50,7 @@ fn parse_size(text: &str) -> Result<u64, String> {
 }
 
 /// Measures everything and writes the file; answers with what is to be said.
-pub(crate) fn run(arguments: &PeaksArguments) -> Result<String, CaptureError> {
+pub(crate) fn run(arguments: &PeaksArguments) -> Result<String, BenchError> {
     let path = file(&arguments.output);
     let device = Device::open(arguments.device)?;
     let clocks = ClockReader::new(&device);
@@ -71,15 +69,6 @@ pub(crate) fn run(arguments: &PeaksArguments) -> Result<String, CaptureError> {
     write(&path, &peaks.to_json())?;
     renew_manifest(&arguments.output)?;
     Ok(format!("{}\nwritten to {}", peaks.to_text(), path.display()))
-}
-
-/// A bundle that is complete already gets the file into its manifest.
-fn renew_manifest(bundle: &Path) -> Result<(), CaptureError> {
-    if bundle.join(FILE_NAME).exists() {
-        let bundle = bundle.to_owned();
-        manifest::run(&ManifestArguments { bundle, name: None, labels: Vec::new() })?;
-    }
-    Ok(())
 }
 
 /// The file itself, or its place in a bundle.

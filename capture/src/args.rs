@@ -40,7 +40,7 @@ pub(crate) enum Command {
 #[command(disable_help_flag = true, disable_version_flag = true)]
 #[command(after_help = "Run this command with --help for its options.")]
 pub(crate) struct Passed {
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
     arguments: Vec<std::ffi::OsString>,
 }
 

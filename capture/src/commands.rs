@@ -18,15 +18,13 @@ use crate::snapshot::runner::System;
 use crate::tools::{self, Probe};
 
 /// `baseline`
-pub(crate) fn baseline(arguments: &BaselineArguments) -> Result<Outcome, CaptureError> {
-    let mut arguments = arguments.clone();
+pub(crate) fn baseline(mut arguments: BaselineArguments) -> Result<Outcome, CaptureError> {
     make_absolute(&mut arguments.common)?;
     perform(&arguments.common, plan::baseline(&arguments), no_narrowing)
 }
 
 /// `nsys`
-pub(crate) fn nsys(arguments: &NsysArguments) -> Result<Outcome, CaptureError> {
-    let mut arguments = arguments.clone();
+pub(crate) fn nsys(mut arguments: NsysArguments) -> Result<Outcome, CaptureError> {
     make_absolute(&mut arguments.common)?;
     let probe = Probe::of(&System, &arguments.common, true, false);
     let steps = plan::nsys(&arguments, &probe).map_err(CaptureError::Tool)?;
@@ -34,8 +32,7 @@ pub(crate) fn nsys(arguments: &NsysArguments) -> Result<Outcome, CaptureError> {
 }
 
 /// `ncu`
-pub(crate) fn ncu(arguments: &NcuArguments) -> Result<Outcome, CaptureError> {
-    let mut arguments = arguments.clone();
+pub(crate) fn ncu(mut arguments: NcuArguments) -> Result<Outcome, CaptureError> {
     make_absolute(&mut arguments.common)?;
     let kernels = match &arguments.kernels {
         Some(path) => {
@@ -51,15 +48,13 @@ pub(crate) fn ncu(arguments: &NcuArguments) -> Result<Outcome, CaptureError> {
 }
 
 /// `torch`
-pub(crate) fn torch(arguments: &TorchArguments) -> Result<Outcome, CaptureError> {
-    let mut arguments = arguments.clone();
+pub(crate) fn torch(mut arguments: TorchArguments) -> Result<Outcome, CaptureError> {
     make_absolute(&mut arguments.common)?;
     perform(&arguments.common, plan::torch(&arguments), no_narrowing)
 }
 
 /// `all`
-pub(crate) fn all(arguments: &AllArguments) -> Result<Outcome, CaptureError> {
-    let mut arguments = arguments.clone();
+pub(crate) fn all(mut arguments: AllArguments) -> Result<Outcome, CaptureError> {
     make_absolute(&mut arguments.common)?;
     let mut probe = Probe::of(&System, &arguments.common, true, true);
     probe.rooflens = arguments.rooflens.clone().or_else(|| tools::find("rooflens"));

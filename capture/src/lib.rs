@@ -30,14 +30,14 @@ const FAILED: u8 = 125;
 
 /// The program `rooflens-capture`.
 pub fn main() -> ExitCode {
-    start(|arguments: &Arguments| match &arguments.command {
-        Command::Snapshot(arguments) => snapshot::run(arguments).map(Outcome::from),
+    start(|arguments: Arguments| match arguments.command {
+        Command::Snapshot(arguments) => snapshot::run(&arguments).map(Outcome::from),
         Command::Baseline(arguments) => commands::baseline(arguments),
         Command::Nsys(arguments) => commands::nsys(arguments),
         Command::Ncu(arguments) => commands::ncu(arguments),
         Command::Torch(arguments) => commands::torch(arguments),
         Command::All(arguments) => commands::all(arguments),
-        Command::Manifest(arguments) => manifest::run(arguments).map(Outcome::from),
+        Command::Manifest(arguments) => manifest::run(&arguments).map(Outcome::from),
         Command::Peaks(_) | Command::Bench(_) => Err(commands::bench()),
     })
 }
@@ -45,7 +45,7 @@ pub fn main() -> ExitCode {
 /// Parses the command line, runs it, and says on standard error what came of it. Wrong arguments and errors
 /// end with 125.
 pub fn start<A: Parser, O: Into<Outcome>, E: Display>(
-    run: impl FnOnce(&A) -> Result<O, E>,
+    run: impl FnOnce(A) -> Result<O, E>,
 ) -> ExitCode {
     let arguments = match A::try_parse() {
         Ok(arguments) => arguments,
@@ -56,7 +56,7 @@ pub fn start<A: Parser, O: Into<Outcome>, E: Display>(
             return ExitCode::from(if failed { FAILED } else { 0 });
         }
     };
-    let outcome = run(&arguments)
+    let outcome = run(arguments)
         .map_or_else(|error| Outcome { said: format!("error: {error}"), code: FAILED }, Into::into);
     say(&outcome.said);
     ExitCode::from(outcome.code)

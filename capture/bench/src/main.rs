@@ -38,8 +38,8 @@ enum BenchError {
 }
 
 fn main() -> ExitCode {
-    rooflens_capture::start(|arguments: &Arguments| match &arguments.command {
-        Command::Peaks(arguments) => peaks::run(arguments),
-        Command::Bench(arguments) => bench::run(arguments),
+    rooflens_capture::start(|arguments: Arguments| match arguments.command {
+        Command::Peaks(arguments) => peaks::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
     })
 }

@@ -93,11 +93,10 @@ fn one(device: &Device, nvtx: Nvtx, plan: Plan, case: &Case) -> Result<Measured,
     let before = device.restart_low_water()?;
     let mut workload = workloads::prepare(device, case)?;
     device.synchronize()?;
-    let measured =
+    let timed =
         nvtx.range(&case.name(), || measure(device, plan, &mut *workload.launch, &mut || ()))?;
     Ok(Measured {
-        seconds: measured.seconds,
-        launches: measured.launches,
+        timed,
         implementation: workload.implementation,
         copies: workloads::copies(case.bytes(), device.l2_bytes),
         peak_memory_bytes: before.saturating_sub(device.low_water()),

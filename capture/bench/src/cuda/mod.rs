@@ -29,4 +29,4 @@ pub(crate) use kernels::{Argument, Grid, Kernel, Source};
 pub(crate) use matmul::{Matmul, Operands, Product};
 pub(crate) use nvtx::Nvtx;
 pub(crate) use statistics::Statistics;
-pub(crate) use timing::{Plan, measure};
+pub(crate) use timing::{Measurement, Plan, fastest, measure};

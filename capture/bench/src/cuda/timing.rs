@@ -72,6 +72,24 @@ pub(crate) fn measure(
     Ok(Measurement { seconds, launches })
 }
 
+/// The candidate of the shortest time among those that work; the first failure if none does.
+pub(crate) fn fastest<T>(
+    candidates: impl IntoIterator<Item = Result<(f64, T), CudaError>>,
+) -> Result<(f64, T), CudaError> {
+    let mut best: Result<(f64, T), Option<CudaError>> = Err(None);
+    for candidate in candidates {
+        match (&best, candidate) {
+            (Ok((seconds, _)), Ok(faster)) if faster.0 < *seconds => best = Ok(faster),
+            (Err(_), Ok(first)) => best = Ok(first),
+            (Err(None), Err(error)) => best = Err(Some(error)),
+            _ => {}
+        }
+    }
+    best.map_err(|failure| {
+        failure.unwrap_or_else(|| CudaError::Unsupported("no algorithm".to_owned()))
+    })
+}
+
 fn event(device: &Device) -> Result<CudaEvent, CudaError> {
     let flags = sys::CUevent_flags::CU_EVENT_DEFAULT;
     device.stream().context().new_event(Some(flags)).map_err(CudaError::driver("event"))

@@ -8,9 +8,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use rooflens_capture::{CaptureError, renew_manifest};
+use serde_json::{Map, Value};
 
 use crate::BenchError;
-use crate::cuda::{ClockReader, Device, Plan};
+use crate::cuda::{ClockReader, CudaError, Device, Plan, measure};
+use document::Measured;
 
 /// Measure this GPU's ceilings and write them to peaks.json
 #[derive(Debug, Args)]
@@ -56,19 +58,37 @@ pub(crate) fn run(arguments: &PeaksArguments) -> Result<String, BenchError> {
     let clocks = ClockReader::new(&device);
     let warmup_s = f64::from(arguments.warmup) * 1e-3;
     let plan = Plan { samples: arguments.samples as usize, sample_s: 2e-3, warmup_s };
-    let matmul = matrix::measure_all(&device, &clocks, plan, arguments.size);
-    let memory = memory::measure_all(&device, &clocks, plan);
+    let gpu = Gpu { device: &device, clocks: &clocks, plan };
     let peaks = document::Peaks {
         gpu: device.name.clone(),
         size: arguments.size,
-        matmul,
-        memory,
+        matmul: matrix::measure_all(&gpu, arguments.size),
+        memory: memory::measure_all(&gpu),
         clocks: clocks.limits(),
         libraries: device.versions(),
     };
     write(&path, &peaks.to_json())?;
     renew_manifest(&arguments.output)?;
     Ok(format!("{}\nwritten to {}", peaks.to_text(), path.display()))
+}
+
+/// What is measured, and how.
+struct Gpu<'a> {
+    device: &'a Device,
+    clocks: &'a ClockReader,
+    plan: Plan,
+}
+
+/// Measures an operation of that much work, in FLOP or bytes.
+fn measured(
+    gpu: &Gpu<'_>,
+    work: f64,
+    note: Map<String, Value>,
+    launch: &mut dyn FnMut(usize) -> Result<(), CudaError>,
+) -> Result<Measured, CudaError> {
+    let mut clocks = Value::Null;
+    let timed = measure(gpu.device, gpu.plan, launch, &mut || clocks = gpu.clocks.now())?;
+    Ok(Measured { timed, work, clocks, note })
 }
 
 /// The file itself, or its place in a bundle.
@@ -80,7 +100,7 @@ fn file(output: &Path) -> PathBuf {
     }
 }
 
-fn write(path: &Path, document: &serde_json::Value) -> Result<(), CaptureError> {
+fn write(path: &Path, document: &Value) -> Result<(), CaptureError> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder).map_err(CaptureError::io(folder))?;
     }

@@ -63,28 +63,18 @@ fn case_json(outcome: &Outcome) -> Value {
         "bytes": case.bytes(),
         "bytes_formula": description.bytes_formula,
     });
-    let more = match &outcome.result {
-        Ok(measured) => measured_json(case, measured),
-        Err(reason) => json!({"error": reason}),
-    };
-    if let (Value::Object(entry), Value::Object(more)) = (&mut entry, more) {
-        entry.extend(more);
-    }
-    entry
-}
-
-fn measured_json(case: &Case, measured: &Measured) -> Value {
-    let mut entry = measured.timed.seconds.to_json();
-    if let Value::Object(entry) = &mut entry {
-        let median = measured.timed.seconds.median;
-        entry.insert("flop_per_s".to_owned(), json!(case.flops() / median));
-        entry.insert("bytes_per_s".to_owned(), json!(case.bytes() / median));
-        entry.insert("launches_per_sample".to_owned(), json!(measured.timed.launches));
-        entry.insert("input_copies".to_owned(), json!(measured.copies));
-        if let Some(implementation) = measured.implementation {
-            entry.insert("implementation".to_owned(), json!(implementation));
+    match &outcome.result {
+        Err(reason) => entry["error"] = json!(reason),
+        Ok(Measured { timed, implementation, copies, peak_memory_bytes }) => {
+            timed.add_to(&mut entry);
+            entry["flop_per_s"] = json!(case.flops() / timed.seconds.median);
+            entry["bytes_per_s"] = json!(case.bytes() / timed.seconds.median);
+            entry["input_copies"] = json!(copies);
+            if let Some(implementation) = implementation {
+                entry["implementation"] = json!(implementation);
+            }
+            entry["peak_memory_bytes"] = json!(peak_memory_bytes);
         }
-        entry.insert("peak_memory_bytes".to_owned(), json!(measured.peak_memory_bytes));
     }
     entry
 }

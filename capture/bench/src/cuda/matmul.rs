@@ -55,20 +55,20 @@ pub(crate) struct Matmul {
 /// A factor in the format that the arithmetic wants: the first bytes are read.
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
-struct Scalar([u8; 8]);
+pub(super) struct Scalar([u8; 8]);
 
 impl Scalar {
-    fn new(value: u8, scale: Type) -> Self {
+    pub(super) fn new(value: u8, dtype: Dtype) -> Self {
         let mut bytes = [0; 8];
-        match scale {
-            Type::CUDA_R_64F => bytes = f64::from(value).to_ne_bytes(),
-            Type::CUDA_R_32I => bytes[..4].copy_from_slice(&i32::from(value).to_ne_bytes()),
+        match dtype {
+            Dtype::Fp64 => bytes = f64::from(value).to_ne_bytes(),
+            Dtype::Int8 => bytes[..4].copy_from_slice(&i32::from(value).to_ne_bytes()),
             _ => bytes[..4].copy_from_slice(&f32::from(value).to_ne_bytes()),
         }
         Self(bytes)
     }
 
-    fn pointer(&self) -> *const c_void {
+    pub(super) fn pointer(&self) -> *const c_void {
         self.0.as_ptr().cast()
     }
 }
@@ -110,7 +110,6 @@ impl Matmul {
             let message = format!("{name} needs compute capability {}.{}", needed.0, needed.1);
             return Err(CudaError::Unsupported(message));
         }
-        let (_, _, _, scale) = formats(product.dtype);
         let workspace = device.allocate(WORKSPACE)?;
         let (layouts, description) = describe(product)?;
         let mut matmul = Self {
@@ -119,7 +118,7 @@ impl Matmul {
             layouts,
             algorithms: Vec::new(),
             chosen: 0,
-            scalars: [1, u8::from(product.accumulate)].map(|f| Scalar::new(f, scale)),
+            scalars: [1, u8::from(product.accumulate)].map(|f| Scalar::new(f, product.dtype)),
             workspace,
             stream: device.stream().cu_stream().cast(),
             _constants: Vec::new(),

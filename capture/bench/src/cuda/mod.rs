@@ -18,7 +18,7 @@ mod nvtx;
 mod statistics;
 mod timing;
 
-pub(crate) use batched::Batched;
+pub(crate) use batched::launch_batched;
 pub(crate) use buffer::{Buffer, Pinned};
 pub(crate) use clocks::ClockReader;
 pub(crate) use convolution::{Convolution, Image};

@@ -1,6 +1,7 @@
 //! Timing by events on the device.
 
 use cudarc::driver::{CudaEvent, result, sys};
+use serde_json::{Value, json};
 
 use super::{CudaError, Device, Statistics};
 
@@ -21,6 +22,16 @@ pub(crate) struct Measurement {
     pub(crate) seconds: Statistics,
     /// Launches in each sample.
     pub(crate) launches: usize,
+}
+
+impl Measurement {
+    /// Adds `launches_per_sample` and the members of the statistics to a JSON object.
+    pub(crate) fn add_to(&self, entry: &mut Value) {
+        entry["launches_per_sample"] = json!(self.launches);
+        if let (Value::Object(entry), Value::Object(seconds)) = (entry, self.seconds.to_json()) {
+            entry.extend(seconds);
+        }
+    }
 }
 
 /// Times `launch`, which enqueues the operation once; its argument counts the launches.

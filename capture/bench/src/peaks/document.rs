@@ -15,8 +15,8 @@ pub(super) struct Measured {
     pub(super) work: f64,
     /// Clocks and power meanwhile, or null.
     pub(super) clocks: Value,
-    /// What else is to be known, such as the algorithm.
-    pub(super) note: Map<String, Value>,
+    /// An object of what else is to be known, such as the algorithm.
+    pub(super) note: Value,
 }
 
 impl Measured {
@@ -27,13 +27,10 @@ impl Measured {
 
     fn to_json(&self, key: &str, scale: f64) -> Value {
         let mut entry = self.note.clone();
-        if let Value::Object(seconds) = self.timed.seconds.to_json() {
-            entry.extend(seconds);
-        }
-        entry.insert(key.to_owned(), json!(self.rate() / scale));
-        entry.insert("launches_per_sample".to_owned(), json!(self.timed.launches));
-        entry.insert("clocks".to_owned(), self.clocks.clone());
-        Value::Object(entry)
+        self.timed.add_to(&mut entry);
+        entry[key] = json!(self.rate() / scale);
+        entry["clocks"] = self.clocks.clone();
+        entry
     }
 }
 
@@ -122,7 +119,7 @@ mod tests {
     fn measured(seconds: f64, work: f64) -> Outcome {
         let seconds = Statistics::of(&[seconds]).expect("not empty");
         let timed = Measurement { seconds, launches: 1 };
-        Ok(Measured { timed, work, clocks: Value::Null, note: Map::new() })
+        Ok(Measured { timed, work, clocks: Value::Null, note: json!({}) })
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Rates of square matrix products.
 
-use serde_json::{Map, json};
+use serde_json::json;
 
 use super::document::{Measured, Outcome};
 use super::{Gpu, measured};
 use crate::cuda::{
-    Batched, CudaError, Device, Dtype, Matmul, Operands, Plan, Product, fastest, measure,
+    CudaError, Device, Dtype, Matmul, Operands, Plan, Product, fastest, launch_batched, measure,
 };
 
 /// Algorithms of cuBLASLt tried for each layout.
@@ -25,27 +25,20 @@ enum Way {
     /// cuBLASLt, with the algorithm chosen.
     Lt(Matmul),
     /// cuBLAS, which knows kernels that cuBLASLt does not offer, above all in fp64.
-    Blas(Batched),
+    Blas(Product),
 }
 
 impl Way {
     fn launch(&self, device: &Device, operands: Operands) -> Result<(), CudaError> {
         match self {
             Self::Lt(matmul) => matmul.launch(operands),
-            Self::Blas(product) => product.launch(device, operands),
-        }
-    }
-
-    const fn library(&self) -> &'static str {
-        match self {
-            Self::Lt(_) => "cuBLASLt",
-            Self::Blas(_) => "cuBLAS",
+            Self::Blas(product) => launch_batched(device, 1, *product, operands),
         }
     }
 }
 
-/// Seconds of one launch in a short trial, whether W is stored as [n, k], and the way.
-type Trial = (f64, (bool, Way));
+/// Seconds of one launch in a short trial, with the way.
+type Trial = (f64, Way);
 
 fn one(gpu: &Gpu<'_>, size: u64, dtype: Dtype) -> Result<Measured, CudaError> {
     let (device, elements) = (gpu.device, size * size);
@@ -56,40 +49,28 @@ fn one(gpu: &Gpu<'_>, size: u64, dtype: Dtype) -> Result<Measured, CudaError> {
     let layouts: &[bool] = if dtype.bytes() == 1 { &[true] } else { &[true, false] };
     // cuBLASLt comes first: its failure tells more.
     let trials = layouts.iter().flat_map(|transposed| {
-        let by_lt = by_lt(device, size, dtype, *transposed, operands);
-        [by_lt, by_blas(device, size, dtype, *transposed, operands)]
+        let (transposed, bias, accumulate) = (*transposed, false, false);
+        let product = Product { m: size, n: size, k: size, transposed, bias, accumulate, dtype };
+        let trials = [by_lt(device, product, operands), by_blas(device, product, operands)];
+        trials.map(|trial| trial.map(|(seconds, way)| (seconds, (transposed, way))))
     });
     let (_, (transposed, way)) = fastest(trials)?;
-    let note = Map::from_iter([
-        ("weights".to_owned(), json!(if transposed { "n x k" } else { "k x n" })),
-        ("library".to_owned(), json!(way.library())),
-    ]);
+    let note = json!({
+        "weights": if transposed { "n x k" } else { "k x n" },
+        "library": if matches!(way, Way::Lt(_)) { "cuBLASLt" } else { "cuBLAS" },
+    });
     let size = size as f64;
     measured(gpu, 2.0 * size * size * size, note, &mut |_| way.launch(device, operands))
 }
 
-fn by_blas(
-    device: &Device,
-    size: u64,
-    dtype: Dtype,
-    transposed: bool,
-    operands: Operands,
-) -> Result<Trial, CudaError> {
-    let product = Batched { batch: 1, m: size, n: size, k: size, transposed, dtype };
-    let trial = measure(device, TRIAL, &mut |_| product.launch(device, operands), &mut || ())?;
-    Ok((trial.seconds.median, (transposed, Way::Blas(product))))
+fn by_blas(device: &Device, product: Product, operands: Operands) -> Result<Trial, CudaError> {
+    let way = Way::Blas(product);
+    let trial = measure(device, TRIAL, &mut |_| way.launch(device, operands), &mut || ())?;
+    Ok((trial.seconds.median, way))
 }
 
 /// The product with the fastest of its algorithms.
-fn by_lt(
-    device: &Device,
-    size: u64,
-    dtype: Dtype,
-    transposed: bool,
-    operands: Operands,
-) -> Result<Trial, CudaError> {
-    let (bias, accumulate) = (false, false);
-    let product = Product { m: size, n: size, k: size, transposed, bias, accumulate, dtype };
+fn by_lt(device: &Device, product: Product, operands: Operands) -> Result<Trial, CudaError> {
     let mut matmul = Matmul::new(device, product, None, CANDIDATES)?;
     let (seconds, algorithm) = fastest((0..matmul.candidates()).map(|algorithm| {
         matmul.choose(algorithm);
@@ -97,5 +78,5 @@ fn by_lt(
         Ok((trial.seconds.median, algorithm))
     }))?;
     matmul.choose(algorithm);
-    Ok((seconds, (transposed, Way::Lt(matmul))))
+    Ok((seconds, Way::Lt(matmul)))
 }

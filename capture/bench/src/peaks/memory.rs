@@ -1,6 +1,6 @@
 //! Bandwidth of the GPU's memory.
 
-use serde_json::{Map, json};
+use serde_json::json;
 
 use super::document::{Memory, Outcome};
 use super::{Gpu, measured};
@@ -19,7 +19,7 @@ pub(super) fn measure_all(gpu: &Gpu<'_>) -> Memory {
         }
     };
     let run = |bytes: u64, launch: &mut dyn FnMut(usize) -> Result<(), CudaError>| {
-        let note = Map::from_iter([("bytes".to_owned(), json!(bytes))]);
+        let note = json!({"bytes": bytes});
         measured(gpu, bytes as f64, note, launch).map_err(|error| error.to_string())
     };
     let stream = |name, buffer: &Buffer, last: fn(u64, usize) -> Argument| {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use rooflens_capture::{CaptureError, renew_manifest};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::BenchError;
 use crate::cuda::{ClockReader, CudaError, Device, Plan, measure};
@@ -83,7 +83,7 @@ struct Gpu<'a> {
 fn measured(
     gpu: &Gpu<'_>,
     work: f64,
-    note: Map<String, Value>,
+    note: Value,
     launch: &mut dyn FnMut(usize) -> Result<(), CudaError>,
 ) -> Result<Measured, CudaError> {
     let mut clocks = Value::Null;

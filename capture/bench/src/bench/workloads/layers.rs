@@ -3,8 +3,8 @@
 use super::{Setup, Workload, unsupported};
 use crate::bench::operation::Case;
 use crate::cuda::{
-    Argument, Batched, Convolution, CudaError, Dtype, Grid, Image, Matmul, Operands, Plan, Product,
-    Source, fastest, measure,
+    Argument, Convolution, CudaError, Dtype, Grid, Image, Matmul, Operands, Plan, Product, Source,
+    fastest, launch_batched, measure,
 };
 
 fn product(case: &Case, [m, n, k]: [u64; 3], bias: bool, accumulate: bool) -> Product {
@@ -34,10 +34,13 @@ pub(super) fn linear<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
 pub(super) fn batched<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
     let (case, device) = (setup.case, setup.device);
     let [batch, m, n, k] = ["batch", "m", "n", "k"].map(|name| case.size(name));
-    let products = Batched { batch, m, n, k, transposed: true, dtype: case.dtype };
+    let product = product(case, [m, n, k], false, false);
     let (x, w) = (setup.random(batch * m * k, 1)?, setup.random(batch * n * k, 2)?);
     let d = setup.empty(batch * m * n)?;
-    Ok(Workload::product(move |operands| products.launch(device, operands), [x, w, d]))
+    Ok(Workload::product(
+        move |operands| launch_batched(device, batch, product, operands),
+        [x, w, d],
+    ))
 }
 
 /// How the ways of a convolution are tried.

@@ -29,8 +29,19 @@ pub(crate) enum Command {
     Torch(TorchArguments),
     All(AllArguments),
     Manifest(ManifestArguments),
-    Peaks(crate::peaks::PeaksArguments),
-    Bench(crate::bench::BenchArguments),
+    /// Measure this GPU's ceilings and write them to peaks.json
+    Peaks(Passed),
+    /// Measure single operations of language models on this GPU
+    Bench(Passed),
+}
+
+/// Arguments of rooflens-bench, which says itself what they are.
+#[derive(Debug, Args)]
+#[command(disable_help_flag = true, disable_version_flag = true)]
+#[command(after_help = "Run this command with --help for its options.")]
+pub(crate) struct Passed {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+    arguments: Vec<std::ffi::OsString>,
 }
 
 /// Record GPUs, driver, host, tool versions and known environment variables in BUNDLE/snapshot

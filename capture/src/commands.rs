@@ -1,8 +1,11 @@
 //! The commands that run a workload: probe, plan, run.
 
+use std::env;
 use std::fs;
 use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
 use std::path;
+use std::process::Command;
 
 use crate::args::{
     AllArguments, BaselineArguments, Common, Gate, NcuArguments, NsysArguments, TorchArguments,
@@ -15,15 +18,13 @@ use crate::snapshot::runner::System;
 use crate::tools::{self, Probe};
 
 /// `baseline`
-pub(crate) fn baseline(arguments: &BaselineArguments) -> Result<Outcome, CaptureError> {
-    let mut arguments = arguments.clone();
+pub(crate) fn baseline(mut arguments: BaselineArguments) -> Result<Outcome, CaptureError> {
     make_absolute(&mut arguments.common)?;
     perform(&arguments.common, plan::baseline(&arguments), no_narrowing)
 }
 
 /// `nsys`
-pub(crate) fn nsys(arguments: &NsysArguments) -> Result<Outcome, CaptureError> {
-    let mut arguments = arguments.clone();
+pub(crate) fn nsys(mut arguments: NsysArguments) -> Result<Outcome, CaptureError> {
     make_absolute(&mut arguments.common)?;
     let probe = Probe::of(&System, &arguments.common, true, false);
     let steps = plan::nsys(&arguments, &probe).map_err(CaptureError::Tool)?;
@@ -31,13 +32,12 @@ pub(crate) fn nsys(arguments: &NsysArguments) -> Result<Outcome, CaptureError> {
 }
 
 /// `ncu`
-pub(crate) fn ncu(arguments: &NcuArguments) -> Result<Outcome, CaptureError> {
-    let mut arguments = arguments.clone();
+pub(crate) fn ncu(mut arguments: NcuArguments) -> Result<Outcome, CaptureError> {
     make_absolute(&mut arguments.common)?;
     let kernels = match &arguments.kernels {
         Some(path) => {
             let text = fs::read_to_string(path).map_err(CaptureError::io(path))?;
-            let refused = |reason| CaptureError::File { path: path.clone(), reason };
+            let refused = |reason| CaptureError::File(path.clone(), reason);
             Some(Kernels::parse(&text).map_err(refused)?)
         }
         None => None,
@@ -48,18 +48,16 @@ pub(crate) fn ncu(arguments: &NcuArguments) -> Result<Outcome, CaptureError> {
 }
 
 /// `torch`
-pub(crate) fn torch(arguments: &TorchArguments) -> Result<Outcome, CaptureError> {
-    let mut arguments = arguments.clone();
+pub(crate) fn torch(mut arguments: TorchArguments) -> Result<Outcome, CaptureError> {
     make_absolute(&mut arguments.common)?;
     perform(&arguments.common, plan::torch(&arguments), no_narrowing)
 }
 
 /// `all`
-pub(crate) fn all(arguments: &AllArguments) -> Result<Outcome, CaptureError> {
-    let mut arguments = arguments.clone();
+pub(crate) fn all(mut arguments: AllArguments) -> Result<Outcome, CaptureError> {
     make_absolute(&mut arguments.common)?;
     let mut probe = Probe::of(&System, &arguments.common, true, true);
-    probe.rooflens = arguments.rooflens.clone().or_else(tools::rooflens);
+    probe.rooflens = arguments.rooflens.clone().or_else(|| tools::find("rooflens"));
     let steps = plan::all(&arguments, &probe);
     let narrow = |pass: &str, kernels: &Kernels| {
         // The list counts launches from where the timeline begins: with the process, or with the gate.
@@ -69,6 +67,18 @@ pub(crate) fn all(arguments: &AllArguments) -> Result<Outcome, CaptureError> {
         plan::ncu::pass(pass, &arguments.common, gate, &arguments.ncu, Some(kernels), ncu)
     };
     perform(&arguments.common, steps, narrow)
+}
+
+/// `bench` and `peaks`: rooflens-bench takes the place of this process, with its arguments and its name. Returns if it
+/// cannot.
+pub(crate) fn bench() -> CaptureError {
+    let Some(program) = tools::find("rooflens-bench") else {
+        let folder = env::current_exe().ok().and_then(|program| Some(program.parent()?.to_owned()));
+        return CaptureError::NoBench(folder.unwrap_or_default());
+    };
+    let mut command = Command::new(&program);
+    let error = command.arg0("rooflens-capture").args(env::args_os().skip(1)).exec();
+    CaptureError::Start(program, error)
 }
 
 /// Shows the steps or runs them.
@@ -82,7 +92,7 @@ fn perform(
     }
     // Nobody reads the plan: nothing is left to be done.
     let _ = std::io::stdout().write_all(plan::show(&steps).as_bytes());
-    Ok(Outcome { said: String::new(), code: 0 })
+    Ok(String::new().into())
 }
 
 fn no_narrowing(_: &str, _: &Kernels) -> Result<PassPlan, String> {

@@ -55,9 +55,8 @@ impl Profiler {
     }
 }
 
-/// rooflens beside this program, or the one on the path.
-pub(crate) fn rooflens() -> Option<String> {
-    let name = "rooflens";
+/// The program of that name beside this one, or the one on the path.
+pub(crate) fn find(name: &str) -> Option<String> {
     let beside = std::env::current_exe().ok().map(|program| program.with_file_name(name));
     let path = std::env::var_os("PATH").unwrap_or_default();
     let on_path = std::env::split_paths(&path).map(|folder| folder.join(name));

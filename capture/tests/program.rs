@@ -71,6 +71,29 @@ fn a_renewed_manifest_keeps_what_people_wrote() {
 }
 
 #[test]
+fn bench_and_peaks_are_a_program_beside_this_one_or_on_the_path() {
+    let root = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let folder = tempfile::tempdir_in(root).expect("there is room");
+    let alone = folder.path().join("rooflens-capture");
+    fs::hard_link(env!("CARGO_BIN_EXE_rooflens-capture"), &alone).expect("one file system");
+    let fakes = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fakes");
+    let run = |path: &Path| {
+        let arguments = ["bench", "--only", "a b", "--help", "-o=x"];
+        Command::new(&alone).args(arguments).env("PATH", path).assert()
+    };
+    let missing = format!(
+        "rooflens-capture: error: rooflens-bench is neither in {} nor on the PATH: put it there, or build both \
+         with `cargo build --release -p rooflens-capture -p rooflens-bench`\n",
+        folder.path().display()
+    );
+    run(folder.path()).code(125).stdout("").stderr(missing);
+    run(&fakes).code(7).stdout("bench --only a b --help -o=x\n").stderr("");
+    std::os::unix::fs::symlink(fakes.join("rooflens-bench"), folder.path().join("rooflens-bench"))
+        .expect("writable");
+    run(folder.path()).code(7).stdout("bench --only a b --help -o=x\n").stderr("");
+}
+
+#[test]
 fn our_failures_end_with_125_and_help_with_0() {
     let folder = tempfile::tempdir().expect("there is room");
     program().arg("manifest").arg(folder.path()).assert().code(125);

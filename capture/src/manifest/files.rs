@@ -36,7 +36,7 @@ fn collect(folder: &Path, prefix: &str, paths: &mut Vec<String>) -> Result<(), C
         if name.starts_with('.') || path == manifest::FILE_NAME {
             continue;
         }
-        check_path(&path).map_err(|fault| CaptureError::Path { path: path.clone(), fault })?;
+        check_path(&path).map_err(|fault| CaptureError::Path(path.clone(), fault))?;
         let kind = entry.file_type().map_err(CaptureError::io(&entry.path()))?;
         if kind.is_dir() {
             collect(&entry.path(), &(path + "/"), paths)?;
@@ -105,6 +105,6 @@ mod tests {
     fn names_that_are_not_portable_are_refused() {
         let bundle = tempfile::tempdir().unwrap();
         fs::write(bundle.path().join("a:b"), "x").unwrap();
-        assert!(matches!(list(bundle.path()), Err(CaptureError::Path { .. })));
+        assert!(matches!(list(bundle.path()), Err(CaptureError::Path(..))));
     }
 }

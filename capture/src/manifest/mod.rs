@@ -36,6 +36,17 @@ pub(crate) fn run(arguments: &ManifestArguments) -> Result<String, CaptureError>
     Ok(format!("{}: {} files in {} passes", bundle.display(), files.len(), new.passes.len()))
 }
 
+/// Renews the manifest of a bundle that is complete already; without a manifest nothing is done.
+///
+/// # Errors
+/// A file that cannot be read or written, or a manifest that cannot be kept.
+pub fn renew(bundle: &Path) -> Result<(), CaptureError> {
+    if bundle.join(manifest::FILE_NAME).exists() {
+        run(&ManifestArguments { bundle: bundle.to_owned(), name: None, labels: Vec::new() })?;
+    }
+    Ok(())
+}
+
 /// What a capture knows of its passes.
 pub(crate) struct Description {
     pub(crate) name: Option<String>,
@@ -89,9 +100,9 @@ fn read(bundle: &Path) -> Result<Option<Manifest>, CaptureError> {
     let bytes = match fs::read(&path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(CaptureError::Io { path, error }),
+        Err(error) => return Err(CaptureError::Io(path, error)),
     };
-    Manifest::from_json(&bytes).map(Some).map_err(|error| CaptureError::Manifest { path, error })
+    Manifest::from_json(&bytes).map(Some).map_err(|error| CaptureError::Manifest(path, error))
 }
 
 /// The manifest of these files. What an old one says of a pass or a file is kept; hashes and sizes are new.

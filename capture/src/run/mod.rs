@@ -22,9 +22,17 @@ use child::Run;
 use signals::Forwarder;
 
 /// What the captured program's end was, and what to say of the capture.
-pub(crate) struct Outcome {
-    pub(crate) said: String,
-    pub(crate) code: u8,
+pub struct Outcome {
+    /// A line for standard error; empty for none.
+    pub said: String,
+    /// Exit code.
+    pub code: u8,
+}
+
+impl From<String> for Outcome {
+    fn from(said: String) -> Self {
+        Self { said, code: 0 }
+    }
 }
 
 /// A capture that runs.

@@ -134,9 +134,8 @@ fn one(
         Some(Some(Err(reason))) => notes.push(format!("no NVML samples: {reason}")),
         _ => {}
     }
-    ended.map_err(|error| CaptureError::Start {
-        program: plan.command.first().cloned().unwrap_or_default(),
-        error,
+    ended.map_err(|error| {
+        CaptureError::Start(plan.command.first().cloned().unwrap_or_default(), error)
     })
 }
 

@@ -12,7 +12,6 @@ use nvml_wrapper::enum_wrappers::device::{Clock, PcieUtilCounter, TemperatureSen
 use nvml_wrapper::enums::gpm::GpmMetricId;
 use nvml_wrapper::gpm::{GpmSample, gpm_metrics_get};
 use nvml_wrapper::{Device, Nvml};
-use rustix::time::{ClockId, clock_gettime};
 
 /// The columns. The first nine are those of the first sampler that there was; others come after them.
 const HEADER: &str = "t_ns,power_mw,sm_mhz,mem_mhz,util_gpu_pct,util_mem_pct,temp_c,mem_used_bytes,\
@@ -118,7 +117,7 @@ fn sample(
 fn row(nvml: &Nvml, gpu: &mut Gpu<'_>) -> String {
     let device = &gpu.device;
     let utc = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-    let monotonic = clock_gettime(ClockId::Monotonic);
+    let monotonic = monotonic_ns();
     let utilization = device.utilization_rates().ok();
     let mut cells = vec![
         utc.to_string(),
@@ -134,7 +133,6 @@ fn row(nvml: &Nvml, gpu: &mut Gpu<'_>) -> String {
         cell(device.total_energy_consumption().ok()),
     ];
     let [tx, rx, gpm @ ..] = slow_cells(nvml, gpu);
-    let monotonic = monotonic.tv_sec * 1_000_000_000 + monotonic.tv_nsec;
     cells.extend([tx, rx, monotonic.to_string()]);
     cells.extend(gpm);
     cells.join(",")
@@ -163,6 +161,14 @@ fn slow_cells(nvml: &Nvml, gpu: &mut Gpu<'_>) -> [String; 6] {
         gpu.pcie_at = now;
     }
     cells
+}
+
+/// CLOCK_MONOTONIC, which profilers use and [`Instant`] does not tell.
+fn monotonic_ns() -> i64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call writes to the struct given. It cannot fail: Linux has this clock.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
 /// What is not known is empty, never 0.

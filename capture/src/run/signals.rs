@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::thread;
 
-use rustix::process::{Pid, Signal, kill_process_group};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL, SIGTERM};
 use signal_hook::iterator::Signals;
 
 /// A command that ignored so many signals is killed by the next.
@@ -31,12 +30,7 @@ impl Forwarder {
         thread::spawn(move || {
             for signal in signals.forever() {
                 let before = own.count.fetch_add(1, Ordering::SeqCst);
-                let signal = match signal {
-                    _ if before >= PATIENCE => Signal::KILL,
-                    SIGINT => Signal::INT,
-                    SIGHUP => Signal::HUP,
-                    _ => Signal::TERM,
-                };
+                let signal = if before >= PATIENCE { SIGKILL } else { signal };
                 send(own.group.load(Ordering::SeqCst), signal);
             }
         });
@@ -54,14 +48,14 @@ impl Forwarder {
         self.0.group.store(group, Ordering::SeqCst);
         if self.interrupted() {
             // It came while nothing ran, or just before this began.
-            send(group, Signal::TERM);
+            send(group, SIGTERM);
         }
     }
 }
 
-fn send(group: i32, signal: Signal) {
-    if let Some(group) = Pid::from_raw(group) {
-        // A group that is gone needs no signal.
-        let _ = kill_process_group(group, signal);
+fn send(group: i32, signal: i32) {
+    if group > 0 {
+        // SAFETY: the call touches no memory of ours. A group that is gone needs no signal.
+        unsafe { libc::kill(-group, signal) };
     }
 }

@@ -3,8 +3,8 @@
 use super::{Setup, Workload, unsupported};
 use crate::bench::operation::Case;
 use crate::cuda::{
-    Argument, Batched, Convolution, CudaError, Dtype, Grid, Image, Matmul, Operands, Plan, Product,
-    Source, measure,
+    Argument, Convolution, CudaError, Dtype, Grid, Image, Matmul, Operands, Plan, Product, Source,
+    fastest, launch_batched, measure,
 };
 
 fn product(case: &Case, [m, n, k]: [u64; 3], bias: bool, accumulate: bool) -> Product {
@@ -24,30 +24,23 @@ pub(super) fn linear<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
     let product = product(case, [m, n, k], bias.is_some(), false);
     let address = bias.as_ref().map(|bias| bias.at(0));
     let matmul = Matmul::new(setup.device, product, address, 1)?;
-    let mut inputs = vec![x.clone(), w.clone()];
-    inputs.extend(bias.clone());
-    let output = Some(d.clone());
-    let launch = Box::new(move |launch: usize| {
-        // The product points to the bias.
-        let _bias = &bias;
-        matmul.launch(Operands { x: x.at(launch), w: w.at(launch), d: d.at(launch) })
-    });
-    Ok(Workload::new(launch, inputs, output))
+    let mut workload = Workload::product(move |operands| matmul.launch(operands), [x, w, d]);
+    // The product points to it.
+    workload.inputs.extend(bias);
+    Ok(workload)
 }
 
 /// A batch of products.
 pub(super) fn batched<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
     let (case, device) = (setup.case, setup.device);
     let [batch, m, n, k] = ["batch", "m", "n", "k"].map(|name| case.size(name));
-    let products = Batched { batch, m, n, k, transposed: true, dtype: case.dtype };
+    let product = product(case, [m, n, k], false, false);
     let (x, w) = (setup.random(batch * m * k, 1)?, setup.random(batch * n * k, 2)?);
     let d = setup.empty(batch * m * n)?;
-    let (inputs, output) = (vec![x.clone(), w.clone()], Some(d.clone()));
-    let launch = Box::new(move |launch: usize| {
-        let operands = Operands { x: x.at(launch), w: w.at(launch), d: d.at(launch) };
-        products.launch(device, operands)
-    });
-    Ok(Workload::new(launch, inputs, output))
+    Ok(Workload::product(
+        move |operands| launch_batched(device, batch, product, operands),
+        [x, w, d],
+    ))
 }
 
 /// How the ways of a convolution are tried.
@@ -55,22 +48,13 @@ const TRIAL: Plan = Plan { samples: 3, sample_s: 1e-3, warmup_s: 0.0 };
 
 /// A convolution by the faster of two ways: cuDNN, where it is there, and patches.
 pub(super) fn conv2d<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
-    let (mut best, mut failure) = (None, None);
-    for way in [cudnn(setup), patches(setup)] {
-        let timed = way.and_then(|mut way| {
-            let measured = measure(setup.device, TRIAL, &mut *way.launch, &mut || ())?;
-            Ok((measured.seconds.median, way))
-        });
-        match timed {
-            Ok(timed) if best.as_ref().is_none_or(|(seconds, _)| timed.0 < *seconds) => {
-                best = Some(timed);
-            }
-            Ok(_) => {}
-            Err(error) => failure = Some(error),
-        }
-    }
-    let nothing = || unsupported("no way to convolve".to_owned());
-    best.map(|(_, way)| way).ok_or_else(|| failure.unwrap_or_else(nothing))
+    // Patches come first: where neither way works, their failure tells more than that cuDNN is missing.
+    let timed = [patches(setup), cudnn(setup)].into_iter().map(|way| {
+        let mut way = way?;
+        let timed = measure(setup.device, TRIAL, &mut *way.launch, &mut || ())?;
+        Ok((timed.seconds.median, way))
+    });
+    fastest(timed).map(|(_, way)| way)
 }
 
 fn cudnn<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
@@ -94,12 +78,9 @@ fn cudnn<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
     let x = setup.random(batch * channels_in * case.size("height") * case.size("width"), 1)?;
     let w = setup.random(channels_out * channels_in * image.kernel * image.kernel, 2)?;
     let d = setup.empty(batch * channels_out * rows * columns)?;
-    let (inputs, output) = (vec![x.clone(), w.clone()], Some(d.clone()));
-    let launch = Box::new(move |launch: usize| {
-        convolution.launch(Operands { x: x.at(launch), w: w.at(launch), d: d.at(launch) })
-    });
     let implementation = Some("cuDNN, the fastest of its algorithms; channels last");
-    Ok(Workload { implementation, ..Workload::new(launch, inputs, output) })
+    let workload = Workload::product(move |operands| convolution.launch(operands), [x, w, d]);
+    Ok(Workload { implementation, ..workload })
 }
 
 /// A convolution: the patches of the image as a matrix, times the filters.

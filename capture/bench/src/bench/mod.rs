@@ -12,9 +12,10 @@ mod workloads;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use rooflens_capture::{CaptureError, say};
 
+use crate::BenchError;
 use crate::cuda::{CudaError, Device, Nvtx, Plan, measure};
-use crate::error::CaptureError;
 use operation::Case;
 use output::{Header, Measured, Outcome};
 use sweep::Sweep;
@@ -52,7 +53,7 @@ pub(crate) struct BenchArguments {
 }
 
 /// Runs the cases and writes the files after each; answers with what is to be said.
-pub(crate) fn run(arguments: &BenchArguments) -> Result<String, CaptureError> {
+pub(crate) fn run(arguments: &BenchArguments) -> Result<String, BenchError> {
     if arguments.print_sweep {
         print_sweep();
         return Ok(String::new());
@@ -79,7 +80,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<String, CaptureError> {
         let result = one(&device, nvtx, sweep.plan, &case).map_err(|error| error.to_string());
         outcomes.push(Outcome { case, result });
         if let Some(outcome) = outcomes.last() {
-            crate::say(&output::line(outcome));
+            say(&output::line(outcome));
         }
         write(folder, &header, &outcomes)?;
     }
@@ -92,21 +93,20 @@ fn one(device: &Device, nvtx: Nvtx, plan: Plan, case: &Case) -> Result<Measured,
     let before = device.restart_low_water()?;
     let mut workload = workloads::prepare(device, case)?;
     device.synchronize()?;
-    let measured =
+    let timed =
         nvtx.range(&case.name(), || measure(device, plan, &mut *workload.launch, &mut || ()))?;
     Ok(Measured {
-        seconds: measured.seconds,
-        launches: measured.launches,
+        timed,
         implementation: workload.implementation,
         copies: workloads::copies(case.bytes(), device.l2_bytes),
         peak_memory_bytes: before.saturating_sub(device.low_water()),
     })
 }
 
-fn self_test(device: &Device) -> Result<String, CaptureError> {
+fn self_test(device: &Device) -> Result<String, BenchError> {
     let checks = check::run(device);
     for check in &checks {
-        crate::say(&check.line());
+        say(&check.line());
     }
     let (failed, count) = (checks.iter().filter(|check| !check.passed()).count(), checks.len());
     match failed {
@@ -120,7 +120,7 @@ fn read(path: Option<&Path>) -> Result<Sweep, CaptureError> {
         return Ok(Sweep::parse(sweep::DEFAULT).expect("a test reads the built-in sweep"));
     };
     let text = std::fs::read_to_string(path).map_err(CaptureError::io(path))?;
-    Sweep::parse(&text).map_err(|reason| CaptureError::Sweep { path: path.to_owned(), reason })
+    Sweep::parse(&text).map_err(|reason| CaptureError::File(path.to_owned(), reason))
 }
 
 fn write(folder: &Path, header: &Header, outcomes: &[Outcome]) -> Result<(), CaptureError> {

@@ -7,9 +7,10 @@ mod layers;
 mod rows;
 
 use std::rc::Rc;
+use std::slice;
 
 use super::operation::{Case, Kind};
-use crate::cuda::{Argument, Buffer, CudaError, Device, Dtype, Grid, Source};
+use crate::cuda::{Argument, Buffer, CudaError, Device, Dtype, Grid, Kernel, Operands};
 
 /// Most copies of the operands.
 const MOST_COPIES: u64 = 512;
@@ -56,6 +57,34 @@ pub(super) struct Workload<'a> {
 impl<'a> Workload<'a> {
     fn new(launch: Launch<'a>, inputs: Vec<Rc<Tensor>>, output: Option<Rc<Tensor>>) -> Self {
         Self { launch, inputs, output, implementation: None }
+    }
+
+    /// One of our kernels: its arguments are the result, the operands and `rest`.
+    fn kernel(
+        kernel: Kernel,
+        grid: Grid,
+        output: Rc<Tensor>,
+        inputs: Vec<Rc<Tensor>>,
+        rest: Vec<Argument>,
+    ) -> Self {
+        let tensors = [slice::from_ref(&output), &inputs].concat();
+        let launch = Box::new(move |launch: usize| {
+            let addresses = tensors.iter().map(|tensor| Argument::Address(tensor.at(launch)));
+            kernel.launch(grid, &addresses.chain(rest.iter().copied()).collect::<Vec<_>>())
+        });
+        Self::new(launch, inputs, Some(output))
+    }
+
+    /// A library's product of x and w into d.
+    fn product(
+        product: impl Fn(Operands) -> Result<(), CudaError> + 'a,
+        [x, w, d]: [Rc<Tensor>; 3],
+    ) -> Self {
+        let (inputs, output) = (vec![x.clone(), w.clone()], Some(d.clone()));
+        let launch = Box::new(move |launch: usize| {
+            product(Operands { x: x.at(launch), w: w.at(launch), d: d.at(launch) })
+        });
+        Self::new(launch, inputs, output)
     }
 }
 
@@ -151,10 +180,8 @@ impl<'a> Setup<'a> {
         seed: u32,
         last: Argument,
     ) -> Result<(), CudaError> {
-        let kernel = self.device.kernel(Source::Fill, tensor.dtype, kernel)?;
-        let grid = Grid { blocks: (self.device.multiprocessors * 8, 1, 1), threads: 256 };
-        let address = Argument::Address(tensor.buffer.address());
-        kernel.launch(grid, &[address, Argument::Long(elements), Argument::Int(seed), last])
+        let place = (tensor.buffer.address(), elements);
+        self.device.fill(kernel, tensor.dtype, place, seed, last)
     }
 
     /// Refuses a length that is not a multiple of what one 16-byte access moves.

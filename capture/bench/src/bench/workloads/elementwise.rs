@@ -22,14 +22,7 @@ pub(super) fn prepare<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> 
     let most = u64::from(setup.device.multiprocessors) * 32;
     let blocks = packs.div_ceil(u64::from(THREADS)).clamp(1, most) as u32;
     let grid = Grid { blocks: (blocks, 1, 1), threads: THREADS };
-    let (operands, output) = (inputs.clone(), Some(y.clone()));
-    let launch = Box::new(move |launch: usize| {
-        let mut arguments = vec![Argument::Address(y.at(launch))];
-        arguments.extend(operands.iter().map(|operand| Argument::Address(operand.at(launch))));
-        arguments.push(Argument::Long(elements));
-        kernel.launch(grid, &arguments)
-    });
-    Ok(Workload::new(launch, inputs, output))
+    Ok(Workload::kernel(kernel, grid, y, inputs, vec![Argument::Long(elements)]))
 }
 
 /// Rotary position embedding.
@@ -52,14 +45,7 @@ pub(super) fn rotary<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
     let blocks = u32::try_from(threads.div_ceil(u64::from(THREADS)).max(1));
     let blocks = blocks.map_err(|_| unsupported("more than 2^32 blocks".to_owned()))?;
     let grid = Grid { blocks: (blocks, 1, 1), threads: THREADS };
-    let inputs = vec![x.clone(), cosines.clone(), sines.clone()];
-    let output = Some(y.clone());
-    let launch = Box::new(move |launch: usize| {
-        let addresses = [y.at(launch), x.at(launch), cosines.at(launch), sines.at(launch)];
-        let mut arguments = addresses.map(Argument::Address).to_vec();
-        arguments.push(Argument::Long(pairs));
-        arguments.extend([heads, dim, positions].map(Argument::Int));
-        kernel.launch(grid, &arguments)
-    });
-    Ok(Workload::new(launch, inputs, output))
+    let [heads, dim, positions] = [heads, dim, positions].map(Argument::Int);
+    let rest = vec![Argument::Long(pairs), heads, dim, positions];
+    Ok(Workload::kernel(kernel, grid, y, vec![x, cosines, sines], rest))
 }

@@ -55,59 +55,41 @@ pub(crate) struct Matmul {
 /// A factor in the format that the arithmetic wants: the first bytes are read.
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
-struct Scalar([u8; 8]);
+pub(super) struct Scalar([u8; 8]);
 
 impl Scalar {
-    fn new(value: u8, scale: Type) -> Self {
+    pub(super) fn new(value: u8, dtype: Dtype) -> Self {
         let mut bytes = [0; 8];
-        match scale {
-            Type::CUDA_R_64F => bytes = f64::from(value).to_ne_bytes(),
-            Type::CUDA_R_32I => bytes[..4].copy_from_slice(&i32::from(value).to_ne_bytes()),
+        match dtype {
+            Dtype::Fp64 => bytes = f64::from(value).to_ne_bytes(),
+            Dtype::Int8 => bytes[..4].copy_from_slice(&i32::from(value).to_ne_bytes()),
             _ => bytes[..4].copy_from_slice(&f32::from(value).to_ne_bytes()),
         }
         Self(bytes)
     }
 
-    fn pointer(&self) -> *const c_void {
+    pub(super) fn pointer(&self) -> *const c_void {
         self.0.as_ptr().cast()
     }
 }
 
-/// Formats of operands and result, and the arithmetic between them.
-struct Formats {
-    operand: Type,
-    result: Type,
-    compute: Compute,
-    scale: Type,
-}
-
-fn formats(dtype: Dtype) -> Formats {
-    let (operand, result, compute, scale) = match dtype {
-        Dtype::Fp64 => {
-            (Type::CUDA_R_64F, Type::CUDA_R_64F, Compute::CUBLAS_COMPUTE_64F, Type::CUDA_R_64F)
-        }
-        Dtype::Fp32 => {
-            (Type::CUDA_R_32F, Type::CUDA_R_32F, Compute::CUBLAS_COMPUTE_32F, Type::CUDA_R_32F)
-        }
-        Dtype::Tf32 => {
-            let compute = Compute::CUBLAS_COMPUTE_32F_FAST_TF32;
-            (Type::CUDA_R_32F, Type::CUDA_R_32F, compute, Type::CUDA_R_32F)
-        }
-        Dtype::Fp16 => {
-            (Type::CUDA_R_16F, Type::CUDA_R_16F, Compute::CUBLAS_COMPUTE_32F, Type::CUDA_R_32F)
-        }
-        Dtype::Bf16 => {
-            (Type::CUDA_R_16BF, Type::CUDA_R_16BF, Compute::CUBLAS_COMPUTE_32F, Type::CUDA_R_32F)
-        }
-        Dtype::Fp8E4m3 => {
-            let compute = Compute::CUBLAS_COMPUTE_32F;
-            (Type::CUDA_R_8F_E4M3, Type::CUDA_R_16BF, compute, Type::CUDA_R_32F)
-        }
-        Dtype::Int8 => {
-            (Type::CUDA_R_8I, Type::CUDA_R_32I, Compute::CUBLAS_COMPUTE_32I, Type::CUDA_R_32I)
-        }
+/// Formats of operands and result, the arithmetic between them, and the format of factors.
+fn formats(dtype: Dtype) -> (Type, Type, Compute, Type) {
+    use Compute::{
+        CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_32F_FAST_TF32, CUBLAS_COMPUTE_32I, CUBLAS_COMPUTE_64F,
     };
-    Formats { operand, result, compute, scale }
+    use Type::{
+        CUDA_R_8F_E4M3, CUDA_R_8I, CUDA_R_16BF, CUDA_R_16F, CUDA_R_32F, CUDA_R_32I, CUDA_R_64F,
+    };
+    match dtype {
+        Dtype::Fp64 => (CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F, CUDA_R_64F),
+        Dtype::Fp32 => (CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+        Dtype::Tf32 => (CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32, CUDA_R_32F),
+        Dtype::Fp16 => (CUDA_R_16F, CUDA_R_16F, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+        Dtype::Bf16 => (CUDA_R_16BF, CUDA_R_16BF, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+        Dtype::Fp8E4m3 => (CUDA_R_8F_E4M3, CUDA_R_16BF, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+        Dtype::Int8 => (CUDA_R_8I, CUDA_R_32I, CUBLAS_COMPUTE_32I, CUDA_R_32I),
+    }
 }
 
 impl Matmul {
@@ -128,16 +110,15 @@ impl Matmul {
             let message = format!("{name} needs compute capability {}.{}", needed.0, needed.1);
             return Err(CudaError::Unsupported(message));
         }
-        let formats = formats(product.dtype);
         let workspace = device.allocate(WORKSPACE)?;
-        let (layouts, description) = describe(product, &formats)?;
+        let (layouts, description) = describe(product)?;
         let mut matmul = Self {
             handle: device.lt()?,
             description,
             layouts,
             algorithms: Vec::new(),
             chosen: 0,
-            scalars: [1, u8::from(product.accumulate)].map(|f| Scalar::new(f, formats.scale)),
+            scalars: [1, u8::from(product.accumulate)].map(|f| Scalar::new(f, product.dtype)),
             workspace,
             stream: device.stream().cu_stream().cast(),
             _constants: Vec::new(),
@@ -266,16 +247,17 @@ impl Drop for Matmul {
 type Description = ([sys::cublasLtMatrixLayout_t; 3], sys::cublasLtMatmulDesc_t);
 
 /// Row-major D = X · W is column-major Dᵀ = Wᵀ · Xᵀ: W is cuBLAS's A, X its B.
-fn describe(product: Product, formats: &Formats) -> Result<Description, CudaError> {
+fn describe(product: Product) -> Result<Description, CudaError> {
+    let (operand, result, compute, scale) = formats(product.dtype);
     let Product { m, n, k, transposed, .. } = product;
     let layout = |format, rows: u64, columns: u64| {
         lt::create_matrix_layout(format, rows, columns, rows as i64)
             .map_err(CudaError::lt("layout"))
     };
     let (w_rows, w_columns) = if transposed { (k, n) } else { (n, k) };
-    let w = layout(formats.operand, w_rows, w_columns)?;
-    let layouts = [w, layout(formats.operand, k, m)?, layout(formats.result, n, m)?];
-    let description = lt::create_matmul_desc(formats.compute, formats.scale);
+    let w = layout(operand, w_rows, w_columns)?;
+    let layouts = [w, layout(operand, k, m)?, layout(result, n, m)?];
+    let description = lt::create_matmul_desc(compute, scale);
     let description = description.map_err(CudaError::lt("description"))?;
     let transpose = i32::from(transposed);
     set(description, Attribute::CUBLASLT_MATMUL_DESC_TRANSA, &transpose)?;

@@ -1,5 +1,7 @@
 //! The operations computed plainly on the host, against which the device's results are checked.
 
+use super::operation::Case;
+
 /// D = X · Wᵀ + bias: X is [m, k], W [n, k].
 pub(super) fn linear(x: &[f32], w: &[f32], bias: Option<&[f32]>, k: usize) -> Vec<f32> {
     let rows = x.chunks_exact(k).flat_map(|row| {
@@ -123,22 +125,14 @@ pub(super) fn rotary(
     out
 }
 
-/// Sizes of a convolution; the image is [batch, height, width, channels].
-#[derive(Clone, Copy)]
-pub(super) struct Convolution {
-    pub(super) height: usize,
-    pub(super) width: usize,
-    pub(super) channels: usize,
-    pub(super) rows: usize,
-    pub(super) columns: usize,
-    pub(super) kernel: usize,
-    pub(super) stride: usize,
-    pub(super) padding: usize,
-}
-
-/// The convolution of x by w, which is [channels_out, kernel, kernel, channels]; the result has its channels last.
-pub(super) fn conv2d(x: &[f32], w: &[f32], sizes: Convolution) -> Vec<f32> {
-    let Convolution { height, width, channels, rows, columns, kernel, stride, padding } = sizes;
+/// The convolution of x, which is [batch, height, width, channels], by w, which is [channels_out, kernel, kernel,
+/// channels]; the result has its channels last.
+pub(super) fn conv2d(x: &[f32], w: &[f32], case: &Case) -> Vec<f32> {
+    let [height, width, channels, kernel, stride, padding] =
+        ["height", "width", "channels_in", "kernel", "stride", "padding"]
+            .map(|name| case.size(name) as usize);
+    let (rows, columns) = case.image();
+    let (rows, columns) = (rows as usize, columns as usize);
     let image = height * width * channels;
     let filter = kernel * kernel * channels;
     let mut out = Vec::new();
@@ -184,7 +178,9 @@ pub(super) fn lstm(x: &[f32], w: &[f32], u: &[f32], batch: usize, hidden: usize)
 
 #[cfg(test)]
 mod tests {
+    use super::super::operation::Kind;
     use super::*;
+    use crate::cuda::Dtype;
 
     fn close(a: &[f32], b: &[f32]) {
         assert_eq!(a.len(), b.len());
@@ -226,21 +222,14 @@ mod tests {
 
     #[test]
     fn a_convolution_by_hand() {
-        let sizes = Convolution {
-            height: 2,
-            width: 2,
-            channels: 1,
-            rows: 2,
-            columns: 2,
-            kernel: 3,
-            stride: 1,
-            padding: 1,
-        };
+        let sizes = [("height", 2), ("width", 2), ("channels_in", 1), ("kernel", 3)];
+        let sizes = sizes.into_iter().chain([("stride", 1), ("padding", 1)]).collect();
+        let case = Case { kind: Kind::Conv2d, dtype: Dtype::Fp32, sizes };
         // All ones: each place sees the whole image, 1 + 2 + 3 + 4.
-        close(&conv2d(&[1.0, 2.0, 3.0, 4.0], &[1.0; 9], sizes), &[10.0; 4]);
+        close(&conv2d(&[1.0, 2.0, 3.0, 4.0], &[1.0; 9], &case), &[10.0; 4]);
         let mut corner = [0.0; 9];
         corner[0] = 1.0;
-        close(&conv2d(&[1.0, 2.0, 3.0, 4.0], &corner, sizes), &[0.0, 0.0, 0.0, 1.0]);
+        close(&conv2d(&[1.0, 2.0, 3.0, 4.0], &corner, &case), &[0.0, 0.0, 0.0, 1.0]);
     }
 
     #[test]

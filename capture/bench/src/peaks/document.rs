@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::cuda::{Dtype, Statistics};
+use crate::cuda::{Dtype, Measurement};
 
 /// One measurement; or the reason why there is none.
 pub(super) type Outcome = Result<Measured, String>;
@@ -10,31 +10,27 @@ pub(super) type Outcome = Result<Measured, String>;
 /// A measured rate.
 #[derive(Debug, Clone)]
 pub(super) struct Measured {
-    pub(super) seconds: Statistics,
+    pub(super) timed: Measurement,
     /// FLOP, or bytes, of one launch.
     pub(super) work: f64,
-    pub(super) launches: usize,
     /// Clocks and power meanwhile, or null.
     pub(super) clocks: Value,
-    /// What else is to be known, such as the algorithm.
-    pub(super) note: Map<String, Value>,
+    /// An object of what else is to be known, such as the algorithm.
+    pub(super) note: Value,
 }
 
 impl Measured {
     /// Work per second at the median time.
     pub(super) fn rate(&self) -> f64 {
-        self.work / self.seconds.median
+        self.work / self.timed.seconds.median
     }
 
     fn to_json(&self, key: &str, scale: f64) -> Value {
         let mut entry = self.note.clone();
-        if let Value::Object(seconds) = self.seconds.to_json() {
-            entry.extend(seconds);
-        }
-        entry.insert(key.to_owned(), json!(self.rate() / scale));
-        entry.insert("launches_per_sample".to_owned(), json!(self.launches));
-        entry.insert("clocks".to_owned(), self.clocks.clone());
-        Value::Object(entry)
+        self.timed.add_to(&mut entry);
+        entry[key] = json!(self.rate() / scale);
+        entry["clocks"] = self.clocks.clone();
+        entry
     }
 }
 
@@ -92,7 +88,7 @@ impl Peaks {
         let mut lines = vec![self.gpu.clone()];
         let line = |name: &str, outcome: &Outcome, scale: f64, unit: &str| match outcome {
             Ok(measured) => {
-                let spread = measured.seconds.spread() * 100.0;
+                let spread = measured.timed.seconds.spread() * 100.0;
                 format!("{name:10} {:9.1} {unit} (spread {spread:.1} %)", measured.rate() / scale)
             }
             Err(reason) => format!("{name:10} {reason}"),
@@ -118,10 +114,12 @@ fn entry(outcome: &Outcome, key: &str, scale: f64) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cuda::Statistics;
 
     fn measured(seconds: f64, work: f64) -> Outcome {
         let seconds = Statistics::of(&[seconds]).expect("not empty");
-        Ok(Measured { seconds, work, launches: 1, clocks: Value::Null, note: Map::new() })
+        let timed = Measurement { seconds, launches: 1 };
+        Ok(Measured { timed, work, clocks: Value::Null, note: json!({}) })
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Timing by events on the device.
 
 use cudarc::driver::{CudaEvent, result, sys};
+use serde_json::{Value, json};
 
 use super::{CudaError, Device, Statistics};
 
@@ -21,6 +22,16 @@ pub(crate) struct Measurement {
     pub(crate) seconds: Statistics,
     /// Launches in each sample.
     pub(crate) launches: usize,
+}
+
+impl Measurement {
+    /// Adds `launches_per_sample` and the members of the statistics to a JSON object.
+    pub(crate) fn add_to(&self, entry: &mut Value) {
+        entry["launches_per_sample"] = json!(self.launches);
+        if let (Value::Object(entry), Value::Object(seconds)) = (entry, self.seconds.to_json()) {
+            entry.extend(seconds);
+        }
+    }
 }
 
 /// Times `launch`, which enqueues the operation once; its argument counts the launches.
@@ -70,6 +81,24 @@ pub(crate) fn measure(
     let seconds = Statistics::of(&seconds)
         .ok_or_else(|| CudaError::Unsupported("a measurement without samples".to_owned()))?;
     Ok(Measurement { seconds, launches })
+}
+
+/// The candidate of the shortest time among those that work; the first failure if none does.
+pub(crate) fn fastest<T>(
+    candidates: impl IntoIterator<Item = Result<(f64, T), CudaError>>,
+) -> Result<(f64, T), CudaError> {
+    let mut best: Result<(f64, T), Option<CudaError>> = Err(None);
+    for candidate in candidates {
+        match (&best, candidate) {
+            (Ok((seconds, _)), Ok(faster)) if faster.0 < *seconds => best = Ok(faster),
+            (Err(_), Ok(first)) => best = Ok(first),
+            (Err(None), Err(error)) => best = Err(Some(error)),
+            _ => {}
+        }
+    }
+    best.map_err(|failure| {
+        failure.unwrap_or_else(|| CudaError::Unsupported("no algorithm".to_owned()))
+    })
 }
 
 fn event(device: &Device) -> Result<CudaEvent, CudaError> {

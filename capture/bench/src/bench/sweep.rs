@@ -26,12 +26,9 @@ pub(crate) struct Sweep {
 #[serde(deny_unknown_fields)]
 struct Document {
     version: u64,
-    #[serde(default = "default_samples")]
-    samples: u32,
-    #[serde(default = "default_sample_ms")]
-    sample_ms: f64,
-    #[serde(default = "default_warmup_ms")]
-    warmup_ms: f64,
+    samples: Option<u32>,
+    sample_ms: Option<f64>,
+    warmup_ms: Option<f64>,
     case: Vec<Entry>,
 }
 
@@ -59,18 +56,6 @@ impl<T: Clone> OneOrMore<T> {
     }
 }
 
-fn default_samples() -> u32 {
-    30
-}
-
-fn default_sample_ms() -> f64 {
-    2.0
-}
-
-fn default_warmup_ms() -> f64 {
-    50.0
-}
-
 impl Sweep {
     /// Reads a file's text. The cases are in the order of the file; within an entry the last size varies fastest.
     ///
@@ -81,20 +66,16 @@ impl Sweep {
         if document.version != 1 {
             return Err(format!("version {} is not known: expected 1", document.version));
         }
-        let milliseconds = 0.0..=60_000.0;
-        if !(milliseconds.contains(&document.sample_ms)
-            && milliseconds.contains(&document.warmup_ms))
-        {
+        let samples = document.samples.unwrap_or(30) as usize;
+        let times = [document.sample_ms.unwrap_or(2.0), document.warmup_ms.unwrap_or(50.0)];
+        if !times.iter().all(|ms| (0.0..=60_000.0).contains(ms)) {
             return Err("sample_ms and warmup_ms must be from 0 to 60000".to_owned());
         }
-        if !(3..=100_000).contains(&document.samples) {
+        if !(3..=100_000).contains(&samples) {
             return Err("samples must be from 3 to 100000".to_owned());
         }
-        let plan = Plan {
-            samples: document.samples as usize,
-            sample_s: document.sample_ms / 1e3,
-            warmup_s: document.warmup_ms / 1e3,
-        };
+        let [sample_s, warmup_s] = times.map(|ms| ms / 1e3);
+        let plan = Plan { samples, sample_s, warmup_s };
         let mut cases = Vec::new();
         for entry in &document.case {
             expand(entry, &mut cases).map_err(|reason| format!("{}: {reason}", entry.operation))?;

@@ -1,9 +1,11 @@
 //! `peaks` and `bench` as they are run on a machine without a GPU; on one with a GPU only what needs none is tested.
 
+use std::os::unix::process::CommandExt as _;
+
 use assert_cmd::Command;
 
 fn program() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_rooflens-capture"))
+    Command::new(env!("CARGO_BIN_EXE_rooflens-bench"))
 }
 
 fn said(output: &std::process::Output) -> String {
@@ -33,6 +35,17 @@ fn without_a_driver_both_end_with_one_sentence_and_leave_nothing() {
         );
     }
     assert!(!place.exists());
+}
+
+#[test]
+fn help_names_the_command_as_it_was_called() {
+    for command in ["peaks", "bench"] {
+        let mut program = std::process::Command::new(env!("CARGO_BIN_EXE_rooflens-bench"));
+        let output = program.arg0("rooflens-capture").args([command, "--help"]).output();
+        let text = String::from_utf8_lossy(&output.expect("starts").stdout).into_owned();
+        let usage = format!("Usage: rooflens-capture {command} [OPTIONS]");
+        assert!(text.contains(&usage) && text.contains("Examples:"), "{text}");
+    }
 }
 
 #[test]

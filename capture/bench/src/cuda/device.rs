@@ -9,7 +9,7 @@ use cudarc::cublaslt;
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use cudarc::driver::{self, CudaContext, CudaModule, CudaStream};
 
-use super::kernels::{self, Source};
+use super::kernels::{self, Argument, Grid, Source};
 use super::{Buffer, CudaError, Dtype, Kernel, libraries};
 
 /// One GPU, with the one stream on which all work is enqueued.
@@ -88,6 +88,33 @@ impl Device {
         }
         let buffer = Buffer::new(&self.stream, bytes)?;
         self.free_memory()?;
+        Ok(buffer)
+    }
+
+    /// Enqueues a fill of `elements` numbers from that address by one of the kernels in `fill.cu`.
+    pub(crate) fn fill(
+        &self,
+        kernel: &'static str,
+        dtype: Dtype,
+        (address, elements): (u64, u64),
+        seed: u32,
+        last: Argument,
+    ) -> Result<(), CudaError> {
+        let grid = Grid { blocks: (self.multiprocessors * 8, 1, 1), threads: 256 };
+        let arguments =
+            [Argument::Address(address), Argument::Long(elements), Argument::Int(seed), last];
+        self.kernel(Source::Fill, dtype, kernel)?.launch(grid, &arguments)
+    }
+
+    /// Memory of values uniform in [−1, 1]: power, and with it the clocks, depend on the data.
+    pub(crate) fn random(
+        &self,
+        dtype: Dtype,
+        elements: u64,
+        seed: u32,
+    ) -> Result<Buffer, CudaError> {
+        let buffer = self.allocate(elements * dtype.bytes())?;
+        self.fill("fill", dtype, (buffer.address(), elements), seed, Argument::Float(1.0))?;
         Ok(buffer)
     }
 

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::operation::Case;
-use crate::cuda::{Plan, Statistics};
+use crate::cuda::{Measurement, Plan};
 
 /// What one case gave.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,8 +15,7 @@ pub(super) struct Outcome {
 /// A measured case.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Measured {
-    pub(super) seconds: Statistics,
-    pub(super) launches: usize,
+    pub(super) timed: Measurement,
     /// What computed it, where that is not what the operation's description says.
     pub(super) implementation: Option<&'static str>,
     /// Copies of the operands used in turn.
@@ -60,69 +59,41 @@ fn case_json(outcome: &Outcome) -> Value {
         "sizes": sizes,
         "implementation": description.implementation,
         "flops": case.flops(),
-        "flops_formula": description.flops,
+        "flops_formula": description.flops_formula,
         "bytes": case.bytes(),
-        "bytes_formula": description.bytes,
+        "bytes_formula": description.bytes_formula,
     });
-    let more = match &outcome.result {
-        Ok(measured) => measured_json(case, measured),
-        Err(reason) => json!({"error": reason}),
-    };
-    if let (Value::Object(entry), Value::Object(more)) = (&mut entry, more) {
-        entry.extend(more);
-    }
-    entry
-}
-
-fn measured_json(case: &Case, measured: &Measured) -> Value {
-    let mut entry = measured.seconds.to_json();
-    if let Value::Object(entry) = &mut entry {
-        let median = measured.seconds.median;
-        entry.insert("flop_per_s".to_owned(), json!(case.flops() / median));
-        entry.insert("bytes_per_s".to_owned(), json!(case.bytes() / median));
-        entry.insert("launches_per_sample".to_owned(), json!(measured.launches));
-        entry.insert("input_copies".to_owned(), json!(measured.copies));
-        if let Some(implementation) = measured.implementation {
-            entry.insert("implementation".to_owned(), json!(implementation));
+    match &outcome.result {
+        Err(reason) => entry["error"] = json!(reason),
+        Ok(Measured { timed, implementation, copies, peak_memory_bytes }) => {
+            timed.add_to(&mut entry);
+            entry["flop_per_s"] = json!(case.flops() / timed.seconds.median);
+            entry["bytes_per_s"] = json!(case.bytes() / timed.seconds.median);
+            entry["input_copies"] = json!(copies);
+            if let Some(implementation) = implementation {
+                entry["implementation"] = json!(implementation);
+            }
+            entry["peak_memory_bytes"] = json!(peak_memory_bytes);
         }
-        entry.insert("peak_memory_bytes".to_owned(), json!(measured.peak_memory_bytes));
     }
     entry
 }
 
-/// The columns of the CSV file after `name,operation,dtype`.
-const COLUMNS: [&str; 15] = [
-    "n",
-    "mean_s",
-    "std_s",
-    "median_s",
-    "min_s",
-    "max_s",
-    "p95_s",
-    "flops",
-    "bytes",
-    "flop_per_s",
-    "bytes_per_s",
-    "launches_per_sample",
-    "input_copies",
-    "peak_memory_bytes",
-    "error",
-];
+/// The columns of the CSV file.
+const COLUMNS: &str = "name,operation,dtype,n,mean_s,std_s,median_s,min_s,max_s,p95_s,flops,bytes,flop_per_s,\
+bytes_per_s,launches_per_sample,input_copies,peak_memory_bytes,error";
 
 /// One row a case. No field but the error can hold a comma or a quote.
 pub(super) fn to_csv(outcomes: &[Outcome]) -> String {
-    let mut text = format!("name,operation,dtype,{}\n", COLUMNS.join(","));
+    let mut text = format!("{COLUMNS}\n");
     for outcome in outcomes {
         let entry = case_json(outcome);
-        let mut fields: Vec<String> = Vec::new();
-        for key in ["name", "operation", "dtype"].into_iter().chain(COLUMNS) {
-            fields.push(match &entry[key] {
-                Value::Null => String::new(),
-                Value::String(text) => quoted(text),
-                other => other.to_string(),
-            });
-        }
-        text.push_str(&fields.join(","));
+        let fields = COLUMNS.split(',').map(|key| match &entry[key] {
+            Value::Null => String::new(),
+            Value::String(text) => quoted(text),
+            other => other.to_string(),
+        });
+        text.push_str(&fields.collect::<Vec<_>>().join(","));
         text.push('\n');
     }
     text
@@ -141,7 +112,7 @@ pub(super) fn line(outcome: &Outcome) -> String {
     let case = &outcome.case;
     match &outcome.result {
         Ok(measured) => {
-            let median = measured.seconds.median;
+            let median = measured.timed.seconds.median;
             format!(
                 "{} {:.3} us, {:.1} TFLOP/s, {:.0} GB/s",
                 case.name(),
@@ -160,15 +131,15 @@ mod tests {
 
     use super::*;
     use crate::bench::operation::Kind;
-    use crate::cuda::Dtype;
+    use crate::cuda::{Dtype, Statistics};
 
     fn outcomes() -> [Outcome; 2] {
         let sizes = BTreeMap::from([("batch", 1), ("m", 10), ("n", 10), ("k", 50)]);
         let case = Case { kind: Kind::BatchedGemm, dtype: Dtype::Bf16, sizes };
         let seconds = Statistics::of(&[0.5, 1.5, 1.0]).expect("not empty");
         let implementation = Some("a library");
-        let measured =
-            Measured { seconds, launches: 4, implementation, copies: 2, peak_memory_bytes: 7 };
+        let timed = Measurement { seconds, launches: 4 };
+        let measured = Measured { timed, implementation, copies: 2, peak_memory_bytes: 7 };
         let failed = Err("no \"algorithm\", sorry".to_owned());
         [Outcome { case: case.clone(), result: Ok(measured) }, Outcome { case, result: failed }]
     }

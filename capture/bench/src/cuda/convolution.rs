@@ -118,20 +118,9 @@ impl Convolution {
             dnn::set_tensor4d_descriptor(self.x, last, kind, sizes(input))?;
             dnn::set_tensor4d_descriptor(self.d, last, kind, sizes(output))?;
             dnn::set_filter4d_descriptor(self.w, kind, last, filter)?;
-            let arithmetic = Type::CUDNN_DATA_FLOAT;
-            let description = self.description;
-            dnn::set_convolution2d_descriptor(
-                description,
-                pad,
-                pad,
-                step,
-                step,
-                1,
-                1,
-                mode,
-                arithmetic,
-            )?;
-            dnn::set_convolution_math_type(description, math)
+            let (how, float) = (self.description, Type::CUDNN_DATA_FLOAT);
+            dnn::set_convolution2d_descriptor(how, pad, pad, step, step, 1, 1, mode, float)?;
+            dnn::set_convolution_math_type(how, math)
         }
     }
 

@@ -17,17 +17,22 @@ impl Dtype {
     pub(crate) const ALL: [Self; 7] =
         [Self::Fp64, Self::Fp32, Self::Tf32, Self::Fp16, Self::Bf16, Self::Fp8E4m3, Self::Int8];
 
+    /// Name, bytes, capability and macro.
+    const fn facts(self) -> (&'static str, u64, (i32, i32), &'static str) {
+        match self {
+            Self::Fp64 => ("fp64", 8, (0, 0), "FP64"),
+            Self::Fp32 => ("fp32", 4, (0, 0), "FP32"),
+            Self::Tf32 => ("tf32", 4, (8, 0), "FP32"),
+            Self::Fp16 => ("fp16", 2, (0, 0), "FP16"),
+            Self::Bf16 => ("bf16", 2, (8, 0), "BF16"),
+            Self::Fp8E4m3 => ("fp8_e4m3", 1, (8, 9), "FP8"),
+            Self::Int8 => ("int8", 1, (7, 2), "INT8"),
+        }
+    }
+
     /// The name in files, as in `peaks.json`.
     pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Fp64 => "fp64",
-            Self::Fp32 => "fp32",
-            Self::Tf32 => "tf32",
-            Self::Fp16 => "fp16",
-            Self::Bf16 => "bf16",
-            Self::Fp8E4m3 => "fp8_e4m3",
-            Self::Int8 => "int8",
-        }
+        self.facts().0
     }
 
     /// The format of that name.
@@ -37,12 +42,7 @@ impl Dtype {
 
     /// Bytes of an element.
     pub(crate) const fn bytes(self) -> u64 {
-        match self {
-            Self::Fp64 => 8,
-            Self::Fp32 | Self::Tf32 => 4,
-            Self::Fp16 | Self::Bf16 => 2,
-            Self::Fp8E4m3 | Self::Int8 => 1,
-        }
+        self.facts().1
     }
 
     /// The format of a matrix product's result: 8-bit operands give wider ones.
@@ -56,23 +56,11 @@ impl Dtype {
 
     /// The compute capability from which on matrix products of this format exist.
     pub(crate) const fn capability(self) -> (i32, i32) {
-        match self {
-            Self::Fp64 | Self::Fp32 | Self::Fp16 => (0, 0),
-            Self::Int8 => (7, 2),
-            Self::Tf32 | Self::Bf16 => (8, 0),
-            Self::Fp8E4m3 => (8, 9),
-        }
+        self.facts().2
     }
 
     /// The macro that selects the format in our kernels.
     pub(crate) const fn define(self) -> &'static str {
-        match self {
-            Self::Fp64 => "FP64",
-            Self::Fp32 | Self::Tf32 => "FP32",
-            Self::Fp16 => "FP16",
-            Self::Bf16 => "BF16",
-            Self::Fp8E4m3 => "FP8",
-            Self::Int8 => "INT8",
-        }
+        self.facts().3
     }
 }

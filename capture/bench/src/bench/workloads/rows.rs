@@ -9,35 +9,23 @@ const EPSILON: f32 = 1e-5;
 /// Layer norm, RMS norm or softmax.
 pub(super) fn prepare<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
     let case = setup.case;
-    let (name, rows, columns) = match case.kind {
-        Kind::Softmax => ("softmax", case.tokens() * case.size("heads"), setup.small("keys")?),
-        Kind::LayerNorm => ("layer_norm", case.tokens(), setup.small("hidden")?),
-        _ => ("rms_norm", case.tokens(), setup.small("hidden")?),
+    // Vectors of weights and biases.
+    let (rows, columns, vectors) = match case.kind {
+        Kind::Softmax => (case.tokens() * case.size("heads"), setup.small("keys")?, 0),
+        Kind::LayerNorm => (case.tokens(), setup.small("hidden")?, 2),
+        _ => (case.tokens(), setup.small("hidden")?, 1),
     };
     let grid = row_grid(setup, rows, columns)?;
-    let kernel = setup.device.kernel(Source::Rows, case.dtype, name)?;
+    let kernel = setup.device.kernel(Source::Rows, case.dtype, case.kind.description().name)?;
     let x = setup.random(rows * u64::from(columns), 1)?;
     let y = setup.empty(rows * u64::from(columns))?;
-    let vectors = match case.kind {
-        Kind::Softmax => 0,
-        Kind::LayerNorm => 2,
-        _ => 1,
-    };
-    let mut inputs = vec![x.clone()];
+    let mut inputs = vec![x];
     for seed in 0..vectors {
         inputs.push(setup.random(u64::from(columns), 2 + seed)?);
     }
-    let (operands, output) = (inputs.clone(), Some(y.clone()));
-    let launch = Box::new(move |launch: usize| {
-        let mut arguments = vec![Argument::Address(y.at(launch))];
-        arguments.extend(operands.iter().map(|operand| Argument::Address(operand.at(launch))));
-        arguments.push(Argument::Int(columns));
-        if vectors > 0 {
-            arguments.push(Argument::Float(EPSILON));
-        }
-        kernel.launch(grid, &arguments)
-    });
-    Ok(Workload::new(launch, inputs, output))
+    let mut rest = vec![Argument::Int(columns)];
+    rest.extend((vectors > 0).then_some(Argument::Float(EPSILON)));
+    Ok(Workload::kernel(kernel, grid, y, inputs, rest))
 }
 
 /// Rows of a table.
@@ -52,14 +40,7 @@ pub(super) fn embedding<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError
     let table = once.random(u64::from(vocabulary) * u64::from(hidden), 1)?;
     let index = setup.indices(tokens, vocabulary, 2)?;
     let y = setup.empty(tokens * u64::from(hidden))?;
-    let (inputs, output) = (vec![table.clone(), index.clone()], Some(y.clone()));
-    let launch = Box::new(move |launch: usize| {
-        let addresses = [y.at(launch), table.at(launch), index.at(launch)];
-        let mut arguments = addresses.map(Argument::Address).to_vec();
-        arguments.push(Argument::Int(hidden));
-        kernel.launch(grid, &arguments)
-    });
-    Ok(Workload::new(launch, inputs, output))
+    Ok(Workload::kernel(kernel, grid, y, vec![table, index], vec![Argument::Int(hidden)]))
 }
 
 /// A block a row, with as many threads as one pass over the row keeps busy.

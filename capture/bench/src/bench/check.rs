@@ -1,9 +1,8 @@
 //! `--self-test`: each operation on small sizes, against the host.
 
-use std::collections::BTreeMap;
-
 use super::operation::{Case, Kind};
-use super::reference::{self, Attention, Convolution};
+use super::reference::{self, Attention};
+use super::sweep::Sweep;
 use super::workloads::{self, Tensor};
 use crate::cuda::{CudaError, Device, Dtype};
 
@@ -31,70 +30,17 @@ impl Check {
     }
 }
 
-/// Small and awkward sizes: rows that are not a multiple of a tile, heads that share keys unevenly.
-const CASES: &[(Kind, &[(&str, u64)])] = &[
-    (Kind::Linear, &[("batch", 1), ("sequence", 24), ("in", 64), ("out", 40), ("bias", 0)]),
-    (Kind::Linear, &[("batch", 2), ("sequence", 8), ("in", 128), ("out", 64), ("bias", 1)]),
-    (Kind::BatchedGemm, &[("batch", 3), ("m", 16), ("n", 24), ("k", 64)]),
-    (
-        Kind::AttentionPrefill,
-        &[("batch", 2), ("sequence", 150), ("heads", 4), ("kv_heads", 2), ("head_dim", 128)],
-    ),
-    (
-        Kind::AttentionPrefill,
-        &[("batch", 1), ("sequence", 128), ("heads", 2), ("kv_heads", 2), ("head_dim", 128)],
-    ),
-    (
-        Kind::AttentionPrefill,
-        &[("batch", 1), ("sequence", 1), ("heads", 1), ("kv_heads", 1), ("head_dim", 128)],
-    ),
-    (
-        Kind::AttentionDecode,
-        &[("batch", 2), ("context", 333), ("heads", 12), ("kv_heads", 2), ("head_dim", 128)],
-    ),
-    (
-        Kind::AttentionDecode,
-        &[("batch", 1), ("context", 7), ("heads", 3), ("kv_heads", 3), ("head_dim", 128)],
-    ),
-    (Kind::Softmax, &[("batch", 1), ("heads", 2), ("sequence", 3), ("keys", 1000)]),
-    (Kind::LayerNorm, &[("batch", 1), ("sequence", 5), ("hidden", 1048)]),
-    (Kind::RmsNorm, &[("batch", 1), ("sequence", 5), ("hidden", 1048)]),
-    (Kind::Gelu, &[("batch", 1), ("sequence", 3), ("hidden", 136)]),
-    (Kind::Silu, &[("batch", 1), ("sequence", 3), ("hidden", 136)]),
-    (Kind::SiluMul, &[("batch", 1), ("sequence", 3), ("hidden", 136)]),
-    (Kind::Rotary, &[("batch", 2), ("sequence", 5), ("heads", 3), ("head_dim", 64)]),
-    (Kind::Embedding, &[("batch", 2), ("sequence", 9), ("hidden", 72), ("vocabulary", 31)]),
-    (
-        Kind::Conv2d,
-        &[
-            ("batch", 2),
-            ("channels_in", 8),
-            ("channels_out", 16),
-            ("height", 9),
-            ("width", 7),
-            ("kernel", 3),
-            ("stride", 2),
-            ("padding", 1),
-        ],
-    ),
-    (Kind::Lstm, &[("batch", 8), ("sequence", 4), ("in", 16), ("hidden", 32)]),
-];
+/// What is checked: all operations but copies.
+const CASES: &str = include_str!("check.toml");
 
 /// Runs all checks; one that fails costs that one.
 pub(super) fn run(device: &Device) -> Vec<Check> {
-    let mut checks = Vec::new();
-    for (kind, sizes) in CASES {
-        for dtype in [Dtype::Bf16, Dtype::Fp16, Dtype::Fp32] {
-            if *kind == Kind::AttentionPrefill && dtype == Dtype::Fp32 {
-                continue;
-            }
-            let case =
-                Case { kind: *kind, dtype, sizes: BTreeMap::from_iter(sizes.iter().copied()) };
-            let outcome = one(device, &case).map_err(|error| error.to_string());
-            checks.push(Check { name: case.name(), outcome });
-        }
-    }
-    checks
+    let sweep = Sweep::parse(CASES).expect("a test reads the cases");
+    let check = |case: &Case| {
+        let outcome = one(device, case).map_err(|error| error.to_string());
+        Check { name: case.name(), outcome }
+    };
+    sweep.cases.iter().map(check).collect()
 }
 
 fn one(device: &Device, case: &Case) -> Result<f64, CudaError> {
@@ -161,7 +107,7 @@ fn expect(case: &Case, inputs: &[Vec<f32>]) -> Vec<f32> {
             let row = |index: &f32| a.chunks_exact(s("hidden")).nth(*index as usize);
             b.iter().filter_map(row).flatten().copied().collect()
         }
-        Kind::Conv2d => reference::conv2d(a, b, convolution(case)),
+        Kind::Conv2d => reference::conv2d(a, b, case),
         Kind::Lstm => reference::lstm(a, b, c, s("batch"), s("hidden")),
         Kind::CopyDevice | Kind::CopyToDevice | Kind::CopyToHost => Vec::new(),
     }
@@ -170,21 +116,6 @@ fn expect(case: &Case, inputs: &[Vec<f32>]) -> Vec<f32> {
 fn attention(case: &Case, queries: usize, keys: usize) -> Attention {
     let s = |name| case.size(name) as usize;
     Attention { heads: s("heads"), kv_heads: s("kv_heads"), queries, keys, dim: s("head_dim") }
-}
-
-fn convolution(case: &Case) -> Convolution {
-    let s = |name| case.size(name) as usize;
-    let (rows, columns) = case.image();
-    Convolution {
-        height: s("height"),
-        width: s("width"),
-        channels: s("channels_in"),
-        rows: rows as usize,
-        columns: columns as usize,
-        kernel: s("kernel"),
-        stride: s("stride"),
-        padding: s("padding"),
-    }
 }
 
 /// The numbers of a tensor; indices as they are.
@@ -213,6 +144,7 @@ fn half(bits: u16) -> f32 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::operation::DESCRIPTIONS;
     use super::*;
 
     #[test]
@@ -234,11 +166,20 @@ mod tests {
     }
 
     #[test]
-    fn every_case_states_all_sizes_of_its_kind() {
-        for (kind, sizes) in CASES {
-            let known: Vec<&str> = kind.description().sizes.iter().map(|(name, _)| *name).collect();
-            let stated: Vec<&str> = sizes.iter().map(|(name, _)| *name).collect();
-            assert_eq!(known, stated);
+    fn every_operation_is_checked_on_sizes_that_are_stated() {
+        let sweep = Sweep::parse(CASES).expect("is valid");
+        // 15 entries in three formats and 3 in two.
+        assert_eq!(sweep.cases.len(), 51);
+        let table: toml::Table = CASES.parse().expect("is valid");
+        let entries = table["case"].as_array().expect("a list");
+        for description in DESCRIPTIONS.iter().filter(|description| !description.kind.is_copy()) {
+            let is_it =
+                |entry: &&toml::Value| entry["operation"].as_str() == Some(description.name);
+            assert!(entries.iter().any(|entry| is_it(&entry)), "{}", description.name);
+            for entry in entries.iter().filter(is_it) {
+                let stated = |(name, _): &(&str, u64)| entry.get(name).is_some();
+                assert!(description.sizes.iter().all(stated), "{entry}");
+            }
         }
     }
 }

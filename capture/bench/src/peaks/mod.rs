@@ -7,12 +7,12 @@ mod memory;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use rooflens_schemas::manifest::FILE_NAME;
+use rooflens_capture::{CaptureError, renew_manifest};
+use serde_json::Value;
 
-use crate::args::ManifestArguments;
-use crate::cuda::{ClockReader, Device, Plan};
-use crate::error::CaptureError;
-use crate::manifest;
+use crate::BenchError;
+use crate::cuda::{ClockReader, CudaError, Device, Plan, measure};
+use document::Measured;
 
 /// Measure this GPU's ceilings and write them to peaks.json
 #[derive(Debug, Args)]
@@ -52,19 +52,18 @@ fn parse_size(text: &str) -> Result<u64, String> {
 }
 
 /// Measures everything and writes the file; answers with what is to be said.
-pub(crate) fn run(arguments: &PeaksArguments) -> Result<String, CaptureError> {
+pub(crate) fn run(arguments: &PeaksArguments) -> Result<String, BenchError> {
     let path = file(&arguments.output);
     let device = Device::open(arguments.device)?;
     let clocks = ClockReader::new(&device);
     let warmup_s = f64::from(arguments.warmup) * 1e-3;
     let plan = Plan { samples: arguments.samples as usize, sample_s: 2e-3, warmup_s };
-    let matmul = matrix::measure_all(&device, &clocks, plan, arguments.size);
-    let memory = memory::measure_all(&device, &clocks, plan);
+    let gpu = Gpu { device: &device, clocks: &clocks, plan };
     let peaks = document::Peaks {
         gpu: device.name.clone(),
         size: arguments.size,
-        matmul,
-        memory,
+        matmul: matrix::measure_all(&gpu, arguments.size),
+        memory: memory::measure_all(&gpu),
         clocks: clocks.limits(),
         libraries: device.versions(),
     };
@@ -73,13 +72,23 @@ pub(crate) fn run(arguments: &PeaksArguments) -> Result<String, CaptureError> {
     Ok(format!("{}\nwritten to {}", peaks.to_text(), path.display()))
 }
 
-/// A bundle that is complete already gets the file into its manifest.
-fn renew_manifest(bundle: &Path) -> Result<(), CaptureError> {
-    if bundle.join(FILE_NAME).exists() {
-        let bundle = bundle.to_owned();
-        manifest::run(&ManifestArguments { bundle, name: None, labels: Vec::new() })?;
-    }
-    Ok(())
+/// What is measured, and how.
+struct Gpu<'a> {
+    device: &'a Device,
+    clocks: &'a ClockReader,
+    plan: Plan,
+}
+
+/// Measures an operation of that much work, in FLOP or bytes.
+fn measured(
+    gpu: &Gpu<'_>,
+    work: f64,
+    note: Value,
+    launch: &mut dyn FnMut(usize) -> Result<(), CudaError>,
+) -> Result<Measured, CudaError> {
+    let mut clocks = Value::Null;
+    let timed = measure(gpu.device, gpu.plan, launch, &mut || clocks = gpu.clocks.now())?;
+    Ok(Measured { timed, work, clocks, note })
 }
 
 /// The file itself, or its place in a bundle.
@@ -91,7 +100,7 @@ fn file(output: &Path) -> PathBuf {
     }
 }
 
-fn write(path: &Path, document: &serde_json::Value) -> Result<(), CaptureError> {
+fn write(path: &Path, document: &Value) -> Result<(), CaptureError> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder).map_err(CaptureError::io(folder))?;
     }

@@ -36,9 +36,11 @@ pub(crate) struct Description {
     pub(crate) kind: Kind,
     pub(crate) name: &'static str,
     pub(crate) sizes: &'static [(&'static str, u64)],
-    /// FLOP; e is bytes of an element, T = batch * sequence.
-    pub(crate) flops: &'static str,
-    pub(crate) bytes: &'static str,
+    /// FLOP in words and computed; e is bytes of an element, T = batch * sequence.
+    pub(crate) flops_formula: &'static str,
+    flops: fn(&Case) -> f64,
+    pub(crate) bytes_formula: &'static str,
+    bytes: fn(&Case) -> f64,
     pub(crate) implementation: &'static str,
 }
 
@@ -50,16 +52,25 @@ pub(crate) static DESCRIPTIONS: &[Description] = &[
         kind: Kind::Linear,
         name: "linear",
         sizes: &[("batch", 1), ("sequence", 2048), ("in", 4096), ("out", 4096), ("bias", 0)],
-        flops: "2*T*out*in + bias*T*out",
-        bytes: "e*(T*in + out*in + T*out + bias*out)",
+        flops_formula: "2*T*out*in + bias*T*out",
+        flops: |c| c.t() * c.f("out") * (2.0 * c.f("in") + c.f("bias")),
+        bytes_formula: "e*(T*in + out*in + T*out + bias*out)",
+        bytes: |c| {
+            c.e() * (c.t() * (c.f("in") + c.f("out")) + c.f("out") * (c.f("in") + c.f("bias")))
+        },
         implementation: "cuBLASLt, first choice of its heuristic",
     },
     Description {
         kind: Kind::BatchedGemm,
         name: "batched_gemm",
         sizes: &[("batch", 32), ("m", 1024), ("n", 1024), ("k", 128)],
-        flops: "2*batch*m*n*k",
-        bytes: "e*batch*(m*k + n*k + m*n)",
+        flops_formula: "2*batch*m*n*k",
+        flops: |c| 2.0 * c.f("batch") * c.f("m") * c.f("n") * c.f("k"),
+        bytes_formula: "e*batch*(m*k + n*k + m*n)",
+        bytes: |c| {
+            let [m, n, k] = ["m", "n", "k"].map(|name| c.f(name));
+            c.e() * c.f("batch") * (m * k + n * k + m * n)
+        },
         implementation: "cublasGemmStridedBatchedEx",
     },
     Description {
@@ -72,8 +83,10 @@ pub(crate) static DESCRIPTIONS: &[Description] = &[
             ("kv_heads", 8),
             ("head_dim", 128),
         ],
-        flops: "2*batch*heads*head_dim*sequence*(sequence + 1), causal",
-        bytes: "2*e*T*head_dim*(heads + kv_heads)",
+        flops_formula: "2*batch*heads*head_dim*sequence*(sequence + 1), causal",
+        flops: |c| 2.0 * c.t() * c.f("heads") * c.f("head_dim") * (c.f("sequence") + 1.0),
+        bytes_formula: "2*e*T*head_dim*(heads + kv_heads)",
+        bytes: |c| 2.0 * c.e() * c.t() * c.f("head_dim") * (c.f("heads") + c.f("kv_heads")),
         implementation: "own kernel prefill: tensor cores by mma.sync, running softmax",
     },
     Description {
@@ -86,72 +99,93 @@ pub(crate) static DESCRIPTIONS: &[Description] = &[
             ("kv_heads", 8),
             ("head_dim", 128),
         ],
-        flops: "4*batch*heads*head_dim*context",
-        bytes: "2*e*batch*head_dim*(heads + kv_heads*context)",
+        flops_formula: "4*batch*heads*head_dim*context",
+        flops: |c| 4.0 * c.f("batch") * c.f("heads") * c.f("head_dim") * c.f("context"),
+        bytes_formula: "2*e*batch*head_dim*(heads + kv_heads*context)",
+        bytes: |c| {
+            let rows = c.f("heads") + c.f("kv_heads") * c.f("context");
+            2.0 * c.e() * c.f("batch") * c.f("head_dim") * rows
+        },
         implementation: "own kernels decode_parts and decode_merge: the context is split",
     },
     Description {
         kind: Kind::Softmax,
         name: "softmax",
         sizes: &[("batch", 1), ("heads", 32), ("sequence", 1024), ("keys", 1024)],
-        flops: "5*batch*heads*sequence*keys",
-        bytes: "2*e*batch*heads*sequence*keys",
+        flops_formula: "5*batch*heads*sequence*keys",
+        flops: |c| 5.0 * c.t() * c.f("heads") * c.f("keys"),
+        bytes_formula: "2*e*batch*heads*sequence*keys",
+        bytes: |c| 2.0 * c.e() * c.t() * c.f("heads") * c.f("keys"),
         implementation: "own kernel softmax",
     },
     Description {
         kind: Kind::LayerNorm,
         name: "layer_norm",
         sizes: &TOKENS,
-        flops: "7*T*hidden",
-        bytes: "2*e*T*hidden + 2*e*hidden",
+        flops_formula: "7*T*hidden",
+        flops: |c| 7.0 * c.t() * c.f("hidden"),
+        bytes_formula: "2*e*T*hidden + 2*e*hidden",
+        bytes: |c| 2.0 * c.e() * c.f("hidden") * (c.t() + 1.0),
         implementation: "own kernel layer_norm",
     },
     Description {
         kind: Kind::RmsNorm,
         name: "rms_norm",
         sizes: &TOKENS,
-        flops: "4*T*hidden",
-        bytes: "2*e*T*hidden + e*hidden",
+        flops_formula: "4*T*hidden",
+        flops: |c| 4.0 * c.t() * c.f("hidden"),
+        bytes_formula: "2*e*T*hidden + e*hidden",
+        bytes: |c| c.e() * c.f("hidden") * (2.0 * c.t() + 1.0),
         implementation: "own kernel rms_norm",
     },
     Description {
         kind: Kind::Gelu,
         name: "gelu",
         sizes: &TOKENS,
-        flops: "5*T*hidden",
-        bytes: "2*e*T*hidden",
+        flops_formula: "5*T*hidden",
+        flops: |c| 5.0 * c.t() * c.f("hidden"),
+        bytes_formula: "2*e*T*hidden",
+        bytes: |c| 2.0 * c.e() * c.t() * c.f("hidden"),
         implementation: "own kernel gelu, exact form",
     },
     Description {
         kind: Kind::Silu,
         name: "silu",
         sizes: &TOKENS,
-        flops: "4*T*hidden",
-        bytes: "2*e*T*hidden",
+        flops_formula: "4*T*hidden",
+        flops: |c| 4.0 * c.t() * c.f("hidden"),
+        bytes_formula: "2*e*T*hidden",
+        bytes: |c| 2.0 * c.e() * c.t() * c.f("hidden"),
         implementation: "own kernel silu",
     },
     Description {
         kind: Kind::SiluMul,
         name: "silu_mul",
         sizes: &TOKENS,
-        flops: "5*T*hidden",
-        bytes: "3*e*T*hidden",
+        flops_formula: "5*T*hidden",
+        flops: |c| 5.0 * c.t() * c.f("hidden"),
+        bytes_formula: "3*e*T*hidden",
+        bytes: |c| 3.0 * c.e() * c.t() * c.f("hidden"),
         implementation: "own kernel silu_mul",
     },
     Description {
         kind: Kind::Rotary,
         name: "rotary",
         sizes: &[("batch", 1), ("sequence", 2048), ("heads", 32), ("head_dim", 128)],
-        flops: "3*T*heads*head_dim",
-        bytes: "2*e*T*heads*head_dim + 4*sequence*head_dim (tables in fp32)",
+        flops_formula: "3*T*heads*head_dim",
+        flops: |c| 3.0 * c.t() * c.f("heads") * c.f("head_dim"),
+        bytes_formula: "2*e*T*heads*head_dim + 4*sequence*head_dim (tables in fp32)",
+        bytes: |c| c.f("head_dim") * (2.0 * c.e() * c.t() * c.f("heads") + 4.0 * c.f("sequence")),
         implementation: "own kernel rotary, halves of a head paired",
     },
     Description {
         kind: Kind::Embedding,
         name: "embedding",
         sizes: &[("batch", 1), ("sequence", 2048), ("hidden", 4096), ("vocabulary", 32000)],
-        flops: "0",
-        bytes: "2*e*T*hidden + 4*T",
+        flops_formula: "0",
+        flops: |_| 0.0,
+        bytes_formula: "2*e*T*hidden + 4*T",
+        bytes: |c| 2.0 * c.e() * c.t() * c.f("hidden") + 4.0 * c.t(),
         implementation: "own kernel embedding",
     },
     Description {
@@ -167,40 +201,54 @@ pub(crate) static DESCRIPTIONS: &[Description] = &[
             ("stride", 1),
             ("padding", 1),
         ],
-        flops: "2*batch*rows*columns*channels_out*kernel^2*channels_in",
-        bytes: "e*(batch*height*width*channels_in + channels_out*kernel^2*channels_in + batch*rows*columns*channels_out)",
+        flops_formula: "2*batch*rows*columns*channels_out*kernel^2*channels_in",
+        flops: |c| 2.0 * c.f("batch") * c.pixels() * c.filters(),
+        bytes_formula: "e*(batch*height*width*channels_in + channels_out*kernel^2*channels_in + batch*rows*columns*channels_out)",
+        bytes: |c| {
+            let image = c.f("height") * c.f("width") * c.f("channels_in");
+            let result = c.pixels() * c.f("channels_out");
+            c.e() * (c.f("batch") * (image + result) + c.filters())
+        },
         implementation: "own kernel patches, then cuBLASLt; channels last",
     },
     Description {
         kind: Kind::Lstm,
         name: "lstm",
         sizes: &[("batch", 64), ("sequence", 64), ("in", 1024), ("hidden", 1024)],
-        flops: "8*T*hidden*(in + hidden), matrix products alone",
-        bytes: "e*(T*in + 4*hidden*(in + hidden) + T*hidden)",
+        flops_formula: "8*T*hidden*(in + hidden), matrix products alone",
+        flops: |c| 8.0 * c.t() * c.f("hidden") * (c.f("in") + c.f("hidden")),
+        bytes_formula: "e*(T*in + 4*hidden*(in + hidden) + T*hidden)",
+        bytes: |c| (c.t() + 4.0 * c.f("hidden")) * (c.f("in") + c.f("hidden")) * c.e(),
         implementation: "cuBLASLt for all steps' inputs, then cuBLASLt and own kernel lstm_step a step",
     },
     Description {
         kind: Kind::CopyDevice,
         name: "copy_d2d",
         sizes: &[("bytes", 1 << 30)],
-        flops: "0",
-        bytes: "2*bytes, read plus write",
+        flops_formula: "0",
+        flops: |_| 0.0,
+        bytes_formula: "2*bytes, read plus write",
+        bytes: |c| 2.0 * c.f("bytes"),
         implementation: "cuMemcpyDtoDAsync",
     },
     Description {
         kind: Kind::CopyToDevice,
         name: "copy_h2d",
         sizes: &[("bytes", 1 << 28)],
-        flops: "0",
-        bytes: "bytes, over the link",
+        flops_formula: "0",
+        flops: |_| 0.0,
+        bytes_formula: "bytes, over the link",
+        bytes: |c| c.f("bytes"),
         implementation: "cuMemcpyHtoDAsync, pinned memory",
     },
     Description {
         kind: Kind::CopyToHost,
         name: "copy_d2h",
         sizes: &[("bytes", 1 << 28)],
-        flops: "0",
-        bytes: "bytes, over the link",
+        flops_formula: "0",
+        flops: |_| 0.0,
+        bytes_formula: "bytes, over the link",
+        bytes: |c| c.f("bytes"),
         implementation: "cuMemcpyDtoHAsync, pinned memory",
     },
 ];
@@ -262,67 +310,37 @@ impl Case {
 
     /// FLOP of one launch. Exact below 2⁵³.
     pub(crate) fn flops(&self) -> f64 {
-        let s = |name| self.size(name) as f64;
-        let tokens = s("batch") * s("sequence");
-        match self.kind {
-            Kind::Linear => tokens * s("out") * (2.0 * s("in") + s("bias")),
-            Kind::BatchedGemm => 2.0 * s("batch") * s("m") * s("n") * s("k"),
-            Kind::AttentionPrefill => {
-                2.0 * tokens * s("heads") * s("head_dim") * (s("sequence") + 1.0)
-            }
-            Kind::AttentionDecode => 4.0 * s("batch") * s("heads") * s("head_dim") * s("context"),
-            Kind::Softmax => 5.0 * tokens * s("heads") * s("keys"),
-            Kind::LayerNorm => 7.0 * tokens * s("hidden"),
-            Kind::RmsNorm | Kind::Silu => 4.0 * tokens * s("hidden"),
-            Kind::Gelu | Kind::SiluMul => 5.0 * tokens * s("hidden"),
-            Kind::Rotary => 3.0 * tokens * s("heads") * s("head_dim"),
-            Kind::Conv2d => {
-                let (rows, columns) = self.image();
-                let patch = s("kernel") * s("kernel") * s("channels_in");
-                2.0 * s("batch") * rows as f64 * columns as f64 * s("channels_out") * patch
-            }
-            Kind::Lstm => 8.0 * tokens * s("hidden") * (s("in") + s("hidden")),
-            Kind::Embedding | Kind::CopyDevice | Kind::CopyToDevice | Kind::CopyToHost => 0.0,
-        }
+        (self.kind.description().flops)(self)
     }
 
     /// Bytes that one launch must move. Exact below 2⁵³.
     pub(crate) fn bytes(&self) -> f64 {
-        let s = |name| self.size(name) as f64;
-        let tokens = s("batch") * s("sequence");
-        let e = self.dtype.bytes() as f64;
-        match self.kind {
-            Kind::Linear => e * (tokens * (s("in") + s("out")) + s("out") * (s("in") + s("bias"))),
-            Kind::BatchedGemm => {
-                e * s("batch") * (s("m") * s("k") + s("n") * s("k") + s("m") * s("n"))
-            }
-            Kind::AttentionPrefill => {
-                2.0 * e * tokens * s("head_dim") * (s("heads") + s("kv_heads"))
-            }
-            Kind::AttentionDecode => {
-                2.0 * e * s("batch") * s("head_dim") * (s("heads") + s("kv_heads") * s("context"))
-            }
-            Kind::Softmax => 2.0 * e * tokens * s("heads") * s("keys"),
-            Kind::LayerNorm => 2.0 * e * s("hidden") * (tokens + 1.0),
-            Kind::RmsNorm => e * s("hidden") * (2.0 * tokens + 1.0),
-            Kind::Gelu | Kind::Silu => 2.0 * e * tokens * s("hidden"),
-            Kind::SiluMul => 3.0 * e * tokens * s("hidden"),
-            Kind::Rotary => s("head_dim") * (2.0 * e * tokens * s("heads") + 4.0 * s("sequence")),
-            Kind::Embedding => 2.0 * e * tokens * s("hidden") + 4.0 * tokens,
-            Kind::Conv2d => {
-                let (rows, columns) = self.image();
-                let image = s("height") * s("width") * s("channels_in");
-                let result = rows as f64 * columns as f64 * s("channels_out");
-                let weights = s("channels_out") * s("kernel") * s("kernel") * s("channels_in");
-                e * (s("batch") * (image + result) + weights)
-            }
-            Kind::Lstm => {
-                let weights = 4.0 * s("hidden") * (s("in") + s("hidden"));
-                e * (tokens * (s("in") + s("hidden")) + weights)
-            }
-            Kind::CopyDevice => 2.0 * s("bytes"),
-            Kind::CopyToDevice | Kind::CopyToHost => s("bytes"),
-        }
+        (self.kind.description().bytes)(self)
+    }
+
+    fn f(&self, name: &str) -> f64 {
+        self.size(name) as f64
+    }
+
+    /// T of the formulas.
+    fn t(&self) -> f64 {
+        self.f("batch") * self.f("sequence")
+    }
+
+    /// e of the formulas.
+    fn e(&self) -> f64 {
+        self.dtype.bytes() as f64
+    }
+
+    /// Rows times columns of a convolution's result.
+    fn pixels(&self) -> f64 {
+        let (rows, columns) = self.image();
+        rows as f64 * columns as f64
+    }
+
+    /// Weights of a convolution.
+    fn filters(&self) -> f64 {
+        self.f("channels_out") * self.f("kernel") * self.f("kernel") * self.f("channels_in")
     }
 }
 

@@ -18,7 +18,7 @@ mod nvtx;
 mod statistics;
 mod timing;
 
-pub(crate) use batched::Batched;
+pub(crate) use batched::launch_batched;
 pub(crate) use buffer::{Buffer, Pinned};
 pub(crate) use clocks::ClockReader;
 pub(crate) use convolution::{Convolution, Image};
@@ -29,4 +29,4 @@ pub(crate) use kernels::{Argument, Grid, Kernel, Source};
 pub(crate) use matmul::{Matmul, Operands, Product};
 pub(crate) use nvtx::Nvtx;
 pub(crate) use statistics::Statistics;
-pub(crate) use timing::{Plan, measure};
+pub(crate) use timing::{Measurement, Plan, fastest, measure};

@@ -26,15 +26,9 @@ pub(super) fn prefill<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> 
     let kernel = setup.device.kernel(Source::Attention, case.dtype, "prefill")?;
     let grid = grid(length.div_ceil(TILE), batch * u64::from(heads))?;
     let length = setup.small("sequence")?;
-    let (inputs, output) = (vec![q.clone(), k.clone(), v.clone()], Some(out.clone()));
-    let launch = Box::new(move |launch: usize| {
-        let tensors = [&out, &q, &k, &v];
-        let mut arguments = tensors.map(|tensor| Argument::Address(tensor.at(launch))).to_vec();
-        arguments.extend([heads, kv_heads, length].map(Argument::Int));
-        arguments.push(Argument::Float(scale()));
-        kernel.launch(grid, &arguments)
-    });
-    Ok(Workload::new(launch, inputs, output))
+    let [heads, kv_heads, length] = [heads, kv_heads, length].map(Argument::Int);
+    let rest = vec![heads, kv_heads, length, Argument::Float(scale())];
+    Ok(Workload::kernel(kernel, grid, out, vec![q, k, v], rest))
 }
 
 /// Attention of one new token a sequence.

@@ -1,0 +1,82 @@
+//! Rates of square matrix products.
+
+use serde_json::json;
+
+use super::document::{Measured, Outcome};
+use super::{Gpu, measured};
+use crate::cuda::{
+    CudaError, Device, Dtype, Matmul, Operands, Plan, Product, fastest, launch_batched, measure,
+};
+
+/// Algorithms of cuBLASLt tried for each layout.
+const CANDIDATES: usize = 16;
+
+/// How each is tried.
+const TRIAL: Plan = Plan { samples: 3, sample_s: 2e-3, warmup_s: 0.0 };
+
+/// Each format in turn; one that fails costs that one.
+pub(super) fn measure_all(gpu: &Gpu<'_>, size: u64) -> Vec<(Dtype, Outcome)> {
+    let one = |dtype| one(gpu, size, dtype).map_err(|error| error.to_string());
+    Dtype::ALL.into_iter().map(|dtype| (dtype, one(dtype))).collect()
+}
+
+/// A library's product, ready to be launched.
+enum Way {
+    /// cuBLASLt, with the algorithm chosen.
+    Lt(Matmul),
+    /// cuBLAS, which knows kernels that cuBLASLt does not offer, above all in fp64.
+    Blas(Product),
+}
+
+impl Way {
+    fn launch(&self, device: &Device, operands: Operands) -> Result<(), CudaError> {
+        match self {
+            Self::Lt(matmul) => matmul.launch(operands),
+            Self::Blas(product) => launch_batched(device, 1, *product, operands),
+        }
+    }
+}
+
+/// Seconds of one launch in a short trial, with the way.
+type Trial = (f64, Way);
+
+fn one(gpu: &Gpu<'_>, size: u64, dtype: Dtype) -> Result<Measured, CudaError> {
+    let (device, elements) = (gpu.device, size * size);
+    let (x, w) = (device.random(dtype, elements, 1)?, device.random(dtype, elements, 2)?);
+    let d = device.allocate(elements * dtype.product().bytes())?;
+    let operands = Operands { x: x.address(), w: w.address(), d: d.address() };
+    // cuBLAS has 8-bit products with W stored as [n, k] only.
+    let layouts: &[bool] = if dtype.bytes() == 1 { &[true] } else { &[true, false] };
+    // cuBLASLt comes first: its failure tells more.
+    let trials = layouts.iter().flat_map(|transposed| {
+        let (transposed, bias, accumulate) = (*transposed, false, false);
+        let product = Product { m: size, n: size, k: size, transposed, bias, accumulate, dtype };
+        let trials = [by_lt(device, product, operands), by_blas(device, product, operands)];
+        trials.map(|trial| trial.map(|(seconds, way)| (seconds, (transposed, way))))
+    });
+    let (_, (transposed, way)) = fastest(trials)?;
+    let note = json!({
+        "weights": if transposed { "n x k" } else { "k x n" },
+        "library": if matches!(way, Way::Lt(_)) { "cuBLASLt" } else { "cuBLAS" },
+    });
+    let size = size as f64;
+    measured(gpu, 2.0 * size * size * size, note, &mut |_| way.launch(device, operands))
+}
+
+fn by_blas(device: &Device, product: Product, operands: Operands) -> Result<Trial, CudaError> {
+    let way = Way::Blas(product);
+    let trial = measure(device, TRIAL, &mut |_| way.launch(device, operands), &mut || ())?;
+    Ok((trial.seconds.median, way))
+}
+
+/// The product with the fastest of its algorithms.
+fn by_lt(device: &Device, product: Product, operands: Operands) -> Result<Trial, CudaError> {
+    let mut matmul = Matmul::new(device, product, None, CANDIDATES)?;
+    let (seconds, algorithm) = fastest((0..matmul.candidates()).map(|algorithm| {
+        matmul.choose(algorithm);
+        let trial = measure(device, TRIAL, &mut |_| matmul.launch(operands), &mut || ())?;
+        Ok((trial.seconds.median, algorithm))
+    }))?;
+    matmul.choose(algorithm);
+    Ok((seconds, Way::Lt(matmul)))
+}

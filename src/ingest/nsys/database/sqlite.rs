@@ -10,8 +10,6 @@ use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 
-use super::btree::MAX_LENGTH;
-use super::record::Value;
 use crate::ingest::IngestError;
 
 /// A table as the schema describes it.
@@ -79,7 +77,9 @@ pub(super) fn locked_connection(path: &Path) -> Result<Connection, IngestError> 
 
 /// A read-only connection to a file that is taken as immutable: no lock, no journal, no shared memory.
 fn connect(path: &Path) -> Result<Connection, IngestError> {
-    let uri = format!("file:{}?mode=ro&immutable=1", percent_encoded(path));
+    let bytes = path.as_os_str().as_encoded_bytes().iter();
+    let path: String = bytes.map(|byte| format!("%{byte:02X}")).collect();
+    let uri = format!("file:{path}?mode=ro&immutable=1");
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
@@ -95,7 +95,7 @@ fn connect(path: &Path) -> Result<Connection, IngestError> {
     }
     connection.execute_batch("PRAGMA cell_size_check = ON; PRAGMA query_only = ON;")?;
     for (limit, value) in [
-        (Limit::SQLITE_LIMIT_LENGTH, MAX_LENGTH as i32),
+        (Limit::SQLITE_LIMIT_LENGTH, 64 << 20),
         (Limit::SQLITE_LIMIT_SQL_LENGTH, 1 << 16),
         (Limit::SQLITE_LIMIT_COLUMN, 512),
         (Limit::SQLITE_LIMIT_EXPR_DEPTH, 32),
@@ -109,43 +109,7 @@ fn connect(path: &Path) -> Result<Connection, IngestError> {
     Ok(connection)
 }
 
-/// The value as one that points into `bytes`, to which its text or blob is added.
-pub(super) fn value(value: ValueRef<'_>, bytes: &mut Vec<u8>) -> Value {
-    let mut add = |content: &[u8]| {
-        let start = bytes.len() as u32;
-        bytes.extend_from_slice(content);
-        (start, bytes.len() as u32)
-    };
-    match value {
-        ValueRef::Null => Value::Null,
-        ValueRef::Integer(value) => Value::Int(value),
-        ValueRef::Real(value) => Value::Real(value),
-        ValueRef::Blob(blob) => {
-            let (start, end) = add(blob);
-            Value::Blob { start, end }
-        }
-        ValueRef::Text(text) => {
-            let (start, end) = add(text);
-            Value::Text { start, end }
-        }
-    }
-}
-
 /// The name as an SQL identifier.
 pub(super) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
-}
-
-/// The path as the path of a `file:` URI.
-fn percent_encoded(path: &Path) -> String {
-    let mut out = String::new();
-    for byte in path.as_os_str().as_encoded_bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
-                out.push(char::from(*byte));
-            }
-            _ => out.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    out
 }

@@ -71,10 +71,11 @@ impl Database {
             && self.pages.is_utf8
             && let Some(tree) = self.pages.tree(facts.root)?
         {
-            return scan_tree(&tree, &picks, facts.rowid(), wants, each);
+            return scan_tree(&tree, &picks, facts.rowid, wants, each);
         }
-        let names = picks.iter().map(|pick| pick.map(|column| facts.columns[column].name.as_str()));
-        let list: Vec<_> = names.map(|name| name.map_or("NULL".to_owned(), quoted)).collect();
+        let name =
+            |pick: &Option<usize>| pick.map_or("NULL".to_owned(), |at| quoted(&facts.columns[at]));
+        let list: Vec<_> = picks.iter().map(name).collect();
         let sql = format!("SELECT {} FROM {}", list.join(", "), quoted(table));
         let (part, bad) = self.scan_by_sqlite(&sql, wants, each)?;
         Ok((vec![part], bad))
@@ -105,7 +106,7 @@ impl Database {
 impl Table {
     /// The column of each want.
     fn pick(&self, table: &str, wants: &[Want]) -> Result<Vec<Option<usize>>, IngestError> {
-        let find = |name: &str| self.columns.iter().position(|column| column.name == name);
+        let find = |name: &str| self.columns.iter().position(|column| column == name);
         let pick = |want: &Want| match want {
             Want::May(names) => Ok(names.iter().find_map(|name| find(name))),
             Want::Need(name) => find(name).map(Some).ok_or_else(|| {
@@ -114,11 +115,6 @@ impl Table {
             }),
         };
         wants.iter().map(pick).collect()
-    }
-
-    /// The column that stands for the rowid.
-    fn rowid(&self) -> Option<usize> {
-        self.columns.iter().position(|column| column.is_rowid)
     }
 }
 

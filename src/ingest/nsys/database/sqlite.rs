@@ -13,19 +13,15 @@ use rusqlite::{Connection, OpenFlags};
 use crate::ingest::IngestError;
 
 /// A table as the schema describes it.
+#[derive(Default)]
 pub(super) struct Table {
-    pub(super) columns: Vec<Column>,
+    pub(super) columns: Vec<String>,
+    /// The column whose value is the rowid: the `INTEGER PRIMARY KEY`.
+    pub(super) rowid: Option<usize>,
     /// Page at which its tree begins.
     pub(super) root: u32,
     /// Records hold the columns in this order, and one that is not there is `NULL`.
     pub(super) is_plain: bool,
-}
-
-/// A column as the schema describes it.
-pub(super) struct Column {
-    pub(super) name: String,
-    /// Its value is the rowid: it is the `INTEGER PRIMARY KEY`.
-    pub(super) is_rowid: bool,
 }
 
 /// The columns of a table. A hidden column is a generated one, which a record may leave out. An integer
@@ -44,17 +40,19 @@ pub(super) fn schema(path: &Path) -> Result<BTreeMap<String, Table>, IngestError
     )?;
     let roots = list.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, u32>(1)?)))?;
     let mut tables = BTreeMap::new();
-    for root in roots.collect::<Result<Vec<_>, _>>()? {
-        let (name, root) = root;
-        let mut table = Table { columns: Vec::new(), root, is_plain: true };
+    for (name, root) in roots.collect::<Result<Vec<_>, _>>()? {
+        let mut table = Table { root, is_plain: true, ..Table::default() };
         let mut info = connection.prepare_cached(COLUMNS)?;
         let mut rows = info.query([&name])?;
         while let Some(row) = rows.next()? {
             let is_hidden = row.get::<_, i64>(1)? != 0;
             let has_default = row.get_ref(2)? != ValueRef::Null;
             table.is_plain &= !is_hidden && !has_default;
+            if row.get(3)? {
+                table.rowid = Some(table.columns.len());
+            }
             if !is_hidden {
-                table.columns.push(Column { name: row.get(0)?, is_rowid: row.get(3)? });
+                table.columns.push(row.get(0)?);
             }
         }
         tables.insert(name, table);

@@ -45,8 +45,7 @@ type Cells = Vec<Vec<SqlValue>>;
 /// All columns of a table by `scan`.
 fn scanned(database: &Database, table: &str) -> Result<Cells, IngestError> {
     let columns = &database.tables[table].columns;
-    let wants: Vec<Want> =
-        columns.iter().map(|column| Want::Need(column.name.clone().leak())).collect();
+    let wants: Vec<Want> = columns.iter().map(|column| Want::Need(column.clone().leak())).collect();
     let (parts, bad) = database.scan(table, &wants, |out: &mut Cells, row| {
         let cell = |at| match row.value(at) {
             Value::Null => SqlValue::Null,

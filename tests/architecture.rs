@@ -252,11 +252,11 @@ fn code(file: &Path) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The module of `src/lib.rs` that a file belongs to; none for `lib.rs` and `main.rs`.
+/// The module of `src/lib.rs` that a file belongs to; none for `lib.rs`, `main.rs` and the crate below.
 fn module_of(file: &Path) -> Option<String> {
     let below = file.strip_prefix("src").ok()?;
     let first = below.iter().next()?.to_str()?.trim_end_matches(".rs");
-    (!["lib", "main"].contains(&first)).then(|| first.to_owned())
+    (!["lib", "main", "sqlite-pages"].contains(&first)).then(|| first.to_owned())
 }
 
 /// The part of a module that a file belongs to: `nsys` for `src/ingest/nsys/work.rs`.

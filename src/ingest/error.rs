@@ -96,6 +96,18 @@ impl From<std::io::Error> for IngestErrorKind {
     }
 }
 
+impl From<rooflens_sqlite_pages::Error> for IngestErrorKind {
+    fn from(error: rooflens_sqlite_pages::Error) -> Self {
+        match error {
+            rooflens_sqlite_pages::Error::Io(error) => error.into(),
+            rooflens_sqlite_pages::Error::Truncated => Self::Truncated,
+            rooflens_sqlite_pages::Error::Malformed { page, what } => {
+                Self::MalformedPage { page, what }
+            }
+        }
+    }
+}
+
 impl IngestError {
     /// The same, at a place in the artifact.
     #[must_use]

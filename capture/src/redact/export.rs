@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
+use rooflens_sqlite_pages::Record;
+
 use super::Secrets;
-use super::sqlite::{Database, Row, Table};
+use super::sqlite::{Database, Table};
 
 /// Removes environments, and host and user names, from an export. Gives the number of values that are gone.
 pub(crate) fn redact(path: &Path, secrets: &Secrets) -> io::Result<u64> {
@@ -41,11 +43,11 @@ pub(crate) fn range_names(path: &Path, most: usize) -> io::Result<BTreeSet<Strin
     let Some(events) = find("NVTX_EVENTS") else { return Ok(names) };
     let (text, id) = (events.column("text"), events.column("textId"));
     db.rows(events, |row| {
-        if let Some(name) = text.and_then(|column| row.str(column)) {
+        if let Some(name) = text.and_then(|column| row.value(column).text()) {
             if names.len() < most {
                 names.insert(name.to_owned());
             }
-        } else if let Some(id) = id.and_then(|column| row.integer(column)) {
+        } else if let Some(id) = id.and_then(|column| row.value(column).int()) {
             ids.insert(id);
         }
         Ok(())
@@ -68,9 +70,9 @@ fn add_strings(
     };
     db.rows(strings, |row| {
         // The column of an integer primary key is the row id, and empty in the record.
-        if ids.contains(&row.integer(id).unwrap_or(row.rowid))
+        if ids.contains(&row.value(id).int().unwrap_or(row.rowid))
             && names.len() < most
-            && let Some(name) = row.str(value)
+            && let Some(name) = row.value(value).text()
         {
             names.insert(name.to_owned());
         }
@@ -81,12 +83,13 @@ fn add_strings(
 /// A row of name and value. What is gone is zeros: to SQLite such a text is empty.
 fn redact_fact(
     db: &Database,
-    row: &Row,
+    row: &Record<'_>,
     name: usize,
     value: usize,
     secrets: &Secrets,
 ) -> io::Result<u64> {
-    let key = row.str(name).unwrap_or_default();
+    let key = row.value(name).bytes().and_then(|key| std::str::from_utf8(key).ok());
+    let key = key.unwrap_or_default();
     if key.contains("ENVIRONMENT_VARIABLE") {
         db.overwrite(row, name, 0)?;
         db.overwrite(row, value, 0)?;
@@ -95,16 +98,16 @@ fn redact_fact(
     let is_name = ["Hostname", "DEVICE_DISPLAY_NAME"].contains(&key) || key.ends_with("USER_NAME");
     if key == "DeviceEnvironment" || is_name && !secrets.keep_names {
         db.overwrite(row, value, 0)?;
-        return Ok(u64::from(row.bytes(value).is_some_and(|bytes| !bytes.is_empty())));
+        return Ok(u64::from(row.value(value).bytes().is_some_and(|bytes| !bytes.is_empty())));
     }
     Ok(0)
 }
 
 /// Dumps of a whole environment in any column of any table.
-fn redact_dumps(db: &Database, row: &Row, secrets: &Secrets) -> io::Result<u64> {
+fn redact_dumps(db: &Database, row: &Record<'_>, secrets: &Secrets) -> io::Result<u64> {
     let mut gone = 0;
-    for column in 0..row.len() {
-        if row.bytes(column).is_some_and(|text| secrets.is_dump(text)) {
+    for column in 0..row.width() {
+        if row.value(column).bytes().is_some_and(|text| secrets.is_dump(text)) {
             db.overwrite(row, column, 0)?;
             gone += 1;
         }

@@ -3,8 +3,6 @@
 //! SQLite reads the schema. Rows are decoded straight from the pages of the file, because stepping through
 //! them in SQLite costs more than all the rest of an import.
 
-mod btree;
-mod record;
 mod row;
 mod sqlite;
 #[cfg(test)]
@@ -14,12 +12,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
+use rooflens_sqlite_pages::{Pages, Tree};
 
 use crate::ingest::{IngestError, IngestErrorKind};
-use btree::{Pages, Tree};
-use record::{Plan, Value};
 use sqlite::{Table, locked_connection, quoted};
 
+use row::Cells;
 pub(super) use row::{BadRows, Row, RowError, Want};
 
 /// An export and what is in it.
@@ -73,11 +71,11 @@ impl Database {
             && self.pages.is_utf8
             && let Some(tree) = self.pages.tree(facts.root)?
         {
-            let plan = Plan::new(&picks, |column| facts.columns[column].is_rowid);
-            return scan_tree(&tree, &plan, wants, each);
+            return scan_tree(&tree, &picks, facts.rowid, wants, each);
         }
-        let names = picks.iter().map(|pick| pick.map(|column| facts.columns[column].name.as_str()));
-        let list: Vec<_> = names.map(|name| name.map_or("NULL".to_owned(), quoted)).collect();
+        let name =
+            |pick: &Option<usize>| pick.map_or("NULL".to_owned(), |at| quoted(&facts.columns[at]));
+        let list: Vec<_> = picks.iter().map(name).collect();
         let sql = format!("SELECT {} FROM {}", list.join(", "), quoted(table));
         let (part, bad) = self.scan_by_sqlite(&sql, wants, each)?;
         Ok((vec![part], bad))
@@ -91,18 +89,13 @@ impl Database {
         each: impl Fn(&mut T, &Row<'_>) -> Result<(), RowError>,
     ) -> Result<(T, BadRows), IngestError> {
         let (mut out, mut bad) = (T::default(), BadRows::default());
-        let (mut values, mut bytes) = (vec![Value::Null; wants.len()], Vec::new());
         let connection = locked_connection(&self.path)?;
         let mut statement = connection.prepare(sql)?;
         let mut rows = statement.query([])?;
         let mut number = 0;
         while let Some(row) = rows.next()? {
             number += 1;
-            bytes.clear();
-            for (slot, value) in values.iter_mut().enumerate() {
-                *value = sqlite::value(row.get_ref(slot)?, &mut bytes);
-            }
-            if let Err(error) = each(&mut out, &Row { values: &values, bytes: &bytes, wants }) {
+            if let Err(error) = each(&mut out, &Row { cells: Cells::Sql(row), wants }) {
                 bad.add(number, &error);
             }
         }
@@ -113,7 +106,7 @@ impl Database {
 impl Table {
     /// The column of each want.
     fn pick(&self, table: &str, wants: &[Want]) -> Result<Vec<Option<usize>>, IngestError> {
-        let find = |name: &str| self.columns.iter().position(|column| column.name == name);
+        let find = |name: &str| self.columns.iter().position(|column| column == name);
         let pick = |want: &Want| match want {
             Want::May(names) => Ok(names.iter().find_map(|name| find(name))),
             Want::Need(name) => find(name).map(Some).ok_or_else(|| {
@@ -127,20 +120,19 @@ impl Table {
 
 fn scan_tree<T: Default + Send>(
     tree: &Tree<'_>,
-    plan: &Plan,
+    picks: &[Option<usize>],
+    rowid: Option<usize>,
     wants: &[Want],
     each: impl Fn(&mut T, &Row<'_>) -> Result<(), RowError> + Sync,
 ) -> Result<(Vec<T>, BadRows), IngestError> {
     let scan_chunk = |leaves: &[u32]| {
         let (mut out, mut bad) = (T::default(), BadRows::default());
-        let mut values = vec![Value::Null; wants.len()];
         let bounds = tree.records(leaves, |record| {
-            plan.decode(record, &mut values)?;
-            if let Err(error) = each(&mut out, &Row { values: &values, bytes: record.bytes, wants })
-            {
+            let cells = Cells::Record { record, picks, rowid };
+            if let Err(error) = each(&mut out, &Row { cells, wants }) {
                 bad.add(record.rowid, &error);
             }
-            Some(())
+            Ok::<_, IngestError>(())
         })?;
         Ok((out, bad, bounds))
     };
@@ -152,7 +144,7 @@ fn scan_tree<T: Default + Send>(
         let (part, bad, bounds) = chunk?;
         if let Some((first, last)) = bounds {
             if last_rowid.is_some_and(|before| before >= first) {
-                return Err(tree.disorder());
+                return Err(tree.disorder().into());
             }
             last_rowid = Some(last);
         }

@@ -1,11 +1,13 @@
 //! Rows as importers see them.
 
-use super::record::Value;
+use rooflens_sqlite_pages::{Record, Value};
+use rusqlite::types::ValueRef;
+
 use crate::model::{MAX_DURATION, MAX_TIME};
 
 /// A column that a scan asks for.
 #[derive(Clone, Copy)]
-pub(in crate::ingest::nsys) enum Want {
+pub(crate) enum Want {
     /// The table is useless without it.
     Need(&'static str),
     /// The first of these that the table has; `NULL` where it has none.
@@ -13,26 +15,32 @@ pub(in crate::ingest::nsys) enum Want {
 }
 
 /// One row of a scan.
-pub(in crate::ingest::nsys) struct Row<'a> {
-    pub(super) values: &'a [Value],
-    /// What texts and blobs point into.
-    pub(super) bytes: &'a [u8],
+pub(crate) struct Row<'a> {
+    pub(super) cells: Cells<'a>,
     pub(super) wants: &'a [Want],
 }
 
+/// What a row is read from.
+pub(super) enum Cells<'a> {
+    /// A record, of which these columns are wanted; one of them may stand for the rowid.
+    Record { record: &'a Record<'a>, picks: &'a [Option<usize>], rowid: Option<usize> },
+    /// SQLite, which selects the columns in the order of the wants.
+    Sql(&'a rusqlite::Row<'a>),
+}
+
 /// Why a row makes no sense: the column and what stands there.
-pub(in crate::ingest::nsys) type RowError = String;
+pub(crate) type RowError = String;
 
 /// Rows of a scan that were left out.
 #[derive(Debug, Default)]
-pub(in crate::ingest::nsys) struct BadRows {
+pub(crate) struct BadRows {
     first: Option<String>,
     count: u64,
 }
 
 impl BadRows {
     /// The first bad row's reason, and how many there were.
-    pub(in crate::ingest::nsys) fn summary(&self) -> Option<(&str, u64)> {
+    pub(crate) fn summary(&self) -> Option<(&str, u64)> {
         self.first.as_deref().map(|first| (first, self.count))
     }
 
@@ -50,12 +58,31 @@ impl BadRows {
 }
 
 impl Row<'_> {
+    /// What stands in column `index`.
+    #[inline]
+    pub(super) fn value(&self, index: usize) -> Value<'_> {
+        match self.cells {
+            Cells::Record { record, picks, rowid } => match picks.get(index) {
+                Some(&Some(column)) if rowid == Some(column) => Value::Int(record.rowid),
+                Some(&Some(column)) => record.value(column),
+                _ => Value::Null,
+            },
+            Cells::Sql(row) => match row.get_ref(index) {
+                Ok(ValueRef::Null) | Err(_) => Value::Null,
+                Ok(ValueRef::Integer(value)) => Value::Int(value),
+                Ok(ValueRef::Real(value)) => Value::Real(value),
+                Ok(ValueRef::Text(text)) => Value::Text(text),
+                Ok(ValueRef::Blob(blob)) => Value::Blob(blob),
+            },
+        }
+    }
+
     /// The integer in column `index`, or `None` for `NULL`.
     #[inline]
-    pub(in crate::ingest::nsys) fn maybe(&self, index: usize) -> Result<Option<i64>, RowError> {
-        match self.values.get(index) {
-            Some(Value::Int(value)) => Ok(Some(*value)),
-            Some(Value::Null) => Ok(None),
+    pub(crate) fn maybe(&self, index: usize) -> Result<Option<i64>, RowError> {
+        match self.value(index) {
+            Value::Int(value) => Ok(Some(value)),
+            Value::Null => Ok(None),
             _ => self.whole(index),
         }
     }
@@ -63,9 +90,9 @@ impl Row<'_> {
     /// A real that is a whole number passes for an integer.
     #[cold]
     fn whole(&self, index: usize) -> Result<Option<i64>, RowError> {
-        match self.values.get(index) {
-            Some(Value::Real(real)) if libm::trunc(*real) == *real && real.abs() < 9e15 => {
-                Ok(Some(*real as i64))
+        match self.value(index) {
+            Value::Real(real) if libm::trunc(real) == real && real.abs() < 9e15 => {
+                Ok(Some(real as i64))
             }
             _ => Err(self.complaint(index, &self.shown(index))),
         }
@@ -73,46 +100,40 @@ impl Row<'_> {
 
     /// The integer in column `index`.
     #[inline]
-    pub(in crate::ingest::nsys) fn int(&self, index: usize) -> Result<i64, RowError> {
+    pub(crate) fn int(&self, index: usize) -> Result<i64, RowError> {
         self.maybe(index)?.ok_or_else(|| self.complaint(index, "NULL"))
     }
 
     /// The integer in column `index`, which must fit the type.
     #[inline]
-    pub(in crate::ingest::nsys) fn fit<T>(&self, index: usize) -> Result<T, RowError>
-    where
-        T: TryFrom<i64>,
-    {
-        let value = self.int(index)?;
-        T::try_from(value).map_err(|_| self.complaint(index, &value.to_string()))
+    pub(crate) fn fit<T: TryFrom<i64>>(&self, index: usize) -> Result<T, RowError> {
+        self.maybe_fit(index)?.ok_or_else(|| self.complaint(index, "NULL"))
     }
 
     /// The same, with `NULL` allowed.
     #[inline]
-    pub(in crate::ingest::nsys) fn maybe_fit<T>(&self, index: usize) -> Result<Option<T>, RowError>
-    where
-        T: TryFrom<i64>,
-    {
+    pub(crate) fn maybe_fit<T: TryFrom<i64>>(&self, index: usize) -> Result<Option<T>, RowError> {
         let convert =
             |value| T::try_from(value).map_err(|_| self.complaint(index, &value.to_string()));
         self.maybe(index)?.map(convert).transpose()
     }
 
     /// The text in column `index`, or `None` for anything else.
-    pub(in crate::ingest::nsys) fn text(&self, index: usize) -> Option<&str> {
-        let Some(Value::Text { start, end }) = self.values.get(index) else { return None };
-        std::str::from_utf8(self.bytes.get(*start as usize..*end as usize)?).ok()
+    pub(crate) fn text(&self, index: usize) -> Option<&str> {
+        self.value(index).text()
     }
 
     /// The blob in column `index`, or `None` for anything else.
-    pub(in crate::ingest::nsys) fn blob(&self, index: usize) -> Option<&[u8]> {
-        let Some(Value::Blob { start, end }) = self.values.get(index) else { return None };
-        self.bytes.get(*start as usize..*end as usize)
+    pub(crate) fn blob(&self, index: usize) -> Option<&[u8]> {
+        match self.value(index) {
+            Value::Blob(blob) => Some(blob),
+            _ => None,
+        }
     }
 
     /// The start and end in columns 0 and 1; an end before the start makes no sense.
     #[inline]
-    pub(in crate::ingest::nsys) fn interval(&self) -> Result<(i64, i64), RowError> {
+    pub(crate) fn interval(&self) -> Result<(i64, i64), RowError> {
         let (start, end) = (self.int(0)?, self.int(1)?);
         if end < start {
             return Err(format!("end {end} lies before start {start}"));
@@ -124,14 +145,12 @@ impl Row<'_> {
     }
 
     fn shown(&self, index: usize) -> String {
-        match self.values.get(index) {
-            Some(Value::Text { .. }) => {
-                format!("the text {:?}", self.text(index).unwrap_or("(not UTF-8)"))
-            }
-            Some(Value::Int(value)) => value.to_string(),
-            Some(Value::Real(value)) => value.to_string(),
-            Some(Value::Blob { .. }) => "a blob".to_owned(),
-            Some(Value::Null) | None => "NULL".to_owned(),
+        match self.value(index) {
+            Value::Text(_) => format!("the text {:?}", self.text(index).unwrap_or("(not UTF-8)")),
+            Value::Int(value) => value.to_string(),
+            Value::Real(value) => value.to_string(),
+            Value::Blob(_) => "a blob".to_owned(),
+            Value::Null => "NULL".to_owned(),
         }
     }
 

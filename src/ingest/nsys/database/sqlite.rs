@@ -10,24 +10,18 @@ use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 
-use super::btree::MAX_LENGTH;
-use super::record::Value;
 use crate::ingest::IngestError;
 
 /// A table as the schema describes it.
+#[derive(Default)]
 pub(super) struct Table {
-    pub(super) columns: Vec<Column>,
+    pub(super) columns: Vec<String>,
+    /// The column whose value is the rowid: the `INTEGER PRIMARY KEY`.
+    pub(super) rowid: Option<usize>,
     /// Page at which its tree begins.
     pub(super) root: u32,
     /// Records hold the columns in this order, and one that is not there is `NULL`.
     pub(super) is_plain: bool,
-}
-
-/// A column as the schema describes it.
-pub(super) struct Column {
-    pub(super) name: String,
-    /// Its value is the rowid: it is the `INTEGER PRIMARY KEY`.
-    pub(super) is_rowid: bool,
 }
 
 /// The columns of a table. A hidden column is a generated one, which a record may leave out. An integer
@@ -46,17 +40,19 @@ pub(super) fn schema(path: &Path) -> Result<BTreeMap<String, Table>, IngestError
     )?;
     let roots = list.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, u32>(1)?)))?;
     let mut tables = BTreeMap::new();
-    for root in roots.collect::<Result<Vec<_>, _>>()? {
-        let (name, root) = root;
-        let mut table = Table { columns: Vec::new(), root, is_plain: true };
+    for (name, root) in roots.collect::<Result<Vec<_>, _>>()? {
+        let mut table = Table { root, is_plain: true, ..Table::default() };
         let mut info = connection.prepare_cached(COLUMNS)?;
         let mut rows = info.query([&name])?;
         while let Some(row) = rows.next()? {
             let is_hidden = row.get::<_, i64>(1)? != 0;
             let has_default = row.get_ref(2)? != ValueRef::Null;
             table.is_plain &= !is_hidden && !has_default;
+            if row.get(3)? {
+                table.rowid = Some(table.columns.len());
+            }
             if !is_hidden {
-                table.columns.push(Column { name: row.get(0)?, is_rowid: row.get(3)? });
+                table.columns.push(row.get(0)?);
             }
         }
         tables.insert(name, table);
@@ -79,7 +75,9 @@ pub(super) fn locked_connection(path: &Path) -> Result<Connection, IngestError> 
 
 /// A read-only connection to a file that is taken as immutable: no lock, no journal, no shared memory.
 fn connect(path: &Path) -> Result<Connection, IngestError> {
-    let uri = format!("file:{}?mode=ro&immutable=1", percent_encoded(path));
+    let bytes = path.as_os_str().as_encoded_bytes().iter();
+    let path: String = bytes.map(|byte| format!("%{byte:02X}")).collect();
+    let uri = format!("file:{path}?mode=ro&immutable=1");
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
@@ -95,7 +93,7 @@ fn connect(path: &Path) -> Result<Connection, IngestError> {
     }
     connection.execute_batch("PRAGMA cell_size_check = ON; PRAGMA query_only = ON;")?;
     for (limit, value) in [
-        (Limit::SQLITE_LIMIT_LENGTH, MAX_LENGTH as i32),
+        (Limit::SQLITE_LIMIT_LENGTH, 64 << 20),
         (Limit::SQLITE_LIMIT_SQL_LENGTH, 1 << 16),
         (Limit::SQLITE_LIMIT_COLUMN, 512),
         (Limit::SQLITE_LIMIT_EXPR_DEPTH, 32),
@@ -109,43 +107,7 @@ fn connect(path: &Path) -> Result<Connection, IngestError> {
     Ok(connection)
 }
 
-/// The value as one that points into `bytes`, to which its text or blob is added.
-pub(super) fn value(value: ValueRef<'_>, bytes: &mut Vec<u8>) -> Value {
-    let mut add = |content: &[u8]| {
-        let start = bytes.len() as u32;
-        bytes.extend_from_slice(content);
-        (start, bytes.len() as u32)
-    };
-    match value {
-        ValueRef::Null => Value::Null,
-        ValueRef::Integer(value) => Value::Int(value),
-        ValueRef::Real(value) => Value::Real(value),
-        ValueRef::Blob(blob) => {
-            let (start, end) = add(blob);
-            Value::Blob { start, end }
-        }
-        ValueRef::Text(text) => {
-            let (start, end) = add(text);
-            Value::Text { start, end }
-        }
-    }
-}
-
 /// The name as an SQL identifier.
 pub(super) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
-}
-
-/// The path as the path of a `file:` URI.
-fn percent_encoded(path: &Path) -> String {
-    let mut out = String::new();
-    for byte in path.as_os_str().as_encoded_bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
-                out.push(char::from(*byte));
-            }
-            _ => out.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    out
 }

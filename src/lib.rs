@@ -13,20 +13,15 @@
 //!
 //! Each module uses only those before it; `tests/architecture.rs` keeps it so.
 
-pub mod diagnostic;
-
-pub mod model;
+pub use rooflens_bundle as bundle;
+pub use rooflens_findings::{self as findings, prose};
+pub use rooflens_ingest as ingest;
+pub use rooflens_model::{self as model, diagnostic};
 
 #[cfg(feature = "tables")]
 pub mod tables;
 
-pub mod bundle;
-
-pub mod ingest;
-
 pub mod hardware;
-
-pub mod findings;
 
 pub mod analysis;
 

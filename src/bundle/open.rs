@@ -9,7 +9,7 @@ use rooflens_schemas::{Artifact, Manifest, manifest};
 use super::error::{BundleError, check_path};
 use super::walk::{Found, walk};
 use super::{ArtifactFile, Bundle, Content, archive, verify};
-use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
+use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Severity};
 
 /// Names of files that only a capture leaves in a folder.
 const CAPTURE_MARKS: [&str; 2] =

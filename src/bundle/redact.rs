@@ -5,7 +5,7 @@ use std::path::Path;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use crate::diagnostic::{Diagnostic, Severity};
+use rooflens_model::diagnostic::{Diagnostic, Severity};
 
 /// A hostile file is given up after so many times so many instructions of SQLite's virtual machine.
 const MAX_CALLS: u32 = 2_000;

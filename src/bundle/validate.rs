@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use rooflens_schemas::{ArtifactKind, Manifest, PassKind, Workload};
 
 use super::{ArtifactFile, Bundle, Content, ContentError, EnvironmentDump, open};
-use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
+use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Severity};
 
 /// Bytes beyond which a `workload.toml` is not one.
 const MAX_WORKLOAD: u64 = 1 << 20;

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
 use super::{ArtifactFile, Bundle};
-use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
+use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Severity};
 
 /// Hash and size of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]

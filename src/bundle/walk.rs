@@ -4,7 +4,7 @@ use std::fs::{self, FileType};
 use std::path::{Path, PathBuf};
 
 use super::error::BundleError;
-use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
+use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Severity};
 
 /// Files beyond which a folder or an archive is refused.
 pub const MAX_FILES: usize = 10_000;

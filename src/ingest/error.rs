@@ -1,7 +1,7 @@
 //! Why an artifact could not be read.
 
-use crate::bundle::ContentError;
-use crate::diagnostic::{Diagnostic, Location, Severity};
+use rooflens_bundle::ContentError;
+use rooflens_model::diagnostic::{Diagnostic, Location, Severity};
 
 /// An artifact that could not be read: what, where, and what to do.
 #[derive(Debug, thiserror::Error)]

@@ -3,8 +3,8 @@
 use rooflens_schemas::ArtifactKind;
 
 use super::IMPORTERS;
-use crate::bundle::{ArtifactFile, Bundle, Content};
-use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
+use rooflens_bundle::{ArtifactFile, Bundle, Content};
+use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Severity};
 
 /// Bytes of a file that importers look at to recognize it.
 const PREFIX_BYTES: usize = 64 << 10;
@@ -59,7 +59,7 @@ pub fn identify(bundle: &mut Bundle, diagnostics: &mut Diagnostics) {
     }
 }
 
-fn kind_of(file: &ArtifactFile) -> Result<Option<ArtifactKind>, crate::bundle::ContentError> {
+fn kind_of(file: &ArtifactFile) -> Result<Option<ArtifactKind>, rooflens_bundle::ContentError> {
     let content = Content::open(&file.location)?;
     let bytes = content.prefix(PREFIX_BYTES)?;
     let name = file.path.rsplit('/').next().unwrap_or_default();

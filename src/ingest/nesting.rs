@@ -1,6 +1,6 @@
 //! Which CUDA calls run inside others: runtime calls call the driver, and some exports hold both.
 
-use crate::model::ApiCalls;
+use rooflens_model::ApiCalls;
 
 /// Sets `nested` for the rows from `first` on, by a sweep over each thread's calls.
 ///
@@ -26,7 +26,7 @@ pub(super) fn mark_nested(calls: &mut ApiCalls, first: usize) {
 #[cfg(test)]
 mod tests {
     use super::mark_nested;
-    use crate::model::{ApiCall, ApiCalls, ApiLevel, PassId, ProcessId, StrId, ThreadId};
+    use rooflens_model::{ApiCall, ApiCalls, ApiLevel, PassId, ProcessId, StrId, ThreadId};
 
     #[test]
     fn a_call_within_another_of_its_thread_is_nested() {

@@ -3,8 +3,8 @@
 
 use rooflens_schemas::PassKind;
 
-use crate::bundle::ArtifactFile;
-use crate::model::{GpuId, PassId, ProfileId, Session};
+use rooflens_bundle::ArtifactFile;
+use rooflens_model::{GpuId, PassId, ProfileId, Session};
 
 /// The pass of a file, if it is open: files of one report lie in one pass.
 pub(super) fn find_pass(file: &ArtifactFile, session: &Session) -> Option<PassId> {

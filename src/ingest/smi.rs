@@ -10,9 +10,9 @@ use quick_xml::events::Event;
 use rooflens_schemas::ArtifactKind;
 
 use super::{Importer, IngestError, IngestErrorKind, Prefix};
-use crate::bundle::{ArtifactFile, Content};
-use crate::diagnostic::{Diagnostic, Diagnostics, Location, Severity};
-use crate::model::Session;
+use rooflens_bundle::{ArtifactFile, Content};
+use rooflens_model::Session;
+use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Location, Severity};
 
 /// Reads the XML of `nvidia-smi -q -x`.
 pub static IMPORTER: Importer = Importer { kind: ArtifactKind::SmiXml, sniff, import };
@@ -230,7 +230,7 @@ mod tests {
     }
 
     fn facts(session: &Session) -> Vec<String> {
-        let text = |ids: &[crate::model::StrId], row: usize| session.text(ids[row]).to_owned();
+        let text = |ids: &[rooflens_model::StrId], row: usize| session.text(ids[row]).to_owned();
         let environment = &session.environment;
         (0..environment.len())
             .map(|row| {

@@ -6,9 +6,9 @@ use csv::StringRecord;
 use rooflens_schemas::{ArtifactKind, PassKind};
 
 use super::{Importer, IngestError, IngestErrorKind, Prefix};
-use crate::bundle::{ArtifactFile, Content};
-use crate::diagnostic::{Diagnostic, Diagnostics, Location, Severity};
-use crate::model::{KernelSum, Ns, PassId, Session};
+use rooflens_bundle::{ArtifactFile, Content};
+use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Location, Severity};
+use rooflens_model::{KernelSum, Ns, PassId, Session};
 
 /// Reads `nsys stats` kernel sums.
 pub static IMPORTER: Importer = Importer { kind: ArtifactKind::NsysKernelSum, sniff, import };

@@ -28,9 +28,9 @@ use rooflens_schemas::{ArtifactKind, workload::PassOverride};
 use serde_json::{Map, Value};
 
 use super::{Importer, IngestError, IngestErrorKind, Prefix, config};
-use crate::bundle::{ArtifactFile, Content};
-use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
-use crate::model::{MeasuredPeak, Ns, Session, StrId, Timing};
+use rooflens_bundle::{ArtifactFile, Content};
+use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Severity};
+use rooflens_model::{MeasuredPeak, Ns, Session, StrId, Timing};
 
 /// Reads `timings.json`.
 pub static TIMINGS: Importer =

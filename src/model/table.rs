@@ -129,11 +129,9 @@ impl Element for Option<StrId> {
 /// Makes a type with a `label()` method a text column.
 macro_rules! label_element {
     ($t:ty) => {
-        impl $crate::model::table::Element for $t {
-            fn values(column: &[Self]) -> $crate::model::table::Values<'_> {
-                $crate::model::table::Values::Text(Box::new(
-                    column.iter().map(|v| Some(v.label().into())),
-                ))
+        impl $crate::table::Element for $t {
+            fn values(column: &[Self]) -> $crate::table::Values<'_> {
+                $crate::table::Values::Text(Box::new(column.iter().map(|v| Some(v.label().into()))))
             }
         }
     };
@@ -194,7 +192,7 @@ macro_rules! table {
             }
         }
 
-        impl $crate::model::table::Table for $table {
+        impl $crate::table::Table for $table {
             fn name(&self) -> &'static str {
                 $name
             }
@@ -207,11 +205,11 @@ macro_rules! table {
                 self.len()
             }
 
-            fn columns(&self) -> Vec<$crate::model::table::Column<'_>> {
-                vec![ $( $crate::model::table::Column {
+            fn columns(&self) -> Vec<$crate::table::Column<'_>> {
+                vec![ $( $crate::table::Column {
                     name: stringify!($column),
                     doc: concat!($($column_doc),+).trim(),
-                    values: $crate::model::table::Element::values(&self.$column),
+                    values: $crate::table::Element::values(&self.$column),
                 }, )+ ]
             }
         }

@@ -6,10 +6,10 @@ use rooflens_schemas::{ArtifactKind, Workload, workload};
 use serde_json::Value;
 
 use super::{Importer, IngestError, IngestErrorKind, Prefix};
-use crate::bundle::{ArtifactFile, Content};
-use crate::diagnostic::{Diagnostic, Diagnostics, Location, Severity};
-use crate::model::Session;
-use crate::model::pattern::whole_match;
+use rooflens_bundle::{ArtifactFile, Content};
+use rooflens_model::Session;
+use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Location, Severity};
+use rooflens_model::pattern::whole_match;
 
 pub(super) use model::{Unsupported, parse as parse_model};
 

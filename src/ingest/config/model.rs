@@ -6,19 +6,19 @@
 
 use serde_json::Value;
 
-use crate::model::model_config::{MlaConfig, ModelConfig, MoeConfig};
+use rooflens_model::model_config::{MlaConfig, ModelConfig, MoeConfig};
 
 /// A model's dimensions and what is to be said about them.
-pub(in crate::ingest) struct Parsed {
+pub(crate) struct Parsed {
     /// The dimensions.
-    pub(in crate::ingest) config: ModelConfig,
+    pub(crate) config: ModelConfig,
     /// Limits of what the dimensions say; lower case, no trailing stop.
-    pub(in crate::ingest) remarks: Vec<String>,
+    pub(crate) remarks: Vec<String>,
 }
 
 /// Why a config cannot be used.
 #[derive(Debug, PartialEq)]
-pub(in crate::ingest) struct Unsupported(pub(in crate::ingest) String);
+pub(crate) struct Unsupported(pub(crate) String);
 
 /// What is fixed by the family rather than by keys.
 struct Family {
@@ -131,7 +131,7 @@ pub(super) fn is_config(value: &Value) -> bool {
 }
 
 /// Reads the dimensions of a config, or of the language model nested in one.
-pub(in crate::ingest) fn parse(value: &Value) -> Result<Parsed, Unsupported> {
+pub(crate) fn parse(value: &Value) -> Result<Parsed, Unsupported> {
     let mut remarks = Vec::new();
     let inner = nested(value);
     if inner.is_some() {

@@ -1,7 +1,7 @@
 //! Blocks of cuBLAS logs.
 
 use super::{blank, size};
-use crate::model::{GemmCall, Session};
+use rooflens_model::{GemmCall, Session};
 
 /// A call whose arguments are being read.
 pub(super) struct Block {

@@ -1,7 +1,7 @@
 //! Lines of cuBLASLt logs.
 
 use super::{blank, size};
-use crate::model::{GemmCall, Session};
+use rooflens_model::{GemmCall, Session};
 
 /// What a line holds.
 pub(super) enum Found {

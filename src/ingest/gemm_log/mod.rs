@@ -12,10 +12,10 @@ mod tests;
 use rooflens_schemas::ArtifactKind;
 
 use super::{Importer, IngestError, IngestErrorKind, Prefix};
-use crate::bundle::{ArtifactFile, Content};
-use crate::diagnostic::{Diagnostic, Diagnostics, Location, Severity};
-use crate::model::{GemmCall, Session, StrId};
 use lines::{Line, Lines};
+use rooflens_bundle::{ArtifactFile, Content};
+use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Location, Severity};
+use rooflens_model::{GemmCall, Session, StrId};
 
 /// Reads logs of matrix products.
 pub static IMPORTER: Importer = Importer { kind: ArtifactKind::GemmLog, sniff, import };

@@ -38,7 +38,7 @@ fn a_trace_line_of_cublaslt_has_sizes_types_and_algorithm() {
     assert!(result.is_ok() && lost.is_empty());
     let calls = &session.gemm_calls;
     assert_eq!(calls.len(), 1, "the line of the API level is the same call");
-    let call = calls.row(crate::model::GemmCallId(0));
+    let call = calls.row(rooflens_model::GemmCallId(0));
     // A is stored 8192 × 2048 and transposed: the sums run over 8192.
     assert_eq!((call.m, call.n, call.k, call.batch), (2048, 4, 8192, 1));
     assert_eq!((call.transpose_a, call.transpose_b, call.process), (true, false, 4889));

@@ -2,7 +2,7 @@
 
 use csv::StringRecord;
 
-use crate::ingest::{IngestError, IngestErrorKind};
+use crate::{IngestError, IngestErrorKind};
 
 /// The two layouts that name launches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

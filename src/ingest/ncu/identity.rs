@@ -2,8 +2,8 @@
 
 use super::header::Header;
 use super::nvtx;
-use crate::model::Dim3;
 use csv::StringRecord;
+use rooflens_model::Dim3;
 
 /// The ranges around a launch: nested ones, or those with a start and an end of their own.
 pub(super) fn nvtx_path(header: &Header, row: &StringRecord) -> String {

@@ -8,10 +8,10 @@ use super::header::Header;
 use super::identity::{capability, extent, nvtx_path};
 use super::number::Value;
 use super::unit;
-use crate::bundle::ArtifactFile;
-use crate::diagnostic::{Diagnostic, Severity};
-use crate::ingest::profiles::{self, find_pass, open_pass};
-use crate::model::{
+use crate::profiles::{self, find_pass, open_pass};
+use rooflens_bundle::ArtifactFile;
+use rooflens_model::diagnostic::{Diagnostic, Severity};
+use rooflens_model::{
     KernelProfile, PassId, ProfileId, ProfileMetric, ProfileMetricId, ProfileRule, Session, StrId,
 };
 

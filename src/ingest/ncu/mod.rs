@@ -19,9 +19,9 @@ use self::header::{Header, Layout};
 use self::merge::Merge;
 use self::number::Decimal;
 use super::{Importer, IngestError, IngestErrorKind, Prefix};
-use crate::bundle::{ArtifactFile, Content};
-use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
-use crate::model::Session;
+use rooflens_bundle::{ArtifactFile, Content};
+use rooflens_model::Session;
+use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Severity};
 
 /// Largest page that is read: 1 GiB. A thousand launches of the full set take about 20 MiB.
 const MAX_BYTES: u64 = 1 << 30;

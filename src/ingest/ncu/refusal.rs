@@ -1,7 +1,7 @@
 //! Texts of ncu that are no page of launches: what they are and what to do instead.
 
 use super::header::is_summary_header;
-use crate::ingest::{IngestError, IngestErrorKind};
+use crate::{IngestError, IngestErrorKind};
 
 /// How to export a page that can be read.
 const EXPORT: &str = "export a page of launches: ncu --import FILE.ncu-rep --page raw --csv";

@@ -6,7 +6,7 @@ use rooflens_schemas::PassKind;
 use tempfile::NamedTempFile;
 
 use super::*;
-use crate::model::Dim3;
+use rooflens_model::Dim3;
 
 const IDENTITY: &str = r#""ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device","CC""#;
 const LAUNCH: &str = r#""0","77","app","127.0.0.1","void f<1, 2>(int)","1","7","(128, 1, 1)","(32, 4, 1)","0","12.0""#;
@@ -33,7 +33,7 @@ fn read(pages: &[&str]) -> (Session, Diagnostics, Vec<Result<(), String>>) {
 
 fn metric(session: &Session, section: &str, name: &str) -> Option<(Option<f64>, String)> {
     let metrics = &session.profile_metrics;
-    let at = metrics.ids().map(crate::model::ProfileMetricId::index).find(|at| {
+    let at = metrics.ids().map(rooflens_model::ProfileMetricId::index).find(|at| {
         session.text(metrics.section[*at]) == section && session.text(metrics.metric[*at]) == name
     })?;
     Some((metrics.value[at], session.text(metrics.unit[at]).to_owned()))

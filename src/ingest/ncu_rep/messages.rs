@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use super::nvtx;
 use super::rules::{self, Rule};
 use super::wire::{Malformed, fields};
-use crate::model::Dim3;
+use rooflens_model::Dim3;
 
 /// What precedes the payload of a block.
 #[derive(Debug, Default)]

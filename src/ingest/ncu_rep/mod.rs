@@ -18,9 +18,9 @@ use self::blocks::{Blocks, MAGIC, Stop};
 use self::messages::Launch;
 use self::rows::Rows;
 use super::{Importer, IngestError, IngestErrorKind, Prefix};
-use crate::bundle::{ArtifactFile, Content};
-use crate::diagnostic::{Diagnostic, Diagnostics, Location, Severity};
-use crate::model::Session;
+use rooflens_bundle::{ArtifactFile, Content};
+use rooflens_model::Session;
+use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Location, Severity};
 
 /// The version of the file format that all reports seen have, from ncu 2020.3 to 2025.3.
 const KNOWN_VERSION: u32 = 7;

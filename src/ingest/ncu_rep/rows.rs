@@ -5,9 +5,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::messages::{Launch, Metric, Scalar, SessionPart};
 use super::rules::Rule;
 use super::unit::{self, Unit};
-use crate::bundle::ArtifactFile;
-use crate::ingest::profiles::{self, find_pass, open_pass};
-use crate::model::{
+use crate::profiles::{self, find_pass, open_pass};
+use rooflens_bundle::ArtifactFile;
+use rooflens_model::{
     KernelProfile, PassId, ProfileFocusRow, ProfileId, ProfileInstance, ProfileMetric,
     ProfileReport, ProfileRule, ProfileSection, Session, StrId,
 };

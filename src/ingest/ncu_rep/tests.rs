@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use tempfile::NamedTempFile;
 
 use super::*;
-use crate::ingest::ncu;
-use crate::model::Dim3;
+use crate::ncu;
+use rooflens_model::Dim3;
 
 /// A field of integer type.
 fn int(number: u64, value: u64) -> Vec<u8> {

@@ -10,8 +10,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Import;
 use super::payloads::Payload;
-use crate::diagnostic::Severity;
-use crate::model::{Collective, LaunchId, Ns, ProcessId, RangeId, StrId, ThreadId};
+use rooflens_model::diagnostic::Severity;
+use rooflens_model::{Collective, LaunchId, Ns, ProcessId, RangeId, StrId, ThreadId};
 
 /// NVTX domain of NCCL's own ranges.
 const DOMAIN: &str = "NCCL";

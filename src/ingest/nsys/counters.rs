@@ -4,9 +4,9 @@ use rustc_hash::FxHashMap;
 
 use super::Import;
 use super::database::Want;
-use crate::diagnostic::Severity;
-use crate::ingest::IngestError;
-use crate::model::{CounterSample, CounterSamples, GpuId, PassId, StrId};
+use crate::IngestError;
+use rooflens_model::diagnostic::Severity;
+use rooflens_model::{CounterSample, CounterSamples, GpuId, PassId, StrId};
 
 use Want::{May, Need};
 

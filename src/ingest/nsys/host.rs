@@ -3,10 +3,10 @@
 use super::Import;
 use super::database::{Row, Want};
 use super::names::LocalKeys;
-use crate::ingest::IngestError;
-use crate::ingest::abi::without_abi_suffix;
-use crate::ingest::nesting::mark_nested;
-use crate::model::{
+use crate::IngestError;
+use crate::abi::without_abi_suffix;
+use crate::nesting::mark_nested;
+use rooflens_model::{
     ApiCall, ApiCalls, ApiLevel, GraphCreation, GraphNode, ProcessId, StrId, Synchronization,
     ThreadId,
 };

@@ -4,9 +4,9 @@ use rustc_hash::FxHashMap;
 
 use super::Import;
 use super::database::Want;
-use crate::diagnostic::Severity;
-use crate::ingest::IngestError;
-use crate::model::{GpuId, ProcessId, StrId, ThreadId};
+use crate::IngestError;
+use rooflens_model::diagnostic::Severity;
+use rooflens_model::{GpuId, ProcessId, StrId, ThreadId};
 
 use Want::{May, Need};
 

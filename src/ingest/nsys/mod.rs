@@ -20,9 +20,9 @@ use rooflens_schemas::{ArtifactKind, PassKind};
 use rustc_hash::FxHashSet;
 
 use super::{Importer, IngestError, IngestErrorKind, Prefix};
-use crate::bundle::{ArtifactFile, Content};
-use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
-use crate::model::{PassId, Session};
+use rooflens_bundle::{ArtifactFile, Content};
+use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Severity};
+use rooflens_model::{PassId, Session};
 
 use database::{BadRows, Database};
 use info::Devices;

@@ -3,8 +3,8 @@
 use rustc_hash::FxHashMap;
 
 use super::database::{Database, Want};
-use crate::ingest::IngestError;
-use crate::model::{Session, StrId};
+use crate::IngestError;
+use rooflens_model::{Session, StrId};
 
 /// The texts of `StringIds`; interned into the session only where something refers to them.
 #[derive(Default)]

@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Import;
 use super::database::Want;
-use crate::ingest::IngestError;
+use crate::IngestError;
 
 use Want::{May, Need};
 

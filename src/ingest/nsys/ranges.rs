@@ -5,9 +5,9 @@ use rustc_hash::FxHashMap;
 use super::Import;
 use super::database::Want;
 use super::payloads::Payload;
-use crate::diagnostic::Severity;
-use crate::ingest::IngestError;
-use crate::model::{MAX_TIME, Ns, Range, RangeId, RangeKind, StrId};
+use crate::IngestError;
+use rooflens_model::diagnostic::Severity;
+use rooflens_model::{MAX_TIME, Ns, Range, RangeId, RangeKind, StrId};
 
 use Want::{May, Need};
 
@@ -130,7 +130,7 @@ impl Import<'_> {
     /// The last moment of which the capture has a trace.
     fn capture_end(&self, events: &[Event]) -> Ns {
         let session = &*self.session;
-        let own = |passes: &[crate::model::PassId], ends: &[Ns]| {
+        let own = |passes: &[rooflens_model::PassId], ends: &[Ns]| {
             let pairs = passes.iter().zip(ends);
             pairs.filter(|(pass, _)| **pass == self.pass).map(|(_, end)| *end).max()
         };

@@ -3,8 +3,8 @@
 use super::Import;
 use super::database::{Row, RowError, Want};
 use super::names::LocalKeys;
-use crate::ingest::IngestError;
-use crate::model::{MAX_DURATION, MAX_TIME, Ns, OffCpuTime, ThreadId};
+use crate::IngestError;
+use rooflens_model::{MAX_DURATION, MAX_TIME, Ns, OffCpuTime, ThreadId};
 
 use Want::{May, Need};
 

@@ -6,8 +6,8 @@ use super::Import;
 use super::database::{Row, Want};
 use super::info::{PROCESS_BITS, THREAD_MASK};
 use super::names::LocalKeys;
-use crate::ingest::IngestError;
-use crate::model::{Ns, OsCall, Overhead, StrId, ThreadId};
+use crate::IngestError;
+use rooflens_model::{Ns, OsCall, Overhead, StrId, ThreadId};
 
 use Want::{May, Need};
 

@@ -3,8 +3,8 @@
 use super::Import;
 use super::database::{Row, RowError, Want};
 use super::names::LocalKeys;
-use crate::ingest::IngestError;
-use crate::model::{
+use crate::IngestError;
+use rooflens_model::{
     Copies, Copy, CopyKind, Dim3, GpuId, GraphLaunch, GraphLaunches, KernelId, Launch, Launches,
     MemoryKind, PassId, ProcessId,
 };

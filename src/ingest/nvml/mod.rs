@@ -8,9 +8,9 @@ mod table;
 use rooflens_schemas::ArtifactKind;
 
 use super::{Importer, IngestError, IngestErrorKind, Prefix};
-use crate::bundle::{ArtifactFile, Content};
-use crate::diagnostic::{Diagnostic, Diagnostics, Location, Severity};
-use crate::model::{DeviceSample, Session};
+use rooflens_bundle::{ArtifactFile, Content};
+use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Location, Severity};
+use rooflens_model::{DeviceSample, Session};
 use table::{Dialect, Table};
 
 /// Reads NVML samples.

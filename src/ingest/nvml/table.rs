@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use super::Read;
 use super::columns::{self, Field, Number};
-use crate::model::{DeviceSample, StrId};
+use rooflens_model::{DeviceSample, StrId};
 
 /// The program that wrote the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

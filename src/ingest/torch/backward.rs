@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use rustc_hash::FxHashMap;
 
 use super::rows::{Key, Rows, SequenceRow};
-use crate::model::Ns;
+use rooflens_model::Ns;
 
 /// Backward operators with their forward ones.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -110,7 +110,7 @@ fn threads(
 #[cfg(test)]
 mod tests {
     use super::{Ties, ties};
-    use crate::ingest::torch::rows::{FlowRow, Key, OperatorRow, Rows, SequenceRow, Span};
+    use crate::torch::rows::{FlowRow, Key, OperatorRow, Rows, SequenceRow, Span};
 
     const LANES: [(Key, Key); 3] = [
         (Key::Number(1), Key::Number(10)),

@@ -10,7 +10,7 @@ use super::rows::{
     Lane, MemoryRow, OperatorRow, Rows, SequenceRow, Span, SyncRow,
 };
 use super::value::{Name, Text};
-use crate::model::ApiLevel;
+use rooflens_model::ApiLevel;
 
 /// Signs of an unknown phase or category that are kept.
 const CLIP: usize = 32;

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::rows::{CallRow, FileRows, FlowRow, GpuSpan};
-use crate::model::{ApiLevel, Ns};
+use rooflens_model::{ApiLevel, Ns};
 
 /// Which driver calls lie within a runtime call of their thread.
 pub(super) fn nested(calls: &[CallRow]) -> Vec<bool> {
@@ -70,8 +70,8 @@ fn by_place(flows: &[FlowRow]) -> FxHashMap<(u32, Ns), i64> {
 #[cfg(test)]
 mod tests {
     use super::{CallRow, nested};
-    use crate::ingest::torch::rows::Span;
-    use crate::model::ApiLevel::{self, Driver, Runtime};
+    use crate::torch::rows::Span;
+    use rooflens_model::ApiLevel::{self, Driver, Runtime};
 
     fn call(level: ApiLevel, lane: u32, start: i64, end: i64) -> CallRow {
         CallRow { span: Span { start, end, name: 0, lane }, level, correlation: None }

@@ -1,6 +1,6 @@
 //! What moves where, from names such as `Memcpy HtoD (Pageable -> Device)`.
 
-use crate::model::{CopyKind, MemoryKind};
+use rooflens_model::{CopyKind, MemoryKind};
 
 /// The kind of a copy or memset by its name.
 pub(super) fn copy_kind(name: &str, memset: bool) -> CopyKind {
@@ -43,8 +43,8 @@ fn memory_kind(name: &str) -> MemoryKind {
 #[cfg(test)]
 mod tests {
     use super::{copy_kind, memory_kinds};
-    use crate::model::CopyKind;
-    use crate::model::MemoryKind::{Device, Managed, Pageable, Pinned, Unknown};
+    use rooflens_model::CopyKind;
+    use rooflens_model::MemoryKind::{Device, Managed, Pageable, Pinned, Unknown};
 
     #[test]
     fn names_tell_direction_and_memory() {

@@ -6,7 +6,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Seq
 use serde_json::value::RawValue;
 
 use super::value::{Extent, Integer, Name, Text, Time, absent};
-use crate::model::{Dim3, Ns};
+use rooflens_model::{Dim3, Ns};
 
 /// A trace event; absent keys have their defaults.
 #[derive(Debug, Default)]

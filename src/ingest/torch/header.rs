@@ -3,8 +3,8 @@
 use serde_json::{Map, Value};
 
 use super::stream::File;
-use crate::bundle::ArtifactFile;
-use crate::model::{PassId, Session};
+use rooflens_bundle::ArtifactFile;
+use rooflens_model::{PassId, Session};
 
 /// Keys of the outermost object that become facts; others hold paths, users and job names.
 const FACTS: &[&str] = &[

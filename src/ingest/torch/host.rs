@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::rows::{FileRows, GpuSpan, Key, Label};
-use crate::model::{PassId, ProcessId, Session, StrId, ThreadId};
+use rooflens_model::{PassId, ProcessId, Session, StrId, ThreadId};
 
 /// Which process made a call, by correlation id.
 struct Callers {

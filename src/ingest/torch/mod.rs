@@ -26,9 +26,9 @@ mod value;
 use rooflens_schemas::{ArtifactKind, PassKind};
 
 use super::{Importer, IngestError, IngestErrorKind, Prefix};
-use crate::bundle::{ArtifactFile, Content, ContentError};
-use crate::diagnostic::{Diagnostics, Location};
-use crate::model::{Ns, PassId, Session};
+use rooflens_bundle::{ArtifactFile, Content, ContentError};
+use rooflens_model::diagnostic::{Diagnostics, Location};
+use rooflens_model::{Ns, PassId, Session};
 
 use header::Header;
 use notes::Notes;

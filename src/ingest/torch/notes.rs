@@ -6,8 +6,8 @@ use super::header::Header;
 use super::rows::Losses;
 use super::stream::Ending;
 use super::tables::Findings;
-use crate::bundle::ArtifactFile;
-use crate::diagnostic::{Diagnostic, Diagnostics, Location, Severity};
+use rooflens_bundle::ArtifactFile;
+use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Location, Severity};
 
 /// Kinds of unknown events that are listed by name.
 const LISTED: usize = 6;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use crate::model::{ApiLevel, Dim3, Ns, Strings};
+use rooflens_model::{ApiLevel, Dim3, Ns, Strings};
 
 /// A process or thread as the trace names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -285,6 +285,6 @@ impl FileRows {
 
     /// The text of a number.
     pub(super) fn text(&self, text: u32) -> &str {
-        self.texts.get(crate::model::StrId(text))
+        self.texts.get(rooflens_model::StrId(text))
     }
 }

@@ -7,8 +7,8 @@ use super::calls::nested;
 use super::copies::{copy_kind, memory_kinds};
 use super::host::{Host, Joins};
 use super::rows::{FileRows, GpuSpan, Rows, Span};
-use crate::ingest::abi::without_abi_suffix;
-use crate::model::{
+use crate::abi::without_abi_suffix;
+use rooflens_model::{
     ApiCall, BackwardOperator, Collective, Copy, Frame, GpuId, KernelId, Launch, LaunchId,
     MemoryEvent, Operator, OperatorId, PassId, Range, RangeKind, Session, StrId, Synchronization,
     ThreadId,

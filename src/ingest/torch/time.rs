@@ -1,6 +1,6 @@
 //! Microseconds as decimal text into integer nanoseconds, without floating point.
 
-use crate::model::{MAX_TIME, Ns};
+use rooflens_model::{MAX_TIME, Ns};
 
 /// The largest power of ten that a time may be multiplied with.
 const MAX_ZEROS: u32 = 18;

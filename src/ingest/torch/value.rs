@@ -8,7 +8,7 @@ use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAcce
 use serde_json::value::RawValue;
 
 use super::time::nanoseconds;
-use crate::model::{Dim3, Ns};
+use rooflens_model::{Dim3, Ns};
 
 /// A text; numbers become their digits, everything else is empty.
 #[derive(Debug, Default)]
@@ -86,13 +86,13 @@ macro_rules! absent {
     };
     (@list $absent:expr) => {
         fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
-            $crate::ingest::torch::value::drain_list(list)?;
+            $crate::torch::value::drain_list(list)?;
             Ok($absent)
         }
     };
     (@object $absent:expr) => {
         fn visit_map<A: MapAccess<'de>>(self, object: A) -> Result<Self::Value, A::Error> {
-            $crate::ingest::torch::value::drain_object(object)?;
+            $crate::torch::value::drain_object(object)?;
             Ok($absent)
         }
     };

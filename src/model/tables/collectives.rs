@@ -1,7 +1,7 @@
 //! What artifacts say of collectives beyond the names of their kernels.
 
-use crate::model::table::table;
-use crate::model::{CollectiveId, LaunchId, StrId};
+use crate::table::table;
+use crate::{CollectiveId, LaunchId, StrId};
 
 table! {
     /// Collectives and messages from rank to rank as they were called, one row a launch: arguments of NCCL kernels

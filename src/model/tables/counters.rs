@@ -1,7 +1,7 @@
 //! Hardware counters sampled over time (nsys `--gpu-metrics-devices`).
 
-use crate::model::table::table;
-use crate::model::{CounterSampleId, GpuId, Ns, PassId, StrId};
+use crate::table::table;
+use crate::{CounterSampleId, GpuId, Ns, PassId, StrId};
 
 table! {
     /// Samples of GPU hardware counters.

@@ -1,7 +1,7 @@
 //! Matrix products as cuBLAS and cuBLASLt logged them.
 
-use crate::model::table::table;
-use crate::model::{GemmCallId, StrId};
+use crate::table::table;
+use crate::{GemmCallId, StrId};
 
 table! {
     /// Calls of matrix products in cuBLAS and cuBLASLt logs. Sizes are those of the call, column-major: m × n is

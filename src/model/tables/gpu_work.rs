@@ -2,10 +2,8 @@
 
 use std::fmt;
 
-use crate::model::table::{label_element, table};
-use crate::model::{
-    CopyId, GpuId, GraphLaunchId, KernelId, LaunchId, Ns, PassId, ProcessId, StrId,
-};
+use crate::table::{label_element, table};
+use crate::{CopyId, GpuId, GraphLaunchId, KernelId, LaunchId, Ns, PassId, ProcessId, StrId};
 
 /// Grid or block dimensions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

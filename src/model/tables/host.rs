@@ -1,7 +1,7 @@
 //! What the host did: API calls, ranges, operators, source frames.
 
-use crate::model::table::{label_element, table};
-use crate::model::{
+use crate::table::{label_element, table};
+use crate::{
     ApiCallId, BackwardOperatorId, FrameId, GraphCreationId, GraphNodeId, KernelId, KernelSumId,
     Ns, OperatorId, PassId, ProcessId, RangeId, StrId, SynchronizationId, ThreadId,
 };

@@ -2,8 +2,8 @@
 
 use rooflens_schemas::PassKind;
 
-use crate::model::table::{label_element, table};
-use crate::model::{GpuId, Ns, PassId, ProcessId, StrId, ThreadId};
+use crate::table::{label_element, table};
+use crate::{GpuId, Ns, PassId, ProcessId, StrId, ThreadId};
 
 label_element!(PassKind);
 

@@ -1,8 +1,8 @@
 //! Kernels profiled by Nsight Compute: one launch each, with counters.
 
-use crate::model::table::table;
-use crate::model::tables::Dim3;
-use crate::model::{
+use crate::table::table;
+use crate::tables::Dim3;
+use crate::{
     PassId, ProfileFocusId, ProfileId, ProfileInstanceId, ProfileMetricId, ProfileReportId,
     ProfileRuleId, ProfileSectionId, StrId,
 };

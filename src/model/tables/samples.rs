@@ -1,7 +1,7 @@
 //! Device samples, allocator events, timings, measured peaks and environment facts.
 
-use crate::model::table::table;
-use crate::model::{
+use crate::table::table;
+use crate::{
     DeviceSampleId, FactId, MeasuredPeakId, MemoryEventId, Ns, PassId, StrId, ThreadId, TimingId,
 };
 

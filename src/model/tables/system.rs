@@ -1,7 +1,7 @@
 //! What held the host beside CUDA: calls of the operating system's libraries, its scheduler, the profiler itself.
 
-use crate::model::table::table;
-use crate::model::{Ns, OffCpuId, OsCallId, OverheadId, PassId, ProcessId, StrId, ThreadId};
+use crate::table::table;
+use crate::{Ns, OffCpuId, OsCallId, OverheadId, PassId, ProcessId, StrId, ThreadId};
 
 table! {
     /// Calls of the operating system's libraries: files, locks, sleeps; of processes that use CUDA or mark ranges.

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::{codes, metrics, read};
-use crate::bundle::Content;
-use crate::diagnostic::Severity;
-use crate::model::{ProfileRule, Session};
+use rooflens_bundle::Content;
+use rooflens_model::diagnostic::Severity;
+use rooflens_model::{ProfileRule, Session};
 
 fn fixture(name: &str) -> Vec<u8> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/h200-llama-1b/ncu-decode");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/h200-llama-1b/ncu-decode");
     Content::open(&folder.join(name)).unwrap().bytes(1 << 30).unwrap()
 }
 
@@ -107,7 +107,7 @@ fn launches_and_the_gpu_are_those_of_the_exported_page() {
     let (page, _, _) = read(&[&fixture("decode.raw.csv.zst")]);
     for id in page.kernel_profiles.ids() {
         let (mine, theirs) = (session.kernel_profiles.row(id), page.kernel_profiles.row(id));
-        let key = |row: &crate::model::KernelProfile| {
+        let key = |row: &rooflens_model::KernelProfile| {
             (row.ordinal, row.process, row.context, row.stream, row.device, row.compute_capability)
         };
         assert_eq!(key(&mine), key(&theirs));

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use rooflens_sqlite_pages::{Pages, Tree};
 
-use crate::ingest::{IngestError, IngestErrorKind};
+use crate::{IngestError, IngestErrorKind};
 use sqlite::{Table, locked_connection, quoted};
 
 use row::Cells;

@@ -3,7 +3,7 @@
 use rooflens_sqlite_pages::{Record, Value};
 use rusqlite::types::ValueRef;
 
-use crate::model::{MAX_DURATION, MAX_TIME};
+use rooflens_model::{MAX_DURATION, MAX_TIME};
 
 /// A column that a scan asks for.
 #[derive(Clone, Copy)]

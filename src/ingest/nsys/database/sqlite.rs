@@ -10,7 +10,7 @@ use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 
-use crate::ingest::IngestError;
+use crate::IngestError;
 
 /// A table as the schema describes it.
 #[derive(Default)]

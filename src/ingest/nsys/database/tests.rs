@@ -10,7 +10,7 @@ use rusqlite::types::{Value as SqlValue, ValueRef};
 use rooflens_sqlite_pages::Value;
 
 use super::{Database, Want, quoted};
-use crate::ingest::IngestError;
+use crate::IngestError;
 
 /// One table of each kind that there is, with values of all types, texts that fill several pages, and records
 /// that are older than a column.

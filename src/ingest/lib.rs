@@ -22,9 +22,9 @@ pub mod torch;
 
 use rooflens_schemas::ArtifactKind;
 
-use crate::bundle::{ArtifactFile, Bundle};
-use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
-use crate::model::Session;
+use rooflens_bundle::{ArtifactFile, Bundle};
+use rooflens_model::Session;
+use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Severity};
 
 pub use error::{IngestError, IngestErrorKind};
 pub use identify::{Prefix, identify};

@@ -10,7 +10,7 @@ pub mod table;
 use rooflens_schemas::{Metric, MetricValue, Polarity, Scope, Unit};
 use serde::Serialize;
 
-use crate::diagnostic::Diagnostic;
+use rooflens_model::diagnostic::Diagnostic;
 
 pub use catalogue::MetricDef;
 pub use chart::Chart;
@@ -93,7 +93,7 @@ impl From<Quantity> for Inline {
 /// Builds a paragraph from texts, names and quantities.
 #[macro_export]
 macro_rules! prose {
-    ($($piece:expr),* $(,)?) => { vec![$($crate::findings::Inline::from($piece)),*] };
+    ($($piece:expr),* $(,)?) => { vec![$($crate::Inline::from($piece)),*] };
 }
 
 /// A paragraph of the method appendix.

@@ -3,13 +3,13 @@
 //! Struct of arrays; rows are named by typed ids; times are integer nanoseconds on the clock of the pass
 //! that they came from. No I/O, no serde, and nothing computed: that is `analysis`.
 
-pub mod table;
-
+pub mod diagnostic;
 pub mod ids;
 pub mod model_config;
 pub mod pattern;
 pub mod session;
 pub mod strings;
+pub mod table;
 pub mod tables;
 
 pub use ids::*;

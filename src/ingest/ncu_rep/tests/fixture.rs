@@ -9,7 +9,8 @@ use rooflens_model::diagnostic::Severity;
 use rooflens_model::{ProfileRule, Session};
 
 fn fixture(name: &str) -> Vec<u8> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/h200-llama-1b/ncu-decode");
+    let folder =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/h200-llama-1b/ncu-decode");
     Content::open(&folder.join(name)).unwrap().bytes(1 << 30).unwrap()
 }
 

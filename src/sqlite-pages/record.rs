@@ -5,13 +5,17 @@
 //! that columns which nobody wants are stepped over without a look at them. A record may end before the
 //! table's last columns: it is older than they are.
 
+/// SQLite's own limit.
+const MAX_COLUMNS: usize = 32_767;
+
 /// Bytes of content by serial type, for the types that take one byte in a header.
-const LENGTHS: [u8; 128] = {
-    // NULL; integers of so many bytes; a real; the integers 0 and 1 themselves; two that are not in use.
-    let fixed = [0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0];
+const LENGTHS: [u32; 128] = {
+    // NULL; integers of so many bytes; a real; the integers 0 and 1 themselves; two that are not in use,
+    // which no record has room for.
+    let fixed = [0, 1, 2, 3, 4, 6, 8, 8, 0, 0, u32::MAX, u32::MAX];
     let (mut lengths, mut serial) = ([0; 128], 0);
     while serial < lengths.len() {
-        lengths[serial] = if serial < 12 { fixed[serial] } else { (serial as u8 - 12) / 2 };
+        lengths[serial] = if serial < 12 { fixed[serial] } else { (serial as u32 - 12) / 2 };
         serial += 1;
     }
     lengths
@@ -39,12 +43,22 @@ pub struct Record<'a> {
     pub(crate) pieces: &'a [(u64, usize)],
 }
 
-/// Serial type of a column, and where it lies in its record.
-#[derive(Clone, Copy, Debug)]
+/// Serial type of a column, and where its content begins in the record.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Column {
     serial: u32,
     start: u32,
-    length: u32,
+}
+
+impl Column {
+    /// Where its content lies. Texts and blobs are of any length: even types are blobs, odd ones texts.
+    #[inline]
+    fn range(self) -> std::ops::Range<usize> {
+        let (serial, start) = (self.serial as usize, self.start as usize);
+        start
+            ..start
+                + LENGTHS.get(serial).map_or_else(|| (serial - 12) / 2, |length| *length as usize)
+    }
 }
 
 impl<'a> Value<'a> {
@@ -76,22 +90,19 @@ impl<'a> Record<'a> {
     /// Decodes a column; NULL beyond the last.
     #[inline]
     pub fn value(&self, column: usize) -> Value<'a> {
-        let Some(&Column { serial, start, length }) = self.columns.get(column) else {
-            return Value::Null;
-        };
-        let (start, length) = (start as usize, length as usize);
-        match serial {
+        let Some(column) = self.columns.get(column) else { return Value::Null };
+        match column.serial {
             0 => Value::Null,
-            1..=6 => Value::Int(int(self.bytes, start, length)),
+            1..=6 => Value::Int(int(self.bytes, column.range())),
             // SQLite knows no NaN: it reads one as NULL.
-            7 => match f64::from_bits(int(self.bytes, start, length) as u64) {
+            7 => match f64::from_bits(int(self.bytes, column.range()) as u64) {
                 real if real.is_nan() => Value::Null,
                 real => Value::Real(real),
             },
             8 => Value::Int(0),
             9 => Value::Int(1),
-            _ => {
-                let content = self.bytes.get(start..start + length).unwrap_or_default();
+            serial => {
+                let content = self.bytes.get(column.range()).unwrap_or_default();
                 if serial % 2 == 0 { Value::Blob(content) } else { Value::Text(content) }
             }
         }
@@ -99,12 +110,10 @@ impl<'a> Record<'a> {
 
     /// Where a column lies in the file: offsets and lengths of its pieces.
     pub fn places(&self, column: usize) -> impl Iterator<Item = (u64, usize)> {
-        let column = self.columns.get(column);
-        let (start, end) =
-            column.map_or((0, 0), |c| (c.start as usize, (c.start + c.length) as usize));
+        let range = self.columns.get(column).map_or(0..0, |column| column.range());
         let mut at = 0;
         self.pieces.iter().filter_map(move |(offset, length)| {
-            let (from, to) = (start.max(at), end.min(at + length));
+            let (from, to) = (range.start.max(at), range.end.min(at + length));
             let place = offset + (from - at) as u64;
             at += length;
             (from < to).then(|| (place, to - from))
@@ -112,34 +121,42 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Lists the columns of a record of `length` bytes; `None` if it contradicts its header.
+/// Lists the columns of a record of `length` bytes in `buffer`; `None` if it contradicts its header.
 #[inline]
-pub(crate) fn list_columns(bytes: &[u8], length: usize, out: &mut Vec<Column>) -> Option<()> {
-    out.clear();
-    let ((mut start, mut at), end) = (varint(bytes, 0)?, length as u64);
+pub(crate) fn list_columns<'a>(
+    bytes: &[u8],
+    length: usize,
+    buffer: &'a mut Vec<Column>,
+) -> Option<&'a [Column]> {
+    let (mut start, mut at) = varint(bytes, 0)?;
     let header = bytes.get(..usize::try_from(start).ok()?)?;
-    while at < header.len() {
+    if buffer.len() < header.len() {
+        buffer.resize(header.len().min(MAX_COLUMNS), Column::default());
+    }
+    let mut count = 0;
+    for column in buffer.iter_mut() {
+        if at >= header.len() {
+            break;
+        }
         let serial;
         (serial, at) = varint(header, at)?;
-        // Texts and blobs are of any length: even types are blobs, odd ones texts.
+        *column = Column { serial: serial as u32, start: start as u32 };
         let length = match LENGTHS.get(serial as usize) {
             Some(length) => u64::from(*length),
             None => (serial - 12) / 2,
         };
-        if length > end.checked_sub(start)? || serial | 1 == 11 {
-            return None;
-        }
-        let (serial, from) = (serial as u32, start as u32);
-        out.push(Column { serial, start: from, length: length as u32 });
-        start += length;
+        start = start.saturating_add(length);
+        count += 1;
     }
-    (at == header.len()).then_some(())
+    // No type or start was cut to 32 bits if the sum of all lengths is right.
+    buffer.get(..count).filter(|_| at == header.len() && start <= length as u64)
 }
 
 /// A big-endian integer in two's complement of `length` bytes, 1 to 8.
 #[inline]
-fn int(bytes: &[u8], at: usize, length: usize) -> i64 {
-    let (bytes, shift) = (bytes.get(at..).unwrap_or_default(), 64 - 8 * length);
+fn int(bytes: &[u8], range: std::ops::Range<usize>) -> i64 {
+    let (bytes, length) = (bytes.get(range.start..).unwrap_or_default(), range.len());
+    let shift = 64 - 8 * length;
     // One load and a shift where the integer does not lie at the very end of the bytes.
     if let Some(word) = bytes.first_chunk() {
         return i64::from_be_bytes(*word) >> shift;
@@ -194,9 +211,9 @@ mod tests {
         let mut bytes = vec![9, 0, 1, 3, 8, 9, 17, 14, 7];
         bytes.extend([0xfe, 0xff, 0xff, 0xfe, b'h', b'i', 0x55]);
         bytes.extend(0.5_f64.to_be_bytes());
-        let mut columns = Vec::new();
-        list_columns(&bytes, bytes.len(), &mut columns).unwrap();
-        let record = Record { rowid: 7, bytes: &bytes, columns: &columns, pieces: &[] };
+        let mut buffer = Vec::new();
+        let columns = list_columns(&bytes, bytes.len(), &mut buffer).unwrap();
+        let record = Record { rowid: 7, bytes: &bytes, columns, pieces: &[] };
         let values: Vec<_> = (0..9).map(|column| record.value(column)).collect();
         let (null, int, real) = (Value::Null, Value::Int, Value::Real);
         let (text, blob) = (Value::Text(b"hi"), Value::Blob(&[0x55]));

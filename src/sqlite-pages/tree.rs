@@ -122,9 +122,9 @@ impl Tree<'_> {
                     return Err(malformed(number, "rowids do not ascend").into());
                 }
                 bounds = Some((bounds.map_or(rowid, |(first, _)| first), rowid));
-                list_columns(bytes, length, &mut columns)
+                let columns = list_columns(bytes, length, &mut columns)
                     .ok_or_else(|| malformed(number, "a row contradicts its header"))?;
-                each(&Record { rowid, bytes, columns: &columns, pieces: &pieces })?;
+                each(&Record { rowid, bytes, columns, pieces: &pieces })?;
             }
         }
         Ok(bounds)

@@ -18,19 +18,19 @@ macro_rules! results {
     ($($(#[$doc:meta])* $name:ident: $type:ty = $compute:path;)*) => {
         /// The results of one bundle.
         pub struct Results {
-            $($name: Known<$type>,)*
+            $($(#[$doc])* pub $name: Known<$type>,)*
         }
 
         /// Before anything is computed.
-        pub static NONE: Results = Results {
-            $($name: Err(NOT_YET),)*
-        };
+        pub static NONE: Results = Results::NONE;
 
         impl Results {
+            /// Before anything is computed.
+            pub const NONE: Self = Self { $($name: Err(NOT_YET),)* };
+
             /// Computes all of them.
-            #[allow(unused_mut, unused_variables)]
             pub fn compute(context: &Context<'_>) -> Self {
-                let mut results = Self { $($name: Err(NOT_YET),)* };
+                let mut results = Self::NONE;
                 $(
                     let known = $compute(&context.with(&results));
                     results.$name = known;

@@ -13,8 +13,9 @@ use crate::findings::{Cell, Dataset, Findings, Gain, Observation, Severity};
 const WORTH_A_LOOK: f64 = 0.01;
 
 /// What the analyses of one bundle came to.
-#[derive(Default)]
 pub struct Results<'a> {
+    /// The tables and the typed results.
+    pub(super) context: Context<'a>,
     pub(super) metrics: BTreeMap<&'a str, Vec<&'a Metric>>,
     pub(super) datasets: BTreeMap<&'a str, &'a Dataset>,
     /// The outermost stages of the primary pass, one a rank.
@@ -35,8 +36,21 @@ pub(super) struct Row<'a> {
 }
 
 impl<'a> Results<'a> {
+    /// Nothing but the typed results.
+    pub(super) fn empty(context: Context<'a>) -> Self {
+        Self {
+            context,
+            metrics: BTreeMap::new(),
+            datasets: BTreeMap::new(),
+            stages: Vec::new(),
+            pass: String::new(),
+            dtype: None,
+            memory_bytes: None,
+        }
+    }
+
     /// Gathers what the analyses found.
-    pub(super) fn new(context: &Context<'_>, sections: &'a [(&str, &str, Findings)]) -> Self {
+    pub(super) fn new(context: &Context<'a>, sections: &'a [(&str, &str, Findings)]) -> Self {
         let session = context.session;
         let stated = session.workload.dtype.clone();
         let primary = context.facts.primary_pass(session);
@@ -47,7 +61,7 @@ impl<'a> Results<'a> {
             pass: name.unwrap_or_default(),
             dtype: stated.or_else(|| session.model.as_ref().and_then(|model| model.dtype.clone())),
             memory_bytes: memory.map(|bytes| *bytes as f64),
-            ..Self::default()
+            ..Self::empty(*context)
         };
         for (_, _, findings) in sections {
             results.add(&findings.metrics, &findings.datasets);

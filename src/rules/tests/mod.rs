@@ -11,11 +11,18 @@ mod work;
 use super::results::Results;
 use super::stage::{Nested, StageLine};
 use super::*;
+use crate::analysis::{self, Facts, Options};
 use crate::findings::{Cell, Column, Dataset, Inline, Severity};
+use crate::hardware::Hardware;
+use crate::model::Session;
 
-/// Metrics, data sets and stages of one pass `nsys`.
-#[derive(Default)]
+/// Results, stages, metrics and data sets of one pass `nsys`.
 struct Made {
+    known: analysis::Results,
+    session: Session,
+    facts: Facts,
+    hardware: Hardware,
+    options: Options,
     metrics: Vec<Metric>,
     datasets: Vec<Dataset>,
     stages: Vec<StageLine>,
@@ -30,6 +37,21 @@ fn metric(id: &str, scope: Scope, value: MetricValue) -> Metric {
     let (unit, polarity) = (Unit::One, Polarity::Neutral);
     let (basis, evidence) = (String::new(), Vec::new());
     Metric { id: id.to_owned(), scope, value, unit, polarity, basis, evidence }
+}
+
+impl Default for Made {
+    fn default() -> Self {
+        Self {
+            known: analysis::Results::NONE,
+            session: Session::default(),
+            facts: Facts::default(),
+            hardware: Hardware::default(),
+            options: Options::default(),
+            metrics: Vec::new(),
+            datasets: Vec::new(),
+            stages: Vec::new(),
+        }
+    }
 }
 
 impl Made {
@@ -105,12 +127,13 @@ impl Made {
     }
 
     fn results(&self) -> Results<'_> {
+        let context = Context::new(&self.session, &self.facts, &self.hardware, &self.options);
         let mut results = Results {
             stages: self.stages.clone(),
             pass: "nsys".to_owned(),
             dtype: Some("bf16".to_owned()),
             memory_bytes: Some(1000.0),
-            ..Results::default()
+            ..Results::empty(context.with(&self.known))
         };
         results.add(&self.metrics, &self.datasets);
         results.add_unprofiled();

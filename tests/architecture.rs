@@ -194,19 +194,46 @@ fn nothing_brings_a_network_stack() {
     }
 }
 
-/// Name and version of each crate of a dependency graph with the features in use; `cargo metadata` would
-/// mix in the features that other members of the workspace switch on.
+/// Both commands of the README share what they compile: no member and no test switches on a feature that the
+/// program alone has not.
+#[test]
+fn no_crate_is_compiled_twice_for_both_commands() {
+    let program = tree(&["-p", "rooflens", "-e", "normal,build"], "{p} [{f}]");
+    let all = tree(&["--workspace", "-e", "normal,build,dev"], "{p} [{f}]");
+    let name = |one: &str| one.split(" [").next().unwrap_or_default().to_owned();
+    let known: BTreeSet<String> = program.iter().map(|one| name(one)).collect();
+    assert!(known.len() > 50, "no dependency tree: {known:?}");
+    let again: Vec<&String> =
+        all.iter().filter(|one| known.contains(&name(one)) && !program.contains(*one)).collect();
+    assert!(again.is_empty(), "features that the program alone has not: {again:#?}");
+}
+
+/// Name and version of each crate of a dependency graph.
 fn crates(arguments: &[&str]) -> BTreeSet<String> {
+    tree(arguments, "{p}")
+}
+
+/// The crates of a dependency graph with the features in use; `cargo metadata` would mix in the features that other
+/// members of the workspace switch on.
+fn tree(arguments: &[&str], format: &str) -> BTreeSet<String> {
     let output = Command::new(env!("CARGO"))
-        .args(["tree", "--offline", "--locked", "--prefix", "none", "--format", "{p}"])
+        .args(["tree", "--offline", "--locked", "--prefix", "none", "--format", format])
         .args(arguments)
         .current_dir(root())
         .output()
         .expect("cargo runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).expect("names are UTF-8");
-    let name = |line: &str| line.split(" (").next().unwrap_or_default().to_owned();
-    text.lines().filter(|line| !line.is_empty()).map(name).collect()
+    // A crate of this repository has its path behind its name, a repeated one a mark.
+    let plain = |line: &str| {
+        let line = line.trim_end_matches(" (*)");
+        match (line.find(" ("), line.find(" [")) {
+            (Some(path), Some(features)) => format!("{}{}", &line[..path], &line[features..]),
+            (Some(path), None) => line[..path].to_owned(),
+            _ => line.to_owned(),
+        }
+    };
+    text.lines().filter(|line| !line.is_empty()).map(plain).collect()
 }
 
 fn root() -> &'static Path {

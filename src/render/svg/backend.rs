@@ -22,29 +22,28 @@ type Written<T = ()> = Result<T, DrawingErrorKind<Infallible>>;
 #[derive(Default)]
 pub(super) struct Svg {
     body: Rc<RefCell<String>>,
-    extra: Extra,
+    tooltip: String,
+    attributes: String,
     /// Colour of the path of rectangles that the body ends with; the path is still open.
     run: Option<String>,
 }
 
-/// What elements of plotters cannot say.
-#[derive(Clone, Default)]
-pub(super) struct Extra {
+/// An element on a page, with what plotters lacks.
+pub(super) struct With {
+    /// The element.
+    pub(super) element: DynElement<'static, Svg, (f64, f64)>,
     /// Tooltip; empty: none.
     pub(super) tooltip: String,
     /// Further attributes.
     pub(super) attributes: String,
 }
 
-/// An element on a page, with what plotters lacks.
-pub(super) struct With(pub(super) DynElement<'static, Svg, (f64, f64)>, pub(super) Extra);
-
 impl<'a> PointCollection<'a, (f64, f64)> for &'a With {
     type Point = &'a (f64, f64);
     type IntoIter = &'a Vec<(f64, f64)>;
 
     fn point_iter(self) -> Self::IntoIter {
-        self.0.point_iter()
+        self.element.point_iter()
     }
 }
 
@@ -55,9 +54,11 @@ impl Drawable<Svg> for With {
         backend: &mut Svg,
         size: (u32, u32),
     ) -> Written {
-        backend.extra = self.1.clone();
-        let drawn = self.0.draw(points, backend, size);
-        backend.extra = Extra::default();
+        backend.tooltip.clone_from(&self.tooltip);
+        backend.attributes.clone_from(&self.attributes);
+        let drawn = self.element.draw(points, backend, size);
+        backend.tooltip.clear();
+        backend.attributes.clear();
         drawn
     }
 }
@@ -70,12 +71,11 @@ impl Svg {
 
     fn element(&mut self, tag: &str, shape: Arguments<'_>, paint: &str) -> Written {
         self.present()?;
-        let Extra { tooltip, attributes } = &self.extra;
-        let end = match tooltip.as_str() {
+        let end = match self.tooltip.as_str() {
             "" => "/>".to_owned(),
             text => format!("><title>{}</title></{tag}>", escape(text)),
         };
-        let _ = writeln!(self.body.borrow_mut(), "<{tag} {shape} {paint}{attributes}{end}");
+        let _ = writeln!(self.body.borrow_mut(), "<{tag} {shape} {paint}{}{end}", self.attributes);
         Ok(())
     }
 }
@@ -125,7 +125,7 @@ impl DrawingBackend for Svg {
         let (width, height) = (points(right - left), points(bottom - top));
         let path = format!("M{} {}h{width}v{height}h-{width}z", points(left), points(top));
         let fill = fill(style);
-        if !self.extra.tooltip.is_empty() {
+        if !self.tooltip.is_empty() {
             return self.element("path", format_args!(r#"d="{path}""#), &fill);
         }
         if self.run.as_ref() != Some(&fill) {
@@ -190,7 +190,7 @@ impl DrawingBackend for Svg {
         };
         let (before, rest) = (before as i32, (width - before) as i32);
         // No upright text leaves the page.
-        let x = match self.extra.attributes.contains("rotate") {
+        let x = match self.attributes.contains("rotate") {
             true => x,
             false => x.min(self.get_size().0 as i32 - rest).max(before),
         };
@@ -209,7 +209,7 @@ impl DrawingBackend for Svg {
             points(y),
             style.size() / 100.0,
             hex(style.color()),
-            self.extra.attributes,
+            self.attributes,
             escape(text),
         );
         Ok(())

@@ -33,20 +33,20 @@ pub(super) fn draw(page: &Page, chart: &StackedBars) -> Drawn<f64> {
     };
     let x = scale::linear(0.0, max);
     let mut plot = page.plot(area, (0.0, 14.0), x.clone(), chart.bars.len() as f64..0.0)?;
-    let last = scale::ticks(&x, 6).pop();
-    let number = scale::tick_label(&x, 6);
+    let last = scale::ticks(&x, 7).pop();
+    let number = scale::tick_label(&x, 7);
     let label = |tick: &f64| match Some(*tick) == last && !symbol.is_empty() {
         true => format!("{} {symbol}", number(tick)),
         false => number(tick),
     };
-    scale::draw(&mut plot, &Axis { title: "", ticks: 6, label: &label, grid: true }, &Axis::NONE)?;
+    scale::draw(&mut plot, &Axis { title: "", ticks: 7, label: &label, grid: true }, &Axis::NONE)?;
     for (row, bar) in chart.bars.iter().enumerate() {
         let label = Style::PLAIN.fit(&bar.label, area.x - 8.0);
         let (_, y) = place(&plot, 0.0, row as f64 + 0.5);
         page.text(area.x - 6.0, y + 2.8, &label, Style::PLAIN.at(HPos::Right))?;
         let total: f64 = parts(bar).sum();
         let scale = if chart.normalized { 100.0 / total } else { 1.0 / factor };
-        let end = draw_bar(page, &plot, (row as f64, scale), bar, &chart.parts, &fills)?;
+        let end = draw_bar(page, &plot, (row as f64, scale), bar, &fills)?;
         let note = Style::MUTED.fit(&bar.note, WIDTH - area.right() - 6.0);
         let x = if chart.normalized { area.right() } else { end };
         page.text(x + 6.0, y + 2.5, &note, Style::MUTED.halo())?;
@@ -80,23 +80,18 @@ fn draw_bar(
     plot: &Plane,
     (row, scale): (f64, f64),
     bar: &Bar,
-    chart_parts: &[Part],
     fills: &[RGBColor],
 ) -> Drawn<f64> {
     let mut start = 0.0;
     let total: f64 = parts(bar).sum();
-    for ((value, part), fill) in
-        parts(bar).zip(chart_parts).zip(fills).filter(|((v, _), _)| *v > 0.0)
-    {
+    for (value, fill) in parts(bar).zip(fills).filter(|(value, _)| *value > 0.0) {
         let end = start + value * scale;
         let ((left, y), (right, _)) = (place(plot, start, row + 0.5), place(plot, end, row + 0.5));
         let edge = if right - left > 1.5 { 50 } else { 0 };
         let corners = [(start, row + MARGIN), (end, row + 1.0 - MARGIN)];
         plot.plotting_area().draw(&Rectangle::new(corners, fill.stroke_width(edge).filled()))?;
         let label = format!("{:.0} %", value / total * 100.0);
-        let tinted = *fill != palette::fill(part.color);
-        let color = if tinted { palette::INK } else { palette::on_fill(part.color) };
-        let style = Style { color, ..Style::SMALL.at(HPos::Center) };
+        let style = Style { color: palette::on(*fill), ..Style::SMALL.at(HPos::Center) };
         if style.width(&label) + 4.0 <= right - left {
             page.text(f64::midpoint(left, right), y + 2.5, &label, style)?;
         }

@@ -56,8 +56,7 @@ fn draw_frame(page: &Page, chart: &Flame, frame: &FlameFrame, top: f64) -> Drawn
         Quantity::ratio(frame.time / chart.total)
     );
     page.rect(area, fill.filled(), &tooltip)?;
-    let color = part.map_or(palette::INK, |part| palette::on_fill(part.color));
-    let style = Style { color, ..Style::SMALL };
+    let style = Style { color: palette::on(fill), ..Style::SMALL };
     let room = area.w - 2.0 * PADDING;
     match fitted(&frame.label, room, style).filter(|_| area.w >= READABLE) {
         Some(label) => page.text(area.x + PADDING, y + 8.6, &label, style),

@@ -11,7 +11,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters_backend::BackendCoord;
 
-use super::backend::{Extra, Svg, With, escape};
+use super::backend::{Svg, With, escape};
 use super::palette;
 use crate::render::measure::sans;
 use crate::render::text::shorten;
@@ -174,13 +174,13 @@ impl CoordTranslate for Points {
     type From = (f64, f64);
 
     fn translate(&self, (x, y): &Self::From) -> BackendCoord {
-        (hundredths(*x) as i32, hundredths(*y) as i32)
+        (hundredths(*x), hundredths(*y))
     }
 }
 
 /// Points in the backend's unit; what is not a number is 0.
-pub(super) fn hundredths(points: f64) -> i64 {
-    libm::round(points * 100.0) as i64
+fn hundredths(points: f64) -> i32 {
+    libm::round(points * 100.0) as i32
 }
 
 /// A page; it grows downwards.
@@ -208,24 +208,21 @@ impl Page {
             );
         }
         if style.degrees != 0.0 {
-            let [degrees, x, y] = [-style.degrees, x, y].map(|v| hundredths(v) as f64 / 100.0);
+            let [degrees, x, y] = [-style.degrees, x, y].map(|v| f64::from(hundredths(v)) / 100.0);
             attributes.push_str(&format!(r#" transform="rotate({degrees} {x} {y})""#));
         }
-        let text = Text::new(text.to_owned(), (x, y), style);
-        self.area.draw(&With(text.into_dyn(), Extra { attributes, ..Extra::default() }))
+        self.draw(Text::new(text.to_owned(), (x, y), style).into_dyn(), "", attributes)
     }
 
     /// A filled rectangle.
     pub(super) fn rect(&self, rect: Rect, style: ShapeStyle, tooltip: &str) -> Drawn {
         let corners = [(rect.x, rect.y), (rect.right(), rect.bottom())];
-        let rectangle = Rectangle::new(corners, style.filled());
-        self.area.draw(&With(rectangle.into_dyn(), titled(tooltip)))
+        self.draw(Rectangle::new(corners, style.filled()).into_dyn(), tooltip, String::new())
     }
 
     /// A line through points.
     pub(super) fn line(&self, points: &[(f64, f64)], style: ShapeStyle, attributes: &str) -> Drawn {
-        let extra = Extra { attributes: attributes.to_owned(), ..Extra::default() };
-        self.area.draw(&With(PathElement::new(points, style).into_dyn(), extra))
+        self.draw(PathElement::new(points, style).into_dyn(), "", attributes.to_owned())
     }
 
     /// A translucent disc with a tooltip.
@@ -237,8 +234,17 @@ impl Page {
         tooltip: &str,
     ) -> Drawn {
         let style = color.mix(0.8).stroke_width(60).filled();
-        let disc = Circle::new(at, hundredths(radius) as i32, style);
-        self.area.draw(&With(disc.into_dyn(), titled(tooltip)))
+        let disc = Circle::new(at, hundredths(radius), style);
+        self.draw(disc.into_dyn(), tooltip, String::new())
+    }
+
+    fn draw(
+        &self,
+        element: DynElement<'static, Svg, (f64, f64)>,
+        tooltip: &str,
+        attributes: String,
+    ) -> Drawn {
+        self.area.draw(&With { element, tooltip: tooltip.to_owned(), attributes })
     }
 
     /// A hollow circle, which marks an outlier.
@@ -254,13 +260,11 @@ impl Page {
         x: X,
         y: Y,
     ) -> Drawn<Plot<X::CoordDescType, Y::CoordDescType>> {
-        let size = |points| hundredths(points) as i32;
-        let corner = (size(area.x - left), size(area.y));
-        let whole = (size(area.w + left) + 1, size(area.h + below) + 1);
-        let (left, below) = (size(left), size(below));
+        let corner = (hundredths(area.x - left), hundredths(area.y));
+        let whole = (hundredths(area.w + left) + 1, hundredths(area.h + below) + 1);
         ChartBuilder::on(&self.whole.clone().shrink(corner, whole))
-            .set_label_area_size(LabelAreaPosition::Left, left)
-            .set_label_area_size(LabelAreaPosition::Bottom, below)
+            .set_label_area_size(LabelAreaPosition::Left, hundredths(left))
+            .set_label_area_size(LabelAreaPosition::Bottom, hundredths(below))
             .build_cartesian_2d(x, y)
     }
 
@@ -281,10 +285,6 @@ impl Page {
             height = libm::ceil(height),
         )
     }
-}
-
-fn titled(tooltip: &str) -> Extra {
-    Extra { tooltip: tooltip.to_owned(), ..Extra::default() }
 }
 
 /// The place on the page, in points, of a value in a plot.

@@ -52,25 +52,10 @@ pub(super) const fn fill(color: Color) -> RGBColor {
     }
 }
 
-/// The text colour that is readable on [`fill`].
-pub(super) const fn on_fill(color: Color) -> RGBColor {
-    match color {
-        Color::Gemm
-        | Color::ComputeBound
-        | Color::Attention
-        | Color::MemoryBound
-        | Color::DramBound
-        | Color::Normalization
-        | Color::Balanced
-        | Color::Dram
-        | Color::L2
-        | Color::L1
-        | Color::Stage
-        | Color::Busy
-        | Color::Launching
-        | Color::Blocked => WHITE,
-        _ => INK,
-    }
+/// The text colour that is readable on a fill, by its luma (ITU-R BT.601).
+pub(super) fn on(RGBColor(red, green, blue): RGBColor) -> RGBColor {
+    let luma = 299 * u32::from(red) + 587 * u32::from(green) + 114 * u32::from(blue);
+    if luma < 125_000 { WHITE } else { INK }
 }
 
 /// A tint of [`fill`] for the `n`-th part of the same group, so that neighbours differ.
@@ -90,5 +75,11 @@ mod tests {
         assert_eq!(tint(Color::Gemm, 0), RGBColor(0x00, 0x72, 0xb2));
         // 0x72 = 114: 114 + 141 × 0.45 = 177 = 0xb1.
         assert_eq!(tint(Color::Gemm, 1), RGBColor(0x72, 0xb1, 0xd4));
+    }
+
+    #[test]
+    fn dark_fills_carry_white_text() {
+        let [gemm, attention, other] = [Color::Gemm, Color::Attention, Color::Other].map(fill);
+        assert_eq!([on(gemm), on(attention), on(other)], [WHITE, WHITE, INK]);
     }
 }

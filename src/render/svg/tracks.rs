@@ -4,7 +4,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 use rooflens_schemas::Unit;
 
-use super::backend::{Extra, Svg, With};
+use super::backend::Svg;
 use super::labels::Labels;
 use super::page::{DASHED, Drawn, Page, Plane, Rect, Style, WIDTH, place};
 use super::scale::{self, Axis};
@@ -165,7 +165,7 @@ fn draw_track(
         Content::Areas(areas) => draw_areas(&mut plot, areas, x.end)?,
         Content::Lines(lines, limit) => {
             draw_lines(page, area, &mut plot, (shared, factor), lines)?;
-            draw_limit(page, area, &plot, (x.end, factor), *limit)?;
+            draw_limit(page, area, &plot, factor, *limit)?;
         }
         Content::Marks(rows) => draw_marks(page, area, &plot, shared, rows)?,
     }
@@ -193,7 +193,7 @@ fn vertical<'a>(
                 .fold((0.0, 0.0), |(low, high), value| (value.min(low), value.max(high)));
             let (factor, symbol) = Quantity::new(f64::max(high, -low), lines.unit).scale();
             let range = scale::linear(low / factor, scale::ceiling(high / factor, 4));
-            (&lines.label, symbol, factor, range, 4)
+            (&lines.label, symbol, factor, range, 5)
         }
         Content::Marks(rows) => ("", "", 1.0, rows.len() as f64..0.0, 0),
     }
@@ -271,14 +271,12 @@ fn draw_limit(
     page: &Page,
     area: Rect,
     plot: &Plane,
-    (end, factor): (f64, f64),
+    factor: f64,
     limit: Option<&(String, f64)>,
 ) -> Drawn {
     let Some((label, value)) = limit.filter(|(_, value)| value.is_finite()) else { return Ok(()) };
-    let ends = vec![(0.0, value / factor), (end, value / factor)];
-    let dashed = Extra { attributes: DASHED.to_owned(), ..Extra::default() };
-    let line = PathElement::new(ends, palette::ALERT.stroke_width(80));
-    plot.plotting_area().draw(&With(line.into_dyn(), dashed))?;
+    let (_, y) = place(plot, 0.0, value / factor);
+    page.line(&[(area.x, y), (area.right(), y)], palette::ALERT.stroke_width(80), DASHED)?;
     let style = Style { color: palette::ALERT, ..Style::MUTED.at(HPos::Right) };
     let label = style.fit(&format!("– – {label}"), WIDTH * 0.35);
     page.text(area.right(), area.y - 6.0, &label, style)

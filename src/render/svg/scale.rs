@@ -39,8 +39,9 @@ pub(super) fn step(axis: &Range<f64>, count: usize) -> f64 {
 
 /// The least round number at or above `value`, for an axis from 0.
 pub(super) fn ceiling(value: f64, count: usize) -> f64 {
-    let step = step(&linear(0.0, value), count);
-    (libm::ceil(value / step - 1e-9) * step).max(step)
+    let axis = linear(0.0, value);
+    let step = step(&axis, count);
+    libm::ceil(axis.end / step - 1e-9) * step
 }
 
 /// The text of a tick with just the decimals that the distance of all needs.
@@ -128,7 +129,7 @@ mod tests {
             let axis = 0.0..end;
             ticks(&axis, 3).iter().map(tick_label(&axis, 3)).collect::<Vec<_>>()
         };
-        assert_eq!(labels(0.5), ["0.00", "0.25", "0.50"]);
+        assert_eq!(labels(0.1), ["0.00", "0.05", "0.10"]);
         assert_eq!(labels(100.0), ["0", "50", "100"]);
         assert_eq!(ceiling(230.0, 6), 250.0);
     }

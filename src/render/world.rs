@@ -11,6 +11,7 @@ use typst::utils::LazyHash;
 use typst::{Library, LibraryExt, World, WorldExt};
 
 use super::RenderError;
+use super::measure;
 use super::text::REPLACEMENT;
 
 /// The file that is compiled.
@@ -25,10 +26,10 @@ const TEMPLATES: [(&str, &[u8]); 4] = [
 ];
 
 /// The report's faces, and one for the names of East Asia: simplified and traditional Chinese and Japanese.
-const FACES: [&[u8]; 5] = [
-    include_bytes!("../../templates/fonts/IBMPlexSans-Regular.ttf"),
+static FACES: [&[u8]; 5] = [
+    measure::REGULAR,
     include_bytes!("../../templates/fonts/IBMPlexSans-Italic.ttf"),
-    include_bytes!("../../templates/fonts/IBMPlexSans-SemiBold.ttf"),
+    measure::SEMI_BOLD,
     include_bytes!("../../templates/fonts/IBMPlexMono-Regular.ttf"),
     include_bytes!("../../templates/fonts/DroidSansFallback-Subset.ttf"),
 ];

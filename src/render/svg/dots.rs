@@ -1,40 +1,57 @@
 //! Single repeats around their row's median.
 
-use super::canvas::{Anchor, Canvas, Rect, Stroke, Style, WIDTH};
-use super::scale::{Axis, step, tick_labels};
-use super::{measure, palette};
+use std::ops::Range;
+
+use plotters::prelude::*;
+use plotters::style::text_anchor::HPos;
+
+use super::page::{Drawn, Page, Plane, Rect, Style, WIDTH, place};
+use super::palette;
+use super::scale::{self, Axis};
 use crate::findings::Quantity;
 use crate::findings::chart::Dots;
 
 const PITCH: f64 = 26.0;
 const RADIUS: f64 = 2.4;
+/// The most ticks.
+const TICKS: usize = 8;
 
 /// Draws one row of dots a stage; returns the chart's height. The rows share an axis of deviations from
 /// the median, because stages last from microseconds to minutes.
-pub(super) fn draw(canvas: &mut Canvas, chart: &Dots) -> f64 {
+pub(super) fn draw(page: &Page, chart: &Dots) -> Drawn<f64> {
     let rows: Vec<Row<'_>> = chart.rows.iter().map(Row::new).collect();
-    let notes: Vec<String> = rows
-        .iter()
-        .map(|row| format!("{}, n = {}", Quantity::new(row.median, chart.unit), row.dots.len()))
-        .collect();
-    let widest = |texts: &mut dyn Iterator<Item = &str>, style| {
-        texts.map(|text| measure::width(text, style)).fold(0.0, f64::max).min(WIDTH * 0.3)
+    let note = |row: &Row<'_>| {
+        format!("{}, n = {}", Quantity::new(row.median, chart.unit), row.dots.len())
     };
-    let left = widest(&mut rows.iter().map(|r| r.label), Style::PLAIN) + 12.0;
-    let right = widest(&mut notes.iter().map(String::as_str), Style::MUTED) + 16.0;
+    let notes: Vec<String> = rows.iter().map(note).collect();
+    let left = Style::PLAIN.widest(chart.rows.iter().map(|(label, _)| label)).min(WIDTH * 0.3);
+    let right = Style::MUTED.widest(&notes).min(WIDTH * 0.3);
+    let (left, right) = (left + 12.0, right + 16.0);
     let area = Rect::new(left, 16.0, WIDTH - left - right, rows.len() as f64 * PITCH);
-    let axis = axis(canvas, area, &rows);
-    canvas.text(area.right() + 12.0, area.y - 6.0, "median", Style::MUTED);
+    let x = axis(&rows);
+    let mut plot = page.plot(area, (0.0, 25.0), x.clone(), rows.len() as f64..0.0)?;
+    let number = scale::tick_label(&x, TICKS);
+    let label = |tick: &f64| match number(tick) {
+        text if *tick > 0.0 => format!("+{text}"),
+        text => text,
+    };
+    let title = "Deviation from the row's median (%); rings are outliers";
+    scale::draw(&mut plot, &Axis { title, ticks: TICKS, label: &label, grid: true }, &Axis::NONE)?;
+    let zero = vec![(0.0, 0.0), (0.0, rows.len() as f64)];
+    plot.plotting_area().draw(&PathElement::new(zero, palette::AXIS.stroke_width(60)))?;
+    page.text(area.right() + 12.0, area.y - 6.0, "median", Style::MUTED)?;
     for (n, (row, note)) in rows.iter().zip(&notes).enumerate() {
-        let y = area.y + (n as f64 + 0.5) * PITCH;
-        let label = measure::fit(row.label, left - 12.0, Style::PLAIN);
-        canvas.text(left - 8.0, y + 2.8, &label, Style::PLAIN.at(Anchor::End));
-        canvas.line(&[(area.x, y), (area.right(), y)], Stroke::solid(palette::GRID, 0.6));
-        draw_dots(canvas, y, &axis, row);
-        let note = measure::fit(note, right - 14.0, Style::MUTED);
-        canvas.text(area.right() + 12.0, y + 2.5, &note, Style::MUTED);
+        let y = n as f64 + 0.5;
+        let middle = place(&plot, 0.0, y).1;
+        let label = Style::PLAIN.fit(row.label, left - 12.0);
+        page.text(left - 8.0, middle + 2.8, &label, Style::PLAIN.at(HPos::Right))?;
+        let line = vec![(x.start, y), (x.end, y)];
+        plot.plotting_area().draw(&PathElement::new(line, palette::GRID.stroke_width(60)))?;
+        draw_dots(page, &plot, y, &x, row)?;
+        let note = Style::MUTED.fit(note, right - 14.0);
+        page.text(area.right() + 12.0, middle + 2.5, &note, Style::MUTED)?;
     }
-    area.bottom() + 28.0
+    Ok(area.bottom() + 28.0)
 }
 
 /// A row with its dots as percentages from the median.
@@ -64,33 +81,20 @@ impl<'a> Row<'a> {
     }
 }
 
-fn axis(canvas: &mut Canvas, area: Rect, rows: &[Row<'_>]) -> Axis {
+fn axis(rows: &[Row<'_>]) -> Range<f64> {
     // Outliers do not stretch the axis: they would press all other dots into one place.
     let all = || rows.iter().flat_map(|row| row.dots.iter().filter(|d| !d.1).map(|d| d.0));
     let (low, high) = (all().fold(0.0, f64::min), all().fold(0.0, f64::max));
-    let step = step(((high - low) * 1.3).max(0.1), 6);
-    let min = libm::floor(low / step) * step - step;
-    let max = libm::ceil(high / step) * step + step;
-    let axis = Axis::linear(min, max, area.x + 4.0, area.right() - 4.0);
-    let ticks = axis.ticks(6);
-    for (tick, label) in ticks.iter().zip(tick_labels(&ticks)) {
-        let (at, zero) = (axis.at(*tick), tick.abs() < step * 1e-6);
-        let color = if zero { palette::AXIS } else { palette::GRID };
-        canvas.line(&[(at, area.y), (at, area.bottom() + 3.0)], Stroke::solid(color, 0.6));
-        let label = if *tick > 0.0 && !zero { format!("+{label}") } else { label };
-        canvas.text(at, area.bottom() + 11.0, &label, Style::MUTED.at(Anchor::Middle));
-    }
-    let middle = area.x + area.w / 2.0;
-    let title = "Deviation from the row's median (%); rings are outliers";
-    canvas.text(middle, area.bottom() + 23.0, title, Style::PLAIN.at(Anchor::Middle));
-    axis
+    let step = scale::step(&scale::linear(0.0, ((high - low) * 1.3).max(0.1)), TICKS);
+    let (min, max) = (libm::floor(low / step) - 1.0, libm::ceil(high / step) + 1.0);
+    scale::linear(min * step, max * step)
 }
 
 /// Draws dots; those that would cover an earlier one move up or down.
-fn draw_dots(canvas: &mut Canvas, y: f64, axis: &Axis, row: &Row<'_>) {
+fn draw_dots(page: &Page, plot: &Plane, y: f64, axis: &Range<f64>, row: &Row<'_>) -> Drawn {
     let mut placed: Vec<(f64, f64)> = Vec::new();
     for (value, outlier) in &row.dots {
-        let x = axis.at(value.clamp(axis.min, axis.max));
+        let (x, y) = place(plot, value.clamp(axis.start, axis.end), y);
         let shift = [0.0, -5.0, 5.0]
             .into_iter()
             .find(|shift| {
@@ -98,30 +102,36 @@ fn draw_dots(canvas: &mut Canvas, y: f64, axis: &Axis, row: &Row<'_>) {
             })
             .unwrap_or(0.0);
         placed.push((x, shift));
-        if *outlier {
-            canvas.ring(x, y + shift, RADIUS, Stroke::solid(palette::ALERT, 1.2));
-        } else {
-            canvas.disc(x, y + shift, RADIUS, palette::LINE, "");
+        match outlier {
+            true => page.ring((x, y + shift))?,
+            false => page.disc((x, y + shift), RADIUS, palette::LINE, "")?,
         }
     }
-    label_far_outliers(canvas, y, axis, row);
+    label_far_outliers(page, plot, y, axis, row)
 }
 
 /// Writes beside the end of the axis how far the farthest outlier beyond it lies.
-fn label_far_outliers(canvas: &mut Canvas, y: f64, axis: &Axis, row: &Row<'_>) {
-    let farthest = |beyond: fn(f64, &Axis) -> bool| {
-        let values = row.dots.iter().map(|d| d.0).filter(|value| beyond(*value, axis));
+fn label_far_outliers(
+    page: &Page,
+    plot: &Plane,
+    y: f64,
+    axis: &Range<f64>,
+    row: &Row<'_>,
+) -> Drawn {
+    let farthest = |beyond: &dyn Fn(f64) -> bool| {
+        let values = row.dots.iter().map(|d| d.0).filter(|value| beyond(*value));
         values.max_by(|a, b| a.abs().total_cmp(&b.abs()))
     };
-    let style = Style::MUTED.color(palette::ALERT).halo();
-    if let Some(value) = farthest(|value, axis| value > axis.max) {
-        let text = format!("+{value:.0} %");
-        canvas.text(axis.to - 6.0, y + 2.5, &text, style.at(Anchor::End));
+    let style = Style { color: palette::ALERT, ..Style::MUTED.halo() };
+    if let Some(value) = farthest(&|value| value > axis.end) {
+        let (x, y) = place(plot, axis.end, y);
+        page.text(x - 6.0, y + 2.5, &format!("+{value:.0} %"), style.at(HPos::Right))?;
     }
-    if let Some(value) = farthest(|value, axis| value < axis.min) {
-        let text = format!("−{:.0} %", value.abs());
-        canvas.text(axis.from + 6.0, y + 2.5, &text, style);
+    if let Some(value) = farthest(&|value| value < axis.start) {
+        let (x, y) = place(plot, axis.start, y);
+        page.text(x + 6.0, y + 2.5, &format!("−{:.0} %", value.abs()), style)?;
     }
+    Ok(())
 }
 
 #[cfg(test)]

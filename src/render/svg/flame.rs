@@ -1,8 +1,10 @@
 //! Flame graphs: frames of equal height, each as wide as its time, callers above what they call.
 
-use super::canvas::{Anchor, Canvas, Rect, SMALL, Stroke, Style, WIDTH};
-use super::scale::{Axis, tick_labels};
-use super::{legend, measure, palette};
+use plotters::prelude::*;
+
+use super::page::{Drawn, Page, Rect, Style, WIDTH};
+use super::scale::{self, Axis};
+use super::{legend, palette};
 use crate::findings::Quantity;
 use crate::findings::chart::{Flame, FlameFrame};
 
@@ -18,27 +20,27 @@ const READABLE: f64 = 15.0;
 const LEGIBLE: usize = 8;
 
 /// Draws the frames; returns the chart's height.
-pub(super) fn draw(canvas: &mut Canvas, chart: &Flame) -> f64 {
-    let entries: Vec<(String, String)> = chart
-        .parts
-        .iter()
-        .map(|part| (palette::fill(part.color).to_owned(), part.name.clone()))
-        .collect();
-    let top = 2.0 + legend::draw(canvas, 0.0, 2.0, &entries);
+pub(super) fn draw(page: &Page, chart: &Flame) -> Drawn<f64> {
+    let top = legend::draw(page, &legend::entries(&chart.parts))?;
     let rows = chart.frames.iter().map(|frame| frame.depth + 1).max().unwrap_or(0);
-    let bottom = top + f64::from(rows) * ROW;
+    let area = Rect::new(0.0, top, WIDTH, f64::from(rows) * ROW + 1.0);
     for frame in &chart.frames {
-        draw_frame(canvas, chart, frame, top);
+        draw_frame(page, chart, frame, top)?;
     }
-    axis(canvas, chart, bottom);
-    bottom + 18.0
+    let (factor, symbol) = Quantity::new(chart.total, chart.unit).scale();
+    let x = scale::linear(0.0, chart.total / factor);
+    let mut plot = page.plot(area, (0.0, 16.0), x.clone(), 0.0..1.0)?;
+    let number = scale::tick_label(&x, 7);
+    let label = |tick: &f64| format!("{} {symbol}", number(tick));
+    scale::draw(&mut plot, &Axis { title: "", ticks: 7, label: &label, grid: false }, &Axis::NONE)?;
+    Ok(area.bottom() + 15.0)
 }
 
-fn draw_frame(canvas: &mut Canvas, chart: &Flame, frame: &FlameFrame, top: f64) {
+fn draw_frame(page: &Page, chart: &Flame, frame: &FlameFrame, top: f64) -> Drawn {
     let place = |value: f64| (value / chart.total).clamp(0.0, 1.0) * WIDTH;
     let (from, to) = (place(frame.start), place(frame.start + frame.time));
     if to.is_nan() || to <= from {
-        return;
+        return Ok(());
     }
     let y = top + f64::from(frame.depth) * ROW;
     let area = Rect::new(from, y, (to - from - GAP).max(0.3), ROW - GAP);
@@ -53,45 +55,23 @@ fn draw_frame(canvas: &mut Canvas, chart: &Flame, frame: &FlameFrame, top: f64) 
         Quantity::new(frame.time, chart.unit),
         Quantity::ratio(frame.time / chart.total)
     );
-    canvas.frame(area, fill, &tooltip);
-    let color = part.map_or(palette::INK, |part| palette::on_fill(part.color));
-    let style = Style { size: SMALL, color, ..Style::PLAIN };
+    page.rect(area, fill.filled(), &tooltip)?;
+    let style = Style { color: palette::on(fill), ..Style::SMALL };
     let room = area.w - 2.0 * PADDING;
-    if let Some(label) = fitted(&frame.label, room, style).filter(|_| area.w >= READABLE) {
-        canvas.text(area.x + PADDING, y + 8.6, &label, style);
+    match fitted(&frame.label, room, style).filter(|_| area.w >= READABLE) {
+        Some(label) => page.text(area.x + PADDING, y + 8.6, &label, style),
+        None => Ok(()),
     }
 }
 
 /// The name, the name without its namespace, or what fits of that, unless it says nothing.
 fn fitted(name: &str, room: f64, style: Style) -> Option<String> {
-    if measure::width(name, style) <= room {
+    if style.width(name) <= room {
         return Some(name.to_owned());
     }
     let last = name.rsplit("::").next().unwrap_or(name);
-    let label = measure::fit(last, room, style);
+    let label = style.fit(last, room);
     (label == last || label.chars().count() >= LEGIBLE).then_some(label)
-}
-
-/// The scale of the width beneath the frames.
-fn axis(canvas: &mut Canvas, chart: &Flame, bottom: f64) {
-    let (factor, symbol) = Quantity::new(chart.total, chart.unit).scale();
-    let axis = Axis::linear(0.0, chart.total / factor, 0.0, WIDTH);
-    canvas.line(&[(0.0, bottom + 2.0), (WIDTH, bottom + 2.0)], Stroke::solid(palette::AXIS, 0.6));
-    let ticks = axis.ticks(6);
-    for (tick, label) in ticks.iter().zip(tick_labels(&ticks)) {
-        let x = axis.at(*tick);
-        canvas.line(&[(x, bottom + 2.0), (x, bottom + 4.5)], Stroke::solid(palette::AXIS, 0.6));
-        let label = format!("{label} {symbol}");
-        let half = measure::width(&label, Style::MUTED) / 2.0;
-        let (x, anchor) = if x < half {
-            (0.0, Anchor::Start)
-        } else if x > WIDTH - half {
-            (WIDTH, Anchor::End)
-        } else {
-            (x, Anchor::Middle)
-        };
-        canvas.text(x, bottom + 12.5, &label, Style::MUTED.at(anchor));
-    }
 }
 
 #[cfg(test)]
@@ -119,9 +99,9 @@ mod tests {
                 frame("nothing", 1, 10.0, f64::NAN, Some(0)),
             ],
         };
-        let mut canvas = Canvas::default();
-        draw(&mut canvas, &chart);
-        let svg = canvas.finish(100.0, "", "");
+        let page = Page::default();
+        draw(&page, &chart).expect("drawn");
+        let svg = page.finish(100.0, "", "");
         assert!(svg.contains("<title>a_kernel_of_no_width · 10.00 ns · 1.00 %</title>"), "{svg}");
         // 10 of 1000 ns are 4.82 of 482 points: no room for a label.
         assert_eq!(svg.matches("a_k").count(), 1, "{svg}");

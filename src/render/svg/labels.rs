@@ -1,6 +1,6 @@
 //! Where labels go: no two overlap.
 
-use super::canvas::Rect;
+use super::page::Rect;
 
 /// Places that are taken.
 #[derive(Debug, Default)]

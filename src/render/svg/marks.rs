@@ -1,8 +1,11 @@
 //! Weighted points in a plane, the heaviest numbered, with a key beneath.
 
-use super::canvas::{Anchor, Canvas, Rect, SMALL, Stroke, Style, WIDTH};
+use plotters::style::text_anchor::HPos;
+use plotters::style::{Color as _, RGBColor};
+
 use super::labels::Labels;
-use super::{legend, measure, palette};
+use super::page::{Drawn, Page, Rect, Style, WIDTH};
+use super::{legend, palette};
 use crate::findings::Quantity;
 use crate::findings::chart::{Color, Point};
 
@@ -12,15 +15,17 @@ const KEY_ROW: f64 = 11.0;
 
 /// A point with its place on the canvas.
 pub(super) struct Mark<'a> {
-    /// The point.
-    pub(super) point: &'a Point,
-    /// Place.
-    pub(super) x: f64,
-    /// Place.
-    pub(super) y: f64,
+    point: &'a Point,
+    x: f64,
+    y: f64,
 }
 
-impl Mark<'_> {
+impl<'a> Mark<'a> {
+    /// A point at its place.
+    pub(super) fn new(point: &'a Point, (x, y): (f64, f64)) -> Self {
+        Self { point, x, y }
+    }
+
     /// The area is in proportion to the weight, down to a size that is still visible.
     fn radius(&self) -> f64 {
         let weight =
@@ -46,25 +51,18 @@ pub(super) fn by_weight(marks: &mut [Mark<'_>]) {
     });
 }
 
-/// Legend entries of the colour groups that occur.
-pub(super) fn legend_entries(
+/// Draws the legend of the colour groups in `points` and of `others`; returns where it ends.
+pub(super) fn draw_legend(
+    page: &Page,
     points: &[Point],
     others: impl Iterator<Item = Color>,
-) -> Vec<(String, String)> {
+) -> Drawn<f64> {
     let mut colors: Vec<_> = points.iter().map(|point| point.color).chain(others).collect();
     colors.sort_unstable();
     colors.dedup();
-    colors.into_iter().map(|c| (palette::fill(c).to_owned(), c.label().to_owned())).collect()
-}
-
-/// Draws the legend of the groups in `points` and of `others`; returns its height.
-pub(super) fn draw_legend(
-    canvas: &mut Canvas,
-    top: f64,
-    points: &[Point],
-    others: impl Iterator<Item = Color>,
-) -> f64 {
-    legend::draw(canvas, 0.0, top, &legend_entries(points, others))
+    let entries: Vec<(RGBColor, &str)> =
+        colors.into_iter().map(|color| (palette::fill(color), color.label())).collect();
+    legend::draw(page, &entries)
 }
 
 /// Tells `labels` where the marks are, largest ones only: small ones cannot all be avoided.
@@ -76,52 +74,50 @@ pub(super) fn avoid(labels: &mut Labels, marks: &[Mark<'_>]) {
 
 /// Draws sorted marks and numbers for the heaviest; returns the numbered ones.
 pub(super) fn draw<'m, 'a>(
-    canvas: &mut Canvas,
+    page: &Page,
     labels: &mut Labels,
     area: Rect,
     marks: &'m [Mark<'a>],
-) -> Vec<&'m Mark<'a>> {
+) -> Drawn<Vec<&'m Mark<'a>>> {
     for mark in marks {
         let point = mark.point;
         let tooltip = format!("{} · {}", point.label, Quantity::ratio(point.weight));
-        canvas.disc(mark.x, mark.y, mark.radius(), palette::fill(point.color), &tooltip);
+        page.disc((mark.x, mark.y), mark.radius(), palette::fill(point.color), &tooltip)?;
     }
     let mut numbered = Vec::new();
     for mark in marks.iter().take(NUMBERED) {
-        if draw_number(canvas, labels, area, mark, numbered.len() + 1) {
+        if draw_number(page, labels, area, mark, numbered.len() + 1)? {
             numbered.push(mark);
         }
     }
-    numbered
+    Ok(numbered)
 }
 
 /// Draws a number in or near its mark; false if there is no room at all.
 fn draw_number(
-    canvas: &mut Canvas,
+    page: &Page,
     labels: &mut Labels,
     area: Rect,
     mark: &Mark<'_>,
     number: usize,
-) -> bool {
+) -> Drawn<bool> {
     let text = number.to_string();
-    let style = Style { size: SMALL, ..Style::PLAIN.bold().at(Anchor::Middle) };
-    let places: Vec<(f64, f64)> = places(mark)
-        .into_iter()
-        .filter(|(x, y)| area.contains(&measure::bounds(*x, *y + 2.5, &text, style)))
-        .collect();
-    let boxes: Vec<Vec<Rect>> =
-        places.iter().map(|(x, y)| vec![measure::bounds(*x, *y + 2.5, &text, style)]).collect();
+    let style = Style::BOLD.at(HPos::Center);
+    let bounds = |(x, y): &(f64, f64)| style.bounds(*x, *y + 2.5, &text);
+    let mut places = places(mark);
+    places.retain(|place| area.contains(&bounds(place)));
+    let boxes: Vec<Vec<Rect>> = places.iter().map(|place| vec![bounds(place)]).collect();
     let Some(&(x, y)) = labels.place(&boxes).and_then(|best| places.get(best)) else {
-        return false;
+        return Ok(false);
     };
     let distance = libm::hypot(x - mark.x, y - mark.y);
     if distance > mark.radius() + 9.0 {
         let share = (distance - 4.5) / distance;
         let end = (mark.x + (x - mark.x) * share, mark.y + (y - mark.y) * share);
-        canvas.line(&[(mark.x, mark.y), end], Stroke::solid(palette::MUTED, 0.4));
+        page.line(&[(mark.x, mark.y), end], palette::MUTED.stroke_width(40), "")?;
     }
-    canvas.text(x, y + 2.5, &text, style.halo());
-    true
+    page.text(x, y + 2.5, &text, style.halo())?;
+    Ok(true)
 }
 
 /// Places for a number around a mark, the nearest first.
@@ -145,25 +141,20 @@ fn places(mark: &Mark<'_>) -> Vec<(f64, f64)> {
 }
 
 /// Draws the key of the numbered marks in two columns; returns its height.
-pub(super) fn draw_key(canvas: &mut Canvas, top: f64, numbered: &[&Mark<'_>]) -> f64 {
+pub(super) fn draw_key(page: &Page, top: f64, numbered: &[&Mark<'_>]) -> Drawn<f64> {
     let rows = numbered.len().div_ceil(2);
     let column = WIDTH / 2.0;
+    let style = Style::MUTED;
     for (n, mark) in numbered.iter().enumerate() {
         let left = (n / rows.max(1)) as f64 * column;
         let y = top + (n % rows.max(1)) as f64 * KEY_ROW + 7.0;
-        let number = Style { size: SMALL, ..Style::PLAIN.bold().at(Anchor::End) };
-        canvas.text(left + 10.0, y, &(n + 1).to_string(), number);
-        canvas.disc(left + 16.5, y - 2.5, 2.8, palette::fill(mark.point.color), "");
+        page.text(left + 10.0, y, &(n + 1).to_string(), Style::BOLD.at(HPos::Right))?;
+        page.disc((left + 16.5, y - 2.5), 2.8, palette::fill(mark.point.color), "")?;
         let share = Quantity::ratio(mark.point.weight).to_string();
         let right = left + column - 8.0;
-        canvas.text(right, y, &share, Style::MUTED.at(Anchor::End));
-        let room = right - measure::width(&share, Style::MUTED) - 6.0 - (left + 22.0);
-        canvas.text(
-            left + 22.0,
-            y,
-            &measure::fit(&mark.point.label, room, Style::MUTED),
-            Style::MUTED,
-        );
+        page.text(right, y, &share, style.at(HPos::Right))?;
+        let room = right - style.width(&share) - 6.0 - (left + 22.0);
+        page.text(left + 22.0, y, &style.fit(&mark.point.label, room), style)?;
     }
-    rows as f64 * KEY_ROW
+    Ok(rows as f64 * KEY_ROW)
 }

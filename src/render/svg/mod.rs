@@ -1,16 +1,15 @@
-//! Charts as SVG text: our own drawing, the same bytes everywhere.
+//! Charts as SVG text, drawn by plotters: the same bytes everywhere.
 //!
 //! One unit is one point; every chart is as wide as the page's text.
 
+mod backend;
 mod bars;
-mod canvas;
 mod dots;
 mod flame;
-mod frame;
 mod labels;
 mod legend;
 mod marks;
-mod measure;
+mod page;
 mod palette;
 mod roofline;
 mod scale;
@@ -18,28 +17,30 @@ mod scatter;
 mod series;
 mod tracks;
 
+use plotters::style::text_anchor::HPos;
+
 use crate::findings::chart::{Chart, Plot};
 
-use canvas::{Canvas, Style, WIDTH};
+use page::{Page, Style, WIDTH};
 
 /// Draws a chart; the result is a whole SVG file with the chart's description as alternative text.
 pub fn draw(chart: &Chart) -> String {
-    let mut canvas = Canvas::default();
-    let height = if is_empty(&chart.plot) {
-        canvas.text(WIDTH / 2.0, 20.0, "nothing to draw", Style::MUTED.at(canvas::Anchor::Middle));
-        32.0
-    } else {
-        match &chart.plot {
-            Plot::StackedBars(plot) => bars::draw(&mut canvas, plot),
-            Plot::Roofline(plot) => roofline::draw(&mut canvas, plot),
-            Plot::Scatter(plot) => scatter::draw(&mut canvas, plot),
-            Plot::Series(plot) => series::draw(&mut canvas, plot),
-            Plot::Dots(plot) => dots::draw(&mut canvas, plot),
-            Plot::Flame(plot) => flame::draw(&mut canvas, plot),
-            Plot::Tracks(plot) => tracks::draw(&mut canvas, plot),
+    let page = Page::default();
+    let height = match &chart.plot {
+        plot if is_empty(plot) => {
+            let style = Style::MUTED.at(HPos::Center);
+            page.text(WIDTH / 2.0, 20.0, "nothing to draw", style).map(|()| 32.0)
         }
+        Plot::StackedBars(plot) => bars::draw(&page, plot),
+        Plot::Roofline(plot) => roofline::draw(&page, plot),
+        Plot::Scatter(plot) => scatter::draw(&page, plot),
+        Plot::Series(plot) => series::draw(&page, plot),
+        Plot::Dots(plot) => dots::draw(&page, plot),
+        Plot::Flame(plot) => flame::draw(&page, plot),
+        Plot::Tracks(plot) => tracks::draw(&page, plot),
     };
-    canvas.finish(height, &chart.title, &chart.description)
+    // Writing into memory does not fail.
+    page.finish(height.unwrap_or(WIDTH), &chart.title, &chart.description)
 }
 
 fn is_empty(plot: &Plot) -> bool {

@@ -1,83 +1,69 @@
 //! Colours and the face. Hues are those of Okabe and Ito (2008), which differ for all common kinds of
 //! colour blindness.
 
+use plotters::style::{RGBColor, WHITE};
+
 use crate::findings::chart::Color;
 
 /// Families of all chart text: the embedded one, then what viewers of loose SVG files have.
 pub(super) const FACE: &str = "IBM Plex Sans, Helvetica, Arial, sans-serif";
 
 /// Text.
-pub(super) const INK: &str = "#1f2933";
+pub(super) const INK: RGBColor = RGBColor(0x1f, 0x29, 0x33);
 /// Axis text.
-pub(super) const MUTED: &str = "#52606d";
+pub(super) const MUTED: RGBColor = RGBColor(0x52, 0x60, 0x6d);
 /// Axis lines.
-pub(super) const AXIS: &str = "#9aa5b1";
+pub(super) const AXIS: RGBColor = RGBColor(0x9a, 0xa5, 0xb1);
 /// Grid lines.
-pub(super) const GRID: &str = "#e4e7eb";
+pub(super) const GRID: RGBColor = RGBColor(0xe4, 0xe7, 0xeb);
 /// Bands behind time charts, alternating.
-pub(super) const BANDS: [&str; 2] = ["#edf2f7", "#f7f4ec"];
+pub(super) const BANDS: [RGBColor; 2] = [RGBColor(0xed, 0xf2, 0xf7), RGBColor(0xf7, 0xf4, 0xec)];
 /// Callers in flame graphs, alternating by row.
-pub(super) const CALLERS: [&str; 2] = ["#dde2e7", "#e9edf1"];
+pub(super) const CALLERS: [RGBColor; 2] = [RGBColor(0xdd, 0xe2, 0xe7), RGBColor(0xe9, 0xed, 0xf1)];
 /// Data lines without a colour group.
-pub(super) const LINE: &str = "#0b5c92";
+pub(super) const LINE: RGBColor = RGBColor(0x0b, 0x5c, 0x92);
 /// Areas under lines.
-pub(super) const AREA: &str = "#a9cbe3";
+pub(super) const AREA: RGBColor = RGBColor(0xa9, 0xcb, 0xe3);
 /// Stretches of time to notice, behind lines.
-pub(super) const SHADE: &str = "#fbd9c4";
+pub(super) const SHADE: RGBColor = RGBColor(0xfb, 0xd9, 0xc4);
 /// Limits and outliers.
-pub(super) const ALERT: &str = "#c2410c";
+pub(super) const ALERT: RGBColor = RGBColor(0xc2, 0x41, 0x0c);
 /// Roofs.
-pub(super) const ROOF: &str = "#3e4c59";
+pub(super) const ROOF: RGBColor = RGBColor(0x3e, 0x4c, 0x59);
 
 /// The colour of a group.
-pub(super) const fn fill(color: Color) -> &'static str {
+pub(super) const fn fill(color: Color) -> RGBColor {
     match color {
-        Color::Gemm | Color::ComputeBound | Color::L2 | Color::Busy => "#0072b2",
+        Color::Gemm | Color::ComputeBound | Color::L2 | Color::Busy => RGBColor(0x00, 0x72, 0xb2),
         Color::Attention
         | Color::MemoryBound
         | Color::DramBound
         | Color::Dram
-        | Color::Launching => "#d55e00",
-        Color::Normalization | Color::Balanced | Color::L1 | Color::Blocked => "#009e73",
-        Color::Elementwise | Color::L1Bound => "#56b4e9",
-        Color::Copy | Color::Host | Color::L2Bound => "#e69f00",
-        Color::Communication | Color::LatencyBound => "#cc79a7",
-        Color::Other => "#7b8794",
-        Color::Idle => "#dde2e7",
+        | Color::Launching => RGBColor(0xd5, 0x5e, 0x00),
+        Color::Normalization | Color::Balanced | Color::L1 | Color::Blocked => {
+            RGBColor(0x00, 0x9e, 0x73)
+        }
+        Color::Elementwise | Color::L1Bound => RGBColor(0x56, 0xb4, 0xe9),
+        Color::Copy | Color::Host | Color::L2Bound => RGBColor(0xe6, 0x9f, 0x00),
+        Color::Communication | Color::LatencyBound => RGBColor(0xcc, 0x79, 0xa7),
+        Color::Other => RGBColor(0x7b, 0x87, 0x94),
+        Color::Idle => RGBColor(0xdd, 0xe2, 0xe7),
         Color::Stage => INK,
     }
 }
 
-/// The text colour that is readable on [`fill`].
-pub(super) const fn on_fill(color: Color) -> &'static str {
-    match color {
-        Color::Gemm
-        | Color::ComputeBound
-        | Color::Attention
-        | Color::MemoryBound
-        | Color::DramBound
-        | Color::Normalization
-        | Color::Balanced
-        | Color::Dram
-        | Color::L2
-        | Color::L1
-        | Color::Stage
-        | Color::Busy
-        | Color::Launching
-        | Color::Blocked => "#ffffff",
-        _ => INK,
-    }
+/// The text colour that is readable on a fill, by its luma (ITU-R BT.601).
+pub(super) fn on(RGBColor(red, green, blue): RGBColor) -> RGBColor {
+    let luma = 299 * u32::from(red) + 587 * u32::from(green) + 114 * u32::from(blue);
+    if luma < 125_000 { WHITE } else { INK }
 }
 
 /// A tint of [`fill`] for the `n`-th part of the same group, so that neighbours differ.
-pub(super) fn tint(color: Color, n: usize) -> String {
+pub(super) fn tint(color: Color, n: usize) -> RGBColor {
     let white = [0.0, 0.45, 0.7, 0.25].get(n % 4).copied().unwrap_or(0.0);
-    let hex = fill(color);
-    let channel = |at: usize| {
-        let value = hex.get(at..at + 2).and_then(|h| u8::from_str_radix(h, 16).ok()).unwrap_or(0);
-        (f64::from(value) + (255.0 - f64::from(value)) * white) as u8
-    };
-    format!("#{:02x}{:02x}{:02x}", channel(1), channel(3), channel(5))
+    let towards = |value: u8| (f64::from(value) + (255.0 - f64::from(value)) * white) as u8;
+    let RGBColor(red, green, blue) = fill(color);
+    RGBColor(towards(red), towards(green), towards(blue))
 }
 
 #[cfg(test)]
@@ -86,8 +72,14 @@ mod tests {
 
     #[test]
     fn tints_go_towards_white() {
-        assert_eq!(tint(Color::Gemm, 0), "#0072b2");
+        assert_eq!(tint(Color::Gemm, 0), RGBColor(0x00, 0x72, 0xb2));
         // 0x72 = 114: 114 + 141 × 0.45 = 177 = 0xb1.
-        assert_eq!(tint(Color::Gemm, 1), "#72b1d4");
+        assert_eq!(tint(Color::Gemm, 1), RGBColor(0x72, 0xb1, 0xd4));
+    }
+
+    #[test]
+    fn dark_fills_carry_white_text() {
+        let [gemm, attention, other] = [Color::Gemm, Color::Attention, Color::Other].map(fill);
+        assert_eq!([on(gemm), on(attention), on(other)], [WHITE, WHITE, INK]);
     }
 }

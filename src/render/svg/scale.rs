@@ -1,96 +1,121 @@
-//! Axes: from values to places, with round ticks.
+//! Axes: ranges that plotters can lay out, round ticks, grids.
 
-/// An axis from `min` at place `from` to `max` at place `to`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Axis {
-    /// Value at `from`.
-    pub(super) min: f64,
-    /// Value at `to`.
-    pub(super) max: f64,
-    /// Place of `min`.
-    pub(super) from: f64,
-    /// Place of `max`.
-    pub(super) to: f64,
-    /// Logarithmic; then `min` is positive.
-    pub(super) log: bool,
+use std::ops::Range;
+
+use plotters::coord::ranged1d::{Ranged, ValueFormatter};
+use plotters::coord::types::RangedCoordf64;
+use plotters::prelude::*;
+
+use super::page::{Drawn, Plot, Style};
+use super::palette;
+
+/// Length of ticks in the backend's unit.
+const TICK: i32 = 250;
+
+/// A linear axis; a range that is empty or no number is replaced.
+pub(super) fn linear(min: f64, max: f64) -> Range<f64> {
+    let length = max - min;
+    if length > 1e-300 && length < 1e300 { min..max } else { 0.0..1.0 }
 }
 
-impl Axis {
-    /// A linear axis; an empty range is widened.
-    pub(super) fn linear(min: f64, max: f64, from: f64, to: f64) -> Self {
-        let max = if max > min { max } else { min + 1.0 };
-        Self { min, max, from, to, log: false }
-    }
+/// A logarithmic axis over at most eight decades below `max`.
+pub(super) fn log(min: f64, max: f64) -> Range<f64> {
+    let max = if max > 1e-300 && max < 1e300 { max } else { 1.0 };
+    if min > 0.0 && min < max { min.max(max / 1e8)..max } else { max / 10.0..max }
+}
 
-    /// A logarithmic axis over at most eight decades below `max`.
-    pub(super) fn log(min: f64, max: f64, from: f64, to: f64) -> Self {
-        let max = if max > 0.0 && max.is_finite() { max } else { 1.0 };
-        let min = if min > 0.0 && min < max { min.max(max / 1e8) } else { max / 10.0 };
-        Self { min, max, from, to, log: true }
-    }
+/// The round values, at most `count`, that plotters marks on a linear axis.
+pub(super) fn ticks(axis: &Range<f64>, count: usize) -> Vec<f64> {
+    RangedCoordf64::from(axis.clone()).key_points(count)
+}
 
-    /// The place of a value.
-    pub(super) fn at(&self, value: f64) -> f64 {
-        let share = if self.log {
-            (libm::log10(value) - libm::log10(self.min))
-                / (libm::log10(self.max) - libm::log10(self.min))
-        } else {
-            (value - self.min) / (self.max - self.min)
-        };
-        self.from + share * (self.to - self.from)
-    }
-
-    /// Whether a value lies on the axis.
-    pub(super) fn holds(&self, value: f64) -> bool {
-        value >= self.min && value <= self.max
-    }
-
-    /// Round values on a linear axis, about `count` of them.
-    pub(super) fn ticks(&self, count: usize) -> Vec<f64> {
-        let step = step(self.max - self.min, count);
-        let first = libm::ceil(self.min / step - 1e-9);
-        let last = libm::floor(self.max / step + 1e-9);
-        (0..=(last - first).clamp(0.0, 100.0) as usize).map(|n| (first + n as f64) * step).collect()
-    }
-
-    /// Exponents of the powers of ten on a logarithmic axis.
-    pub(super) fn decades(&self) -> Vec<i32> {
-        let first = libm::ceil(libm::log10(self.min) - 1e-9) as i32;
-        let last = libm::floor(libm::log10(self.max) + 1e-9) as i32;
-        (first..=last).collect()
+/// Distance of the ticks.
+pub(super) fn step(axis: &Range<f64>, count: usize) -> f64 {
+    match ticks(axis, count).as_slice() {
+        [first, second, ..] => second - first,
+        _ => axis.end - axis.start,
     }
 }
 
-/// A round step (1, 2, 2.5 or 5 times a power of ten) that divides `range` into about `count` parts.
-pub(super) fn step(range: f64, count: usize) -> f64 {
-    let raw = range / count.max(1) as f64;
-    if !(raw.is_finite() && raw > 0.0) {
-        return 1.0;
-    }
-    let power = libm::pow(10.0, libm::floor(libm::log10(raw)));
-    let round = [1.0, 2.0, 2.5, 5.0, 10.0];
-    let factor = round.into_iter().find(|f| f * power >= raw * 0.999).unwrap_or(10.0);
-    factor * power
-}
-
-/// The least round number at or above `value`, with a step for about `count` ticks.
+/// The least round number at or above `value`, for an axis from 0.
 pub(super) fn ceiling(value: f64, count: usize) -> f64 {
-    let step = step(value, count);
-    (libm::ceil(value / step - 1e-9) * step).max(step)
+    let axis = linear(0.0, value);
+    let step = step(&axis, count);
+    libm::ceil(axis.end / step - 1e-9) * step
 }
 
-/// Ticks as text with just the decimals that their distance needs.
-pub(super) fn tick_labels(ticks: &[f64]) -> Vec<String> {
-    let distance = match ticks {
-        [first, second, ..] => (second - first).abs(),
-        _ => 1.0,
-    };
-    let places = (0..6).find(|places| {
+/// The text of a tick with just the decimals that the distance of all needs.
+pub(super) fn tick_label(axis: &Range<f64>, count: usize) -> impl Fn(&f64) -> String + use<> {
+    let distance = step(axis, count);
+    let needed = |places: &i32| {
         let scaled = distance * libm::pow(10.0, f64::from(*places));
         (scaled - libm::round(scaled)).abs() < 1e-6 * scaled.max(1.0) && scaled >= 0.999
-    });
-    let places = places.unwrap_or(6) as usize;
-    ticks.iter().map(|tick| format!("{tick:.places$}").replace('-', "−")).collect()
+    };
+    let places = (0..6).find(needed).unwrap_or(6) as usize;
+    // Adding 0 makes a negative zero positive.
+    move |tick| format!("{:.places$}", tick + 0.0).replace('-', "−")
+}
+
+/// A power of ten: in digits while it is short, else with the prefix of its unit.
+pub(super) fn power_of_ten(value: &f64) -> String {
+    let exponent = libm::round(libm::log10(*value)) as i32;
+    let prefix = (exponent >= 5)
+        .then(|| ["", "k", "M", "G", "T", "P", "E"].get(exponent as usize / 3))
+        .flatten();
+    match (prefix, exponent) {
+        (Some(prefix), _) => format!("{} {prefix}", 10_i32.pow(exponent as u32 % 3)),
+        (None, -5..5) => {
+            format!("{:.*}", -exponent.min(0) as usize, libm::pow(10.0, exponent.into()))
+        }
+        _ => format!("1e{exponent}"),
+    }
+}
+
+/// How an axis is labelled.
+pub(super) struct Axis<'a> {
+    /// Title below a horizontal axis.
+    pub(super) title: &'a str,
+    /// The most ticks.
+    pub(super) ticks: usize,
+    /// Texts of the ticks.
+    pub(super) label: &'a dyn Fn(&f64) -> String,
+    /// Whether lines cross the plot at the ticks.
+    pub(super) grid: bool,
+}
+
+impl Axis<'_> {
+    /// An axis without ticks.
+    pub(super) const NONE: Self =
+        Self { title: "", ticks: 0, label: &|_| String::new(), grid: false };
+}
+
+/// Draws grid, axes and their labels.
+pub(super) fn draw<X, Y>(plot: &mut Plot<X, Y>, x: &Axis<'_>, y: &Axis<'_>) -> Drawn
+where
+    X: Ranged<ValueType = f64> + ValueFormatter<f64>,
+    Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
+{
+    let mut mesh = plot.configure_mesh();
+    if !x.grid {
+        mesh.disable_x_mesh();
+    }
+    if !y.grid {
+        mesh.disable_y_mesh();
+    }
+    if !x.title.is_empty() {
+        mesh.x_desc(x.title);
+    }
+    mesh.max_light_lines(0)
+        .bold_line_style(palette::GRID.stroke_width(60))
+        .axis_style(palette::AXIS.stroke_width(80))
+        .label_style(TextStyle::from(Style::MUTED))
+        .axis_desc_style(TextStyle::from(Style::PLAIN))
+        .set_all_tick_mark_size(TICK)
+        .x_labels(x.ticks)
+        .y_labels(y.ticks)
+        .x_label_formatter(x.label)
+        .y_label_formatter(y.label)
+        .draw()
 }
 
 #[cfg(test)]
@@ -99,25 +124,30 @@ mod tests {
 
     #[test]
     fn ticks_are_round() {
-        let axis = Axis::linear(0.0, 230.0, 0.0, 100.0);
-        assert_eq!(axis.ticks(5), [0.0, 50.0, 100.0, 150.0, 200.0]);
-        assert_eq!(tick_labels(&[0.0, 0.25, 0.5]), ["0.00", "0.25", "0.50"]);
-        assert_eq!(tick_labels(&[0.0, 50.0]), ["0", "50"]);
-        assert_eq!(ceiling(230.0, 5), 250.0);
+        assert_eq!(ticks(&(0.0..230.0), 6), [0.0, 50.0, 100.0, 150.0, 200.0]);
+        let labels = |end: f64| {
+            let axis = 0.0..end;
+            ticks(&axis, 3).iter().map(tick_label(&axis, 3)).collect::<Vec<_>>()
+        };
+        assert_eq!(labels(0.1), ["0.00", "0.05", "0.10"]);
+        assert_eq!(labels(100.0), ["0", "50", "100"]);
+        assert_eq!(ceiling(230.0, 6), 250.0);
     }
 
     #[test]
-    fn log_axis_places_decades_evenly() {
-        let axis = Axis::log(0.1, 1000.0, 0.0, 40.0);
-        assert_eq!(axis.decades(), [-1, 0, 1, 2, 3]);
-        assert!((axis.at(10.0) - 20.0).abs() < 1e-9);
+    fn log_axes_span_eight_decades() {
+        assert_eq!(log(0.1, 1000.0), 0.1..1000.0);
         // Nine decades become eight.
-        assert_eq!(Axis::log(1e-3, 1e6, 0.0, 1.0).min, 1e-2);
+        assert_eq!(log(1e-3, 1e6), 1e-2..1e6);
+        let powers = [1e-2, 1.0, 1e3, 1e9, 1e14, 1e15].map(|value| power_of_ten(&value));
+        assert_eq!(powers, ["0.01", "1", "1000", "1 G", "100 T", "1 P"]);
     }
 
     #[test]
     fn degenerate_ranges_have_an_axis() {
-        assert!(Axis::linear(3.0, 3.0, 0.0, 1.0).at(3.0).is_finite());
-        assert!(Axis::log(0.0, 0.0, 0.0, 1.0).at(1.0).is_finite());
+        for axis in [linear(3.0, 3.0), linear(0.0, f64::NAN), linear(0.0, 1e-310), log(0.0, 0.0)] {
+            assert!(axis.start < axis.end && ticks(&axis, 5).len() < 6, "{axis:?}");
+        }
+        assert_eq!(ceiling(0.0, 5), 1.0);
     }
 }

@@ -17,6 +17,8 @@ pub use rooflens_bundle as bundle;
 pub use rooflens_findings::{self as findings, prose};
 pub use rooflens_ingest as ingest;
 pub use rooflens_model::{self as model, diagnostic};
+pub use rooflens_render as render;
+pub use rooflens_report as report;
 
 #[cfg(feature = "tables")]
 pub mod tables;
@@ -28,9 +30,5 @@ pub mod analysis;
 pub mod rules;
 
 pub mod present;
-
-pub mod report;
-
-pub mod render;
 
 pub mod cli;

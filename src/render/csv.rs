@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::{RenderError, Rendered, page::file_name};
-use crate::findings::{Cell, Dataset};
-use crate::report::Report;
+use rooflens_findings::{Cell, Dataset};
+use rooflens_report::Report;
 
 /// Writes every data set of `report`.
 ///
@@ -40,7 +40,7 @@ pub fn bytes(dataset: &Dataset) -> Result<Vec<u8>, RenderError> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::findings::Column;
+    use rooflens_findings::Column;
     use rooflens_schemas::Unit;
 
     #[test]

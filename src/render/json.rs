@@ -4,9 +4,9 @@ use rooflens_schemas::Metric;
 use serde::Serialize;
 
 use super::{RenderError, Rendered};
-use crate::diagnostic::Diagnostic;
-use crate::findings::{Block, Dataset, Method, Observation};
-use crate::report::{Meta, Report, Section};
+use rooflens_findings::{Block, Dataset, Method, Observation};
+use rooflens_model::diagnostic::Diagnostic;
+use rooflens_report::{Meta, Report, Section};
 
 /// Version of the file. 0: its shape may change with any release.
 const VERSION: u32 = 0;

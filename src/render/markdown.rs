@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::Rendered;
 use super::page::{Item, Page, Part, Piece, Quality, Statement};
 use super::table::Table;
-use crate::report::Report;
+use rooflens_report::Report;
 
 /// Writes `report.md` and `charts/*.svg`.
 pub(super) fn render(report: &Report) -> Rendered {

@@ -3,7 +3,7 @@
 use rooflens_schemas::{MetricsFile, metrics::VERSION};
 
 use super::{RenderError, Rendered};
-use crate::report::Report;
+use rooflens_report::Report;
 
 /// Writes `metrics.json`.
 ///

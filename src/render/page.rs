@@ -9,9 +9,9 @@ use serde::Serialize;
 use super::svg;
 use super::table::{Names, Table};
 use super::text::clean;
-use crate::diagnostic::Diagnostic;
-use crate::findings::{Block, Chart, Gain, Inline, Observation, Quantity};
-use crate::report::{FINDINGS, Report, Section};
+use rooflens_findings::{Block, Chart, Gain, Inline, Observation, Quantity};
+use rooflens_model::diagnostic::Diagnostic;
+use rooflens_report::{FINDINGS, Report, Section};
 
 /// A report as pages show it.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -7,7 +7,7 @@ use typst_pdf::{PdfOptions, PdfStandard, PdfStandards, Timestamp};
 use super::page::{Page, generator};
 use super::world::{MemoryWorld, displayable, displayable_drawing};
 use super::{RenderError, RenderOptions, Rendered};
-use crate::report::Report;
+use rooflens_report::Report;
 
 /// Documents that the compiler remembers parts of; a long-lived process forgets older ones.
 const REMEMBERED: usize = 4;

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::measure::{PAGE, mono, mono_characters, sans};
 use super::text::{clean, shorten};
-use crate::findings::{Cell, Column, Dataset, Quantity, Scale, View};
+use rooflens_findings::{Cell, Column, Dataset, Quantity, Scale, View};
 
 /// Space at both sides of a cell.
 const PADDING: f64 = 9.0;

@@ -12,8 +12,8 @@ use plotters_backend::{
     FontStyle,
 };
 
-use crate::render::measure::{PAGE, sans};
-use crate::render::text::clean;
+use crate::measure::{PAGE, sans};
+use crate::text::clean;
 
 /// Writing into memory does not fail.
 type Written<T = ()> = Result<T, DrawingErrorKind<Infallible>>;

@@ -6,8 +6,8 @@ use plotters::style::text_anchor::HPos;
 use super::page::{Drawn, Page, Plane, Rect, Style, WIDTH, place};
 use super::scale::{self, Axis};
 use super::{legend, palette};
-use crate::findings::Quantity;
-use crate::findings::chart::{Bar, Part, StackedBars};
+use rooflens_findings::Quantity;
+use rooflens_findings::chart::{Bar, Part, StackedBars};
 
 const PITCH: f64 = 24.0;
 /// White above and below a bar, in rows.

@@ -8,8 +8,8 @@ use plotters::style::text_anchor::HPos;
 use super::page::{Drawn, Page, Plane, Rect, Style, WIDTH, place};
 use super::palette;
 use super::scale::{self, Axis};
-use crate::findings::Quantity;
-use crate::findings::chart::Dots;
+use rooflens_findings::Quantity;
+use rooflens_findings::chart::Dots;
 
 const PITCH: f64 = 26.0;
 const RADIUS: f64 = 2.4;

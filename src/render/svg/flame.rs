@@ -5,8 +5,8 @@ use plotters::prelude::*;
 use super::page::{Drawn, Page, Rect, Style, WIDTH};
 use super::scale::{self, Axis};
 use super::{legend, palette};
-use crate::findings::Quantity;
-use crate::findings::chart::{Flame, FlameFrame};
+use rooflens_findings::Quantity;
+use rooflens_findings::chart::{Flame, FlameFrame};
 
 /// Height of a row, and what of it stays white.
 const ROW: f64 = 13.0;
@@ -77,7 +77,7 @@ fn fitted(name: &str, room: f64, style: Style) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::findings::chart::{Color, Part};
+    use rooflens_findings::chart::{Color, Part};
     use rooflens_schemas::Unit;
 
     #[test]

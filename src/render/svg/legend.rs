@@ -4,7 +4,7 @@ use plotters::style::{Color, RGBColor};
 
 use super::page::{Drawn, Page, Rect, Style, WIDTH};
 use super::palette;
-use crate::findings::chart::Part;
+use rooflens_findings::chart::Part;
 
 const ROW: f64 = 12.0;
 const SWATCH: f64 = 7.0;

@@ -6,8 +6,8 @@ use plotters::style::{Color as _, RGBColor};
 use super::labels::Labels;
 use super::page::{Drawn, Page, Rect, Style, WIDTH};
 use super::{legend, palette};
-use crate::findings::Quantity;
-use crate::findings::chart::{Color, Point};
+use rooflens_findings::Quantity;
+use rooflens_findings::chart::{Color, Point};
 
 /// Points that get a number and a line in the key.
 const NUMBERED: usize = 10;

@@ -19,7 +19,7 @@ mod tracks;
 
 use plotters::style::text_anchor::HPos;
 
-use crate::findings::chart::{Chart, Plot};
+use rooflens_findings::chart::{Chart, Plot};
 
 use page::{Page, Style, WIDTH};
 

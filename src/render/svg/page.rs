@@ -13,11 +13,11 @@ use plotters_backend::BackendCoord;
 
 use super::backend::{Svg, With, escape};
 use super::palette;
-use crate::render::measure::sans;
-use crate::render::text::shorten;
+use crate::measure::sans;
+use crate::text::shorten;
 
 /// Width of every chart in points: that of the text around it.
-pub(super) const WIDTH: f64 = crate::render::measure::PAGE;
+pub(super) const WIDTH: f64 = crate::measure::PAGE;
 
 /// Attributes of a dashed line.
 pub(super) const DASHED: &str = r#" stroke-dasharray="3 2""#;

@@ -3,7 +3,7 @@
 
 use plotters::style::{RGBColor, WHITE};
 
-use crate::findings::chart::Color;
+use rooflens_findings::chart::Color;
 
 /// Families of all chart text: the embedded one, then what viewers of loose SVG files have.
 pub(super) const FACE: &str = "IBM Plex Sans, Helvetica, Arial, sans-serif";

@@ -10,7 +10,7 @@ use super::marks::{self, Mark};
 use super::page::{DASHED, Drawn, Page, Plot, Rect, Style, WIDTH, place};
 use super::palette;
 use super::scale::{self, Axis};
-use crate::findings::chart::{Ceiling, Point, Roofline};
+use rooflens_findings::chart::{Ceiling, Point, Roofline};
 
 const LEFT: f64 = 34.0;
 const HEIGHT: f64 = 195.0;

@@ -7,7 +7,7 @@ use super::marks::{self, Mark};
 use super::page::{DASHED, Drawn, Page, Rect, Style, WIDTH, place};
 use super::palette;
 use super::scale::{self, Axis};
-use crate::findings::chart::Scatter;
+use rooflens_findings::chart::Scatter;
 
 const LEFT: f64 = 34.0;
 const HEIGHT: f64 = 195.0;

@@ -4,7 +4,7 @@ use rooflens_schemas::Unit;
 
 use super::page::{Drawn, Page};
 use super::tracks::{Content, Shared, TITLE, stack};
-use crate::findings::chart::{Line, Lines, Series, thin};
+use rooflens_findings::chart::{Line, Lines, Series, thin};
 
 const PANEL: f64 = 64.0;
 

@@ -9,8 +9,8 @@ use super::labels::Labels;
 use super::page::{DASHED, Drawn, Page, Plane, Rect, Style, WIDTH, place};
 use super::scale::{self, Axis};
 use super::{legend, palette};
-use crate::findings::Quantity;
-use crate::findings::chart::{Areas, Lines, MarkRow, Part, Track, Tracks};
+use rooflens_findings::Quantity;
+use rooflens_findings::chart::{Areas, Lines, MarkRow, Part, Track, Tracks};
 
 /// Room for the numbers of vertical axes, and the most that labels of rows may take.
 const LEFT: f64 = 34.0;
@@ -342,9 +342,9 @@ mod tests {
     #[test]
     fn long_captures_stay_small() {
         let shares = |n: usize| (0..300).map(|i| ((i * 7 + n) % 13) as f64 / 100.0).collect();
-        let colors = crate::findings::chart::Color::KERNELS;
+        let colors = rooflens_findings::chart::Color::KERNELS;
         let part =
-            |color: crate::findings::chart::Color| Part { name: color.label().into(), color };
+            |color: rooflens_findings::chart::Color| Part { name: color.label().into(), color };
         let areas = Areas {
             label: "busy".to_owned(),
             parts: colors.into_iter().map(part).collect(),

@@ -3,12 +3,12 @@
 use rooflens_schemas::{Metric, Tool};
 use serde::Serialize;
 
-use crate::diagnostic::Diagnostic;
-use crate::findings::{Block, Dataset, Method, Observation};
+use rooflens_findings::{Block, Dataset, Method, Observation};
+use rooflens_model::diagnostic::Diagnostic;
 
-pub mod build;
+pub mod arrange;
 
-pub use build::{Provenance, build};
+pub use arrange::{Provenance, build};
 
 /// Id of the section of findings.
 pub const FINDINGS: &str = "findings";

@@ -3,10 +3,10 @@
 use rooflens_schemas::{Manifest, Tool, Unit};
 
 use super::{FINDINGS, Meta, Report, Section};
-use crate::diagnostic::Diagnostics;
-use crate::findings::{
+use rooflens_findings::{
     Block, Cell, Column, Dataset, Findings, Inline, Observation, Quantity, Severity, View,
 };
+use rooflens_model::diagnostic::Diagnostics;
 
 /// Statements that the verdict page shows.
 const SHOWN_STATEMENTS: usize = 7;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::report::Report;
+use rooflens_report::Report;
 
 pub mod csv;
 pub mod svg;

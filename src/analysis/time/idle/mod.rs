@@ -82,7 +82,7 @@ fn run(context: &Context<'_>) -> Findings {
     findings.blocks.push(Block::Prose(introduction(context, &order[..outermost])));
     findings.blocks.push(Block::Chart(chart(context, &order[..shown])));
     pages::add(context, &sweeps, &order, outermost, &mut findings);
-    let between = between::between(context, &sweeps, &summaries(context.facts, primary));
+    let between = between::between(context, &sweeps, summaries(context.facts, primary));
     let traced = context.session.api_calls.pass.contains(&primary);
     between_pages::add(context, &between, traced, &mut findings);
     what_if::add(context, &order, outermost, &mut findings);
@@ -95,7 +95,7 @@ fn lines(context: &Context<'_>, sweeps: &Sweeps<'_>, primary: PassId) -> Vec<Lin
     let others = context.session.passes.ids().filter(|pass| *pass != primary);
     let passes = std::iter::once(primary).chain(others);
     let summaries = passes.flat_map(|pass| summaries(context.facts, pass));
-    summaries.flat_map(|summary| line::lines(context, sweeps, &summary)).collect()
+    summaries.flat_map(|summary| line::lines(context, sweeps, summary)).collect()
 }
 
 fn pass(context: &Context<'_>, line: &Line) -> PassId {

@@ -64,7 +64,7 @@ fn run(context: &Context<'_>) -> Findings {
             continue;
         }
         for line in summaries(facts, pass) {
-            findings.metrics.extend(metrics(context, &line, &charges));
+            findings.metrics.extend(metrics(context, line, &charges));
         }
         rows.extend(places(context, pass, &charges));
         if own.is_none() {

@@ -54,4 +54,10 @@ macro_rules! results {
 results! {
     /// Memory transfers by pass and stage.
     transfers: super::memory::transfers::Transfers = super::memory::transfers::compute;
+    /// Idle time by cause, launches and queue, by stage, and idle time between stages.
+    idle: super::time::idle::IdleTime = super::time::idle::compute;
+    /// Upper bounds of gains by stage.
+    what_if: super::time::what_if::Bounds = super::time::what_if::compute;
+    /// Synchronizing calls by stage and place.
+    sync: super::time::sync::Synchronization = super::time::sync::compute;
 }

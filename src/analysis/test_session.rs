@@ -5,9 +5,12 @@ use std::ops::Range as Span;
 
 use rooflens_schemas::PassKind;
 
+use super::{Context, Facts, Options, Results};
+use crate::hardware::Hardware;
 use crate::model::{
-    ApiCall, ApiLevel, Copy, CopyKind, Dim3, GemmCall, GpuId, KernelId, Launch, MemoryKind, Ns,
-    Operator, PassId, ProcessId, Range, RangeKind, Session, StrId, ThreadId,
+    ApiCall, ApiLevel, Copy, CopyKind, Dim3, Frame, GemmCall, GpuId, KernelId, Launch, MemoryKind,
+    Ns, OffCpuTime, Operator, OsCall, Overhead, PassId, ProcessId, Range, RangeKind, Session,
+    StrId, ThreadId,
 };
 
 /// A launch of one block of one thread, of the process and GPU with the number of the pass.
@@ -191,5 +194,73 @@ impl Made {
             cluster: StrId::default(),
             epilogue: StrId::default(),
         });
+    }
+}
+
+/// Events of the pass's thread and GPU at given times; a correlation joins a call with what it issues.
+impl Made {
+    /// A timeline as its one pass.
+    pub(crate) fn timeline() -> Self {
+        let mut made = Self::default();
+        made.pass("nsys", PassKind::Timeline);
+        made
+    }
+
+    pub(crate) fn call(&mut self, name: &str, start: Ns, end: Ns, correlation: i64) {
+        let correlation = Some(correlation);
+        let call = api_call(self.pass, self.session.intern(name), start..end);
+        self.session.api_calls.push(ApiCall { correlation, ..call });
+    }
+
+    pub(crate) fn kernel_at(&mut self, name: &str, start: Ns, end: Ns, correlation: i64) {
+        let (kernel, correlation) = (self.session.kernel(name, name), Some(correlation));
+        let launch = launch(self.pass, kernel, start..end);
+        self.session.launches.push(Launch { correlation, ..launch });
+    }
+
+    /// A copy of one byte to the device.
+    pub(crate) fn copy_at(&mut self, source: MemoryKind, start: Ns, end: Ns, correlation: i64) {
+        let correlation = Some(correlation);
+        let copy = copy(self.pass, 1, start..end);
+        self.session.copies.push(Copy { source, correlation, ..copy });
+    }
+
+    pub(crate) fn range_at(&mut self, name: &str, start: Ns, end: Ns) {
+        let name = self.session.intern(name);
+        self.session.ranges.push(range(self.pass, name, start..end));
+    }
+
+    pub(crate) fn os_call(&mut self, start: Ns, end: Ns) {
+        let (pass, thread, name) = (self.pass, self.thread(), self.session.intern("read"));
+        self.session.os_calls.push(OsCall { start, end, name, pass, thread });
+    }
+
+    pub(crate) fn off_cpu(&mut self, start: Ns, end: Ns) {
+        let (pass, thread) = (self.pass, self.thread());
+        self.session.off_cpu.push(OffCpuTime { start, end, pass, thread });
+    }
+
+    pub(crate) fn overhead(&mut self, start: Ns, end: Ns) {
+        let (pass, thread, process) = (self.pass, self.thread(), ProcessId(self.pass.0));
+        let name = self.session.intern("CUPTI Buffer flush");
+        self.session.overheads.push(Overhead { start, end, name, pass, process, thread });
+    }
+
+    pub(crate) fn frame(&mut self, name: &str, start: Ns, end: Ns) {
+        let (pass, thread, name) = (self.pass, self.thread(), self.session.intern(name));
+        self.session.frames.push(Frame { start, end, name, pass, thread });
+    }
+
+    fn thread(&self) -> ThreadId {
+        ThreadId(self.pass.0)
+    }
+
+    /// What `test` gives of the session with its results, without known hardware.
+    pub(crate) fn with<T>(&self, test: impl FnOnce(&Context<'_>) -> T) -> T {
+        let (facts, options) = (Facts::new(&self.session), Options::default());
+        let hardware = Hardware::default();
+        let context = Context::new(&self.session, &facts, &hardware, &options);
+        let results = Results::compute(&context);
+        test(&context.with(&results))
     }
 }

@@ -143,8 +143,8 @@ static COLUMNS: [Column; 7] = [
 fn timeline_rows(context: &Context<'_>, utilization: &[Line]) -> Vec<Vec<Cell>> {
     let (session, facts) = (context.session, context.facts);
     let Some(primary) = facts.primary_pass(session) else { return Vec::new() };
-    let outermost = summaries(facts, primary).into_iter().filter(|line| line.is_outermost(facts));
-    outermost.map(|line| timeline_row(context, primary, &line, utilization)).collect()
+    let outermost = summaries(facts, primary).iter().filter(|line| line.is_outermost(facts));
+    outermost.map(|line| timeline_row(context, primary, line, utilization)).collect()
 }
 
 fn timeline_row(

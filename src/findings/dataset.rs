@@ -1,5 +1,7 @@
 //! Tables of results: whole in CSV, as views on pages.
 
+use std::ops::Range;
+
 use rooflens_schemas::Unit;
 use serde::Serialize;
 
@@ -16,6 +18,18 @@ pub struct Dataset {
     pub columns: Vec<Column>,
     /// Rows, each as long as `columns`, in the order in which they are shown.
     pub rows: Vec<Vec<Cell>>,
+}
+
+impl Dataset {
+    /// Those of the columns in which one of some rows holds something.
+    pub fn filled(&self, rows: Range<usize>, columns: &[&'static str]) -> Vec<&'static str> {
+        let rows = self.rows.get(rows).unwrap_or_default();
+        let holds = |id: &&&'static str| {
+            let column = self.columns.iter().position(|column| column.id == **id);
+            column.is_some_and(|column| rows.iter().any(|row| row[column] != Cell::Missing))
+        };
+        columns.iter().filter(holds).copied().collect()
+    }
 }
 
 /// A column of a data set.

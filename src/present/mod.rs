@@ -5,7 +5,10 @@
 #[cfg(test)]
 pub mod testing;
 
+mod idle;
+mod sync;
 mod transfers;
+mod what_if;
 
 use crate::analysis::{self, Analysis, Context, Known, Missing};
 use crate::findings::{Block, Findings};
@@ -32,11 +35,11 @@ use Entry::{Analysis as Old, Section as New};
 static SECTIONS: &[Entry] = &[
     Old(&analysis::system::environment::ANALYSIS),
     Old(&analysis::time::stage_times::ANALYSIS),
-    Old(&analysis::time::idle::ANALYSIS),
+    New(&idle::SECTION),
     Old(&analysis::time::timeline::ANALYSIS),
     Old(&analysis::time::overlap::ANALYSIS),
     Old(&analysis::time::drift::ANALYSIS),
-    Old(&analysis::time::sync::ANALYSIS),
+    New(&sync::SECTION),
     New(&transfers::SECTION),
     Old(&analysis::communication::ANALYSIS),
     Old(&analysis::time::critical_path::ANALYSIS),

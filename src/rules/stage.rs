@@ -59,7 +59,7 @@ pub(super) fn stage_lines(context: &Context<'_>) -> Vec<StageLine> {
         busy: line.busy_share * line.time,
         counted: line.counted as f64,
         steps: line.steps.filter(|steps| *steps > 0.0),
-        nested: nested(context, line, &lines),
+        nested: nested(context, line, lines),
         unprofiled: None,
         unprofiled_pass: None,
         run_ns: 0.0,

@@ -2,6 +2,7 @@
 
 use crate::analysis::counters::represent::matching::Matching;
 use crate::analysis::engine::classify::{KernelClass, KernelIdentity};
+use crate::analysis::engine::stage_stats::{self, Summary};
 use crate::analysis::kernels::matmul::Products;
 use crate::analysis::kernels::matmul::launches::StageGemms;
 use crate::analysis::operators::backward;
@@ -23,6 +24,8 @@ pub struct Facts {
     pub stages: Vec<Stage>,
     /// Stage instances, sorted by (stage, process, host start).
     pub instances: Vec<StageInstance>,
+    /// Stages as single processes ran them, sorted by (pass, stage, first GPU).
+    pub summaries: Vec<Summary>,
     /// What matrix kernels compute.
     pub products: Products,
     /// Matrix products by stage.
@@ -222,6 +225,7 @@ impl Facts {
         let ops = crate::analysis::engine::attribution::operations(session);
         let mut facts = Self { ops, identities, ..Self::default() };
         crate::analysis::engine::stages::find(session, &mut facts);
+        facts.summaries = stage_stats::summarize(&facts);
         facts.products = Products::new(session, &facts);
         facts.gemms = StageGemms::all(session, &facts);
         facts.matching = Matching::new(session, &facts);

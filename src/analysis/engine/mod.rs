@@ -13,4 +13,5 @@ pub mod sm_clock;
 pub mod stage_stats;
 pub mod stages;
 pub mod stats;
+pub mod sweep;
 pub mod tiers;

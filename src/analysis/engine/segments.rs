@@ -1,8 +1,8 @@
 //! To whom each busy moment of a GPU belongs, so that parts add up to busy time.
 
 use crate::analysis::Context;
-use crate::analysis::engine::classify::KernelClass;
-use crate::analysis::engine::intervals::{Interval, difference, union};
+use crate::analysis::engine::sweep::{append, slices};
+use crate::analysis::engine::tiers::Tier;
 use crate::findings::chart::Color;
 use crate::model::Ns;
 
@@ -23,31 +23,29 @@ pub struct Segment {
 /// `ops` are the rows of operations of that GPU in order of start. Segments of one tier ascend.
 pub fn exclusive(context: &Context<'_>, ops: impl Iterator<Item = usize>) -> Vec<Segment> {
     let table = &context.facts.ops;
-    let (mut computing, mut collectives, mut copies) = (Vec::new(), Vec::new(), Vec::new());
     let mut segments = Vec::new();
+    let mut tiers = Vec::new();
     let mut covered = Ns::MIN;
     for row in ops {
-        let interval: Interval = (table.start[row], table.end[row]);
-        match context.facts.class(context.session, row) {
-            KernelClass::Communication => collectives.push(interval),
-            KernelClass::Copy => copies.push(interval),
-            class => {
-                let (start, end) = (interval.0.max(covered), interval.1);
-                if start < end {
-                    segments.push(Segment { start, end, color: class.color() });
-                }
-                covered = covered.max(end);
-                computing.push(interval);
-            }
+        let (start, end) = (table.start[row], table.end[row]);
+        let class = context.facts.class(context.session, row);
+        tiers.push(((start, end), Tier::of(class) as usize));
+        if Tier::of(class) == Tier::Compute {
+            let start = start.max(covered);
+            segments.extend((start < end).then_some(Segment { start, end, color: class.color() }));
+            covered = covered.max(end);
         }
     }
-    let mut covered = union(&mut computing);
-    for (color, tier) in [(Color::Communication, &mut collectives), (Color::Copy, &mut copies)] {
-        let tier = union(tier);
-        let own = difference(&tier, &covered);
-        segments.extend(own.into_iter().map(|(start, end)| Segment { start, end, color }));
-        covered.extend(tier);
-        covered = union(&mut covered);
+    let mut rest = [Vec::new(), Vec::new(), Vec::new()];
+    for slice in slices::<3>(tiers) {
+        append(&mut rest[slice.first()], (slice.start, slice.end));
+    }
+    for (tier, color) in [(1, Color::Communication), (2, Color::Copy)] {
+        segments.extend(rest[tier].iter().map(|(start, end)| Segment {
+            start: *start,
+            end: *end,
+            color,
+        }));
     }
     segments
 }

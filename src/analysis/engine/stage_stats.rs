@@ -38,9 +38,19 @@ pub struct Summary {
 }
 
 /// Summaries of all stages of a pass, in stage order, one a process. Stages without GPU work have none.
-pub fn summaries(facts: &Facts, pass: PassId) -> Vec<Summary> {
+pub fn summaries(facts: &Facts, pass: PassId) -> &[Summary] {
+    let all = &facts.summaries;
+    let before =
+        |until: &dyn Fn(PassId) -> bool| all.partition_point(|one| until(one.stage(facts).pass));
+    &all[before(&|its| its < pass)..before(&|its| its <= pass)]
+}
+
+/// The summaries of all stages by pass: what becomes [`Facts::summaries`].
+pub fn summarize(facts: &Facts) -> Vec<Summary> {
+    let mut stages: Vec<(usize, &Stage)> = facts.stages.iter().enumerate().collect();
+    stages.sort_by_key(|(_, stage)| stage.pass);
     let mut all = Vec::new();
-    for (index, stage) in facts.stages.iter().enumerate().filter(|(_, stage)| stage.pass == pass) {
+    for (index, stage) in stages {
         let mut processes: Vec<ProcessId> =
             facts.instances_of(stage).iter().map(|instance| instance.process).collect();
         processes.sort_unstable();

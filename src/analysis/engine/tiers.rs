@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::analysis::engine::classify::KernelClass;
 use crate::analysis::engine::facts::{Facts, OpIndex};
-use crate::analysis::engine::intervals::{Interval, difference, measure, union};
+use crate::analysis::engine::intervals::{Interval, difference, measure};
+use crate::analysis::engine::sweep::{Slice, append, slices};
 use crate::model::{GpuId, Ns, PassId, Session};
 
 /// What kind of time an operation is.
@@ -25,6 +26,8 @@ pub struct GpuTiers {
     pub compute: Vec<Interval>,
     /// Collectives.
     pub communication: Vec<Interval>,
+    /// Copies and memsets.
+    pub copy: Vec<Interval>,
     /// Computing kernels and collectives.
     pub kernels: Vec<Interval>,
     /// All operations.
@@ -66,18 +69,42 @@ pub fn tier(session: &Session, facts: &Facts, op: usize) -> Tier {
 
 /// The tiers of each GPU of a pass.
 pub fn by_gpu(session: &Session, facts: &Facts, pass: PassId) -> BTreeMap<GpuId, GpuTiers> {
-    let mut lists: BTreeMap<GpuId, [Vec<Interval>; 3]> = BTreeMap::new();
-    for op in facts.ops_of(pass) {
-        let list = lists.entry(facts.ops.gpu[op]).or_default();
-        list[tier(session, facts, op) as usize].push((facts.ops.start[op], facts.ops.end[op]));
+    of_ops(session, facts, facts.ops_of(pass))
+}
+
+/// The tiers of some operations by GPU; the operations ascend by start.
+fn of_ops(
+    session: &Session,
+    facts: &Facts,
+    ops: impl Iterator<Item = usize>,
+) -> BTreeMap<GpuId, GpuTiers> {
+    let mut lists: BTreeMap<GpuId, Vec<(Interval, usize)>> = BTreeMap::new();
+    for op in ops {
+        let time = (facts.ops.start[op], facts.ops.end[op]);
+        let kind = tier(session, facts, op) as usize;
+        lists.entry(facts.ops.gpu[op]).or_default().push((time, kind));
     }
-    let tiers = |[mut compute, mut communication, mut copies]: [Vec<Interval>; 3]| {
-        let (compute, communication) = (union(&mut compute), union(&mut communication));
-        let kernels = union(&mut [&compute[..], &communication[..]].concat());
-        let busy = union(&mut [&kernels[..], &union(&mut copies)[..]].concat());
-        GpuTiers { compute, communication, kernels, busy }
-    };
-    lists.into_iter().map(|(gpu, lists)| (gpu, tiers(lists))).collect()
+    lists.into_iter().map(|(gpu, ops)| (gpu, GpuTiers::of(slices(ops)))).collect()
+}
+
+impl GpuTiers {
+    fn of(slices: impl Iterator<Item = Slice<3>>) -> Self {
+        let mut tiers = Self::default();
+        for slice in slices {
+            let [compute, communication, copy] = slice.running.map(|count| count > 0);
+            let lists = [
+                (compute, &mut tiers.compute),
+                (communication, &mut tiers.communication),
+                (copy, &mut tiers.copy),
+                (compute || communication, &mut tiers.kernels),
+                (true, &mut tiers.busy),
+            ];
+            for (_, list) in lists.into_iter().filter(|(runs, _)| *runs) {
+                append(list, (slice.start, slice.end));
+            }
+        }
+        tiers
+    }
 }
 
 /// The intervals of a disjoint ascending list that reach into [start, end).
@@ -93,33 +120,27 @@ pub fn exposed(parts: &[Interval], cover: &[Interval]) -> Ns {
     measure(&difference(parts, within(cover, first.0, last.1)))
 }
 
-/// The parts of some operations, summed over GPUs. What hides communication and copies is every operation of
-/// the GPU, whichever stage it belongs to.
+/// The parts of some operations, which ascend by start, summed over GPUs. What hides communication and copies is
+/// every operation of the GPU, whichever stage it belongs to.
 pub fn parts(
     session: &Session,
     facts: &Facts,
     tiers: &BTreeMap<GpuId, GpuTiers>,
     ops: impl Iterator<Item = OpIndex>,
 ) -> Parts {
-    let mut lists: BTreeMap<GpuId, [Vec<Interval>; 3]> = BTreeMap::new();
-    for op in ops.map(|op| op as usize) {
-        let list = lists.entry(facts.ops.gpu[op]).or_default();
-        list[tier(session, facts, op) as usize].push((facts.ops.start[op], facts.ops.end[op]));
-    }
     let mut sum = Parts::default();
-    for (gpu, [mut compute, mut communication, mut copies]) in lists {
-        let Some(gpu) = tiers.get(&gpu) else { continue };
-        let (communication, copies) = (union(&mut communication), union(&mut copies));
-        let compute = union(&mut compute);
-        sum.compute = sum.compute.saturating_add(measure(&compute));
-        sum.communication = sum.communication.saturating_add(measure(&communication));
-        sum.communication_exposed =
-            sum.communication_exposed.saturating_add(exposed(&communication, &gpu.compute));
-        sum.copy = sum.copy.saturating_add(measure(&copies));
-        sum.copy_exposed = sum.copy_exposed.saturating_add(exposed(&copies, &gpu.kernels));
-        sum.busy = sum
-            .busy
-            .saturating_add(measure(&union(&mut [compute, communication, copies].concat())));
+    for (gpu, own) in of_ops(session, facts, ops.map(|op| op as usize)) {
+        let Some(all) = tiers.get(&gpu) else { continue };
+        for (part, time) in [
+            (&mut sum.compute, measure(&own.compute)),
+            (&mut sum.communication, measure(&own.communication)),
+            (&mut sum.communication_exposed, exposed(&own.communication, &all.compute)),
+            (&mut sum.copy, measure(&own.copy)),
+            (&mut sum.copy_exposed, exposed(&own.copy, &all.kernels)),
+            (&mut sum.busy, measure(&own.busy)),
+        ] {
+            *part = part.saturating_add(time);
+        }
     }
     sum
 }

@@ -141,7 +141,7 @@ impl Matching {
             });
             line
         };
-        let lines = summaries(facts, pass).into_iter().map(line).collect();
+        let lines = summaries(facts, pass).iter().cloned().map(line).collect();
         Some(Self { pass, profiles, lines })
     }
 

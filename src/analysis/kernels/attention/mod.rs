@@ -30,7 +30,7 @@ fn run(context: &Context<'_>) -> Findings {
     let mut stages: Vec<StageAttention> = Vec::new();
     let mut shown = 0;
     for pass in primary.into_iter().chain(others) {
-        stages.extend(lines::of_stages(context, &work, &summaries(facts, pass)));
+        stages.extend(lines::of_stages(context, &work, summaries(facts, pass)));
         if Some(pass) == primary || shown == 0 {
             shown = stages.iter().map(|stage| stage.lines.len()).sum();
         }

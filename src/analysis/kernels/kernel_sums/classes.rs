@@ -63,7 +63,7 @@ fn stage_work(context: &Context<'_>) -> Vec<StageWork> {
     let mut by_kernel = vec![(0_u64, 0 as Ns); context.session.kernels.len()];
     let passes = context.session.passes.ids();
     let lines = passes.flat_map(|pass| summaries(context.facts, pass));
-    lines.map(|line| work_of(context, line, &mut by_kernel)).collect()
+    lines.map(|line| work_of(context, line.clone(), &mut by_kernel)).collect()
 }
 
 /// Adds up one line. `by_kernel` is all zero, before and after.

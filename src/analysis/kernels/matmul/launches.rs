@@ -78,10 +78,10 @@ impl StageGemms {
         let lines = session.passes.ids().flat_map(|pass| summaries(facts, pass));
         let outermost = lines.filter(|summary| summary.is_outermost(facts));
         let stages = outermost.map(|summary| {
-            let work = work.of(session, facts, &summary, KernelClass::Gemm);
+            let work = work.of(session, facts, summary, KernelClass::Gemm);
             let groups = groups(session, &work.launches);
             let StageWork { instances, total, busy, .. } = work;
-            Self { summary, instances, total, busy, groups }
+            Self { summary: summary.clone(), instances, total, busy, groups }
         });
         stages.filter(|stage| stage.groups.iter().any(|group| group.time > 0)).collect()
     }

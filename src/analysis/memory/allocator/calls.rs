@@ -90,7 +90,7 @@ fn is_part(facts: &Facts, stage: &Stage, instance: &StageInstance) -> bool {
 }
 
 impl Calls {
-    fn add(&mut self, context: &Context<'_>, order: &[u32], line: Summary) {
+    fn add(&mut self, context: &Context<'_>, order: &[u32], line: &Summary) {
         let calls = &context.session.api_calls;
         let facts = context.facts;
         let (mut counts, mut all) = (Vec::new(), 0);
@@ -129,7 +129,7 @@ impl Calls {
             }));
         }
         if let Some(count) = median(&counts) {
-            self.stages.push((line, count, all));
+            self.stages.push((line.clone(), count, all));
         }
     }
 

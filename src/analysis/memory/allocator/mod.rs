@@ -140,13 +140,13 @@ fn rows_of<'a>(context: &Context<'_>, line: &'a Line) -> Vec<Row<'a>> {
         whole: true,
         figures,
     });
-    let stages = summaries(context.facts, line.pass).into_iter().filter_map(|stage| {
+    let stages = summaries(context.facts, line.pass).iter().filter_map(|stage| {
         let has_range = |one: &crate::analysis::engine::facts::StageInstance| one.range.is_some();
         let facts = context.facts;
         if !facts.instances_of(stage.stage(facts)).iter().all(has_range) {
             return None;
         }
-        let figures = line.figures(session, &lines::stretches(facts, &stage))?;
+        let figures = line.figures(session, &lines::stretches(facts, stage))?;
         let scope = Scope { gpu, ..stage.scope(session, facts) };
         Some(Row { line, label: stage.label(session, facts), scope, whole: false, figures })
     });

@@ -72,7 +72,7 @@ fn places(context: &Context<'_>, pass: PassId) -> Vec<Place> {
         let instances = own.iter().map(of).collect();
         places.extend((!sums.kinds.is_empty()).then(|| Place {
             pass,
-            stage: Some(line),
+            stage: Some(line.clone()),
             instances,
             sums,
         }));

@@ -7,6 +7,7 @@ use rooflens_schemas::{MetricValue, PassKind, StageKind};
 use super::*;
 use crate::analysis::Options;
 use crate::analysis::engine::facts::{Facts, Stage, StageInstance};
+use crate::analysis::engine::stage_stats::summarize;
 use crate::hardware::Hardware;
 use crate::model::{Ns, ProcessId, Range, RangeKind, Session, StrId};
 
@@ -40,7 +41,7 @@ fn findings(times: &[Ns], left_out: usize, ranges: &[(&str, Ns)]) -> Findings {
         excluded: (n < left_out).then(|| "warm-up".to_owned()),
         ..StageInstance::default()
     };
-    let facts = Facts {
+    let mut facts = Facts {
         stages: vec![Stage {
             pass,
             name: "decode_step".to_owned(),
@@ -51,6 +52,7 @@ fn findings(times: &[Ns], left_out: usize, ranges: &[(&str, Ns)]) -> Findings {
         instances: times.iter().enumerate().map(instance).collect(),
         ..Facts::default()
     };
+    facts.summaries = summarize(&facts);
     let (hardware, options) = (Hardware::default(), Options::default());
     run(&Context::new(&session, &facts, &hardware, &options))
 }

@@ -1,40 +1,44 @@
 //! Idle time between the stages: from the end of one outermost instance to the start of the next. Data loaders,
 //! schedulers and logging hide there, because no stage contains it.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use rooflens_schemas::{Evidence, Metric, Scope, Unit};
+use rooflens_schemas::Scope;
 
-use super::Sweeps;
-use super::cause::Cause;
-use crate::analysis::Context;
+use super::Inputs;
+use super::cause::{Cause, Traced};
 use crate::analysis::engine::facts::StageInstance;
-use crate::analysis::engine::intervals::{Interval, measure, union};
-use crate::analysis::engine::stage_stats::Summary;
+use crate::analysis::engine::intervals::{Interval, measure, total, union};
+use crate::analysis::engine::stage_stats::{Summary, summaries};
 use crate::analysis::engine::stats::median;
-use crate::findings::{derived, unavailable};
-use crate::model::{GpuId, Ns, StrId, ThreadId};
+use crate::analysis::{Context, Known};
+use crate::model::{GpuId, Ns, PassId, Session, StrId, ThreadId};
 
 /// The times between the stages of a process on one GPU.
-pub(super) struct Between {
+pub struct Between {
     /// Any summary of the process: for rank and pass.
-    summary: Summary,
-    gpu: GpuId,
+    pub summary: Summary,
+    /// GPU.
+    pub gpu: GpuId,
     several_gpus: bool,
+    traced: Traced,
     /// By idle time, the most first.
-    pub(super) pairs: Vec<Pair>,
+    pub pairs: Vec<Pair>,
     /// Time of the instances that count, and of the times between them, nanoseconds.
-    pub(super) run: Ns,
+    pub run: Ns,
 }
 
 /// What lies between instances of two stages that follow one another.
-pub(super) struct Pair {
-    pub(super) after: String,
-    pub(super) before: String,
+pub struct Pair {
+    /// The stage before it, an index into the facts' stages.
+    pub after: usize,
+    /// The stage behind it.
+    pub before: usize,
     /// Idle time of each window, nanoseconds.
     idle: Vec<Ns>,
     /// Time of all windows, nanoseconds.
-    pub(super) time: Ns,
+    pub time: Ns,
     /// Idle time of all windows by cause, in the order of [`Cause::ALL`].
     causes: [Ns; Cause::ALL.len()],
     /// Time of all windows that ranges of the issuing thread cover, which begin between the two stages.
@@ -42,7 +46,7 @@ pub(super) struct Pair {
 }
 
 /// The ranges of threads by (thread, start).
-pub(super) struct Starts(Vec<(ThreadId, Ns, usize)>);
+struct Starts(Vec<(ThreadId, Ns, usize)>);
 
 impl Starts {
     fn new(context: &Context<'_>) -> Self {
@@ -61,15 +65,12 @@ impl Starts {
     }
 }
 
-/// One a process and GPU that run outermost stages; `summaries` are those of one pass.
-pub(super) fn between(
-    context: &Context<'_>,
-    sweeps: &Sweeps<'_>,
-    summaries: &[Summary],
-) -> Vec<Between> {
+/// One a process and GPU that run outermost stages of a pass.
+pub(super) fn between(context: &Context<'_>, inputs: &Inputs<'_>, pass: PassId) -> Vec<Between> {
     let mut all: Vec<Between> = Vec::new();
     let starts = Starts::new(context);
-    for summary in summaries.iter().filter(|one| one.is_outermost(context.facts)) {
+    let summaries = summaries(context.facts, pass).iter();
+    for summary in summaries.filter(|one| one.is_outermost(context.facts)) {
         if all.iter().any(|one| one.summary.process == summary.process) {
             continue;
         }
@@ -77,11 +78,11 @@ pub(super) fn between(
         let mut gpus: Vec<GpuId> = chain.iter().flat_map(|one| one.gpus.iter().copied()).collect();
         gpus.sort_unstable();
         gpus.dedup();
-        let several_gpus = gpus.len() > 1;
+        let (several_gpus, traced) = (gpus.len() > 1, inputs.traced(pass));
         all.extend(gpus.into_iter().map(|gpu| {
-            let mut one =
-                Between { summary: summary.clone(), gpu, several_gpus, pairs: Vec::new(), run: 0 };
-            one.add(context, sweeps, &starts, &chain);
+            let (summary, pairs) = (summary.clone(), Vec::new());
+            let mut one = Between { summary, gpu, several_gpus, traced, pairs, run: 0 };
+            one.add(context, inputs, &starts, &chain);
             one
         }));
     }
@@ -105,7 +106,7 @@ impl Between {
     fn add(
         &mut self,
         context: &Context<'_>,
-        sweeps: &Sweeps<'_>,
+        inputs: &Inputs<'_>,
         starts: &Starts,
         chain: &[&StageInstance],
     ) {
@@ -123,11 +124,10 @@ impl Between {
                 && counts(before)
                 && counts(one)
             {
-                let name = |stage: usize| context.facts.stages[stage].name.clone();
                 let pair = pairs
                     .entry((before.stage, one.stage))
-                    .or_insert_with(|| Pair::new(name(before.stage), name(one.stage)));
-                pair.add(sweeps, self.gpu, (ended, start));
+                    .or_insert_with(|| Pair::new(before.stage, one.stage));
+                pair.add(inputs, self.gpu, (ended, start));
                 pair.add_ranges(context, starts, (ended, start), before, one);
                 self.run = self.run.saturating_add(start - ended);
             }
@@ -136,21 +136,34 @@ impl Between {
             }
         }
         self.pairs = pairs.into_values().collect();
-        self.pairs.sort_by_key(|pair| std::cmp::Reverse(pair.idle()));
+        self.pairs.sort_by_key(|pair| Reverse(pair.idle()));
     }
 
     /// Idle time of all windows, nanoseconds.
-    pub(super) fn idle(&self) -> Ns {
-        self.pairs.iter().fold(0, |total: Ns, pair| total.saturating_add(pair.idle()))
+    pub fn idle(&self) -> Ns {
+        total(self.pairs.iter().map(Pair::idle))
+    }
+
+    /// The part of it for which the host had not issued the next work, nanoseconds.
+    ///
+    /// # Errors
+    /// If the artifact does not tell causes.
+    pub fn host(&self) -> Known<Ns> {
+        self.traced.calls().map(|()| total(self.pairs.iter().map(Pair::host)))
+    }
+
+    /// How often stages follow one another with time between them.
+    pub fn windows(&self) -> usize {
+        self.pairs.iter().map(Pair::windows).sum()
     }
 
     /// A time as a share of the run.
-    pub(super) fn share(&self, time: Ns) -> f64 {
+    pub fn share(&self, time: Ns) -> f64 {
         if self.run > 0 { time as f64 / self.run as f64 } else { 0.0 }
     }
 
     /// The rank, and the GPU where the process uses several; empty for a single process with one GPU.
-    pub(super) fn label(&self, context: &Context<'_>) -> String {
+    pub fn label(&self, context: &Context<'_>) -> String {
         let scope = self.scope(context);
         let rank = scope.rank.map(|rank| format!("rank {rank}"));
         let gpu = scope.gpu.map(|gpu| format!("GPU {gpu}"));
@@ -158,53 +171,16 @@ impl Between {
     }
 
     /// What metrics are about.
-    pub(super) fn scope(&self, context: &Context<'_>) -> Scope {
+    pub fn scope(&self, context: &Context<'_>) -> Scope {
         let gpu = context.session.gpus.ordinal[self.gpu.index()];
         let gpu = self.several_gpus.then_some(gpu);
         let scope = self.summary.scope(context.session, context.facts);
         Scope { stage: None, gpu, ..scope }
     }
-
-    /// Idle time between the stages, and its share of the run.
-    pub(super) fn metrics(&self, context: &Context<'_>, traced: bool) -> Vec<Metric> {
-        let scope = self.scope(context);
-        let pass = self.summary.stage(context.facts).pass;
-        let artifact = context.session.passes.artifact[pass.index()];
-        let windows: u64 = self.pairs.iter().map(|pair| pair.windows() as u64).sum();
-        let (idle, run) = (self.idle(), self.run);
-        let over = format!("{windows} times between instances of outermost stages that count");
-        let basis = format!("idle time of {over}");
-        let share = format!("idle time {idle} ns ÷ run {run} ns: the instances and {over}");
-        let mut all = vec![
-            derived("between_idle", scope.clone(), Unit::Nanoseconds, idle as f64, basis),
-            derived("between_idle_share", scope.clone(), Unit::Ratio, self.share(idle), share),
-        ];
-        let host = self.pairs.iter().map(Pair::host).fold(0, Ns::saturating_add);
-        all.push(match traced {
-            true => {
-                let basis = format!(
-                    "that of it for which the host had not issued the next work, of {over}"
-                );
-                derived("between_host", scope, Unit::Nanoseconds, host as f64, basis)
-            }
-            false => {
-                let reason = "the artifact holds no CUDA call";
-                unavailable("between_host", scope, Unit::Nanoseconds, reason)
-            }
-        });
-        for metric in &mut all {
-            metric.evidence = vec![Evidence {
-                artifact: context.session.text(artifact).to_owned(),
-                table: Some("launches, copies, api_calls, ranges".to_owned()),
-                rows: Some(windows),
-            }];
-        }
-        all
-    }
 }
 
 impl Pair {
-    fn new(after: String, before: String) -> Self {
+    const fn new(after: usize, before: usize) -> Self {
         Self {
             after,
             before,
@@ -215,9 +191,9 @@ impl Pair {
         }
     }
 
-    fn add(&mut self, sweeps: &Sweeps<'_>, gpu: GpuId, window: Interval) {
+    fn add(&mut self, inputs: &Inputs<'_>, gpu: GpuId, window: Interval) {
         let mut idle = 0;
-        for (gap, time) in sweeps.gaps.within(gpu, window) {
+        for (gap, time) in inputs.gaps.within(gpu, window) {
             self.causes[gap.cause as usize] += time;
             idle += time;
         }
@@ -250,45 +226,44 @@ impl Pair {
     }
 
     /// How often the one stage follows the other with time between them.
-    pub(super) fn windows(&self) -> usize {
+    pub fn windows(&self) -> usize {
         self.idle.len()
     }
 
     /// Idle time, nanoseconds.
-    pub(super) fn idle(&self) -> Ns {
-        self.idle.iter().fold(0, |total: Ns, time| total.saturating_add(*time))
+    pub fn idle(&self) -> Ns {
+        total(self.idle.iter().copied())
     }
 
     /// Idle time of the window of median idle time, nanoseconds.
-    pub(super) fn median(&self) -> Option<f64> {
+    pub fn median(&self) -> Option<f64> {
         median(&self.idle.iter().map(|time| *time as f64).collect::<Vec<_>>())
     }
 
     /// The longest idle time of a window, nanoseconds.
-    pub(super) fn longest(&self) -> Ns {
+    pub fn longest(&self) -> Ns {
         self.idle.iter().copied().max().unwrap_or(0)
     }
 
     /// Idle time of a cause, nanoseconds.
-    pub(super) fn of(&self, cause: Cause) -> Ns {
+    pub fn of(&self, cause: Cause) -> Ns {
         self.causes[cause as usize]
     }
 
     /// Idle time for which the host had not issued the next work, nanoseconds.
     fn host(&self) -> Ns {
-        Cause::HOST.iter().fold(0, |total: Ns, cause| total.saturating_add(self.of(*cause)))
+        total(Cause::HOST.iter().map(|cause| self.of(*cause)))
     }
 
     /// The cause of most idle time.
-    pub(super) fn cause(&self) -> Cause {
+    pub fn cause(&self) -> Cause {
         let most = Cause::ALL.into_iter().rev().max_by_key(|cause| self.of(*cause));
         most.unwrap_or(Cause::Unknown)
     }
 
     /// The range that covers most, and its time, nanoseconds; of equal ones the first by name.
-    pub(super) fn range(&self, context: &Context<'_>) -> Option<(String, Ns)> {
-        let named = |(name, time): (&StrId, &Ns)| (context.session.text(*name).to_owned(), *time);
-        let named = self.ranges.iter().map(named);
-        named.max_by(|a, b| (a.1, &b.0).cmp(&(b.1, &a.0)))
+    pub fn range(&self, session: &Session) -> Option<(StrId, Ns)> {
+        let ranges = self.ranges.iter().map(|(name, time)| (*name, *time));
+        ranges.max_by_key(|(name, time)| (*time, Reverse(session.text(*name))))
     }
 }

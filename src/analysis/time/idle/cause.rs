@@ -1,10 +1,11 @@
 //! Why a GPU is idle.
 
-use crate::findings::chart::Color;
+use crate::analysis::results::Missing;
+use crate::model::{PassId, Session};
 
 /// The one cause that each gap is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Cause {
+pub enum Cause {
     /// The host issues work, at its rate.
     Launching,
     /// The host computes for long without a CUDA call.
@@ -33,7 +34,7 @@ pub(crate) enum Cause {
 
 impl Cause {
     /// All causes in the order of legends.
-    pub(crate) const ALL: [Self; 12] = [
+    pub const ALL: [Self; 12] = [
         Self::Launching,
         Self::HostCode,
         Self::Sync,
@@ -49,7 +50,7 @@ impl Cause {
     ];
 
     /// Causes for which the host had not issued the next operation, the profiler's own time aside.
-    pub(crate) const HOST: [Self; 7] = [
+    pub const HOST: [Self; 7] = [
         Self::Launching,
         Self::HostCode,
         Self::Sync,
@@ -59,26 +60,8 @@ impl Cause {
         Self::OffCpu,
     ];
 
-    /// Its metric.
-    pub(super) const fn metric(self) -> &'static str {
-        match self {
-            Self::Launching => "idle_launching",
-            Self::HostCode => "idle_host_code",
-            Self::Sync => "idle_sync",
-            Self::Allocator => "idle_allocator",
-            Self::Copy => "idle_copy",
-            Self::Os => "idle_os",
-            Self::OffCpu => "idle_off_cpu",
-            Self::Profiler => "idle_profiler",
-            Self::Communication => "idle_communication",
-            Self::Queue => "idle_queue",
-            Self::OtherWork => "idle_other_work",
-            Self::Unknown => "idle_unknown",
-        }
-    }
-
     /// The words of tables and legends.
-    pub(super) const fn label(self) -> &'static str {
+    pub const fn label(self) -> &'static str {
         match self {
             Self::Launching => "launching",
             Self::HostCode => "host code",
@@ -94,37 +77,50 @@ impl Cause {
             Self::Unknown => "unknown",
         }
     }
+}
 
-    /// What a reader makes of it.
-    pub(super) const fn meaning(self) -> &'static str {
-        match self {
-            Self::Launching => "the host issues launches one after the other, at its rate",
-            Self::HostCode => "the host computes without a CUDA call",
-            Self::Sync => "the host waits in a synchronizing call",
-            Self::Allocator => "the host allocates memory, loads code or instantiates a graph",
-            Self::Copy => "the host waits in a copy that blocks it",
-            Self::Os => "the host is in a call of the operating system",
-            Self::OffCpu => {
-                "no CPU runs the host's thread: preempted, or blocked outside of traced calls"
-            }
-            Self::Profiler => "the profiler holds up the host",
-            Self::Communication => "work that was issued waits at a collective",
-            Self::Queue => "work that was issued waits: launch latency, stream order, events",
-            Self::OtherWork => "the GPU runs operations that are not of this stage",
-            Self::Unknown => "the call that issued the next operation is not in the artifact",
+/// What the artifact of a pass can tell of idle time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Traced {
+    calls: bool,
+    os: bool,
+    off_cpu: bool,
+    profiler: bool,
+}
+
+impl Traced {
+    /// What the tables hold of a pass.
+    pub(super) fn new(session: &Session, pass: PassId) -> Self {
+        Self {
+            calls: session.api_calls.pass.contains(&pass),
+            os: session.os_calls.pass.contains(&pass),
+            off_cpu: session.off_cpu.pass.contains(&pass),
+            profiler: session.overheads.pass.contains(&pass),
         }
     }
 
-    /// Its colour; causes of one colour are told apart by tint.
-    pub(super) const fn color(self) -> Color {
-        match self {
-            Self::Launching => Color::Launching,
-            Self::HostCode => Color::Host,
-            Self::Sync | Self::Allocator | Self::Copy | Self::Os | Self::OffCpu => Color::Blocked,
-            Self::Communication => Color::Communication,
-            Self::Queue => Color::Busy,
-            Self::Profiler | Self::OtherWork => Color::Other,
-            Self::Unknown => Color::Idle,
+    /// Whether there are CUDA calls; if not, why nothing is known that needs them.
+    pub(super) const fn calls(self) -> Result<(), Missing> {
+        if self.calls { Ok(()) } else { Err(Missing("the artifact holds no CUDA call")) }
+    }
+
+    /// Whether a cause can be told from others.
+    pub(super) fn tells(self, cause: Cause) -> Result<(), Missing> {
+        if matches!(cause, Cause::Unknown | Cause::OtherWork) {
+            return Ok(());
+        }
+        self.calls()?;
+        match cause {
+            Cause::Os if !self.os => Err(Missing(
+                "the artifact holds no call of the operating system; capture with -t cuda,nvtx,osrt",
+            )),
+            Cause::OffCpu if !self.off_cpu => Err(Missing(
+                "the artifact holds no event of the scheduler; capture with --cpuctxsw=process-tree",
+            )),
+            Cause::Profiler if !self.profiler => {
+                Err(Missing("the artifact tells no profiler overhead"))
+            }
+            _ => Ok(()),
         }
     }
 }

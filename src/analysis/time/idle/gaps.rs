@@ -3,25 +3,29 @@
 use super::calls::{CallKind, Calls};
 use super::cause::Cause;
 use crate::analysis::Context;
-use crate::analysis::engine::classify::KernelClass;
 use crate::analysis::engine::facts::OpIndex;
 use crate::analysis::engine::intervals::{Interval, measure_within};
+use crate::analysis::engine::sweep;
+use crate::analysis::engine::tiers::{Tier, tier};
 use crate::model::{ApiCallId, GpuId, Ns};
 
 /// Host time between two CUDA calls from which on it is host code of its own rather than a part of issuing
 /// launches, nanoseconds. A framework's dispatch of one operator takes a tenth of it.
-pub(super) const HOST_STRETCH: Ns = 100_000;
+pub const HOST_STRETCH: Ns = 100_000;
 
-/// A time without any operation on a GPU.
+/// A time without any operation on a GPU, and why.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Gap {
-    pub(super) start: Ns,
-    pub(super) end: Ns,
+pub struct Gap {
+    /// Start, nanoseconds.
+    pub start: Ns,
+    /// End, nanoseconds.
+    pub end: Ns,
     /// The operation that ends it.
-    pub(super) op: OpIndex,
-    pub(super) cause: Cause,
+    pub op: OpIndex,
+    /// Why it is.
+    pub cause: Cause,
     /// Time that the issuing thread spent in CUDA calls within the gap, nanoseconds; 0 if it had issued before.
-    pub(super) calls: Ns,
+    pub calls: Ns,
 }
 
 /// The gaps between all operations of each GPU, whatever stage they belong to, by start.
@@ -29,35 +33,15 @@ pub(super) struct Gaps {
     by_gpu: Vec<Vec<Gap>>,
 }
 
-/// The end of what a GPU ran so far.
-#[derive(Clone, Copy)]
-struct Last {
-    end: Ns,
-    /// A collective ends there.
-    collective: bool,
-}
-
 impl Gaps {
-    /// Finds and explains the gaps of all GPUs: one sweep over all operations.
+    /// Finds and explains the gaps of all GPUs.
     pub(super) fn new(context: &Context<'_>, calls: &Calls<'_>) -> Self {
-        let ops = &context.facts.ops;
-        let mut by_gpu = vec![Vec::new(); context.session.gpus.len()];
-        let mut lasts: Vec<Option<Last>> = vec![None; by_gpu.len()];
-        for op in 0..ops.len() {
-            let (start, end, gpu) = (ops.start[op], ops.end[op], ops.gpu[op].index());
-            let collective = is_collective(context, op as OpIndex);
-            let last = lasts[gpu].get_or_insert(Last { end: start, collective: false });
-            if start > last.end {
-                let (cause, calls) =
-                    explain(context, calls, (last.end, start), op as OpIndex, last.collective);
-                let op = op as OpIndex;
-                by_gpu[gpu].push(Gap { start: last.end, end: start, op, cause, calls });
-            }
-            if end > last.end {
-                *last = Last { end, collective };
-            } else if end == last.end {
-                last.collective |= collective;
-            }
+        let (session, facts) = (context.session, context.facts);
+        let mut by_gpu = vec![Vec::new(); session.gpus.len()];
+        for gap in sweep::gaps(session, facts, 0..facts.ops.len()) {
+            let (cause, calls) = explain(context, calls, &gap);
+            let sweep::Gap { start, end, op, .. } = gap;
+            by_gpu[gap.gpu.index()].push(Gap { start, end, op, cause, calls });
         }
         Self { by_gpu }
     }
@@ -71,31 +55,22 @@ impl Gaps {
     }
 }
 
-fn is_collective(context: &Context<'_>, op: OpIndex) -> bool {
-    let kernel = context.facts.kernel(context.session, op);
-    let class = kernel.map(|kernel| context.facts.identities[kernel.index()].class);
-    class == Some(KernelClass::Communication)
-}
-
-/// Cause of the gap that `op` ends, and the time of CUDA calls in it.
-fn explain(
-    context: &Context<'_>,
-    calls: &Calls<'_>,
-    gap: Interval,
-    op: OpIndex,
-    after_collective: bool,
-) -> (Cause, Ns) {
+/// Cause of a gap, and the time of CUDA calls in it.
+fn explain(context: &Context<'_>, calls: &Calls<'_>, gap: &sweep::Gap) -> (Cause, Ns) {
+    let (op, time) = (gap.op, (gap.start, gap.end));
     let Some(call) = context.facts.ops.api_call[op as usize] else { return (Cause::Unknown, 0) };
     let (begun, returned) = calls.span(call);
-    if begun > gap.1 {
+    if begun > gap.end {
         // The clocks of host and GPU disagree.
         return (Cause::Unknown, 0);
     }
-    if returned > gap.0 && calls.is_first(call, op) {
-        return host_cause(calls, gap, call);
+    if returned > gap.start && calls.is_first(call, op) {
+        return host_cause(calls, time, call);
     }
-    let waits_for_ranks = after_collective || is_collective(context, op);
-    (if waits_for_ranks { Cause::Communication } else { Cause::Queue }, 0)
+    let collective = tier(context.session, context.facts, op as usize) == Tier::Communication;
+    let cause =
+        if gap.after_collective || collective { Cause::Communication } else { Cause::Queue };
+    (cause, 0)
 }
 
 /// What the issuing thread did in a gap that began before `call` had returned.

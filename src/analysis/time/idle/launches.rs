@@ -1,30 +1,37 @@
 //! What launching costs the host, and how far it runs ahead of the GPU.
 
+use rooflens_schemas::StageKind;
+
 use super::calls::Calls;
 use crate::analysis::Context;
 use crate::analysis::engine::facts::{OpIndex, OpSource};
 use crate::analysis::engine::intervals::Interval;
+use crate::analysis::engine::stage_stats::Summary;
 use crate::model::Ns;
 
 /// Launch figures of the instances of a line.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Launches {
+pub struct Launches {
     /// API calls that launched kernels or graphs; one for a graph of many kernels.
-    pub(super) calls: u64,
+    pub calls: u64,
     /// Time in these calls, nanoseconds.
-    pub(super) call_time: Ns,
+    pub call_time: Ns,
     /// Kernel executions, those of graphs included.
-    pub(super) kernels: u64,
+    pub kernels: u64,
     /// Sum of their durations, nanoseconds.
-    pub(super) kernel_time: Ns,
+    pub kernel_time: Ns,
     /// Launches whose first operation began before the call returned: they have no queue time.
-    pub(super) begun_in_call: u64,
+    pub begun_in_call: u64,
     /// From the return of the call to the start of its first operation, nanoseconds, where that is not negative.
     waits: Vec<Ns>,
-    /// Median of these.
-    pub(super) queue_time: Option<f64>,
+    /// Median of these, nanoseconds.
+    pub queue_time: Option<f64>,
+    /// Launch calls of a step: a decode step, or a training step.
+    pub per_step: Option<f64>,
+    /// Launch calls of a token that the stage processes or produces, over the whole batch.
+    pub per_token: Option<f64>,
     /// Greatest number of launches issued and not begun.
-    pub(super) depth_max: u64,
+    pub depth_max: u64,
     /// Busy time, and the integral over it of the number of launches issued and not begun.
     busy: Ns,
     queued: f64,
@@ -74,26 +81,53 @@ impl Launches {
         self.busy = self.busy.saturating_add(whole);
     }
 
-    /// Computes what needs all instances.
-    pub(super) fn close(&mut self) {
+    /// Computes what needs all instances, of which there are so many.
+    pub(super) fn close(&mut self, context: &Context<'_>, summary: &Summary, instances: u64) {
         self.queue_time = median(&mut self.waits);
         self.waits = Vec::new();
+        let launches = self.calls as f64 / instances.max(1) as f64;
+        let per = |things: f64| (launches > 0.0 && things > 0.0).then(|| launches / things);
+        self.per_step = steps(context, summary).and_then(per);
+        self.per_token = tokens(context, summary).and_then(per);
     }
 
     /// Mean duration of a launch call, nanoseconds.
-    pub(super) fn mean_call(&self) -> Option<f64> {
+    pub fn mean_call(&self) -> Option<f64> {
         (self.calls > 0).then(|| self.call_time as f64 / self.calls as f64)
     }
 
     /// Mean duration of a kernel, nanoseconds.
-    pub(super) fn mean_kernel(&self) -> Option<f64> {
+    pub fn mean_kernel(&self) -> Option<f64> {
         (self.kernels > 0).then(|| self.kernel_time as f64 / self.kernels as f64)
     }
 
     /// Mean number of launches issued and not begun, over the busy time.
-    pub(super) fn depth_mean(&self) -> Option<f64> {
+    pub fn depth_mean(&self) -> Option<f64> {
         (self.calls > 0 && self.busy > 0).then(|| self.queued / self.busy as f64)
     }
+}
+
+/// Steps of an instance.
+fn steps(context: &Context<'_>, summary: &Summary) -> Option<f64> {
+    match summary.kind(context.facts) {
+        StageKind::DecodeStep | StageKind::TrainStep => Some(1.0),
+        _ => summary.steps,
+    }
+}
+
+/// Tokens of an instance.
+fn tokens(context: &Context<'_>, summary: &Summary) -> Option<f64> {
+    let pass = context.session.pass_name(summary.stage(context.facts).pass);
+    let workload = context.session.workload.for_pass(pass);
+    let tokens = match summary.kind(context.facts) {
+        StageKind::Decode => summary.steps.or(workload.output_tokens.map(|n| n as f64))?,
+        StageKind::DecodeStep => 1.0,
+        StageKind::Optimizer | StageKind::Other => return None,
+        StageKind::Prefill | StageKind::Forward | StageKind::Backward | StageKind::TrainStep => {
+            workload.prompt_tokens? as f64
+        }
+    };
+    Some(tokens * workload.batch? as f64)
 }
 
 /// Both lists ascending; each launch begins after its issue.

@@ -1,8 +1,8 @@
 //! The longest gaps of a stage, and what the host did in them.
 
-use rooflens_schemas::Unit;
+use std::cmp::Reverse;
 
-use super::Sweeps;
+use super::Inputs;
 use super::calls::Calls;
 use super::cause::Cause;
 use super::gaps::Gap;
@@ -11,123 +11,103 @@ use crate::analysis::Context;
 use crate::analysis::engine::facts::{OpIndex, OpSource};
 use crate::analysis::engine::intervals::measure_within;
 use crate::analysis::engine::stage_stats::counted;
-use crate::analysis::operators::call_tree::{fold, is_function};
-use crate::findings::{Cell, Column, Dataset};
-use crate::model::{ApiCallId, Ns, Session, StrId, ThreadId};
+use crate::analysis::operators::call_tree::is_function;
+use crate::model::{ApiCallId, Ns, StrId, ThreadId};
 
-/// Gaps of a stage that the data set holds.
-const HELD: usize = 20;
+/// Gaps of a line that are kept.
+const KEPT: usize = 20;
 
-/// A gap of a line.
-struct Long {
-    line: usize,
-    ordinal: u32,
-    gap: Gap,
-    /// The issuing thread, and a moment of the gap that tells what it did: the middle of its part before the
-    /// issuing call.
-    moment: Option<(ThreadId, Ns)>,
-    /// Time of the gap in which no CPU ran the issuing thread, until it had issued the operation; absent if the
-    /// pass has no such times, or the operation had been issued before.
-    off_cpu: Option<Ns>,
+/// A gap of a line, and what the issuing thread did in it: at the middle of its part before the issuing call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LongGap {
+    /// Number of the instance among those of the stage and process.
+    pub ordinal: u32,
+    /// The gap, cut to the projection of the instance.
+    pub gap: Gap,
+    /// Time of the gap in which no CPU ran the issuing thread, until it had issued the operation, nanoseconds; absent
+    /// if the pass has no such times, or the operation had been issued before.
+    pub off_cpu: Option<Ns>,
+    /// The call of CUDA or of the operating system that the host was in.
+    pub host: Option<StrId>,
+    /// The ranges around it, outermost first.
+    pub ranges: Vec<StrId>,
+    /// The innermost operator.
+    pub operator: Option<StrId>,
+    /// The innermost function of Python, or else the innermost frame.
+    pub frame: Option<StrId>,
+    /// What the operation waits for, where it was issued in time.
+    pub waits_for: Option<StrId>,
 }
 
-/// One row a gap: for each line its longest, by (line, length descending, start).
-pub(super) fn dataset(context: &Context<'_>, sweeps: &Sweeps<'_>, lines: &[&Line]) -> Dataset {
-    let mut all = Vec::new();
-    for (number, line) in lines.iter().enumerate() {
-        all.extend(longest(context, sweeps, line, number));
+/// A moment of a thread that tells about the gap of that number.
+type Moment = (ThreadId, Ns, usize);
+
+/// Finds the longest gaps of the lines of outermost stages.
+pub(super) fn find(context: &Context<'_>, inputs: &Inputs<'_>, lines: &mut [Line]) {
+    let session = context.session;
+    let mut moments: Vec<Moment> = Vec::new();
+    let mut found: Vec<(usize, u32, Gap)> = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        if line.summary.is_outermost(context.facts) {
+            found.extend(longest(context, inputs, line).map(|(ordinal, gap)| (at, ordinal, gap)));
+        }
     }
-    let moments: Vec<(ThreadId, Ns, usize)> = all
-        .iter()
-        .enumerate()
-        .filter_map(|(row, long)| long.moment.map(|(thread, time)| (thread, time, row)))
-        .collect();
-    let open = Open::new(context.session, moments, all.len());
-    let rows = all.iter().zip(0..).map(|(long, number)| {
-        let line = lines[long.line];
-        let ended = ended_by(context, long.gap.op);
-        vec![
-            Cell::Text(line.label(context)),
-            Cell::Text(line.pass_name(context)),
-            Cell::Int(i64::from(long.ordinal)),
-            Cell::Int(long.gap.start),
-            Cell::Int(long.gap.end - long.gap.start),
-            long.off_cpu.map_or(Cell::Missing, Cell::Int),
-            Cell::Text(long.gap.cause.label().to_owned()),
-            Cell::Text(open.host(context.session, number)),
-            maybe_name(open.last(context.session, &open.ranges, number)),
-            maybe_name(open.path(context.session, number)),
-            maybe_name(open.last(context.session, &open.operators, number)),
-            maybe_name(open.function(context.session, number)),
-            maybe_name(waited_for(context, &long.gap)),
-            maybe_name(issued_by(context, long.gap.op)),
-            Cell::Name(ended),
-        ]
-    });
-    Dataset {
-        id: "gaps",
-        title: "The longest gaps of each stage".to_owned(),
-        columns: vec![
-            Column::text("stage", "Stage"),
-            Column::text("pass", "Pass"),
-            Column::new("ordinal", "No.", Unit::Count),
-            Column::new("start_ns", "Start", Unit::Nanoseconds),
-            Column::new("length_ns", "Length", Unit::Nanoseconds),
-            Column::new("off_cpu_ns", "Thread off CPU", Unit::Nanoseconds),
-            Column::text("cause", "Cause"),
-            Column::text("host", "The host was in"),
-            Column::text("range", "Range"),
-            Column::text("path", "Path of ranges"),
-            Column::text("operator", "Operator"),
-            Column::text("frame", "Function"),
-            Column::text("waits", "Waits for"),
-            Column::text("issued_by", "Issued by"),
-            Column::text("ended_by", "Ended by"),
-        ],
-        rows: rows.collect(),
+    let issued_by = |gap: &Gap| context.facts.ops.api_call[gap.op as usize];
+    for (number, (.., gap)) in found.iter().enumerate() {
+        if let Some(call) = issued_by(gap) {
+            let thread = session.api_calls.thread[call.index()];
+            moments.push((thread, moment(&inputs.calls, gap, call), number));
+        }
+    }
+    moments.sort_unstable();
+    macro_rules! open {
+        ($table:ident) => {{
+            let table = &session.$table;
+            let times = table.start.iter().copied().zip(table.end.iter().copied());
+            open(&moments, found.len(), &table.thread, times, &table.name)
+        }};
+    }
+    let (calls, os) = (open!(api_calls), open!(os_calls));
+    let (mut ranges, operators, frames) = (open!(ranges), open!(operators), open!(frames));
+    for (number, (at, ordinal, gap)) in found.into_iter().enumerate() {
+        let scheduled = session.off_cpu.pass.contains(&lines[at].pass(context));
+        let call = issued_by(&gap).filter(|_| scheduled);
+        let function = frames[number].iter().rfind(|name| is_function(session.text(**name)));
+        lines[at].longest.push(LongGap {
+            ordinal,
+            off_cpu: call.and_then(|call| off_cpu(&inputs.calls, &gap, call)),
+            host: calls[number].first().or(os[number].first()).copied(),
+            ranges: std::mem::take(&mut ranges[number]),
+            operator: operators[number].last().copied(),
+            frame: function.or(frames[number].last()).copied(),
+            waits_for: waited_for(context, &gap),
+            gap,
+        });
     }
 }
 
-fn maybe_name(text: Option<String>) -> Cell {
-    text.filter(|text| !text.is_empty()).map_or(Cell::Missing, Cell::Name)
-}
-
+/// Ordinal of the instance and gap, by (length descending, start).
 fn longest(
     context: &Context<'_>,
-    Sweeps { calls, gaps, .. }: &Sweeps<'_>,
+    inputs: &Inputs<'_>,
     line: &Line,
-    number: usize,
-) -> Vec<Long> {
+) -> impl Iterator<Item = (u32, Gap)> {
     let mut found: Vec<(u32, Gap)> = Vec::new();
     for instance in counted(context.facts, &line.summary) {
-        let Some(window) = instance.projection.filter(|_| instance.gpus.contains(&line.gpu)) else {
-            continue;
-        };
-        for (gap, time) in gaps.within(line.gpu, window) {
+        let Some(window) = line.window(instance) else { continue };
+        for (gap, time) in inputs.gaps.within(line.gpu, window) {
             // A window of several GPUs may cut a gap.
             let start = gap.start.max(window.0);
             found.push((instance.ordinal, Gap { start, end: start + time, ..*gap }));
         }
     }
     let key = |(_, gap): &(u32, Gap)| (gap.start - gap.end, gap.start);
-    if found.len() > HELD {
-        found.select_nth_unstable_by_key(HELD, key);
-        found.truncate(HELD);
+    if found.len() > KEPT {
+        found.select_nth_unstable_by_key(KEPT, key);
+        found.truncate(KEPT);
     }
     found.sort_unstable_by_key(key);
-    let pass = line.summary.stage(context.facts).pass;
-    let scheduled = context.session.off_cpu.pass.contains(&pass);
-    let long = |(ordinal, gap): (u32, Gap)| {
-        let call = context.facts.ops.api_call[gap.op as usize];
-        let moment = call.map(|call| {
-            let thread = context.session.api_calls.thread[call.index()];
-            (thread, moment(calls, &gap, call))
-        });
-        let call = call.filter(|_| scheduled);
-        let off_cpu = call.and_then(|call| off_cpu(calls, &gap, call));
-        Long { line: number, ordinal, gap, moment, off_cpu }
-    };
-    found.into_iter().map(long).collect()
+    found.into_iter()
 }
 
 /// Time in which no CPU ran the thread of a call, from the start of a gap until the call returned.
@@ -157,7 +137,8 @@ fn moment(calls: &Calls<'_>, gap: &Gap, call: ApiCallId) -> Ns {
     best.0 + (best.1 - best.0) / 2
 }
 
-fn ended_by(context: &Context<'_>, op: OpIndex) -> String {
+/// What kernel, copy or graph ends a gap, in its short name.
+pub fn ended_by(context: &Context<'_>, op: OpIndex) -> String {
     let session = context.session;
     match context.facts.ops.source[op as usize] {
         OpSource::Launch(launch) => {
@@ -169,15 +150,9 @@ fn ended_by(context: &Context<'_>, op: OpIndex) -> String {
     }
 }
 
-fn issued_by(context: &Context<'_>, op: OpIndex) -> Option<String> {
-    let call = context.facts.ops.api_call[op as usize]?;
-    let calls = &context.session.api_calls;
-    Some(context.session.text(calls.name[call.index()]).to_owned())
-}
-
 /// The event wait of the operation's stream that came last before its call, after that of the operation before
 /// it in the stream: only for work that was issued and waits.
-fn waited_for(context: &Context<'_>, gap: &Gap) -> Option<String> {
+fn waited_for(context: &Context<'_>, gap: &Gap) -> Option<StrId> {
     if !matches!(gap.cause, Cause::Queue | Cause::Communication) {
         return None;
     }
@@ -194,72 +169,28 @@ fn waited_for(context: &Context<'_>, gap: &Gap) -> Option<String> {
             && syncs.stream[*wait] == Some(ops.stream[row])
             && (since..until).contains(&syncs.start[*wait])
     })?;
-    Some(session.text(syncs.kind[wait]).to_owned())
+    Some(syncs.kind[wait])
 }
 
-/// What was open on the threads of some moments: rows of tables, outermost first, by moment.
-struct Open {
-    calls: Vec<Vec<StrId>>,
-    os: Vec<Vec<StrId>>,
-    ranges: Vec<Vec<StrId>>,
-    operators: Vec<Vec<StrId>>,
-    frames: Vec<Vec<StrId>>,
-}
-
-impl Open {
-    fn new(session: &Session, mut moments: Vec<(ThreadId, Ns, usize)>, count: usize) -> Self {
-        moments.sort_unstable();
-        macro_rules! open {
-            ($table:ident) => {{
-                let table = &session.$table;
-                let mut rows = vec![Vec::new(); count];
-                for (row, thread) in table.thread.iter().enumerate() {
-                    let (start, end) = (table.start[row], table.end[row]);
-                    let first =
-                        moments.partition_point(|moment| (moment.0, moment.1) < (*thread, start));
-                    let inside = moments[first..].iter();
-                    for moment in inside.take_while(|one| one.0 == *thread && one.1 < end) {
-                        rows[moment.2].push((start, std::cmp::Reverse(end), row, table.name[row]));
-                    }
-                }
-                let names = |mut open: Vec<(Ns, std::cmp::Reverse<Ns>, usize, StrId)>| {
-                    open.sort_unstable();
-                    open.into_iter().map(|row| row.3).collect()
-                };
-                rows.into_iter().map(names).collect()
-            }};
-        }
-        Self {
-            calls: open!(api_calls),
-            os: open!(os_calls),
-            ranges: open!(ranges),
-            operators: open!(operators),
-            frames: open!(frames),
+/// Names of what was open on the threads of `count` moments, by number of the moment, the outermost first.
+fn open(
+    moments: &[Moment],
+    count: usize,
+    threads: &[ThreadId],
+    times: impl Iterator<Item = (Ns, Ns)>,
+    names: &[StrId],
+) -> Vec<Vec<StrId>> {
+    let mut open = vec![Vec::new(); count];
+    for (row, (thread, (start, end))) in threads.iter().zip(times).enumerate() {
+        let first = moments.partition_point(|moment| (moment.0, moment.1) < (*thread, start));
+        let inside = moments[first..].iter();
+        for moment in inside.take_while(|one| one.0 == *thread && one.1 < end) {
+            open[moment.2].push((start, Reverse(end), row));
         }
     }
-
-    /// The call of CUDA or of the operating system.
-    fn host(&self, session: &Session, moment: usize) -> String {
-        let outermost =
-            |names: &[Vec<StrId>]| names[moment].first().map(|name| session.text(*name));
-        let call = outermost(&self.calls).or_else(|| outermost(&self.os));
-        call.unwrap_or("no call").to_owned()
-    }
-
-    /// The innermost name.
-    fn last(&self, session: &Session, names: &[Vec<StrId>], moment: usize) -> Option<String> {
-        names[moment].last().map(|name| session.text(*name).to_owned())
-    }
-
-    /// The innermost function of Python, or else the innermost frame.
-    fn function(&self, session: &Session, moment: usize) -> Option<String> {
-        let names = || self.frames[moment].iter().rev().map(|name| session.text(*name));
-        names().find(|name| is_function(name)).or_else(|| names().next()).map(fold)
-    }
-
-    /// The ranges from the outermost to the innermost.
-    fn path(&self, session: &Session, moment: usize) -> Option<String> {
-        let names: Vec<&str> = self.ranges[moment].iter().map(|name| session.text(*name)).collect();
-        (!names.is_empty()).then(|| names.join(" / "))
-    }
+    let names = |mut open: Vec<(Ns, Reverse<Ns>, usize)>| {
+        open.sort_unstable();
+        open.into_iter().map(|(.., row)| names[row]).collect()
+    };
+    open.into_iter().map(names).collect()
 }

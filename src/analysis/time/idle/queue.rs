@@ -2,18 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use rooflens_schemas::Unit;
-
 use super::calls::Calls;
 use super::line::Line;
 use crate::analysis::Context;
-use crate::analysis::engine::facts::{OpIndex, StageInstance};
-use crate::analysis::engine::intervals::{Interval, difference, union};
+use crate::analysis::engine::facts::OpIndex;
+use crate::analysis::engine::intervals::{Interval, union};
 use crate::analysis::engine::stage_stats::counted;
-use crate::analysis::time::timeline::bins::{Window, cover, spread};
-use crate::findings::chart::{self, Areas, Color, Lines, Part, Plot, Track, Tracks};
-use crate::findings::{Cell, Chart, Column, Dataset, Quantity};
-use crate::model::{GpuId, Ns, ProcessId};
+use crate::analysis::time::timeline::bins::{Window, spread};
+use crate::model::{GpuId, Ns, PassId, ProcessId};
+
+/// Stages whose queue over time is kept.
+const KEPT: usize = 2;
 
 /// The queues of all processes on all GPUs.
 pub(super) struct Queues {
@@ -91,126 +90,61 @@ impl Queue {
 }
 
 /// The queue over the instance of median time of a stage.
-pub(super) struct OverTime<'a> {
-    line: &'a Line,
-    instance: &'a StageInstance,
-    window: Window,
-    bins: Vec<(f64, u64)>,
-    empty: Vec<Interval>,
+#[derive(Clone, Debug, PartialEq)]
+pub struct QueueOverTime {
+    /// The stage on its first GPU: an index into the lines.
+    pub line: usize,
+    /// Number of the instance among those of the stage and process.
+    pub ordinal: u32,
+    /// Its projection.
+    pub window: Interval,
+    /// Mean and greatest depth in each stretch of the window.
+    pub bins: Vec<(f64, u64)>,
+    /// When the queue is empty.
+    pub empty: Vec<Interval>,
+    /// When the GPU runs something, of whatever stage.
+    pub busy: Vec<Interval>,
 }
 
-impl<'a> OverTime<'a> {
-    /// None where the artifact holds no call of the stage's launches.
-    pub(super) fn of(context: &Context<'a>, queues: &Queues, line: &'a Line) -> Option<Self> {
+/// The queue over the outermost stages of a pass that take most time, as far as the artifact holds their calls.
+pub(super) fn over_time(
+    context: &Context<'_>,
+    queues: &Queues,
+    lines: &[Line],
+    pass: PassId,
+) -> Vec<QueueOverTime> {
+    let outermost =
+        |line: &Line| line.pass(context) == pass && line.summary.is_outermost(context.facts);
+    let mut stages: Vec<(usize, &Line)> =
+        lines.iter().enumerate().filter(|(_, line)| outermost(line)).collect();
+    stages.dedup_by_key(|(_, line)| line.summary.stage);
+    let total = |line: &Line| line.summary.time * line.summary.counted as f64;
+    stages.sort_by(|a, b| total(b.1).total_cmp(&total(a.1)));
+    let of = |(at, line)| QueueOverTime::of(context, queues, at, line);
+    stages.into_iter().filter_map(of).take(KEPT).collect()
+}
+
+impl QueueOverTime {
+    fn of(context: &Context<'_>, queues: &Queues, at: usize, line: &Line) -> Option<Self> {
         let number = *line.middle_instances.first()?;
         let instance = counted(context.facts, &line.summary).nth(number)?;
         let (start, end) = instance.projection?;
         let window = Window { start, end };
         let queue =
             queues.of(line.summary.process, line.gpu).filter(|_| line.launches.calls > 0)?;
-        let (bins, empty) = (queue.binned(&window), queue.empty((start, end)));
-        Some(Self { line, instance, window, bins, empty })
-    }
-
-    /// The depth above, what the GPU does below.
-    pub(super) fn chart(&self, context: &Context<'_>) -> Chart {
-        let label = self.line.label(context);
-        let time = Quantity::ns(self.window.duration());
-        let empty = Quantity::ratio(self.line.queue_empty_share());
-        Chart {
-            id: format!("queue-depth-{}", self.line.summary.stage),
-            title: format!("How far the host is ahead in the median instance of {label} ({time})"),
-            description: format!(
-                "Instance {} of {label}: launches issued and not begun, mean and most in each of {} stretches of \
-                 {time}; below, the shares of each stretch in which the GPU is busy with and without work that waits, \
-                 and idle with an empty queue. The queue is empty for {empty} of the time. The data set \
-                 queue_over_time holds the stretches.",
-                self.instance.ordinal,
-                self.bins.len(),
-            ),
-            plot: Plot::Tracks(Tracks {
-                x_label: "Time".to_owned(),
-                x_unit: Unit::Nanoseconds,
-                extent: self.window.duration(),
-                bands: Vec::new(),
-                tracks: vec![self.depth(), self.states(context)],
-            }),
-        }
-    }
-
-    fn depth(&self) -> Track {
-        let edge = |bin: usize| self.window.edge(bin) - self.window.start;
-        let line = |name: &str, filled: bool, value: &dyn Fn(&(f64, u64)) -> f64| {
-            let middle = |bin: usize| edge(bin) + (edge(bin + 1) - edge(bin)) / 2;
-            let points = self.bins.iter().enumerate().map(|(at, bin)| (middle(at), value(bin)));
-            chart::Line { name: name.to_owned(), filled, points: points.collect() }
-        };
-        Track::Lines(Lines {
-            label: "Launches issued and not begun".to_owned(),
-            unit: Unit::Count,
-            lines: vec![
-                line("most", true, &|bin| bin.1 as f64),
-                line("mean", false, &|bin| libm::round(bin.0 * 1e4) / 1e4),
-            ],
-            shades: None,
-            outliers: Vec::new(),
-        })
-    }
-
-    /// When the GPU is busy and when the queue is empty; what is left is idle although work waits.
-    fn states(&self, context: &Context<'_>) -> Track {
         let ops = &context.facts.ops;
-        let pass = self.line.summary.stage(context.facts).pass;
-        let rows = context.facts.ops_of(pass).filter(|row| ops.gpu[*row] == self.line.gpu);
+        let rows = context.facts.ops_of(line.pass(context));
+        let own = rows.filter(|row| ops.gpu[*row] == line.gpu);
         let mut busy: Vec<Interval> =
-            rows.filter_map(|row| self.window.clip(ops.start[row], ops.end[row])).collect();
-        let busy = union(&mut busy);
-        let ahead = difference(&busy, &self.empty);
-        let states = [
-            ("busy, work waits", Color::Busy, &ahead),
-            ("busy, queue empty", Color::Elementwise, &difference(&busy, &ahead)),
-            ("idle, queue empty", Color::Launching, &difference(&self.empty, &busy)),
-        ];
-        let part =
-            |(name, color, _): &(&str, Color, _)| Part { name: (*name).to_owned(), color: *color };
-        Track::Areas(Areas {
-            label: "GPU and queue".to_owned(),
-            parts: states.iter().map(part).collect(),
-            shares: states.iter().map(|(.., times)| cover(&self.window, times)).collect(),
+            own.filter_map(|row| window.clip(ops.start[row], ops.end[row])).collect();
+        Some(Self {
+            line: at,
+            ordinal: instance.ordinal,
+            window: (start, end),
+            bins: queue.binned(&window),
+            empty: queue.empty((start, end)),
+            busy: union(&mut busy),
         })
-    }
-
-    fn rows(&self, context: &Context<'_>) -> Vec<Vec<Cell>> {
-        let row = |(at, (mean, most)): (usize, &(f64, u64))| {
-            vec![
-                Cell::Text(self.line.label(context)),
-                Cell::Text(self.line.pass_name(context)),
-                Cell::Int(i64::from(self.instance.ordinal)),
-                Cell::Int(self.window.edge(at)),
-                Cell::Int(self.window.edge(at + 1)),
-                Cell::Float(*mean),
-                Cell::Int(*most as i64),
-            ]
-        };
-        self.bins.iter().enumerate().map(row).collect()
-    }
-}
-
-/// The stretches of all charts.
-pub(super) fn dataset(context: &Context<'_>, shown: &[OverTime<'_>]) -> Dataset {
-    Dataset {
-        id: "queue_over_time",
-        title: "Queue depth over time".to_owned(),
-        columns: vec![
-            Column::text("stage", "Stage"),
-            Column::text("pass", "Pass"),
-            Column::new("ordinal", "No.", Unit::Count),
-            Column::new("start_ns", "Start", Unit::Nanoseconds),
-            Column::new("end_ns", "End", Unit::Nanoseconds),
-            Column::new("depth_mean", "Mean depth", Unit::One),
-            Column::new("depth_max", "Deepest", Unit::Count),
-        ],
-        rows: shown.iter().flat_map(|one| one.rows(context)).collect(),
     }
 }
 

@@ -1,152 +1,47 @@
 //! Small sessions whose gaps are explained by hand.
 
-mod between;
+#![allow(clippy::unwrap_used)]
 
-use rooflens_schemas::PassKind;
 use rooflens_schemas::workload::StageRule;
 
+use super::gaps::Gaps;
 use super::*;
-use crate::analysis::{Facts, Options};
-use crate::findings::Cell;
-use crate::findings::chart::Track;
-use crate::hardware::Hardware;
-use crate::model::*;
+use crate::analysis::Context;
+use crate::analysis::test_session::Made;
+use crate::model::{GpuId, MemoryKind, Ns};
 
 const US: Ns = 1000;
 
-/// One process with one thread and one GPU.
-pub(crate) struct Made {
-    pub(crate) session: Session,
-    pass: PassId,
-    process: ProcessId,
-    thread: ThreadId,
+fn gaps(made: &Made) -> Vec<(Ns, Ns, Cause)> {
+    made.with(|context| {
+        let calls = Calls::new(context.session, &context.facts.ops);
+        let gaps = Gaps::new(context, &calls);
+        let all = gaps.within(GpuId(0), (Ns::MIN / 4, Ns::MAX / 4));
+        all.map(|(gap, _)| (gap.start, gap.end, gap.cause)).collect()
+    })
 }
 
-impl Made {
-    pub(crate) fn new() -> Self {
-        let mut session = Session::default();
-        let pass = session.add_pass("nsys", PassKind::Timeline, "timeline.sqlite");
-        let process = session.process(pass, 7, 7);
-        let thread = session.thread(process, 7);
-        session.gpu(pass, 0);
-        Self { session, pass, process, thread }
-    }
+/// What `look` gives of the line of the stage of that name.
+fn of_line<T>(made: &Made, stage: &str, look: impl FnOnce(&Line, &Context<'_>) -> T) -> T {
+    made.with(|context| {
+        let mut lines = context.results.idle().unwrap().lines.iter();
+        let own = |line: &&Line| line.summary.stage(context.facts).name == stage;
+        look(lines.find(own).unwrap(), context)
+    })
+}
 
-    pub(crate) fn call(&mut self, name: &str, start: Ns, end: Ns, correlation: i64) {
-        self.session.api_calls.push(ApiCall {
-            start,
-            end,
-            name: self.session.strings.intern(name),
-            level: ApiLevel::Runtime,
-            nested: false,
-            pass: self.pass,
-            process: self.process,
-            thread: self.thread,
-            correlation: Some(correlation),
-        });
-    }
-
-    pub(crate) fn kernel(&mut self, name: &str, start: Ns, end: Ns, correlation: i64) {
-        let kernel = self.session.kernel(name, name);
-        self.session.launches.push(Launch {
-            start,
-            end,
-            kernel,
-            pass: self.pass,
-            gpu: GpuId(0),
-            process: self.process,
-            stream: 7,
-            correlation: Some(correlation),
-            grid: Dim3::default(),
-            block: Dim3::default(),
-            registers: None,
-            shared_bytes: None,
-            graph_node: None,
-            graph: None,
-        });
-    }
-
-    pub(crate) fn copy(&mut self, host: MemoryKind, start: Ns, end: Ns, correlation: i64) {
-        self.session.copies.push(Copy {
-            start,
-            end,
-            kind: CopyKind::HostToDevice,
-            bytes: 1,
-            source: host,
-            destination: MemoryKind::Device,
-            pass: self.pass,
-            gpu: GpuId(0),
-            process: self.process,
-            stream: 7,
-            correlation: Some(correlation),
-            graph_node: None,
-            graph: None,
-        });
-    }
-
-    pub(crate) fn range(&mut self, name: &str, start: Ns, end: Ns) {
-        self.session.ranges.push(Range {
-            start,
-            end,
-            name: self.session.strings.intern(name),
-            domain: StrId::default(),
-            kind: RangeKind::PushPop,
-            unclosed: false,
-            pass: self.pass,
-            thread: self.thread,
-        });
-    }
-
-    fn os_call(&mut self, start: Ns, end: Ns) {
-        let (pass, thread, name) = (self.pass, self.thread, self.session.strings.intern("read"));
-        self.session.os_calls.push(OsCall { start, end, name, pass, thread });
-    }
-
-    fn off_cpu(&mut self, start: Ns, end: Ns) {
-        let (pass, thread) = (self.pass, self.thread);
-        self.session.off_cpu.push(OffCpuTime { start, end, pass, thread });
-    }
-
-    fn overhead(&mut self, start: Ns, end: Ns) {
-        let (pass, process, thread) = (self.pass, self.process, self.thread);
-        let name = self.session.strings.intern("CUPTI Buffer flush");
-        self.session.overheads.push(Overhead { start, end, name, pass, process, thread });
-    }
-
-    fn stage(&mut self, name: &str) {
-        let (name, pattern, kind) = (name.to_owned(), None, None);
-        self.session.workload.stages.push(StageRule { name, pattern, kind });
-    }
-
-    /// Calls `test` with the context of this session.
-    pub(crate) fn with<T>(&self, test: impl FnOnce(&Context<'_>) -> T) -> T {
-        let (facts, hardware, options) =
-            (Facts::new(&self.session), Hardware::default(), Options::default());
-        let session = &self.session;
-        test(&Context::new(session, &facts, &hardware, &options))
-    }
-
-    fn gaps(&self) -> Vec<(Ns, Ns, Cause)> {
-        self.with(|context| {
-            let calls = Calls::new(context.session, &context.facts.ops);
-            let gaps = Gaps::new(context, &calls);
-            let all = gaps.within(GpuId(0), (Ns::MIN / 4, Ns::MAX / 4));
-            all.map(|(gap, _)| (gap.start, gap.end, gap.cause)).collect()
-        })
-    }
-
-    pub(crate) fn findings(&self) -> Findings {
-        self.with(run)
-    }
+fn stage(made: &mut Made, name: &str) {
+    let (name, pattern, kind) = (name.to_owned(), None, None);
+    made.session.workload.stages.push(StageRule { name, pattern, kind });
 }
 
 /// A kernel until 100, then what `add` makes: the cause of the gap that begins there.
 fn cause_after_100(add: impl FnOnce(&mut Made)) -> Cause {
-    let mut made = Made::new();
+    let mut made = Made::timeline();
     made.call("cudaLaunchKernel", -20, -10, 1);
-    made.kernel("axpy", 0, 100, 1);
+    made.kernel_at("axpy", 0, 100, 1);
     add(&mut made);
-    let gaps = made.gaps();
+    let gaps = gaps(&made);
     assert_eq!((gaps.len(), gaps[0].0), (1, 100));
     gaps[0].2
 }
@@ -154,7 +49,7 @@ fn cause_after_100(add: impl FnOnce(&mut Made)) -> Cause {
 /// The kernel of a launch call that starts at `start` and lasts 10, another 5 after its return.
 fn launch(made: &mut Made, start: Ns) {
     made.call("cudaLaunchKernel", start, start + 10, 2);
-    made.kernel("axpy", start + 15, start + 20, 2);
+    made.kernel_at("axpy", start + 15, start + 20, 2);
 }
 
 #[test]
@@ -235,7 +130,7 @@ fn a_thread_that_has_issued_the_operation_may_leave_the_cpu() {
     let cause = cause_after_100(|made| {
         made.off_cpu(110, 199);
         made.call("cudaLaunchKernel", 105, 110, 2);
-        made.kernel("axpy", 200, 210, 2);
+        made.kernel_at("axpy", 200, 210, 2);
     });
     assert_eq!(cause, Cause::Launching);
 }
@@ -246,7 +141,7 @@ fn calls_of_the_system_within_cuda_calls_do_not_count() {
     let cause = cause_after_100(|made| {
         made.os_call(105, 190);
         made.call("cudaLaunchKernel", 105, 190, 2);
-        made.kernel("axpy", 195, 200, 2);
+        made.kernel_at("axpy", 195, 200, 2);
     });
     assert_eq!(cause, Cause::Launching);
 }
@@ -258,7 +153,7 @@ fn a_copy_blocks_if_its_host_memory_is_pageable() {
     {
         let found = cause_after_100(|made| {
             made.call("cudaMemcpyAsync", 110, 190, 2);
-            made.copy(memory, 180, 189, 2);
+            made.copy_at(memory, 180, 189, 2);
         });
         assert_eq!(found, cause);
     }
@@ -269,7 +164,7 @@ fn work_that_was_issued_before_the_gap_waits_in_the_queue() {
     let after = |end: Ns, name: &'static str| {
         cause_after_100(move |made| {
             made.call("cudaLaunchKernel", 20, end, 2);
-            made.kernel(name, 200, 210, 2);
+            made.kernel_at(name, 200, 210, 2);
         })
     };
     assert_eq!(after(100, "axpy"), Cause::Queue);
@@ -280,10 +175,10 @@ fn work_that_was_issued_before_the_gap_waits_in_the_queue() {
 
 #[test]
 fn without_a_call_or_with_one_that_comes_too_late_the_cause_is_unknown() {
-    assert_eq!(cause_after_100(|made| made.kernel("axpy", 200, 210, 9)), Cause::Unknown);
+    assert_eq!(cause_after_100(|made| made.kernel_at("axpy", 200, 210, 9)), Cause::Unknown);
     let late = |made: &mut Made| {
         made.call("cudaLaunchKernel", 201, 205, 2);
-        made.kernel("axpy", 200, 210, 2);
+        made.kernel_at("axpy", 200, 210, 2);
     };
     assert_eq!(cause_after_100(late), Cause::Unknown);
 }
@@ -291,176 +186,158 @@ fn without_a_call_or_with_one_that_comes_too_late_the_cause_is_unknown() {
 /// A graph launch that returns at 100: only the gap before its first kernel is the host's.
 #[test]
 fn kernels_of_one_graph_launch_wait_for_each_other() {
-    let mut made = Made::new();
+    let mut made = Made::timeline();
     made.call("cudaLaunchKernel", 0, 5, 1);
-    made.kernel("axpy", 6, 10, 1);
+    made.kernel_at("axpy", 6, 10, 1);
     made.call("cudaGraphLaunch", 15, 100, 2);
     for start in [20, 30, 40] {
-        made.kernel("axpy", start, start + 5, 2);
+        made.kernel_at("axpy", start, start + 5, 2);
     }
     let (host, queue) = (Cause::Launching, Cause::Queue);
-    assert_eq!(made.gaps(), [(10, 20, host), (25, 30, queue), (35, 40, queue)]);
-}
-
-/// A cell of the row of `dataset` whose first columns hold these texts.
-fn cell<'a>(findings: &'a Findings, dataset: &str, keys: &[(&str, &str)], id: &str) -> &'a Cell {
-    let dataset = findings.datasets.iter().find(|one| one.id == dataset).expect("the data set");
-    let column = |id: &str| dataset.columns.iter().position(|one| one.id == id).expect("a column");
-    let matches = |row: &&Vec<Cell>| {
-        keys.iter().all(|(key, value)| row[column(key)] == Cell::Text((*value).to_owned()))
-    };
-    &dataset.rows.iter().find(matches).expect("the row")[column(id)]
+    assert_eq!(gaps(&made), [(10, 20, host), (25, 30, queue), (35, 40, queue)]);
 }
 
 /// Stage: [0, 10) and [30, 40). Another stage's kernel at [15, 20). Idle 20 = 5 + 10 of gaps + 5 of other work.
 #[test]
 fn operations_of_others_are_no_gaps() {
-    let mut made = Made::new();
-    made.range("prefill", -10, 0);
+    let mut made = Made::timeline();
+    made.range_at("prefill", -10, 0);
     made.call("cudaLaunchKernel", -10, -9, 1);
     made.call("cudaLaunchKernel", -8, -7, 2);
-    made.kernel("axpy", 0, 10, 1);
-    made.kernel("axpy", 30, 40, 2);
-    made.range("decode", 1, 9);
+    made.kernel_at("axpy", 0, 10, 1);
+    made.kernel_at("axpy", 30, 40, 2);
+    made.range_at("decode", 1, 9);
     made.call("cudaLaunchKernel", 2, 3, 3);
-    made.kernel("axpy", 15, 20, 3);
-    let findings = made.findings();
-    let of = |cause| cell(&findings, "idle", &[("stage", "prefill"), ("cause", cause)], "total_ns");
-    assert_eq!(of("queue, latency"), &Cell::Int(15));
-    assert_eq!(of("other work"), &Cell::Int(5));
-    assert_eq!(of("unknown"), &Cell::Int(0));
+    made.kernel_at("axpy", 15, 20, 3);
+    of_line(&made, "prefill", |line, _| {
+        let of = |cause: Cause| line.sums[cause as usize].time;
+        assert_eq!((of(Cause::Queue), of(Cause::OtherWork), of(Cause::Unknown)), (15, 5, 0));
+    });
 }
 
 /// Calls return at 5, 6 and 7, kernels begin at 10, 20 and 30 without a gap: waits 5, 14, 23. Over the busy
 /// time of 30 the second waits 10 and the third 20: a mean depth of 1, and 3 before the first begins.
 #[test]
 fn the_queue_of_three_launches() {
-    let mut made = Made::new();
-    made.range("prefill", 0, 8);
+    let mut made = Made::timeline();
+    made.range_at("prefill", 0, 8);
     for number in 0..3 {
         made.call("cudaLaunchKernel", 4 + number, 5 + number, number);
-        made.kernel("axpy", 10 + 10 * number, 20 + 10 * number, number);
+        made.kernel_at("axpy", 10 + 10 * number, 20 + 10 * number, number);
     }
-    let findings = made.findings();
-    let of = |id| cell(&findings, "launch_figures", &[("stage", "prefill")], id);
-    assert_eq!(of("queue_time_ns"), &Cell::Float(14.0));
-    assert_eq!(of("queue_depth_mean"), &Cell::Float(1.0));
-    assert_eq!(of("queue_depth_max"), &Cell::Int(3));
-    assert_eq!(of("launches"), &Cell::Int(3));
-    assert_eq!(of("launch_api_mean_ns"), &Cell::Float(1.0));
-    assert_eq!(of("kernel_mean_ns"), &Cell::Float(10.0));
-    assert_eq!(of("begun_in_call"), &Cell::Int(0));
-    assert_eq!(of("verdict"), &Cell::Text("GPU-bound".to_owned()));
-    // From 10 on two wait, from 20 on one, and from 30 to 40 none. Each nanosecond is a stretch.
-    assert_eq!(of("queue_empty_share"), &Cell::Float(10.0 / 30.0));
-    let queue = findings.datasets.iter().find(|one| one.id == "queue_over_time").expect("a queue");
-    let depths = queue.rows.iter().map(|row| (row[3].clone(), row[5].clone(), row[6].clone()));
-    let expected = (10..40).map(|start| {
-        let depth = 3 - start / 10;
-        (Cell::Int(start), Cell::Float(depth as f64), Cell::Int(depth))
+    of_line(&made, "prefill", |line, context| {
+        let launches = &line.launches;
+        assert_eq!(launches.queue_time, Some(14.0));
+        assert_eq!((launches.depth_mean(), launches.depth_max), (Some(1.0), 3));
+        assert_eq!((launches.calls, launches.begun_in_call), (3, 0));
+        assert_eq!((launches.mean_call(), launches.mean_kernel()), (Some(1.0), Some(10.0)));
+        assert_eq!(line.verdict().0, Verdict::Gpu);
+        // From 10 on two wait, from 20 on one, and from 30 to 40 none. Each nanosecond is a stretch.
+        assert_eq!(line.queue_empty_share(), Some(10.0 / 30.0));
+        let queue = &context.results.idle().unwrap().queues[0];
+        assert_eq!((queue.window, queue.busy.as_slice()), ((10, 40), &[(10, 40)][..]));
+        let expected = (10..40).map(|start| 3 - start / 10).map(|depth| (depth as f64, depth));
+        assert_eq!(queue.bins, expected.collect::<Vec<_>>());
     });
-    assert_eq!(depths.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
-    // Busy throughout: with work that waits until 30, and without from then on.
-    let shares = findings.blocks.iter().find_map(|block| match block {
-        Block::Chart(Chart { plot: Plot::Tracks(plot), .. }) => match &plot.tracks[1] {
-            Track::Areas(areas) => Some(areas.shares.clone()),
-            _ => None,
-        },
-        _ => None,
-    });
-    let (waits, empty) = ([vec![1.0; 20], vec![0.0; 10]], [vec![0.0; 20], vec![1.0; 10]]);
-    assert_eq!(shares, Some(vec![waits.concat(), empty.concat(), vec![0.0; 30]]));
 }
 
 /// A gap from 10 to 30, ended by a launch call from 15 to 25: 5 before it, 10 in it, 5 after it.
 #[test]
 fn launching_is_in_calls_between_them_and_after_them() {
-    let mut made = Made::new();
-    made.range("prefill", 0, 26);
+    let mut made = Made::timeline();
+    made.range_at("prefill", 0, 26);
     made.call("cudaLaunchKernel", 0, 1, 1);
-    made.kernel("axpy", 2, 10, 1);
+    made.kernel_at("axpy", 2, 10, 1);
     made.call("cudaLaunchKernel", 15, 25, 2);
-    made.kernel("axpy", 30, 32, 2);
-    let findings = made.findings();
-    let of = |id| cell(&findings, "launch_figures", &[("stage", "prefill")], id);
-    assert_eq!(of("launching_calls_ns"), &Cell::Int(10));
-    assert_eq!(of("launching_between_ns"), &Cell::Int(5));
-    assert_eq!(of("launching_latency_ns"), &Cell::Int(5));
-    // 20 of 30 idle; busy 8 + 2.
-    assert_eq!(of("verdict"), &Cell::Text("launch-bound".to_owned()));
-    assert_eq!(of("verdict_share"), &Cell::Float(20.0 / 30.0));
-    let metric = |id: &str| {
-        let found = findings.metrics.iter().find(|metric| metric.id == id).expect("the metric");
-        found.value.number()
-    };
-    assert_eq!((metric("idle"), metric("idle_launching")), (Some(20.0), Some(20.0)));
-    assert_eq!(metric("idle_sync"), Some(0.0));
-    // Nobody traced the operating system: not 0.
-    assert_eq!(metric("idle_os"), None);
-}
-
-/// What a page shows of a gap: 10 to 200 030 in the range `layer`, in a pause of the host.
-#[test]
-fn the_longest_gaps_say_where_the_host_was() {
-    let mut made = Made::new();
-    made.range("decode", 0, 300_000);
-    made.range("layer", 20, 200_050);
-    made.call("cudaLaunchKernel", 0, 1, 1);
-    made.kernel("axpy", 2, 10, 1);
-    made.os_call(100_000, 100_030);
-    for (name, start, end) in [
-        ("/home/me/run/train.py(3): main", 5, 300_000),
-        ("/home/me/run/data.py(7): __next__", 50, 200_010),
-        ("<built-in method acquire of lock object at 0x7f00>", 100, 200_000),
-        ("/home/me/run/data.py(9): other", 200_000, 200_010),
-    ] {
-        let name = made.session.intern(name);
-        let (pass, thread) = (made.session.ranges.pass[0], made.session.ranges.thread[0]);
-        made.session.frames.push(Frame { start, end, name, pass, thread });
-    }
-    made.call("cudaLaunchKernel", 200_020, 200_025, 2);
-    made.kernel("axpy", 200_030, 200_032, 2);
-    let findings = made.findings();
-    let of = |id| cell(&findings, "gaps", &[("stage", "decode")], id);
-    assert_eq!(of("frame"), &Cell::Name("run/data.py:7(__next__)".to_owned()));
-    assert_eq!((of("start_ns"), of("length_ns")), (&Cell::Int(10), &Cell::Int(200_020)));
-    assert_eq!(of("cause"), &Cell::Text("host code".to_owned()));
-    // The middle of the pause from 10 to 200 020 is 100 015.
-    assert_eq!(of("host"), &Cell::Text("read".to_owned()));
-    assert_eq!(of("path"), &Cell::Name("decode / layer".to_owned()));
-    assert_eq!(of("issued_by"), &Cell::Name("cudaLaunchKernel".to_owned()));
+    made.kernel_at("axpy", 30, 32, 2);
+    of_line(&made, "prefill", |line, _| {
+        let issuing = line.issuing;
+        assert_eq!((issuing.calls, issuing.between, issuing.latency), (10, 5, 5));
+        // 20 of 30 idle; busy 8 + 2.
+        assert_eq!(line.verdict(), (Verdict::Launch, 20.0 / 30.0));
+        assert_eq!((line.idle(), line.typical(Cause::Launching)), (20, Ok(20.0)));
+        assert_eq!(line.typical(Cause::Sync), Ok(0.0));
+        // Nobody traced the operating system: not 0.
+        assert!(line.typical(Cause::Os).is_err());
+    });
 }
 
 /// The same gap with a thread that no CPU ran for 150 000 of it.
 #[test]
 fn the_longest_gaps_say_how_long_the_thread_was_off_the_cpu() {
     let made = |off: bool| {
-        let mut made = Made::new();
-        made.range("decode", 0, 300_000);
+        let mut made = Made::timeline();
+        made.range_at("decode", 0, 300_000);
         made.call("cudaLaunchKernel", 0, 1, 1);
-        made.kernel("axpy", 2, 10, 1);
+        made.kernel_at("axpy", 2, 10, 1);
         if off {
             made.off_cpu(-50, 60);
             made.off_cpu(50_000, 199_950);
         }
         made.call("cudaLaunchKernel", 200_020, 200_025, 2);
-        made.kernel("axpy", 200_030, 200_032, 2);
-        made.findings()
+        made.kernel_at("axpy", 200_030, 200_032, 2);
+        of_line(&made, "decode", |line, _| (line.longest[0].clone(), line.typical(Cause::OffCpu)))
     };
-    let findings = made(true);
-    let of = |id| cell(&findings, "gaps", &[("stage", "decode")], id);
-    assert_eq!((of("length_ns"), of("off_cpu_ns")), (&Cell::Int(200_020), &Cell::Int(150_000)));
-    assert_eq!(of("cause"), &Cell::Text("off CPU".to_owned()));
-    let metric = |findings: &Findings| {
-        findings
-            .metrics
-            .iter()
-            .find(|metric| metric.id == "idle_off_cpu")
-            .map(|one| one.value.number())
-    };
-    assert_eq!(metric(&findings), Some(Some(200_020.0)));
+    let (long, time) = made(true);
+    let gap = long.gap;
+    assert_eq!((gap.end - gap.start, long.off_cpu), (200_020, Some(150_000)));
+    assert_eq!((gap.cause, time), (Cause::OffCpu, Ok(200_020.0)));
     // Without events of the scheduler it is not known: not 0.
-    let findings = made(false);
-    assert_eq!(cell(&findings, "gaps", &[("stage", "decode")], "off_cpu_ns"), &Cell::Missing);
-    assert_eq!(metric(&findings), Some(None));
+    let (long, time) = made(false);
+    assert!(long.off_cpu.is_none() && time.is_err());
+}
+
+/// Three steps with a loader between: the GPU works 100, waits 50 (20 of it before `load` begins), works 100.
+#[test]
+fn what_lies_between_stages_is_told_with_the_range_of_the_host() {
+    let mut made = Made::timeline();
+    for step in 0..3 {
+        let at = step * 150 * US;
+        if step > 0 {
+            // The host issues the next step after loading, 1 µs before the GPU starts.
+            made.range_at("load", at - 30 * US, at - 2 * US);
+        }
+        made.range_at("step", at - 2 * US, at + 10 * US);
+        made.call("cudaLaunchKernel", at - US, at + US, step);
+        made.kernel_at("work", at, at + 100 * US, step);
+    }
+    stage(&mut made, "step");
+    made.with(|context| {
+        let between = &context.results.idle().unwrap().between[0];
+        assert_eq!(between.pairs.len(), 1);
+        let pair = &between.pairs[0];
+        let name = |stage: usize| context.facts.stages[stage].name.as_str();
+        assert_eq!((name(pair.after), name(pair.before), pair.windows()), ("step", "step", 2));
+        // Two times of 50 µs; the run is 3 × 100 + 2 × 50.
+        assert_eq!((pair.time, pair.idle()), (100 * US, 100 * US));
+        assert_eq!(between.share(pair.idle()), 0.25);
+        assert_eq!((pair.median(), pair.longest()), (Some(50_000.0), 50 * US));
+        // The thread makes no call for 149 µs; `load` covers 28 of 50.
+        assert_eq!(pair.cause(), Cause::HostCode);
+        let (range, time) = pair.range(context.session).unwrap();
+        assert_eq!((context.session.text(range), time), ("load", 56 * US));
+        assert_eq!((between.idle(), between.share(between.idle())), (100_000, 0.25));
+        assert_eq!(between.host(), Ok(100_000));
+    });
+}
+
+/// Work of no stage is no idle time, and what lies next to an instance that does not count is left out.
+#[test]
+fn between_stages_only_idle_time_next_to_instances_that_count_is_counted() {
+    let mut made = Made::timeline();
+    for step in 0..4 {
+        let at = step * 150 * US;
+        made.range_at("step", at - 2 * US, at + 10 * US);
+        made.call("cudaLaunchKernel", at - US, at + US, step);
+        made.kernel_at("work", at, at + 100 * US, step);
+    }
+    made.call("cudaLaunchKernel", 260 * US, 261 * US, 9);
+    made.kernel_at("outside", 270 * US, 280 * US, 9);
+    made.session.workload.warmup = Some(1);
+    stage(&mut made, "step");
+    made.with(|context| {
+        let between = &context.results.idle().unwrap().between[0];
+        // Steps 1 to 3 count: two times of 50 µs, 10 of the first with a kernel of no stage.
+        assert_eq!((between.idle(), between.share(between.idle())), (90_000, 90.0 / 400.0));
+    });
 }

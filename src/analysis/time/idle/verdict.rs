@@ -2,11 +2,11 @@
 
 use super::cause::Cause;
 use super::line::Line;
-use crate::model::Ns;
+use crate::analysis::engine::intervals::total;
 
 /// What bounds a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// The GPU computes, or works through its queue.
     Gpu,
     /// Collectives, exposed or waited for.
@@ -29,7 +29,7 @@ pub(crate) enum Verdict {
 
 impl Verdict {
     /// The word of tables.
-    pub(crate) const fn label(self) -> &'static str {
+    pub const fn label(self) -> &'static str {
         match self {
             Self::Gpu => "GPU-bound",
             Self::Communication => "communication-bound",
@@ -44,10 +44,8 @@ impl Verdict {
     }
 
     /// The verdict on a line, and its share of the stage's time. Of equal shares the first of the list wins.
-    pub(crate) fn of(line: &Line) -> (Self, f64) {
-        let sum = |causes: &[Cause]| {
-            causes.iter().fold(0, |total: Ns, cause| total.saturating_add(line.of(*cause)))
-        };
+    pub fn of(line: &Line) -> (Self, f64) {
+        let sum = |causes: &[Cause]| total(causes.iter().map(|cause| line.of(*cause)));
         let busy = line.middle.busy;
         let shares = [
             (Self::Gpu, busy.computing.saturating_add(sum(&[Cause::Queue]))),
@@ -60,12 +58,8 @@ impl Verdict {
             (Self::OtherWork, sum(&[Cause::OtherWork])),
             (Self::Unknown, sum(&[Cause::Unknown])),
         ];
-        let mut largest = shares[0];
-        for share in shares {
-            if share.1 > largest.1 {
-                largest = share;
-            }
-        }
+        let first = shares[0];
+        let largest = shares.into_iter().fold(first, |a, b| if b.1 > a.1 { b } else { a });
         (largest.0, line.share(largest.1))
     }
 }

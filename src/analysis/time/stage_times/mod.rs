@@ -35,15 +35,15 @@ fn run(context: &Context<'_>) -> Findings {
     let mut introduction = introduction(context, primary);
     introduction.extend(lines.iter().flat_map(|line| doubt(context, line)));
     findings.blocks.push(Block::Prose(introduction));
-    findings.blocks.push(Block::Chart(chart(context, primary, &lines)));
+    findings.blocks.push(Block::Chart(chart(context, primary, lines)));
     tables::add(context, primary, &mut findings);
     attribution_quality::add(context, primary, &mut findings);
     for pass in context.session.passes.ids() {
         for line in summaries(context.facts, pass) {
-            findings.metrics.extend(metrics(context, &line));
+            findings.metrics.extend(metrics(context, line));
         }
     }
-    findings.datasets.push(parts(context, &lines));
+    findings.datasets.push(parts(context, lines));
     findings.methods.push(method());
     findings
 }

@@ -10,8 +10,9 @@ use rustc_hash::FxHashMap;
 
 use crate::analysis::engine::facts::{Facts, OpIndex, OpSource, Stage};
 use crate::analysis::engine::intervals::{Interval, union};
+use crate::analysis::engine::sweep::gaps;
 use crate::model::{
-    ApiCallId, CopyKind, GpuId, MemoryKind, Ns, PassId, ProcessId, Session, StrId, ThreadId,
+    ApiCallId, CopyKind, MemoryKind, Ns, PassId, ProcessId, Session, StrId, ThreadId,
 };
 
 /// Calls that return when the GPU has come so far, without the marks of variants.
@@ -28,19 +29,6 @@ const WAITING: [&str; 11] = [
     "hipEventSynchronize",
     "hipCtxSynchronize",
 ];
-
-/// A time in which no operation of a GPU runs, between two that do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gap {
-    /// GPU.
-    pub gpu: GpuId,
-    /// End of the last operation before it.
-    pub start: Ns,
-    /// Start of the operation that ends it.
-    pub end: Ns,
-    /// That operation; of several, the first in [`Facts::ops`].
-    pub op: OpIndex,
-}
 
 /// A synchronizing call and the idle time that is charged to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,22 +61,6 @@ pub struct Charges {
     pub by_op: FxHashMap<OpIndex, (Ns, usize)>,
 }
 
-/// The gaps of all GPUs of a pass, by (end, operation). Linear in the operations.
-pub fn gaps(facts: &Facts, pass: PassId) -> Vec<Gap> {
-    let ops = &facts.ops;
-    let mut covered: BTreeMap<GpuId, Ns> = BTreeMap::new();
-    let mut gaps = Vec::new();
-    for op in facts.ops_of(pass) {
-        let gpu = ops.gpu[op];
-        let until = covered.entry(gpu).or_insert(ops.start[op]);
-        if ops.start[op] > *until {
-            gaps.push(Gap { gpu, start: *until, end: ops.start[op], op: op as OpIndex });
-        }
-        *until = (*until).max(ops.end[op]);
-    }
-    gaps
-}
-
 /// Finds the synchronizing calls of a pass and charges them with idle time.
 pub fn charge(session: &Session, facts: &Facts, pass: PassId) -> Charges {
     let mut charges = Charges { calls: sync_calls(session, facts, pass), ..Charges::default() };
@@ -96,7 +68,7 @@ pub fn charge(session: &Session, facts: &Facts, pass: PassId) -> Charges {
         return charges;
     }
     let calls = &session.api_calls;
-    for gap in gaps(facts, pass) {
+    for gap in gaps(session, facts, facts.ops_of(pass)) {
         let Some(issuing) = facts.ops.api_call[gap.op as usize].map(ApiCallId::index) else {
             continue;
         };
@@ -175,7 +147,7 @@ fn sync_calls(session: &Session, facts: &Facts, pass: PassId) -> Vec<SyncCall> {
         }
         let name = calls.name[row];
         let by_name = *blocking.entry(name).or_insert_with(|| blocks(session.text(name)));
-        if by_name || to_pageable.contains_key(&call) {
+        if by_name || to_pageable.contains(&call) {
             let (start, end) = (calls.start[row], calls.end[row]);
             found.push(SyncCall {
                 call,
@@ -201,7 +173,7 @@ fn blocks(name: &str) -> bool {
 }
 
 /// Calls whose copies end in pageable memory: even asynchronous ones return only when the data is there.
-fn pageable_copies(session: &Session, facts: &Facts, pass: PassId) -> FxHashMap<ApiCallId, ()> {
+fn pageable_copies(session: &Session, facts: &Facts, pass: PassId) -> BTreeSet<ApiCallId> {
     let copies = &session.copies;
     let ops = facts.ops_of(pass).filter_map(|op| {
         let OpSource::Copy(id) = facts.ops.source[op] else { return None };
@@ -210,5 +182,5 @@ fn pageable_copies(session: &Session, facts: &Facts, pass: PassId) -> FxHashMap<
             && copies.destination[row] == MemoryKind::Pageable;
         facts.ops.api_call[op].filter(|_| pageable)
     });
-    ops.map(|call| (call, ())).collect()
+    ops.collect()
 }

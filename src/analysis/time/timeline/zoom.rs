@@ -25,7 +25,7 @@ const MOST_OF_PASS: f64 = 0.6;
 /// The charts of the stages with the most time, each of its median instance.
 pub(super) fn charts(context: &Context<'_>, overview: &Overview) -> Vec<Chart> {
     let facts = context.facts;
-    let mut lines: Vec<Summary> = summaries(facts, overview.pass);
+    let mut lines: Vec<&Summary> = summaries(facts, overview.pass).iter().collect();
     // A part says more than the whole that it is part of.
     let is_parent = |stage: usize| facts.stages.iter().any(|other| other.parent == Some(stage));
     lines.retain(|line| !is_parent(line.stage) && facts.stages[line.stage].name != WHOLE_CAPTURE);

@@ -4,8 +4,9 @@ use rustc_hash::FxHashMap;
 
 use crate::analysis::Context;
 use crate::analysis::engine::facts::StageInstance;
-use crate::analysis::engine::intervals::{difference, measure, union};
+use crate::analysis::engine::intervals::total;
 use crate::analysis::engine::stage_stats::counted;
+use crate::analysis::engine::sweep::{length, slices};
 use crate::analysis::time::idle::Line;
 use crate::model::{KernelId, Ns};
 
@@ -27,17 +28,16 @@ pub(super) fn top(context: &Context<'_>, line: &Line) -> Option<KernelId> {
 /// Time of the middle instances in which this kernel runs and no other operation of the stage, nanoseconds.
 pub(super) fn alone(context: &Context<'_>, line: &Line, kernel: KernelId) -> Ns {
     let ops = &context.facts.ops;
-    let mut total: Ns = 0;
-    for instance in middle(context, line) {
-        let (mut own, mut others) = (Vec::new(), Vec::new());
-        for op in instance.ops.iter().filter(|op| ops.gpu[**op as usize] == line.gpu) {
-            let is_own = context.facts.kernel(context.session, *op) == Some(kernel);
-            let list = if is_own { &mut own } else { &mut others };
-            list.push((ops.start[*op as usize], ops.end[*op as usize]));
-        }
-        total = total.saturating_add(measure(&difference(&union(&mut own), &union(&mut others))));
-    }
-    total
+    let of_instance = |instance: &StageInstance| {
+        let own = instance.ops.iter().filter(|op| ops.gpu[**op as usize] == line.gpu);
+        let other = |op: &u32| {
+            let row = *op as usize;
+            let other = context.facts.kernel(context.session, *op) != Some(kernel);
+            ((ops.start[row], ops.end[row]), usize::from(other))
+        };
+        length(slices::<2>(own.map(other)), |slice| slice.running[1] == 0)
+    };
+    total(middle(context, line).map(of_instance))
 }
 
 /// The instances that the stage time is the median of.

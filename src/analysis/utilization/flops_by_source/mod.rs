@@ -144,7 +144,7 @@ fn all(context: &Context<'_>) -> Vec<Line> {
                 mfu: known.map_or_else(reason, UtilizationLine::mfu),
                 mbu: known.and_then(|line| line.mbu().ok()),
                 executed: of_stage(executed.as_ref(), pass, &summary.label(session, facts)),
-                stage: StageFlops::of(context, &summary, clocks.as_ref()),
+                stage: StageFlops::of(context, summary, clocks.as_ref()),
             });
         }
     }

@@ -1,12 +1,15 @@
-//! The data set `between`, and what of it a page shows.
+//! Idle time between the stages: the data set `between`, and what of it a page shows.
+
+use std::cmp::Reverse;
 
 use rooflens_schemas::Unit;
 
-use super::between::{Between, Pair};
-use super::cause::Cause;
+use super::causes::legend;
+use super::metrics;
 use crate::analysis::Context;
+use crate::analysis::time::idle::between::{Between, Pair};
 use crate::findings::chart::{Bar, Chart, Color, Part, Plot, StackedBars};
-use crate::findings::{Block, Cell, Column, Dataset, Findings, Inline, Method, Quantity, View};
+use crate::findings::{Block, Findings, Inline, Method, Quantity, Table, View};
 use crate::prose;
 
 /// Pairs of stages that a page shows at most.
@@ -15,26 +18,32 @@ const SHOWN: usize = 8;
 /// Share of idle time between stages in the run from which on a chart shows it.
 const WORTH_A_CHART: f64 = 0.01;
 
+/// A process and GPU, and a pair of stages.
+type OfPair<'a> = (&'a Between, &'a Pair);
+
 /// Adds the section's part about the times between stages, if there are any.
-pub(super) fn add(context: &Context<'_>, all: &[Between], traced: bool, findings: &mut Findings) {
+pub(super) fn add(context: &Context<'_>, all: &[Between], findings: &mut Findings) {
     if all.is_empty() {
         return;
     }
     findings.blocks.push(Block::Heading("Between the stages".to_owned()));
     findings.blocks.push(Block::Prose(introduction(context, all)));
-    let dataset = dataset(context, all);
+    let pairs = all.iter().flat_map(|one| one.pairs.iter().map(move |pair| (one, pair)));
+    let mut pairs: Vec<OfPair<'_>> = pairs.collect();
     let labelled = all.iter().any(|one| !one.label(context).is_empty());
     let mut columns = if labelled { vec!["rank"] } else { Vec::new() };
     columns.extend(["after", "before", "windows", "idle_ns", "run_share", "median_ns"]);
     columns.extend(["longest_ns", "cause", "range", "range_share"]);
     let caption = "Idle time of the GPU from the end of one stage to the start of the next";
-    let rows = dataset.rows.len().min(SHOWN);
+    let rows = pairs.len().min(SHOWN);
     findings.blocks.push(Block::Table(View::new("between", caption, &columns, rows)));
+    findings.datasets.push(table(context).rows(&pairs));
     if all.iter().any(|one| one.share(one.idle()) >= WORTH_A_CHART) {
-        findings.blocks.push(Block::Chart(chart(context, all)));
+        pairs.sort_by_key(|(_, pair)| Reverse(pair.idle()));
+        pairs.truncate(SHOWN);
+        findings.blocks.push(Block::Chart(chart(context, &pairs)));
     }
-    findings.datasets.push(dataset);
-    findings.metrics.extend(all.iter().flat_map(|one| one.metrics(context, traced)));
+    findings.metrics.extend(all.iter().flat_map(|one| metrics::between(context, one)));
     findings.methods.push(method());
 }
 
@@ -57,67 +66,40 @@ fn introduction(context: &Context<'_>, all: &[Between]) -> Vec<Inline> {
 }
 
 /// One row a process, GPU and pair of stages, by idle time.
-fn dataset(context: &Context<'_>, all: &[Between]) -> Dataset {
-    let rows = all.iter().flat_map(|one| one.pairs.iter().map(move |pair| (one, pair)));
-    Dataset {
-        id: "between",
-        title: "Idle time between stages".to_owned(),
-        columns: vec![
-            Column::text("rank", "Rank"),
-            Column::text("after", "After"),
-            Column::text("before", "Before"),
-            Column::new("windows", "No.", Unit::Count),
-            Column::new("time_ns", "Time between", Unit::Nanoseconds),
-            Column::new("idle_ns", "Idle", Unit::Nanoseconds),
-            Column::new("run_share", "Of the run", Unit::Ratio),
-            Column::new("median_ns", "Median", Unit::Nanoseconds),
-            Column::new("longest_ns", "Longest", Unit::Nanoseconds),
-            Column::text("cause", "Most by"),
-            Column::new("cause_ns", "That cause", Unit::Nanoseconds),
-            Column::text("range", "Range on the host"),
-            Column::new("range_share", "It covers", Unit::Ratio),
-        ],
-        rows: rows.map(|(one, pair)| row(context, one, pair)).collect(),
-    }
-}
-
-fn row(context: &Context<'_>, one: &Between, pair: &Pair) -> Vec<Cell> {
-    let range = pair.range(context);
-    let covers = range.as_ref().map(|(_, time)| *time as f64 / pair.time.max(1) as f64);
-    vec![
-        Cell::Text(one.label(context)),
-        Cell::Text(pair.after.clone()),
-        Cell::Text(pair.before.clone()),
-        Cell::Int(pair.windows() as i64),
-        Cell::Int(pair.time),
-        Cell::Int(pair.idle()),
-        Cell::Float(one.share(pair.idle())),
-        Cell::maybe(pair.median()),
-        Cell::Int(pair.longest()),
-        Cell::Text(pair.cause().label().to_owned()),
-        Cell::Int(pair.of(pair.cause())),
-        range.map_or(Cell::Missing, |(name, _)| Cell::Name(name)),
-        Cell::maybe(covers),
-    ]
+fn table<'t>(context: &'t Context<'_>) -> Table<'t, OfPair<'t>> {
+    let (session, stages) = (context.session, &context.facts.stages);
+    let range = move |pair: &Pair| pair.range(session);
+    Table::new("between", "Idle time between stages")
+        .text("rank", "Rank", |(one, _): &OfPair<'t>| one.label(context))
+        .text("after", "After", |(_, pair)| stages[pair.after].name.clone())
+        .text("before", "Before", |(_, pair)| stages[pair.before].name.clone())
+        .count("windows", "No.", |(_, pair)| pair.windows())
+        .time("time_ns", "Time between", |(_, pair)| pair.time)
+        .time("idle_ns", "Idle", |(_, pair)| pair.idle())
+        .share("run_share", "Of the run", |(one, pair)| one.share(pair.idle()))
+        .time("median_ns", "Median", |(_, pair)| pair.median())
+        .time("longest_ns", "Longest", |(_, pair)| pair.longest())
+        .text("cause", "Most by", |(_, pair)| pair.cause().label())
+        .time("cause_ns", "That cause", |(_, pair)| pair.of(pair.cause()))
+        .name("range", "Range on the host", move |(_, pair)| {
+            range(pair).map(|(name, _)| session.text(name))
+        })
+        .share("range_share", "It covers", move |(_, pair)| {
+            range(pair).map(|(_, time)| time as f64 / pair.time.max(1) as f64)
+        })
 }
 
 /// One bar a pair: idle time by cause, and what the GPU does besides.
-fn chart(context: &Context<'_>, all: &[Between]) -> Chart {
-    let mut pairs: Vec<(&Between, &Pair)> =
-        all.iter().flat_map(|one| one.pairs.iter().map(move |pair| (one, pair))).collect();
-    pairs.sort_by_key(|(_, pair)| std::cmp::Reverse(pair.idle()));
-    pairs.truncate(SHOWN);
-    let occurs = |cause: &Cause| pairs.iter().any(|(_, pair)| pair.of(*cause) > 0);
-    let causes: Vec<Cause> = Cause::ALL.into_iter().filter(occurs).collect();
-    let mut parts = vec![Part { name: "work of no stage".to_owned(), color: Color::Busy }];
-    let part = |cause: &Cause| Part { name: cause.label().to_owned(), color: cause.color() };
-    parts.extend(causes.iter().map(part));
-    let bar = |(one, pair): &(&Between, &Pair)| {
+fn chart(context: &Context<'_>, pairs: &[OfPair<'_>]) -> Chart {
+    let (causes, mut parts) = legend(|cause| pairs.iter().any(|(_, pair)| pair.of(cause) > 0));
+    parts.insert(0, Part { name: "work of no stage".to_owned(), color: Color::Busy });
+    let name = |stage: usize| &context.facts.stages[stage].name;
+    let bar = |(one, pair): &OfPair<'_>| {
         let label = one.label(context);
         let label = if label.is_empty() { label } else { format!(" · {label}") };
         let values = std::iter::once(pair.time - pair.idle());
         Bar {
-            label: format!("{} → {}{label}", pair.after, pair.before),
+            label: format!("{} → {}{label}", name(pair.after), name(pair.before)),
             values: values
                 .chain(causes.iter().map(|cause| pair.of(*cause)))
                 .map(|time| time as f64)

@@ -1,0 +1,118 @@
+//! Metrics of idle time and launches.
+
+use rooflens_schemas::{Metric, Scope, Unit};
+
+use super::causes;
+use crate::analysis::time::idle::between::Between;
+use crate::analysis::time::idle::{Cause, Line};
+use crate::analysis::{Context, Missing};
+use crate::findings::catalogue::{
+    BETWEEN_HOST, BETWEEN_IDLE, BETWEEN_IDLE_SHARE, IDLE, IDLE_SHARE, LAUNCH_API_TIME,
+    LAUNCHES_PER_STEP, LAUNCHES_PER_TOKEN, MEAN_KERNEL_TIME, QUEUE_DEPTH, QUEUE_EMPTY_SHARE,
+    QUEUE_TIME,
+};
+use crate::findings::{MetricDef, Quantity};
+
+/// All metrics of a line.
+pub(super) fn of_line(context: &Context<'_>, line: &Line) -> Vec<Metric> {
+    let mut all = idle(context, line);
+    all.extend(launches(line, &line.scope(context)));
+    let tables = "launches, copies, api_calls, os_calls, off_cpu, overheads";
+    let gaps = line.sums.iter().map(|sum| sum.gaps).sum();
+    let evidence = context.session.evidence(line.pass(context), tables, gaps);
+    all.iter_mut().for_each(|metric| metric.evidence = vec![evidence.clone()]);
+    all
+}
+
+fn idle(context: &Context<'_>, line: &Line) -> Vec<Metric> {
+    let scope = line.scope(context);
+    let time = |time| Quantity::new(line.per_instance(time), Unit::Nanoseconds);
+    let over = format!(
+        "the instance of median stage time, {} ({} of {} instances count)",
+        time(line.middle.time),
+        line.instances,
+        line.summary.instances
+    );
+    let idle = line.idle();
+    let basis = format!("stage time − busy time {} of {over}", time(line.middle.busy.total()));
+    let mut all = vec![IDLE.derived(scope.clone(), line.per_instance(idle), basis)];
+    let basis = format!("idle {} ÷ stage time of {over}", time(idle));
+    all.push(IDLE_SHARE.derived(scope.clone(), line.share(idle), basis));
+    for cause in Cause::ALL {
+        let (metric, _, meaning) = causes::of(cause);
+        all.push(match line.typical(cause) {
+            Err(Missing(reason)) => metric.unavailable(scope.clone(), reason),
+            Ok(time) => {
+                let basis = format!("idle time in which {meaning}, of {over}");
+                metric.derived(scope.clone(), time, basis)
+            }
+        });
+    }
+    all
+}
+
+fn launches(line: &Line, scope: &Scope) -> Vec<Metric> {
+    let launches = &line.launches;
+    let mut all = Vec::new();
+    let mut add = |metric: &MetricDef, value: Option<f64>, basis: String, reason: &str| {
+        let value = value.map(|value| (value, basis)).ok_or_else(|| reason.to_owned());
+        all.push(metric.known(scope.clone(), value));
+    };
+    let no_calls = match line.has_calls() {
+        Ok(()) => "no launch of the stage has its API call in the artifact",
+        Err(Missing(reason)) => reason,
+    };
+    let calls = launches.calls;
+    let or_no_calls = |reason| if calls == 0 { no_calls } else { reason };
+    let basis = format!("{calls} launch calls ÷ steps of {} instances", line.instances);
+    let reason = or_no_calls("the stage has no steps with a range of their own");
+    add(&LAUNCHES_PER_STEP, launches.per_step, basis, reason);
+    let basis = format!("{calls} launch calls ÷ tokens of {} instances", line.instances);
+    let reason = or_no_calls("workload.toml does not state the sizes of the stage");
+    add(&LAUNCHES_PER_TOKEN, launches.per_token, basis, reason);
+    let basis = format!("{} ns ÷ {} kernels", launches.kernel_time, launches.kernels);
+    let reason = "the stage runs no kernel that the artifact shows";
+    add(&MEAN_KERNEL_TIME, launches.mean_kernel(), basis, reason);
+    let basis = format!("{} ns ÷ {calls} launch calls", launches.call_time);
+    add(&LAUNCH_API_TIME, launches.mean_call(), basis, no_calls);
+    let basis = format!(
+        "median from the return of the launch call to the start of its first operation; {} of {calls} began \
+         before the return and are not in it",
+        launches.begun_in_call
+    );
+    add(&QUEUE_TIME, launches.queue_time, basis, no_calls);
+    let basis = format!(
+        "launches issued and not begun, mean over busy time; at most {}",
+        launches.depth_max
+    );
+    add(&QUEUE_DEPTH, launches.depth_mean(), basis, no_calls);
+    let basis = "time in which no launch is issued and not begun ÷ stage time, of the instance of median stage time; \
+                 launches of all stages"
+        .to_owned();
+    add(&QUEUE_EMPTY_SHARE, line.queue_empty_share(), basis, no_calls);
+    all
+}
+
+/// Idle time between the stages, and its share of the run.
+pub(super) fn between(context: &Context<'_>, one: &Between) -> Vec<Metric> {
+    let scope = one.scope(context);
+    let (windows, idle, run) = (one.windows(), one.idle(), one.run);
+    let over = format!("{windows} times between instances of outermost stages that count");
+    let basis = format!("idle time of {over}");
+    let share = format!("idle time {idle} ns ÷ run {run} ns: the instances and {over}");
+    let host = one.host().map_err(|Missing(reason)| reason.to_owned()).map(|host| {
+        let basis =
+            format!("that of it for which the host had not issued the next work, of {over}");
+        (host as f64, basis)
+    });
+    let mut all = vec![
+        BETWEEN_IDLE.derived(scope.clone(), idle as f64, basis),
+        BETWEEN_IDLE_SHARE.derived(scope.clone(), one.share(idle), share),
+        BETWEEN_HOST.known(scope, host),
+    ];
+    let pass = one.summary.stage(context.facts).pass;
+    let tables = "launches, copies, api_calls, ranges";
+    let evidence = context.session.evidence(pass, tables, windows as u64);
+    all.iter_mut().for_each(|metric| metric.evidence = vec![evidence.clone()]);
+    all
+}

@@ -1,0 +1,239 @@
+//! The data sets of idle time within stages, and what of them a page shows.
+
+use std::cmp::Reverse;
+
+use super::causes;
+use crate::analysis::Context;
+use crate::analysis::operators::call_tree::fold;
+use crate::analysis::time::idle::histogram::Bin;
+use crate::analysis::time::idle::longest::{LongGap, ended_by};
+use crate::analysis::time::idle::queue::QueueOverTime;
+use crate::analysis::time::idle::{Cause, IdleTime, Line};
+use crate::analysis::time::timeline::bins::Window;
+use crate::findings::{Block, Dataset, Findings, Table, View};
+use crate::model::{Ns, StrId};
+
+/// Rows that a page shows at most: of stages and causes, of gaps, of gaps of another pass.
+const SHOWN: usize = 20;
+const SHOWN_GAPS: usize = 10;
+const SHOWN_GAPS_OF_OTHERS: usize = 5;
+
+/// What bounds each stage: one row a line.
+pub(super) fn launch_figures<'t>(context: &'t Context<'_>) -> Table<'t, &'t Line> {
+    let title = "What bounds each stage, and what launching costs";
+    let counted = |line: &Line, count: u64| (line.launches.calls > 0).then_some(count);
+    stage_and_pass(context, Table::new("launch_figures", title), |line: &&Line| line)
+        .text("verdict", "Verdict", |line| line.verdict().0.label())
+        .share("verdict_share", "Its share", |line| line.verdict().1)
+        .share("busy_share", "Busy", |line| line.share(line.middle.busy.total()))
+        .count("launches", "Launches", move |line| {
+            counted(line, line.launches.calls / line.instances.max(1))
+        })
+        .count("launches_per_step", "Per step", |line| line.launches.per_step)
+        .text("launches_per_token", "Per token", |line| line.launches.per_token)
+        .time("kernel_mean_ns", "Mean kernel", |line| line.launches.mean_kernel())
+        .time("launch_api_mean_ns", "Mean call", |line| line.launches.mean_call())
+        .time("queue_time_ns", "Queue time", |line| line.launches.queue_time)
+        .count("begun_in_call", "Begun in call", move |line| {
+            counted(line, line.launches.begun_in_call)
+        })
+        .text("queue_depth_mean", "Queue depth", |line| line.launches.depth_mean())
+        .count("queue_depth_max", "Deepest", move |line| counted(line, line.launches.depth_max))
+        .share("queue_empty_share", "Queue empty", |line| line.queue_empty_share())
+        .time("launching_calls_ns", "Launching: in calls", |line| line.issuing.calls)
+        .time("launching_between_ns", "Between calls", |line| line.issuing.between)
+        .time("launching_latency_ns", "After the call", |line| line.issuing.latency)
+}
+
+/// The columns that begin all tables of lines.
+fn stage_and_pass<'t, R>(
+    context: &'t Context<'_>,
+    table: Table<'t, R>,
+    line: impl Fn(&R) -> &Line + Copy + 't,
+) -> Table<'t, R> {
+    table.text("stage", "Stage", move |row| line(row).label(context)).on_page().text(
+        "pass",
+        "Pass",
+        move |row| context.session.pass_name(line(row).pass(context)),
+    )
+}
+
+/// A line and one of its causes.
+type OfCause<'a> = (&'a Line, Cause);
+
+/// The causes of each line that occur, and *unknown* always; by (line, time descending).
+fn causes_of<'a>(lines: &[&'a Line]) -> Vec<OfCause<'a>> {
+    let of_line = |line: &&'a Line| {
+        let line = *line;
+        let occurs =
+            |cause: &Cause| *cause == Cause::Unknown || line.sums[*cause as usize].gaps > 0;
+        let mut causes: Vec<Cause> = Cause::ALL.into_iter().filter(occurs).collect();
+        causes.sort_by_key(|cause| (Reverse(line.sums[*cause as usize].time), *cause));
+        causes.into_iter().map(move |cause| (line, cause))
+    };
+    lines.iter().flat_map(of_line).collect()
+}
+
+fn idle<'t>(context: &'t Context<'_>) -> Table<'t, OfCause<'t>> {
+    let sum = |(line, cause): &OfCause<'_>| line.sums[*cause as usize];
+    stage_and_pass(context, Table::new("idle", "Idle time by cause"), |row: &OfCause<'t>| row.0)
+        .text("cause", "Cause", |(_, cause)| cause.label())
+        .on_page()
+        .text("meaning", "What it is", |(_, cause)| causes::of(*cause).2)
+        .count("gaps", "Gaps", move |row| sum(row).gaps)
+        .on_page()
+        .time("total_ns", "Idle time", move |row| sum(row).time)
+        .on_page()
+        .share("idle_share", "Share of idle", move |row| of_idle(row.0, sum(row).time))
+        .on_page()
+        .time("longest_ns", "Longest", move |row| sum(row).longest)
+        .on_page()
+        .time("median_ns", "Median instance", |(line, cause)| line.per_instance(line.of(*cause)))
+        .on_page()
+        .share("stage_share", "Share of stage", |(line, cause)| line.share(line.of(*cause)))
+        .on_page()
+}
+
+fn of_idle(line: &Line, time: Ns) -> Option<f64> {
+    let idle = line.idle_total();
+    (idle > 0).then(|| time as f64 / idle as f64)
+}
+
+/// Adds the data set of causes; a page shows the first `outermost` lines.
+pub(super) fn add_causes(
+    context: &Context<'_>,
+    order: &[&Line],
+    outermost: usize,
+    findings: &mut Findings,
+) {
+    let table = idle(context);
+    let caption =
+        "Idle time by cause: of all instances that count, and of the one of median stage time";
+    let rows = causes_of(&order[..outermost]).len();
+    findings.blocks.push(Block::Table(table.view(caption, rows.min(SHOWN))));
+    findings.datasets.push(table.rows(&causes_of(order)));
+}
+
+/// The view of the data set of launch figures.
+pub(super) fn view_of_figures(lines: &[&Line]) -> Block {
+    let mut columns = vec!["stage", "verdict", "verdict_share", "busy_share", "launches"];
+    let has_steps = lines.iter().any(|line| line.launches.per_step.is_some());
+    columns.extend(has_steps.then_some("launches_per_step"));
+    columns.extend(["kernel_mean_ns", "launch_api_mean_ns", "queue_time_ns", "queue_depth_mean"]);
+    columns.push("queue_empty_share");
+    let caption = "What bounds each stage, and what launching costs";
+    Block::Table(View::new("launch_figures", caption, &columns, lines.len().min(SHOWN)))
+}
+
+/// The lengths of the gaps of all lines.
+pub(super) fn histogram(context: &Context<'_>, order: &[&Line]) -> Dataset {
+    type Row<'a> = (&'a Line, (Ns, Option<Ns>, &'a Bin));
+    let bins = order.iter().flat_map(|line| line.histogram.used().map(|bin| (*line, bin)));
+    let rows: Vec<Row<'_>> = bins.collect();
+    stage_and_pass(context, Table::new("gap_histogram", "Gaps by length"), |row: &Row<'_>| row.0)
+        .time("from_ns", "From", |(_, bin)| bin.0)
+        .time("to_ns", "To", |(_, bin)| bin.1)
+        .count("gaps", "Gaps", |(_, bin)| bin.2.gaps)
+        .time("total_ns", "Idle time", |(_, bin)| bin.2.time())
+        .share("idle_share", "Share of idle", |(line, bin)| of_idle(line, bin.2.time()))
+        .rows(&rows)
+}
+
+/// The stretches of the queues over time.
+pub(super) fn queues(context: &Context<'_>, idle: &IdleTime) -> Dataset {
+    type Row<'a> = (&'a QueueOverTime, usize);
+    let bins =
+        idle.queues.iter().flat_map(|queue| (0..queue.bins.len()).map(move |at| (queue, at)));
+    let rows: Vec<Row<'_>> = bins.collect();
+    let edge = |queue: &QueueOverTime, at: usize| window(queue).edge(at);
+    let table = Table::new("queue_over_time", "Queue depth over time");
+    stage_and_pass(context, table, |row: &Row<'_>| &idle.lines[row.0.line])
+        .count("ordinal", "No.", |(queue, _)| queue.ordinal)
+        .time("start_ns", "Start", move |(queue, at)| edge(queue, *at))
+        .time("end_ns", "End", move |(queue, at)| edge(queue, at + 1))
+        .text("depth_mean", "Mean depth", |(queue, at)| queue.bins[*at].0)
+        .count("depth_max", "Deepest", |(queue, at)| queue.bins[*at].1)
+        .rows(&rows)
+}
+
+/// The window of a queue over time.
+pub(super) const fn window(queue: &QueueOverTime) -> Window {
+    Window { start: queue.window.0, end: queue.window.1 }
+}
+
+/// A line and one of its longest gaps.
+type OfGap<'a> = (&'a Line, &'a LongGap);
+
+fn gaps<'t>(context: &'t Context<'_>) -> Table<'t, OfGap<'t>> {
+    let session = context.session;
+    let name = |text: String| Some(text).filter(|text| !text.is_empty());
+    let text = move |id: Option<StrId>| id.and_then(|id| name(session.text(id).to_owned()));
+    let issued_by = move |gap: &LongGap| {
+        let call = context.facts.ops.api_call[gap.gap.op as usize]?;
+        Some(session.api_calls.name[call.index()])
+    };
+    let path = move |gap: &LongGap| {
+        let names: Vec<&str> = gap.ranges.iter().map(|range| session.text(*range)).collect();
+        name(names.join(" / "))
+    };
+    let frame = move |gap: &LongGap| name(fold(session.text(gap.frame?)));
+    stage_and_pass(
+        context,
+        Table::new("gaps", "The longest gaps of each stage"),
+        |row: &OfGap<'t>| row.0,
+    )
+    .count("ordinal", "No.", |(_, gap)| gap.ordinal)
+    .time("start_ns", "Start", |(_, gap)| gap.gap.start)
+    .time("length_ns", "Length", |(_, gap)| gap.gap.end - gap.gap.start)
+    .time("off_cpu_ns", "Thread off CPU", |(_, gap)| gap.off_cpu)
+    .text("cause", "Cause", |(_, gap)| gap.gap.cause.label())
+    .text("host", "The host was in", move |(_, gap)| {
+        gap.host.map_or("no call", |host| session.text(host))
+    })
+    .name("range", "Range", move |(_, gap)| text(gap.ranges.last().copied()))
+    .name("path", "Path of ranges", move |(_, gap)| path(gap))
+    .name("operator", "Operator", move |(_, gap)| text(gap.operator))
+    .name("frame", "Function", move |(_, gap)| frame(gap))
+    .name("waits", "Waits for", move |(_, gap)| text(gap.waits_for))
+    .name("issued_by", "Issued by", move |(_, gap)| text(issued_by(gap)))
+    .name("ended_by", "Ended by", |(_, gap)| ended_by(context, gap.gap.op))
+}
+
+/// Adds the longest gaps of the outermost stages of all passes: the most idle stage first, as a page shows the
+/// beginning.
+pub(super) fn add_longest(context: &Context<'_>, order: &[&Line], findings: &mut Findings) {
+    let Some(primary) = order.first().map(|line| line.pass(context)) else { return };
+    let other = |line: &Line| line.pass(context) != primary;
+    let outermost = order.iter().filter(|line| line.summary.is_outermost(context.facts));
+    let mut lines: Vec<&Line> = outermost.copied().collect();
+    lines.sort_by_key(|line| (other(line), Reverse(line.idle_total())));
+    let own = lines.partition_point(|line| !other(line));
+    let of_primary: usize = lines[..own].iter().map(|line| line.longest.len()).sum();
+    let all = lines.iter().flat_map(|line| line.longest.iter().map(|gap| (*line, gap)));
+    let longest = gaps(context).rows(&all.collect::<Vec<_>>());
+    let caption = |line: Option<&&Line>| {
+        let pass = line.map_or("", |line| context.session.pass_name(line.pass(context)));
+        format!("The longest gaps of the stage with the most idle time, pass {pass}")
+    };
+    if of_primary > 0 {
+        let limit = of_primary.min(SHOWN_GAPS);
+        findings.blocks.push(longest_view(&longest, caption(lines.first()), 0, limit));
+    }
+    // A trace of a framework tells in which operator the host was.
+    let rest = of_primary..longest.rows.len();
+    if !longest.filled(rest.clone(), &["operator", "frame"]).is_empty() {
+        let limit = rest.len().min(SHOWN_GAPS_OF_OTHERS);
+        findings.blocks.push(longest_view(&longest, caption(lines.get(own)), of_primary, limit));
+    }
+    findings.datasets.push(longest);
+}
+
+fn longest_view(longest: &Dataset, caption: String, skip: usize, limit: usize) -> Block {
+    let shown = skip..skip + limit;
+    let mut columns = vec!["stage", "ordinal", "length_ns"];
+    columns.extend(longest.filled(shown.clone(), &["off_cpu_ns"]));
+    columns.extend(["cause", "host"]);
+    columns.extend(longest.filled(shown, &["range", "operator", "frame", "waits"]));
+    columns.push("ended_by");
+    Block::Table(View { skip, ..View::new("gaps", caption, &columns, limit) })
+}

@@ -1,0 +1,171 @@
+//! Synchronization: calls in which the host waits for the GPU, and what that costs the GPU.
+
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+use rooflens_schemas::Metric;
+
+use super::Section;
+use crate::analysis::time::sync::{PassSync, Place, StageSync, Sum};
+use crate::analysis::{Context, Known};
+use crate::findings::catalogue::{SYNC_CALLS, SYNC_IDLE, SYNC_TIME};
+use crate::findings::{Block, Dataset, Findings, Inline, Method, MetricDef, Quantity, Table, View};
+use crate::model::PassId;
+use crate::prose;
+
+/// Waits of the host; without synchronizing calls there is no section.
+pub(super) static SECTION: Section =
+    Section { id: "synchronization", title: "Synchronization", show };
+
+/// Rows that a page shows of calls in stages, and of others.
+const SHOWN: usize = 12;
+const SHOWN_OUTSIDE: usize = 6;
+
+fn show(context: &Context<'_>) -> Known<Findings> {
+    let mut findings = Findings::default();
+    let passes = &context.results.sync()?.passes;
+    let Some(first) = passes.first() else { return Ok(findings) };
+    for pass in passes {
+        let metrics = pass.stages.iter().flat_map(|stage| metrics(context, pass, stage));
+        findings.metrics.extend(metrics);
+    }
+    findings.blocks.push(Block::Prose(introduction(context, first)));
+    let rows = passes.iter().flat_map(|pass| pass.places.iter().map(|place| (pass.pass, place)));
+    let data = table(context).rows(&rows.collect::<Vec<_>>());
+    let in_stages = first.places.iter().take_while(|place| place.stage.is_some()).count();
+    let caption =
+        "Synchronizing calls in stages by the idle time of the GPU that follows from them";
+    let shown = 0..in_stages.min(SHOWN);
+    findings.blocks.extend(view(&data, shown, &["stage"], &["in_stage_ns"], caption));
+    let caption = "Synchronizing calls outside of the instances that count: at start-up, in the warm-up, between stages";
+    let shown = in_stages..first.places.len().min(in_stages + SHOWN_OUTSIDE);
+    findings.blocks.extend(view(&data, shown, &[], &[], caption));
+    findings.datasets.push(data);
+    findings.methods.push(method());
+    Ok(findings)
+}
+
+/// The page's view of some rows; none of none.
+fn view(
+    data: &Dataset,
+    shown: Range<usize>,
+    first: &[&'static str],
+    last: &[&'static str],
+    caption: &str,
+) -> Option<Block> {
+    let mut columns = first.to_vec();
+    columns.extend(["call", "range"]);
+    columns.extend(data.filled(shown.clone(), &["operator"]));
+    columns.extend(["count", "time_ns", "idle_ns", "after_ns"]);
+    columns.extend(last);
+    let view = View::new(data.id, caption, &columns, shown.len());
+    (!shown.is_empty()).then_some(Block::Table(View { skip: shown.start, ..view }))
+}
+
+/// A place of a pass.
+type OfPass<'a> = (PassId, &'a Place);
+
+fn table<'t>(context: &Context<'t>) -> Table<'t, OfPass<'t>> {
+    let (session, stages) = (context.session, &context.facts.stages);
+    let named = |text: String| Some(text).filter(|text| !text.is_empty());
+    let ranges = move |place: &Place| {
+        let names: Vec<&str> = place.ranges.iter().map(|name| session.text(*name)).collect();
+        named(names.join(" › "))
+    };
+    Table::new("synchronization", "Synchronizing calls by place")
+        .name("stage", "Stage", |(_, place): &OfPass<'t>| {
+            place.stage.map(|at| stages[at].name.as_str())
+        })
+        .name("call", "Call", |(_, place)| session.text(place.call))
+        .text("pass", "Pass", |(pass, _)| session.pass_name(*pass))
+        .name("range", "Range", move |(_, place)| ranges(place))
+        .name("operator", "Operator", move |(_, place)| {
+            place.operator.and_then(|name| named(session.text(name).to_owned()))
+        })
+        .count("count", "Count", |(_, place)| place.sum.count)
+        .time("time_ns", "Host time", |(_, place)| place.sum.time)
+        .time("idle_ns", "GPU idle", |(_, place)| place.sum.idle)
+        .time("after_ns", "of it after return", |(_, place)| place.sum.after)
+        .time("in_stage_ns", "in stages", |(_, place)| place.sum.in_stage)
+}
+
+/// `sync_calls`, `sync_time` and `sync_idle` of a stage.
+fn metrics(context: &Context<'_>, pass: &PassSync, stage: &StageSync) -> [Metric; 3] {
+    let scope = stage.summary.scope(context.session, context.facts);
+    let rows = pass.charges.calls.len() as u64;
+    let evidence = context.session.evidence(pass.pass, "api_calls", rows);
+    let metric = |metric: &MetricDef, value: f64, what: &str| {
+        let basis = format!("{what}; median of {} instances", stage.instances);
+        let metric = metric.derived(scope.clone(), value, basis);
+        Metric { evidence: vec![evidence.clone()], ..metric }
+    };
+    let calls = "synchronizing calls of the process that start within the range on the host";
+    let idle = "Σ gaps within the projection, between operations of the GPU, charged to a synchronizing call";
+    [
+        metric(&SYNC_CALLS, stage.calls, calls),
+        metric(&SYNC_TIME, stage.time, "Σ durations of those calls"),
+        metric(&SYNC_IDLE, stage.idle, idle),
+    ]
+}
+
+fn introduction(context: &Context<'_>, own: &PassSync) -> Vec<Inline> {
+    let calls = &own.charges.calls;
+    let inside = Sum::of(calls.iter().filter(|call| call.stage.is_some()));
+    let outside = Sum::of(calls.iter().filter(|call| call.stage.is_none()));
+    let pass = Inline::Code(context.session.pass_name(own.pass).to_owned());
+    let mut text = match inside.count == 0 {
+        true => prose!["No stage of pass ", pass, " waits for the GPU in a synchronizing call."],
+        false => prose![
+            "In stages of pass ",
+            pass,
+            " the host waits for the GPU in ",
+            Quantity::count(inside.count),
+            " calls, ",
+            Quantity::ns(inside.time),
+            " in all."
+        ],
+    };
+    if inside.idle > 0 {
+        text.extend(prose![
+            " The GPU then idles for ",
+            Quantity::ns(inside.idle),
+            ", ",
+            Quantity::ns(inside.after),
+            " of it after the call has returned and until the thread's next operation begins: a host that need not \
+             wait could have issued that operation before. ",
+            Quantity::ns(inside.in_stage),
+            " of it lies between operations of one instance."
+        ]);
+    }
+    if outside.count > 0 {
+        text.extend(prose![
+            " Outside of stages, at start-up, in the warm-up and in between, it waits in ",
+            Quantity::count(outside.count),
+            " calls, ",
+            Quantity::ns(outside.time),
+            " in all, and the GPU then idles for ",
+            Quantity::ns(outside.idle),
+            "."
+        ]);
+    }
+    text
+}
+
+fn method() -> Method {
+    Method {
+        title: "Synchronization".to_owned(),
+        text: prose![
+            "Synchronizing calls are those that wait for a stream, an event, a device or a context, copies \
+             without “Async” in their name, and asynchronous copies from the GPU into pageable memory; calls \
+             within other CUDA calls are not counted again, and allocator calls that wait are not counted. A gap \
+             is a time between operations of a GPU in which none runs. It is charged to a synchronizing call if \
+             the call that issued the operation that ends the gap started after the gap had begun, and its \
+             thread was in the synchronizing call during the gap and before; of several to the first. So each \
+             nanosecond of idle time is charged to one call at most. A call is in a stage if it starts within the \
+             range of an instance that counts, on the host and in its process; idle time “in stages” lies in gaps \
+             between operations of such instances.",
+        ],
+    }
+}

@@ -1,0 +1,174 @@
+//! What could be gained: a part of the section on idle time.
+
+use rooflens_schemas::Metric;
+
+use crate::analysis::time::what_if::{Bound, StageBounds, WhatIf};
+use crate::analysis::{Context, Known};
+use crate::findings::catalogue::{
+    BOUND_COMMUNICATION, BOUND_COPIES, BOUND_HOST, BOUND_LAUNCHING, BOUND_MATRIX_PRODUCTS,
+    BOUND_TOP_KERNEL,
+};
+use crate::findings::{Block, Findings, Inline, Method, MetricDef, Table};
+use crate::prose;
+
+/// Rows that a page shows.
+const SHOWN: usize = 15;
+
+/// Share of the stage time below which a gain is in no table.
+const NEGLIGIBLE: f64 = 0.001;
+
+/// A bound of a stage.
+type OfStage<'a> = (&'a StageBounds, &'a Bound);
+
+/// Adds metrics and the table of all stages; pages show the outermost ones of the primary pass.
+pub(super) fn add(context: &Context<'_>, findings: &mut Findings) -> Known<()> {
+    let stages = &context.results.what_if()?.stages;
+    let primary = context.facts.primary_pass(context.session);
+    let (mut rows, mut shown) = (Vec::new(), 0);
+    for stage in stages {
+        findings.metrics.extend(metrics(context, stage));
+        let worth = |bound: &&Bound| bound.gain() >= bound.time * NEGLIGIBLE && bound.gone > 0;
+        let mut bounds: Vec<&Bound> = stage.known().filter(worth).collect();
+        bounds.sort_by(|a, b| b.gain().total_cmp(&a.gain()).then(a.what.cmp(&b.what)));
+        rows.extend(bounds.into_iter().map(|bound| (stage, bound)));
+        let own = Some(stage.summary.stage(context.facts).pass) == primary;
+        if own && stage.summary.is_outermost(context.facts) {
+            shown = rows.len();
+        }
+    }
+    if rows.is_empty() {
+        return Ok(());
+    }
+    findings.blocks.push(Block::Heading("What could be gained".to_owned()));
+    findings.blocks.push(Block::Prose(prose![
+        "How short a stage could be if one thing were away, and nothing else changed. Each line is an upper \
+         bound of what can be gained; the lines of a stage do not add up."
+    ]));
+    let table = table(context);
+    let view = table.view("Upper bounds of gains, by stage", shown.min(SHOWN));
+    findings.blocks.push(Block::Table(view));
+    findings.datasets.push(table.rows(&rows));
+    findings.methods.push(method());
+    Ok(())
+}
+
+const fn metric(what: WhatIf) -> &'static MetricDef {
+    match what {
+        WhatIf::Launching => &BOUND_LAUNCHING,
+        WhatIf::Host => &BOUND_HOST,
+        WhatIf::Copies => &BOUND_COPIES,
+        WhatIf::Communication => &BOUND_COMMUNICATION,
+        WhatIf::TopKernel => &BOUND_TOP_KERNEL,
+        WhatIf::MatrixProducts => &BOUND_MATRIX_PRODUCTS,
+    }
+}
+
+const fn label(what: WhatIf) -> &'static str {
+    match what {
+        WhatIf::Launching => "no launching gaps",
+        WhatIf::Host => "no gaps because of the host",
+        WhatIf::Copies => "copies overlapped",
+        WhatIf::Communication => "collectives overlapped",
+        WhatIf::TopKernel => "top kernel free",
+        WhatIf::MatrixProducts => "matrix products at their roofline",
+    }
+}
+
+const fn formula(what: WhatIf) -> &'static str {
+    match what {
+        WhatIf::Launching => "idle time of cause launching",
+        WhatIf::Host => {
+            "idle time of causes launching, host code, synchronizing call, allocation, blocking copy, \
+             operating system, off CPU"
+        }
+        WhatIf::Copies => {
+            "time in which only copies run, but for half of it, in which both directions of the link carry them"
+        }
+        WhatIf::Communication => "time in which a collective runs and no other kernel",
+        WhatIf::TopKernel => "time in which only this kernel runs",
+        WhatIf::MatrixProducts => {
+            "time of matrix products of known sizes above max(FLOPs ÷ rate, bytes ÷ bandwidth), as measured on this GPU, \
+             else as specified"
+        }
+    }
+}
+
+const fn assumption(what: WhatIf) -> &'static str {
+    match what {
+        WhatIf::Launching => "launches cost nothing, as with CUDA graphs; kernels take as long",
+        WhatIf::Host => "the host is always ahead; kernels take as long",
+        WhatIf::Copies => "all copies find kernels to run beside, which they do not slow",
+        WhatIf::Communication => {
+            "all collectives find kernels to run beside, which they do not slow"
+        }
+        WhatIf::TopKernel | WhatIf::MatrixProducts => "the host keeps up: no gap takes its place",
+    }
+}
+
+fn metrics(context: &Context<'_>, stage: &StageBounds) -> Vec<Metric> {
+    let summary = &stage.summary;
+    let scope = summary.scope(context.session, context.facts);
+    let (pass, rows) = (summary.stage(context.facts).pass, summary.operations as u64);
+    let evidence = context.session.evidence(pass, "launches, copies, api_calls", rows);
+    let metric = |what: WhatIf| {
+        let value = stage.get(what).map_err(|missing| missing.0.to_owned()).map(|bound| {
+            let kernel = kernel(context, &bound).map_or(String::new(), |name| format!(" ({name})"));
+            let basis = format!(
+                "stage time × (1 − {} ns ÷ {} ns): {}{kernel}; {}",
+                bound.gone,
+                bound.of,
+                formula(what),
+                assumption(what)
+            );
+            (bound.new_time(), basis)
+        });
+        Metric { evidence: vec![evidence.clone()], ..metric(what).known(scope.clone(), value) }
+    };
+    WhatIf::ALL.into_iter().map(metric).collect()
+}
+
+/// Short name of the kernel that is thought away.
+fn kernel<'a>(context: &Context<'a>, bound: &Bound) -> Option<&'a str> {
+    Some(&context.facts.identities[bound.kernel?.index()].short)
+}
+
+fn table<'t>(context: &'t Context<'_>) -> Table<'t, OfStage<'t>> {
+    let (session, facts) = (context.session, context.facts);
+    let what = move |bound: &Bound| match kernel(context, bound) {
+        Some(kernel) => format!("{}: {kernel}", label(bound.what)),
+        None => label(bound.what).to_owned(),
+    };
+    Table::new("bounds", "Upper bounds of gains")
+        .text("stage", "Stage", |(stage, _): &OfStage<'t>| stage.summary.label(session, facts))
+        .on_page()
+        .text("pass", "Pass", |(stage, _)| session.pass_name(stage.summary.stage(facts).pass))
+        .name("what", "If", move |(_, bound)| what(bound))
+        .on_page()
+        .time("time_ns", "Stage time", |(_, bound)| bound.time)
+        .time("new_time_ns", "New time", |(_, bound)| bound.new_time())
+        .on_page()
+        .time("gain_ns", "Gain", |(_, bound)| bound.gain())
+        .on_page()
+        .share("gain_share", "Gain", |(_, bound)| {
+            (bound.time > 0.0).then(|| bound.gain() / bound.time)
+        })
+        .on_page()
+        .text("formula", "What vanishes", |(_, bound)| formula(bound.what))
+        .text("assumption", "Assumption", |(_, bound)| assumption(bound.what))
+        .on_page()
+}
+
+fn method() -> Method {
+    let mut text = prose![
+        "New stage time = stage time × (1 − what vanishes ÷ stage time, both of the instance of median time); \
+         where a process uses several GPUs, that of the GPU that gains least. The lines of a stage overlap and are \
+         never added up. "
+    ];
+    for what in WhatIf::ALL {
+        text.extend(prose![
+            Inline::Strong(label(what).to_owned()),
+            format!(": {} vanishes; assumed: {}. ", formula(what), assumption(what))
+        ]);
+    }
+    Method { title: "Upper bounds of gains".to_owned(), text }
+}

@@ -52,6 +52,12 @@ macro_rules! results {
 }
 
 results! {
+    /// Timed repeats of whole stages, un-profiled or not.
+    baseline: super::engine::baseline::Baseline = super::engine::baseline::compute;
+    /// Kernel names of all passes and their partners in the primary pass.
+    kernel_matching: super::engine::kernel_matching::KernelMatching = super::engine::kernel_matching::compute;
+    /// Times of repeated stages over the run.
+    drift: super::time::drift::Drift = super::time::drift::compute;
     /// Memory transfers by pass and stage.
     transfers: super::memory::transfers::Transfers = super::memory::transfers::compute;
 }

@@ -5,6 +5,9 @@
 #[cfg(test)]
 pub mod testing;
 
+mod baseline;
+mod drift;
+mod kernel_matching;
 mod transfers;
 
 use crate::analysis::{self, Analysis, Context, Known, Missing};
@@ -35,7 +38,7 @@ static SECTIONS: &[Entry] = &[
     Old(&analysis::time::idle::ANALYSIS),
     Old(&analysis::time::timeline::ANALYSIS),
     Old(&analysis::time::overlap::ANALYSIS),
-    Old(&analysis::time::drift::ANALYSIS),
+    New(&drift::SECTION),
     Old(&analysis::time::sync::ANALYSIS),
     New(&transfers::SECTION),
     Old(&analysis::communication::ANALYSIS),
@@ -43,7 +46,7 @@ static SECTIONS: &[Entry] = &[
     Old(&analysis::time::graphs::ANALYSIS),
     Old(&analysis::utilization::mfu::ANALYSIS),
     Old(&analysis::utilization::flops_by_source::ANALYSIS),
-    Old(&analysis::engine::baseline::ANALYSIS),
+    New(&baseline::SECTION),
     Old(&analysis::kernels::kernel_sums::ANALYSIS),
     Old(&analysis::kernels::gemm::ANALYSIS),
     Old(&analysis::kernels::attention::ANALYSIS),
@@ -56,7 +59,7 @@ static SECTIONS: &[Entry] = &[
     Old(&analysis::operators::modules::ANALYSIS),
     Old(&analysis::memory::allocator::ANALYSIS),
     Old(&analysis::system::power::ANALYSIS),
-    Old(&analysis::engine::kernel_matching::ANALYSIS),
+    New(&kernel_matching::SECTION),
 ];
 
 /// All sections: id, heading and content. One whose data is missing says so in its place.

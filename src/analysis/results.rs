@@ -56,6 +56,8 @@ results! {
     baseline: super::engine::baseline::Baseline = super::engine::baseline::compute;
     /// Kernel names of all passes and their partners in the primary pass.
     kernel_matching: super::engine::kernel_matching::KernelMatching = super::engine::kernel_matching::compute;
+    /// Streams and kinds of operations that run at once.
+    overlap: super::time::overlap::Overlaps = super::time::overlap::compute;
     /// Times of repeated stages over the run.
     drift: super::time::drift::Drift = super::time::drift::compute;
     /// Memory transfers by pass and stage.

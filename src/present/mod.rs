@@ -8,6 +8,7 @@ pub mod testing;
 mod baseline;
 mod drift;
 mod kernel_matching;
+mod overlap;
 mod transfers;
 
 use crate::analysis::{self, Analysis, Context, Known, Missing};
@@ -37,7 +38,7 @@ static SECTIONS: &[Entry] = &[
     Old(&analysis::time::stage_times::ANALYSIS),
     Old(&analysis::time::idle::ANALYSIS),
     Old(&analysis::time::timeline::ANALYSIS),
-    Old(&analysis::time::overlap::ANALYSIS),
+    New(&overlap::SECTION),
     New(&drift::SECTION),
     Old(&analysis::time::sync::ANALYSIS),
     New(&transfers::SECTION),

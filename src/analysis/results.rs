@@ -60,6 +60,10 @@ results! {
     overlap: super::time::overlap::Overlaps = super::time::overlap::compute;
     /// Times of repeated stages over the run.
     drift: super::time::drift::Drift = super::time::drift::compute;
+    /// Collectives, their matching across ranks, and stragglers.
+    communication: super::communication::Communication = super::communication::compute;
+    /// The critical path of one step.
+    critical_path: super::time::critical_path::CriticalPath = super::time::critical_path::compute;
     /// Memory transfers by pass and stage.
     transfers: super::memory::transfers::Transfers = super::memory::transfers::compute;
 }

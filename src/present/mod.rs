@@ -6,6 +6,8 @@
 pub mod testing;
 
 mod baseline;
+mod communication;
+mod critical_path;
 mod drift;
 mod kernel_matching;
 mod overlap;
@@ -42,8 +44,8 @@ static SECTIONS: &[Entry] = &[
     New(&drift::SECTION),
     Old(&analysis::time::sync::ANALYSIS),
     New(&transfers::SECTION),
-    Old(&analysis::communication::ANALYSIS),
-    Old(&analysis::time::critical_path::ANALYSIS),
+    New(&communication::SECTION),
+    New(&critical_path::SECTION),
     Old(&analysis::time::graphs::ANALYSIS),
     Old(&analysis::utilization::mfu::ANALYSIS),
     Old(&analysis::utilization::flops_by_source::ANALYSIS),

@@ -52,6 +52,18 @@ macro_rules! results {
 }
 
 results! {
+    /// Timed repeats of whole stages, un-profiled or not.
+    baseline: super::engine::baseline::Baseline = super::engine::baseline::compute;
+    /// Kernel names of all passes and their partners in the primary pass.
+    kernel_matching: super::engine::kernel_matching::KernelMatching = super::engine::kernel_matching::compute;
+    /// Streams and kinds of operations that run at once.
+    overlap: super::time::overlap::Overlaps = super::time::overlap::compute;
+    /// Times of repeated stages over the run.
+    drift: super::time::drift::Drift = super::time::drift::compute;
+    /// Collectives, their matching across ranks, and stragglers.
+    communication: super::communication::Communication = super::communication::compute;
+    /// The critical path of one step.
+    critical_path: super::time::critical_path::CriticalPath = super::time::critical_path::compute;
     /// Memory transfers by pass and stage.
     transfers: super::memory::transfers::Transfers = super::memory::transfers::compute;
     /// Idle time by cause, launches and queue, by stage, and idle time between stages.

@@ -5,7 +5,13 @@
 #[cfg(test)]
 pub mod testing;
 
+mod baseline;
+mod communication;
+mod critical_path;
+mod drift;
 mod idle;
+mod kernel_matching;
+mod overlap;
 mod sync;
 mod transfers;
 mod what_if;
@@ -37,16 +43,16 @@ static SECTIONS: &[Entry] = &[
     Old(&analysis::time::stage_times::ANALYSIS),
     New(&idle::SECTION),
     Old(&analysis::time::timeline::ANALYSIS),
-    Old(&analysis::time::overlap::ANALYSIS),
-    Old(&analysis::time::drift::ANALYSIS),
+    New(&overlap::SECTION),
+    New(&drift::SECTION),
     New(&sync::SECTION),
     New(&transfers::SECTION),
-    Old(&analysis::communication::ANALYSIS),
-    Old(&analysis::time::critical_path::ANALYSIS),
+    New(&communication::SECTION),
+    New(&critical_path::SECTION),
     Old(&analysis::time::graphs::ANALYSIS),
     Old(&analysis::utilization::mfu::ANALYSIS),
     Old(&analysis::utilization::flops_by_source::ANALYSIS),
-    Old(&analysis::engine::baseline::ANALYSIS),
+    New(&baseline::SECTION),
     Old(&analysis::kernels::kernel_sums::ANALYSIS),
     Old(&analysis::kernels::gemm::ANALYSIS),
     Old(&analysis::kernels::attention::ANALYSIS),
@@ -59,7 +65,7 @@ static SECTIONS: &[Entry] = &[
     Old(&analysis::operators::modules::ANALYSIS),
     Old(&analysis::memory::allocator::ANALYSIS),
     Old(&analysis::system::power::ANALYSIS),
-    Old(&analysis::engine::kernel_matching::ANALYSIS),
+    New(&kernel_matching::SECTION),
 ];
 
 /// All sections: id, heading and content. One whose data is missing says so in its place.

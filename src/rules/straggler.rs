@@ -3,6 +3,8 @@
 use super::results::Row;
 use super::stage::StageLine;
 use super::{Outcome, Results, Rule, Threshold, ids};
+use crate::analysis::communication::speed::BY_CLOCK;
+use crate::analysis::communication::straggler::IMBALANCE;
 use crate::findings::{Inline, Observation, Quantity};
 use crate::prose;
 use rooflens_schemas::{Metric, Unit};
@@ -19,12 +21,6 @@ pub(super) static RULE: Rule = Rule {
     ],
     run,
 };
-
-/// Longest computing time of a rank ÷ mean over ranks from which on it is worth a finding.
-const IMBALANCE: f64 = 1.05;
-
-/// Part of the slowdown of the same kernels from which on the clock is its reason.
-const BY_CLOCK: f64 = 0.5;
 
 fn run(results: &Results<'_>) -> Outcome {
     let known = || results.all(ids::IMBALANCE).filter(|metric| metric.scope.stage.is_some());

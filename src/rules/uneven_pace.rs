@@ -2,6 +2,7 @@
 
 use super::stage::StageLine;
 use super::{Outcome, Results, Rule, Threshold, host_pauses, ids};
+use crate::analysis::time::drift::TREND_Z;
 use crate::findings::{Inline, Observation, Quantity, Severity};
 use crate::prose;
 use rooflens_schemas::{Metric, MetricValue};
@@ -11,16 +12,13 @@ pub(super) static RULE: Rule = Rule {
     title: "Uneven pace",
     thresholds: &[
         Threshold::ratio("change of a stage's time over the run, at least", DRIFT),
-        Threshold::one("statistic of the trend, where there is one, beyond", TREND),
+        Threshold::one("statistic of the trend, where there is one, beyond", TREND_Z),
     ],
     run,
 };
 
 /// Relative change of the last instances against the first from which on it is worth a finding.
 const DRIFT: f64 = 0.05;
-
-/// Mann–Kendall statistic beyond which a trend is no chance, at 1 %.
-const TREND: f64 = 2.58;
 
 fn run(results: &Results<'_>) -> Outcome {
     if !results.all(ids::PACE_DRIFT).any(|metric| metric.value.number().is_some()) {
@@ -59,7 +57,7 @@ fn lacks(results: &Results<'_>) -> String {
 fn drift<'a>(results: &Results<'_>, metric: &'a Metric) -> Option<(&'a Metric, f64)> {
     let drift = metric.value.number().filter(|drift| drift.abs() >= DRIFT)?;
     let z = results.number(ids::PACE_TREND_Z, &metric.scope);
-    z.is_none_or(|z| z.abs() >= TREND).then_some((metric, drift))
+    z.is_none_or(|z| z.abs() >= TREND_Z).then_some((metric, drift))
 }
 
 /// That a stage or its steps get faster, in words: for the rule that knows why.

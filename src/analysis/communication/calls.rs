@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use super::matching::Channel;
-use super::operation::{NcclName, Operation, nccl_name};
+use super::operation::Operation;
 use crate::analysis::Context;
 use crate::analysis::engine::facts::{OpIndex, OpSource};
 use crate::analysis::engine::tiers::{Tier, tier};
@@ -13,37 +13,42 @@ use crate::model::{CollectiveId, GpuId, KernelId, Ns, PassId, ProcessId, Session
 
 /// The ranks of one execution of the workload under one tool: processes of a pass, or passes of one name.
 #[derive(Clone, Debug)]
-pub(super) struct Run {
+pub struct Run {
     /// Name of the pass, without the rank.
-    pub(super) name: String,
+    pub name: String,
     /// By rank.
-    pub(super) members: Vec<Member>,
+    pub members: Vec<Member>,
     /// All ranks are in one artifact, with one clock.
-    pub(super) one_clock: bool,
+    pub one_clock: bool,
 }
 
 /// One rank of a run: a process on a GPU.
 #[derive(Clone, Debug)]
-pub(super) struct Member {
-    pub(super) pass: PassId,
-    pub(super) process: ProcessId,
-    pub(super) gpu: GpuId,
-    pub(super) rank: u32,
+pub struct Member {
+    /// Pass.
+    pub pass: PassId,
+    /// Process.
+    pub process: ProcessId,
+    /// GPU.
+    pub gpu: GpuId,
+    /// Rank.
+    pub rank: u32,
     /// By (start, end, operation number).
-    pub(super) calls: Vec<Call>,
+    pub calls: Vec<Call>,
 }
 
 /// One collective on one rank.
 #[derive(Clone, Debug)]
-pub(super) struct Call {
+pub struct Call {
     pub(super) op: OpIndex,
     pub(super) start: Ns,
     pub(super) end: Ns,
     pub(super) kernel: KernelId,
-    pub(super) operation: Operation,
+    /// What it does.
+    pub operation: Operation,
     pub(super) group: Group,
     /// Bytes of the message: the larger of input and output.
-    pub(super) bytes: Option<u64>,
+    pub bytes: Option<u64>,
     /// Ranks of the process group.
     pub(super) size: Option<u32>,
     pub(super) sequence: Option<u64>,
@@ -52,7 +57,20 @@ pub(super) struct Call {
     pub(super) peer: Option<u32>,
 }
 
+impl Run {
+    /// The calls of all ranks.
+    pub fn calls(&self) -> impl Iterator<Item = &Call> {
+        self.members.iter().flat_map(|member| &member.calls)
+    }
+}
+
 impl Member {
+    /// What the NVLinks of its GPU carry in one direction, bytes per second, where it has them.
+    pub fn nvlink(&self, context: &Context<'_>) -> Option<f64> {
+        let name = context.session.text(context.session.gpus.name[self.gpu.index()]);
+        context.gpu_spec(name)?.nvlink_bandwidth
+    }
+
     /// Which calls a call is one of; `None` for messages whose other end is unknown.
     pub(super) fn channel(&self, call: &Call) -> Option<Channel> {
         let own = call.rank.unwrap_or(self.rank);
@@ -73,7 +91,7 @@ impl Call {
 
 /// Who takes part: the process group if it is recorded, or else whoever shares the stream's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Group {
+pub enum Group {
     /// Name and ranks of the process group.
     Named(StrId, StrId),
     /// CUDA stream.
@@ -213,11 +231,6 @@ impl Names {
             peer: row.and_then(|row| table.peer[row]),
         })
     }
-}
-
-/// What the kernel's name says of type, algorithm and protocol; the recorded type comes first.
-pub(super) fn name_of(context: &Context<'_>, call: &Call) -> NcclName {
-    nccl_name(context.session.kernel_name(call.kernel))
 }
 
 #[cfg(test)]

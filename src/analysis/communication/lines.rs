@@ -19,41 +19,54 @@ use crate::model::{GpuId, Ns, PassId};
 /// The tiers of each GPU of a pass.
 type PassTiers = BTreeMap<GpuId, GpuTiers>;
 
-/// One rank in one stage, or in the whole pass: medians over the instances that count, nanoseconds.
+/// One rank in one stage, or in the whole pass: medians over measured iterations, nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Line {
+pub struct Line {
     /// Member of the run.
-    pub(super) member: usize,
-    pub(super) rank: u32,
-    pub(super) pass: PassId,
+    pub member: usize,
+    /// Its rank.
+    pub rank: u32,
+    /// Its pass.
+    pub pass: PassId,
     /// Stage, an index into the facts' stages; none for the whole pass.
-    pub(super) stage: Option<usize>,
-    pub(super) instances: usize,
+    pub stage: Option<usize>,
+    /// Measured iterations.
+    pub instances: usize,
     /// First start to last end of the operations.
-    pub(super) time: f64,
-    pub(super) compute: f64,
-    pub(super) communication: f64,
-    pub(super) exposed: f64,
-    pub(super) idle: f64,
-    /// Sums over matched collectives; absent where none is matched.
-    pub(super) wait: Option<f64>,
-    pub(super) transfer: Option<f64>,
+    pub time: f64,
+    /// Union of computing kernels.
+    pub compute: f64,
+    /// Union of collectives.
+    pub communication: f64,
+    /// The part of it in which no kernel of the GPU computes.
+    pub exposed: f64,
+    /// No operation runs.
+    pub idle: f64,
+    /// Sum over matched collectives beyond the transfer; absent where none is matched.
+    pub wait: Option<f64>,
+    /// Sum over matched collectives of the time on the last rank to come.
+    pub transfer: Option<f64>,
     /// Sums over the instances, for shares that add up.
-    pub(super) sum: Sum,
+    pub sum: Sum,
     /// How fast its GPU was.
-    pub(super) speed: Speed,
+    pub speed: Speed,
 }
 
 /// Sums over instances, nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Sum {
-    pub(super) time: Ns,
-    pub(super) parts: Parts,
-    pub(super) wait: Ns,
-    pub(super) transfer: Ns,
-    /// Collectives, and those of them that were matched.
-    pub(super) calls: u64,
-    pub(super) matched: u64,
+pub struct Sum {
+    /// First start to last end of the operations.
+    pub time: Ns,
+    /// What runs.
+    pub parts: Parts,
+    /// Waits in matched collectives.
+    pub wait: Ns,
+    /// Transfers of matched collectives.
+    pub transfer: Ns,
+    /// Collectives.
+    pub calls: u64,
+    /// Those of them that were matched.
+    pub matched: u64,
 }
 
 /// The lines of a run: the whole pass, then the stages, each by rank. Lines without collectives are left out,
@@ -71,7 +84,7 @@ pub(super) fn lines(
         lines.extend(member_lines(index, &Measure { context, member, tiers, waits }));
     }
     let talks = |line: &Line| {
-        let same = |other: &&Line| label(context, other) == label(context, line);
+        let same = |other: &&Line| other.stage_name(context) == line.stage_name(context);
         lines.iter().filter(same).any(|other| other.sum.calls > 0)
     };
     let mut kept: Vec<Line> = lines.iter().filter(|line| talks(line)).cloned().collect();
@@ -84,13 +97,9 @@ pub(super) fn lines(
 
 /// Stages in the order of the first member's pass.
 fn order(context: &Context<'_>, run: &Run, line: &Line) -> usize {
-    let stages = &context.facts.stages;
-    let first = run.members.first().map(|member| member.pass);
-    let name = line.stage.map(|stage| &stages[stage].name);
-    stages
-        .iter()
-        .position(|its| Some(its.pass) == first && Some(&its.name) == name)
-        .unwrap_or(usize::MAX)
+    let (first, name) = (run.members[0].pass, line.stage_name(context));
+    let mut stages = context.facts.stages.iter();
+    stages.position(|its| its.pass == first && Some(&*its.name) == name).unwrap_or(usize::MAX)
 }
 
 fn member_lines(index: usize, measure: &Measure<'_>) -> Vec<Line> {
@@ -184,34 +193,38 @@ fn line(index: usize, member: &Member, stage: Option<usize>, sums: &[Sum]) -> Li
 
 impl Sum {
     fn add(&mut self, other: &Self) {
-        self.time = self.time.saturating_add(other.time);
-        self.wait = self.wait.saturating_add(other.wait);
-        self.transfer = self.transfer.saturating_add(other.transfer);
+        let (parts, its) = (&mut self.parts, &other.parts);
+        for (own, more) in [
+            (&mut self.time, other.time),
+            (&mut self.wait, other.wait),
+            (&mut self.transfer, other.transfer),
+            (&mut parts.compute, its.compute),
+            (&mut parts.communication, its.communication),
+            (&mut parts.communication_exposed, its.communication_exposed),
+            (&mut parts.copy, its.copy),
+            (&mut parts.copy_exposed, its.copy_exposed),
+            (&mut parts.busy, its.busy),
+        ] {
+            *own = own.saturating_add(more);
+        }
         self.calls += other.calls;
         self.matched += other.matched;
-        let (parts, its) = (&mut self.parts, &other.parts);
-        parts.compute = parts.compute.saturating_add(its.compute);
-        parts.communication = parts.communication.saturating_add(its.communication);
-        parts.communication_exposed =
-            parts.communication_exposed.saturating_add(its.communication_exposed);
-        parts.copy = parts.copy.saturating_add(its.copy);
-        parts.copy_exposed = parts.copy_exposed.saturating_add(its.copy_exposed);
-        parts.busy = parts.busy.saturating_add(its.busy);
     }
 }
 
-/// The stage's name; empty for the whole pass.
-pub(super) fn label<'a>(context: &'a Context<'_>, line: &Line) -> &'a str {
-    line.stage.map_or("", |stage| &context.facts.stages[stage].name)
-}
+impl Line {
+    /// Name of the stage; none for the whole pass.
+    pub fn stage_name<'a>(&self, context: &Context<'a>) -> Option<&'a str> {
+        self.stage.map(|stage| &*context.facts.stages[stage].name)
+    }
 
-/// What the metrics of a line are about.
-pub(super) fn scope(context: &Context<'_>, line: &Line) -> Scope {
-    let session = context.session;
-    Scope {
-        pass: Some(session.pass_name(line.pass).to_owned()),
-        stage: line.stage.map(|stage| context.facts.stages[stage].name.clone()),
-        rank: Some(line.rank),
-        ..Scope::default()
+    /// What its metrics are about.
+    pub fn scope(&self, context: &Context<'_>) -> Scope {
+        Scope {
+            pass: Some(context.session.pass_name(self.pass).to_owned()),
+            stage: self.stage_name(context).map(str::to_owned),
+            rank: Some(self.rank),
+            ..Scope::default()
+        }
     }
 }

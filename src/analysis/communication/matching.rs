@@ -32,20 +32,21 @@ pub(super) enum Channel {
 }
 
 /// One collective: its call on each rank that took part, as (member, call), by member.
-pub(super) type Match = Vec<(usize, usize)>;
+pub type Match = Vec<(usize, usize)>;
 
 /// The collectives of a run that were found on several ranks, and how the ranks' clocks differ.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Matching {
-    pub(super) matches: Vec<Match>,
+pub struct Matching {
+    /// Collectives found on several ranks.
+    pub matches: Vec<Match>,
     /// By member: what its clock shows more than the mean of all, nanoseconds: the median over collectives of
     /// end − mean end. 0 where it takes part in none.
-    pub(super) offsets: Vec<f64>,
+    pub offsets: Vec<f64>,
     /// Median and largest deviation of an end from its clock's offset, nanoseconds; absent without collectives
     /// that join all ranks.
-    pub(super) residual: Option<(f64, f64)>,
+    pub residual: Option<(f64, f64)>,
     /// Collectives left out because their ends lie too far apart.
-    pub(super) mismatched: usize,
+    pub mismatched: usize,
 }
 
 /// Matches the collectives of all ranks.

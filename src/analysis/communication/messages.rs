@@ -6,14 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use rooflens_schemas::Unit;
-
 use super::calls::{Call, Run};
 use super::matching::{Match, Matching};
 use super::operation::Operation;
 use super::waits::Wait;
 use crate::analysis::engine::stats::median;
-use crate::findings::{Cell, Column, Dataset};
 use crate::model::Ns;
 
 /// Sends of one kind differ by so much without waiting.
@@ -21,10 +18,13 @@ const NOISE_NS: Ns = 5_000;
 
 /// Messages of one size from one rank to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Key {
-    pub(super) from: u32,
-    pub(super) to: u32,
-    bytes: Option<u64>,
+pub struct Key {
+    /// Rank that sends.
+    pub from: u32,
+    /// Rank that receives.
+    pub to: u32,
+    /// Bytes.
+    pub bytes: Option<u64>,
 }
 
 /// A message whose both ends are known.
@@ -41,17 +41,25 @@ pub(super) struct Message<'a> {
 
 /// What the messages of a kind take.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Pair {
-    pub(super) count: u64,
-    /// Time in which the sender waits for the receiver, and the other way round.
-    pub(super) sender_wait: Ns,
-    pub(super) receiver_wait: Ns,
+pub struct Pair {
+    /// Messages.
+    pub count: u64,
+    /// Time in which the sender waits for the receiver, nanoseconds.
+    pub sender_wait: Ns,
+    /// Time in which the receiver waits for the sender, nanoseconds.
+    pub receiver_wait: Ns,
     transfers: Vec<f64>,
 }
 
 impl Pair {
-    pub(super) const fn waits(&self) -> Ns {
+    /// Time in which either waits, nanoseconds.
+    pub const fn waits(&self) -> Ns {
         self.sender_wait.saturating_add(self.receiver_wait)
+    }
+
+    /// Median transfer, nanoseconds.
+    pub fn transfer(&self) -> Option<f64> {
+        median(&self.transfers)
     }
 }
 
@@ -102,8 +110,16 @@ impl<'a> Message<'a> {
     }
 }
 
+impl Key {
+    /// Bytes per second if a message takes so many nanoseconds.
+    pub fn rate(&self, transfer: Option<f64>) -> Option<f64> {
+        let (bytes, time) = self.bytes.zip(transfer.filter(|time| *time > 0.0))?;
+        Some(bytes as f64 / time * 1e9)
+    }
+}
+
 /// The messages of a run by kind.
-pub(super) fn by_pair(run: &Run, matching: &Matching) -> BTreeMap<Key, Pair> {
+pub(super) fn by_pair(run: &Run, matching: &Matching) -> Vec<(Key, Pair)> {
     let mut pairs: BTreeMap<Key, Pair> = BTreeMap::new();
     for message in all(run, matching) {
         let pair = pairs.entry(message.key).or_default();
@@ -112,40 +128,5 @@ pub(super) fn by_pair(run: &Run, matching: &Matching) -> BTreeMap<Key, Pair> {
         pair.receiver_wait = pair.receiver_wait.saturating_add(message.receiver.wait);
         pair.transfers.push(message.sender.transfer as f64);
     }
-    pairs
-}
-
-/// One row per (run, sender, receiver, size).
-pub(super) fn dataset(runs: &[(&Run, &Matching)]) -> Dataset {
-    let columns = vec![
-        Column::text("pass", "Pass"),
-        Column::text("from", "From rank"),
-        Column::text("to", "To rank"),
-        Column::new("bytes", "Message", Unit::Bytes),
-        Column::new("count", "Count", Unit::Count),
-        Column::new("sender_wait_ns", "Sender waits", Unit::Nanoseconds),
-        Column::new("receiver_wait_ns", "Receiver waits", Unit::Nanoseconds),
-        Column::new("transfer_ns", "Transfer", Unit::Nanoseconds),
-        Column::new("bandwidth", "Bandwidth", Unit::BytesPerSecond),
-    ];
-    let mut rows = Vec::new();
-    for (run, matching) in runs {
-        rows.extend(by_pair(run, matching).into_iter().map(|(key, pair)| {
-            let transfer = median(&pair.transfers);
-            let rate = key.bytes.zip(transfer).filter(|(_, time)| *time > 0.0);
-            vec![
-                Cell::Text(run.name.clone()),
-                Cell::Text(key.from.to_string()),
-                Cell::Text(key.to.to_string()),
-                key.bytes.map_or(Cell::Missing, |bytes| Cell::Float(bytes as f64)),
-                Cell::Int(pair.count as i64),
-                Cell::Int(pair.sender_wait),
-                Cell::Int(pair.receiver_wait),
-                Cell::maybe(transfer),
-                Cell::maybe(rate.map(|(bytes, time)| bytes as f64 / time * 1e9)),
-            ]
-        }));
-    }
-    let title = "Messages from rank to rank, those found on both".to_owned();
-    Dataset { id: "messages", title, columns, rows }
+    pairs.into_iter().collect()
 }

@@ -2,20 +2,32 @@
 
 /// A collective operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Operation {
+pub enum Operation {
+    /// Reduction of which all ranks get the result.
     AllReduce,
+    /// Parts of all ranks, put together on all.
     AllGather,
+    /// Reduction of which each rank gets a part.
     ReduceScatter,
+    /// A part from each rank to each.
     AllToAll,
+    /// From one rank to all.
     Broadcast,
+    /// Reduction of which one rank gets the result.
     Reduce,
+    /// Parts of all ranks, put together on one.
     Gather,
+    /// A part from one rank to each.
     Scatter,
+    /// Nothing but waiting.
     Barrier,
+    /// A message to another rank.
     Send,
+    /// A message from another rank.
     Receive,
     /// Both in one kernel, or which of them is unknown.
     SendReceive,
+    /// A collective of unknown operation.
     Other,
 }
 
@@ -44,7 +56,7 @@ impl Operation {
     }
 
     /// The words that reports print.
-    pub(super) const fn label(self) -> &'static str {
+    pub const fn label(self) -> &'static str {
         match self {
             Self::AllReduce => "all-reduce",
             Self::AllGather => "all-gather",
@@ -63,7 +75,7 @@ impl Operation {
     }
 
     /// Bus bandwidth ÷ algorithm bandwidth among `ranks` ranks, as the NCCL tests define it.
-    pub(super) fn bus_factor(self, ranks: Option<u32>) -> Option<f64> {
+    pub fn bus_factor(self, ranks: Option<u32>) -> Option<f64> {
         if self.is_message() {
             return Some(1.0);
         }
@@ -81,7 +93,7 @@ impl Operation {
     }
 
     /// Whether it goes from one rank to another, and joins no group.
-    pub(super) const fn is_message(self) -> bool {
+    pub const fn is_message(self) -> bool {
         matches!(self, Self::Send | Self::Receive | Self::SendReceive)
     }
 
@@ -122,17 +134,17 @@ impl Operation {
 
 /// What NCCL writes into a kernel's name; empty where it says nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct NcclName {
+pub struct NcclName {
     /// Type of the elements, such as `bf16`.
-    pub(super) dtype: String,
+    pub dtype: String,
     /// `ring`, `tree`, `nvls` and so on.
-    pub(super) algorithm: String,
+    pub algorithm: String,
     /// `LL`, `LL128`, `simple`.
-    pub(super) protocol: String,
+    pub protocol: String,
 }
 
 /// Reads `ncclDevKernel_AllReduce_Sum_bf16_RING_LL(…)` and the older `ncclKernel_AllReduce_RING_LL_Sum_float(…)`.
-pub(super) fn nccl_name(kernel: &str) -> NcclName {
+pub fn nccl_name(kernel: &str) -> NcclName {
     let mut name = NcclName::default();
     let Some((_, words)) = kernel.split_once("Kernel_") else { return name };
     for word in words.split(['(', '<']).next().unwrap_or_default().split('_') {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::calls::{Member, Run};
-use super::lines::{Line, label};
+use super::lines::Line;
 use crate::analysis::Context;
 use crate::analysis::engine::facts::{OpIndex, OpSource, StageInstance};
 use crate::analysis::engine::intervals::total;
@@ -19,17 +19,20 @@ use crate::model::{Dim3, KernelId, Ns, Session};
 const IN_COMMON: f64 = 0.9;
 const COUNTS: f64 = 0.02;
 
+/// The part of the slowdown of the same kernels that a lower clock must account for to be its reason.
+pub const BY_CLOCK: f64 = 0.5;
+
 /// What a line says of the speed of its GPU; absent where the artifacts do not say it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Speed {
+pub struct Speed {
     /// Times of kernels ÷ those of the same kernels on the rank that computes shortest, if both do the same.
-    pub(super) slowdown: Option<f64>,
+    pub slowdown: Option<f64>,
     /// Mean SM clock, hertz.
-    pub(super) clock: Option<f64>,
+    pub clock: Option<f64>,
     /// The clock of the rank that computes shortest ÷ this one.
-    pub(super) clock_ratio: Option<f64>,
+    pub clock_ratio: Option<f64>,
     /// The reason that lowered the clock most often, and the share of the samples that state it.
-    pub(super) limit: Option<(&'static str, f64)>,
+    pub limit: Option<(&'static str, f64)>,
 }
 
 /// Launches and their time, by kernel and grid, and in how many instances.
@@ -38,11 +41,32 @@ struct Work {
     instances: usize,
 }
 
+/// A clock that explains slower kernels.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LowerClock {
+    /// Time of the kernels ÷ that on the rank that computes shortest.
+    pub slowdown: f64,
+    /// Mean SM clock in hertz of this rank and of that one.
+    pub clocks: (f64, f64),
+    /// The part of the slowdown that is as much as the clock is lower.
+    pub share: f64,
+    /// What lowered the clock most often, and in what share of the samples.
+    pub limit: Option<(&'static str, f64)>,
+}
+
 impl Speed {
     /// The part of the slowdown that is as much as the clock is lower.
-    pub(super) fn by_clock(&self) -> Option<f64> {
+    pub fn by_clock(&self) -> Option<f64> {
         let slowdown = self.slowdown.filter(|slowdown| *slowdown > 1.0)?;
         Some(((self.clock_ratio? - 1.0) / (slowdown - 1.0)).clamp(0.0, 1.0))
+    }
+
+    /// The lower clock, if it is the reason of slower kernels.
+    pub fn lower_clock(&self) -> Option<LowerClock> {
+        let share = self.by_clock().filter(|share| *share >= BY_CLOCK)?;
+        let (slowdown, clock) = (self.slowdown?, self.clock?);
+        let clocks = (clock, clock * self.clock_ratio?);
+        Some(LowerClock { slowdown, clocks, share, limit: self.limit })
     }
 }
 
@@ -78,7 +102,7 @@ pub(super) fn compare(context: &Context<'_>, run: &Run, lines: &mut [Line]) {
 
 /// The line of the same stage whose rank computes shortest.
 fn fastest(context: &Context<'_>, lines: &[Line], line: &Line) -> Option<usize> {
-    let same = |other: &&usize| label(context, &lines[**other]) == label(context, line);
+    let same = |other: &&usize| lines[**other].stage_name(context) == line.stage_name(context);
     let all: Vec<usize> = (0..lines.len()).filter(|other| lines[*other].compute > 0.0).collect();
     all.iter().filter(same).copied().min_by(|a, b| {
         lines[*a].compute.total_cmp(&lines[*b].compute).then(lines[*a].rank.cmp(&lines[*b].rank))

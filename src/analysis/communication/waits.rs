@@ -1,4 +1,4 @@
-//! How long ranks wait for each other in collectives, and who is waited for.
+//! How long ranks wait for each other in collectives, and which rank is last.
 
 use rustc_hash::FxHashMap;
 
@@ -8,30 +8,13 @@ use super::messages;
 use crate::analysis::engine::facts::OpIndex;
 use crate::model::Ns;
 
-/// Collectives that a straggler is told from at least.
-const MIN_COLLECTIVES: u64 = 8;
-
-/// Chance with which equal ranks would come last so often, over all ranks, below which one is a straggler.
-const CHANCE: f64 = 1e-3;
-
 /// A collective on one rank: the time that the last rank to come needed, and what this one needed more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Wait {
-    pub(super) wait: Ns,
-    pub(super) transfer: Ns,
-}
-
-/// The rank that comes last again and again.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Straggler {
-    /// Member of the run.
-    pub(super) member: usize,
-    /// Collectives in which it came last.
-    pub(super) last: u64,
-    /// Collectives in which one rank came last.
-    pub(super) of: u64,
-    /// Chance of that if ranks came last at random.
-    pub(super) chance: f64,
+pub struct Wait {
+    /// Time beyond the transfer, nanoseconds.
+    pub wait: Ns,
+    /// Time on the last rank to come, nanoseconds.
+    pub transfer: Ns,
 }
 
 /// Wait and transfer of each matched collective and message, by operation.
@@ -50,12 +33,12 @@ pub(super) fn by_op(run: &Run, matching: &Matching) -> FxHashMap<OpIndex, Wait> 
     waits
 }
 
-/// In how many of the collectives, messages aside, for which `counts` holds each member came last, that is, was the shortest in
-/// it, among those that all ranks took part in.
+/// In how many collectives of all ranks, messages aside, each member came last, that is, was the shortest: among those
+/// for whose calls `counts` holds.
 pub(super) fn last_arrivals(
     run: &Run,
     matching: &Matching,
-    counts: &dyn Fn(&Call) -> bool,
+    counts: impl Fn(&Call) -> bool,
 ) -> Vec<u64> {
     let mut last = vec![0; run.members.len()];
     let whole = matching.matches.iter().filter(|one| one.len() == run.members.len());
@@ -71,28 +54,6 @@ pub(super) fn last_arrivals(
         }
     }
     last
-}
-
-/// The rank that came last more often than chance explains.
-pub(super) fn straggler(last: &[u64]) -> Option<Straggler> {
-    let of: u64 = last.iter().sum();
-    let (member, most) =
-        last.iter().copied().enumerate().max_by_key(|(at, n)| (*n, std::cmp::Reverse(*at)))?;
-    let chance = (last.len() as f64 * upper_tail(of, most, 1.0 / last.len() as f64)).min(1.0);
-    let found = Straggler { member, last: most, of, chance };
-    (of >= MIN_COLLECTIVES && chance < CHANCE).then_some(found)
-}
-
-/// P(X ≥ k) of a binomial distribution.
-fn upper_tail(n: u64, k: u64, p: f64) -> f64 {
-    let ln_factorial = |n: u64| libm::lgamma(n as f64 + 1.0);
-    let term = |i: u64| {
-        let ln = ln_factorial(n) - ln_factorial(i) - ln_factorial(n - i)
-            + i as f64 * libm::log(p)
-            + (n - i) as f64 * libm::log(1.0 - p);
-        libm::exp(ln)
-    };
-    if p >= 1.0 { 1.0 } else { (k..=n).map(term).sum() }
 }
 
 fn calls<'a>(run: &'a Run, one: &'a Match) -> impl Iterator<Item = (usize, &'a Call)> {
@@ -117,17 +78,6 @@ mod tests {
         let waits = by_op(&run, &matching);
         let of = |op: u32| (waits[&op].wait, waits[&op].transfer);
         assert_eq!([of(0), of(2), of(1), of(3)], [(70, 30), (0, 30), (0, 100), (10, 100)]);
-        assert_eq!(last_arrivals(&run, &matching, &|_| true), [1, 1]);
-    }
-
-    #[test]
-    fn a_straggler_comes_last_more_often_than_chance_explains() {
-        // P(X ≥ 8 of 8) = 2⁻⁸, twice that for two ranks: 0.0078, not below 0.001; of 12: 2 · 2⁻¹².
-        assert_eq!(straggler(&[0, 8]), None);
-        let found = straggler(&[0, 12]).expect("12 of 12");
-        assert_eq!((found.member, found.last, found.of), (1, 12, 12));
-        assert!((found.chance - 2.0 / 4096.0).abs() < 1e-12);
-        assert_eq!(straggler(&[30, 33]), None);
-        assert_eq!(straggler(&[]), None);
+        assert_eq!(last_arrivals(&run, &matching, |_| true), [1, 1]);
     }
 }

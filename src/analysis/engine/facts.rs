@@ -254,6 +254,14 @@ impl Facts {
         passes
     }
 
+    /// All passes, the primary one first.
+    pub fn primary_first(&self, session: &Session) -> Vec<PassId> {
+        let primary = self.primary_pass(session);
+        let mut passes: Vec<PassId> = session.passes.ids().collect();
+        passes.sort_by_key(|pass| (Some(*pass) != primary, *pass));
+        passes
+    }
+
     /// The instances of a stage.
     pub fn instances_of(&self, stage: &Stage) -> &[StageInstance] {
         &self.instances[stage.instances.clone()]

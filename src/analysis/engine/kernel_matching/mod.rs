@@ -1,61 +1,78 @@
-//! Kernel identity: which kernel of one tool is which of another, and how that was found.
+//! Which kernel name of one tool is which of another, and how that was found.
 
 mod names;
 mod signature;
 
 use std::collections::BTreeMap;
 
-use rooflens_schemas::Unit;
-
-use crate::analysis::engine::classify::identify;
-use crate::analysis::{Analysis, Context, Facts};
-use crate::findings::{Block, Cell, Column, Dataset, Findings, Inline, Method, View};
+use crate::analysis::engine::facts::OpSource;
+use crate::analysis::{Context, Facts, Known, Missing};
 use crate::model::{KernelId, PassId, Session, StrId};
-use crate::prose;
 
-pub(crate) use names::{How, Names};
+pub use names::{How, Names, md5_hex};
 
-use names::md5_hex;
-
-/// Kernel identity.
-pub(crate) static ANALYSIS: Analysis =
-    Analysis { id: "identity", title: "Kernel identity", missing: |_| None, run };
-
-/// Names without a partner that the appendix shows.
-const SHOWN: usize = 15;
-
-/// One name in one pass.
-struct Seen {
-    pass: PassId,
-    name: StrId,
-    launches: u64,
-    how: How,
-    kernel: Option<KernelId>,
+/// The kernel names of all passes, matched with those of the primary pass.
+pub struct KernelMatching {
+    /// The primary pass.
+    pub reference: PassId,
+    /// The names of all other passes: those without a partner first, then by pass and name; never empty.
+    pub names: Vec<MatchedName>,
 }
 
-fn run(context: &Context<'_>) -> Findings {
+/// One name in one pass.
+pub struct MatchedName {
+    /// Pass.
+    pub pass: PassId,
+    /// Name as the pass spells it.
+    pub name: StrId,
+    /// Launches of that name.
+    pub launches: u64,
+    /// How the partner was found.
+    pub how: How,
+    /// The kernel of the primary pass.
+    pub kernel: Option<KernelId>,
+}
+
+/// Matches the names of all other passes; missing where no other pass has kernels.
+pub fn compute(context: &Context<'_>) -> Known<KernelMatching> {
     let session = context.session;
-    let mut findings = Findings::default();
-    let Some(reference) = context.facts.primary_pass(session) else { return findings };
+    let reference = context.facts.primary_pass(session).ok_or(Missing("no kernels"))?;
     let counts = others(session, reference);
     if counts.is_empty() {
-        return findings;
+        return Err(Missing("no other pass with kernels"));
     }
-    let names = of_pass(session, context.facts, reference);
-    let seen = look_up(session, counts, &names);
-    let unmatched = seen.iter().filter(|one| one.kernel.is_none()).count();
-    findings.appendix = blocks(session, reference, unmatched);
-    findings.datasets = vec![summary(session, &seen), dataset(session, reference, &seen)];
-    findings.methods = vec![method()];
-    findings
+    let known = of_pass(session, context.facts, reference);
+    let find = |((pass, name), launches): ((PassId, StrId), u64)| {
+        let (how, kernel) = known.find(session.text(name), session.artifact_of(pass));
+        MatchedName { pass, name, launches, how, kernel }
+    };
+    let mut names: Vec<MatchedName> = counts.into_iter().map(find).collect();
+    let key = |one: &MatchedName| (one.kernel.is_some(), one.pass, session.text(one.name));
+    names.sort_by(|a, b| key(a).cmp(&key(b)));
+    Ok(KernelMatching { reference, names })
+}
+
+impl KernelMatching {
+    /// Names without a partner.
+    pub fn unmatched(&self) -> usize {
+        self.names.iter().take_while(|one| one.kernel.is_none()).count()
+    }
+
+    /// By pass: how many of its names matched how.
+    pub fn by_pass(&self) -> Vec<(PassId, BTreeMap<How, u64>)> {
+        let mut passes = BTreeMap::<PassId, BTreeMap<How, u64>>::new();
+        for one in &self.names {
+            *passes.entry(one.pass).or_default().entry(one.how).or_default() += 1;
+        }
+        passes.into_iter().collect()
+    }
 }
 
 /// The kernels that ran in a pass, to be found by name.
-pub(crate) fn of_pass(session: &Session, facts: &Facts, pass: PassId) -> Names<KernelId> {
+pub fn of_pass(session: &Session, facts: &Facts, pass: PassId) -> Names<KernelId> {
     let mut ran = vec![false; session.kernels.len()];
-    let ops = &facts.ops;
-    for (_, source) in ops.pass.iter().zip(&ops.source).filter(|(own, _)| **own == pass) {
-        if let crate::analysis::engine::facts::OpSource::Launch(launch) = source {
+    for source in &facts.ops.source[facts.ops_of(pass)] {
+        if let OpSource::Launch(launch) = source {
             ran[session.launches.kernel[launch.index()].index()] = true;
         }
     }
@@ -65,171 +82,18 @@ pub(crate) fn of_pass(session: &Session, facts: &Facts, pass: PassId) -> Names<K
 
 /// The names of all other passes, with their numbers of launches.
 fn others(session: &Session, reference: PassId) -> BTreeMap<(PassId, StrId), u64> {
-    let mut counts = BTreeMap::<(PassId, StrId), u64>::new();
-    let launches = &session.launches;
-    for (pass, kernel) in launches.pass.iter().zip(&launches.kernel) {
-        if *pass != reference {
-            *counts.entry((*pass, session.kernels.name[kernel.index()])).or_default() += 1;
-        }
-    }
-    for (pass, name) in session.kernel_profiles.pass.iter().zip(&session.kernel_profiles.name) {
-        *counts.entry((*pass, *name)).or_default() += 1;
-    }
-    for row in 0..session.kernel_sums.len() {
-        let sums = &session.kernel_sums;
-        let name = session.kernels.name[sums.kernel[row].index()];
-        *counts.entry((sums.pass[row], name)).or_default() += sums.count[row];
+    let (launches, profiles, sums) =
+        (&session.launches, &session.kernel_profiles, &session.kernel_sums);
+    let name = |kernel: &KernelId| session.kernels.name[kernel.index()];
+    let launched = launches.pass.iter().zip(&launches.kernel);
+    let launched = launched.filter(|(pass, _)| **pass != reference);
+    let launched = launched.map(|(pass, kernel)| (*pass, name(kernel), 1));
+    let profiled = profiles.pass.iter().zip(&profiles.name).map(|(pass, name)| (*pass, *name, 1));
+    let summed =
+        (0..sums.len()).map(|row| (sums.pass[row], name(&sums.kernel[row]), sums.count[row]));
+    let mut counts = BTreeMap::new();
+    for (pass, name, count) in launched.chain(profiled).chain(summed) {
+        *counts.entry((pass, name)).or_default() += count;
     }
     counts
 }
-
-/// Finds the partners of names: those without one first, then by pass and name.
-fn look_up(
-    session: &Session,
-    counts: BTreeMap<(PassId, StrId), u64>,
-    names: &Names<KernelId>,
-) -> Vec<Seen> {
-    let found = counts.into_iter().map(|((pass, name), launches)| {
-        let path = session.artifact_of(pass);
-        let (how, kernel) = names.find(session.text(name), path);
-        Seen { pass, name, launches, how, kernel }
-    });
-    let mut seen: Vec<Seen> = found.collect();
-    seen.sort_by(|a, b| {
-        let text = |one: &Seen| session.text(one.name).to_owned();
-        (a.kernel.is_some(), a.pass)
-            .cmp(&(b.kernel.is_some(), b.pass))
-            .then_with(|| text(a).cmp(&text(b)))
-    });
-    seen
-}
-
-fn pass_name(session: &Session, pass: PassId) -> &str {
-    session.pass_name(pass)
-}
-
-fn blocks(session: &Session, reference: PassId, unmatched: usize) -> Vec<Block> {
-    let columns = [
-        "pass",
-        "tool",
-        "kernels",
-        "exact",
-        "md5",
-        "signature",
-        "without_parameters",
-        "ambiguous",
-        "none",
-    ];
-    let mut blocks = vec![
-        Block::Prose(prose![
-            "How the kernel names of other passes were found among those of pass ",
-            Inline::Code(pass_name(session, reference).to_owned()),
-            "; the data set ",
-            Inline::Code("identity".to_owned()),
-            " has all names with their md5.",
-        ]),
-        Block::Table(View::new(
-            "identity_passes",
-            "Kernel names by how they matched",
-            &columns,
-            30,
-        )),
-    ];
-    if unmatched > 0 {
-        let shown = unmatched.min(SHOWN);
-        let caption = format!("Kernels without a partner, {shown} of {unmatched}");
-        let columns = ["kernel", "pass", "launches", "how", "reason"];
-        blocks.push(Block::Table(View::new("identity", caption, &columns, shown)));
-    }
-    blocks
-}
-
-/// One row a pass: how many of its names matched how.
-fn summary(session: &Session, seen: &[Seen]) -> Dataset {
-    let mut passes = BTreeMap::<PassId, BTreeMap<How, i64>>::new();
-    for one in seen {
-        *passes.entry(one.pass).or_default().entry(one.how).or_default() += 1;
-    }
-    let row = |(pass, counts): (PassId, BTreeMap<How, i64>)| {
-        let producer = session.text(session.passes.producer[pass.index()]);
-        let tool =
-            if producer.is_empty() { Cell::Missing } else { Cell::Text(producer.to_owned()) };
-        let mut cells = vec![
-            Cell::Text(pass_name(session, pass).to_owned()),
-            tool,
-            Cell::Int(counts.values().sum()),
-        ];
-        let count = |how: &How| Cell::Int(counts.get(how).copied().unwrap_or_default());
-        cells.extend(How::ALL.iter().map(count));
-        cells
-    };
-    Dataset {
-        id: "identity_passes",
-        title: "Kernel names by how they matched".to_owned(),
-        columns: vec![
-            Column::text("pass", "Pass"),
-            Column::text("tool", "Tool"),
-            Column::new("kernels", "Kernels", Unit::Count),
-            Column::new("exact", "Exact", Unit::Count),
-            Column::new("md5", "md5", Unit::Count),
-            Column::new("signature", "Signature", Unit::Count),
-            Column::new("without_parameters", "Without parameters", Unit::Count),
-            Column::new("ambiguous", "Ambiguous", Unit::Count),
-            Column::new("none", "None", Unit::Count),
-        ],
-        rows: passes.into_iter().map(row).collect(),
-    }
-}
-
-fn dataset(session: &Session, reference: PassId, seen: &[Seen]) -> Dataset {
-    let row = |one: &Seen| {
-        let name = session.text(one.name);
-        let reason = match one.how {
-            How::Ambiguous => "several kernels of the timeline have this signature".to_owned(),
-            How::None => format!("did not run in pass {}", pass_name(session, reference)),
-            _ => String::new(),
-        };
-        let partner = one.kernel.map(|kernel| session.kernel_name(kernel));
-        vec![
-            Cell::Name(identify(name).short),
-            Cell::Text(pass_name(session, one.pass).to_owned()),
-            Cell::Int(i64::try_from(one.launches).unwrap_or(i64::MAX)),
-            Cell::Text(one.how.label().to_owned()),
-            Cell::Text(reason),
-            Cell::Text(md5_hex(name)),
-            partner.map_or(Cell::Missing, |name| Cell::Text(md5_hex(name))),
-            Cell::Name(name.to_owned()),
-            partner.map_or(Cell::Missing, |name| Cell::Name(name.to_owned())),
-        ]
-    };
-    Dataset {
-        id: "identity",
-        title: "Kernel names of all passes and the kernels that they are".to_owned(),
-        columns: vec![
-            Column::text("kernel", "Kernel"),
-            Column::text("pass", "Pass"),
-            Column::new("launches", "Launches", Unit::Count),
-            Column::text("how", "Match"),
-            Column::text("reason", "Reason"),
-            Column::text("md5", "md5"),
-            Column::text("timeline_md5", "md5 in the timeline"),
-            Column::text("name", "Whole name"),
-            Column::text("timeline_name", "Whole name in the timeline"),
-        ],
-        rows: seen.iter().map(row).collect(),
-    }
-}
-
-fn method() -> Method {
-    let text = prose![
-        "A kernel name of another pass is the kernel of the timeline with: the same name letter by letter; else the \
-         name whose md5 is part of the file's path, if the functions agree; else the same signature (namespaces, casts \
-         of template arguments, suffixes of numbers, void, const and whitespace left out, true and false as 1 and 0, \
-         lambdas numbered); else the same signature without parameter lists. The first spelling that some kernel \
-         has decides; if several kernels have it, the name is ambiguous and stays without a partner.",
-    ];
-    Method { title: "Kernel identity".to_owned(), text }
-}
-
-#[cfg(test)]
-mod tests;

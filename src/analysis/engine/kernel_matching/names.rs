@@ -8,7 +8,7 @@ use super::signature::{signature, without_parameters};
 
 /// How a name was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum How {
+pub enum How {
     /// Letter by letter.
     Exact,
     /// A folder or file bears the md5 of the name.
@@ -24,7 +24,8 @@ pub(crate) enum How {
 }
 
 impl How {
-    pub(super) const ALL: [Self; 6] = [
+    /// All of them, the surest first.
+    pub const ALL: [Self; 6] = [
         Self::Exact,
         Self::Md5,
         Self::Signature,
@@ -34,7 +35,7 @@ impl How {
     ];
 
     /// The words that tables print.
-    pub(crate) const fn label(self) -> &'static str {
+    pub const fn label(self) -> &'static str {
         match self {
             Self::Exact => "exact name",
             Self::Md5 => "md5 in the path",
@@ -47,12 +48,12 @@ impl How {
 }
 
 /// md5 of a name as lower-case hexadecimal digits: what tools name folders of kernels by.
-pub(crate) fn md5_hex(name: &str) -> String {
+pub fn md5_hex(name: &str) -> String {
     Md5::digest(name.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Kernel names, to be found by the spellings of other tools. `T` tells the kernel.
-pub(crate) struct Names<T> {
+pub struct Names<T> {
     exact: BTreeMap<String, T>,
     /// By sum, with the function: a report in a kernel's folder may hold others.
     md5: BTreeMap<String, (String, T)>,
@@ -62,7 +63,7 @@ pub(crate) struct Names<T> {
 
 impl<T: Copy + Ord> Names<T> {
     /// Names that differ, each with its kernel.
-    pub(crate) fn new<'a>(names: impl Iterator<Item = (&'a str, T)>) -> Self {
+    pub fn new<'a>(names: impl Iterator<Item = (&'a str, T)>) -> Self {
         let mut all = Self {
             exact: BTreeMap::new(),
             md5: BTreeMap::new(),
@@ -82,7 +83,7 @@ impl<T: Copy + Ord> Names<T> {
     /// The kernel of that name, the surest way first; `path` is the file that the name is from.
     ///
     /// A spelling that several kernels share decides nothing, and coarser ones are not tried.
-    pub(crate) fn find(&self, name: &str, path: &str) -> (How, Option<T>) {
+    pub fn find(&self, name: &str, path: &str) -> (How, Option<T>) {
         if let Some(kernel) = self.exact.get(name) {
             return (How::Exact, Some(*kernel));
         }

@@ -40,9 +40,7 @@ pub struct Place {
 /// Adds up the copies; never missing, but empty without copies.
 pub fn compute(context: &Context<'_>) -> Known<Transfers> {
     let session = context.session;
-    let primary = context.facts.primary_pass(session);
-    let mut passes: Vec<PassId> = session.passes.ids().collect();
-    passes.sort_by_key(|pass| (Some(*pass) != primary, *pass));
+    let passes = context.facts.primary_first(session);
     let places: Vec<Place> = passes.iter().flat_map(|pass| places(context, *pass)).collect();
     let share = places.first().map_or(0.0, |first| first.share(context));
     let groups = |pass: PassId| {

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 
 use rooflens_schemas::{PassKind, Unit};
 
-use crate::analysis::engine::baseline;
 use crate::analysis::{Analysis, Context};
 use crate::findings::{Block, Cell, Column, Dataset, Findings, Inline, Quantity, View};
 use crate::model::{GpuId, PassId, Session};
@@ -160,9 +159,10 @@ fn passes(context: &Context<'_>) -> Dataset {
     let mut rows: Vec<Vec<Cell>> =
         session.passes.ids().map(|pass| pass_row(context, pass)).collect();
     let mut baselines: BTreeMap<(&str, &str), i64> = BTreeMap::new();
-    for series in baseline::series(session).iter().filter(|series| !series.profiled) {
+    let series = context.results.baseline().map_or(&[][..], |baseline| &baseline.series);
+    for series in series.iter().filter(|series| !series.profiled) {
         let key = (session.text(series.pass), session.text(series.artifact));
-        *baselines.entry(key).or_default() += series.rows.len() as i64;
+        *baselines.entry(key).or_default() += series.repeats.len() as i64;
     }
     for ((pass, artifact), repeats) in baselines {
         rows.push(vec![
@@ -241,14 +241,15 @@ fn environment(session: &Session) -> Dataset {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::{Facts, Options};
+    use crate::analysis::{Facts, Options, Results};
     use crate::hardware::Hardware;
     use crate::model::MeasuredPeak;
 
     fn findings(session: &Session) -> Findings {
         let (facts, hardware, options) =
             (Facts::default(), Hardware::builtin(), Options::default());
-        run(&Context::new(session, &facts, &hardware, &options))
+        let context = Context::new(session, &facts, &hardware, &options);
+        run(&context.with(&Results::compute(&context)))
     }
 
     fn with_gpu(name: &str) -> Session {

@@ -8,7 +8,6 @@ mod tables;
 
 use rooflens_schemas::{Evidence, Metric, Scope, Unit};
 
-use crate::analysis::engine::baseline;
 use crate::analysis::{Analysis, Context};
 use crate::findings::{Block, Findings, Inline, Method, Quantity, View, derived, measured};
 use crate::model::{Ns, Session};
@@ -129,7 +128,7 @@ fn introduction(context: &Context<'_>, devices: &[Device], stages: &[StageFigure
         ]),
         None => text.push("no pass of this bundle has one. ".into()),
     }
-    if let Some((pass, total)) = matching_repeats(context.session, devices) {
+    if let Some((pass, total)) = matching_repeats(context, devices) {
         text.extend(prose![
             "Their period is as long as all repeats of pass ",
             Inline::Code(pass),
@@ -143,17 +142,17 @@ fn introduction(context: &Context<'_>, devices: &[Device], stages: &[StageFigure
 }
 
 /// The un-profiled pass whose repeats last as long together as the samples do.
-fn matching_repeats(session: &Session, devices: &[Device]) -> Option<(String, Ns)> {
+fn matching_repeats(context: &Context<'_>, devices: &[Device]) -> Option<(String, Ns)> {
     let period = devices.first()?.whole.duration;
-    let series = baseline::series(session);
+    let series = &context.results.baseline().ok()?.series;
     let mut passes: Vec<_> = series.iter().filter(|s| !s.profiled).map(|s| s.pass).collect();
     passes.dedup();
     passes.into_iter().find_map(|pass| {
         let of_pass = series.iter().filter(|series| series.pass == pass);
-        let times = of_pass.flat_map(|series| baseline::durations(session, series));
+        let times = of_pass.flat_map(|series| series.repeats.iter().map(|one| one.duration));
         let total = times.fold(0, Ns::saturating_add);
         let same = (period as f64 / total as f64 - 1.0).abs() <= SAME_PERIOD;
-        same.then(|| (session.text(pass).to_owned(), total))
+        same.then(|| (context.session.text(pass).to_owned(), total))
     })
 }
 

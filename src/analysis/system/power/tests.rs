@@ -4,7 +4,7 @@ use rooflens_schemas::{PassKind, StageKind};
 
 use super::*;
 use crate::analysis::engine::facts::{Facts, Stage, StageInstance};
-use crate::analysis::{Context, Options};
+use crate::analysis::{Context, Options, Results};
 use crate::findings::chart::Plot;
 use crate::findings::{Cell, Dataset};
 use crate::hardware::Hardware;
@@ -71,7 +71,8 @@ fn facts_with_stage(session: &mut Session, origin: Ns, window: (Ns, Ns)) -> Fact
 
 fn findings(session: &Session, facts: &Facts) -> Findings {
     let (hardware, options) = (Hardware::default(), Options::default());
-    run(&Context::new(session, facts, &hardware, &options))
+    let context = Context::new(session, facts, &hardware, &options);
+    run(&context.with(&Results::compute(&context)))
 }
 
 fn dataset<'a>(findings: &'a Findings, id: &str) -> &'a Dataset {

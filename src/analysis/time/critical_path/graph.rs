@@ -17,7 +17,7 @@ use crate::analysis::time::sync::charges::charge;
 use crate::model::{ApiCallId, GpuId, Ns, PassId, ProcessId, ThreadId};
 
 /// An operation that begins so much later than its launch and its stream allow waited for another stream.
-pub(super) const DEPENDENCY_NS: Ns = 5_000;
+pub const DEPENDENCY_NS: Ns = 5_000;
 
 /// The tail of a kernel, in which its last blocks end, is one part of so many of its time.
 const TAIL: Ns = 4;

@@ -5,9 +5,10 @@
 use rooflens_schemas::PassKind;
 use rustc_hash::FxHashMap;
 
-use super::walk::{Piece, path, slack};
+use super::walk::{Piece, Segment, path, slack};
 use super::*;
-use crate::model::{ApiCall, ApiLevel, Dim3, Launch};
+use crate::analysis::test_session::{api_call, launch};
+use crate::model::{ApiCall, Launch, Session};
 
 struct Program {
     session: Session,
@@ -25,41 +26,21 @@ impl Program {
     fn call(&mut self, process: i64, name: &str, (start, end): (Ns, Ns)) {
         self.correlation += 1;
         let process = self.session.process(self.pass, process, process);
-        let call = ApiCall {
-            start,
-            end,
-            name: self.session.intern(name),
-            level: ApiLevel::Runtime,
-            nested: false,
-            pass: self.pass,
-            process,
-            thread: self.session.thread(process, 1),
-            correlation: Some(self.correlation),
-        };
-        self.session.api_calls.push(call);
+        let thread = self.session.thread(process, 1);
+        let correlation = Some(self.correlation);
+        let call = api_call(self.pass, self.session.intern(name), start..end);
+        self.session.api_calls.push(ApiCall { process, thread, correlation, ..call });
     }
 
     /// A launch by the process of that number, onto the GPU of the same number.
     fn launch(&mut self, process: i64, call: (Ns, Ns), kernel: (&str, u64, Ns, Ns)) {
         self.call(process, "cudaLaunchKernel", call);
         let (name, stream, start, end) = kernel;
-        let launch = Launch {
-            start,
-            end,
-            kernel: self.session.kernel(name, ""),
-            pass: self.pass,
-            gpu: self.session.gpu(self.pass, process as u32),
-            process: self.session.process(self.pass, process, process),
-            stream,
-            correlation: Some(self.correlation),
-            grid: Dim3::default(),
-            block: Dim3::default(),
-            registers: None,
-            shared_bytes: None,
-            graph_node: None,
-            graph: None,
-        };
-        self.session.launches.push(launch);
+        let gpu = self.session.gpu(self.pass, process as u32);
+        let process = self.session.process(self.pass, process, process);
+        let correlation = Some(self.correlation);
+        let launch = launch(self.pass, self.session.kernel(name, ""), start..end);
+        self.session.launches.push(Launch { process, gpu, stream, correlation, ..launch });
     }
 
     /// Pieces of the path from the first to the last (kind, length), and the slack by operation.

@@ -216,6 +216,12 @@ impl<'a> Slack<'a> {
     }
 }
 
+impl Segment {
+    pub(super) const fn length(&self) -> Ns {
+        self.end - self.start
+    }
+}
+
 fn lower(slack: &mut Ns, to: Ns) {
     *slack = (*slack).min(to);
 }

@@ -7,11 +7,11 @@ const MAX_POINTS: usize = 400;
 
 /// Theil–Sen slope with the statistic of Mann and Kendall.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Trend {
-    /// Median of the slopes of all pairs, per step of x.
-    pub(super) slope: f64,
+pub struct Trend {
+    /// Median of the slopes of all pairs, nanoseconds per instance.
+    pub slope: f64,
     /// Rising minus falling pairs in standard deviations of that difference where there is no trend.
-    pub(super) z: f64,
+    pub z: f64,
 }
 
 /// The trend of points that ascend in x; none of fewer than two.
@@ -34,7 +34,7 @@ pub(super) fn trend(points: &[(f64, f64)]) -> Option<Trend> {
 }
 
 /// At most `most` points: medians of groups of neighbours, at the mean place of the group.
-pub(super) fn grouped(points: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
+pub fn grouped(points: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
     let size = points.len().div_ceil(most.max(1)).max(1);
     let reduce = |group: &[(f64, f64)]| {
         let values: Vec<f64> = group.iter().map(|(_, y)| *y).collect();

@@ -10,26 +10,27 @@ use crate::model::{Ns, ProcessId};
 const MAX_STREAMS: usize = 8;
 
 /// A stream of a process.
-pub(super) type Stream = (ProcessId, u64);
+pub type Stream = (ProcessId, u64);
 
 /// Kinds of operations by number: computing kernels and whole graphs, collectives, copies and memsets.
 const KINDS: usize = 3;
 
 /// Times in which operations of one GPU run at once, nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Overlap {
+pub struct Overlap {
     /// At least one operation runs.
-    pub(super) busy: Ns,
+    pub busy: Ns,
     /// Operations of one, of two, and of three or more streams run.
-    pub(super) by_streams: [Ns; 3],
+    pub by_streams: [Ns; 3],
     /// Two operations or more run, of whatever streams.
-    pub(super) concurrent: Ns,
-    /// Operations of two kinds run, by their numbers (0 computing, 1 collectives, 2 copies); for one kind with itself two or more operations of it.
-    pub(super) kinds: [[Ns; KINDS]; KINDS],
+    pub concurrent: Ns,
+    /// Operations of two kinds run, by their numbers (0 computing, 1 collectives, 2 copies), the smaller first; for one
+    /// kind with itself two or more operations of it.
+    pub kinds: [[Ns; KINDS]; KINDS],
     /// Streams with operations that last, by their sum of durations, the greatest first.
-    pub(super) streams: Vec<(Stream, Ns)>,
+    pub streams: Vec<(Stream, Ns)>,
     /// Both of two streams run, by their places in `streams`, the smaller first.
-    pub(super) pairs: BTreeMap<(usize, usize), Ns>,
+    pub pairs: BTreeMap<(usize, usize), Ns>,
 }
 
 /// What runs now.
@@ -51,34 +52,34 @@ struct Event {
     stream: usize,
 }
 
-/// The overlap of operations of one GPU, given by their rows.
-pub(super) fn of_ops(context: &Context<'_>, rows: &[usize]) -> Overlap {
-    let ops = &context.facts.ops;
-    let lasting = || rows.iter().copied().filter(|row| ops.end[*row] > ops.start[*row]);
-    let mut sums: BTreeMap<Stream, Ns> = BTreeMap::new();
-    for row in lasting() {
-        let sum = sums.entry((ops.process[row], ops.stream[row])).or_default();
-        *sum = sum.saturating_add(ops.end[row] - ops.start[row]);
-    }
-    let mut streams: Vec<(Stream, Ns)> = sums.into_iter().collect();
-    streams.sort_by_key(|(stream, sum)| (std::cmp::Reverse(*sum), *stream));
-    let places: BTreeMap<Stream, usize> =
-        streams.iter().enumerate().map(|(place, (stream, _))| (*stream, place)).collect();
-    let event = |row: usize, starts: bool| {
-        let stream = places.get(&(ops.process[row], ops.stream[row])).copied().unwrap_or(0);
-        let time = if starts { ops.start[row] } else { ops.end[row] };
-        Event { time, starts, kind: tier(context.session, context.facts, row) as usize, stream }
-    };
-    let mut events: Vec<Event> = lasting().map(|row| event(row, true)).collect();
-    events.extend(lasting().map(|row| event(row, false)));
-    // Two runs that are sorted, or nearly so: the stable sort merges them.
-    events.sort_by_key(|event| (event.time, event.starts));
-    let mut overlap = Overlap { streams, ..Overlap::default() };
-    overlap.sweep(&events);
-    overlap
-}
-
 impl Overlap {
+    /// The overlap of operations of one GPU, given by their rows.
+    pub fn of_ops(context: &Context<'_>, rows: &[usize]) -> Self {
+        let ops = &context.facts.ops;
+        let lasting = || rows.iter().copied().filter(|row| ops.end[*row] > ops.start[*row]);
+        let mut sums: BTreeMap<Stream, Ns> = BTreeMap::new();
+        for row in lasting() {
+            let sum = sums.entry((ops.process[row], ops.stream[row])).or_default();
+            *sum = sum.saturating_add(ops.end[row] - ops.start[row]);
+        }
+        let mut streams: Vec<(Stream, Ns)> = sums.into_iter().collect();
+        streams.sort_by_key(|(stream, sum)| (std::cmp::Reverse(*sum), *stream));
+        let places: BTreeMap<Stream, usize> =
+            streams.iter().enumerate().map(|(place, (stream, _))| (*stream, place)).collect();
+        let event = |row: usize, starts: bool| {
+            let stream = places.get(&(ops.process[row], ops.stream[row])).copied().unwrap_or(0);
+            let time = if starts { ops.start[row] } else { ops.end[row] };
+            Event { time, starts, kind: tier(context.session, context.facts, row) as usize, stream }
+        };
+        let mut events: Vec<Event> = lasting().map(|row| event(row, true)).collect();
+        events.extend(lasting().map(|row| event(row, false)));
+        // Two runs that are sorted, or nearly so: the stable sort merges them.
+        events.sort_by_key(|event| (event.time, event.starts));
+        let mut overlap = Self { streams, ..Self::default() };
+        overlap.sweep(&events);
+        overlap
+    }
+
     fn sweep(&mut self, events: &[Event]) {
         let mut now = Now {
             kinds: [0; KINDS],
@@ -118,8 +119,13 @@ impl Overlap {
     }
 
     /// Share of busy time in which two operations or more run.
-    pub(super) fn concurrent_share(&self) -> Option<f64> {
-        (self.busy > 0).then(|| self.concurrent as f64 / self.busy as f64)
+    pub fn concurrent_share(&self) -> Option<f64> {
+        self.share(self.concurrent)
+    }
+
+    /// A time as a share of busy time.
+    pub fn share(&self, time: Ns) -> Option<f64> {
+        (self.busy > 0).then(|| time as f64 / self.busy as f64)
     }
 }
 

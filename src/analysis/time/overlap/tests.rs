@@ -1,72 +1,41 @@
-//! Concurrency of small sessions.
+//! What runs at once in small sessions.
 
 #![allow(clippy::unwrap_used)]
 
-use rooflens_schemas::{MetricValue, PassKind};
+use std::collections::BTreeSet;
+
+use rooflens_schemas::PassKind;
 
 use super::*;
 use crate::analysis::Options;
 use crate::analysis::engine::facts::Facts;
-use crate::findings::Cell;
+use crate::analysis::test_session::{copy, launch};
 use crate::hardware::Hardware;
-use crate::model::{Copy, CopyKind, Dim3, Launch, MemoryKind, Session};
+use crate::model::{Copy, Launch, Ns, Session};
 
-const GEMM: &str = "nvjet_tst_128x64_64x11_1x2_h_bz_TNT";
+pub(crate) const GEMM: &str = "nvjet_tst_128x64_64x11_1x2_h_bz_TNT";
 const REDUCE: &str = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
 
 /// One pass on one GPU: kernels by stream, name, start and end, and copies by stream, start and end.
-fn session_of(launches: &[(u64, &str, Ns, Ns)], copies: &[(u64, Ns, Ns)]) -> Session {
+pub(crate) fn session_of(launches: &[(u64, &str, Ns, Ns)], copies: &[(u64, Ns, Ns)]) -> Session {
     let mut session = Session::default();
     let pass = session.add_pass("nsys", PassKind::Timeline, "nsys/timeline.sqlite");
     let (process, gpu) = (session.process(pass, 0, 1), session.gpu(pass, 0));
     for (stream, name, start, end) in launches {
-        let kernel = session.kernel(name, "");
-        session.launches.push(Launch {
-            start: *start,
-            end: *end,
-            kernel,
-            pass,
-            gpu,
-            process,
-            stream: *stream,
-            correlation: None,
-            grid: Dim3::default(),
-            block: Dim3::default(),
-            registers: None,
-            shared_bytes: None,
-            graph_node: None,
-            graph: None,
-        });
+        let launch = launch(pass, session.kernel(name, ""), *start..*end);
+        session.launches.push(Launch { process, gpu, stream: *stream, ..launch });
     }
     for (stream, start, end) in copies {
-        session.copies.push(Copy {
-            start: *start,
-            end: *end,
-            kind: CopyKind::HostToDevice,
-            bytes: 1,
-            source: MemoryKind::Pinned,
-            destination: MemoryKind::Device,
-            pass,
-            gpu,
-            process,
-            stream: *stream,
-            correlation: None,
-            graph_node: None,
-            graph: None,
-        });
+        let copy = copy(pass, 1, *start..*end);
+        session.copies.push(Copy { process, gpu, stream: *stream, ..copy });
     }
     session
-}
-
-fn findings(session: &Session) -> Findings {
-    let (facts, hardware, options) = (Facts::new(session), Hardware::default(), Options::default());
-    run(&Context::new(session, &facts, &hardware, &options))
 }
 
 fn overlap(session: &Session) -> Overlap {
     let (facts, hardware, options) = (Facts::new(session), Hardware::default(), Options::default());
     let context = Context::new(session, &facts, &hardware, &options);
-    overlap::of_ops(&context, &(0..facts.ops.len()).collect::<Vec<_>>())
+    Overlap::of_ops(&context, &(0..facts.ops.len()).collect::<Vec<_>>())
 }
 
 #[test]
@@ -94,32 +63,6 @@ fn kernels_of_one_stream_that_overlap_are_concurrent_on_one_stream() {
     assert_eq!((found.busy, found.concurrent, found.by_streams), (20, 2, [20, 0, 0]));
     assert_eq!(found.kinds[0][0], 2);
     assert_eq!(found.streams.len(), 1);
-}
-
-#[test]
-fn one_stream_makes_no_section() {
-    let one = session_of(&[(7, GEMM, 0, 10), (7, GEMM, 8, 20)], &[]);
-    let found = findings(&one);
-    assert!(found.blocks.is_empty() && found.metrics.is_empty() && found.datasets.is_empty());
-}
-
-#[test]
-fn the_share_is_of_busy_time() {
-    let session = session_of(&[(7, GEMM, 0, 10)], &[(9, 6, 16), (9, 90, 94)]);
-    let found = findings(&session);
-    // 4 of 20 ns; the whole capture is the one stage, so the pass is not counted again.
-    let values: Vec<_> = found.metrics.iter().map(|metric| metric.value.clone()).collect();
-    assert_eq!(values, [MetricValue::Derived { value: 0.2 }]);
-    assert_eq!(
-        found.metrics[0].basis,
-        "4 ns with two or more operations at once ÷ 20 ns busy, 2 streams"
-    );
-    let pairs = found.datasets.iter().find(|dataset| dataset.id == "stream_overlap").unwrap();
-    // Stream 9 copies for 14 ns, 4 of them beside the kernel; the kernel's stream is the less busy one.
-    assert_eq!(
-        pairs.rows[0][3..],
-        [Cell::Text("9".to_owned()), Cell::Text("7".to_owned()), Cell::Int(4), Cell::Float(0.4)]
-    );
 }
 
 proptest::proptest! {

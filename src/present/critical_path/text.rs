@@ -1,42 +1,36 @@
 //! What the section says.
 
-use super::graph::{DEPENDENCY_NS, Step};
-use super::tables::Category;
+use super::label;
 use crate::analysis::Context;
-use crate::analysis::engine::facts::Stage;
+use crate::analysis::time::critical_path::CriticalPath;
+use crate::analysis::time::critical_path::graph::DEPENDENCY_NS;
 use crate::findings::{Inline, Method, Quantity};
-use crate::model::{Ns, PassId};
+use crate::model::PassId;
 use crate::prose;
 
 /// Passes that are named.
 const NAMED: usize = 4;
 
 /// What the path is, and what it consists of.
-pub(super) fn introduction(
-    stage: &Stage,
-    ordinal: u32,
-    step: &Step,
-    times: &[(Category, Ns)],
-) -> Vec<Inline> {
-    let length = step.end - step.start;
+pub(super) fn introduction(stage: &str, found: &CriticalPath) -> Vec<Inline> {
     let mut text = prose![
         "The chain of operations, calls and code between them that decides how long instance ",
-        Quantity::count(u64::from(ordinal)),
+        Quantity::count(u64::from(found.ordinal)),
         " of ",
-        Inline::Code(stage.name.clone()),
+        Inline::Code(stage.to_owned()),
         ", the one of median length, takes: ",
-        Quantity::ns(length),
+        Quantity::ns(found.length),
     ];
-    if step.processes.len() > 1 {
-        text.push(format!(" on {} ranks", step.processes.len()).into());
+    if found.processes > 1 {
+        text.push(format!(" on {} ranks", found.processes).into());
     }
     text.push(". It consists of ".into());
-    let mut largest: Vec<&(Category, Ns)> = times.iter().filter(|(_, time)| *time > 0).collect();
+    let mut largest: Vec<_> = found.times.iter().filter(|(_, time)| *time > 0).collect();
     largest.sort_by_key(|(category, time)| (std::cmp::Reverse(*time), *category));
     for (at, (category, time)) in largest.iter().take(4).enumerate() {
-        let share = Quantity::ratio(*time as f64 / length.max(1) as f64);
+        let share = Quantity::ratio(*time as f64 / found.length.max(1) as f64);
         let comma = if at == 0 { "" } else { ", " };
-        text.extend(prose![comma, share, format!(" {}", category.label())]);
+        text.extend(prose![comma, share, format!(" {}", label(*category))]);
     }
     text.push(". Only what lies on it makes the step shorter; the rest has slack.".into());
     text

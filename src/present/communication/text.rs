@@ -1,27 +1,25 @@
 //! What the section says.
 
-use super::calls::Run;
-use super::cause::{self, LowerClock, Reason};
-use super::waits::straggler as find_straggler;
-use super::{Ranks, messages, metrics};
+use rooflens_schemas::Unit;
+
+use super::metrics;
 use crate::analysis::Context;
-use crate::analysis::engine::intervals::total;
+use crate::analysis::communication::Ranks;
+use crate::analysis::communication::speed::LowerClock;
+use crate::analysis::communication::straggler::{CHANCE, Cause, Reason, Straggler};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::findings::{Inline, Method, Quantity};
-use crate::model::Ns;
 use crate::prose;
-use rooflens_schemas::Unit;
 
 /// How much communication there is, and how much of it shows.
 pub(super) fn introduction(context: &Context<'_>, ranks: &Ranks) -> Vec<Inline> {
     let run = &ranks.run;
-    let calls = || run.members.iter().flat_map(|member| &member.calls);
-    let messages = calls().filter(|call| call.operation.is_message()).count();
+    let messages = run.calls().filter(|call| call.operation.is_message()).count();
     let mut text = prose![
         "Pass ",
         Inline::Code(run.name.clone()),
         ": ",
-        Quantity::count((calls().count() - messages) as u64),
+        Quantity::count((run.calls().count() - messages) as u64),
         " collectives",
     ];
     if messages > 0 {
@@ -48,23 +46,17 @@ pub(super) fn introduction(context: &Context<'_>, ranks: &Ranks) -> Vec<Inline> 
             format!(" in the median{clock}: finer differences between ranks mean nothing.")
         ]);
     }
-    text.extend(no_sizes(context, run));
+    if run.calls().all(|call| call.bytes.is_none()) {
+        let reason = metrics::no_sizes(context, &run.members[0]);
+        text.push(format!(" No bandwidth: {reason}.").into());
+    }
     text
-}
-
-/// What would bring the sizes of collectives, where none has one.
-fn no_sizes(context: &Context<'_>, run: &Run) -> Option<Inline> {
-    let first = run.members.first()?;
-    let known =
-        run.members.iter().flat_map(|member| &member.calls).any(|call| call.bytes.is_some());
-    (!known).then(|| format!(" No bandwidth: {}.", metrics::no_sizes(context, first)).into())
 }
 
 /// Which rank waits for which in messages: the two that wait longest.
 pub(super) fn messages(ranks: &Ranks) -> Option<Vec<Inline>> {
-    let pairs = messages::by_pair(&ranks.run, &ranks.matching);
-    let (key, most) =
-        pairs.iter().max_by_key(|(key, pair)| (pair.waits(), std::cmp::Reverse(*key)))?;
+    let pairs = ranks.messages.iter();
+    let (key, most) = pairs.max_by_key(|(key, pair)| (pair.waits(), std::cmp::Reverse(*key)))?;
     let (from, to) = (key.from, key.to);
     Some(prose![
         format!(
@@ -80,8 +72,7 @@ pub(super) fn messages(ranks: &Ranks) -> Option<Vec<Inline>> {
 }
 
 /// Who is waited for, and why.
-pub(super) fn straggler(context: &Context<'_>, ranks: &Ranks) -> Option<Vec<Inline>> {
-    let found = find_straggler(&ranks.last)?;
+pub(super) fn straggler(ranks: &Ranks, found: &Straggler) -> Vec<Inline> {
     let rank = ranks.run.members[found.member].rank;
     let mut text = prose![
         Inline::Strong(format!("Rank {rank} is the straggler")),
@@ -90,43 +81,49 @@ pub(super) fn straggler(context: &Context<'_>, ranks: &Ranks) -> Option<Vec<Inli
         " of ",
         Quantity::count(found.of),
         " collectives of all ranks, and the others waited for it ",
-        Quantity::ns(waited(ranks, found.member)),
+        Quantity::ns(found.waited),
         " on average in all.",
     ];
-    let Some(cause) = cause::of(context, ranks, found.member) else { return Some(text) };
-    let stage =
-        if cause.stage.is_empty() { "the whole pass".to_owned() } else { cause.stage.clone() };
-    let longer = cause.compute.0 / cause.compute.1.max(1.0) - 1.0;
-    text.extend(match cause.reason {
-        Reason::MoreWork | Reason::SlowerKernels(_) | Reason::LowerClock(_) => prose![
-            " It computes for ",
-            Quantity::new(cause.compute.0, Unit::Nanoseconds),
-            format!(" in {stage}, the others for "),
-            Quantity::new(cause.compute.1, Unit::Nanoseconds),
-            " (",
-            Quantity::ratio(longer),
-            " more)",
-        ],
-        Reason::MoreIdle => prose![
-            format!(" In {stage} its GPU is idle for "),
-            Quantity::new(cause.idle.0, Unit::Nanoseconds),
-            ", the others' for ",
-            Quantity::new(cause.idle.1, Unit::Nanoseconds),
-            ": its host is late.",
-        ],
-        Reason::Unknown => prose![" Its computing and idle times differ little from the others'."],
-    });
-    match cause.reason {
-        Reason::MoreWork => text.push(": it has more work.".into()),
-        Reason::SlowerKernels(ratio) => text.extend(prose![
+    text.extend(found.cause.iter().flat_map(because));
+    text
+}
+
+/// What sets the straggler apart.
+fn because(cause: &Cause) -> Vec<Inline> {
+    let time = |ns| Quantity::new(ns, Unit::Nanoseconds);
+    let stage = cause.stage.as_deref().unwrap_or("the whole pass");
+    let why = match cause.reason {
+        Reason::MoreIdle => {
+            return prose![
+                format!(" In {stage} its GPU is idle for "),
+                time(cause.idle.0),
+                ", the others' for ",
+                time(cause.idle.1),
+                ": its host is late.",
+            ];
+        }
+        Reason::Unknown => {
+            return prose![" Its computing and idle times differ little from the others'."];
+        }
+        Reason::MoreWork => prose![": it has more work."],
+        Reason::SlowerKernels(ratio) => prose![
             ": kernels of the same name and grid take ",
             Quantity::ratio(ratio - 1.0),
             " longer on it, so look at its clock and memory.",
-        ]),
-        Reason::LowerClock(found) => text.extend(lower_clock(&found)),
-        Reason::MoreIdle | Reason::Unknown => {}
-    }
-    Some(text)
+        ],
+        Reason::LowerClock(found) => lower_clock(&found),
+    };
+    let mut text = prose![
+        " It computes for ",
+        time(cause.compute.0),
+        format!(" in {stage}, the others for "),
+        time(cause.compute.1),
+        " (",
+        Quantity::ratio(cause.compute.0 / cause.compute.1.max(1.0) - 1.0),
+        " more)",
+    ];
+    text.extend(why);
+    text
 }
 
 /// The clock as the reason of slower kernels.
@@ -154,13 +151,6 @@ fn lower_clock(found: &LowerClock) -> Vec<Inline> {
     }
     text.push(".".into());
     text
-}
-
-/// What the other ranks waited in the collectives of the whole pass, on average.
-fn waited(ranks: &Ranks, straggler: usize) -> Ns {
-    let others = ranks.lines.iter().filter(|line| line.stage.is_none() && line.member != straggler);
-    let waits: Vec<Ns> = others.map(|line| line.sum.wait).collect();
-    total(waits.iter().copied()) / (waits.len().max(1) as Ns)
 }
 
 /// Collectives that could not be matched although order says so.
@@ -194,7 +184,7 @@ pub(super) fn method() -> Method {
              where both ends are recorded. The offset of a clock is the median \
              of end − mean end over the collectives that join all ranks; what deviates from it is the residual. \
              A straggler came last, that is, was the shortest in the collective, more often than ",
-            Quantity::ratio(1e-3),
+            Quantity::ratio(CHANCE),
             " chance among equal ranks explains (binomial); messages do not count. Its reason is the larger of two \
              differences from the median of the others, each at least 2 %: computing time (slower kernels, if nine \
              tenths of it is in kernels of a name and grid that the rank which computes shortest runs too, equally \

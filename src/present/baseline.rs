@@ -1,0 +1,195 @@
+//! Repeats: un-profiled end-to-end times per stage, their spread and their outliers.
+
+use rooflens_schemas::{Evidence, Metric, Scope, Unit};
+
+use super::Section;
+use crate::analysis::engine::baseline::{Repeat, Series};
+use crate::analysis::engine::stats::OUTLIER_Z;
+use crate::analysis::{Context, Known};
+use crate::findings::catalogue::{STAGE_TIME, TIME_PER_STEP};
+use crate::findings::chart::{Dots, Plot};
+use crate::findings::{Block, Chart, Findings, Inline, Method, Quantity, Table};
+use crate::model::Session;
+use crate::prose;
+
+/// Repeats.
+pub(super) static SECTION: Section = Section { id: "repeats", title: "Repeats", show };
+
+/// Rows of the table on the page.
+const SHOWN: usize = 20;
+
+fn show(context: &Context<'_>) -> Known<Findings> {
+    let (session, all) = (context.session, &context.results.baseline()?.series);
+    let statistics = statistics(session);
+    let single = all.iter().flat_map(|series| series.repeats.iter().map(move |one| (series, one)));
+    Ok(Findings {
+        blocks: vec![
+            Block::Prose(introduction(session, all)),
+            Block::Chart(chart(session, all)),
+            Block::Table(statistics.view("Times of the repeats of each stage", SHOWN)),
+        ],
+        datasets: vec![statistics.rows(all), repeats(session).rows(&single.collect::<Vec<_>>())],
+        metrics: all.iter().flat_map(|series| metrics(session, series)).collect(),
+        methods: vec![method()],
+        ..Findings::default()
+    })
+}
+
+fn introduction(session: &Session, all: &[Series]) -> Vec<Inline> {
+    let mut text = prose![
+        "Wall times of whole stages that the workload took itself. Without a profiler they are what users wait for; \
+         the median is robust against cold repeats."
+    ];
+    if let Some(series) = all.iter().find(|series| series.profiled) {
+        text.extend(prose![
+            " The repeats of pass ",
+            Inline::Code(session.text(series.pass).to_owned()),
+            " were taken while a profiler ran: they show its cost and are no baseline."
+        ]);
+    }
+    if all.iter().any(|series| series.repeats.len() == 1) {
+        text.push(" A stage with a single repeat has no spread.".into());
+    }
+    text
+}
+
+fn chart(session: &Session, all: &[Series]) -> Chart {
+    let row = |series: &Series| {
+        let (stage, pass) = (session.text(series.stage), session.text(series.pass));
+        let note = if series.profiled { ", profiled" } else { "" };
+        let dot = |repeat: &Repeat| (repeat.duration as f64, repeat.is_outlier());
+        (format!("{stage} ({pass}{note})"), series.repeats.iter().map(dot).collect())
+    };
+    Chart {
+        id: "repeats".to_owned(),
+        title: "Single repeats of each stage".to_owned(),
+        description: "One row per stage: a dot per repeat at its wall time; outliers by modified z-score are marked."
+            .to_owned(),
+        plot: Plot::Dots(Dots {
+            unit: Unit::Nanoseconds,
+            rows: all.iter().map(row).collect(),
+        }),
+    }
+}
+
+fn statistics(session: &Session) -> Table<'_, Series> {
+    let interval = |series: &Series| series.statistics.median_interval;
+    Table::new("repeat_statistics", "Repeats per stage")
+        .name("stage", "Stage", |series: &Series| session.text(series.stage))
+        .on_page()
+        .name("pass", "Pass", |series| session.text(series.pass))
+        .on_page()
+        .text("profiled", "Profiled", |series| series.profiled)
+        .count("n", "n", |series| series.statistics.n)
+        .on_page()
+        .time("median_ns", "Median", |series| series.statistics.median)
+        .on_page()
+        .time("median_low_ns", "95 % from", move |series| interval(series).map(|(low, _)| low))
+        .on_page()
+        .time("median_high_ns", "to", move |series| interval(series).map(|(_, high)| high))
+        .on_page()
+        .time("mean_ns", "Mean", |series| series.statistics.mean)
+        .time("std_ns", "Std", |series| series.statistics.std)
+        .time("mad_ns", "MAD", |series| series.statistics.mad)
+        .on_page()
+        .time("min_ns", "Min", |series| series.statistics.min)
+        .on_page()
+        .time("p5_ns", "p5", |series| series.statistics.p5)
+        .time("p95_ns", "p95", |series| series.statistics.p95)
+        .time("max_ns", "Max", |series| series.statistics.max)
+        .on_page()
+        .count("outliers", "Outliers", |series| series.outliers().count())
+        .time("median_per_step_ns", "Median per step", Series::median_per_step)
+}
+
+fn repeats<'t>(session: &'t Session) -> Table<'t, (&'t Series, &'t Repeat)> {
+    Table::new("repeats", "Single repeats")
+        .name("stage", "Stage", |(series, _): &(&Series, &Repeat)| session.text(series.stage))
+        .name("pass", "Pass", |(series, _)| session.text(series.pass))
+        .count("repeat", "Repeat", |(_, repeat)| repeat.number)
+        .time("duration_ns", "Time", |(_, repeat)| repeat.duration)
+        .time("per_step_ns", "Per step", |(_, repeat)| repeat.per_step())
+        .text("modified_z", "Modified z", |(_, repeat)| repeat.z)
+        .text("outlier", "Outlier", |(_, repeat)| repeat.is_outlier())
+}
+
+fn metrics(session: &Session, series: &Series) -> Vec<Metric> {
+    let text = |id| session.text(id).to_owned();
+    let (n, median) = (series.statistics.n, series.statistics.median);
+    let scope = Scope {
+        pass: Some(text(series.pass)),
+        stage: Some(text(series.stage)),
+        ..Scope::default()
+    };
+    let how = if series.profiled { "profiled" } else { "un-profiled" };
+    let basis = format!("median of {n} {how} wall times of the whole stage");
+    let mut metrics = vec![STAGE_TIME.measured(scope.clone(), median, basis.clone())];
+    if let Some((steps, time)) = series.steps.zip(series.median_per_step()) {
+        let basis = format!("{basis} / {steps} steps");
+        metrics.push(TIME_PER_STEP.measured(scope, time, basis));
+    }
+    let (artifact, table) = (text(series.artifact), Some("timings".to_owned()));
+    let evidence = Evidence { artifact, table, rows: Some(n as u64) };
+    metrics.iter_mut().for_each(|metric| metric.evidence.push(evidence.clone()));
+    metrics
+}
+
+fn method() -> Method {
+    Method {
+        title: "Repeats".to_owned(),
+        text: prose![
+            "Mean, sample standard deviation (n − 1), median, MAD (median absolute deviation from the median), percentiles \
+             by linear interpolation between order statistics at q·(n − 1), and a 95 % bootstrap interval of the median \
+             (percentile method, 2000 resamples, fixed seed). An outlier has a modified z-score \
+             |0.6745·(x − median)/MAD| above ",
+            Quantity::new(OUTLIER_Z, Unit::One),
+            " (Iglewicz and Hoaglin, 1993); outliers are shown and stay in all figures. A single repeat has no spread."
+        ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rooflens_schemas::{MetricValue, PassKind};
+
+    use super::*;
+    use crate::analysis::engine::baseline::tests::session;
+    use crate::findings::Cell;
+    use crate::present::testing::{column, dataset, show};
+
+    #[test]
+    fn stage_time_is_the_median_and_a_step_its_part() {
+        let found = show(&SECTION, &session(&[("decode", "baseline", Some(10), &[20, 30, 40])]));
+        let value = |metric: &Metric| (metric.id.clone(), metric.value.clone());
+        let values: Vec<_> = found.metrics.iter().map(value).collect();
+        let expected = [("stage_time", 30.0), ("time_per_step", 3.0)];
+        let expected = expected.map(|(id, value)| (id.to_owned(), MetricValue::Measured { value }));
+        assert_eq!(values, expected);
+    }
+
+    #[test]
+    fn a_single_repeat_has_no_spread() {
+        let found = show(&SECTION, &session(&[("prefill", "baseline", None, &[7])]));
+        let cell = |id| column(dataset(&found, "repeat_statistics"), id).remove(0);
+        assert_eq!(cell("median_ns"), Cell::Float(7.0));
+        for id in ["median_low_ns", "std_ns", "mad_ns"] {
+            assert_eq!(cell(id), Cell::Missing, "{id}");
+        }
+        assert_eq!(found.metrics.len(), 1);
+    }
+
+    #[test]
+    fn outliers_and_profiled_times_are_marked() {
+        let mut session = session(&[
+            ("decode", "baseline", None, &[90, 31, 30, 29, 30]),
+            ("decode", "torch", None, &[2]),
+        ]);
+        session.add_pass("torch", PassKind::Operators, "torch/trace.json");
+        let found = show(&SECTION, &session);
+        let outlier = column(dataset(&found, "repeats"), "outlier");
+        assert_eq!(outlier, [true, false, false, false, false, false].map(Cell::Flag));
+        let profiled = column(dataset(&found, "repeat_statistics"), "profiled");
+        assert_eq!(profiled, [false, true].map(Cell::Flag));
+        assert!(found.metrics[1].basis.contains("1 profiled wall times"));
+    }
+}

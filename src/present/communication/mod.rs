@@ -1,0 +1,88 @@
+//! Communication: collectives, how much of them shows, and which rank the others wait for.
+
+mod metrics;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use rooflens_schemas::Unit;
+
+use super::Section;
+use crate::analysis::communication::Ranks;
+use crate::analysis::communication::lines::Line;
+use crate::analysis::{Context, Known};
+use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
+use crate::findings::{Block, Chart, Findings, Quantity};
+
+/// Collectives and ranks.
+pub(super) static SECTION: Section = Section { id: "communication", title: "Communication", show };
+
+/// Rows of each table on the page, and bars.
+const SHOWN: usize = 16;
+
+fn show(context: &Context<'_>) -> Known<Findings> {
+    let mut findings = Findings::default();
+    let all = &context.results.communication()?.runs;
+    let Some(first) = all.first() else { return Ok(findings) };
+    findings.blocks.push(Block::Prose(text::introduction(context, first)));
+    findings.blocks.push(Block::Chart(chart(context, first)));
+    let straggler = first.straggler.as_ref();
+    findings.blocks.extend(straggler.map(|found| Block::Prose(text::straggler(first, found))));
+    findings.blocks.extend(text::messages(first).map(Block::Prose));
+    tables::add(context, all, &mut findings);
+    for one in all {
+        findings.metrics.extend(one.lines.iter().flat_map(|line| metrics::of_line(context, line)));
+        findings.metrics.extend(metrics::imbalances(context, one));
+        findings.metrics.extend(metrics::clock(one));
+        findings.metrics.extend(metrics::bus(context, one));
+        findings.diagnostics.extend(text::mismatched(one));
+    }
+    findings.methods.push(text::method());
+    Ok(findings)
+}
+
+/// What each rank's time goes to: bars of one stage, or of each.
+fn chart(context: &Context<'_>, ranks: &Ranks) -> Chart {
+    let named = |name: &str, color| Part { name: name.to_owned(), color };
+    let stages = ranks.lines.iter().any(|line| line.stage.is_some());
+    let shown: Vec<&Line> =
+        ranks.lines.iter().filter(|line| line.stage.is_some() == stages).take(SHOWN).collect();
+    let bar = |line: &&Line| {
+        let parts = line.sum.parts;
+        let idle = line.sum.time - parts.busy;
+        let rest = parts.busy - parts.compute - parts.communication_exposed;
+        let values = [parts.compute, parts.communication_exposed, rest, idle];
+        Bar {
+            label: match line.stage_name(context) {
+                Some(stage) => format!("{stage} rank {}", line.rank),
+                None => format!("rank {}", line.rank),
+            },
+            values: values.map(|value| value as f64).to_vec(),
+            note: format!(
+                "{} communicating",
+                Quantity::ratio(parts.communication as f64 / line.sum.time.max(1) as f64)
+            ),
+        }
+    };
+    Chart {
+        id: "ranks".to_owned(),
+        title: "What the ranks do".to_owned(),
+        description: format!(
+            "One bar per stage and rank of the pass {}: the shares of the stage time in which the GPU computes, \
+             communicates without computing, copies alone, and is idle. The table below holds the numbers.",
+            ranks.run.name
+        ),
+        plot: Plot::StackedBars(StackedBars {
+            unit: Unit::Nanoseconds,
+            normalized: true,
+            parts: vec![
+                named("computing", Color::Gemm),
+                named("exposed communication", Color::Communication),
+                named("copies alone", Color::Copy),
+                named("idle", Color::Idle),
+            ],
+            bars: shown.iter().map(bar).collect(),
+        }),
+    }
+}

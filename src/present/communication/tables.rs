@@ -1,0 +1,168 @@
+//! The data sets of ranks, collectives and messages.
+
+use rooflens_schemas::Unit;
+
+use super::SHOWN;
+use crate::analysis::Context;
+use crate::analysis::communication::Ranks;
+use crate::analysis::communication::calls::Group;
+use crate::analysis::communication::lines::Line;
+use crate::analysis::communication::messages::{Key, Pair};
+use crate::analysis::communication::operation::{NcclName, nccl_name};
+use crate::analysis::communication::sums::Kind;
+use crate::findings::{Block, Findings, Table, View};
+use crate::model::Session;
+
+/// Adds the data sets and their views.
+pub(super) fn add(context: &Context<'_>, all: &[Ranks], findings: &mut Findings) {
+    let matched = all.iter().any(|one| !one.matching.matches.is_empty());
+    add_ranks(context, all, matched, findings);
+    add_collectives(context, all, matched, findings);
+    let messages: Vec<Message<'_>> =
+        all.iter().flat_map(|one| one.messages.iter().map(move |message| (one, message))).collect();
+    if !messages.is_empty() {
+        let (table, shown) = (messages_table(), messages.len().min(SHOWN));
+        findings.blocks.push(Block::Table(table.view("Messages from rank to rank", shown)));
+        findings.datasets.push(table.rows(&messages));
+    }
+}
+
+fn add_ranks(context: &Context<'_>, all: &[Ranks], matched: bool, findings: &mut Findings) {
+    let rows: Vec<(&Ranks, &Line)> =
+        all.iter().flat_map(|one| one.lines.iter().map(move |line| (one, line))).collect();
+    let mut columns = vec![
+        "stage",
+        "pass",
+        "rank",
+        "time_ns",
+        "compute_ns",
+        "communication_ns",
+        "exposed_ns",
+        "exposed_share",
+    ];
+    columns.extend(if matched { &["wait_ns", "last"][..] } else { &["idle_ns"] });
+    let clocks = rows.iter().any(|(_, line)| line.speed.clock.is_some());
+    columns.extend(clocks.then_some("sm_clock_hz"));
+    let caption = "Ranks: medians over the instances that count";
+    let view = View::new("ranks", caption, &columns, rows.len().min(SHOWN));
+    findings.blocks.push(Block::Table(view));
+    findings.datasets.push(ranks(context).rows(&rows));
+}
+
+fn add_collectives(context: &Context<'_>, all: &[Ranks], matched: bool, findings: &mut Findings) {
+    let rows: Vec<(&Ranks, &Kind)> =
+        all.iter().flat_map(|one| one.kinds.iter().map(move |kind| (one, kind))).collect();
+    let mut columns = vec!["operation", "pass", "rank", "dtype", "bytes", "count", "total_ns"];
+    columns.extend(matched.then_some("transfer_ns"));
+    let sizes = rows.iter().any(|(_, kind)| kind.key.bytes.is_some());
+    columns.extend(sizes.then_some("bus_bandwidth"));
+    let links = rows.iter().any(|row| nvlink_share(context, row).is_some());
+    columns.extend(links.then_some("nvlink_share"));
+    let view = View::new("collectives", "Collectives by rank", &columns, rows.len().min(SHOWN));
+    findings.blocks.push(Block::Table(view));
+    findings.datasets.push(collectives(context).rows(&rows));
+}
+
+/// One row per line: (run, whole pass before stages, rank).
+fn ranks<'t>(context: &'t Context<'t>) -> Table<'t, (&'t Ranks, &'t Line)> {
+    Table::new("ranks", "Ranks by stage: medians over the instances that count")
+        .text("stage", "Stage", |(_, line): &(&Ranks, &Line)| {
+            line.stage_name(context).unwrap_or("whole pass")
+        })
+        .text("pass", "Pass", |(ranks, _)| ranks.run.name.clone())
+        .text("rank", "Rank", |(_, line)| line.rank.to_string())
+        .count("instances", "Counted", |(_, line)| line.instances)
+        .time("time_ns", "Stage time", |(_, line)| line.time)
+        .time("compute_ns", "Computing", |(_, line)| line.compute)
+        .time("communication_ns", "Communicating", |(_, line)| line.communication)
+        .time("exposed_ns", "Exposed", |(_, line)| line.exposed)
+        .share("exposed_share", "Exposed share", |(_, line)| {
+            (line.time > 0.0).then(|| line.exposed / line.time)
+        })
+        .time("idle_ns", "Idle", |(_, line)| line.idle)
+        .time("wait_ns", "Waiting", |(_, line)| line.wait)
+        .time("transfer_ns", "Transfer", |(_, line)| line.transfer)
+        .count("last", "Came last", |(ranks, line)| {
+            let whole = line.stage.is_none() && ranks.run.members.len() > 1;
+            whole.then(|| ranks.last[line.member])
+        })
+        .text("slowdown", "Same kernels", |(_, line)| line.speed.slowdown)
+        .column("sm_clock_hz", "SM clock", Unit::Hertz, |(_, line)| line.speed.clock)
+        .share("by_clock", "By the clock", |(_, line)| line.speed.by_clock())
+        .name("clock_limit", "Clock lowered by", |(_, line)| {
+            line.speed.limit.map(|(reason, _)| reason)
+        })
+        .share("clock_limit_share", "Share of samples", |(_, line)| {
+            line.speed.limit.map(|(_, share)| share)
+        })
+}
+
+/// One row per (run, rank, kind), by (run, rank, time descending, kind).
+fn collectives<'t>(context: &'t Context<'t>) -> Table<'t, (&'t Ranks, &'t Kind)> {
+    let name = |kind: &Kind, word: fn(NcclName) -> String| {
+        let word = word(nccl_name(context.session.kernel_name(kind.key.kernel)));
+        Some(word).filter(|word| !word.is_empty())
+    };
+    let rate = Unit::BytesPerSecond;
+    Table::new("collectives", "Collectives")
+        .text("operation", "Collective", |(_, kind): &(&Ranks, &Kind)| kind.key.operation.label())
+        .text("pass", "Pass", |(ranks, _)| ranks.run.name.clone())
+        .text("rank", "Rank", |(ranks, kind)| ranks.run.members[kind.member].rank.to_string())
+        .text("dtype", "Type", move |(_, kind)| name(kind, |name| name.dtype))
+        .text("algorithm", "Algorithm", move |(_, kind)| name(kind, |name| name.algorithm))
+        .text("protocol", "Protocol", move |(_, kind)| name(kind, |name| name.protocol))
+        .name("group", "Group", |(_, kind)| group_name(context.session, kind.key.group))
+        .count("group_size", "Ranks", |(_, kind)| kind.key.size)
+        .bytes("bytes", "Message", |(_, kind)| kind.key.bytes.map(|bytes| bytes as f64))
+        .count("count", "Count", |(_, kind)| kind.count)
+        .time("total_ns", "Time", |(_, kind)| kind.total)
+        .time("median_ns", "Median", |(_, kind)| kind.median())
+        .count("matched", "Matched", |(_, kind)| kind.matched)
+        .time("transfer_ns", "Transfer", |(_, kind)| kind.transfer())
+        .time("wait_ns", "Waiting", |(_, kind)| (kind.matched > 0).then_some(kind.wait))
+        .column("algorithm_bandwidth", "Algorithm bandwidth", rate, |(_, kind)| kind.rate())
+        .column("bus_bandwidth", "Bus bandwidth", rate, |(_, kind)| kind.bus_rate())
+        .share("nvlink_share", "Of NVLink", |row| nvlink_share(context, row))
+}
+
+/// Bus bandwidth as a share of what the NVLinks carry.
+fn nvlink_share(context: &Context<'_>, (ranks, kind): &(&Ranks, &Kind)) -> Option<f64> {
+    Some(kind.bus_rate()? / ranks.run.members[kind.member].nvlink(context)?)
+}
+
+fn group_name(session: &Session, group: Group) -> Option<String> {
+    match group {
+        Group::Named(name, ranks) => {
+            let words = [name, ranks].map(|id| session.text(id));
+            Some(words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" "))
+        }
+        Group::Stream(_) => None,
+    }
+}
+
+/// A run, and messages of one size from one of its ranks to another.
+type Message<'a> = (&'a Ranks, &'a (Key, Pair));
+
+fn messages_table<'t>() -> Table<'t, Message<'t>> {
+    Table::new("messages", "Messages from rank to rank, those found on both")
+        .text("pass", "Pass", |(ranks, _): &Message<'_>| ranks.run.name.clone())
+        .on_page()
+        .text("from", "From rank", |(_, (key, _))| key.from.to_string())
+        .on_page()
+        .text("to", "To rank", |(_, (key, _))| key.to.to_string())
+        .on_page()
+        .bytes("bytes", "Message", |(_, (key, _))| key.bytes.map(|bytes| bytes as f64))
+        .on_page()
+        .count("count", "Count", |(_, (_, pair))| pair.count)
+        .on_page()
+        .time("sender_wait_ns", "Sender waits", |(_, (_, pair))| pair.sender_wait)
+        .on_page()
+        .time("receiver_wait_ns", "Receiver waits", |(_, (_, pair))| pair.receiver_wait)
+        .on_page()
+        .time("transfer_ns", "Transfer", |(_, (_, pair))| pair.transfer())
+        .on_page()
+        .column("bandwidth", "Bandwidth", Unit::BytesPerSecond, |(_, (key, pair))| {
+            key.rate(pair.transfer())
+        })
+        .on_page()
+}

@@ -1,0 +1,195 @@
+//! The critical path of one step: what its length is made of, across streams, threads and ranks.
+
+mod text;
+
+use rooflens_schemas::{Evidence, Metric, Scope, Unit};
+
+use super::Section;
+use crate::analysis::time::critical_path::{Category, CriticalPath, PathSum, Slack, Subject};
+use crate::analysis::{Context, Known};
+use crate::findings::catalogue::{
+    CRITICAL_PATH, CRITICAL_PATH_SHARE_CALLS, CRITICAL_PATH_SHARE_COMMUNICATION,
+    CRITICAL_PATH_SHARE_COMPUTE, CRITICAL_PATH_SHARE_COPY, CRITICAL_PATH_SHARE_GAP,
+    CRITICAL_PATH_SHARE_HOST, CRITICAL_PATH_SHARE_LAUNCH, CRITICAL_PATH_SHARE_UNKNOWN,
+};
+use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
+use crate::findings::{Block, Cell, Chart, Findings, MetricDef, Quantity, Table};
+use crate::model::{Ns, Session};
+
+/// The longest chain of a step.
+pub(super) static SECTION: Section = Section { id: "critical-path", title: "Critical path", show };
+
+/// Rows of each table on the page.
+const SHOWN: usize = 10;
+
+fn show(context: &Context<'_>) -> Known<Findings> {
+    let Ok(found) = context.results.critical_path() else { return Ok(Findings::default()) };
+    let stage = &context.facts.stages[found.stage].name;
+    let (path, slack) = (path(found.length), slack());
+    let rows = path_rows(context.session, &found.path);
+    let path_view = path.view("What the critical path consists of", rows.len().min(SHOWN));
+    let shown = found.slack.len().min(2 * SHOWN);
+    let slack_view = slack.view("Operations of the step and their slack", shown);
+    let mut blocks = vec![Block::Prose(text::introduction(stage, found))];
+    blocks.extend(text::choice(context, &found.passes).map(Block::Prose));
+    blocks.push(Block::Chart(chart(stage, found)));
+    blocks.extend([path_view, slack_view].map(Block::Table));
+    Ok(Findings {
+        blocks,
+        metrics: metrics(context, stage, found),
+        datasets: vec![path.rows(&rows), slack.rows(&found.slack)],
+        methods: vec![text::method()],
+        ..Findings::default()
+    })
+}
+
+fn chart(stage: &str, found: &CriticalPath) -> Chart {
+    let shown: Vec<_> = found.times.iter().filter(|(_, time)| *time > 0).collect();
+    let part = |(category, _): &&(Category, Ns)| Part {
+        name: label(*category).to_owned(),
+        color: color(*category),
+    };
+    Chart {
+        id: "critical-path".to_owned(),
+        title: "The critical path of one step".to_owned(),
+        description: format!(
+            "One bar: the parts of the critical path of {}, as shares of its length. The text above names the \
+             largest.",
+            stage
+        ),
+        plot: Plot::StackedBars(StackedBars {
+            unit: Unit::Nanoseconds,
+            normalized: true,
+            parts: shown.iter().map(part).collect(),
+            bars: vec![Bar {
+                label: stage.to_owned(),
+                values: shown.iter().map(|(_, time)| *time as f64).collect(),
+                note: Quantity::ns(found.length).to_string(),
+            }],
+        }),
+    }
+}
+
+const fn label(category: Category) -> &'static str {
+    match category {
+        Category::Compute => "computing kernels",
+        Category::Communication => "communication",
+        Category::Copy => "copies",
+        Category::Gap => "gaps between operations",
+        Category::Launch => "launching",
+        Category::Synchronize => "other CUDA calls",
+        Category::Host => "between CUDA calls",
+        Category::Unknown => "unknown",
+    }
+}
+
+fn share_of(category: Category) -> &'static MetricDef {
+    match category {
+        Category::Compute => &CRITICAL_PATH_SHARE_COMPUTE,
+        Category::Communication => &CRITICAL_PATH_SHARE_COMMUNICATION,
+        Category::Copy => &CRITICAL_PATH_SHARE_COPY,
+        Category::Gap => &CRITICAL_PATH_SHARE_GAP,
+        Category::Launch => &CRITICAL_PATH_SHARE_LAUNCH,
+        Category::Synchronize => &CRITICAL_PATH_SHARE_CALLS,
+        Category::Host => &CRITICAL_PATH_SHARE_HOST,
+        Category::Unknown => &CRITICAL_PATH_SHARE_UNKNOWN,
+    }
+}
+
+const fn color(category: Category) -> Color {
+    match category {
+        Category::Compute => Color::Gemm,
+        Category::Communication => Color::Communication,
+        Category::Copy => Color::Copy,
+        Category::Gap => Color::Elementwise,
+        Category::Launch => Color::Attention,
+        Category::Synchronize => Color::Normalization,
+        Category::Host => Color::Other,
+        Category::Unknown => Color::Idle,
+    }
+}
+
+fn name_of(session: &Session, subject: &Subject) -> Cell {
+    let text = |id| session.text(id);
+    match subject {
+        Subject::Kernel(name) => Cell::Name(name.clone()),
+        Subject::Copy(kind) => Cell::Name(kind.label().to_owned()),
+        Subject::Graph => Cell::Name("CUDA graph".to_owned()),
+        Subject::Gap => Cell::from("between operations"),
+        Subject::Launch => Cell::Name("call to operation".to_owned()),
+        Subject::Call(call) => Cell::Name(text(*call).to_owned()),
+        Subject::Return(call) => Cell::Name(format!("return of {}", text(*call))),
+        Subject::Host => Cell::from("between CUDA calls"),
+        Subject::Unknown => Cell::from("before the first known call"),
+    }
+}
+
+/// The parts of the path with their names, by (time descending, category, name, rank).
+fn path_rows<'a>(session: &Session, path: &'a [PathSum]) -> Vec<(Cell, &'a PathSum)> {
+    let mut rows: Vec<_> = path.iter().map(|sum| (name_of(session, &sum.subject), sum)).collect();
+    let key = |(name, sum): &(Cell, &PathSum)| {
+        (std::cmp::Reverse(sum.time), sum.category, name.plain(), sum.rank)
+    };
+    rows.sort_by_cached_key(key);
+    rows
+}
+
+fn path<'t>(length: Ns) -> Table<'t, (Cell, &'t PathSum)> {
+    Table::new("critical_path", "The critical path of one step")
+        .text("name", "Name", |(name, _): &(Cell, &PathSum)| name.clone())
+        .on_page()
+        .text("category", "Category", |(_, sum)| label(sum.category))
+        .on_page()
+        .text("rank", "Rank", |(_, sum)| sum.rank.map(|rank| rank.to_string()))
+        .on_page()
+        .count("count", "Count", |(_, sum)| sum.count)
+        .on_page()
+        .time("time_ns", "Time on the path", |(_, sum)| sum.time)
+        .on_page()
+        .share("share", "Share", move |(_, sum)| {
+            (length > 0).then(|| sum.time as f64 / length as f64)
+        })
+        .on_page()
+}
+
+fn slack<'t>() -> Table<'t, Slack> {
+    Table::new("slack", "Slack of the operations of one step")
+        .text("class", "Operations", |line: &Slack| label(line.category))
+        .on_page()
+        .text("rank", "Rank", |line| line.rank.to_string())
+        .on_page()
+        .count("count", "Count", |line| line.count)
+        .on_page()
+        .time("time_ns", "Time", |line| line.time)
+        .on_page()
+        .time("on_path_ns", "on the path", |line| line.on_path)
+        .on_page()
+        .time("slack_min_ns", "Smallest slack", |line| line.smallest)
+        .time("slack_median_ns", "Median slack", |line| line.median)
+        .on_page()
+}
+
+/// `critical_path` and the share of each category.
+fn metrics(context: &Context<'_>, stage: &str, found: &CriticalPath) -> Vec<Metric> {
+    let (session, pass) = (context.session, found.passes[0]);
+    let scope = Scope {
+        pass: Some(session.pass_name(pass).to_owned()),
+        stage: Some(stage.to_owned()),
+        ..Scope::default()
+    };
+    let (length, instance) = (found.length, found.ordinal + 1);
+    let basis = format!(
+        "instance {instance} on {} processes, first to last GPU operation",
+        found.processes
+    );
+    let mut all = vec![CRITICAL_PATH.derived(scope.clone(), length as f64, basis)];
+    all.extend(found.times.iter().map(|(category, time)| {
+        let basis = format!("{time} ns of {length} ns of the critical path of instance {instance}");
+        let share = *time as f64 / length.max(1) as f64;
+        share_of(*category).derived(scope.clone(), share, basis)
+    }));
+    let table = Some("launches, copies, api_calls".to_owned());
+    let evidence = Evidence { artifact: session.artifact_of(pass).to_owned(), table, rows: None };
+    all.iter_mut().for_each(|metric| metric.evidence.push(evidence.clone()));
+    all
+}

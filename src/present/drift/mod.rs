@@ -1,0 +1,231 @@
+//! Pace: how the time of repeated stages changes over the run.
+
+#[cfg(test)]
+mod tests;
+
+use rooflens_schemas::{Metric, Unit};
+
+use super::Section;
+use crate::analysis::engine::intervals::{Interval, union};
+use crate::analysis::engine::stats::OUTLIER_Z;
+use crate::analysis::time::drift::{
+    Direction, Instance, LEAST, LEAST_FOR_TREND, Series, Subject, TREND_Z, grouped,
+};
+use crate::analysis::{Context, Known};
+use crate::findings::catalogue::{PACE_DRIFT, PACE_TREND_Z};
+use crate::findings::chart::{Line, Lines, Plot, Track, Tracks};
+use crate::findings::{Block, Chart, Findings, Inline, Method, Quantity, Table, View};
+use crate::prose;
+
+/// Pace.
+pub(super) static SECTION: Section = Section { id: "pace", title: "Pace", show };
+
+/// Sequences with a chart, and rows of the table.
+const MAX_CHARTS: usize = 2;
+const SHOWN: usize = 16;
+
+/// Points of a line, and outliers that are marked.
+const MAX_POINTS: usize = 300;
+const MAX_OUTLIERS: usize = 40;
+
+fn show(context: &Context<'_>) -> Known<Findings> {
+    let all = &context.results.drift()?.series;
+    let mut findings = Findings {
+        metrics: all.iter().flat_map(|series| metrics(context, series)).collect(),
+        ..Findings::default()
+    };
+    let Some(first) = all.first().map(|series| series.pass) else { return Ok(findings) };
+    let own = all.iter().take_while(|series| series.pass == first).count().min(SHOWN);
+    let shown = all.len().min(SHOWN);
+    findings.blocks.push(Block::Prose(introduction(context, &all[..own])));
+    let mut longest: Vec<&Series> =
+        all[..own].iter().filter(|series| series.instances.len() >= LEAST_FOR_TREND).collect();
+    longest.sort_by_key(|series| (std::cmp::Reverse(series.total()), series.label(context)));
+    let charts = longest.iter().take(MAX_CHARTS).enumerate();
+    let charts = charts.map(|(number, series)| chart(context, number, series));
+    findings.blocks.extend(charts.map(Block::Chart));
+    let mut caption = "Time of repeated stages and ranges over the run".to_owned();
+    if own == shown {
+        caption.push_str(&format!(", pass {}", context.session.pass_name(first)));
+    }
+    let columns = shown_columns(&all[..shown], own < shown);
+    findings.blocks.push(Block::Table(View::new("pace", caption, &columns, shown)));
+    findings.datasets.push(table(context).rows(all));
+    findings.methods.push(method());
+    Ok(findings)
+}
+
+/// Columns that pages show.
+fn shown_columns(all: &[Series], several_passes: bool) -> Vec<&'static str> {
+    let mut columns = vec!["stage"];
+    columns.extend(several_passes.then_some("pass"));
+    columns.push("n");
+    columns.extend(all.iter().any(|series| !series.left_out.is_empty()).then_some("left_out"));
+    columns.extend(["median_ns", "first_ns", "last_ns", "slope_ns"]);
+    columns.extend(["drift", "trend", "outliers", "worst_ns"]);
+    columns
+}
+
+fn introduction(context: &Context<'_>, lines: &[Series]) -> Vec<Inline> {
+    let mut text = prose![
+        "Whether the instances of a stage take as long at the end of the run as at its beginning. A drift changes every \
+         mean with the length of the run: a growing cache, heat, fragmented memory."
+    ];
+    let drifting = lines
+        .iter()
+        .filter(|one| one.direction().is_some_and(|trend| trend != Direction::Neither))
+        .filter_map(|one| Some((one, one.drift?)))
+        .max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()));
+    if let Some((series, drift)) = drifting {
+        text.extend(prose![
+            " The greatest trend is that of ",
+            Inline::Code(series.label(context)),
+            ": ",
+            Quantity::ratio(drift),
+            " from the first to the last third of ",
+            Quantity::count(series.instances.len() as u64),
+            " instances."
+        ]);
+    } else if lines.iter().any(|one| one.trend.is_some()) {
+        text.push(" No stage has a trend beyond chance.".into());
+    }
+    text
+}
+
+fn chart(context: &Context<'_>, number: usize, series: &Series) -> Chart {
+    let name = series.label(context);
+    let line = |name: &str, filled: bool, time: fn(&Instance) -> i64| {
+        let points: Vec<(f64, f64)> =
+            series.instances.iter().map(|one| (one.number as f64, time(one) as f64)).collect();
+        let points = grouped(&points, MAX_POINTS);
+        let points = points.into_iter().map(|(x, y)| (libm::round(x) as i64, y)).collect();
+        Line { name: name.to_owned(), filled, points }
+    };
+    let lines = match series.subject {
+        Subject::Stage(_) => vec![
+            line("range on the host", true, |one| one.host),
+            line("projection on the GPU", false, |one| one.time),
+        ],
+        Subject::Range(_) => vec![line("", false, |one| one.host)],
+    };
+    let mut outliers = series.outliers.clone();
+    let distance = |place: &usize| (series.instances[*place].time as f64 - series.median).abs();
+    outliers.sort_by(|a, b| distance(b).total_cmp(&distance(a)).then(a.cmp(b)));
+    outliers.truncate(MAX_OUTLIERS);
+    let mark = |place: &usize| {
+        let one = &series.instances[*place];
+        (one.number as i64, one.time as f64)
+    };
+    let numbers =
+        series.instances.iter().map(|one| one.number).chain(series.left_out.iter().copied());
+    let last = numbers.max().unwrap_or(0) as i64;
+    let mut left_out: Vec<Interval> =
+        series.left_out.iter().map(|number| (*number as i64, *number as i64 + 1)).collect();
+    let left_out = union(&mut left_out);
+    let label = "Time of an instance".to_owned();
+    let shades = (!left_out.is_empty()).then(|| ("left out".to_owned(), left_out));
+    let outliers = outliers.iter().map(mark).collect();
+    let tracks =
+        vec![Track::Lines(Lines { label, unit: Unit::Nanoseconds, lines, shades, outliers })];
+    Chart {
+        id: format!("pace-{number}"),
+        title: format!("Pace of {}", name),
+        description: description(&name, series),
+        plot: Plot::Tracks(Tracks {
+            x_label: "Number of the instance".to_owned(),
+            x_unit: Unit::Count,
+            extent: last.max(1),
+            bands: Vec::new(),
+            tracks,
+        }),
+    }
+}
+
+fn description(name: &str, series: &Series) -> String {
+    let mut text = format!(
+        "Time of each of {} instances of {} in order of the run, median {}",
+        series.instances.len(),
+        name,
+        Quantity::new(series.median, Unit::Nanoseconds)
+    );
+    if let Some((first, last)) = series.thirds {
+        let time = |ns| Quantity::new(ns, Unit::Nanoseconds);
+        text.push_str(&format!(
+            "; median of the first third {}, of the last third {}",
+            time(first),
+            time(last)
+        ));
+    }
+    text.push_str(&format!("; {} outliers by modified z-score are ringed.", series.outliers.len()));
+    text
+}
+
+const fn words(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Rises => "rises",
+        Direction::Falls => "falls",
+        Direction::Neither => "none",
+    }
+}
+
+fn table<'t>(context: &'t Context<'t>) -> Table<'t, Series> {
+    Table::new("pace", "Time of repeated stages and ranges over the run")
+        .name("stage", "Stage or range", |series: &Series| series.label(context))
+        .name("pass", "Pass", |series| context.session.pass_name(series.pass))
+        .count("n", "n", |series| series.instances.len())
+        .count("left_out", "Left out", |series| series.left_out.len())
+        .time("median_ns", "Median", |series| series.median)
+        .time("first_ns", "First third", |series| series.thirds.map(|(first, _)| first))
+        .time("last_ns", "Last third", |series| series.thirds.map(|(_, last)| last))
+        .time("slope_ns", "Per instance", |series| series.trend.map(|trend| trend.slope))
+        .share("drift", "Drift", |series| series.drift)
+        .text("trend_z", "Mann–Kendall z", |series| series.trend.map(|trend| trend.z))
+        .text("trend", "Trend", |series| series.direction().map(words))
+        .count("outliers", "Outliers", |series| series.outliers.len())
+        .count("worst", "Longest, no.", |series| series.longest().map(|one| one.number))
+        .time("worst_ns", "Longest", |series| series.longest().map(|one| one.time))
+}
+
+fn metrics(context: &Context<'_>, series: &Series) -> Vec<Metric> {
+    let Some(scope) = series.scope(context) else { return Vec::new() };
+    let n = series.instances.len();
+    let found = series.trend.zip(series.drift).zip(series.thirds);
+    let Some(((trend, drift), (first, last))) = found else {
+        let reason = format!("{n} instances count; a trend needs {LEAST_FOR_TREND}");
+        return vec![PACE_DRIFT.unavailable(scope, reason)];
+    };
+    let basis = format!(
+        "median of the last third of {n} instances {last:.0} ns ÷ median of the first third {first:.0} ns − 1; \
+         Theil–Sen slope {:.1} ns per instance",
+        trend.slope
+    );
+    let balance = format!("balance of rising and falling pairs of {n} instances (Mann–Kendall)");
+    let mut metrics = vec![
+        PACE_DRIFT.derived(scope.clone(), drift, basis),
+        PACE_TREND_Z.derived(scope, trend.z, balance),
+    ];
+    let evidence = context.session.evidence(series.pass, "ranges", n as u64);
+    metrics.iter_mut().for_each(|metric| metric.evidence.push(evidence.clone()));
+    metrics
+}
+
+fn method() -> Method {
+    Method {
+        title: "Pace".to_owned(),
+        text: prose![
+            "Instances that count, in order of the run; sequences of fewer than ",
+            Quantity::count(LEAST as u64),
+            " are not shown, a trend needs ",
+            Quantity::count(LEAST_FOR_TREND as u64),
+            ". Drift is the median of the last third ÷ the median of the first third − 1. Slope: the median of the slopes of all pairs of instances (Theil, 1950; Sen, 1968); of long sequences, of the \
+             medians of up to 400 groups of neighbours. A sequence has a trend if the balance of rising and falling pairs (Mann, 1945; Kendall, 1975) lies \
+             beyond ",
+            Quantity::new(TREND_Z, Unit::One),
+            " standard deviations. Outliers have a modified z-score beyond ",
+            Quantity::new(OUTLIER_Z, Unit::One),
+            ". Ranges that are no stage are measured on the host; of these, those are left out that end before \
+             a stage's first instance after its warm-up begins, and then the first one if its modified z-score against the \
+             others lies beyond the same limit."
+        ],
+    }
+}

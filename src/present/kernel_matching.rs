@@ -1,0 +1,143 @@
+//! Kernel identity: which kernel name of one tool is which of another, and how that was found.
+
+use std::collections::BTreeMap;
+
+use super::Section;
+use crate::analysis::engine::classify::identify;
+use crate::analysis::engine::kernel_matching::{How, MatchedName, md5_hex};
+use crate::analysis::{Context, Known};
+use crate::findings::{Block, Findings, Inline, Method, Table};
+use crate::model::{PassId, Session};
+use crate::prose;
+
+/// Kernel identity.
+pub(super) static SECTION: Section = Section { id: "identity", title: "Kernel identity", show };
+
+/// Rows of the summary, and names without a partner, that the appendix shows.
+const SHOWN_PASSES: usize = 30;
+const SHOWN: usize = 15;
+
+fn show(context: &Context<'_>) -> Known<Findings> {
+    let session = context.session;
+    let Ok(found) = context.results.kernel_matching() else { return Ok(Findings::default()) };
+    let (summary, names) = (summary(session), names(session, found.reference));
+    let title = "Kernel names by how they matched";
+    let mut appendix = vec![
+        Block::Prose(prose![
+            "How the kernel names of other passes were found among those of pass ",
+            Inline::Code(session.pass_name(found.reference).to_owned()),
+            "; the data set ",
+            Inline::Code("identity".to_owned()),
+            " has all names with their md5.",
+        ]),
+        Block::Table(summary.view(title, SHOWN_PASSES)),
+    ];
+    let unmatched = found.unmatched();
+    if unmatched > 0 {
+        let shown = unmatched.min(SHOWN);
+        let caption = format!("Kernels without a partner, {shown} of {unmatched}");
+        appendix.push(Block::Table(names.view(caption, shown)));
+    }
+    let datasets = vec![summary.rows(&found.by_pass()), names.rows(&found.names)];
+    Ok(Findings { appendix, datasets, methods: vec![method()], ..Findings::default() })
+}
+
+/// One row a pass: how many of its names matched how.
+fn summary(session: &Session) -> Table<'_, (PassId, BTreeMap<How, u64>)> {
+    let producer = |pass: PassId| session.text(session.passes.producer[pass.index()]);
+    let columns = [
+        ("exact", "Exact"),
+        ("md5", "md5"),
+        ("signature", "Signature"),
+        ("without_parameters", "Without parameters"),
+        ("ambiguous", "Ambiguous"),
+        ("none", "None"),
+    ];
+    let table = Table::new("identity_passes", "Kernel names by how they matched")
+        .text("pass", "Pass", |(pass, _): &(PassId, BTreeMap<How, u64>)| session.pass_name(*pass))
+        .on_page()
+        .text("tool", "Tool", move |(pass, _)| {
+            Some(producer(*pass)).filter(|tool| !tool.is_empty())
+        })
+        .on_page()
+        .count("kernels", "Kernels", |(_, counts)| counts.values().sum::<u64>())
+        .on_page();
+    How::ALL.into_iter().zip(columns).fold(table, |table, (how, (id, title))| {
+        table.count(id, title, move |(_, counts)| counts.get(&how).copied().unwrap_or(0)).on_page()
+    })
+}
+
+fn names(session: &Session, reference: PassId) -> Table<'_, MatchedName> {
+    let name = |one: &MatchedName| session.text(one.name);
+    let partner = |one: &MatchedName| one.kernel.map(|kernel| session.kernel_name(kernel));
+    let reason = move |one: &MatchedName| match one.how {
+        How::Ambiguous => "several kernels of the timeline have this signature".to_owned(),
+        How::None => format!("did not run in pass {}", session.pass_name(reference)),
+        _ => String::new(),
+    };
+    Table::new("identity", "Kernel names of all passes and the kernels that they are")
+        .name("kernel", "Kernel", move |one| identify(name(one)).short)
+        .on_page()
+        .text("pass", "Pass", |one| session.pass_name(one.pass))
+        .on_page()
+        .count("launches", "Launches", |one| one.launches)
+        .on_page()
+        .text("how", "Match", |one| one.how.label())
+        .on_page()
+        .text("reason", "Reason", reason)
+        .on_page()
+        .text("md5", "md5", move |one| md5_hex(name(one)))
+        .text("timeline_md5", "md5 in the timeline", move |one| partner(one).map(md5_hex))
+        .name("name", "Whole name", name)
+        .name("timeline_name", "Whole name in the timeline", partner)
+}
+
+fn method() -> Method {
+    let text = prose![
+        "A kernel name of another pass is the kernel of the timeline with: the same name letter by letter; else the \
+         name whose md5 is part of the file's path, if the functions agree; else the same signature (namespaces, casts \
+         of template arguments, suffixes of numbers, void, const and whitespace left out, true and false as 1 and 0, \
+         lambdas numbered); else the same signature without parameter lists. The first spelling that some kernel \
+         has decides; if several kernels have it, the name is ambiguous and stays without a partner.",
+    ];
+    Method { title: "Kernel identity".to_owned(), text }
+}
+
+#[cfg(test)]
+mod tests {
+    use rooflens_schemas::PassKind;
+
+    use super::*;
+    use crate::analysis::counters::ncu::tests::session as profiled;
+    use crate::analysis::counters::represent::tests::launch;
+    use crate::findings::Cell;
+    use crate::present::testing::{column, dataset, show};
+
+    #[test]
+    fn names_of_other_passes_are_listed_with_their_partner() {
+        // As Nsight Compute spells them, and one that the timeline does not hold.
+        let mut session = profiled(&[("void f<1>(T1)", &[]), ("void f<1>(T1)", &[]), ("g", &[])]);
+        let pass = session.add_pass("nsys", PassKind::Timeline, "nsys.sqlite");
+        launch(&mut session, pass, "void ns::f<(bool)1>(T1)", [1, 1, 1], 0..10);
+        let found = show(&SECTION, &session);
+        let names = dataset(&found, "identity");
+        let plain = |id| column(names, id).iter().map(Cell::plain).collect::<Vec<_>>();
+        assert_eq!(plain("launches"), ["1", "2"]);
+        assert_eq!(plain("how"), ["not matched", "signature"]);
+        assert_eq!(plain("reason"), ["did not run in pass nsys", ""]);
+        assert_eq!(plain("timeline_name")[1], "void ns::f<(bool)1>(T1)");
+        // Two names: no exact one, no md5, one signature, none without parameters, none ambiguous, one missing.
+        let counts =
+            ["kernels", "exact", "md5", "signature", "without_parameters", "ambiguous", "none"];
+        let count = |id| column(dataset(&found, "identity_passes"), id).remove(0);
+        assert_eq!(counts.map(count), [2, 0, 0, 1, 0, 0, 1].map(Cell::Int));
+    }
+
+    #[test]
+    fn one_pass_alone_has_nothing_to_say() {
+        let mut session = Session::default();
+        let pass = session.add_pass("nsys", PassKind::Timeline, "nsys.sqlite");
+        launch(&mut session, pass, "f", [1, 1, 1], 0..10);
+        assert!(show(&SECTION, &session).appendix.is_empty());
+    }
+}

@@ -52,6 +52,10 @@ macro_rules! results {
 }
 
 results! {
+    /// What matrix kernels compute.
+    matmul: super::kernels::matmul::Products = super::kernels::matmul::compute;
+    /// GEMMs by stage.
+    gemm: Vec<super::kernels::matmul::launches::StageGemms> = super::kernels::matmul::launches::compute;
     /// Memory transfers by pass and stage.
     transfers: super::memory::transfers::Transfers = super::memory::transfers::compute;
 }

@@ -2,8 +2,6 @@
 
 use crate::analysis::counters::represent::matching::Matching;
 use crate::analysis::engine::classify::{KernelClass, KernelIdentity};
-use crate::analysis::kernels::matmul::Products;
-use crate::analysis::kernels::matmul::launches::StageGemms;
 use crate::analysis::operators::backward;
 use crate::model::{
     ApiCallId, CopyId, GpuId, GraphLaunchId, KernelId, LaunchId, Ns, OperatorId, PassId, ProcessId,
@@ -23,10 +21,6 @@ pub struct Facts {
     pub stages: Vec<Stage>,
     /// Stage instances, sorted by (stage, process, host start).
     pub instances: Vec<StageInstance>,
-    /// What matrix kernels compute.
-    pub products: Products,
-    /// Matrix products by stage.
-    pub gemms: Vec<StageGemms>,
     /// What profiled launches stand for. It follows from the tables alone, as all that is here, so it needs no cell
     /// in the context that is filled on first use.
     pub(crate) matching: Option<Matching>,
@@ -222,8 +216,6 @@ impl Facts {
         let ops = crate::analysis::engine::attribution::operations(session);
         let mut facts = Self { ops, identities, ..Self::default() };
         crate::analysis::engine::stages::find(session, &mut facts);
-        facts.products = Products::new(session, &facts);
-        facts.gemms = StageGemms::all(session, &facts);
         facts.matching = Matching::new(session, &facts);
         facts.backward = backward::work(session, &facts.ops);
         facts
@@ -233,6 +225,14 @@ impl Facts {
     /// operator trace with the most where there is no timeline.
     pub fn primary_pass(&self, session: &Session) -> Option<PassId> {
         self.passes_by_preference(session).first().copied()
+    }
+
+    /// All passes, the primary one first.
+    pub fn passes_primary_first(&self, session: &Session) -> Vec<PassId> {
+        let primary = self.primary_pass(session);
+        let mut passes: Vec<PassId> = session.passes.ids().collect();
+        passes.sort_by_key(|pass| (Some(*pass) != primary, *pass));
+        passes
     }
 
     /// The passes with GPU operations, the primary one first.

@@ -50,8 +50,7 @@ pub(super) fn of_stages(
 ) -> Vec<StageAttention> {
     let outermost = summaries.iter().filter(|line| line.is_outermost(context.facts));
     let all = outermost.map(|summary| {
-        let (session, facts) = (context.session, context.facts);
-        of_stage(context, summary, &work.of(session, facts, summary, KernelClass::Attention))
+        of_stage(context, summary, &work.of(context, summary, KernelClass::Attention))
     });
     all.filter(|stage| stage.time > 0).collect()
 }

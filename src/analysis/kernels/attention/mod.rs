@@ -7,7 +7,7 @@ mod tests;
 
 use crate::analysis::engine::stage_stats::summaries;
 use crate::analysis::kernels::matmul::launches::Work;
-use crate::analysis::kernels::matmul::roof;
+use crate::analysis::kernels::matmul::{Products, roof};
 use crate::analysis::{Analysis, Context};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::findings::{Block, Findings, Method, Quantity, View};
@@ -60,7 +60,7 @@ fn run(context: &Context<'_>) -> Findings {
     let caption = format!("Attention kernels per instance of their stage{under}");
     findings.blocks.push(Block::Table(View::new("attention", caption, columns, shown.min(SHOWN))));
     // Where nothing is known at all, the section of matrix products says so.
-    if !known && facts.products.is_any_known() {
+    if !known && context.results.matmul().is_ok_and(Products::is_any_known) {
         let text = "sizes of attention: record a PyTorch trace with record_shapes=True, or add the model's config.json";
         findings.blocks.push(Block::Missing(text.to_owned()));
     }

@@ -44,7 +44,8 @@ fn the_keys_of_a_loop_grow_and_its_steps_are_one_row() {
     let (hardware, facts) = (Hardware::builtin(), Facts::new(&made.session));
     let options = Options { gpu: Some("H200".to_owned()), ..Options::default() };
     let session = &made.session;
-    let findings = run(&Context::new(session, &facts, &hardware, &options));
+    let context = Context::new(session, &facts, &hardware, &options);
+    let findings = run(&context.with(&crate::analysis::Results::compute(&context)));
     let dataset = &findings.datasets[0];
     let cells = |row: usize, ids: &[&str]| -> Vec<Cell> {
         let at = |id: &&str| dataset.columns.iter().position(|column| column.id == *id).unwrap();

@@ -70,7 +70,12 @@ impl Line {
 /// The products of all outermost stages of a pass.
 pub(super) fn of_stages<'a>(context: &Context<'a>, pass: PassId) -> Vec<StageGemms<'a>> {
     let ceilings = Ceilings::of(context, pass);
-    let of_pass = context.facts.gemms.iter().filter(|stage| stage.pass(context.facts) == pass);
+    let of_pass = context
+        .results
+        .gemm()
+        .into_iter()
+        .flatten()
+        .filter(|stage| stage.pass(context.facts) == pass);
     of_pass.map(|stage| of_stage(context, &ceilings, stage)).collect()
 }
 

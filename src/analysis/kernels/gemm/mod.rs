@@ -10,7 +10,7 @@ mod tiles;
 use rooflens_schemas::{Evidence, Metric, Polarity, Unit};
 
 use crate::analysis::kernels::matmul::config::unsized_parts;
-use crate::analysis::kernels::matmul::roof;
+use crate::analysis::kernels::matmul::{Products, roof};
 use crate::analysis::{Analysis, Context};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::findings::{
@@ -52,7 +52,7 @@ fn run(context: &Context<'_>) -> Findings {
     let mut findings = Findings::default();
     if let Some(dataset) = logged::dataset(session) {
         // Kernels that were found in the log say more than it does.
-        if !facts.products.is_any_logged() {
+        if !context.results.matmul().is_ok_and(Products::is_any_logged) {
             findings.blocks.push(log_view(dataset.rows.len()));
         }
         findings.datasets.push(dataset);
@@ -258,7 +258,7 @@ fn above_peak(context: &Context<'_>, stage: &StageGemms<'_>) -> Option<Diagnosti
 }
 
 fn contradictions(context: &Context<'_>) -> Option<Diagnostic> {
-    let count = context.facts.products.contradictions();
+    let count = context.results.matmul().map_or(0, Products::contradictions);
     let message = "kernels have other sizes by the cuBLASLt log than by operators: the sizes of operators are taken";
     (count > 0)
         .then(|| Diagnostic::new(Severity::Notice, "gemms/sources-differ", message).times(count))

@@ -19,7 +19,8 @@ fn findings(made: &Made) -> Findings {
     let options = Options { gpu: Some("H200".to_owned()), ..Options::default() };
     let facts = Facts::new(&made.session);
     let session = &made.session;
-    run(&Context::new(session, &facts, &hardware, &options))
+    let context = Context::new(session, &facts, &hardware, &options);
+    run(&context.with(&crate::analysis::Results::compute(&context)))
 }
 
 fn value<'a>(findings: &'a Findings, id: &str) -> &'a MetricValue {
@@ -163,6 +164,8 @@ fn what_a_stage_gains_with_its_products_at_the_roofline() {
     let options = Options { gpu: Some("H200".to_owned()), ..Options::default() };
     let facts = Facts::new(&made.session);
     let context = Context::new(&made.session, &facts, &hardware, &options);
+    let results = crate::analysis::Results::compute(&context);
+    let context = context.with(&results);
     let above = above_roofline(&context);
     assert_eq!(above.len(), 1);
     assert!((above[0].2 - (300.0 - 590_848.0 / 4.8e12 * 1e9)).abs() < 1e-9);

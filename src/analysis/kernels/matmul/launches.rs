@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::{Matrix, Product, Shape, launch_of};
-use crate::analysis::Facts;
 use crate::analysis::engine::classify::KernelClass;
 use crate::analysis::engine::facts::StageInstance;
 use crate::analysis::engine::stage_stats::{Summary, summaries};
+use crate::analysis::{Context, Facts, Known};
 use crate::model::{Dim3, KernelId, Ns, PassId, Session};
 
 /// A matrix kernel with its helpers: the sum after a split, say.
@@ -71,21 +71,22 @@ pub struct StageGemms {
     pub groups: Vec<Group>,
 }
 
-impl StageGemms {
-    /// Those of the outermost stages of all passes, in report order within a pass; stages without products have none.
-    pub fn all(session: &Session, facts: &Facts) -> Vec<Self> {
-        let work = Work::new(session, facts);
-        let lines = session.passes.ids().flat_map(|pass| summaries(facts, pass));
-        let outermost = lines.filter(|summary| summary.is_outermost(facts));
-        let stages = outermost.map(|summary| {
-            let work = work.of(session, facts, &summary, KernelClass::Gemm);
-            let groups = groups(session, &work.launches);
-            let StageWork { instances, total, busy, .. } = work;
-            Self { summary, instances, total, busy, groups }
-        });
-        stages.filter(|stage| stage.groups.iter().any(|group| group.time > 0)).collect()
-    }
+/// Those of the outermost stages of all passes, in report order within a pass; stages without products have none.
+pub fn compute(context: &Context<'_>) -> Known<Vec<StageGemms>> {
+    let (session, facts) = (context.session, context.facts);
+    let work = Work::new(session, facts);
+    let lines = session.passes.ids().flat_map(|pass| summaries(facts, pass));
+    let outermost = lines.filter(|summary| summary.is_outermost(facts));
+    let stages = outermost.map(|summary| {
+        let work = work.of(context, &summary, KernelClass::Gemm);
+        let groups = groups(session, &work.launches);
+        let StageWork { instances, total, busy, .. } = work;
+        StageGemms { summary, instances, total, busy, groups }
+    });
+    Ok(stages.filter(|stage| stage.groups.iter().any(|group| group.time > 0)).collect())
+}
 
+impl StageGemms {
     /// The pass of the stage.
     pub fn pass(&self, facts: &Facts) -> PassId {
         self.summary.stage(facts).pass
@@ -116,31 +117,26 @@ impl Work {
     }
 
     /// The kernels of a class in a stage.
-    pub fn of(
-        &self,
-        session: &Session,
-        facts: &Facts,
-        line: &Summary,
-        class: KernelClass,
-    ) -> StageWork {
+    pub fn of(&self, context: &Context<'_>, line: &Summary, class: KernelClass) -> StageWork {
         let mut work = StageWork::default();
-        for instance in line.counted_instances(facts) {
+        for instance in line.counted_instances(context.facts) {
             work.instances += 1;
             work.total = work.total.saturating_add(instance.sum);
             work.busy = work.busy.saturating_add(instance.busy);
-            self.add(session, facts, instance, class, &mut work.launches);
+            self.add(context, instance, class, &mut work.launches);
         }
         work
     }
 
     fn add(
         &self,
-        session: &Session,
-        facts: &Facts,
+        context: &Context<'_>,
         instance: &StageInstance,
         class: KernelClass,
         launches: &mut Vec<MatrixLaunch>,
     ) {
+        let (session, facts) = (context.session, context.facts);
+        let products = context.results.matmul().ok();
         let mut last: BTreeMap<Option<Shape>, usize> = BTreeMap::new();
         // Helpers that run before the kernel that they help: the first of them, and their time.
         let mut early: BTreeMap<Option<Shape>, (KernelId, usize, Ns)> = BTreeMap::new();
@@ -148,7 +144,7 @@ impl Work {
         for (op, kernel) in kernels.filter(|(_, kernel)| self.0.class(*kernel) == Some(class)) {
             let Some(row) = launch_of(facts, op) else { continue };
             let time = session.launches.end[row].saturating_sub(session.launches.start[row]);
-            let product = facts.products.get(op).copied();
+            let product = products.and_then(|products| products.get(op)).copied();
             let shape = product.map(|product| product.shape);
             let is_main = product.map_or_else(|| self.0.is_main(kernel), |product| product.main);
             if is_main {

@@ -123,7 +123,8 @@ impl Made {
         let (facts, hardware, options) =
             (Facts::new(&self.session), Hardware::default(), Options::default());
         let session = &self.session;
-        test(&Context::new(session, &facts, &hardware, &options))
+        let context = Context::new(session, &facts, &hardware, &options);
+        test(&context.with(&crate::analysis::Results::compute(&context)))
     }
 
     fn gaps(&self) -> Vec<(Ns, Ns, Cause)> {

@@ -61,7 +61,8 @@ impl Sums {
         let kernel = facts.kernel(session, op);
         let identity = kernel.map(|kernel| &facts.identities[kernel.index()]);
         let class = identity.map_or(KernelClass::Copy, |identity| identity.class);
-        let product = facts.products.get(op);
+        let products = context.results.matmul().ok();
+        let product = products.and_then(|products| products.get(op));
         if class.is_matrix_work() {
             self.matrix = self.matrix.saturating_add(time);
         }
@@ -74,7 +75,7 @@ impl Sums {
         if class.is_matrix_work() {
             self.matrix_known = self.matrix_known.saturating_add(time);
         }
-        let logged = facts.products.logged(op);
+        let logged = products.and_then(|products| products.logged(op));
         if product.main && class == KernelClass::Gemm {
             self.log_matched.1 += 1;
             self.log_matched.0 += u64::from(logged.is_some());

@@ -56,6 +56,10 @@ results! {
     matmul: super::kernels::matmul::Products = super::kernels::matmul::compute;
     /// GEMMs by stage.
     gemm: Vec<super::kernels::matmul::launches::StageGemms> = super::kernels::matmul::launches::compute;
+    /// GPU operations of each stage by class and kernel.
+    stage_work: Vec<super::kernels::stage_work::StageWork> = super::kernels::stage_work::compute;
+    /// Kernels of each pass.
+    kernels: Vec<super::kernels::kernel_sums::PassKernels> = super::kernels::kernel_sums::compute;
     /// Memory transfers by pass and stage.
     transfers: super::memory::transfers::Transfers = super::memory::transfers::compute;
 }

@@ -5,6 +5,7 @@
 #[cfg(test)]
 pub mod testing;
 
+pub(crate) mod kernels;
 mod transfers;
 
 use crate::analysis::{self, Analysis, Context, Known, Missing};
@@ -44,7 +45,7 @@ static SECTIONS: &[Entry] = &[
     Old(&analysis::utilization::mfu::ANALYSIS),
     Old(&analysis::utilization::flops_by_source::ANALYSIS),
     Old(&analysis::engine::baseline::ANALYSIS),
-    Old(&analysis::kernels::kernel_sums::ANALYSIS),
+    New(&kernels::SECTION),
     Old(&analysis::kernels::gemm::ANALYSIS),
     Old(&analysis::kernels::attention::ANALYSIS),
     Old(&analysis::counters::roofline::ANALYSIS),

@@ -54,10 +54,14 @@ macro_rules! results {
 results! {
     /// What matrix kernels compute.
     matmul: super::kernels::matmul::Products = super::kernels::matmul::compute;
-    /// GEMMs by stage.
-    gemm: Vec<super::kernels::matmul::launches::StageGemms> = super::kernels::matmul::launches::compute;
     /// GPU operations of each stage by class and kernel.
     stage_work: Vec<super::kernels::stage_work::StageWork> = super::kernels::stage_work::compute;
+    /// GEMMs by stage.
+    gemm: Vec<super::kernels::matmul::stages::StageProducts> = super::kernels::gemm::compute;
+    /// GEMMs of logs by size.
+    gemm_log: Vec<super::kernels::gemm::LoggedGemm> = super::kernels::gemm::logged;
+    /// Attention by stage.
+    attention: Vec<super::kernels::matmul::stages::StageProducts> = super::kernels::attention::compute;
     /// Kernels of each pass.
     kernels: Vec<super::kernels::kernel_sums::PassKernels> = super::kernels::kernel_sums::compute;
     /// Memory transfers by pass and stage.

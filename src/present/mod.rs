@@ -5,7 +5,10 @@
 #[cfg(test)]
 pub mod testing;
 
+mod attention;
+mod gemm;
 pub(crate) mod kernels;
+mod products;
 mod transfers;
 
 use crate::analysis::{self, Analysis, Context, Known, Missing};
@@ -46,8 +49,8 @@ static SECTIONS: &[Entry] = &[
     Old(&analysis::utilization::flops_by_source::ANALYSIS),
     Old(&analysis::engine::baseline::ANALYSIS),
     New(&kernels::SECTION),
-    Old(&analysis::kernels::gemm::ANALYSIS),
-    Old(&analysis::kernels::attention::ANALYSIS),
+    New(&gemm::SECTION),
+    New(&attention::SECTION),
     Old(&analysis::counters::roofline::ANALYSIS),
     Old(&analysis::counters::ncu_kernels::ANALYSIS),
     Old(&analysis::counters::represent::ANALYSIS),

@@ -4,15 +4,14 @@
 //! Kernels of a timeline get them from the same stage of the pass that recorded them: both run the same kernels in
 //! the same order. Passes are joined by name, grid, block and order, never by time.
 
-pub(crate) mod config;
-pub mod launches;
+pub mod config;
 mod log;
 mod operators;
 pub mod roof;
 mod search;
 mod sequence;
 mod shape;
-pub(crate) mod table;
+pub mod stages;
 #[cfg(test)]
 mod tests;
 

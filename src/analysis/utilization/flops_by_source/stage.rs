@@ -7,8 +7,9 @@ use crate::analysis::engine::classify::KernelClass;
 use crate::analysis::engine::facts::OpIndex;
 use crate::analysis::engine::sm_clock::Clocks;
 use crate::analysis::engine::stage_stats::Summary;
-use crate::analysis::kernels::matmul::roof::{dtype, gpu};
+use crate::analysis::kernels::matmul::roof::dtype;
 use crate::analysis::kernels::matmul::{Product, Source};
+use crate::analysis::utilization::mfu::timed::gpu_name;
 use crate::hardware::Gpu;
 use crate::model::Ns;
 
@@ -133,7 +134,7 @@ impl StageFlops {
 
     /// The GPU that the stage ran on.
     pub(super) fn gpu<'a>(&self, context: &Context<'a>) -> Option<&'a Gpu> {
-        gpu(context, self.summary.stage(context.facts).pass)
+        context.gpu_spec(&gpu_name(context.session, Some(self.summary.stage(context.facts).pass)))
     }
 
     /// FLOPs by all sources together.

@@ -86,7 +86,7 @@ impl<'a> Context<'a> {
     }
 
     /// The specification of the GPU that a pass ran on, or that the user named.
-    pub fn gpu_spec(&self, recorded: &str) -> Option<&Gpu> {
+    pub fn gpu_spec(&self, recorded: &str) -> Option<&'a Gpu> {
         self.hardware.find(self.options.gpu.as_deref().unwrap_or(recorded))
     }
 }

@@ -56,6 +56,18 @@ results! {
     baseline: super::engine::baseline::Baseline = super::engine::baseline::compute;
     /// Kernel names of all passes and their partners in the primary pass.
     kernel_matching: super::engine::kernel_matching::KernelMatching = super::engine::kernel_matching::compute;
+    /// What matrix kernels compute.
+    matmul: super::kernels::matmul::Products = super::kernels::matmul::compute;
+    /// GPU operations of each stage by class and kernel.
+    stage_work: Vec<super::kernels::stage_work::StageWork> = super::kernels::stage_work::compute;
+    /// GEMMs by stage.
+    gemm: Vec<super::kernels::matmul::stages::StageProducts> = super::kernels::gemm::compute;
+    /// GEMMs of logs by size.
+    gemm_log: Vec<super::kernels::gemm::LoggedGemm> = super::kernels::gemm::logged;
+    /// Attention by stage.
+    attention: Vec<super::kernels::matmul::stages::StageProducts> = super::kernels::attention::compute;
+    /// Kernels of each pass.
+    kernels: Vec<super::kernels::kernel_sums::PassKernels> = super::kernels::kernel_sums::compute;
     /// Streams and kinds of operations that run at once.
     overlap: super::time::overlap::Overlaps = super::time::overlap::compute;
     /// Times of repeated stages over the run.

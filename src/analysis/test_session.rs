@@ -34,6 +34,23 @@ pub(crate) fn launch(pass: PassId, kernel: KernelId, time: Span<Ns>) -> Launch {
     }
 }
 
+/// One timeline pass with these launches: name, start, end.
+pub(crate) fn session_of(launches: &[(&str, Ns, Ns)]) -> Session {
+    let mut session = Session::default();
+    let pass = session.add_pass("nsys", PassKind::Timeline, "nsys/timeline.sqlite");
+    for (name, start, end) in launches {
+        push(&mut session, pass, name, *start, *end);
+    }
+    session
+}
+
+/// A launch of a kernel by name on the first GPU of a pass.
+pub(crate) fn push(session: &mut Session, pass: PassId, name: &str, start: Ns, end: Ns) {
+    let kernel = session.kernel(name, "");
+    let (gpu, process) = (session.gpu(pass, 0), session.process(pass, 1, 1));
+    session.launches.push(Launch { gpu, process, ..launch(pass, kernel, start..end) });
+}
+
 /// A copy from pageable memory to the device, of the process and GPU with the number of the pass.
 pub(crate) fn copy(pass: PassId, bytes: u64, time: Span<Ns>) -> Copy {
     Copy {

@@ -2,11 +2,13 @@
 
 use super::args::Kernels;
 use super::error::CliError;
-use super::load::{load, report};
+use super::load::{check, load, strict};
 use super::term::{Term, printable};
 use crate::analysis::Facts;
+use crate::analysis::engine::classify;
 use crate::analysis::kernels::kernel_sums;
 use crate::findings::Dataset;
+use crate::present;
 
 /// Columns of the printed table.
 const COLUMNS: [&str; 6] = ["total_ns", "share", "count", "mean_ns", "class", "name"];
@@ -20,12 +22,16 @@ pub(super) fn run(args: &Kernels, term: &mut Term) -> Result<(), CliError> {
         return list(args, term);
     }
     let loaded = load(&args.input, term)?;
-    let report = report(&loaded, &args.input, term)?;
-    let Some(kernels) = report.dataset("kernels") else {
+    check(&loaded, term)?;
+    loaded.diagnostics.iter().for_each(|diagnostic| term.diagnostic(diagnostic));
+    strict(&args.input, loaded.diagnostics.iter())?;
+    let identities = classify::identities(&loaded.session);
+    let passes = kernel_sums::by_pass(&loaded.session, &identities);
+    if passes.is_empty() {
         let message = "no kernel with a time in the input".to_owned();
         return Err(CliError::Unusable { message, hint: None });
-    };
-    let mut kernels = kernels.clone();
+    }
+    let mut kernels = present::kernels::table(&loaded.session, &identities, &passes);
     kernels.rows.truncate(args.top.unwrap_or(usize::MAX));
     let text = if args.csv { csv(&kernels)? } else { table(&kernels) };
     term.print(text.as_bytes())

@@ -10,7 +10,7 @@ use super::error::CliError;
 use super::term::Term;
 use crate::analysis::{self, Context, Facts, Options};
 use crate::bundle::{self, ArtifactFile, Bundle};
-use crate::diagnostic::{Diagnostics, Severity};
+use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::hardware::Hardware;
 use crate::ingest;
 use crate::model::Session;
@@ -54,12 +54,7 @@ pub(super) fn load(input: &Input, term: &mut Term) -> Result<Loaded, CliError> {
 /// When nothing of the input can be reported, or something was lost and `--strict` is on.
 pub(super) fn report(loaded: &Loaded, input: &Input, term: &mut Term) -> Result<Report, CliError> {
     let Loaded { bundle, session, diagnostics } = loaded;
-    if nothing_to_report(session) {
-        for diagnostic in diagnostics.iter() {
-            term.diagnostic(diagnostic);
-        }
-        return Err(unusable(bundle, diagnostics));
-    }
+    check(loaded, term)?;
     term.step("analyzing");
     let (facts, hardware) = (Facts::new(session), Hardware::builtin());
     let options = options(input);
@@ -81,11 +76,35 @@ pub(super) fn report(loaded: &Loaded, input: &Input, term: &mut Term) -> Result<
     for diagnostic in &report.data_quality {
         term.diagnostic(diagnostic);
     }
-    let lost = report.data_quality.iter().filter(|one| one.severity >= Severity::DataLoss).count();
+    strict(input, report.data_quality.iter())?;
+    Ok(report)
+}
+
+/// Whether the input holds anything to report; if not, prints what it lacks.
+///
+/// # Errors
+/// When nothing of the input can be reported.
+pub(super) fn check(loaded: &Loaded, term: &mut Term) -> Result<(), CliError> {
+    let Loaded { bundle, session, diagnostics } = loaded;
+    if !nothing_to_report(session) {
+        return Ok(());
+    }
+    for diagnostic in diagnostics.iter() {
+        term.diagnostic(diagnostic);
+    }
+    Err(unusable(bundle, diagnostics))
+}
+
+/// Fails if data was lost and `--strict` is on.
+pub(super) fn strict<'a>(
+    input: &Input,
+    diagnostics: impl Iterator<Item = &'a Diagnostic>,
+) -> Result<(), CliError> {
+    let lost = diagnostics.filter(|one| one.severity >= Severity::DataLoss).count();
     if input.strict && lost > 0 {
         return Err(CliError::Strict(format!("{lost} part(s)")));
     }
-    Ok(report)
+    Ok(())
 }
 
 fn options(input: &Input) -> Options {

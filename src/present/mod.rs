@@ -13,6 +13,10 @@ mod idle;
 mod kernel_matching;
 mod overlap;
 mod sync;
+mod attention;
+mod gemm;
+pub(crate) mod kernels;
+mod products;
 mod transfers;
 mod what_if;
 
@@ -53,9 +57,9 @@ static SECTIONS: &[Entry] = &[
     Old(&analysis::utilization::mfu::ANALYSIS),
     Old(&analysis::utilization::flops_by_source::ANALYSIS),
     New(&baseline::SECTION),
-    Old(&analysis::kernels::kernel_sums::ANALYSIS),
-    Old(&analysis::kernels::gemm::ANALYSIS),
-    Old(&analysis::kernels::attention::ANALYSIS),
+    New(&kernels::SECTION),
+    New(&gemm::SECTION),
+    New(&attention::SECTION),
     Old(&analysis::counters::roofline::ANALYSIS),
     Old(&analysis::counters::ncu_kernels::ANALYSIS),
     Old(&analysis::counters::represent::ANALYSIS),

@@ -9,10 +9,24 @@ use rooflens_schemas::Scope;
 
 /// What a section shows of a session, computed from the start, on specified hardware.
 pub fn show_on(section: &Section, session: &Session, hardware: &Hardware) -> Findings {
-    let (facts, options) = (Facts::new(session), Options::default());
-    let context = Context::new(session, &facts, hardware, &options);
-    let results = Results::compute(&context);
-    (section.show)(&context.with(&results)).unwrap_or_default()
+    show_with(section, session, hardware, &Options::default())
+}
+
+/// The same on a known GPU.
+pub fn show_gpu(section: &Section, session: &Session, gpu: &str) -> Findings {
+    let options = Options { gpu: Some(gpu.to_owned()), ..Options::default() };
+    show_with(section, session, &Hardware::builtin(), &options)
+}
+
+fn show_with(
+    section: &Section,
+    session: &Session,
+    hardware: &Hardware,
+    options: &Options,
+) -> Findings {
+    let facts = Facts::new(session);
+    let context = Context::new(session, &facts, hardware, options);
+    (section.show)(&context.with(&Results::compute(&context))).unwrap_or_default()
 }
 
 /// The same on no known hardware.

@@ -3,8 +3,6 @@
 use crate::analysis::counters::represent::matching::Matching;
 use crate::analysis::engine::classify::{KernelClass, KernelIdentity};
 use crate::analysis::engine::stage_stats::{self, Summary};
-use crate::analysis::kernels::matmul::Products;
-use crate::analysis::kernels::matmul::launches::StageGemms;
 use crate::analysis::operators::backward;
 use crate::model::{
     ApiCallId, CopyId, GpuId, GraphLaunchId, KernelId, LaunchId, Ns, OperatorId, PassId, ProcessId,
@@ -26,10 +24,6 @@ pub struct Facts {
     pub instances: Vec<StageInstance>,
     /// Stages as single processes ran them, sorted by (pass, stage, first GPU).
     pub summaries: Vec<Summary>,
-    /// What matrix kernels compute.
-    pub products: Products,
-    /// Matrix products by stage.
-    pub gemms: Vec<StageGemms>,
     /// What profiled launches stand for. It follows from the tables alone, as all that is here, so it needs no cell
     /// in the context that is filled on first use.
     pub(crate) matching: Option<Matching>,
@@ -226,8 +220,6 @@ impl Facts {
         let mut facts = Self { ops, identities, ..Self::default() };
         crate::analysis::engine::stages::find(session, &mut facts);
         facts.summaries = stage_stats::summarize(&facts);
-        facts.products = Products::new(session, &facts);
-        facts.gemms = StageGemms::all(session, &facts);
         facts.matching = Matching::new(session, &facts);
         facts.backward = backward::work(session, &facts.ops);
         facts
@@ -237,6 +229,14 @@ impl Facts {
     /// operator trace with the most where there is no timeline.
     pub fn primary_pass(&self, session: &Session) -> Option<PassId> {
         self.passes_by_preference(session).first().copied()
+    }
+
+    /// All passes, the primary one first.
+    pub fn passes_primary_first(&self, session: &Session) -> Vec<PassId> {
+        let primary = self.primary_pass(session);
+        let mut passes: Vec<PassId> = session.passes.ids().collect();
+        passes.sort_by_key(|pass| (Some(*pass) != primary, *pass));
+        passes
     }
 
     /// The passes with GPU operations, the primary one first.

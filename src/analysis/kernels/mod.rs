@@ -5,3 +5,4 @@ pub mod gemm;
 pub mod kernel_sums;
 pub mod matmul;
 pub mod operator_flops;
+pub mod stage_work;

@@ -1,285 +1,118 @@
-//! Matrix products: sizes, rate, tiles and waves, and the time above the roofline.
+//! GEMMs: matrix products by stage, kernel, grid and sizes, with tiles, waves and the time above the roofline.
 
-mod lines;
 mod logged;
-mod tables;
-#[cfg(test)]
-mod tests;
-mod tiles;
+pub mod tiles;
 
-use rooflens_schemas::{Evidence, Metric, Polarity, Unit};
+use std::collections::BTreeMap;
 
-use crate::analysis::kernels::matmul::config::unsized_parts;
-use crate::analysis::kernels::matmul::roof;
-use crate::analysis::{Analysis, Context};
-use crate::diagnostic::{Diagnostic, Severity};
-use crate::findings::{
-    Block, Findings, Inline, Method, Quantity, View, derived, measured, unavailable,
-};
-use crate::model::{PassId, ProcessId};
-use crate::prose;
+use super::matmul::roof::{Bound, Ceilings, Roof};
+use super::matmul::stages::{Group, MatrixLaunch, StageProducts, of_class};
+use super::matmul::{Product, Shape};
+use crate::analysis::engine::classify::KernelClass;
+use crate::analysis::utilization::model_flops::element_bytes;
+use crate::analysis::{Context, Known};
+use crate::hardware::Gpu;
+use crate::model::{Dim3, KernelId, ProcessId, Session};
+use tiles::{Launch, Tiling, blocks_per_sm};
 
-use lines::StageGemms;
+pub use logged::{LoggedGemm, compute as logged};
 
-/// Matrix products. A bundle without such kernels has no such section.
-pub(crate) static ANALYSIS: Analysis =
-    Analysis { id: "gemms", title: "Matrix products", missing: |_| None, run };
+/// The GEMMs of each outermost stage, the primary pass first; never missing, but empty without such kernels.
+pub fn compute(context: &Context<'_>) -> Known<Vec<StageProducts>> {
+    of_class(context, KernelClass::Gemm, |ceilings, launches| groups(context, ceilings, launches))
+}
 
-/// Products that a page shows of each stage.
-const SHOWN: usize = 8;
+fn groups(context: &Context<'_>, ceilings: &Ceilings<'_>, launches: &[MatrixLaunch]) -> Vec<Group> {
+    let mut same: BTreeMap<(KernelId, Dim3, Option<Product>), (u64, MatrixLaunch)> =
+        BTreeMap::new();
+    for launch in launches {
+        let key = (launch.kernel, launch.grid, launch.product);
+        let none = (0, MatrixLaunch { time: 0, helpers: 0, ..*launch });
+        let (count, sum) = same.entry(key).or_insert(none);
+        *count += 1;
+        sum.time = sum.time.saturating_add(launch.time);
+        sum.helpers = sum.helpers.saturating_add(launch.helpers);
+    }
+    let mut groups: Vec<Group> =
+        same.into_values().map(|(count, sum)| group(context, ceilings, count, &sum)).collect();
+    groups.sort_by(|a, b| {
+        let lost = |group: &Group| group.sum.recoverable().unwrap_or(-1.0);
+        let key = |group: &Group| (group.kernel, group.grid, group.product);
+        lost(b)
+            .total_cmp(&lost(a))
+            .then(b.sum.time.cmp(&a.sum.time))
+            .then_with(|| key(a).cmp(&key(b)))
+    });
+    groups
+}
 
-/// Rows of logs that a page shows.
-const SHOWN_LOGGED: usize = 16;
+/// Launches that all compute the same; their times are summed in `sum`.
+fn group(context: &Context<'_>, ceilings: &Ceilings<'_>, count: u64, sum: &MatrixLaunch) -> Group {
+    let identity = &context.facts.identities[sum.kernel.index()];
+    let mut group = Group::like(sum);
+    group.product = group.product.filter(|product| matches!(product.shape, Shape::Gemm(_)));
+    let roof = group.product.map(|product| Roof::of(&product, identity, ceilings));
+    group.sum.add(count, sum.time, sum.helpers, roof);
+    if let Some(gemm) = group.gemm() {
+        let launch = Launch {
+            name: context.session.kernel_name(sum.kernel),
+            library: identity.library,
+            tile: identity.tile,
+            grid: sum.grid,
+            slots: slots(context.session, ceilings.gpu, sum.row),
+        };
+        group.tiling = Tiling::of(launch, gemm);
+    }
+    group
+}
 
-/// Part of the summed durations that overlaps, from which on their sum is told from busy time.
-const OVERLAP: f64 = 0.01;
+/// Blocks of a launch that run at a time on its GPU.
+fn slots(session: &Session, gpu: Option<&Gpu>, row: usize) -> Option<u64> {
+    let (launches, gpus) = (&session.launches, &session.gpus);
+    let at = launches.gpu[row].index();
+    let sms = gpus.sm_count.get(at).copied().flatten().or(gpu.map(|gpu| gpu.sm_count))?;
+    let capability = gpus.compute_capability.get(at).copied().flatten()?;
+    let threads = launches.block[row].volume();
+    let blocks =
+        blocks_per_sm(capability, threads, launches.registers[row], launches.shared_bytes[row])?;
+    u64::from(sms).checked_mul(blocks)
+}
 
-/// Stages that a page shows.
-const SHOWN_STAGES: usize = 4;
-
-fn run(context: &Context<'_>) -> Findings {
-    let (session, facts) = (context.session, context.facts);
-    let primary = facts.primary_pass(session);
-    let others = session.passes.ids().filter(|pass| Some(*pass) != primary);
-    let mut stages: Vec<StageGemms<'_>> = Vec::new();
-    let mut of_primary = 0;
-    for pass in primary.into_iter().chain(others) {
-        stages.extend(lines::of_stages(context, pass));
-        if Some(pass) == primary {
-            of_primary = stages.len();
+impl Group {
+    /// The part of the time above the roofline that tile and wave quantization explain, nanoseconds, of GEMMs that
+    /// the rate bounds.
+    pub fn quantization(&self) -> Option<f64> {
+        let lost = self.sum.recoverable()?;
+        if self.sum.bound()? == Bound::Memory {
+            return Some(0.0);
         }
+        let full = self.tiling.tile_efficiency? * self.tiling.wave_efficiency().unwrap_or(1.0);
+        let least = self.sum.least?;
+        (full > 0.0).then(|| (least / full - least).clamp(0.0, lost))
     }
-    let mut findings = Findings::default();
-    if let Some(dataset) = logged::dataset(session) {
-        // Kernels that were found in the log say more than it does.
-        if !facts.products.is_any_logged() {
-            findings.blocks.push(log_view(dataset.rows.len()));
-        }
-        findings.datasets.push(dataset);
+
+    /// Alignment in bytes of the rows that are read and written whole, K and N; 16 at most.
+    pub fn alignment(&self) -> Option<i64> {
+        let gemm = self.gemm()?;
+        let size = element_bytes(self.product?.operand)?;
+        let aligned = |length: u64| {
+            [16_u32, 8, 4, 2, 1]
+                .into_iter()
+                .find(|bytes| (length as f64 * size) % f64::from(*bytes) == 0.0)
+                .unwrap_or(1)
+        };
+        Some(i64::from(aligned(gemm.n).min(aligned(gemm.k))))
     }
-    if stages.is_empty() {
-        return findings;
-    }
-    let shown = if of_primary == 0 { stages.len() } else { of_primary };
-    let shown: Vec<&StageGemms<'_>> = stages[..shown].iter().take(SHOWN_STAGES).collect();
-    findings
-        .blocks
-        .push(Block::Facts(shown.iter().map(|stage| in_words(context, stage)).collect()));
-    findings.blocks.extend(tables::chart(context, &shown).map(Block::Chart));
-    add_views(context, &shown, &mut findings);
-    if stages.iter().all(|stage| stage.known == 0) {
-        let text = "sizes of matrix products: record a PyTorch trace with record_shapes=True, or a cuBLASLt log";
-        findings.blocks.push(Block::Missing(text.to_owned()));
-    }
-    findings.blocks.extend(not_by_config(context, &shown).map(Block::Prose));
-    for stage in &stages {
-        findings.metrics.extend(metrics(context, stage));
-        findings.diagnostics.extend(above_peak(context, stage));
-    }
-    findings.diagnostics.extend(contradictions(context));
-    findings.datasets.push(tables::dataset(context, &stages));
-    findings.methods.push(method());
-    findings
 }
 
-/// The products of logs of which no kernel is known to be one.
-fn log_view(rows: usize) -> Block {
-    let columns = ["shape", "batch", "dtype", "tile", "calls", "flops", "function", "artifact"];
-    let caption = "Matrix products in logs, by FLOPs; cuBLAS calls cuBLASLt, so both logs may hold one product";
-    Block::Table(View::new("gemm_log", caption, &columns, rows.min(SHOWN_LOGGED)))
-}
-
-/// A stage in one sentence.
-fn in_words(context: &Context<'_>, stage: &StageGemms<'_>) -> (String, Vec<Inline>) {
-    let per = |value: f64| Quantity::new(value / stage.instances.max(1) as f64, Unit::Nanoseconds);
-    let mut text = prose![
-        "products take ",
-        per(stage.gemm as f64),
-        ", ",
-        Quantity::ratio(share(stage.gemm, stage.total)),
-        " of the GPU time",
-    ];
-    if share(stage.total - stage.busy, stage.total) >= OVERLAP {
-        text.push(" (durations summed, of which some overlap: of the busy time it is more)".into());
-    }
-    if stage.known == 0 {
-        text.push("; the sizes are not known".into());
-    } else if stage.known < stage.gemm {
-        let known = Quantity::ratio(share(stage.known, stage.gemm));
-        text.extend(prose!["; the sizes are known of ", known, " of it"]);
-    }
-    if let Some(lost) = recoverable(stage) {
-        text.extend(prose!["; ", per(lost), " are above the roofline"]);
-    }
-    (stage.summary.label(context.session, context.facts), text)
-}
-
-fn share(part: i64, whole: i64) -> f64 {
-    if whole > 0 { part as f64 / whole as f64 } else { 0.0 }
-}
-
-/// Time above the roofline over all counted instances; none if it is known of no product.
-fn recoverable(stage: &StageGemms<'_>) -> Option<f64> {
-    let lost: Vec<f64> = stage.lines.iter().filter_map(|line| line.sum.recoverable()).collect();
-    (!lost.is_empty()).then(|| lost.iter().sum())
-}
-
-/// Time of a stage's matrix products above their roofline, nanoseconds per counted instance: stage and process of each,
-/// of the primary pass.
+/// Time of a stage's GEMMs above their roofline, nanoseconds per counted instance: stage and process of each, of the
+/// primary pass.
 pub(crate) fn above_roofline(context: &Context<'_>) -> Vec<(usize, ProcessId, f64)> {
-    let Some(pass) = context.facts.primary_pass(context.session) else { return Vec::new() };
-    let stages = lines::of_stages(context, pass);
-    let one = |stage: &StageGemms<'_>| {
-        let lost = recoverable(stage)? / stage.instances.max(1) as f64;
+    let primary = context.facts.primary_pass(context.session);
+    let stages = context.results.gemm().into_iter().flatten();
+    let one = |stage: &StageProducts| {
+        let lost = stage.per_instance(stage.recoverable()?);
         Some((stage.summary.stage, stage.summary.process, lost))
     };
-    stages.iter().filter_map(one).collect()
-}
-
-/// One table a stage, of the products that lose most.
-fn add_views(context: &Context<'_>, shown: &[&StageGemms<'_>], findings: &mut Findings) {
-    let known = [
-        "kernel",
-        "shape",
-        "launches",
-        "time_ns",
-        "share",
-        "of_peak",
-        "bound",
-        "tile_efficiency",
-        "wave_efficiency",
-        "recoverable_ns",
-    ];
-    let unknown =
-        ["kernel", "dtype", "tile", "tensor_cores", "grid", "launches", "time_ns", "share"];
-    let mut skip = 0;
-    for stage in shown {
-        let label = stage.summary.label(context.session, context.facts);
-        let (columns, order) = match stage.known {
-            0 => (&unknown[..], "time"),
-            _ => (&known[..], "time above the roofline"),
-        };
-        let under = roof::under(stage.roofs());
-        let caption = format!("Matrix products of {label}, by {order}{under}");
-        let limit = stage.lines.len().min(SHOWN);
-        findings
-            .blocks
-            .push(Block::Table(View { skip, ..View::new("gemms", caption, columns, limit) }));
-        skip += stage.lines.len();
-    }
-}
-
-/// Why products without sizes have none by the model's dimensions, though its FLOPs follow from them.
-fn not_by_config(context: &Context<'_>, shown: &[&StageGemms<'_>]) -> Option<Vec<Inline>> {
-    let parts = unsized_parts(context.session.model.as_ref()?);
-    let known = shown.iter().all(|stage| stage.known == stage.gemm);
-    (!parts.is_empty() && !known).then(|| {
-        prose![format!(
-            "The model's dimensions give the FLOPs of its stages, but not the sizes of its products ({}): only operators \
-             with recorded shapes and logs of cuBLASLt do.",
-            parts.join("; ")
-        )]
-    })
-}
-
-fn metrics(context: &Context<'_>, stage: &StageGemms<'_>) -> Vec<Metric> {
-    let (session, facts) = (context.session, context.facts);
-    let scope = stage.summary.scope(session, facts);
-    let pass: PassId = stage.summary.stage(facts).pass;
-    let evidence = Evidence {
-        artifact: session.artifact_of(pass).to_owned(),
-        table: Some("launches".to_owned()),
-        rows: Some(stage.lines.iter().map(|line| line.sum.launches).sum()),
-    };
-    let over = format!("{} counted instances", stage.instances);
-    let time_share = measured(
-        "gemm_time_share",
-        scope.clone(),
-        Unit::Ratio,
-        share(stage.gemm, stage.total),
-        format!(
-            "{} ns of matrix products ÷ {} ns of all GPU operations, {over}",
-            stage.gemm, stage.total
-        ),
-    );
-    let coverage = derived(
-        "gemm_shape_coverage",
-        scope.clone(),
-        Unit::Ratio,
-        share(stage.known, stage.gemm),
-        format!(
-            "{} ns of products of known sizes ÷ {} ns of all products, {over}",
-            stage.known, stage.gemm
-        ),
-    );
-    let lost = match recoverable(stage) {
-        Some(lost) => {
-            let basis = format!(
-                "Σ max(0, time − max(FLOPs ÷ rate, bytes ÷ bandwidth)) over products of known sizes, mean of {over}; \
-                 {}",
-                roof::in_words(stage.roofs())
-            );
-            let value = lost / stage.instances.max(1) as f64;
-            derived("gemm_recoverable", scope, Unit::Nanoseconds, value, basis)
-        }
-        None => {
-            let reason = if stage.known == 0 {
-                "the sizes of no product are known: no recorded shapes, no cuBLASLt log, no model config that fits"
-            } else {
-                "no peak for this GPU and dtype"
-            };
-            unavailable("gemm_recoverable", scope, Unit::Nanoseconds, reason)
-        }
-    };
-    let mut all = vec![time_share, coverage, lost];
-    all[2].polarity = Polarity::Lower;
-    all.iter_mut().for_each(|metric| metric.evidence.push(evidence.clone()));
-    all
-}
-
-/// A product above the peak is no result: its sizes or the peak are wrong.
-fn above_peak(context: &Context<'_>, stage: &StageGemms<'_>) -> Option<Diagnostic> {
-    let is_above = |line: &&lines::Line| line.sum.of_peak().is_some_and(|part| part > 1.0);
-    let mut above = stage.lines.iter().filter(is_above);
-    let line = above.next()?;
-    let message = format!(
-        "a product of {} ({}, {}) runs at {} of the peak: its sizes or the peak are wrong",
-        stage.summary.label(context.session, context.facts),
-        lines::identity(context, line).short,
-        tables::shape(line).unwrap_or_default(),
-        Quantity::ratio(line.sum.of_peak()?),
-    );
-    let diagnostic = Diagnostic::new(Severity::Error, "gemms/above-one", message);
-    Some(
-        diagnostic
-            .times(1 + above.count() as u64)
-            .hint("check GPU and dtype, and whether all passes ran the same workload"),
-    )
-}
-
-fn contradictions(context: &Context<'_>) -> Option<Diagnostic> {
-    let count = context.facts.products.contradictions();
-    let message = "kernels have other sizes by the cuBLASLt log than by operators: the sizes of operators are taken";
-    (count > 0)
-        .then(|| Diagnostic::new(Severity::Notice, "gemms/sources-differ", message).times(count))
-}
-
-fn method() -> Method {
-    Method {
-        title: "Matrix products".to_owned(),
-        text: prose![
-            "M × N × K row-major: M rows of the output, N columns, sums over K. Sizes are those of the operator that \
-             launched the kernel; in a pass without operators those of the kernel at the same place of an instance of \
-             the same stage that ran the same kernels (name, grid, block) in the same order, else of its partner in \
-             the longest common subsequence; else those of the calls in a cuBLASLt log that have the same tiles in \
-             the same order, where all such places agree; else those of the model's dimensions, where a stage runs \
-             just as many products as its layers have. FLOPs 2·M·N·K; bytes are both operands once and the output \
-             once. Time includes the sum after a split of K. The roofline is max(FLOPs ÷ rate, bytes ÷ bandwidth), of \
-             what was measured on this GPU where the bundle has it, else of the specification; recoverable is what \
-             time exceeds it by, of peak the share of the specified dense rate. Tiles full is M·N ÷ (tile rows · tile \
-             columns · tiles); waves are tiles · parts of K ÷ (SMs · blocks that fit on an SM), and waves full is \
-             waves ÷ ⌈waves⌉. Persistent kernels count the same, stream-K kernels have no waves. Alignment is that of \
-             N and K. All figures are per instance of the stage."
-        ],
-    }
+    stages.filter(|stage| Some(stage.pass) == primary).filter_map(one).collect()
 }

@@ -25,18 +25,18 @@ pub(super) struct Launch<'a> {
 
 /// Tiles and waves of a product.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Tiling {
+pub struct Tiling {
     /// Useful part of the tiles: M·N ÷ (padded M · padded N).
-    pub(super) tile_efficiency: Option<f64>,
+    pub tile_efficiency: Option<f64>,
     /// Parts of a split k.
-    pub(super) splits: Option<u64>,
+    pub splits: Option<u64>,
     /// Units of work over what runs at once.
-    pub(super) waves: Option<f64>,
+    pub waves: Option<f64>,
 }
 
 impl Tiling {
     /// How full the waves are on average: waves ÷ ⌈waves⌉.
-    pub(super) fn wave_efficiency(&self) -> Option<f64> {
+    pub fn wave_efficiency(&self) -> Option<f64> {
         self.waves.filter(|waves| *waves > 0.0).map(|waves| waves / waves.ceil())
     }
 

@@ -6,28 +6,28 @@ use crate::model::{KernelId, Ns, PassId, Session};
 
 /// The launches of one kernel in one pass.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct KernelSum {
+pub struct KernelSum {
     /// Pass.
-    pub(super) pass: PassId,
+    pub pass: PassId,
     /// Kernel.
-    pub(super) kernel: KernelId,
+    pub kernel: KernelId,
     /// Number of launches.
-    pub(super) count: u64,
+    pub count: u64,
     /// Sum of durations, nanoseconds.
-    pub(super) total: Ns,
+    pub total: Ns,
     /// Shortest launch, nanoseconds.
-    pub(super) min: Ns,
+    pub min: Ns,
     /// Longest launch, nanoseconds.
-    pub(super) max: Ns,
+    pub max: Ns,
     /// Median duration, nanoseconds.
-    pub(super) median: Option<f64>,
+    pub median: Option<f64>,
     /// Sample standard deviation, nanoseconds; absent for one launch.
-    pub(super) std: Option<f64>,
+    pub std: Option<f64>,
 }
 
 impl KernelSum {
     /// Mean duration, nanoseconds.
-    pub(super) fn mean(&self) -> Option<f64> {
+    pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then(|| self.total as f64 / self.count as f64)
     }
 }
@@ -92,8 +92,8 @@ fn imported(session: &Session, own: &[KernelSum]) -> Vec<KernelSum> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::super::tests::session_of;
     use super::*;
+    use crate::analysis::test_session::session_of;
 
     #[test]
     fn totals_medians_and_sample_deviations() {

@@ -61,7 +61,7 @@ fn is_dense_decoder(model: &ModelConfig) -> bool {
 }
 
 /// What of a model has FLOPs by its dimensions, but products of which they do not tell the sizes, and why.
-pub(crate) fn unsized_parts(model: &ModelConfig) -> Vec<String> {
+pub fn unsized_parts(model: &ModelConfig) -> Vec<String> {
     let experts = model.moe.as_ref().map(|moe| {
         format!(
             "{} experts, {} for a token: how many tokens each of them gets is decided at run time",

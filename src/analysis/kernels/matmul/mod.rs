@@ -4,15 +4,14 @@
 //! Kernels of a timeline get them from the same stage of the pass that recorded them: both run the same kernels in
 //! the same order. Passes are joined by name, grid, block and order, never by time.
 
-pub(crate) mod config;
-pub mod launches;
+pub mod config;
 mod log;
 mod operators;
 pub mod roof;
 mod search;
 mod sequence;
 mod shape;
-pub(crate) mod table;
+pub mod stages;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +19,7 @@ use rustc_hash::FxHashMap;
 
 use crate::analysis::engine::classify::KernelClass;
 use crate::analysis::engine::facts::{Facts, OpIndex, OpSource, StageInstance};
+use crate::analysis::{Context, Known};
 use crate::model::{KernelId, Session};
 
 pub use shape::{Attention, Gemm, Shape};
@@ -98,9 +98,14 @@ enum Layer {
     Log,
 }
 
+/// Finds what the operations of a session compute; never missing, but empty where nothing is known.
+pub fn compute(context: &Context<'_>) -> Known<Products> {
+    Ok(Products::new(context.session, context.facts))
+}
+
 impl Products {
     /// Finds what the operations of a session compute.
-    pub(crate) fn new(session: &Session, facts: &Facts) -> Self {
+    fn new(session: &Session, facts: &Facts) -> Self {
         let mut products = Self::default();
         let known = !session.operators.is_empty()
             || !session.gemm_calls.is_empty()

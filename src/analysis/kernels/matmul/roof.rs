@@ -1,16 +1,11 @@
 //! The least time that a product takes on a GPU.
 
-use std::collections::BTreeMap;
-
-use rooflens_schemas::Unit;
-
 use super::{Product, Shape};
 use crate::analysis::Context;
 use crate::analysis::engine::classify::KernelIdentity;
 use crate::analysis::engine::measured_peaks::Measured;
 use crate::analysis::utilization::mfu::timed::gpu_name;
 use crate::analysis::utilization::model_flops::element_bytes;
-use crate::findings::Quantity;
 use crate::hardware::Gpu;
 use crate::model::{Ns, PassId};
 
@@ -47,8 +42,8 @@ pub struct Ceilings<'a> {
 impl<'a> Ceilings<'a> {
     /// The ceilings of the GPU that a pass ran on.
     pub fn of(context: &Context<'a>, pass: PassId) -> Self {
-        let measured = Measured::of(context, &gpu_name(context.session, Some(pass)));
-        Self { gpu: gpu(context, pass), measured }
+        let name = gpu_name(context.session, Some(pass));
+        Self { gpu: context.gpu_spec(&name), measured: Measured::of(context, &name) }
     }
 
     fn rate(&self, dtype: &str) -> Option<Ceiling> {
@@ -76,6 +71,8 @@ pub struct Roof {
     pub bandwidth: Option<Ceiling>,
     /// Specified dense rate of the type, per second.
     pub peak: Option<f64>,
+    /// Specified bandwidth of the memory, bytes per second.
+    pub memory: Option<f64>,
 }
 
 /// What bounds a product at best.
@@ -95,13 +92,6 @@ impl Bound {
             Self::Memory => "memory",
         }
     }
-}
-
-/// The GPU of a pass, as specified.
-pub fn gpu<'a>(context: &Context<'a>, pass: PassId) -> Option<&'a Gpu> {
-    let name = gpu_name(context.session, Some(pass));
-    let shown = context.options.gpu.as_deref().unwrap_or(&name);
-    context.hardware.find(shown)
 }
 
 /// The dtype of which a kernel has the rate: what its name tells, else the type of its operands.
@@ -135,6 +125,7 @@ impl Roof {
             rate: ceilings.rate(dtype),
             bandwidth: ceilings.bandwidth(),
             peak: ceilings.gpu.and_then(|gpu| gpu.peak(dtype)).map(|peak| peak.dense),
+            memory: ceilings.gpu.map(|gpu| gpu.memory_bandwidth),
         }
     }
 
@@ -149,25 +140,6 @@ impl Roof {
     pub fn time(&self) -> Option<f64> {
         self.times().map(|(rate, bandwidth)| rate.max(bandwidth))
     }
-}
-
-/// The ceilings of several roofs in words: `bf16 787.5 TFLOP/s measured, memory 4.80 TB/s specified`.
-pub fn in_words<'a>(roofs: impl Iterator<Item = &'a Roof>) -> String {
-    let mut all: BTreeMap<&str, (Unit, Ceiling)> = BTreeMap::new();
-    for roof in roofs.filter(|roof| roof.times().is_some()) {
-        all.extend(roof.rate.map(|rate| (roof.dtype, (Unit::FlopPerSecond, rate))));
-        all.extend(roof.bandwidth.map(|bandwidth| ("memory", (Unit::BytesPerSecond, bandwidth))));
-    }
-    let word = |(name, (unit, ceiling)): (&str, (Unit, Ceiling))| {
-        format!("{name} {} {}", Quantity::new(ceiling.value, unit), ceiling.label())
-    };
-    all.into_iter().map(word).collect::<Vec<_>>().join(", ")
-}
-
-/// The same as the end of a caption; nothing without ceilings.
-pub fn under<'a>(roofs: impl Iterator<Item = &'a Roof>) -> String {
-    let words = in_words(roofs);
-    if words.is_empty() { words } else { format!("; roofline: {words}") }
 }
 
 /// Launches that compute the same by one kernel, summed.
@@ -221,6 +193,11 @@ impl Sum {
     /// Operations per second.
     pub fn rate(&self) -> Option<f64> {
         self.per_second(self.flops)
+    }
+
+    /// Operations per byte.
+    pub fn intensity(&self) -> Option<f64> {
+        Some(self.flops? / self.bytes?)
     }
 
     /// Share of the specified rate.

@@ -16,10 +16,11 @@ const REDUCE: &str = "void cublasLt::splitKreduce_kernel<32>(int)";
 /// Rows M and source of the kernels of a pass, in the order in which they ran.
 fn found(made: &Made, pass: u32) -> Vec<Option<(u64, Source, bool)>> {
     let facts = Facts::new(&made.session);
+    let products = Products::new(&made.session, &facts);
     let ops =
         (0..facts.ops.len() as OpIndex).filter(|op| facts.ops.pass[*op as usize] == PassId(pass));
     ops.map(|op| {
-        let product = facts.products.get(op)?;
+        let product = products.get(op)?;
         let Shape::Gemm(gemm) = product.shape else { return None };
         assert_eq!(((gemm.n, gemm.k), product.operand), ((8, 4), "bf16"));
         Some((gemm.m, product.source, product.main))
@@ -123,5 +124,5 @@ fn a_log_that_contradicts_operators_is_counted_and_a_transposed_call_is_none() {
         made.log((m, n, 4), (64, 8), parts);
     }
     let facts = Facts::new(&made.session);
-    assert_eq!(facts.products.contradictions(), 1);
+    assert_eq!(Products::new(&made.session, &facts).contradictions(), 1);
 }

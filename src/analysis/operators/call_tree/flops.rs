@@ -23,7 +23,7 @@ impl Flops {
         let facts = context.facts;
         let time = facts.ops.end[row].saturating_sub(facts.ops.start[row]).max(0);
         // The rows of operations are numbered so.
-        match facts.products.get(row as OpIndex) {
+        match context.results.matmul().ok().and_then(|products| products.get(row as OpIndex)) {
             Some(product) if product.main => {
                 let (full, masked) = (product.shape.flops_full(), product.shape.flops());
                 Self { full, masked, counted: time, uncounted: 0 }

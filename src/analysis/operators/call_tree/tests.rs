@@ -83,6 +83,8 @@ impl Capture {
         let (hardware, options) = (Hardware::default(), Options::default());
         let (session, facts) = (&self.session, &facts);
         let context = Context::new(session, facts, &hardware, &options);
+        let results = crate::analysis::Results::compute(&context);
+        let context = context.with(&results);
         let spans = match with_operators {
             true => Spans::of_operators(&self.session),
             false => Spans::of_modules(&self.session),

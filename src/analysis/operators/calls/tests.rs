@@ -54,7 +54,8 @@ impl Trace {
     fn findings(&self) -> Findings {
         let facts = Facts::new(&self.session);
         let (hardware, options) = (Hardware::default(), Options::default());
-        run(&Context::new(&self.session, &facts, &hardware, &options))
+        let context = Context::new(&self.session, &facts, &hardware, &options);
+        run(&context.with(&crate::analysis::Results::compute(&context)))
     }
 }
 

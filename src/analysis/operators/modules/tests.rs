@@ -49,7 +49,8 @@ fn add_pass(session: &mut Session, kind: PassKind, ranges: &[(&str, Ns, Ns)]) ->
 fn run_on(session: &Session) -> Findings {
     let (facts, hardware) = (Facts::new(session), Hardware::default());
     let options = Options::default();
-    run(&Context::new(session, &facts, &hardware, &options))
+    let context = Context::new(session, &facts, &hardware, &options);
+    run(&context.with(&crate::analysis::Results::compute(&context)))
 }
 
 fn views(findings: &Findings) -> Vec<&View> {

@@ -53,7 +53,8 @@ impl Trace {
     fn findings(&self) -> Findings {
         let (facts, hardware) = (Facts::new(&self.session), Hardware::default());
         let (session, facts, options) = (&self.session, &facts, &Options::default());
-        run(&Context::new(session, facts, &hardware, options))
+        let context = Context::new(session, facts, &hardware, options);
+        run(&context.with(&crate::analysis::Results::compute(&context)))
     }
 }
 

@@ -7,8 +7,9 @@ use crate::analysis::engine::classify::KernelClass;
 use crate::analysis::engine::facts::OpIndex;
 use crate::analysis::engine::sm_clock::Clocks;
 use crate::analysis::engine::stage_stats::Summary;
-use crate::analysis::kernels::matmul::roof::{dtype, gpu};
+use crate::analysis::kernels::matmul::roof::dtype;
 use crate::analysis::kernels::matmul::{Product, Source};
+use crate::analysis::utilization::mfu::timed::gpu_name;
 use crate::hardware::Gpu;
 use crate::model::Ns;
 
@@ -61,7 +62,8 @@ impl Sums {
         let kernel = facts.kernel(session, op);
         let identity = kernel.map(|kernel| &facts.identities[kernel.index()]);
         let class = identity.map_or(KernelClass::Copy, |identity| identity.class);
-        let product = facts.products.get(op);
+        let products = context.results.matmul().ok();
+        let product = products.and_then(|products| products.get(op));
         if class.is_matrix_work() {
             self.matrix = self.matrix.saturating_add(time);
         }
@@ -74,7 +76,7 @@ impl Sums {
         if class.is_matrix_work() {
             self.matrix_known = self.matrix_known.saturating_add(time);
         }
-        let logged = facts.products.logged(op);
+        let logged = products.and_then(|products| products.logged(op));
         if product.main && class == KernelClass::Gemm {
             self.log_matched.1 += 1;
             self.log_matched.0 += u64::from(logged.is_some());
@@ -132,7 +134,7 @@ impl StageFlops {
 
     /// The GPU that the stage ran on.
     pub(super) fn gpu<'a>(&self, context: &Context<'a>) -> Option<&'a Gpu> {
-        gpu(context, self.summary.stage(context.facts).pass)
+        context.gpu_spec(&gpu_name(context.session, Some(self.summary.stage(context.facts).pass)))
     }
 
     /// FLOPs by all sources together.

@@ -50,7 +50,8 @@ fn findings(made: &Made) -> Findings {
     let (hardware, facts) = (Hardware::builtin(), Facts::new(&made.session));
     let options = Options { gpu: Some("H200".to_owned()), ..Options::default() };
     let session = &made.session;
-    run(&Context::new(session, &facts, &hardware, &options))
+    let context = Context::new(session, &facts, &hardware, &options);
+    run(&context.with(&crate::analysis::Results::compute(&context)))
 }
 
 fn value(findings: &Findings, id: &str) -> MetricValue {

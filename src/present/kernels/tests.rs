@@ -5,32 +5,17 @@
 use rooflens_schemas::StageKind;
 
 use super::*;
-use crate::analysis::Options;
 use crate::analysis::engine::facts::{Facts, Stage, StageInstance};
-use crate::analysis::test_session::{copy, launch};
-use crate::findings::{Cell, Dataset};
+use crate::analysis::test_session::{copy, push, session_of};
+use crate::analysis::{Options, Results};
+use crate::findings::Cell;
 use crate::hardware::Hardware;
-use crate::model::{GpuId, Launch, Ns, ProcessId};
+use crate::model::{GpuId, ProcessId, Session};
+use crate::present::testing::{self, column, dataset};
 
 const GEMM: &str = "nvjet_tst_128x64_64x11_1x2_h_bz_TNT";
 const SILU: &str =
     "void at::native::vectorized_elementwise_kernel<4, at::native::silu_kernel(T)>(int)";
-
-/// One timeline pass with these launches: name, start, end.
-pub(super) fn session_of(launches: &[(&str, Ns, Ns)]) -> Session {
-    let mut session = Session::default();
-    let pass = session.add_pass("nsys", PassKind::Timeline, "nsys/timeline.sqlite");
-    for (name, start, end) in launches {
-        push(&mut session, pass, name, *start, *end);
-    }
-    session
-}
-
-fn push(session: &mut Session, pass: PassId, name: &str, start: Ns, end: Ns) {
-    let kernel = session.kernel(name, "");
-    let (gpu, process) = (session.gpu(pass, 0), session.process(pass, 1, 1));
-    session.launches.push(Launch { gpu, process, ..launch(pass, kernel, start..end) });
-}
 
 /// A stage of these instances.
 fn decode(instances: std::ops::Range<usize>) -> Stage {
@@ -40,24 +25,12 @@ fn decode(instances: std::ops::Range<usize>) -> Stage {
 
 fn findings_of(session: &Session, facts: &Facts) -> Findings {
     let (hardware, options) = (Hardware::default(), Options::default());
-    run(&Context::new(session, facts, &hardware, &options))
-}
-
-fn dataset<'a>(findings: &'a Findings, id: &str) -> &'a Dataset {
-    findings.datasets.iter().find(|dataset| dataset.id == id).unwrap()
-}
-
-fn column<'a>(dataset: &'a Dataset, id: &str) -> Vec<&'a Cell> {
-    let index = dataset.columns.iter().position(|column| column.id == id).unwrap();
-    dataset.rows.iter().map(|row| &row[index]).collect()
+    let context = Context::new(session, facts, &hardware, &options);
+    show(&context.with(&Results::compute(&context))).unwrap()
 }
 
 fn metric(findings: &Findings, id: &str, class: Option<&str>) -> Option<f64> {
-    let found = findings
-        .metrics
-        .iter()
-        .find(|metric| metric.id == id && metric.scope.class.as_deref() == class)?;
-    found.value.number()
+    testing::metric(findings, id, |scope| scope.class.as_deref() == class)
 }
 
 #[test]
@@ -68,16 +41,16 @@ fn kernels_are_sorted_by_total_and_shares_are_of_the_pass() {
     let facts = Facts::new(&session);
     let findings = findings_of(&session, &facts);
     let kernels = dataset(&findings, "kernels");
-    assert_eq!(column(kernels, "total_ns"), [&Cell::Int(60), &Cell::Int(20), &Cell::Int(20)]);
-    assert_eq!(column(kernels, "share"), [&Cell::Float(0.6), &Cell::Float(0.2), &Cell::Float(0.2)]);
-    assert_eq!(column(kernels, "count")[0], &Cell::Int(2));
-    assert_eq!(column(kernels, "name")[1], &Cell::Name("solver(int)".to_owned()), "ties by name");
+    assert_eq!(column(kernels, "total_ns"), [Cell::Int(60), Cell::Int(20), Cell::Int(20)]);
+    assert_eq!(column(kernels, "share"), [Cell::Float(0.6), Cell::Float(0.2), Cell::Float(0.2)]);
+    assert_eq!(column(kernels, "count")[0], Cell::Int(2));
+    assert_eq!(column(kernels, "name")[1], Cell::Name("solver(int)".to_owned()), "ties by name");
     assert_eq!(metric(&findings, "kernel_time", None), Some(100.0));
     assert_eq!(metric(&findings, "other_share", None), Some(0.2));
     assert_eq!(findings.diagnostics[0].code, "kernels/unclassified");
     let libraries = dataset(&findings, "kernel_libraries");
-    assert_eq!(column(libraries, "library")[0], &Cell::Text("cuBLASLt".to_owned()));
-    assert_eq!(column(libraries, "total_ns"), [&Cell::Int(60), &Cell::Int(20), &Cell::Int(20)]);
+    assert_eq!(column(libraries, "library")[0], Cell::Text("cuBLASLt".to_owned()));
+    assert_eq!(column(libraries, "total_ns"), [Cell::Int(60), Cell::Int(20), Cell::Int(20)]);
 }
 
 #[test]
@@ -103,7 +76,7 @@ fn class_shares_are_of_the_operations_of_a_stages_instances_without_warm_up() {
     );
     assert_eq!(share("attention"), None, "what does not occur has no share");
     let classes = dataset(&findings, "kernel_classes");
-    let total = classes.rows.iter().map(|row| row[5].clone()).fold(0.0, |sum, cell| match cell {
+    let total = column(classes, "share").into_iter().fold(0.0, |sum, cell| match cell {
         Cell::Float(share) => sum + share,
         _ => sum,
     });
@@ -137,7 +110,7 @@ fn ranks_have_classes_of_their_own() {
     assert_eq!(shares, [(Some(0), 0.25), (Some(1), 0.5)]);
     // As the other data sets of stages, so that rules find a stage's rows in all.
     let stages = column(dataset(&findings, "stage_kernels"), "stage");
-    assert_eq!(stages[0], &Cell::Text("decode · rank 0".to_owned()));
+    assert_eq!(stages[0], Cell::Text("decode · rank 0".to_owned()));
 }
 
 #[test]
@@ -164,6 +137,13 @@ fn timelines_are_shown_and_other_passes_stay_in_the_data_sets() {
 
 #[test]
 fn nothing_to_show_is_said() {
-    assert!(missing(&Session::default()).is_some_and(|reason| reason.contains("no GPU work")));
-    assert!(missing(&session_of(&[(GEMM, 0, 1)])).is_none());
+    let kernels = |session: &Session| {
+        let (facts, hardware, options) =
+            (Facts::new(session), Hardware::default(), Options::default());
+        Results::compute(&Context::new(session, &facts, &hardware, &options))
+            .kernels()
+            .map(Vec::len)
+    };
+    assert!(kernels(&Session::default()).is_err_and(|missing| missing.0.contains("no GPU work")));
+    assert_eq!(kernels(&session_of(&[(GEMM, 0, 1)])), Ok(1));
 }

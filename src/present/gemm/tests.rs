@@ -5,21 +5,19 @@
 use rooflens_schemas::{MetricValue, PassKind};
 
 use super::*;
+use crate::analysis::kernels::gemm::above_roofline;
 use crate::analysis::test_session::Made;
-use crate::analysis::{Facts, Options};
+use crate::analysis::{Facts, Options, Results};
 use crate::findings::Cell;
 use crate::hardware::Hardware;
 use crate::model::model_config::MoeConfig;
 use crate::model::{MeasuredPeak, ModelConfig};
+use crate::present::testing::{column, dataset, show_gpu};
 
 const NAME: &str = "nvjet_sm90_tst_64x8_64x16_2x1_v_bz_TNT";
 
 fn findings(made: &Made) -> Findings {
-    let hardware = Hardware::builtin();
-    let options = Options { gpu: Some("H200".to_owned()), ..Options::default() };
-    let facts = Facts::new(&made.session);
-    let session = &made.session;
-    run(&Context::new(session, &facts, &hardware, &options))
+    show_gpu(&SECTION, &made.session, "H200")
 }
 
 fn value<'a>(findings: &'a Findings, id: &str) -> &'a MetricValue {
@@ -48,11 +46,7 @@ fn a_memory_bound_product_against_the_bandwidth() {
     assert!((recoverable - (300.0 - least)).abs() < 1e-9, "{recoverable}");
     assert_eq!(value(&findings, "gemm_time_share").number(), Some(0.75));
     assert_eq!(value(&findings, "gemm_shape_coverage").number(), Some(1.0));
-    let dataset = &findings.datasets[0];
-    let cell = |id: &str| {
-        let column = dataset.columns.iter().position(|column| column.id == id).unwrap();
-        dataset.rows[0][column].clone()
-    };
+    let cell = |id: &str| column(dataset(&findings, "gemms"), id)[0].clone();
     assert_eq!(
         (cell("bound"), cell("flops")),
         (Cell::Text("memory".to_owned()), Cell::Float(4_194_304.0))
@@ -79,11 +73,7 @@ fn a_measured_peak_is_the_ceiling_and_of_peak_stays_that_of_the_specification() 
     // The same bytes at 4 TB/s are 147.7 ns.
     let recoverable = value(&findings, "gemm_recoverable").number().unwrap();
     assert!((recoverable - (300.0 - 590_848.0 / 4e12 * 1e9)).abs() < 1e-9, "{recoverable}");
-    let dataset = &findings.datasets[0];
-    let cell = |id: &str| {
-        let column = dataset.columns.iter().position(|column| column.id == id).unwrap();
-        dataset.rows[0][column].plain()
-    };
+    let cell = |id: &str| column(dataset(&findings, "gemms"), id)[0].plain();
     assert_eq!(cell("ceiling"), "measured");
     // 4 194 304 operations in 300 ns of 989.4 TFLOP/s.
     let of_peak: f64 = cell("of_peak").parse().unwrap();
@@ -146,12 +136,12 @@ fn a_log_alone_is_shown_by_size() {
     made.pass("nsys", PassKind::Timeline);
     [3, 3, 5].into_iter().for_each(|m| made.log((8, m, 4), (64, 8), 1));
     let found = findings(&made);
-    let dataset = &found.datasets[0];
-    let rows: Vec<Vec<String>> =
-        dataset.rows.iter().map(|row| row[..9].iter().map(Cell::plain).collect()).collect();
+    let ids = ["shape", "m", "n", "k", "batch", "dtype", "tile", "calls", "flops"];
+    let log = dataset(&found, "gemm_log");
+    let row = |at: usize| ids.map(|id| column(log, id)[at].plain());
     // Column-major 8 × m; twice 2·3·8·4 and once 2·5·8·4 FLOPs.
-    assert_eq!(rows[0], ["3 × 8 × 4", "3", "8", "4", "1", "R_16BF", "64 × 8", "2", "384"]);
-    assert_eq!(rows[1], ["5 × 8 × 4", "5", "8", "4", "1", "R_16BF", "64 × 8", "1", "320"]);
+    assert_eq!(row(0), ["3 × 8 × 4", "3", "8", "4", "1", "R_16BF", "64 × 8", "2", "384"]);
+    assert_eq!(row(1), ["5 × 8 × 4", "5", "8", "4", "1", "R_16BF", "64 × 8", "1", "320"]);
     assert!(matches!(&found.blocks[..], [Block::Table(view)] if view.dataset == "gemm_log"));
 }
 
@@ -163,6 +153,8 @@ fn what_a_stage_gains_with_its_products_at_the_roofline() {
     let options = Options { gpu: Some("H200".to_owned()), ..Options::default() };
     let facts = Facts::new(&made.session);
     let context = Context::new(&made.session, &facts, &hardware, &options);
+    let results = Results::compute(&context);
+    let context = context.with(&results);
     let above = above_roofline(&context);
     assert_eq!(above.len(), 1);
     assert!((above[0].2 - (300.0 - 590_848.0 / 4.8e12 * 1e9)).abs() < 1e-9);

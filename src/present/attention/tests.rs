@@ -6,9 +6,8 @@ use rooflens_schemas::PassKind;
 
 use super::*;
 use crate::analysis::test_session::Made;
-use crate::analysis::{Facts, Options};
 use crate::findings::Cell;
-use crate::hardware::Hardware;
+use crate::present::testing::{column, dataset, show_gpu};
 
 const FORWARD: &str = "flash_fwd_splitkv_kernel";
 const COMBINE: &str = "flash_fwd_splitkv_combine_kernel";
@@ -40,15 +39,10 @@ fn made() -> Made {
 
 #[test]
 fn the_keys_of_a_loop_grow_and_its_steps_are_one_row() {
-    let made = made();
-    let (hardware, facts) = (Hardware::builtin(), Facts::new(&made.session));
-    let options = Options { gpu: Some("H200".to_owned()), ..Options::default() };
-    let session = &made.session;
-    let findings = run(&Context::new(session, &facts, &hardware, &options));
-    let dataset = &findings.datasets[0];
+    let found = show_gpu(&SECTION, &made().session, "H200");
+    let dataset = dataset(&found, "attention");
     let cells = |row: usize, ids: &[&str]| -> Vec<Cell> {
-        let at = |id: &&str| dataset.columns.iter().position(|column| column.id == *id).unwrap();
-        ids.iter().map(|id| dataset.rows[row][at(id)].clone()).collect()
+        ids.iter().map(|id| column(dataset, id)[row].clone()).collect()
     };
     assert_eq!(dataset.rows.len(), 2);
     let text = |text: &str| Cell::Text(text.to_owned());

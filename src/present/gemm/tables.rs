@@ -1,0 +1,131 @@
+//! The data sets and the chart of GEMMs.
+
+use rooflens_schemas::Unit;
+
+use crate::analysis::Context;
+use crate::analysis::kernels::gemm::LoggedGemm;
+use crate::analysis::kernels::matmul::stages::{Group, StageProducts};
+use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
+use crate::findings::{Chart, Dataset, Quantity, Table};
+use crate::present::products::{Row, figures, heads, whole_name};
+
+/// Bars of the chart.
+const BARS: usize = 12;
+
+/// Loss below which a product has no bar, as a part of the greatest one.
+const LEAST: f64 = 0.005;
+
+/// One row per (stage, kernel, grid, sizes), in the order of stages and of what is lost.
+pub(super) fn dataset(context: &Context<'_>, stages: &[StageProducts]) -> Dataset {
+    let tiling = |row: &Row<'_>| row.group.tiling;
+    let rows = stages
+        .iter()
+        .flat_map(|stage| stage.groups.iter().map(move |group| row(context, stage, group)));
+    heads(context, "gemms", "Matrix products, per instance of their stage", "M × N × K")
+        .count("m", "M", |row| Some(row.group.gemm()?.m))
+        .count("n", "N", |row| Some(row.group.gemm()?.n))
+        .count("k", "K", |row| Some(row.group.gemm()?.k))
+        .count("batch", "Batch", |row| Some(row.group.gemm()?.batch))
+        .with(|table| figures(table, true))
+        .text("tile", "Tile", |row| {
+            row.identity.tile.map(|tile| format!("{} × {}", tile.m, tile.n))
+        })
+        .share("tile_efficiency", "Tiles full", move |row| tiling(row).tile_efficiency)
+        .count("splits", "Parts of K", move |row| tiling(row).splits)
+        .text("waves", "Waves", move |row| tiling(row).waves)
+        .share("wave_efficiency", "Waves full", move |row| tiling(row).wave_efficiency())
+        .bytes("alignment_bytes", "Alignment", |row| row.group.alignment())
+        .text("tensor_cores", "Tensor cores", |row| row.identity.tensor_cores)
+        .text("grid", "Grid", |row| row.group.grid.to_string())
+        .with(|table| whole_name(table, context))
+        .rows(&rows.collect::<Vec<_>>())
+}
+
+/// Sizes in words: `8192 × 4096 × 14336`.
+pub(super) fn shape(group: &Group) -> Option<String> {
+    let gemm = group.gemm()?;
+    let batch = if gemm.batch > 1 { format!("{} × ", gemm.batch) } else { String::new() };
+    Some(format!("{batch}{} × {} × {}", gemm.m, gemm.n, gemm.k))
+}
+
+fn row<'a>(context: &Context<'a>, stage: &'a StageProducts, group: &'a Group) -> Row<'a> {
+    let row = Row::new(context, stage, group, shape(group));
+    match at_most(context, &row).filter(|_| group.product.is_none()) {
+        Some(bound) => Row { shape: Some(bound), source: Some(("tile and grid", "low")), ..row },
+        None => row,
+    }
+}
+
+/// What tile and grid allow at most, where the sizes are not known.
+fn at_most(context: &Context<'_>, row: &Row<'_>) -> Option<String> {
+    let tile = row.identity.tile?;
+    let blocks = row.group.grid.volume();
+    // A grid of as many blocks as SMs is that of a persistent kernel: it bounds nothing.
+    let elements = blocks.checked_mul(u64::from(tile.m))?.checked_mul(u64::from(tile.n))?;
+    let name = context.session.kernel_name(row.group.kernel);
+    (!name.starts_with("nvjet")).then(|| format!("M · N ≤ {elements}"))
+}
+
+/// One row per (log, function, sizes, type, tile).
+pub(super) fn logged(context: &Context<'_>, log: &[LoggedGemm]) -> Dataset {
+    let session = context.session;
+    Table::<LoggedGemm>::new("gemm_log", "Matrix products in logs")
+        .text("shape", "M × N × K", |one| {
+            format!("{} × {} × {}", one.gemm.m, one.gemm.n, one.gemm.k)
+        })
+        .count("m", "M", |one| one.gemm.m)
+        .count("n", "N", |one| one.gemm.n)
+        .count("k", "K", |one| one.gemm.k)
+        .count("batch", "Batch", |one| one.gemm.batch)
+        .text("dtype", "Type", |one| session.text(one.dtype))
+        .text("tile", "Tile", |one| one.tile.map(|(m, n)| format!("{m} × {n}")))
+        .count("calls", "Calls", |one| one.calls)
+        .column("flops", "FLOPs", Unit::Flop, LoggedGemm::flops)
+        .name("function", "Function", |one| session.text(one.function))
+        .name("artifact", "Log", |one| session.text(one.artifact))
+        .rows(log)
+}
+
+/// Time of the products against their least time; of those that lose most.
+pub(super) fn chart(context: &Context<'_>, stages: &[StageProducts]) -> Option<Chart> {
+    let mut all: Vec<(f64, Bar)> = Vec::new();
+    for stage in stages {
+        let per = |sum: f64| stage.per_instance(sum);
+        for group in &stage.groups {
+            let sum = &group.sum;
+            let (Some(lost), Some(roof)) = (sum.recoverable(), sum.least) else { continue };
+            let quantization = group.quantization().unwrap_or(0.0);
+            let roof = roof.min(sum.time as f64);
+            let label = stage.summary.label(context.session, context.facts);
+            let bar = Bar {
+                label: format!("{label} {}", shape(group).unwrap_or_default()),
+                values: vec![per(roof), per(quantization), per(lost - quantization)],
+                note: Quantity::new(per(sum.time as f64), Unit::Nanoseconds).to_string(),
+            };
+            all.push((per(lost), bar));
+        }
+    }
+    // The order of stages and lines decides between equal ones.
+    all.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let least = all.first().map_or(0.0, |most| most.0 * LEAST);
+    let seen = all.into_iter().take_while(|(lost, _)| *lost >= least);
+    let bars: Vec<Bar> = seen.take(BARS).map(|(_, bar)| bar).collect();
+    let part = |name: &str, color| Part { name: name.to_owned(), color };
+    (!bars.is_empty()).then(|| Chart {
+        id: "gemms".to_owned(),
+        title: "Matrix products: time against the roofline".to_owned(),
+        description: "One bar per stage and size, M × N × K: time per instance of the stage, parted into the least \
+                      time that rate and bandwidth allow, what tiles and waves that are not full add, and the rest."
+            .to_owned(),
+        plot: Plot::StackedBars(StackedBars {
+            unit: Unit::Nanoseconds,
+            normalized: false,
+            parts: vec![
+                part("at the roofline", Color::ComputeBound),
+                part("tiles and waves not full", Color::Balanced),
+                part("above the roofline", Color::LatencyBound),
+            ],
+            bars,
+        }),
+    })
+}

@@ -1,0 +1,160 @@
+//! Kernels: which ran, for how long, and what kind of work they were.
+
+mod classes;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use rooflens_schemas::{PassKind, Scope};
+
+use super::Section;
+use crate::analysis::kernels::kernel_sums::{OTHER_LIMIT, PassKernels};
+use crate::analysis::{Context, Known};
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::findings::catalogue::{KERNEL_TIME, OTHER_SHARE};
+use crate::findings::{Block, Findings, Inline, Method, Quantity, View};
+use crate::model::{KernelId, PassId};
+use crate::prose;
+
+pub(crate) use tables::kernels as table;
+
+/// Kernels.
+pub(super) static SECTION: Section = Section { id: "kernels", title: "Kernels", show };
+
+/// Kernels that a page shows per pass.
+const SHOWN: usize = 20;
+
+/// Passes that the section shows; the data sets hold all.
+const SHOWN_PASSES: usize = 3;
+
+fn show(context: &Context<'_>) -> Known<Findings> {
+    let (session, facts) = (context.session, context.facts);
+    let passes = context.results.kernels()?;
+    let mut findings = Findings { methods: methods(), ..Findings::default() };
+    let shown = shown_passes(context);
+    classes::add(context, context.results.stage_work()?, &shown, &mut findings);
+    for pass in &shown {
+        findings.blocks.extend(view(context, passes, *pass).map(Block::Table));
+    }
+    for pass in passes {
+        add_metrics(context, pass, &mut findings);
+    }
+    add_names(context, passes, &shown, &mut findings);
+    findings.datasets.push(tables::kernels(session, &facts.identities, passes));
+    findings.datasets.push(tables::libraries(session, passes));
+    Ok(findings)
+}
+
+/// Passes with GPU work that the section shows: timelines, for profilers of frameworks disturb more; others
+/// only where there is no timeline. The first is the primary one.
+fn shown_passes(context: &Context<'_>) -> Vec<PassId> {
+    let (session, facts) = (context.session, context.facts);
+    let mut working = facts.passes_primary_first(session);
+    working
+        .retain(|pass| !facts.ops_of(*pass).is_empty() || session.kernel_sums.pass.contains(pass));
+    let is_timeline = |pass: &PassId| session.passes.kind[pass.index()] == PassKind::Timeline;
+    if working.iter().any(is_timeline) {
+        working.retain(is_timeline);
+    }
+    working.truncate(SHOWN_PASSES);
+    working
+}
+
+/// The kernels of a pass with the most time.
+fn view(context: &Context<'_>, passes: &[PassKernels], pass: PassId) -> Option<View> {
+    let at = passes.iter().position(|one| one.pass == pass)?;
+    let skip = passes[..at].iter().map(|one| one.sums.len()).sum();
+    let rows = passes[at].sums.len();
+    let (limit, name) = (rows.min(SHOWN), context.session.pass_name(pass));
+    let caption = match rows > limit {
+        true => format!("The {limit} kernels of {rows} with the most time, pass {name}"),
+        false => format!("Kernels by time, pass {name}"),
+    };
+    let columns = ["short", "number", "class", "library", "count", "total_ns", "share", "mean_ns"];
+    Some(View { skip, ..View::new("kernels", caption, &columns, limit) })
+}
+
+/// `kernel_time` and `other_share` of one pass.
+fn add_metrics(context: &Context<'_>, pass: &PassKernels, findings: &mut Findings) {
+    let PassKernels { launches, total, other, .. } = *pass;
+    let name = context.session.pass_name(pass.pass);
+    let scope = Scope { pass: Some(name.to_owned()), ..Scope::default() };
+    let basis = format!("sum of the durations of {launches} launches");
+    let first = findings.metrics.len();
+    findings.metrics.push(KERNEL_TIME.measured(scope.clone(), total as f64, basis));
+    if let Some(share) = pass.share(other) {
+        let basis = format!("{other} ns of kernels of no known class / {total} ns of kernel time");
+        findings.metrics.push(OTHER_SHARE.derived(scope, share, basis));
+        findings.diagnostics.extend(unclassified(context, pass, share));
+    }
+    let evidence = context.session.evidence(pass.pass, "launches", launches);
+    for metric in &mut findings.metrics[first..] {
+        metric.evidence.push(evidence.clone());
+    }
+}
+
+fn unclassified(context: &Context<'_>, pass: &PassKernels, share: f64) -> Option<Diagnostic> {
+    let identities = &context.facts.identities;
+    let worst = pass.largest_other(identities).filter(|_| share >= OTHER_LIMIT)?;
+    let message = format!(
+        "{} of the kernel time of pass {} is in kernels of no known class, most of it in {}",
+        Quantity::ratio(share),
+        context.session.pass_name(pass.pass),
+        identities[worst.kernel.index()].short,
+    );
+    let diagnostic = Diagnostic::new(Severity::Notice, "kernels/unclassified", message);
+    Some(diagnostic.hint("their time counts as “other”; class shares of the rest are unaffected"))
+}
+
+/// Whole names of the kernels that tables show, for the appendix.
+fn add_names(
+    context: &Context<'_>,
+    passes: &[PassKernels],
+    shown: &[PassId],
+    findings: &mut Findings,
+) {
+    let of_shown = passes.iter().filter(|pass| shown.contains(&pass.pass));
+    let mut kernels: Vec<KernelId> =
+        of_shown.flat_map(|pass| pass.sums.iter().take(SHOWN)).map(|sum| sum.kernel).collect();
+    kernels.sort_unstable();
+    kernels.dedup();
+    if kernels.is_empty() {
+        return;
+    }
+    let name = |kernel: &KernelId| {
+        let whole = Inline::Code(context.session.kernel_name(*kernel).to_owned());
+        (tables::number(*kernel).to_string(), vec![whole])
+    };
+    findings.appendix.push(Block::Heading("Whole names of the kernels in tables".to_owned()));
+    findings.appendix.push(Block::Facts(kernels.iter().map(name).collect()));
+}
+
+fn methods() -> Vec<Method> {
+    let method = |title: &str, text: Vec<Inline>| Method { title: title.to_owned(), text };
+    vec![
+        method(
+            "Kernel time",
+            prose![
+                "Per pass and kernel (distinct demangled name): number of launches; total, mean, median, \
+                 minimum, maximum and sample standard deviation (n − 1) of end − start in integer \
+                 nanoseconds. One launch has no deviation. Shares are of the kernel time of the pass: the \
+                 sum of all durations, which exceeds busy time where kernels overlap. Where a pass holds \
+                 no single launches but sums of “nsys stats”, those are shown.",
+            ],
+        ),
+        method(
+            "Kernel classes",
+            prose![
+                "Class, library, data type, tile and tensor-core use are told from the kernel's name by an \
+                 ordered list of rules, the first that holds deciding; data types are the narrowest \
+                 floating type that the name mentions. Class shares per stage are of the summed durations \
+                 of all GPU operations of the stage's instances that are not excluded as warm-up: kernels, \
+                 copies, memsets and whole CUDA graphs. ",
+                Inline::Code("other_share".to_owned()),
+                " is the share of kernel time whose class is unknown; from ",
+                Quantity::ratio(OTHER_LIMIT),
+                " on it is reported as a limit of the data.",
+            ],
+        ),
+    ]
+}

@@ -1,0 +1,116 @@
+//! What the sections of GEMMs and of attention have in common: one row a stage, kernel and size.
+
+use std::collections::BTreeMap;
+
+use rooflens_schemas::Unit;
+
+use crate::analysis::Context;
+use crate::analysis::engine::classify::KernelIdentity;
+use crate::analysis::kernels::matmul::roof::{Bound, Ceiling, Roof};
+use crate::analysis::kernels::matmul::stages::{Group, StageProducts};
+use crate::findings::{Quantity, Table};
+
+/// A row of such a table. Figures are per instance of the stage.
+pub(super) struct Row<'a> {
+    pub(super) stage: &'a StageProducts,
+    pub(super) group: &'a Group,
+    pub(super) identity: &'a KernelIdentity,
+    /// The sizes, or what bounds them, in words.
+    pub(super) shape: Option<String>,
+    /// Where the sizes are from, and how sure that is.
+    pub(super) source: Option<(&'static str, &'static str)>,
+}
+
+impl<'a> Row<'a> {
+    /// A row of a group, with its sizes in words.
+    pub(super) fn new(
+        context: &Context<'a>,
+        stage: &'a StageProducts,
+        group: &'a Group,
+        shape: Option<String>,
+    ) -> Self {
+        let source = group.product.map(|product| product.source);
+        Self {
+            stage,
+            group,
+            identity: &context.facts.identities[group.kernel.index()],
+            shape,
+            source: source.map(|source| (source.label(), source.confidence())),
+        }
+    }
+
+    /// A sum over all instances, per instance.
+    pub(super) fn per(&self, sum: Option<f64>) -> Option<f64> {
+        sum.map(|sum| self.stage.per_instance(sum))
+    }
+}
+
+/// The columns before the sizes.
+pub(super) fn heads<'t>(
+    context: &Context<'t>,
+    id: &'static str,
+    title: &str,
+    shape: &'static str,
+) -> Table<'t, Row<'t>> {
+    let (session, facts) = (context.session, context.facts);
+    Table::new(id, title)
+        .name("kernel", "Kernel", |row: &Row<'_>| row.identity.short.clone())
+        .text("stage", "Stage", |row| row.stage.summary.label(session, facts))
+        .text("pass", "Pass", |row| session.pass_name(row.stage.pass))
+        .text("shape", shape, |row| row.shape.clone())
+}
+
+/// The columns after the sizes. A type that the sizes do not tell is that of the kernel's name where `by_name` is set.
+pub(super) fn figures<'t>(table: Table<'t, Row<'t>>, by_name: bool) -> Table<'t, Row<'t>> {
+    table
+        .text("dtype", "Type", move |row| {
+            let named = by_name.then_some(row.identity.dtype);
+            row.group.sum.roof.map(|roof| roof.dtype).or(named).filter(|dtype| !dtype.is_empty())
+        })
+        .text("source", "Sizes from", |row| row.source.map(|source| source.0))
+        .text("confidence", "Confidence", |row| row.source.map(|source| source.1))
+        .count("launches", "Launches", |row| row.per(Some(row.group.sum.launches as f64)))
+        .time("time_ns", "Time", |row| row.per(Some(row.group.sum.time as f64)))
+        .share("share", "Share", |row| {
+            let (time, total) = (row.group.sum.time, row.stage.total);
+            (total > 0).then(|| time as f64 / total as f64)
+        })
+        .time("helper_ns", "Of it helpers", |row| row.per(Some(row.group.sum.helpers as f64)))
+        .column("flops", "FLOPs", Unit::Flop, |row| row.per(row.group.sum.flops))
+        .column("flop_per_second", "Rate", Unit::FlopPerSecond, |row| row.group.sum.rate())
+        .share("of_peak", "Of peak", |row| row.group.sum.of_peak())
+        .bytes("bytes", "Bytes", |row| row.per(row.group.sum.bytes))
+        .column("intensity", "Intensity", Unit::FlopPerByte, |row| row.group.sum.intensity())
+        .text("bound", "Bound", |row| row.group.sum.bound().map(Bound::label))
+        .text("ceiling", "Ceiling", |row| row.group.sum.ceiling().map(Ceiling::label))
+        .time("roof_ns", "At the roofline", |row| row.per(row.group.sum.least))
+        .time("recoverable_ns", "Recoverable", |row| row.per(row.group.sum.recoverable()))
+}
+
+/// The last column.
+pub(super) fn whole_name<'t>(
+    table: Table<'t, Row<'t>>,
+    context: &Context<'t>,
+) -> Table<'t, Row<'t>> {
+    let session = context.session;
+    table.name("name", "Whole name", |row| session.kernel_name(row.group.kernel))
+}
+
+/// The ceilings of several roofs in words: `bf16 787.5 TFLOP/s measured, memory 4.80 TB/s specified`.
+pub(super) fn in_words<'a>(roofs: impl Iterator<Item = &'a Roof>) -> String {
+    let mut all: BTreeMap<&str, (Unit, Ceiling)> = BTreeMap::new();
+    for roof in roofs.filter(|roof| roof.times().is_some()) {
+        all.extend(roof.rate.map(|rate| (roof.dtype, (Unit::FlopPerSecond, rate))));
+        all.extend(roof.bandwidth.map(|bandwidth| ("memory", (Unit::BytesPerSecond, bandwidth))));
+    }
+    let word = |(name, (unit, ceiling)): (&str, (Unit, Ceiling))| {
+        format!("{name} {} {}", Quantity::new(ceiling.value, unit), ceiling.label())
+    };
+    all.into_iter().map(word).collect::<Vec<_>>().join(", ")
+}
+
+/// The same as the end of a caption; nothing without ceilings.
+pub(super) fn under<'a>(roofs: impl Iterator<Item = &'a Roof>) -> String {
+    let words = in_words(roofs);
+    if words.is_empty() { words } else { format!("; roofline: {words}") }
+}

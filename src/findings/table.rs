@@ -116,6 +116,13 @@ impl<'t, R> Table<'t, R> {
         self
     }
 
+    /// Shows all columns so far on pages.
+    #[must_use]
+    pub fn all_on_page(mut self) -> Self {
+        self.columns.iter_mut().for_each(|column| column.on_page = true);
+        self
+    }
+
     /// Adds columns that several data sets share.
     #[must_use]
     pub fn with(self, more: impl FnOnce(Self) -> Self) -> Self {

@@ -55,16 +55,14 @@ fn summary(session: &Session) -> Table<'_, (PassId, BTreeMap<How, u64>)> {
     ];
     let table = Table::new("identity_passes", "Kernel names by how they matched")
         .text("pass", "Pass", |(pass, _): &(PassId, BTreeMap<How, u64>)| session.pass_name(*pass))
-        .on_page()
         .text("tool", "Tool", move |(pass, _)| {
             Some(producer(*pass)).filter(|tool| !tool.is_empty())
         })
-        .on_page()
-        .count("kernels", "Kernels", |(_, counts)| counts.values().sum::<u64>())
-        .on_page();
-    How::ALL.into_iter().zip(columns).fold(table, |table, (how, (id, title))| {
-        table.count(id, title, move |(_, counts)| counts.get(&how).copied().unwrap_or(0)).on_page()
-    })
+        .count("kernels", "Kernels", |(_, counts)| counts.values().sum::<u64>());
+    let table = How::ALL.into_iter().zip(columns).fold(table, |table, (how, (id, title))| {
+        table.count(id, title, move |(_, counts)| counts.get(&how).copied().unwrap_or(0))
+    });
+    table.all_on_page()
 }
 
 fn names(session: &Session, reference: PassId) -> Table<'_, MatchedName> {
@@ -77,15 +75,11 @@ fn names(session: &Session, reference: PassId) -> Table<'_, MatchedName> {
     };
     Table::new("identity", "Kernel names of all passes and the kernels that they are")
         .name("kernel", "Kernel", move |one| identify(name(one)).short)
-        .on_page()
         .text("pass", "Pass", |one| session.pass_name(one.pass))
-        .on_page()
         .count("launches", "Launches", |one| one.launches)
-        .on_page()
         .text("how", "Match", |one| one.how.label())
-        .on_page()
         .text("reason", "Reason", reason)
-        .on_page()
+        .all_on_page()
         .text("md5", "md5", move |one| md5_hex(name(one)))
         .text("timeline_md5", "md5 in the timeline", move |one| partner(one).map(md5_hex))
         .name("name", "Whole name", name)

@@ -3,12 +3,9 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::analysis::communication::tests::{messages, sample, session as two_ranks, sized};
+use crate::analysis::communication::tests::{US, messages, sample, session as two_ranks, sized};
 use crate::findings::{Cell, Inline};
-use crate::model::Ns;
 use crate::present::testing::{self, column, dataset, show};
-
-const US: Ns = 1000;
 
 fn metric(findings: &Findings, id: &str, rank: Option<u32>) -> Option<f64> {
     testing::metric(findings, id, |scope| scope.stage.is_none() && scope.rank == rank)

@@ -6,20 +6,13 @@ use crate::analysis::time::overlap::{Line, Overlap, Stream};
 use crate::findings::{Cell, Table};
 use crate::model::Ns;
 
-/// Pairs of kinds: column ids of time and share, headings, places in the matrix.
-const PAIRS: [(&str, &str, &str, &str, usize, usize); 5] = [
-    ("compute_compute_ns", "compute_compute_share", "Kernels twice", "Share", 0, 0),
-    (
-        "compute_communication_ns",
-        "compute_communication_share",
-        "Kernel + collective",
-        "Share",
-        0,
-        1,
-    ),
-    ("compute_copy_ns", "compute_copy_share", "Kernel + copy", "Share", 0, 2),
-    ("communication_copy_ns", "communication_copy_share", "Collective + copy", "Share", 1, 2),
-    ("copy_copy_ns", "copy_copy_share", "Copies twice", "Share", 2, 2),
+/// Pairs of kinds: column ids of time and share, heading, places in the matrix.
+const PAIRS: [(&str, &str, &str, usize, usize); 5] = [
+    ("compute_compute_ns", "compute_compute_share", "Kernels twice", 0, 0),
+    ("compute_communication_ns", "compute_communication_share", "Kernel + collective", 0, 1),
+    ("compute_copy_ns", "compute_copy_share", "Kernel + copy", 0, 2),
+    ("communication_copy_ns", "communication_copy_share", "Collective + copy", 1, 2),
+    ("copy_copy_ns", "copy_copy_share", "Copies twice", 2, 2),
 ];
 
 /// Two streams that work at once, by their places in the line's streams, and for how long.
@@ -74,10 +67,10 @@ pub(super) fn concurrency<'t>(context: &'t Context<'t>) -> Table<'t, Line> {
         .time("more_streams_ns", "Three or more", |line| line.overlap.by_streams[2])
         .time("concurrent_ns", "At once", |line| line.overlap.concurrent)
         .share("concurrent_share", "Share", |line| line.overlap.concurrent_share());
-    PAIRS.into_iter().fold(table, |table, (id, share_id, title, share_title, a, b)| {
+    PAIRS.into_iter().fold(table, |table, (id, share_id, title, a, b)| {
         table.time(id, title, move |line| line.overlap.kinds[a][b]).share(
             share_id,
-            share_title,
+            "Share",
             move |line| line.overlap.share(line.overlap.kinds[a][b]),
         )
     })

@@ -102,18 +102,6 @@ pub struct Slack {
     pub median: Option<f64>,
 }
 
-fn category(context: &Context<'_>, piece: Piece, issuing: &BTreeSet<ApiCallId>) -> Category {
-    match piece {
-        Piece::Op(op) => of_op(context, op),
-        Piece::Gap(_) => Category::Gap,
-        Piece::Launch(_) => Category::Launch,
-        Piece::Call(call) if issuing.contains(&call) => Category::Launch,
-        Piece::Call(_) | Piece::Return(_) => Category::Synchronize,
-        Piece::Host(_) => Category::Host,
-        Piece::Unknown => Category::Unknown,
-    }
-}
-
 fn of_op(context: &Context<'_>, op: OpIndex) -> Category {
     match tier(context.session, context.facts, op as usize) {
         Tier::Compute => Category::Compute,
@@ -124,13 +112,11 @@ fn of_op(context: &Context<'_>, op: OpIndex) -> Category {
 
 /// Calls of the path that issue operations.
 fn issuing(context: &Context<'_>, segments: &[Segment]) -> BTreeSet<ApiCallId> {
-    let calls: BTreeSet<ApiCallId> = segments
-        .iter()
-        .filter_map(|segment| match segment.piece {
-            Piece::Call(call) => Some(call),
-            _ => None,
-        })
-        .collect();
+    let call = |segment: &Segment| match segment.piece {
+        Piece::Call(call) => Some(call),
+        _ => None,
+    };
+    let calls: BTreeSet<ApiCallId> = segments.iter().filter_map(call).collect();
     let issued = context.facts.ops.api_call.iter().flatten();
     issued.copied().filter(|call| calls.contains(call)).collect()
 }
@@ -148,10 +134,9 @@ pub(super) fn path(context: &Context<'_>, segments: &[Segment]) -> Vec<PathSum> 
     let mut sums: BTreeMap<(Category, Subject, Option<u32>), (u64, Ns)> = BTreeMap::new();
     let mut ranks: BTreeMap<ProcessId, u32> = BTreeMap::new();
     for segment in segments {
-        let process = process_of(context, segment.piece);
+        let (category, subject, process) = about(context, segment.piece, &issuing);
         let rank = process.map(|one| *ranks.entry(one).or_insert_with(|| rank(context, one)));
-        let category = category(context, segment.piece, &issuing);
-        let sum = sums.entry((category, subject(context, segment.piece), rank)).or_default();
+        let sum = sums.entry((category, subject, rank)).or_default();
         sum.0 += 1;
         sum.1 = sum.1.saturating_add(segment.length());
     }
@@ -165,36 +150,38 @@ pub(super) fn path(context: &Context<'_>, segments: &[Segment]) -> Vec<PathSum> 
     sums.into_iter().map(sum).collect()
 }
 
-fn process_of(context: &Context<'_>, piece: Piece) -> Option<ProcessId> {
+/// What a piece of the path is the time of, and in which process.
+fn about(
+    context: &Context<'_>,
+    piece: Piece,
+    issuing: &BTreeSet<ApiCallId>,
+) -> (Category, Subject, Option<ProcessId>) {
+    let (ops, calls) = (&context.facts.ops, &context.session.api_calls);
+    let gpu = |op: OpIndex| Some(ops.process[op as usize]);
+    let host = |call: ApiCallId| Some(calls.process[call.index()]);
+    let name = |call: ApiCallId| calls.name[call.index()];
     match piece {
-        Piece::Op(op) | Piece::Gap(op) | Piece::Launch(op) => {
-            Some(context.facts.ops.process[op as usize])
+        Piece::Op(op) => (of_op(context, op), of_source(context, op), gpu(op)),
+        Piece::Gap(op) => (Category::Gap, Subject::Gap, gpu(op)),
+        Piece::Launch(op) => (Category::Launch, Subject::Launch, gpu(op)),
+        Piece::Call(call) if issuing.contains(&call) => {
+            (Category::Launch, Subject::Call(name(call)), host(call))
         }
-        Piece::Call(call) | Piece::Return(call) | Piece::Host(call) => {
-            Some(context.session.api_calls.process[call.index()])
-        }
-        Piece::Unknown => None,
+        Piece::Call(call) => (Category::Synchronize, Subject::Call(name(call)), host(call)),
+        Piece::Return(call) => (Category::Synchronize, Subject::Return(name(call)), host(call)),
+        Piece::Host(call) => (Category::Host, Subject::Host, host(call)),
+        Piece::Unknown => (Category::Unknown, Subject::Unknown, None),
     }
 }
 
-fn subject(context: &Context<'_>, piece: Piece) -> Subject {
-    let session = context.session;
-    let name = |call: ApiCallId| session.api_calls.name[call.index()];
-    match piece {
-        Piece::Op(op) => match context.facts.ops.source[op as usize] {
-            OpSource::Launch(launch) => {
-                let kernel = session.launches.kernel[launch.index()];
-                Subject::Kernel(context.facts.identities[kernel.index()].short.clone())
-            }
-            OpSource::Copy(copy) => Subject::Copy(session.copies.kind[copy.index()]),
-            OpSource::Graph(_) => Subject::Graph,
-        },
-        Piece::Gap(_) => Subject::Gap,
-        Piece::Launch(_) => Subject::Launch,
-        Piece::Call(call) => Subject::Call(name(call)),
-        Piece::Return(call) => Subject::Return(name(call)),
-        Piece::Host(_) => Subject::Host,
-        Piece::Unknown => Subject::Unknown,
+fn of_source(context: &Context<'_>, op: OpIndex) -> Subject {
+    match context.facts.ops.source[op as usize] {
+        OpSource::Launch(launch) => {
+            let kernel = context.session.launches.kernel[launch.index()];
+            Subject::Kernel(context.facts.identities[kernel.index()].short.clone())
+        }
+        OpSource::Copy(copy) => Subject::Copy(context.session.copies.kind[copy.index()]),
+        OpSource::Graph(_) => Subject::Graph,
     }
 }
 

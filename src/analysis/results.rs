@@ -64,6 +64,10 @@ results! {
     attention: Vec<super::kernels::matmul::stages::StageProducts> = super::kernels::attention::compute;
     /// Kernels of each pass.
     kernels: Vec<super::kernels::kernel_sums::PassKernels> = super::kernels::kernel_sums::compute;
+    /// MFU and MBU of each stage.
+    utilization: super::utilization::mfu::Utilization = super::utilization::mfu::compute;
+    /// FLOPs of each stage by source.
+    flops: Vec<super::utilization::flops_by_source::StageFlops> = super::utilization::flops_by_source::compute;
     /// Memory transfers by pass and stage.
     transfers: super::memory::transfers::Transfers = super::memory::transfers::compute;
 }

@@ -6,10 +6,12 @@
 pub mod testing;
 
 mod attention;
+mod flops_by_source;
 mod gemm;
 pub(crate) mod kernels;
 mod products;
 mod transfers;
+pub(crate) mod utilization;
 
 use crate::analysis::{self, Analysis, Context, Known, Missing};
 use crate::findings::{Block, Findings};
@@ -45,8 +47,8 @@ static SECTIONS: &[Entry] = &[
     Old(&analysis::communication::ANALYSIS),
     Old(&analysis::time::critical_path::ANALYSIS),
     Old(&analysis::time::graphs::ANALYSIS),
-    Old(&analysis::utilization::mfu::ANALYSIS),
-    Old(&analysis::utilization::flops_by_source::ANALYSIS),
+    New(&utilization::SECTION),
+    New(&flops_by_source::SECTION),
     Old(&analysis::engine::baseline::ANALYSIS),
     New(&kernels::SECTION),
     New(&gemm::SECTION),

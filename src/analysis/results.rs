@@ -89,6 +89,10 @@ results! {
     communication: super::communication::Communication = super::communication::compute;
     /// The critical path of one step.
     critical_path: super::time::critical_path::CriticalPath = super::time::critical_path::compute;
+    /// MFU and MBU of each stage.
+    utilization: super::utilization::mfu::Utilization = super::utilization::mfu::compute;
+    /// FLOPs of each stage by source.
+    flops: Vec<super::utilization::flops_by_source::StageFlops> = super::utilization::flops_by_source::compute;
     /// Memory transfers by pass and stage.
     transfers: super::memory::transfers::Transfers = super::memory::transfers::compute;
     /// Idle time by cause, launches and queue, by stage, and idle time between stages.

@@ -4,7 +4,7 @@ use rooflens_schemas::{StageKind, Unit};
 
 use crate::analysis::Context;
 use crate::analysis::engine::stage_stats::{Summary, summaries};
-use crate::analysis::utilization::mfu::{Line, lines};
+use crate::analysis::utilization::mfu::StageUtilization;
 use crate::findings::{Block, Cell, Column, Dataset, Findings, View};
 use crate::model::Session;
 
@@ -103,10 +103,10 @@ fn passes(session: &Session) -> String {
 /// The table of headline figures; no findings for a session without stages.
 pub fn headline(context: &Context<'_>) -> Findings {
     let mut findings = Findings::default();
-    let utilization = lines(context);
-    let mut rows = timeline_rows(context, &utilization);
+    let utilization = context.results.utilization().map_or(&[][..], |all| &all.stages);
+    let mut rows = timeline_rows(context, utilization);
     if rows.is_empty() {
-        rows = baseline_rows(&utilization);
+        rows = baseline_rows(utilization);
     }
     if rows.is_empty() {
         return findings;
@@ -140,27 +140,22 @@ static COLUMNS: [Column; 7] = [
     Column::new("tokens_per_second", "throughput", Unit::TokensPerSecond),
 ];
 
-fn timeline_rows(context: &Context<'_>, utilization: &[Line]) -> Vec<Vec<Cell>> {
+fn timeline_rows(context: &Context<'_>, utilization: &[StageUtilization]) -> Vec<Vec<Cell>> {
     let (session, facts) = (context.session, context.facts);
     let Some(primary) = facts.primary_pass(session) else { return Vec::new() };
     let outermost = summaries(facts, primary).iter().filter(|line| line.is_outermost(facts));
-    outermost.map(|line| timeline_row(context, primary, line, utilization)).collect()
+    outermost.map(|line| timeline_row(context, line, utilization)).collect()
 }
 
 fn timeline_row(
     context: &Context<'_>,
-    primary: crate::model::PassId,
     line: &Summary,
-    utilization: &[Line],
+    utilization: &[StageUtilization],
 ) -> Vec<Cell> {
     let stage = &line.stage(context.facts).name;
-    let pass = context.session.pass_name(primary);
     let unprofiled =
-        utilization.iter().find(|one| one.timed.stage == *stage && one.timed.busy_share.is_none());
-    let rank = line.scope(context.session, context.facts).rank;
-    let profiled = utilization.iter().find(|one| {
-        one.timed.stage == *stage && one.timed.pass == pass && one.timed.scope.rank == rank
-    });
+        utilization.iter().find(|one| one.timed.stage == *stage && one.timed.profiled.is_none());
+    let profiled = utilization.iter().find(|one| one.timed.is_of(line));
     let best = unprofiled.or(profiled);
     // Loops of different lengths compare by the step.
     let steps = line.steps.filter(|steps| *steps > 0.0);
@@ -182,8 +177,8 @@ fn timeline_row(
     ]
 }
 
-fn baseline_rows(utilization: &[Line]) -> Vec<Vec<Cell>> {
-    let row = |line: &Line| {
+fn baseline_rows(utilization: &[StageUtilization]) -> Vec<Vec<Cell>> {
+    let row = |line: &StageUtilization| {
         vec![
             Cell::Text(line.timed.stage.clone()),
             Cell::Missing,

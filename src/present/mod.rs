@@ -14,11 +14,13 @@ mod kernel_matching;
 mod overlap;
 mod sync;
 mod attention;
+mod flops_by_source;
 mod gemm;
 pub(crate) mod kernels;
 mod products;
 mod transfers;
 mod what_if;
+pub(crate) mod utilization;
 
 use crate::analysis::{self, Analysis, Context, Known, Missing};
 use crate::findings::{Block, Findings};
@@ -54,8 +56,8 @@ static SECTIONS: &[Entry] = &[
     New(&communication::SECTION),
     New(&critical_path::SECTION),
     Old(&analysis::time::graphs::ANALYSIS),
-    Old(&analysis::utilization::mfu::ANALYSIS),
-    Old(&analysis::utilization::flops_by_source::ANALYSIS),
+    New(&utilization::SECTION),
+    New(&flops_by_source::SECTION),
     New(&baseline::SECTION),
     New(&kernels::SECTION),
     New(&gemm::SECTION),

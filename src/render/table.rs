@@ -115,7 +115,8 @@ impl Draft {
             _ => None,
         };
         let numbers = cells.iter().filter_map(number);
-        let numeric = !cells.iter().any(|cell| matches!(cell, Cell::Text(_) | Cell::Name(_)));
+        let numeric =
+            !cells.iter().any(|cell| matches!(cell, Cell::Text(_) | Cell::Name(_) | Cell::Flag(_)));
         let scale = Scale::of(numbers, column.unit);
         let texts = cells.iter().map(|cell| show(cell, column.unit, scale)).collect();
         let title = match scale {

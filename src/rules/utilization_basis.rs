@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::results::Row;
 use super::{Outcome, Results, Rule, Threshold, ids};
-use crate::analysis::utilization::mfu::{ABOVE_PEAK, NO_PEAK};
 use crate::findings::{Inline, Observation, Quantity, Severity};
+use crate::present::utilization::words::{ABOVE_PEAK, NO_PEAK};
 use crate::prose;
 use rooflens_schemas::{Metric, MetricValue, Scope};
 

@@ -1,5 +1,8 @@
-//! MFU, MBU and FLOPs.
+//! Work against peaks: MFU, MBU, FLOPs by source.
 
 pub mod flops_by_source;
 pub mod mfu;
 pub mod model_flops;
+mod unavailable;
+
+pub use unavailable::Unavailable;

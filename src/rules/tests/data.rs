@@ -54,7 +54,7 @@ fn the_profiler_costs_what_the_unprofiled_run_does_not_take() {
 
 #[test]
 fn utilization_is_doubted_above_the_peak_without_one_and_by_other_types() {
-    use crate::analysis::utilization::mfu::{ABOVE_PEAK, NO_PEAK};
+    use crate::present::utilization::words::{ABOVE_PEAK, NO_PEAK};
     let made = |reason: String| prefill().unavailable(ids::MFU, scope("nsys", "prefill"), &reason);
     let above = made(format!("130.0 % {ABOVE_PEAK}")).one(&utilization_basis::RULE);
     assert_eq!(above.severity, Severity::Critical);

@@ -5,75 +5,92 @@ use std::collections::BTreeMap;
 use rooflens_schemas::{Scope, StageKind};
 
 use crate::analysis::Context;
-use crate::analysis::engine::stage_stats::summaries;
+use crate::analysis::engine::stage_stats::{Summary, summaries};
 use crate::analysis::engine::stages::kind_by_name;
 use crate::analysis::engine::stats::median;
 use crate::model::{PassId, Session, StrId};
 
 /// The time of a stage from one source: un-profiled repeats, or a profiled pass.
-pub(crate) struct Timed {
-    pub(crate) stage: String,
-    pub(super) label: String,
-    pub(crate) kind: StageKind,
-    pub(crate) pass: String,
-    pub(crate) scope: Scope,
-    pub(crate) time: f64,
-    pub(crate) busy_share: Option<f64>,
-    pub(crate) steps: Option<u64>,
-    pub(super) gpu: String,
+#[derive(Clone, Debug)]
+pub struct StageTime {
+    /// Name of the stage.
+    pub stage: String,
+    /// Name of the pass.
+    pub pass: String,
+    /// What the stage computes.
+    pub kind: StageKind,
+    /// Median, nanoseconds.
+    pub time: f64,
+    /// Decode steps.
+    pub steps: Option<u64>,
+    /// The stage in the profiled pass; absent of un-profiled repeats.
+    pub profiled: Option<Summary>,
+}
+
+impl StageTime {
+    /// Busy share of the GPU, in a profiled pass.
+    pub fn busy_share(&self) -> Option<f64> {
+        self.profiled.as_ref().map(|summary| summary.busy_share)
+    }
+
+    /// The stage's name, with the rank where several processes ran.
+    pub fn label(&self, context: &Context<'_>) -> String {
+        let label = |summary: &Summary| summary.label(context.session, context.facts);
+        self.profiled.as_ref().map_or_else(|| self.stage.clone(), label)
+    }
+
+    /// What its metrics are about.
+    pub fn scope(&self, context: &Context<'_>) -> Scope {
+        let scope = |summary: &Summary| summary.scope(context.session, context.facts);
+        let (pass, stage) = (Some(self.pass.clone()), Some(self.stage.clone()));
+        let unprofiled = || Scope { pass, stage, ..Scope::default() };
+        self.profiled.as_ref().map_or_else(unprofiled, scope)
+    }
+
+    /// Whether it is the time of this stage in its profiled pass.
+    pub fn is_of(&self, summary: &Summary) -> bool {
+        let own = self.profiled.as_ref();
+        own.is_some_and(|own| (own.stage, own.process) == (summary.stage, summary.process))
+    }
 }
 
 /// All stage times: un-profiled repeats first, then the passes, the primary one first.
-pub(super) fn timed(context: &Context<'_>) -> Vec<Timed> {
+pub(super) fn timed(context: &Context<'_>) -> Vec<StageTime> {
     let (session, facts) = (context.session, context.facts);
-    let mut all = baseline(context);
-    let primary = facts.primary_pass(session);
-    let others = session.passes.ids().filter(|pass| Some(*pass) != primary);
-    for pass in primary.into_iter().chain(others) {
-        for line in summaries(facts, pass) {
-            all.push(Timed {
-                stage: line.stage(facts).name.clone(),
-                label: line.label(session, facts),
-                kind: line.kind(facts),
-                pass: session.pass_name(pass).to_owned(),
-                scope: line.scope(session, facts),
-                time: line.time,
-                busy_share: Some(line.busy_share),
-                steps: line.steps.map(|steps| steps as u64),
-                gpu: gpu_name(session, Some(pass)),
-            });
-        }
+    let mut all = baseline(session);
+    for pass in facts.passes_primary_first(session) {
+        all.extend(summaries(facts, pass).into_iter().map(|line| StageTime {
+            stage: line.stage(facts).name.clone(),
+            pass: session.pass_name(pass).to_owned(),
+            kind: line.kind(facts),
+            time: line.time,
+            steps: line.steps.map(|steps| steps as u64),
+            profiled: Some(line.clone()),
+        }));
     }
     all
 }
 
-fn baseline(context: &Context<'_>) -> Vec<Timed> {
-    let session = context.session;
+fn baseline(session: &Session) -> Vec<StageTime> {
     let mut groups: BTreeMap<(StrId, StrId), Vec<usize>> = BTreeMap::new();
     for row in 0..session.timings.len() {
         let key = (session.timings.pass[row], session.timings.stage[row]);
         groups.entry(key).or_default().push(row);
     }
-    let mut all = Vec::new();
-    for ((pass, stage), rows) in groups {
+    let one = |((pass, stage), rows): ((StrId, StrId), Vec<usize>)| {
         let times: Vec<f64> =
             rows.iter().map(|row| session.timings.duration[*row] as f64).collect();
-        let Some(time) = median(&times) else { continue };
-        let (stage, pass) = (session.text(stage).to_owned(), session.text(pass).to_owned());
-        let scope =
-            Scope { pass: Some(pass.clone()), stage: Some(stage.clone()), ..Scope::default() };
-        all.push(Timed {
+        let stage = session.text(stage).to_owned();
+        Some(StageTime {
             kind: kind_by_name(&session.workload, &stage),
-            label: stage.clone(),
             stage,
-            pass,
-            scope,
-            time,
-            busy_share: None,
+            pass: session.text(pass).to_owned(),
+            time: median(&times)?,
             steps: common(rows.iter().map(|row| session.timings.steps[*row])),
-            gpu: gpu_name(session, None),
-        });
-    }
+            profiled: None,
+        })
+    };
+    let mut all: Vec<StageTime> = groups.into_iter().filter_map(one).collect();
     all.sort_by_key(|timed| timed.kind);
     all
 }
@@ -85,7 +102,7 @@ fn common(mut steps: impl Iterator<Item = Option<u64>>) -> Option<u64> {
 }
 
 /// Name of the GPU that a pass ran on; for a pass that recorded none, the one name of the bundle.
-pub(crate) fn gpu_name(session: &Session, pass: Option<PassId>) -> String {
+pub fn gpu_name(session: &Session, pass: Option<PassId>) -> String {
     let own = |row: &usize| pass.is_none_or(|pass| session.gpus.pass[*row] == pass);
     let names = |rows: &mut dyn Iterator<Item = usize>| -> Option<String> {
         rows.map(|row| session.text(session.gpus.name[row]).to_owned())

@@ -2,6 +2,7 @@
 
 use rooflens_schemas::{StageKind, Workload};
 
+use crate::analysis::utilization::Unavailable;
 use crate::analysis::utilization::model_flops::{
     Convention, Shape, element_bytes, forward, forward_bytes,
 };
@@ -12,17 +13,32 @@ const MAX_STEPS: u64 = 1 << 20;
 
 /// The work of one stage instance on one GPU.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Work {
+pub struct Work {
     /// Model FLOPs, causal attention.
-    pub(super) flops: f64,
+    pub flops: f64,
     /// Model FLOPs, every query attending every key.
-    pub(super) flops_full: f64,
+    pub flops_full: f64,
     /// Bytes that must move at least; only for stages whose passes are counted one by one.
-    pub(super) bytes: Option<f64>,
+    pub bytes: Option<f64>,
     /// Tokens processed or produced.
-    pub(super) tokens: f64,
-    /// The formula with its numbers.
-    pub(super) formula: String,
+    pub tokens: f64,
+    /// The numbers that it follows from.
+    pub formula: Formula,
+}
+
+/// The numbers that the work follows from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Formula {
+    /// What the stage computes.
+    pub kind: StageKind,
+    /// Sequences.
+    pub batch: u64,
+    /// Tokens of the prompt.
+    pub prompt: u64,
+    /// Forward passes.
+    pub passes: usize,
+    /// GPUs that share the model.
+    pub model_parallel: u64,
 }
 
 /// The work of a stage, or what is missing to know it.
@@ -32,38 +48,39 @@ pub(super) fn work(
     workload: &Workload,
     model: Option<&ModelConfig>,
     dtype: &str,
-) -> Result<Work, String> {
+) -> Result<Work, Unavailable> {
     let passes = match kind {
         StageKind::Optimizer | StageKind::Other => {
-            return Err("no FLOPs formula for this kind of stage".to_owned());
+            return Err(Unavailable::NoFormula);
         }
         StageKind::Backward => 2.0,
         StageKind::TrainStep => 3.0,
         StageKind::Prefill | StageKind::Decode | StageKind::DecodeStep | StageKind::Forward => 1.0,
     };
-    let model = model.ok_or("no model config in this bundle; add config.json")?;
-    let batch = workload.batch.ok_or("workload.toml does not state the batch")?;
-    let prompt = workload.prompt_tokens.ok_or("workload.toml does not state prompt_tokens")?;
+    let model = model.ok_or(Unavailable::NoModel)?;
+    let batch = workload.batch.ok_or(Unavailable::NotStated("the batch"))?;
+    let prompt = workload.prompt_tokens.ok_or(Unavailable::NotStated("prompt_tokens"))?;
     let shapes: Vec<Shape> = match kind {
         StageKind::Prefill => vec![Shape { batch, new: prompt, past: 0, logits: 1 }],
         StageKind::Decode | StageKind::DecodeStep => {
             let steps = steps.or(workload.output_tokens);
-            let steps = steps.ok_or("workload.toml does not state output_tokens")?;
+            let steps = steps.ok_or(Unavailable::NotStated("output_tokens"))?;
             let step =
                 |index| Shape { batch, new: 1, past: prompt.saturating_add(index), logits: 1 };
             if steps > MAX_STEPS {
-                return Err(format!("{steps} decode steps are more than this is made for"));
+                return Err(Unavailable::TooManySteps(steps));
             }
             (0..steps).map(step).collect()
         }
         _ => vec![Shape { batch, new: prompt, past: 0, logits: prompt }],
     };
     if shapes.is_empty() {
-        return Err("the stage has no decode step".to_owned());
+        return Err(Unavailable::NoSteps);
     }
     // A decode step of a loop has the mean context of the loop.
     let share = if kind == StageKind::DecodeStep { 1.0 / shapes.len() as f64 } else { 1.0 };
-    let share = share / workload.model_parallel.unwrap_or(1).max(1) as f64;
+    let model_parallel = workload.model_parallel.unwrap_or(1).max(1);
+    let share = share / model_parallel as f64;
     let sum = |value: &dyn Fn(Shape) -> f64| shapes.iter().map(|shape| value(*shape)).sum::<f64>();
     let forward_only = passes == 1.0;
     let bytes = element_bytes(dtype).filter(|_| forward_only);
@@ -73,31 +90,8 @@ pub(super) fn work(
         flops_full: passes * share * sum(&|shape| forward(model, shape, Convention::Full)),
         bytes: bytes.map(|size| share * sum(&|shape| forward_bytes(model, shape, size))),
         tokens: tokens * share,
-        formula: formula(kind, batch, prompt, shapes.len(), workload),
+        formula: Formula { kind, batch, prompt, passes: shapes.len(), model_parallel },
     })
-}
-
-fn formula(kind: StageKind, batch: u64, prompt: u64, steps: usize, workload: &Workload) -> String {
-    let mut text = match kind {
-        StageKind::Prefill => {
-            format!("one forward pass, batch {batch} × {prompt} tokens, logits of the last")
-        }
-        StageKind::Decode => {
-            format!("{steps} forward passes, batch {batch} × 1 token behind {prompt} and more")
-        }
-        StageKind::DecodeStep => format!(
-            "one forward pass, batch {batch} × 1 token at the mean context of {steps} steps behind {prompt}"
-        ),
-        StageKind::Forward => {
-            format!("one forward pass, batch {batch} × {prompt} tokens, all logits")
-        }
-        StageKind::Backward => format!("2 × forward, batch {batch} × {prompt} tokens"),
-        _ => format!("3 × forward, batch {batch} × {prompt} tokens"),
-    };
-    if let Some(parallel) = workload.model_parallel.filter(|parallel| *parallel > 1) {
-        text.push_str(&format!(", ÷ {parallel} GPUs that share the model"));
-    }
-    text
 }
 
 #[cfg(test)]
@@ -162,12 +156,10 @@ mod tests {
     #[test]
     fn what_is_missing_is_named() {
         let (workload, model) = tiny();
-        assert!(
-            work(StageKind::Prefill, None, &workload, None, "bf16")
-                .is_err_and(|e| e.contains("config"))
-        );
+        let result = work(StageKind::Prefill, None, &workload, None, "bf16");
+        assert_eq!(result, Err(Unavailable::NoModel));
         let no_batch = Workload { batch: None, ..workload };
         let result = work(StageKind::Prefill, None, &no_batch, Some(&model), "bf16");
-        assert!(result.is_err_and(|reason| reason.contains("batch")));
+        assert_eq!(result, Err(Unavailable::NotStated("the batch")));
     }
 }

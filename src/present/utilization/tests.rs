@@ -6,9 +6,8 @@ use rooflens_schemas::PassKind;
 
 use super::*;
 use crate::analysis::test_session::Made;
-use crate::analysis::{Facts, Options};
-use crate::hardware::Hardware;
 use crate::model::ModelConfig;
+use crate::present::testing::{metric, show_gpu};
 
 const ADD: &str = "void at::native::vectorized_elementwise_kernel<4>(int)";
 
@@ -42,19 +41,13 @@ fn made(known: bool) -> Made {
 }
 
 fn findings(made: &Made) -> Findings {
-    let (hardware, facts) = (Hardware::builtin(), Facts::new(&made.session));
-    let options = Options { gpu: Some("H200".to_owned()), ..Options::default() };
-    let session = &made.session;
-    run(&Context::new(session, &facts, &hardware, &options))
+    show_gpu(&SECTION, &made.session, "H200")
 }
 
 #[test]
 fn a_decode_that_is_busy_half_of_the_time_has_twice_its_mbu_in_kernels() {
     let findings = findings(&made(true));
-    let value = |id: &str| {
-        let metric = findings.metrics.iter().find(|metric| metric.id == id).unwrap();
-        metric.value.number().unwrap()
-    };
+    let value = |id: &str| metric(&findings, id, |_| true).unwrap();
     // Weights, head, one embedding row; 9 positions read and 1 written; 2 bytes each, in 1000 ns at 4.8 TB/s.
     let bytes = 2.0 * (32_768.0 + 6_400.0 + 64.0 + 10.0 * 128.0);
     assert!((value("mbu") - bytes / (1000e-9 * 4.8e12)).abs() < 1e-12);

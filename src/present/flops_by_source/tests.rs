@@ -6,9 +6,8 @@ use rooflens_schemas::{MetricValue, PassKind};
 
 use super::*;
 use crate::analysis::test_session::Made;
-use crate::analysis::{Facts, Options};
-use crate::hardware::Hardware;
 use crate::model::{CounterSample, ModelConfig};
+use crate::present::testing::show_gpu;
 
 /// A prefill of one layer: 1 of 8 tokens, sizes of two dtypes, 1000 ns of kernels in a row.
 fn made() -> Made {
@@ -47,11 +46,7 @@ fn made() -> Made {
 }
 
 fn findings(made: &Made) -> Findings {
-    let (hardware, facts) = (Hardware::builtin(), Facts::new(&made.session));
-    let options = Options { gpu: Some("H200".to_owned()), ..Options::default() };
-    let session = &made.session;
-    let context = Context::new(session, &facts, &hardware, &options);
-    run(&context.with(&crate::analysis::Results::compute(&context)))
+    show_gpu(&SECTION, &made.session, "H200")
 }
 
 fn value(findings: &Findings, id: &str) -> MetricValue {

@@ -1,0 +1,122 @@
+//! FLOPs of each stage from all sources side by side, and the time that they would take at the peaks.
+
+mod metrics;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
+
+use super::Section;
+use crate::analysis::engine::classify::KernelClass;
+use crate::analysis::utilization::Unavailable;
+use crate::analysis::utilization::flops_by_source::StageFlops;
+use crate::analysis::{Context, Known};
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::findings::{Block, Findings, Inline, Method, Quantity, View};
+use crate::model::Ns;
+use crate::prose;
+
+/// FLOPs by source. A bundle in which no kernel has sizes has no such section.
+pub(super) static SECTION: Section = Section { id: "flops", title: "FLOPs by source", show };
+
+/// Stages that a page shows.
+const SHOWN: usize = 12;
+
+/// Classes without FLOPs that a sentence names.
+const CLASSES: usize = 4;
+
+fn show(context: &Context<'_>) -> Known<Findings> {
+    let all = context.results.flops()?;
+    let mut findings = Findings::default();
+    if all.is_empty() {
+        return Ok(findings);
+    }
+    let primary = context.facts.primary_pass(context.session);
+    let of_primary = all.iter().filter(|stage| Some(stage.pass) == primary).count();
+    let shown = &all[..if of_primary == 0 { all.len() } else { of_primary }];
+    let caption = "FLOPs of an instance by source, under the causal mask, and the time that they take at the peak";
+    let limit = shown.len().min(SHOWN);
+    findings.blocks.push(Block::Table(View::new("flops", caption, &columns(shown), limit)));
+    let outermost = shown.iter().filter(|stage| stage.summary.is_outermost(context.facts));
+    let uncounted: Vec<_> =
+        outermost.take(SHOWN).filter_map(|stage| uncounted(context, stage)).collect();
+    findings.blocks.extend((!uncounted.is_empty()).then_some(Block::Facts(uncounted)));
+    for stage in all {
+        findings.metrics.extend(metrics::of(context, stage));
+        findings.diagnostics.extend(above_one(context, stage));
+    }
+    findings.datasets.push(tables::dataset(context, all));
+    findings.methods.push(method());
+    Ok(findings)
+}
+
+/// The columns that hold something.
+fn columns(lines: &[StageFlops]) -> Vec<&'static str> {
+    let any = |has: &dyn Fn(&StageFlops) -> bool| lines.iter().any(has);
+    let all = [
+        ("stage", true),
+        ("model_flops", any(&|line| line.model.is_some())),
+        ("operator_flops", any(&|line| line.sums.operators.is_some())),
+        ("gemm_log_flops", any(&|line| line.sums.logged.is_some())),
+        ("counter_flops", any(&|line| line.executed.is_some())),
+        ("flop_coverage", true),
+        ("time_ns", true),
+        ("ideal_time_ns", true),
+        ("mixed_dtype_utilization", true),
+        ("mfu", any(&|line| line.mfu.is_ok())),
+        ("hfu", any(&|line| line.hfu.is_some())),
+        ("clock_normalized_mfu", any(&|line| line.clock.is_some() && line.mfu.is_ok())),
+    ];
+    all.into_iter().filter_map(|(column, shown)| shown.then_some(column)).collect()
+}
+
+/// What of a stage's time has no FLOPs, in words.
+fn uncounted(context: &Context<'_>, stage: &StageFlops) -> Option<(String, Vec<Inline>)> {
+    let (total, unknown) = (stage.sums.total, &stage.sums.unknown);
+    if unknown.is_empty() || total <= 0 {
+        return None;
+    }
+    let share = |time: Ns| Quantity::ratio(time as f64 / total as f64);
+    let rest = crate::analysis::engine::intervals::total(unknown.values().copied());
+    let mut text = prose![share(rest), " of the GPU time counts no FLOPs: "];
+    let mut classes: Vec<(&KernelClass, &Ns)> = unknown.iter().collect();
+    classes.sort_by_key(|(_, time)| Reverse(**time));
+    for (at, (class, time)) in classes.into_iter().take(CLASSES).enumerate() {
+        let before = if at == 0 { "" } else { ", " };
+        text.extend(prose![format!("{before}{} ", class.label()), share(*time)]);
+    }
+    if unknown.len() > CLASSES {
+        text.push(", and others".into());
+    }
+    Some((stage.summary.label(context.session, context.facts), text))
+}
+
+fn above_one(context: &Context<'_>, stage: &StageFlops) -> Option<Diagnostic> {
+    let Err(Unavailable::AbovePeak(value)) = stage.utilization else { return None };
+    let message = format!(
+        "the products of {} would take {} of its time at the peak: sizes, peak or ranges are wrong",
+        stage.summary.label(context.session, context.facts),
+        Quantity::ratio(value)
+    );
+    let hint = "check GPU and dtype, and whether all passes ran the same workload";
+    Some(Diagnostic::new(Severity::Error, "flops/above-one", message).hint(hint))
+}
+
+fn method() -> Method {
+    Method {
+        title: "FLOPs by source".to_owned(),
+        text: prose![
+            "Model FLOPs follow from the model's dimensions; operator FLOPs are 2·M·N·K and the pairs of attention \
+             from recorded shapes, of the kernels of a pass with operators or of their partners in another pass; \
+             log FLOPs are those of the calls in a cuBLASLt log, of matrix products alone; counter FLOPs are those that \
+             profiled launches executed, spread over the launches that they stand for, masked pairs and padding \
+             included, for stages of which they cover a quarter of the GPU time or more. The first three count the pairs \
+             that a causal mask leaves; the data set holds the values with all pairs. Coverage is the share of the GPU time \
+             in kernels whose sizes are known: the rest counts no FLOPs by convention. The ideal time is Σ FLOPs ÷ \
+             specified dense rate, dtype by dtype; divided by the stage time it is the utilization, which for one \
+             dtype and complete sizes is MFU. Clock-normalized MFU divides by the peak at the clock that the SMs had \
+             during the stage, peak · clock ÷ boost clock: what is left below 100 % is not the clock's fault."
+        ],
+    }
+}

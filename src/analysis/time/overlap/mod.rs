@@ -1,6 +1,6 @@
 //! Overlap: how much of the busy time several streams and kinds of operations share.
 
-mod overlap;
+mod streams;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -10,7 +10,7 @@ use crate::analysis::engine::stages::WHOLE_CAPTURE;
 use crate::analysis::{Context, Known};
 use crate::model::{GpuId, PassId};
 
-pub use overlap::{Overlap, Stream};
+pub use streams::{Overlap, Stream};
 
 /// What runs at once in each stage.
 pub struct Overlaps {

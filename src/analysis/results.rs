@@ -54,4 +54,16 @@ macro_rules! results {
 results! {
     /// Memory transfers by pass and stage.
     transfers: super::memory::transfers::Transfers = super::memory::transfers::compute;
+    /// GPUs and their peaks.
+    environment: super::system::environment::Environment = super::system::environment::compute;
+    /// Stages of all passes.
+    stage_times: super::time::stage_times::StageTimes = super::time::stage_times::compute;
+    /// Power and clocks by device and stage.
+    power: super::system::power::Power = super::system::power::compute;
+    /// Passes over time.
+    timeline: super::time::timeline::Timeline = super::time::timeline::compute;
+    /// Device memory: allocators, use, calls.
+    allocator: super::memory::allocator::Allocator = super::memory::allocator::compute;
+    /// CUDA graphs of all passes.
+    graphs: super::time::graphs::Graphs = super::time::graphs::compute;
 }

@@ -5,9 +5,18 @@
 #[cfg(test)]
 pub mod testing;
 
+mod allocator;
+mod environment;
+mod graphs;
+pub mod headline;
+mod power;
+mod stage_times;
+mod timeline;
 mod transfers;
 
+use crate::analysis::engine::classify::ClassGroup;
 use crate::analysis::{self, Analysis, Context, Known, Missing};
+use crate::findings::chart::Color;
 use crate::findings::{Block, Findings};
 
 /// A section of the report.
@@ -30,17 +39,17 @@ use Entry::{Analysis as Old, Section as New};
 
 /// All sections in reading order.
 static SECTIONS: &[Entry] = &[
-    Old(&analysis::system::environment::ANALYSIS),
-    Old(&analysis::time::stage_times::ANALYSIS),
+    New(&environment::SECTION),
+    New(&stage_times::SECTION),
     Old(&analysis::time::idle::ANALYSIS),
-    Old(&analysis::time::timeline::ANALYSIS),
+    New(&timeline::SECTION),
     Old(&analysis::time::overlap::ANALYSIS),
     Old(&analysis::time::drift::ANALYSIS),
     Old(&analysis::time::sync::ANALYSIS),
     New(&transfers::SECTION),
     Old(&analysis::communication::ANALYSIS),
     Old(&analysis::time::critical_path::ANALYSIS),
-    Old(&analysis::time::graphs::ANALYSIS),
+    New(&graphs::SECTION),
     Old(&analysis::utilization::mfu::ANALYSIS),
     Old(&analysis::utilization::flops_by_source::ANALYSIS),
     Old(&analysis::engine::baseline::ANALYSIS),
@@ -54,8 +63,8 @@ static SECTIONS: &[Entry] = &[
     Old(&analysis::operators::calls::ANALYSIS),
     Old(&analysis::operators::python::ANALYSIS),
     Old(&analysis::operators::modules::ANALYSIS),
-    Old(&analysis::memory::allocator::ANALYSIS),
-    Old(&analysis::system::power::ANALYSIS),
+    New(&allocator::SECTION),
+    New(&power::SECTION),
     Old(&analysis::engine::kernel_matching::ANALYSIS),
 ];
 
@@ -73,4 +82,17 @@ pub fn run(context: &Context<'_>) -> Vec<(&'static str, &'static str, Findings)>
         Old(analysis) => (analysis.id, analysis.title, analysis::run(context, analysis)),
     };
     SECTIONS.iter().map(one).collect()
+}
+
+/// The colour of a group of kernel classes.
+const fn group_color(group: ClassGroup) -> Color {
+    match group {
+        ClassGroup::Gemm => Color::Gemm,
+        ClassGroup::Attention => Color::Attention,
+        ClassGroup::Normalization => Color::Normalization,
+        ClassGroup::Elementwise => Color::Elementwise,
+        ClassGroup::Copy => Color::Copy,
+        ClassGroup::Communication => Color::Communication,
+        ClassGroup::Other => Color::Other,
+    }
 }

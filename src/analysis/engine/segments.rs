@@ -1,20 +1,19 @@
 //! To whom each busy moment of a GPU belongs, so that parts add up to busy time.
 
 use crate::analysis::Context;
-use crate::analysis::engine::classify::KernelClass;
+use crate::analysis::engine::classify::{ClassGroup, KernelClass};
 use crate::analysis::engine::intervals::{Interval, difference, union};
-use crate::findings::chart::Color;
 use crate::model::Ns;
 
-/// A stretch of a GPU's time that belongs to one colour group.
+/// A stretch of a GPU's time that belongs to one group of classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// Start, nanoseconds.
     pub start: Ns,
     /// End, nanoseconds.
     pub end: Ns,
-    /// Colour group.
-    pub color: Color,
+    /// Group of the kernel that it belongs to.
+    pub group: ClassGroup,
 }
 
 /// Busy time of one GPU in disjoint segments: a moment belongs to a computing kernel (of several, to the one
@@ -34,7 +33,7 @@ pub fn exclusive(context: &Context<'_>, ops: impl Iterator<Item = usize>) -> Vec
             class => {
                 let (start, end) = (interval.0.max(covered), interval.1);
                 if start < end {
-                    segments.push(Segment { start, end, color: class.color() });
+                    segments.push(Segment { start, end, group: class.group() });
                 }
                 covered = covered.max(end);
                 computing.push(interval);
@@ -42,10 +41,12 @@ pub fn exclusive(context: &Context<'_>, ops: impl Iterator<Item = usize>) -> Vec
         }
     }
     let mut covered = union(&mut computing);
-    for (color, tier) in [(Color::Communication, &mut collectives), (Color::Copy, &mut copies)] {
+    for (group, tier) in
+        [(ClassGroup::Communication, &mut collectives), (ClassGroup::Copy, &mut copies)]
+    {
         let tier = union(tier);
         let own = difference(&tier, &covered);
-        segments.extend(own.into_iter().map(|(start, end)| Segment { start, end, color }));
+        segments.extend(own.into_iter().map(|(start, end)| Segment { start, end, group }));
         covered.extend(tier);
         covered = union(&mut covered);
     }

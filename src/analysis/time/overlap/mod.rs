@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use rooflens_schemas::{Evidence, Metric, Scope, Unit};
 
 use crate::analysis::engine::stages::WHOLE_CAPTURE;
-use crate::analysis::time::stage_times::drop_empty_parts;
 use crate::analysis::{Analysis, Context};
 use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
 use crate::findings::{Block, Chart, Findings, Method, Quantity, View, derived};
@@ -151,9 +150,12 @@ fn chart(context: &Context<'_>, lines: &[Line], pass: &str) -> Chart {
         ("two streams", Color::Elementwise),
         ("three or more", Color::Gemm),
     ];
-    let mut parts: Vec<Part> = parts.into_iter().map(part).collect();
-    let mut bars: Vec<Bar> = lines.iter().map(bar).collect();
-    drop_empty_parts(&mut parts, &mut bars);
+    let bars = StackedBars {
+        unit: Unit::Nanoseconds,
+        normalized: true,
+        parts: parts.into_iter().map(part).collect(),
+        bars: lines.iter().map(bar).collect(),
+    };
     let most = lines.iter().max_by_key(|line| line.overlap.concurrent);
     let most = most.map_or_else(String::new, |line| {
         format!(
@@ -170,12 +172,7 @@ fn chart(context: &Context<'_>, lines: &[Line], pass: &str) -> Chart {
             "One bar a stage and GPU of pass {pass}: the shares of busy time in which operations of one, of two, and of \
              three or more streams run.{most}"
         ),
-        plot: Plot::StackedBars(StackedBars {
-            unit: Unit::Nanoseconds,
-            normalized: true,
-            parts,
-            bars,
-        }),
+        plot: Plot::StackedBars(bars.without_empty_parts()),
     }
 }
 

@@ -14,8 +14,6 @@ pub mod utilization;
 #[cfg(test)]
 pub mod test_session;
 
-pub mod verdict;
-
 use crate::findings::Findings;
 use crate::hardware::{Gpu, Hardware};
 use crate::model::Session;

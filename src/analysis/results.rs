@@ -69,6 +69,8 @@ results! {
     baseline: super::engine::baseline::Baseline = super::engine::baseline::compute;
     /// Kernel names of all passes and their partners in the primary pass.
     kernel_matching: super::engine::kernel_matching::KernelMatching = super::engine::kernel_matching::compute;
+    /// Power and clocks by device and stage.
+    power: super::system::power::Power = super::system::power::compute;
     /// What matrix kernels compute.
     matmul: super::kernels::matmul::Products = super::kernels::matmul::compute;
     /// GPU operations of each stage by class and kernel.
@@ -101,4 +103,14 @@ results! {
     what_if: super::time::what_if::Bounds = super::time::what_if::compute;
     /// Synchronizing calls by stage and place.
     sync: super::time::sync::Synchronization = super::time::sync::compute;
+    /// GPUs and their peaks.
+    environment: super::system::environment::Environment = super::system::environment::compute;
+    /// Stages of all passes.
+    stage_times: super::time::stage_times::StageTimes = super::time::stage_times::compute;
+    /// Passes over time.
+    timeline: super::time::timeline::Timeline = super::time::timeline::compute;
+    /// Device memory: allocators, use, calls.
+    allocator: super::memory::allocator::Allocator = super::memory::allocator::compute;
+    /// CUDA graphs of all passes.
+    graphs: super::time::graphs::Graphs = super::time::graphs::compute;
 }

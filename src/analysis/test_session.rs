@@ -114,6 +114,20 @@ pub(crate) fn call_and_launch(
     session.launches.push(Launch { correlation, ..launch(pass, kernel, time) });
 }
 
+/// A kernel by name with start, end and node of a graph.
+pub(crate) type Node<'a> = (&'a str, Ns, Ns, Option<u64>);
+
+/// One pass without ranges: the whole capture is its stage. Kernels by name with start and end.
+pub(crate) fn one_pass(kernels: &[(&str, Ns, Ns)]) -> Session {
+    let mut made = Made::default();
+    made.pass("nsys", PassKind::Timeline);
+    for (name, start, end) in kernels {
+        let kernel = made.session.kernel(name, "");
+        made.session.launches.push(launch(made.pass, kernel, *start..*end));
+    }
+    made.session
+}
+
 /// A session in which each pass has one process, one thread and one GPU.
 #[derive(Default)]
 pub(crate) struct Made {
@@ -138,6 +152,25 @@ impl Made {
         let name = self.session.intern(name);
         self.session.ranges.push(range(self.pass, name, start..self.time));
         self.time += 10;
+    }
+
+    /// A range.
+    pub(crate) fn span(&mut self, name: &str, time: Span<Ns>) {
+        let name = self.session.intern(name);
+        self.session.ranges.push(range(self.pass, name, time));
+    }
+
+    /// A call that issues these kernels.
+    pub(crate) fn call(&mut self, name: &str, time: Span<Ns>, kernels: &[Node<'_>]) {
+        let correlation = Some(self.session.api_calls.len() as i64 + 1);
+        let name = self.session.intern(name);
+        self.session.api_calls.push(ApiCall { correlation, ..api_call(self.pass, name, time) });
+        for (kernel, start, end, graph_node) in kernels {
+            let kernel = self.session.kernel(kernel, "");
+            let launch = launch(self.pass, kernel, *start..*end);
+            let graph_node = *graph_node;
+            self.session.launches.push(Launch { correlation, graph_node, ..launch });
+        }
     }
 
     /// A kernel of 3 ns.

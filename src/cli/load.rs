@@ -70,7 +70,7 @@ pub(super) fn report(loaded: &Loaded, input: &Input, term: &mut Term) -> Result<
     let context = context.with(&results);
     let sections = present::run(&context);
     let rules = rules::run(&context, &sections);
-    let headline = analysis::verdict::headline(&context);
+    let headline = present::headline::headline(&context);
     let report =
         report::build(&provenance(bundle, session), headline, rules, sections, diagnostics);
     for diagnostic in &report.data_quality {
@@ -116,7 +116,7 @@ fn options(input: &Input) -> Options {
 }
 
 fn provenance<'a>(bundle: &'a Bundle, session: &Session) -> Provenance<'a> {
-    let cover = analysis::verdict::cover(session);
+    let cover = present::headline::cover(session);
     let artifact = |file: &ArtifactFile| {
         let kind = file.kind.unwrap_or(ArtifactKind::Other).label().to_owned();
         [file.path.clone(), kind, file.pass.clone(), file.sha256.clone().unwrap_or_default()]

@@ -49,6 +49,22 @@ pub struct StackedBars {
     pub bars: Vec<Bar>,
 }
 
+impl StackedBars {
+    /// The same without the parts that no bar has.
+    #[must_use]
+    pub fn without_empty_parts(mut self) -> Self {
+        for index in (0..self.parts.len()).rev() {
+            if self.bars.iter().all(|bar| bar.values[index] <= 0.0) {
+                self.parts.remove(index);
+                for bar in &mut self.bars {
+                    bar.values.remove(index);
+                }
+            }
+        }
+        self
+    }
+}
+
 /// A part of stacked bars.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Part {

@@ -109,9 +109,15 @@ impl<'t, R> Table<'t, R> {
 
     /// Shows the last column on pages, after those that were marked before.
     #[must_use]
-    pub fn on_page(mut self) -> Self {
+    pub fn on_page(self) -> Self {
+        self.on_page_if(true)
+    }
+
+    /// Shows the last column on pages if there is something to tell apart or to see in it.
+    #[must_use]
+    pub fn on_page_if(mut self, shown: bool) -> Self {
         if let Some(last) = self.columns.last_mut() {
-            last.on_page = true;
+            last.on_page = shown;
         }
         self
     }

@@ -5,24 +5,33 @@
 #[cfg(test)]
 pub mod testing;
 
+mod allocator;
+mod attention;
 mod baseline;
 mod communication;
 mod critical_path;
 mod drift;
-mod idle;
-mod kernel_matching;
-mod overlap;
-mod sync;
-mod attention;
+mod environment;
 mod flops_by_source;
 mod gemm;
+mod graphs;
+pub mod headline;
+mod idle;
+mod kernel_matching;
 pub(crate) mod kernels;
+mod overlap;
+mod power;
 mod products;
+mod stage_times;
+mod sync;
+mod timeline;
 mod transfers;
-mod what_if;
 pub(crate) mod utilization;
+mod what_if;
 
+use crate::analysis::engine::classify::ClassGroup;
 use crate::analysis::{self, Analysis, Context, Known, Missing};
+use crate::findings::chart::Color;
 use crate::findings::{Block, Findings};
 
 /// A section of the report.
@@ -45,17 +54,17 @@ use Entry::{Analysis as Old, Section as New};
 
 /// All sections in reading order.
 static SECTIONS: &[Entry] = &[
-    Old(&analysis::system::environment::ANALYSIS),
-    Old(&analysis::time::stage_times::ANALYSIS),
+    New(&environment::SECTION),
+    New(&stage_times::SECTION),
     New(&idle::SECTION),
-    Old(&analysis::time::timeline::ANALYSIS),
+    New(&timeline::SECTION),
     New(&overlap::SECTION),
     New(&drift::SECTION),
     New(&sync::SECTION),
     New(&transfers::SECTION),
     New(&communication::SECTION),
     New(&critical_path::SECTION),
-    Old(&analysis::time::graphs::ANALYSIS),
+    New(&graphs::SECTION),
     New(&utilization::SECTION),
     New(&flops_by_source::SECTION),
     New(&baseline::SECTION),
@@ -69,8 +78,8 @@ static SECTIONS: &[Entry] = &[
     Old(&analysis::operators::calls::ANALYSIS),
     Old(&analysis::operators::python::ANALYSIS),
     Old(&analysis::operators::modules::ANALYSIS),
-    Old(&analysis::memory::allocator::ANALYSIS),
-    Old(&analysis::system::power::ANALYSIS),
+    New(&allocator::SECTION),
+    New(&power::SECTION),
     New(&kernel_matching::SECTION),
 ];
 
@@ -88,4 +97,17 @@ pub fn run(context: &Context<'_>) -> Vec<(&'static str, &'static str, Findings)>
         Old(analysis) => (analysis.id, analysis.title, analysis::run(context, analysis)),
     };
     SECTIONS.iter().map(one).collect()
+}
+
+/// The colour of a group of kernel classes.
+const fn group_color(group: ClassGroup) -> Color {
+    match group {
+        ClassGroup::Gemm => Color::Gemm,
+        ClassGroup::Attention => Color::Attention,
+        ClassGroup::Normalization => Color::Normalization,
+        ClassGroup::Elementwise => Color::Elementwise,
+        ClassGroup::Copy => Color::Copy,
+        ClassGroup::Communication => Color::Communication,
+        ClassGroup::Other => Color::Other,
+    }
 }

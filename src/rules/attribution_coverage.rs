@@ -16,7 +16,7 @@ pub(super) static RULE: Rule = Rule {
 };
 
 /// GPU time of the primary pass from its first stage on, outside of all stages, from which on the stages do not tell the run.
-const OUTSIDE: f64 = 0.10;
+const OUTSIDE: f64 = crate::analysis::time::stage_times::attribution::UNATTRIBUTED;
 
 /// Inferred operations of a stage from which on it is said.
 const INFERRED: f64 = 0.50;

@@ -75,7 +75,7 @@ pub(super) fn compare(context: &Context<'_>, run: &Run, lines: &mut [Line]) {
     if run.members.len() < 2 {
         return;
     }
-    let sampled = devices(context.session);
+    let sampled = devices(context);
     let clocks: Vec<Option<Clocks>> = run
         .members
         .iter()

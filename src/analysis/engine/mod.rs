@@ -1,5 +1,6 @@
 //! What several analyses share: operations with their stages, classes, statistics, interval arithmetic.
 
+pub mod align;
 pub mod attribution;
 pub mod baseline;
 pub mod classify;

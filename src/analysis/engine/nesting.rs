@@ -88,7 +88,7 @@ impl Nesting {
             while let Some(call) = calls_of.next_if(|call| calls.start[*call as usize] < start) {
                 self.call(spans, &mut stack, calls, call);
             }
-            let parent = innermost(spans, &mut stack, start);
+            let parent = top(spans, &mut stack, start);
             if let Some(parent) = parent {
                 self.take(spans, parent, start, end);
             }
@@ -100,7 +100,7 @@ impl Nesting {
 
     fn call(&mut self, spans: &[Span], stack: &mut Vec<u32>, calls: &ApiCalls, call: u32) {
         let row = call as usize;
-        let innermost = innermost(spans, stack, calls.start[row]);
+        let innermost = top(spans, stack, calls.start[row]);
         self.of_call[row] = innermost;
         // A call within a call is part of the outer one.
         if let Some(span) = innermost.filter(|_| !calls.nested[row]) {
@@ -121,7 +121,7 @@ impl Nesting {
 }
 
 /// The innermost span that is open at `time`; those that have ended are closed.
-fn innermost(spans: &[Span], stack: &mut Vec<u32>, time: Ns) -> Option<u32> {
+fn top(spans: &[Span], stack: &mut Vec<u32>, time: Ns) -> Option<u32> {
     while stack.last().is_some_and(|top| spans[*top as usize].end <= time) {
         stack.pop();
     }
@@ -147,4 +147,39 @@ fn by_thread<K: Ord>(
         }
     }
     lists
+}
+
+/// For each moment of a thread the row of the innermost span that is open then; spans of a thread are nested.
+pub fn innermost(
+    queries: &[(ThreadId, Ns)],
+    thread: &[ThreadId],
+    start: &[Ns],
+    end: &[Ns],
+) -> Vec<Option<usize>> {
+    let mut found = vec![None; queries.len()];
+    let mut order: Vec<usize> = (0..queries.len()).collect();
+    order.sort_unstable_by_key(|at| (queries[*at], *at));
+    let (Some(first), Some(last)) = (order.first(), order.last()) else { return found };
+    let (first, last) = (queries[*first], queries[*last]);
+    let mut spans: Vec<usize> = (0..thread.len())
+        .filter(|row| thread[*row] >= first.0 && (thread[*row], start[*row]) <= last)
+        .collect();
+    spans.sort_unstable_by_key(|row| {
+        (thread[*row], start[*row], std::cmp::Reverse(end[*row]), *row)
+    });
+    let mut spans = spans.into_iter().peekable();
+    let mut open: Vec<usize> = Vec::new();
+    for at in order {
+        let (on, time) = queries[at];
+        while let Some(row) = spans.next_if(|row| (thread[*row], start[*row]) <= (on, time)) {
+            while open
+                .pop_if(|last| thread[*last] != thread[row] || end[*last] <= start[row])
+                .is_some()
+            {}
+            open.push(row);
+        }
+        while open.pop_if(|last| thread[*last] != on || end[*last] <= time).is_some() {}
+        found[at] = open.last().copied();
+    }
+    found
 }

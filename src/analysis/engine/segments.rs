@@ -1,20 +1,21 @@
 //! To whom each busy moment of a GPU belongs, so that parts add up to busy time.
 
 use crate::analysis::Context;
+use crate::analysis::engine::classify::ClassGroup;
 use crate::analysis::engine::sweep::{append, slices};
 use crate::analysis::engine::tiers::Tier;
-use crate::findings::chart::Color;
+
 use crate::model::Ns;
 
-/// A stretch of a GPU's time that belongs to one colour group.
+/// A stretch of a GPU's time that belongs to one group of classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// Start, nanoseconds.
     pub start: Ns,
     /// End, nanoseconds.
     pub end: Ns,
-    /// Colour group.
-    pub color: Color,
+    /// Group of the kernel that it belongs to.
+    pub group: ClassGroup,
 }
 
 /// Busy time of one GPU in disjoint segments: a moment belongs to a computing kernel (of several, to the one
@@ -32,7 +33,7 @@ pub fn exclusive(context: &Context<'_>, ops: impl Iterator<Item = usize>) -> Vec
         tiers.push(((start, end), Tier::of(class) as usize));
         if Tier::of(class) == Tier::Compute {
             let start = start.max(covered);
-            segments.extend((start < end).then_some(Segment { start, end, color: class.color() }));
+            segments.extend((start < end).then_some(Segment { start, end, group: class.group() }));
             covered = covered.max(end);
         }
     }
@@ -40,11 +41,11 @@ pub fn exclusive(context: &Context<'_>, ops: impl Iterator<Item = usize>) -> Vec
     for slice in slices::<3>(tiers) {
         append(&mut rest[slice.first()], (slice.start, slice.end));
     }
-    for (tier, color) in [(1, Color::Communication), (2, Color::Copy)] {
+    for (tier, group) in [(1, ClassGroup::Communication), (2, ClassGroup::Copy)] {
         segments.extend(rest[tier].iter().map(|(start, end)| Segment {
             start: *start,
             end: *end,
-            color,
+            group,
         }));
     }
     segments

@@ -4,7 +4,7 @@
 //! that the backward pass computes again, as with checkpoints, stands for the operator that was checkpointed.
 
 use crate::analysis::engine::facts::{OpIndex, Ops};
-use crate::analysis::time::graphs::twins::innermost;
+use crate::analysis::engine::nesting::innermost;
 use crate::model::{Ns, OperatorId, Session, ThreadId};
 
 /// Times that an operator of the forward pass may itself be one of the backward pass.

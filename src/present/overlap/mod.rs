@@ -10,7 +10,6 @@ use rooflens_schemas::{Metric, Scope, Unit};
 
 use super::Section;
 use crate::analysis::time::overlap::Line;
-use crate::analysis::time::stage_times::drop_empty_parts;
 use crate::analysis::{Context, Known};
 use crate::findings::catalogue::CONCURRENT_SHARE;
 use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
@@ -87,9 +86,8 @@ fn chart(context: &Context<'_>, lines: &[Line], pass: &str) -> Chart {
         ("two streams", Color::Elementwise),
         ("three or more", Color::Gemm),
     ];
-    let mut parts: Vec<Part> = parts.into_iter().map(part).collect();
-    let mut bars: Vec<Bar> = lines.iter().map(bar).collect();
-    drop_empty_parts(&mut parts, &mut bars);
+    let parts: Vec<Part> = parts.into_iter().map(part).collect();
+    let bars: Vec<Bar> = lines.iter().map(bar).collect();
     let most = lines.iter().max_by_key(|line| line.overlap.concurrent);
     let most = most.map_or_else(String::new, |line| {
         format!(
@@ -106,12 +104,10 @@ fn chart(context: &Context<'_>, lines: &[Line], pass: &str) -> Chart {
             "One bar a stage and GPU of pass {pass}: the shares of busy time in which operations of one, of two, and of \
              three or more streams run.{most}"
         ),
-        plot: Plot::StackedBars(StackedBars {
-            unit: Unit::Nanoseconds,
-            normalized: true,
-            parts,
-            bars,
-        }),
+        plot: Plot::StackedBars(
+            StackedBars { unit: Unit::Nanoseconds, normalized: true, parts, bars }
+                .without_empty_parts(),
+        ),
     }
 }
 

@@ -13,7 +13,7 @@ mod tests;
 use rayon::prelude::*;
 
 use crate::findings::chart::Color;
-use crate::model::{CopyKind, Session};
+use crate::model::{CopyKind, Ns, Session};
 
 use engine::{RULES, first};
 use names::Name;
@@ -108,19 +108,24 @@ impl KernelClass {
         Self::ALL.into_iter().find(|class| class.label() == label)
     }
 
-    /// Colour group in charts.
-    pub const fn color(self) -> Color {
+    /// Group of classes that charts show as one.
+    pub const fn group(self) -> ClassGroup {
         match self {
-            Self::Gemm | Self::Convolution => Color::Gemm,
-            Self::Attention => Color::Attention,
-            Self::Normalization | Self::Softmax => Color::Normalization,
+            Self::Gemm | Self::Convolution => ClassGroup::Gemm,
+            Self::Attention => ClassGroup::Attention,
+            Self::Normalization | Self::Softmax => ClassGroup::Normalization,
             Self::Reduction | Self::Elementwise | Self::Quantization | Self::Optimizer => {
-                Color::Elementwise
+                ClassGroup::Elementwise
             }
-            Self::Layout | Self::Gather | Self::Copy => Color::Copy,
-            Self::Communication => Color::Communication,
-            Self::Sampling | Self::MoeRouting | Self::Graph | Self::Other => Color::Other,
+            Self::Layout | Self::Gather | Self::Copy => ClassGroup::Copy,
+            Self::Communication => ClassGroup::Communication,
+            Self::Sampling | Self::MoeRouting | Self::Graph | Self::Other => ClassGroup::Other,
         }
+    }
+
+    /// Colour of the group, for sections that still stand beside their analysis.
+    pub const fn color(self) -> Color {
+        Color::KERNELS[self.group() as usize]
     }
 
     /// Whether its work is matrix products.
@@ -128,6 +133,41 @@ impl KernelClass {
         matches!(self, Self::Gemm | Self::Attention | Self::Convolution)
     }
 }
+
+/// Group of kernel classes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ClassGroup {
+    /// Matrix products and convolutions.
+    Gemm,
+    /// Attention.
+    Attention,
+    /// Normalization and softmax.
+    Normalization,
+    /// Elementwise, reduction, quantization, optimizer.
+    Elementwise,
+    /// Copies, layout changes, gathers.
+    Copy,
+    /// Collectives.
+    Communication,
+    /// Everything else, whole CUDA graphs included.
+    Other,
+}
+
+impl ClassGroup {
+    /// All groups in report order.
+    pub const ALL: [Self; 7] = [
+        Self::Gemm,
+        Self::Attention,
+        Self::Normalization,
+        Self::Elementwise,
+        Self::Copy,
+        Self::Communication,
+        Self::Other,
+    ];
+}
+
+/// Time by group, in the order of [`ClassGroup::ALL`], nanoseconds.
+pub type GroupTimes = [Ns; ClassGroup::ALL.len()];
 
 /// The class of an operation of the copy engines.
 pub const fn copy_class(_: CopyKind) -> KernelClass {

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::{Layer, Matrix, Product, Products, Shape, Source, dtype};
 use crate::analysis::engine::facts::{Facts, OpIndex};
+use crate::analysis::engine::nesting::innermost;
 use crate::analysis::kernels::operator_flops::{first_operand, shape};
-use crate::analysis::time::graphs::twins::innermost;
 use crate::model::{Ns, Session, StrId, ThreadId};
 
 /// Calls of operators with sizes and without such calls within, by (thread, start).

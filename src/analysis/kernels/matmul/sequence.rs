@@ -9,9 +9,9 @@ use super::{
     Attention, Layer, Matrix, Product, Products, Shape, Source, innermost_first, launch_of,
     positions,
 };
+use crate::analysis::engine::align::common;
 use crate::analysis::engine::classify::signature;
 use crate::analysis::engine::facts::{Facts, OpIndex};
-use crate::analysis::time::graphs::align::common;
 use crate::model::{Dim3, KernelId, ProcessId, Session};
 
 use rooflens_schemas::StageKind;

@@ -2,14 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use rooflens_schemas::{Evidence, Metric, Unit};
-
 use crate::analysis::engine::facts::{Stage, StageInstance};
 use crate::analysis::engine::stage_stats::{Summary, summaries};
 use crate::analysis::engine::stats::median;
 use crate::analysis::{Context, Facts};
-use crate::findings::{Cell, Column, Dataset, derived};
-use crate::model::{Ns, PassId, Session, StrId};
+use crate::model::{Ns, PassId, ProcessId, StrId};
 
 /// Beginnings of the names of such calls; what follows is a variant, such as `Async` or `Pitch`.
 const ALLOCATING: [&str; 15] = [
@@ -32,25 +29,44 @@ const ALLOCATING: [&str; 15] = [
 
 /// Such calls of one name in one instance of a stage.
 #[derive(Clone, Debug, PartialEq)]
-struct Row {
-    stage: Summary,
-    instance: u32,
-    counted: bool,
-    name: StrId,
-    calls: u64,
-    time: Ns,
+pub struct InstanceCalls {
+    /// The stage.
+    pub stage: Summary,
+    /// Number of the instance, from 0.
+    pub instance: u32,
+    /// The instance counts.
+    pub counted: bool,
+    /// Name of the call.
+    pub name: StrId,
+    /// Number.
+    pub calls: u64,
+    /// Sum of their durations, nanoseconds.
+    pub time: Ns,
+}
+
+/// Such calls of a stage.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StageCalls {
+    /// The stage.
+    pub stage: Summary,
+    /// Median number of such calls of a counted instance.
+    pub calls: f64,
+    /// Sum of their durations in all counted instances, nanoseconds.
+    pub time: Ns,
 }
 
 /// Such calls of all passes.
-pub(super) struct Calls {
-    rows: Vec<Row>,
-    /// Stages of passes with CUDA calls, with the median number of such calls of a counted instance and the
-    /// time of all in counted instances.
-    pub(super) stages: Vec<(Summary, f64, Ns)>,
+#[derive(Default)]
+pub struct AllocatorCalls {
+    /// Calls by (counted first, stage, process, instance, name), without those of an instance that lies within one
+    /// of the stage that it is a part of.
+    pub rows: Vec<InstanceCalls>,
+    /// Stages of passes with CUDA calls.
+    pub stages: Vec<StageCalls>,
 }
 
 /// Finds them in all stages.
-pub(super) fn calls(context: &Context<'_>) -> Calls {
+pub(super) fn find(context: &Context<'_>) -> AllocatorCalls {
     let session = context.session;
     let calls = &session.api_calls;
     let mut traced = vec![false; session.passes.len()];
@@ -69,13 +85,16 @@ pub(super) fn calls(context: &Context<'_>) -> Calls {
     order.sort_unstable_by_key(|row| {
         (calls.process[*row as usize], calls.start[*row as usize], *row)
     });
-    let mut found = Calls { rows: Vec::new(), stages: Vec::new() };
+    let mut found = AllocatorCalls::default();
     let passes: Vec<PassId> = session.passes.ids().filter(|pass| traced[pass.index()]).collect();
     for pass in passes {
         for line in summaries(context.facts, pass) {
-            found.add(context, &order, line);
+            found.add(context, &order, line.clone());
         }
     }
+    found.rows.sort_by_key(|row| {
+        (!row.counted, row.stage.stage, row.stage.process, row.instance, session.text(row.name))
+    });
     found
 }
 
@@ -89,8 +108,8 @@ fn is_part(facts: &Facts, stage: &Stage, instance: &StageInstance) -> bool {
     around.is_some_and(|one| one.process == instance.process && one.host_end >= instance.host_end)
 }
 
-impl Calls {
-    fn add(&mut self, context: &Context<'_>, order: &[u32], line: &Summary) {
+impl AllocatorCalls {
+    fn add(&mut self, context: &Context<'_>, order: &[u32], line: Summary) {
         let calls = &context.session.api_calls;
         let facts = context.facts;
         let (mut counts, mut all) = (Vec::new(), 0);
@@ -119,7 +138,7 @@ impl Calls {
             // Parts of stages would show the calls of the whole again.
             let part = is_part(facts, line.stage(facts), one);
             let by_name = by_name.into_iter().filter(|_| !part);
-            self.rows.extend(by_name.map(|(name, (calls, time))| Row {
+            self.rows.extend(by_name.map(|(name, (calls, time))| InstanceCalls {
                 stage: line.clone(),
                 instance: one.ordinal,
                 counted,
@@ -128,73 +147,29 @@ impl Calls {
                 time,
             }));
         }
-        if let Some(count) = median(&counts) {
-            self.stages.push((line.clone(), count, all));
-        }
+        let calls = median(&counts);
+        self.stages.extend(calls.map(|calls| StageCalls { stage: line, calls, time: all }));
     }
 
     /// Whether an instance that counts has such calls.
-    pub(super) fn any_counted(&self) -> bool {
+    pub fn any_counted(&self) -> bool {
         self.rows.iter().any(|row| row.counted)
     }
 
-    /// Number of such calls in instances that are left out, of a pass.
-    pub(super) fn left_out(&self) -> u64 {
+    /// Number of such calls in instances that are left out.
+    pub fn left_out(&self) -> u64 {
         self.rows.iter().filter(|row| !row.counted).map(|row| row.calls).sum()
     }
 
-    /// `allocator_calls` of each stage.
-    pub(super) fn metrics(&self, context: &Context<'_>) -> Vec<Metric> {
-        let session = context.session;
-        let metric = |(line, count, time): &(Summary, f64, Ns)| {
-            let scope = line.scope(session, context.facts);
-            let basis = format!(
-                "median number of CUDA calls of the process that allocate or free memory within the \
-                 range of an instance, over {} of {} instances; {time} ns in all",
-                line.counted, line.instances
-            );
-            let mut metric = derived("allocator_calls", scope, Unit::Count, *count, basis);
-            let artifact = session.passes.artifact[line.stage(context.facts).pass.index()];
-            metric.evidence.push(Evidence {
-                artifact: session.text(artifact).to_owned(),
-                table: Some("api_calls".to_owned()),
-                rows: None,
-            });
-            metric
+    /// Number of the calls in the counted instances of a stage of a process, and the sum of their durations,
+    /// nanoseconds.
+    pub fn counted(&self, stage: usize, process: ProcessId) -> (u64, Ns) {
+        let is_own = |row: &&InstanceCalls| {
+            row.counted && (row.stage.stage, row.stage.process) == (stage, process)
         };
-        self.stages.iter().map(metric).collect()
-    }
-
-    /// One row per (pass, stage, process, instance, call).
-    pub(super) fn dataset(&self, session: &Session, context: &Context<'_>) -> Dataset {
-        let columns = vec![
-            Column::text("call", "Call"),
-            Column::text("pass", "Pass"),
-            Column::text("stage", "Stage"),
-            Column::new("instance", "Instance", Unit::Count),
-            Column::text("counted", "Counted"),
-            Column::new("calls", "Calls", Unit::Count),
-            Column::new("time_ns", "Host time", Unit::Nanoseconds),
-        ];
-        let row = |row: &Row| {
-            let pass = row.stage.stage(context.facts).pass;
-            vec![
-                Cell::Name(session.text(row.name).to_owned()),
-                Cell::Text(session.pass_name(pass).to_owned()),
-                Cell::Text(row.stage.label(session, context.facts)),
-                Cell::Int(i64::from(row.instance)),
-                Cell::Text(if row.counted { "yes" } else { "no" }.to_owned()),
-                Cell::Int(i64::try_from(row.calls).unwrap_or(i64::MAX)),
-                Cell::Int(row.time),
-            ]
-        };
-        let mut sorted: Vec<&Row> = self.rows.iter().collect();
-        // Counted instances first; names of one instance by text.
-        sorted.sort_by_key(|row| {
-            (!row.counted, row.stage.stage, row.stage.process, row.instance, session.text(row.name))
-        });
-        let title = "CUDA calls that allocate or free memory, within stages".to_owned();
-        let rows = sorted.into_iter().map(row).collect();
-        Dataset { id: "allocator_calls", title, columns, rows }
+        self.rows
+            .iter()
+            .filter(is_own)
+            .fold((0, 0), |(calls, time), row| (calls + row.calls, time.saturating_add(row.time)))
     }
 }

@@ -3,41 +3,39 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use rooflens_schemas::Unit;
 use rustc_hash::FxHashMap;
 
-use super::lines::{Line, State};
+use super::states::{State, States};
 use crate::analysis::operators::call_tree::{Source, Spans, fold};
-use crate::findings::{Cell, Column, Dataset};
 use crate::model::{MemoryEventId, Session};
 
 /// Live allocations of one maker.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Holder {
+pub struct Holder {
     /// Outermost operator around the allocation; empty outside of operators.
-    pub(super) operator: String,
+    pub operator: String,
     /// Innermost range or module around it; empty outside of ranges.
-    pub(super) range: String,
+    pub range: String,
     /// Number.
-    pub(super) allocations: u64,
+    pub allocations: u64,
     /// Bytes.
-    pub(super) bytes: i64,
+    pub bytes: i64,
 }
 
-/// What holds the memory of a line at a state.
+/// What holds the memory at a state.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Held {
+pub struct Held {
     /// Makers by (bytes descending, names).
-    pub(super) holders: Vec<Holder>,
+    pub holders: Vec<Holder>,
     /// Bytes that were allocated before the first event; none if the events contradict their totals.
-    pub(super) before: Option<i64>,
+    pub before: Option<i64>,
 }
 
 /// Replays the events up to `peak`.
-pub(super) fn held(session: &Session, spans: &Spans, line: &Line, peak: &State) -> Held {
+pub(super) fn held(session: &Session, spans: &Spans, states: &States, peak: &State) -> Held {
     let events = &session.memory_events;
     let mut live: FxHashMap<u64, MemoryEventId> = FxHashMap::default();
-    for id in &line.events {
+    for id in &states.events {
         let row = id.index();
         if events.time[row] > peak.time {
             break;
@@ -88,51 +86,4 @@ fn maker(session: &Session, spans: &Spans, event: MemoryEventId) -> (String, Str
         at = spans.nesting.parent[span as usize];
     }
     made
-}
-
-/// One row per (line, maker); the lines in order.
-pub(super) fn dataset(session: &Session, lines: &[(&Line, i64, Held)]) -> Dataset {
-    let columns = vec![
-        Column::text("operator", "Allocated by"),
-        Column::text("range", "In"),
-        Column::text("pass", "Pass"),
-        Column::new("device", "GPU", Unit::Count),
-        Column::new("allocations", "Allocations", Unit::Count),
-        Column::new("bytes", "Bytes", Unit::Bytes),
-        Column::new("share", "Share of the peak", Unit::Ratio),
-    ];
-    let mut rows = Vec::new();
-    for (line, peak, held) in lines {
-        let mut add = |operator: Cell, range: Cell, allocations: Cell, bytes: i64| {
-            let share = (*peak > 0).then(|| bytes as f64 / *peak as f64);
-            let pass = session.pass_name(line.pass);
-            rows.push(vec![
-                operator,
-                range,
-                Cell::Text(pass.to_owned()),
-                Cell::Int(i64::from(line.device)),
-                allocations,
-                Cell::Int(bytes),
-                Cell::maybe(share),
-            ]);
-        };
-        if let Some(before) = held.before {
-            let what = Cell::Text("before the trace began".to_owned());
-            add(what, Cell::Missing, Cell::Missing, before);
-        }
-        for holder in &held.holders {
-            let operator = match holder.operator.is_empty() {
-                true => Cell::Text("outside of operators".to_owned()),
-                false => Cell::Name(holder.operator.clone()),
-            };
-            let range = match holder.range.is_empty() {
-                true => Cell::Missing,
-                false => Cell::Name(holder.range.clone()),
-            };
-            let count = Cell::Int(i64::try_from(holder.allocations).unwrap_or(i64::MAX));
-            add(operator, range, count, holder.bytes);
-        }
-    }
-    let title = "What holds the memory at the peak".to_owned();
-    Dataset { id: "memory_at_peak", title, columns, rows }
 }

@@ -1,109 +1,171 @@
 //! Samples by device and by stage, and their figures.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
-use rooflens_schemas::Evidence;
-
-use super::reasons;
+use super::{busy, reasons};
 use crate::analysis::Context;
 use crate::analysis::engine::facts::StageInstance;
 use crate::analysis::engine::stats::{mean, quantile};
-use crate::model::{DeviceSampleId, Ns, PassId, Session, StrId};
+use crate::model::{DeviceSampleId, GpuId, Ns, Session, StrId};
 
 /// One sample, reduced to what is computed with.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Sample {
-    pub(crate) utc: Ns,
-    pub(crate) watts: Option<f64>,
-    pub(crate) sm_hz: Option<f64>,
-    pub(super) celsius: Option<f64>,
+pub struct Sample {
+    /// UTC time, nanoseconds since 1970.
+    pub utc: Ns,
+    /// Board power, watts.
+    pub watts: Option<f64>,
+    /// SM clock, hertz.
+    pub sm_hz: Option<f64>,
+    /// Temperature, degrees Celsius.
+    pub celsius: Option<f64>,
     /// Share of NVML's period in which a kernel ran.
-    pub(super) utilization: Option<f64>,
-    pub(crate) reasons: Option<u64>,
+    pub utilization: Option<f64>,
+    /// Bits of `nvmlClocksEventReasons`.
+    pub reasons: Option<u64>,
 }
 
 /// The samples of a device, by time.
-pub(crate) struct Device {
-    pub(crate) index: u32,
-    pub(super) artifact: StrId,
-    pub(crate) samples: Vec<Sample>,
-    pub(super) whole: Figures,
-    /// Samples that state their reasons at all.
-    pub(super) with_reasons: u64,
-    /// Bits that are set in some sample, and in how many.
-    pub(super) reason_counts: Vec<(u64, u64)>,
+#[derive(Clone, Debug, PartialEq)]
+pub struct Device {
+    /// Number that NVML gives it.
+    pub index: u32,
+    /// File of the samples.
+    pub artifact: StrId,
+    /// Its samples.
+    pub samples: Vec<Sample>,
+    /// Figures of the whole sampled period.
+    pub whole: Figures,
+    /// Time of that in which the GPU was busy, nanoseconds; none if no sample shows it at work.
+    pub busy: Option<f64>,
+    /// Reasons for a limit of clocks that were set in some sample, by bit. That it was idle is none.
+    pub limits: Vec<ClockLimit>,
     /// No other device was sampled.
-    pub(crate) alone: bool,
+    pub alone: bool,
 }
 
 /// Figures of some samples; what no sample states is absent.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Figures {
-    pub(super) samples: u64,
-    pub(super) duration: Ns,
-    pub(super) power_mean: Option<f64>,
-    pub(super) power_p95: Option<f64>,
-    pub(super) power_max: Option<f64>,
-    pub(super) energy: Option<f64>,
-    pub(super) energy_basis: &'static str,
-    pub(super) sm_clock_mean: Option<f64>,
-    pub(super) sm_clock_min: Option<f64>,
-    pub(super) temperature_max: Option<f64>,
-    pub(super) throttled: Option<f64>,
+pub struct Figures {
+    /// Number of samples.
+    pub samples: u64,
+    /// Sampled period, or time of the instances that hold samples, nanoseconds.
+    pub duration: Ns,
+    /// Mean power, watts.
+    pub power_mean: Option<f64>,
+    /// 95th percentile of power, watts.
+    pub power_p95: Option<f64>,
+    /// Most power, watts.
+    pub power_max: Option<f64>,
+    /// Joules: of a period the trapezoid sum over the samples, of a stage mean power × duration.
+    pub energy: Option<f64>,
+    /// Mean SM clock, hertz.
+    pub sm_clock_mean: Option<f64>,
+    /// Lowest SM clock, hertz.
+    pub sm_clock_min: Option<f64>,
+    /// Highest temperature, degrees Celsius.
+    pub temperature_max: Option<f64>,
+    /// Samples with a reason that lowers the clock ÷ samples that state reasons.
+    pub throttled: Option<f64>,
+}
+
+/// A reason for a limit of clocks on a device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClockLimit {
+    /// Its bit.
+    pub reason: u64,
+    /// Samples in which it was set.
+    pub samples: u64,
+    /// The same as a share of the samples that state reasons.
+    pub share: f64,
+    /// Mean SM clock of the samples with it, and of those without, hertz.
+    pub clock: (Option<f64>, Option<f64>),
+    /// Share of the busy time in which it was set.
+    pub busy_share: Option<f64>,
+    /// Mean SM clock of the busy time with it, and without, hertz.
+    pub busy_clock: (Option<f64>, Option<f64>),
 }
 
 /// Figures of a stage on a device.
-pub(super) struct StageFigures {
-    pub(super) pass: String,
-    pub(super) stage: String,
-    pub(super) device: u32,
-    pub(super) artifact: StrId,
-    pub(super) figures: Figures,
+#[derive(Clone, Debug, PartialEq)]
+pub struct StageFigures {
+    /// The stage, an index into `Facts::stages`.
+    pub stage: usize,
+    /// Number that NVML gives the device.
+    pub device: u32,
+    /// File of the samples.
+    pub artifact: StrId,
+    /// Figures of the samples within its projections.
+    pub figures: Figures,
+}
+
+/// The folder of samples, which is named after the pass that they were taken in; none for a loose file.
+pub fn folder(session: &Session, artifact: StrId) -> Option<&str> {
+    session.text(artifact).rsplit_once('/').map(|(folder, _)| folder)
 }
 
 impl Device {
-    /// The folder of the samples, which is named after the pass that they were taken in; none for a loose file.
-    pub(super) fn folder<'a>(&self, session: &'a Session) -> Option<&'a str> {
-        session.text(self.artifact).rsplit_once('/').map(|(folder, _)| folder)
-    }
-
-    /// `, nsys` for samples in the folder of that pass, and nothing for a loose file.
-    pub(super) fn place(&self, session: &Session) -> String {
-        self.folder(session).map_or(String::new(), |folder| format!(", {folder}"))
-    }
-
-    pub(super) fn evidence(&self, session: &Session) -> Evidence {
-        Evidence {
-            artifact: session.text(self.artifact).to_owned(),
-            table: Some("device_samples".to_owned()),
-            rows: Some(self.samples.len() as u64),
-        }
-    }
-
-    pub(super) fn start(&self) -> Ns {
+    /// Time of the first sample.
+    pub fn start(&self) -> Ns {
         self.samples.first().map_or(0, |sample| sample.utc)
     }
 
-    pub(super) fn end(&self) -> Ns {
+    /// Time of the last sample.
+    pub fn end(&self) -> Ns {
         self.samples.last().map_or(0, |sample| sample.utc)
     }
 
-    /// Mean SM clock of the samples with a reason and of those without it.
-    pub(super) fn clock_with_and_without(&self, bit: u64) -> (Option<f64>, Option<f64>) {
-        let of = |set: bool| {
-            let matching = self
-                .samples
-                .iter()
-                .filter(|s| s.reasons.is_some_and(|mask| (mask & bit != 0) == set));
-            mean(&matching.filter_map(|sample| sample.sm_hz).collect::<Vec<f64>>())
+    /// Whether an instance ran on this device: by ordinal, or because no other device was sampled.
+    pub fn is_of(&self, session: &Session, instance: &StageInstance) -> bool {
+        let same = |gpu: &GpuId| session.gpus.ordinal[gpu.index()] == self.index;
+        self.alone || instance.gpus.iter().any(same)
+    }
+
+    /// The samples within a window of a pass's clock.
+    pub fn within(&self, origin: Ns, window: (Ns, Ns)) -> &[Sample] {
+        &self.samples[self.range(origin, window)]
+    }
+
+    /// The places of those samples.
+    pub(super) fn range(&self, origin: Ns, window: (Ns, Ns)) -> Range<usize> {
+        let (start, end) = (origin.saturating_add(window.0), origin.saturating_add(window.1));
+        let first = self.samples.partition_point(|sample| sample.utc < start);
+        let last = self.samples.partition_point(|sample| sample.utc <= end);
+        first..last.max(first)
+    }
+
+    /// The reasons that some sample states.
+    fn limits(&self, shares: &[f64]) -> Vec<ClockLimit> {
+        let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
+        for bit in self.samples.iter().filter_map(|sample| sample.reasons).flat_map(reasons::bits) {
+            *counts.entry(bit).or_default() += 1;
+        }
+        counts.remove(&reasons::IDLE);
+        let stating = self.samples.iter().filter(|sample| sample.reasons.is_some()).count();
+        let clock = |bit: u64, set: bool| {
+            let has = |mask: u64| (mask & bit != 0) == set;
+            let own = self.samples.iter().filter(|sample| sample.reasons.is_some_and(has));
+            mean(&own.filter_map(|sample| sample.sm_hz).collect::<Vec<f64>>())
         };
-        (of(true), of(false))
+        let limit = |(reason, samples)| {
+            let (busy_share, busy_clock) = busy::of_reason(&self.samples, shares, reason);
+            ClockLimit {
+                reason,
+                samples,
+                share: samples as f64 / stating.max(1) as f64,
+                clock: (clock(reason, true), clock(reason, false)),
+                busy_share,
+                busy_clock,
+            }
+        };
+        counts.into_iter().map(limit).collect()
     }
 }
 
 /// The samples of all devices; a device that two artifacts sampled counts once for each.
-pub(crate) fn devices(session: &Session) -> Vec<Device> {
-    let table = &session.device_samples;
+pub(crate) fn devices(context: &Context<'_>) -> Vec<Device> {
+    let table = &context.session.device_samples;
     let mut by_device: BTreeMap<(StrId, u32), Vec<DeviceSampleId>> = BTreeMap::new();
     for row in table.ids() {
         let key = (table.artifact[row.index()], table.device[row.index()]);
@@ -113,24 +175,22 @@ pub(crate) fn devices(session: &Session) -> Vec<Device> {
     for (artifact, _) in by_device.keys() {
         *per_artifact.entry(*artifact).or_default() += 1;
     }
-    by_device
-        .into_iter()
-        .map(|((artifact, index), mut rows)| {
-            rows.sort_by_key(|row| (table.utc[row.index()], *row));
-            let alone = per_artifact.get(&artifact) == Some(&1);
-            device(session, artifact, index, &rows, alone)
-        })
-        .collect()
+    let device = |((artifact, index), mut rows): ((StrId, u32), Vec<DeviceSampleId>)| {
+        rows.sort_by_key(|row| (table.utc[row.index()], *row));
+        let alone = per_artifact.get(&artifact) == Some(&1);
+        device(context, artifact, index, &rows, alone)
+    };
+    by_device.into_iter().map(device).collect()
 }
 
 fn device(
-    session: &Session,
+    context: &Context<'_>,
     artifact: StrId,
     index: u32,
     rows: &[DeviceSampleId],
     alone: bool,
 ) -> Device {
-    let table = &session.device_samples;
+    let table = &context.session.device_samples;
     let sample = |row: &DeviceSampleId| {
         let row = row.index();
         Sample {
@@ -143,21 +203,14 @@ fn device(
         }
     };
     let samples: Vec<Sample> = rows.iter().map(sample).collect();
-    let mut whole = Figures::of(&samples);
-    if let (Some(first), Some(last)) = (samples.first(), samples.last()) {
-        whole.duration = last.utc.saturating_sub(first.utc);
-    }
-    whole.energy = energy(&samples);
-    whole.energy_basis = "trapezoid sum of power over the samples";
-    let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
-    for mask in samples.iter().filter_map(|sample| sample.reasons) {
-        for bit in reasons::bits(mask) {
-            *counts.entry(bit).or_default() += 1;
-        }
-    }
-    let with_reasons = samples.iter().filter(|sample| sample.reasons.is_some()).count() as u64;
-    let reason_counts = counts.into_iter().collect();
-    Device { index, artifact, samples, whole, with_reasons, reason_counts, alone }
+    let whole = Figures { energy: energy(&samples), ..Figures::of(&samples) };
+    let mut device =
+        Device { index, artifact, samples, whole, busy: None, limits: Vec::new(), alone };
+    device.whole.duration = device.end().saturating_sub(device.start());
+    let shares = busy::shares(context, &device);
+    device.busy = busy::time(&device, &shares);
+    device.limits = device.limits(&shares);
+    device
 }
 
 impl Figures {
@@ -202,13 +255,12 @@ fn energy(samples: &[Sample]) -> Option<f64> {
 pub(super) fn of_stages(context: &Context<'_>, device: &Device) -> Vec<StageFigures> {
     let session = context.session;
     let mut found = Vec::new();
-    for stage in &context.facts.stages {
-        let Some(origin) = session.passes.utc_origin[stage.pass.index()] else { continue };
+    for (stage, it) in context.facts.stages.iter().enumerate() {
+        let Some(origin) = session.passes.utc_origin[it.pass.index()] else { continue };
         let mut samples = Vec::new();
         let mut duration: Ns = 0;
-        let instances = context.facts.instances_of(stage).iter();
-        for instance in instances.filter(|one| one.excluded.is_none() && device.is_of(session, one))
-        {
+        let counted = context.facts.instances_of(it).iter().filter(|one| one.excluded.is_none());
+        for instance in counted.filter(|one| device.is_of(session, one)) {
             let within =
                 instance.projection.map_or(&[][..], |window| device.within(origin, window));
             if !within.is_empty() {
@@ -221,58 +273,8 @@ pub(super) fn of_stages(context: &Context<'_>, device: &Device) -> Vec<StageFigu
         }
         let mut figures = Figures { duration, ..Figures::of(&samples) };
         figures.energy = figures.power_mean.map(|watts| watts * duration as f64 / 1e9);
-        figures.energy_basis = "mean power × time of the instances that hold samples,";
-        found.push(StageFigures {
-            pass: session.pass_name(stage.pass).to_owned(),
-            stage: stage.name.clone(),
-            device: device.index,
-            artifact: device.artifact,
-            figures,
-        });
+        let (device, artifact) = (device.index, device.artifact);
+        found.push(StageFigures { stage, device, artifact, figures });
     }
     found
-}
-
-impl Device {
-    /// Whether an instance ran on this device: by ordinal, or because no other device was sampled.
-    pub(super) fn is_of(&self, session: &Session, instance: &StageInstance) -> bool {
-        let same = |gpu: &crate::model::GpuId| session.gpus.ordinal[gpu.index()] == self.index;
-        self.alone || instance.gpus.iter().any(same)
-    }
-
-    /// The samples within a window of a pass's clock.
-    pub(crate) fn within(&self, origin: Ns, window: (Ns, Ns)) -> &[Sample] {
-        let (first, last) = self.range(origin, window);
-        &self.samples[first..last]
-    }
-
-    /// The places of those samples.
-    pub(super) fn range(&self, origin: Ns, window: (Ns, Ns)) -> (usize, usize) {
-        let (start, end) = (origin.saturating_add(window.0), origin.saturating_add(window.1));
-        let first = self.samples.partition_point(|sample| sample.utc < start);
-        let last = self.samples.partition_point(|sample| sample.utc <= end);
-        (first, last.max(first))
-    }
-}
-
-/// The pass whose GPU work is nearest to the samples, and by how much they precede it (negative: follow it; 0: overlap).
-pub(super) fn nearest_pass(context: &Context<'_>, devices: &[Device]) -> Option<(String, Ns)> {
-    let session = context.session;
-    let start = devices.iter().map(Device::start).min()?;
-    let end = devices.iter().map(Device::end).max()?;
-    let mut spans: BTreeMap<PassId, (Ns, Ns)> = BTreeMap::new();
-    let ops = &context.facts.ops;
-    for (row, pass) in ops.pass.iter().enumerate() {
-        let span = spans.entry(*pass).or_insert((ops.start[row], ops.end[row]));
-        *span = (span.0.min(ops.start[row]), span.1.max(ops.end[row]));
-    }
-    let gaps = spans.into_iter().filter_map(|(pass, (first, last))| {
-        let origin = session.passes.utc_origin[pass.index()]?;
-        let before = origin.saturating_add(first).saturating_sub(end);
-        let after = start.saturating_sub(origin.saturating_add(last));
-        let gap = if before > 0 { before } else { after.max(0).saturating_neg() };
-        Some((pass, gap))
-    });
-    let (pass, gap) = gaps.min_by_key(|(pass, gap)| (gap.abs(), *pass))?;
-    Some((session.pass_name(pass).to_owned(), gap))
 }

@@ -9,67 +9,67 @@ use crate::model::{ApiCallId, GpuId, KernelId, Ns, PassId, ProcessId, Session};
 
 /// All operations of one graph launch.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Replay {
+pub struct Replay {
     /// An index into [`Replays::graphs`].
-    pub(super) graph: usize,
+    pub graph: usize,
     /// The outermost stage instance that it ran in, an index into `Facts::instances`.
-    pub(super) instance: Option<usize>,
+    pub instance: Option<usize>,
     /// GPU of its first operation.
-    pub(super) gpu: GpuId,
+    pub gpu: GpuId,
     /// The launch.
-    pub(super) call: Option<ApiCallId>,
+    pub call: Option<ApiCallId>,
     /// Start of its first operation.
-    pub(super) start: Ns,
+    pub start: Ns,
     /// End of its last operation.
-    pub(super) end: Ns,
+    pub end: Ns,
     /// Union of its operations' intervals, summed over GPUs, nanoseconds.
-    pub(super) busy: Ns,
+    pub busy: Ns,
     /// GPUs that it uses.
-    pub(super) gpus: usize,
+    pub gpus: usize,
     /// Its operations by start, an interval of [`Replays::members`].
-    pub(super) members: std::ops::Range<usize>,
+    pub members: std::ops::Range<usize>,
     /// Time since the replay before it, if one ran before it in the same stage instance on the same GPU.
-    pub(super) gap: Option<Gap>,
+    pub gap: Option<Gap>,
 }
 
 /// Time between two replays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Gap {
+pub struct Gap {
     /// From the last end of the replays before to the start of this one; 0 where they overlap.
-    pub(super) length: Ns,
+    pub length: Ns,
     /// How much of it no operation runs on the GPU.
-    pub(super) idle: Ns,
+    pub idle: Ns,
 }
 
 /// A graph of one process.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Graph {
+pub struct Graph {
     /// Pass.
-    pub(super) pass: PassId,
+    pub pass: PassId,
     /// Process.
-    pub(super) process: ProcessId,
+    pub process: ProcessId,
     /// Number in the pass, from 1, by first replay.
-    pub(super) number: u32,
+    pub number: u32,
     /// Number that the artifact gives it.
-    pub(super) id: Option<u64>,
+    pub id: Option<u64>,
     /// Traced as one operation: what is in it is unknown.
-    pub(super) whole: bool,
+    pub whole: bool,
 }
 
 /// All replays of a session.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Replays {
+pub struct Replays {
     /// By (pass, start of the first operation).
-    pub(super) all: Vec<Replay>,
+    pub all: Vec<Replay>,
     /// Graphs by first replay.
-    pub(super) graphs: Vec<Graph>,
+    pub graphs: Vec<Graph>,
     /// Operations by (replay, start).
-    pub(super) members: Vec<OpIndex>,
+    pub members: Vec<OpIndex>,
 }
 
 impl Replays {
     /// The operations of a replay by start.
-    pub(super) fn ops(&self, replay: &Replay) -> &[OpIndex] {
+    pub fn ops(&self, replay: &Replay) -> &[OpIndex] {
         &self.members[replay.members.clone()]
     }
 }

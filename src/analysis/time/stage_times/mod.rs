@@ -1,259 +1,104 @@
-//! Stages: how long each takes, how long the GPU is busy in it, and what is attributed to none.
+//! Stage times: how long each stage takes, how long the GPU is busy in it and with what, and what is attributed to
+//! none.
 
-mod attribution_quality;
-mod tables;
+pub mod attribution;
 
-use rooflens_schemas::{Evidence, Metric, Polarity, Unit};
-
+use crate::analysis::engine::classify::{ClassGroup, GroupTimes};
 use crate::analysis::engine::segments::exclusive;
 use crate::analysis::engine::stage_stats::{Summary, counted, summaries};
 use crate::analysis::engine::stats::doubtful_first;
-use crate::analysis::{Analysis, Context};
-use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
-use crate::findings::{
-    Block, Cell, Chart, Column, Dataset, Findings, Inline, Method, Quantity, derived,
-};
-use crate::model::{PassId, Session};
-use crate::prose;
+use crate::analysis::{Context, Known, Missing};
+use crate::model::PassId;
 
-/// Stages and their time.
-pub(crate) static ANALYSIS: Analysis = Analysis { id: "stages", title: "Stages", missing, run };
+use attribution::PassAttribution;
 
-fn missing(session: &Session) -> Option<&'static str> {
-    let nothing = session.launches.is_empty()
-        && session.copies.is_empty()
-        && session.graph_launches.is_empty();
-    nothing.then_some(
+/// The stages of all passes.
+pub struct StageTimes {
+    /// The pass whose times a report shows first.
+    pub primary: PassId,
+    /// One a stage and process, by (pass, stage).
+    pub stages: Vec<StageTime>,
+    /// How operations were attributed, by pass; passes without operations are left out.
+    pub attribution: Vec<PassAttribution>,
+}
+
+/// A stage of one process.
+pub struct StageTime {
+    /// Pass.
+    pub pass: PassId,
+    /// Medians over the instances that count.
+    pub summary: Summary,
+    /// Busy time of the counted instances by group of classes, which adds up to busy time exactly; of the primary
+    /// pass.
+    pub groups: Option<GroupTimes>,
+    /// Of an outermost stage of the primary pass: how many times as long as the median of the others the first
+    /// counted instance takes, and how many others there are, if these are too few to tell whether it is a cold one.
+    pub doubtful_first: Option<(f64, usize)>,
+}
+
+impl StageTimes {
+    /// The stages, those of the primary pass first.
+    pub fn primary_first(&self) -> impl Iterator<Item = &StageTime> {
+        let of_primary =
+            |is: bool| self.stages.iter().filter(move |one| (one.pass == self.primary) == is);
+        of_primary(true).chain(of_primary(false))
+    }
+
+    /// The stages of the primary pass.
+    pub fn of_primary(&self) -> impl Iterator<Item = &StageTime> {
+        self.stages.iter().filter(|one| one.pass == self.primary)
+    }
+}
+
+impl StageTime {
+    /// Busy time of the counted instances and its parts by group, nanoseconds, as far as they last.
+    pub fn parts(&self) -> Vec<(ClassGroup, f64)> {
+        let groups = self.groups.iter().flatten();
+        let parts = ClassGroup::ALL.into_iter().zip(groups).filter(|(_, time)| **time > 0);
+        parts.map(|(group, time)| (group, *time as f64)).collect()
+    }
+}
+
+/// Sums up all stages.
+pub fn compute(context: &Context<'_>) -> Known<StageTimes> {
+    let primary = context.facts.primary_pass(context.session).ok_or(Missing(
         "no GPU operation with a time in this bundle; capture with nsys or the PyTorch profiler",
-    )
+    ))?;
+    let passes = || context.session.passes.ids();
+    let stage = |pass: PassId, summary: Summary| {
+        let is_primary = pass == primary;
+        let groups = is_primary.then(|| group_times(context, &summary));
+        let doubtful_first = is_primary.then(|| doubtful(context, &summary)).flatten();
+        StageTime { pass, groups, doubtful_first, summary }
+    };
+    let of_pass = |pass: PassId| {
+        summaries(context.facts, pass).iter().cloned().map(move |summary| stage(pass, summary))
+    };
+    let stages = passes().flat_map(of_pass).collect();
+    let attribution = passes().filter_map(|pass| attribution::of_pass(context, pass)).collect();
+    Ok(StageTimes { primary, stages, attribution })
 }
 
-fn run(context: &Context<'_>) -> Findings {
-    let mut findings = Findings::default();
-    let Some(primary) = context.facts.primary_pass(context.session) else { return findings };
-    let lines = summaries(context.facts, primary);
-    let mut introduction = introduction(context, primary);
-    introduction.extend(lines.iter().flat_map(|line| doubt(context, line)));
-    findings.blocks.push(Block::Prose(introduction));
-    findings.blocks.push(Block::Chart(chart(context, primary, lines)));
-    tables::add(context, primary, &mut findings);
-    attribution_quality::add(context, primary, &mut findings);
-    for pass in context.session.passes.ids() {
-        for line in summaries(context.facts, pass) {
-            findings.metrics.extend(metrics(context, line));
-        }
-    }
-    findings.datasets.push(parts(context, lines));
-    findings.methods.push(method());
-    findings
+fn doubtful(context: &Context<'_>, summary: &Summary) -> Option<(f64, usize)> {
+    let times = counted(context.facts, summary).filter_map(|one| Some(one.time()? as f64));
+    let times: Vec<f64> = times.collect();
+    let factor = doubtful_first(&times).filter(|_| summary.is_outermost(context.facts))?;
+    Some((factor, times.len() - 1))
 }
 
-fn introduction(context: &Context<'_>, primary: PassId) -> Vec<Inline> {
-    let session = context.session;
-    let name = session.pass_name(primary).to_owned();
-    let kind = session.passes.kind[primary.index()].label();
-    prose![
-        "Times of this section are those of the pass ",
-        Inline::Code(name),
-        format!(
-            " ({kind}). Stage time is the projection of a stage onto the GPU: from the start of its \
-             first GPU operation to the end of its last. Profiling itself slows the host; the \
-             un-profiled times stand under Repeats where the bundle has them."
-        ),
-    ]
-}
-
-/// What is to be said of a stage with a first instance that may be a cold one, and too few others to tell.
-fn doubt(context: &Context<'_>, line: &Summary) -> Vec<Inline> {
-    let times: Vec<f64> =
-        counted(context.facts, line).filter_map(|one| Some(one.time()? as f64)).collect();
-    let factor = doubtful_first(&times).filter(|_| line.is_outermost(context.facts));
-    let Some(factor) = factor else { return Vec::new() };
-    prose![
-        " The first instance of ",
-        Inline::Strong(line.label(context.session, context.facts)),
-        " that counts takes ",
-        Quantity::new(factor, Unit::One),
-        format!(
-            " times the median of the {} others. It may be a cold one; so few others have no spread to tell it by, so \
-             it counts. A longer declared warm-up would leave it out.",
-            times.len() - 1
-        )
-    ]
-}
-
-/// One bar a stage: busy time by kernel class, then idle time, as shares of the stage time.
-fn chart(context: &Context<'_>, primary: PassId, lines: &[Summary]) -> Chart {
-    let mut bars = Vec::new();
-    for line in lines {
-        let times = class_times(context, line);
-        let busy: f64 = times.iter().sum();
-        let mut values = times;
-        let idle = (busy / line.busy_share.max(1e-12) - busy).max(0.0);
-        values.push(idle);
-        let note = format!(
-            "{} · {} busy",
-            Quantity::new(line.time, Unit::Nanoseconds),
-            Quantity::ratio(line.busy_share)
-        );
-        bars.push(Bar { label: line.label(context.session, context.facts), values, note });
-    }
-    let colors = Color::KERNELS.into_iter().chain([Color::Idle]);
-    let mut parts: Vec<Part> =
-        colors.map(|color| Part { name: color.label().to_owned(), color }).collect();
-    drop_empty_parts(&mut parts, &mut bars);
-    let pass = context.session.pass_name(primary);
-    Chart {
-        id: "stage-time".to_owned(),
-        title: "Where the stage time goes".to_owned(),
-        description: format!(
-            "One bar per stage of the pass {pass}: the shares of the stage time in which the GPU runs \
-             each class of kernels, and the share in which it is idle. The table below holds the numbers."
-        ),
-        plot: Plot::StackedBars(StackedBars {
-            unit: Unit::Nanoseconds,
-            normalized: true,
-            parts,
-            bars,
-        }),
-    }
-}
-
-/// Takes out the parts that no bar has.
-pub(crate) fn drop_empty_parts(parts: &mut Vec<Part>, bars: &mut [Bar]) {
-    for index in (0..parts.len()).rev() {
-        if bars.iter().all(|bar| bar.values[index] <= 0.0) {
-            parts.remove(index);
-            for bar in bars.iter_mut() {
-                bar.values.remove(index);
-            }
-        }
-    }
-}
-
-/// Busy time of the counted instances by colour group; the parts add up to busy time exactly.
-fn class_times(context: &Context<'_>, line: &Summary) -> Vec<f64> {
-    let mut times = vec![0.0; Color::KERNELS.len()];
-    let stage = line.stage(context.facts);
-    let counted = context.facts.instances_of(stage).iter();
-    for instance in counted.filter(|one| one.process == line.process && one.excluded.is_none()) {
+fn group_times(context: &Context<'_>, summary: &Summary) -> GroupTimes {
+    let ops = &context.facts.ops;
+    let mut times = GroupTimes::default();
+    for instance in counted(context.facts, summary) {
         for gpu in &instance.gpus {
-            let ops = &context.facts.ops;
             let own = instance.ops.iter().map(|op| *op as usize).filter(|op| ops.gpu[*op] == *gpu);
             for segment in exclusive(context, own) {
-                if let Some(part) = Color::KERNELS.iter().position(|own| *own == segment.color) {
-                    times[part] += (segment.end - segment.start) as f64;
-                }
+                let time = &mut times[segment.group as usize];
+                *time = time.saturating_add(segment.end - segment.start);
             }
         }
     }
     times
-}
-
-fn metrics(context: &Context<'_>, line: &Summary) -> Vec<Metric> {
-    let scope = line.scope(context.session, context.facts);
-    let over = format!("median of {} of {} instances", line.counted, line.instances);
-    let stage = line.stage(context.facts);
-    let artifact = context.session.passes.artifact[stage.pass.index()];
-    let evidence = Evidence {
-        artifact: context.session.text(artifact).to_owned(),
-        table: Some("launches, copies, api_calls, ranges".to_owned()),
-        rows: Some(line.operations as u64),
-    };
-    let time = |id, value, basis: String, polarity| {
-        let mut metric = derived(id, scope.clone(), Unit::Nanoseconds, value, basis);
-        metric.polarity = polarity;
-        metric
-    };
-    let projection = format!("first start to last end of the stage's GPU operations, {over}");
-    let mut busy_share = derived(
-        "busy_share",
-        scope.clone(),
-        Unit::Ratio,
-        line.busy_share,
-        "median length of the union of operation intervals ÷ (stage time × GPUs)",
-    );
-    busy_share.polarity = Polarity::Higher;
-    let mut all = vec![
-        time("stage_time", line.time, projection, Polarity::Lower),
-        time(
-            "host_time",
-            line.host,
-            format!("duration of the range on the host, {over}"),
-            Polarity::Lower,
-        ),
-        time(
-            "operation_time_sum",
-            line.sum,
-            format!("sum of operation durations, {over}"),
-            Polarity::Neutral,
-        ),
-        busy_share,
-        derived("operations", scope.clone(), Unit::Count, line.operations, over),
-        derived(
-            "inferred_share",
-            scope,
-            Unit::Ratio,
-            line.inferred_share,
-            "operations issued by a thread without ranges, attributed to the one other thread with an open range",
-        ),
-    ];
-    for metric in &mut all {
-        metric.evidence = vec![evidence.clone()];
-    }
-    all
-}
-
-/// The parts of the chart's bars as a table.
-fn parts(context: &Context<'_>, lines: &[Summary]) -> Dataset {
-    let mut rows = Vec::new();
-    for line in lines {
-        let scope = line.scope(context.session, context.facts);
-        let times = class_times(context, line);
-        let busy: f64 = times.iter().sum();
-        for (color, time) in Color::KERNELS.into_iter().zip(times).filter(|(_, time)| *time > 0.0) {
-            rows.push(vec![
-                Cell::Text(line.label(context.session, context.facts)),
-                Cell::Text(scope.pass.clone().unwrap_or_default()),
-                Cell::Text(color.label().to_owned()),
-                Cell::Float(time),
-                Cell::Float(time / busy),
-            ]);
-        }
-    }
-    Dataset {
-        id: "stage_parts",
-        title: "Busy time of stages by group of classes".to_owned(),
-        columns: vec![
-            Column::text("stage", "stage"),
-            Column::text("pass", "pass"),
-            Column::text("part", "part"),
-            Column::new("time_ns", "busy time", Unit::Nanoseconds),
-            Column::new("busy_share", "of busy time", Unit::Ratio),
-        ],
-        rows,
-    }
-}
-
-fn method() -> Method {
-    Method {
-        title: "Stage time and busy share".to_owned(),
-        text: prose![
-            "A GPU operation (kernel, copy, memset, or a whole CUDA graph) belongs to every range that encloses \
-             the start of the API call that issued it, on the same thread; operation and call join on process and \
-             correlation id. An operation issued by a thread without an open range is lent the range of the one \
-             other thread of the process that has one open over the whole call, and counted as inferred; where \
-             several threads have, it stays unattributed. Stage time is the projection: last end minus first start \
-             of the stage's operations. Busy is the length of the union of their intervals, per GPU; busy share is \
-             busy ÷ projection; idle is the difference. Where several operations run at once, charts give the moment to a \
-             computing kernel, then to a collective, then to a copy. Sums of durations count overlap twice and are never called \
-             busy. Aggregates are medians over the instances that count: declared warm-up, instances with another \
-             number of decode steps than the workload states, and a first instance whose modified z-score against \
-             the later ones exceeds ",
-            Quantity::new(crate::analysis::engine::stages::WARMUP_Z, Unit::One),
-            " are left out and shown as left out."
-        ],
-    }
 }
 
 #[cfg(test)]
@@ -261,29 +106,10 @@ mod tests {
     use rooflens_schemas::PassKind;
 
     use super::*;
+    use crate::analysis::test_session::{copy, launch};
     use crate::analysis::{Facts, Options};
     use crate::hardware::Hardware;
-    use crate::model::{Copy, CopyKind, Dim3, GpuId, Launch, MemoryKind, Ns, ProcessId};
-
-    fn launch(session: &mut Session, name: &str, start: Ns, end: Ns) {
-        let (pass, gpu, kernel) = (PassId(0), GpuId(0), session.kernel(name, ""));
-        session.launches.push(Launch {
-            start,
-            end,
-            kernel,
-            pass,
-            gpu,
-            process: ProcessId(0),
-            stream: 7,
-            correlation: None,
-            grid: Dim3::default(),
-            block: Dim3::default(),
-            registers: None,
-            shared_bytes: None,
-            graph_node: None,
-            graph: None,
-        });
-    }
+    use crate::model::Session;
 
     /// A matrix product in [0, 10), an all-reduce in [5, 20), a copy in [15, 30): 10 + 10 + 10 = busy 30.
     #[test]
@@ -292,31 +118,17 @@ mod tests {
         let pass = session.add_pass("nsys", PassKind::Timeline, "timeline.sqlite");
         session.process(pass, 0, 1);
         session.gpu(pass, 0);
-        launch(&mut session, "ampere_sgemm_128x64_tn", 0, 10);
-        launch(&mut session, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 5, 20);
-        session.copies.push(Copy {
-            start: 15,
-            end: 30,
-            kind: CopyKind::HostToDevice,
-            bytes: 1,
-            source: MemoryKind::Pinned,
-            destination: MemoryKind::Device,
-            pass,
-            gpu: GpuId(0),
-            process: ProcessId(0),
-            stream: 8,
-            correlation: None,
-            graph_node: None,
-            graph: None,
-        });
+        let gemm = session.kernel("ampere_sgemm_128x64_tn", "");
+        let reduce = session.kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", "");
+        session.launches.push(launch(pass, gemm, 0..10));
+        session.launches.push(launch(pass, reduce, 5..20));
+        session.copies.push(copy(pass, 1, 15..30));
         let (facts, hardware, options) =
             (Facts::new(&session), Hardware::default(), Options::default());
-        let context = Context::new(&session, &facts, &hardware, &options);
-        let line = &summaries(&facts, pass)[0];
-        let mut times: Vec<(Color, f64)> =
-            Color::KERNELS.into_iter().zip(class_times(&context, line)).collect();
-        times.retain(|(_, time)| *time > 0.0);
-        assert_eq!(times, [(Color::Gemm, 10.0), (Color::Copy, 10.0), (Color::Communication, 10.0)]);
-        assert_eq!(line.busy, 30.0);
+        let times = compute(&Context::new(&session, &facts, &hardware, &options)).expect("work");
+        let stage = &times.stages[0];
+        let expected = [ClassGroup::Gemm, ClassGroup::Copy, ClassGroup::Communication];
+        assert_eq!(stage.parts(), expected.map(|group| (group, 10.0)));
+        assert_eq!(stage.summary.busy, 30.0);
     }
 }

@@ -1,8 +1,9 @@
-//! Bands behind the chart of a pass: its stages, where their work is on the GPU.
+//! The stages of a pass, where their work is on the GPU.
 
 use std::collections::BTreeMap;
 
 use super::bins::Window;
+use super::overview::Band;
 use crate::analysis::Context;
 use crate::analysis::engine::facts::{Stage, StageInstance};
 use crate::analysis::engine::stages::WHOLE_CAPTURE;
@@ -11,18 +12,15 @@ use crate::model::{Ns, PassId, ProcessId};
 /// Bands narrower than this many stretches are joined with their like.
 const NARROW: Ns = 4;
 
-/// Label, start and end from the window's start.
-type Band = (String, i64, i64);
-
 /// Instances that lie in none of another stage, of the process that worked first. Those that follow each
 /// other without a gap that shows are one band if they are narrow; what is narrower than a stretch has none.
 pub(super) fn of_pass(context: &Context<'_>, pass: PassId, window: &Window) -> Vec<Band> {
     let facts = context.facts;
     let stretch = (window.duration() / window.count().max(1) as Ns).max(1);
-    let stages = facts.stages.iter().filter(|stage| stage.pass == pass);
+    let stages = facts.stages.iter().enumerate().filter(|(_, stage)| stage.pass == pass);
     let Some(process) = first_process(context, pass) else { return Vec::new() };
     let mut bands: Vec<Band> = Vec::new();
-    for stage in stages.filter(|stage| stage.name != WHOLE_CAPTURE) {
+    for (at, stage) in stages.filter(|(_, stage)| stage.name != WHOLE_CAPTURE) {
         let outer = spans(context, stage.parent.map(|parent| &facts.stages[parent]), process);
         let own = facts.instances_of(stage).iter().filter(|one| one.process == process);
         let free = own.filter(|instance| !is_within(&outer, instance));
@@ -30,9 +28,9 @@ pub(super) fn of_pass(context: &Context<'_>, pass: PassId, window: &Window) -> V
         windows.sort_unstable();
         let joined = join(&windows, stretch);
         let shown = joined.into_iter().filter(|(start, end)| end - start >= stretch);
-        bands.extend(shown.map(|(s, e)| (stage.name.clone(), s - window.start, e - window.start)));
+        bands.extend(shown.map(|(s, e)| (at, s - window.start, e - window.start)));
     }
-    bands.sort_by(|a, b| (a.1, a.2, &a.0).cmp(&(b.1, b.2, &b.0)));
+    bands.sort_by_key(|(stage, start, end)| (*start, *end, &facts.stages[*stage].name));
     bands
 }
 

@@ -1,8 +1,8 @@
 //! Equal stretches of time.
 
+use crate::analysis::engine::classify::GroupTimes;
 use crate::analysis::engine::intervals::Interval;
 use crate::analysis::engine::segments::Segment;
-use crate::findings::chart::Color;
 use crate::model::Ns;
 
 /// Stretches of a chart: one is about as wide as a line is thick.
@@ -10,32 +10,32 @@ const BINS: i64 = 300;
 
 /// A window of a pass's clock in equal stretches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Window {
-    pub(crate) start: Ns,
-    pub(crate) end: Ns,
+pub struct Window {
+    /// Start, nanoseconds.
+    pub start: Ns,
+    /// End, nanoseconds.
+    pub end: Ns,
 }
 
-/// Busy time of a stretch by colour group, in the order of [`Color::KERNELS`], nanoseconds.
-pub(super) type Mix = [Ns; Color::KERNELS.len()];
-
 impl Window {
-    pub(crate) fn duration(&self) -> Ns {
+    /// Length, nanoseconds.
+    pub fn duration(&self) -> Ns {
         self.end.saturating_sub(self.start).max(0)
     }
 
     /// Number of stretches.
-    pub(crate) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.duration().min(BINS) as usize
     }
 
     /// Start of a stretch; that of the one behind the last is the window's end.
-    pub(crate) fn edge(&self, bin: usize) -> Ns {
+    pub fn edge(&self, bin: usize) -> Ns {
         let offset = i128::from(self.duration()) * bin as i128 / self.count().max(1) as i128;
         self.start.saturating_add(offset as Ns)
     }
 
     /// The stretch that holds a time of the window.
-    pub(super) fn bin(&self, time: Ns) -> usize {
+    pub fn bin(&self, time: Ns) -> usize {
         let count = self.count();
         let offset = i128::from(time.saturating_sub(self.start));
         let guess = offset * count as i128 / i128::from(self.duration().max(1));
@@ -45,30 +45,29 @@ impl Window {
     }
 
     /// Length of each stretch, nanoseconds.
-    pub(crate) fn lengths(&self) -> Vec<Ns> {
+    pub fn lengths(&self) -> Vec<Ns> {
         (0..self.count()).map(|bin| self.edge(bin + 1) - self.edge(bin)).collect()
     }
 
     /// The part of an interval that lies in the window, if any does.
-    pub(crate) fn clip(&self, start: Ns, end: Ns) -> Option<(Ns, Ns)> {
+    pub fn clip(&self, start: Ns, end: Ns) -> Option<(Ns, Ns)> {
         let (start, end) = (start.max(self.start), end.min(self.end));
         (start < end).then_some((start, end))
     }
 }
 
-/// The class mix of each stretch. Segments are disjoint, so this is linear in segments and stretches.
-pub(super) fn mix(window: &Window, segments: &[Segment]) -> Vec<Mix> {
-    let mut bins = vec![Mix::default(); window.count()];
+/// Busy time of each stretch by group of classes. Segments are disjoint, so this is linear in segments and stretches.
+pub(super) fn mix(window: &Window, segments: &[Segment]) -> Vec<GroupTimes> {
+    let mut bins = vec![GroupTimes::default(); window.count()];
     for segment in segments {
-        let color = Color::KERNELS.iter().position(|own| *own == segment.color);
-        let Some(color) = color else { continue };
-        spread(window, (segment.start, segment.end), |bin, time| bins[bin][color] += time);
+        let group = segment.group as usize;
+        spread(window, (segment.start, segment.end), |bin, time| bins[bin][group] += time);
     }
     bins
 }
 
 /// The share of each stretch that disjoint intervals cover.
-pub(crate) fn cover(window: &Window, intervals: &[Interval]) -> Vec<f64> {
+pub fn cover(window: &Window, intervals: &[Interval]) -> Vec<f64> {
     let mut covered = vec![0; window.count()];
     for interval in intervals {
         spread(window, *interval, |bin, time| covered[bin] += time);
@@ -78,12 +77,12 @@ pub(crate) fn cover(window: &Window, intervals: &[Interval]) -> Vec<f64> {
 }
 
 /// A share as charts need it; the data set holds the nanoseconds.
-pub(super) fn rounded(time: Ns, length: Ns) -> f64 {
+pub fn rounded(time: Ns, length: Ns) -> f64 {
     libm::round(time as f64 / length as f64 * 1e4) / 1e4
 }
 
 /// Gives each stretch its part of an interval.
-pub(crate) fn spread(window: &Window, (start, end): Interval, mut add: impl FnMut(usize, Ns)) {
+pub fn spread(window: &Window, (start, end): Interval, mut add: impl FnMut(usize, Ns)) {
     let Some((mut start, end)) = window.clip(start, end) else { return };
     let mut bin = window.bin(start);
     while start < end {
@@ -95,7 +94,7 @@ pub(crate) fn spread(window: &Window, (start, end): Interval, mut add: impl FnMu
 
 /// Mean of the values in each stretch that holds some, at its middle from the window's start. Values ascend
 /// by time.
-pub(super) fn means(window: &Window, values: impl Iterator<Item = (Ns, f64)>) -> Vec<(Ns, f64)> {
+pub fn means(window: &Window, values: impl Iterator<Item = (Ns, f64)>) -> Vec<(Ns, f64)> {
     let mut sums = vec![(0.0, 0u32); window.count()];
     for (time, value) in values.filter(|(time, _)| (window.start..window.end).contains(time)) {
         let sum = &mut sums[window.bin(time)];

@@ -1,71 +1,79 @@
 //! The timeline: what the GPU does over time, how much of it is in use, and instances of stages close up.
 
 mod bands;
-pub(crate) mod bins;
-mod overview;
-mod sampled;
-mod tables;
-mod tracks;
-mod zoom;
+pub mod bins;
+pub mod overview;
+pub mod sampled;
+#[cfg(test)]
+mod tests;
+pub mod zoom;
 
-use std::collections::BTreeMap;
-
-use crate::analysis::system::power::samples::{Device, devices};
-use crate::analysis::{Analysis, Context};
-use crate::findings::{Block, Findings, Inline, Method, View};
-use crate::model::{GpuId, PassId, Session};
-use crate::prose;
+use crate::analysis::system::power;
+use crate::analysis::{Context, Known};
+use crate::model::{GpuId, PassId};
 
 use overview::Overview;
-use sampled::Counters;
-use tables::Sums;
+use sampled::{Counter, GpuCounters};
+use zoom::Zoom;
 
-/// Timeline.
-pub(crate) static ANALYSIS: Analysis =
-    Analysis { id: "timeline", title: "Timeline", missing: |_| None, run };
+/// Passes over time.
+#[derive(Default)]
+pub struct Timeline {
+    /// The primary pass, and the first other one with samples if it has none.
+    pub passes: Vec<Overview>,
+    /// Median instances of the stages of the primary pass with the most time.
+    pub zooms: Vec<Zoom>,
+    /// Sampled counters, by (pass, GPU).
+    pub counters: Vec<GpuCounters>,
+}
 
-/// Passes that have a chart.
+/// Passes that are shown.
 const MAX_PASSES: usize = 2;
 
-fn run(context: &Context<'_>) -> Findings {
-    let mut findings = Findings::default();
-    let counters = sampled::counters(context.session);
-    let devices = devices(context.session);
-    let passes = shown_passes(context, &counters, &devices);
-    let overviews: Vec<Overview> =
-        passes.iter().filter_map(|pass| overview::of_pass(context, *pass)).collect();
-    let Some(primary) = overviews.first() else { return findings };
-    findings.blocks.push(Block::Prose(introduction(context.session, &overviews, &counters)));
-    for overview in &overviews {
-        findings.blocks.push(Block::Chart(overview.chart(context, &counters, &devices)));
+impl Timeline {
+    /// The sampled counters of a GPU.
+    pub fn counters_of(&self, pass: PassId, gpu: GpuId) -> Option<&GpuCounters> {
+        self.counters.iter().find(|own| (own.pass, own.gpu) == (pass, gpu))
     }
-    findings.blocks.extend(zoom::charts(context, primary).into_iter().map(Block::Chart));
-    findings.datasets.push(tables::timeline(context, &overviews));
-    add_gpu_metrics(context, &counters, &mut findings);
-    findings.methods.push(method());
-    findings
+
+    /// Whether several GPUs of a pass were sampled.
+    pub fn samples_several(&self, pass: PassId) -> bool {
+        self.counters.iter().filter(|own| own.pass == pass).count() > 1
+    }
+
+    /// Mean of a counter in a stage (an index into `Facts::stages`) of which one GPU was sampled.
+    pub fn mean(&self, stage: usize, counter: Counter) -> Option<f64> {
+        let mut own = self
+            .counters
+            .iter()
+            .filter_map(|gpu| Some((gpu, gpu.stages.iter().find(|sums| sums.stage == stage)?)));
+        let (gpu, sums) = own.next()?;
+        sums.mean(counter).filter(|_| !self.samples_several(gpu.pass))
+    }
+}
+
+/// Cuts the passes into stretches; never missing, but empty without operations that last.
+pub fn compute(context: &Context<'_>) -> Known<Timeline> {
+    let counters = sampled::counters(context);
+    let passes = shown_passes(context, &counters).into_iter();
+    let passes: Vec<Overview> =
+        passes.filter_map(|pass| overview::of_pass(context, pass)).collect();
+    let zooms = passes.first().map_or_else(Vec::new, |primary| zoom::find(context, primary));
+    Ok(Timeline { passes, zooms, counters })
 }
 
 /// The primary pass, and of the others the first with samples that it lacks.
-fn shown_passes(
-    context: &Context<'_>,
-    counters: &BTreeMap<(PassId, GpuId), Counters>,
-    devices: &[Device],
-) -> Vec<PassId> {
-    let session = context.session;
+fn shown_passes(context: &Context<'_>, counters: &[GpuCounters]) -> Vec<PassId> {
+    let (session, table) = (context.session, &context.facts.ops);
     let Some(primary) = context.facts.primary_pass(session) else { return Vec::new() };
-    let sampled = |pass: PassId| {
-        let nvml = session.passes.utc_origin[pass.index()].is_some_and(|origin| {
-            let ops = context.facts.ops_of(pass);
-            let table = &context.facts.ops;
-            let ends = ops.clone().next().zip(ops.map(|row| table.end[row]).max());
-            ends.is_some_and(|(first, end)| {
-                let window = (table.start[first], end);
-                devices.iter().any(|device| device.within(origin, window).len() > 1)
-            })
-        });
-        nvml || counters.keys().any(|(own, _)| *own == pass)
+    let nvml = |pass: PassId| {
+        let origin = session.passes.utc_origin[pass.index()]?;
+        let ops = context.facts.ops_of(pass);
+        let window = (table.start[ops.clone().next()?], ops.map(|row| table.end[row]).max()?);
+        let devices = power::sampled(context);
+        Some(devices.iter().any(|device| device.within(origin, window).len() > 1))
     };
+    let sampled = |pass| nvml(pass) == Some(true) || counters.iter().any(|own| own.pass == pass);
     let mut passes = vec![primary];
     if !sampled(primary) {
         let others = session.passes.ids().filter(|pass| *pass != primary && sampled(*pass));
@@ -73,82 +81,3 @@ fn shown_passes(
     }
     passes
 }
-
-fn introduction(
-    session: &Session,
-    overviews: &[Overview],
-    counters: &BTreeMap<(PassId, GpuId), Counters>,
-) -> Vec<Inline> {
-    let mut text = prose![
-        "What the GPU does over time: in each stretch the share in which it runs each class of operations; white is idle. \
-         Bands are stages, placed where their GPU work is."
-    ];
-    for overview in overviews {
-        let own = counters.iter().find(|((pass, _), _)| *pass == overview.pass);
-        if let Some(period) = own.and_then(|(_, counters)| sampled::period(counters)) {
-            let name = session.pass_name(overview.pass);
-            text.extend(prose![
-                " Pass ",
-                Inline::Code(name.to_owned()),
-                " also holds samples of hardware counters, one every ",
-                crate::findings::Quantity::new(period, rooflens_schemas::Unit::Nanoseconds),
-                "."
-            ]);
-        }
-    }
-    text
-}
-
-fn add_gpu_metrics(
-    context: &Context<'_>,
-    counters: &BTreeMap<(PassId, GpuId), Counters>,
-    findings: &mut Findings,
-) {
-    let sums: Vec<Sums<'_>> = counters
-        .iter()
-        .map(|(key, own)| Sums {
-            counters: own,
-            stages: sampled::of_stages(context, *key, own),
-            several: counters.keys().filter(|(pass, _)| *pass == key.0).count() > 1,
-        })
-        .collect();
-    let dataset = tables::gpu_metrics(context, &sums);
-    if dataset.rows.is_empty() {
-        return;
-    }
-    let mut columns = vec!["stage", "pass"];
-    if sums.iter().any(|sums| sums.several) {
-        columns.push("gpu");
-    }
-    columns.extend([
-        "samples",
-        "sm_active",
-        "tensor_active",
-        "dram_read",
-        "dram_write",
-        "sm_clock_hz",
-    ]);
-    let caption = "Sampled GPU metrics: means within the stages' projections";
-    findings.blocks.push(Block::Table(View::new("gpu_metrics", caption, &columns, 16)));
-    findings.datasets.push(dataset);
-    findings.metrics.extend(sums.iter().flat_map(|sums| tables::metrics(context, sums)));
-}
-
-fn method() -> Method {
-    Method {
-        title: "Timeline".to_owned(),
-        text: prose![
-            "The window of a pass reaches from the first start to the last end of the GPU operations of its stages and is cut \
-             into 300 equal stretches. Each busy moment of a GPU belongs to one class: to a computing kernel (of several, \
-             the one that began first), then to a collective, then to a copy, so that the classes of a stretch add up to its \
-             busy time. Samples are averaged in the same stretches. A GPU metric is the mean over the period that ends with the \
-             sample; “active” counts cycles in which at least one warp is resident on an SM, or in which tensor pipes issue, \
-             averaged over all SMs, and says nothing about how much each cycle did. DRAM read and write are shares of the \
-             cycles of the memory interface. A sample belongs to a stage if it lies within the projection of a counted \
-             instance; stages not much longer than the sampling period are blurred by what runs before them."
-        ],
-    }
-}
-
-#[cfg(test)]
-mod tests;

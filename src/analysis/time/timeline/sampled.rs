@@ -6,11 +6,11 @@ use rustc_hash::FxHashMap;
 
 use crate::analysis::Context;
 use crate::analysis::engine::facts::Stage;
-use crate::model::{GpuId, Ns, PassId, Session, StrId};
+use crate::model::{GpuId, Ns, PassId, StrId};
 
 /// What a sampled counter tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Counter {
+pub enum Counter {
     /// Share of the period in which SMs had a warp, mean over SMs.
     SmActive,
     /// Share of the period in which tensor pipes issued, mean over SMs.
@@ -46,24 +46,42 @@ const LEAST_HERTZ: f64 = 1e6;
 
 /// Samples of one counter on one GPU: time and value, ascending by time.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Sampled {
+pub struct Sampled {
     /// Name as the artifact gives it.
-    pub(super) name: StrId,
+    pub name: StrId,
     /// Shares are 0 to 1, clocks hertz.
-    pub(super) samples: Vec<(Ns, f64)>,
+    pub samples: Vec<(Ns, f64)>,
 }
 
-/// The counters of a GPU.
-pub(super) type Counters = BTreeMap<Counter, Sampled>;
+/// The sampled counters of a GPU of a pass.
+pub struct GpuCounters {
+    /// Pass.
+    pub pass: PassId,
+    /// GPU.
+    pub gpu: GpuId,
+    /// Samples by counter.
+    pub sampled: BTreeMap<Counter, Sampled>,
+    /// Sums by stage that ran on the GPU.
+    pub stages: Vec<StageSums>,
+}
 
-/// The known counters of all passes, by pass and GPU.
-pub(super) fn counters(session: &Session) -> BTreeMap<(PassId, GpuId), Counters> {
-    let table = &session.counter_samples;
+impl GpuCounters {
+    /// Mean time between samples, nanoseconds.
+    pub fn period(&self) -> Option<f64> {
+        let samples = &self.sampled.values().next()?.samples;
+        let (first, last) = (samples.first()?.0, samples.last()?.0);
+        (samples.len() > 1).then(|| (last - first) as f64 / (samples.len() - 1) as f64)
+    }
+}
+
+/// The known counters of all GPUs, by pass and GPU.
+pub(super) fn counters(context: &Context<'_>) -> Vec<GpuCounters> {
+    let table = &context.session.counter_samples;
     let mut known: FxHashMap<StrId, Option<Counter>> = FxHashMap::default();
-    let mut found: BTreeMap<(PassId, GpuId), Counters> = BTreeMap::new();
+    let mut found: BTreeMap<(PassId, GpuId), BTreeMap<Counter, Sampled>> = BTreeMap::new();
     for row in 0..table.len() {
         let metric = table.metric[row];
-        let counter = *known.entry(metric).or_insert_with(|| counter(session.text(metric)));
+        let counter = *known.entry(metric).or_insert_with(|| counter(context.session.text(metric)));
         let (Some(counter), Some(gpu)) = (counter, table.gpu[row]) else { continue };
         let of_gpu = found.entry((table.pass[row], gpu)).or_default();
         let sampled = of_gpu.entry(counter).or_default();
@@ -73,7 +91,13 @@ pub(super) fn counters(session: &Session) -> BTreeMap<(PassId, GpuId), Counters>
     for sampled in found.values_mut().flat_map(BTreeMap::values_mut) {
         sampled.samples.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
     }
-    found
+    let of_gpu = |((pass, gpu), sampled)| {
+        let stages = context.facts.stages.iter().enumerate();
+        let own = stages.filter(|(_, stage)| stage.pass == pass);
+        let sums = own.filter_map(|(at, stage)| of_stage(context, at, stage, gpu, &sampled));
+        GpuCounters { pass, gpu, stages: sums.collect(), sampled }
+    };
+    found.into_iter().map(of_gpu).collect()
 }
 
 fn counter(name: &str) -> Option<Counter> {
@@ -91,39 +115,47 @@ fn in_base_units(counter: Counter, value: f64) -> f64 {
 
 /// Sum and number of samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Sum {
-    sum: f64,
+pub struct Sum {
+    /// Sum of the values.
+    pub sum: f64,
     /// Samples.
-    pub(super) count: u64,
+    pub count: u64,
 }
 
 impl Sum {
-    pub(super) fn mean(&self) -> Option<f64> {
+    /// Mean; none without samples.
+    pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum / self.count as f64)
     }
 }
 
 /// Samples of a GPU within the projections of a stage's counted instances.
-pub(super) struct StageSums {
+pub struct StageSums {
     /// The stage, an index into the table of stages.
-    pub(super) stage: usize,
-    pub(super) gpu: GpuId,
-    /// Counted instances on the GPU, and their time.
-    pub(super) instances: u64,
-    pub(super) time: Ns,
+    pub stage: usize,
+    /// Counted instances on the GPU.
+    pub instances: u64,
+    /// Their time, nanoseconds.
+    pub time: Ns,
     /// Sums by counter.
-    pub(super) sums: BTreeMap<Counter, Sum>,
+    pub sums: BTreeMap<Counter, Sum>,
 }
 
-/// The sums of all stages of a pass that ran on the GPU.
-pub(super) fn of_stages(
-    context: &Context<'_>,
-    key: (PassId, GpuId),
-    own: &Counters,
-) -> Vec<StageSums> {
-    let stages = context.facts.stages.iter().enumerate();
-    let of_pass = stages.filter(|(_, stage)| stage.pass == key.0);
-    of_pass.filter_map(|(index, stage)| of_stage(context, index, stage, key.1, own)).collect()
+impl StageSums {
+    /// Mean of a counter's samples; none without samples.
+    pub fn mean(&self, counter: Counter) -> Option<f64> {
+        self.sums.get(&counter)?.mean()
+    }
+
+    /// Means of reading and writing device memory, added: a share of the peak bandwidth.
+    pub fn traffic(&self) -> Option<f64> {
+        Some(self.mean(Counter::DramRead)? + self.mean(Counter::DramWrite)?)
+    }
+
+    /// Samples of the counter with the most.
+    pub fn samples(&self) -> u64 {
+        self.sums.values().map(|sum| sum.count).max().unwrap_or(0)
+    }
 }
 
 fn of_stage(
@@ -131,7 +163,7 @@ fn of_stage(
     index: usize,
     stage: &Stage,
     gpu: GpuId,
-    own: &Counters,
+    sampled: &BTreeMap<Counter, Sampled>,
 ) -> Option<StageSums> {
     let instances = context.facts.instances_of(stage).iter();
     let windows: Vec<(Ns, Ns)> = instances
@@ -147,10 +179,9 @@ fn of_stage(
     };
     (!windows.is_empty()).then(|| StageSums {
         stage: index,
-        gpu,
         instances: windows.len() as u64,
         time: windows.iter().fold(0, |time: Ns, (start, end)| time.saturating_add(end - start)),
-        sums: own.iter().map(|(counter, sampled)| (*counter, sum(sampled))).collect(),
+        sums: sampled.iter().map(|(counter, sampled)| (*counter, sum(sampled))).collect(),
     })
 }
 
@@ -159,11 +190,4 @@ fn within(samples: &[(Ns, f64)], (start, end): (Ns, Ns)) -> &[(Ns, f64)] {
     let first = samples.partition_point(|(time, _)| *time < start);
     let last = first + samples[first..].partition_point(|(time, _)| *time <= end);
     &samples[first..last]
-}
-
-/// Mean time between samples.
-pub(super) fn period(own: &Counters) -> Option<f64> {
-    let samples = &own.values().next()?.samples;
-    let (first, last) = (samples.first()?.0, samples.last()?.0);
-    (samples.len() > 1).then(|| (last - first) as f64 / (samples.len() - 1) as f64)
 }

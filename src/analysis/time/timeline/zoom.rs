@@ -1,121 +1,113 @@
-//! One instance of a stage close up: each class of operations in a row, and the host's CUDA calls below.
+//! One instance of a stage close up: each group of operations, and the host's CUDA calls.
 
-use rooflens_schemas::Unit;
-
-use super::bins::{Window, cover};
-use super::overview::{Overview, ordinal};
+use super::bins::Window;
+use super::overview::Overview;
 use crate::analysis::Context;
+use crate::analysis::engine::classify::ClassGroup;
 use crate::analysis::engine::facts::StageInstance;
-use crate::analysis::engine::intervals::{Interval, difference, measure, union};
+use crate::analysis::engine::intervals::{Interval, difference, union, union_length};
 use crate::analysis::engine::stage_stats::{Summary, counted, middle, summaries};
 use crate::analysis::engine::stages::WHOLE_CAPTURE;
-use crate::findings::chart::{Areas, Color, MarkRow, Part, Plot, Track, Tracks};
-use crate::findings::{Chart, Quantity};
-use crate::model::{GpuId, Ns};
+use crate::model::{GpuId, Ns, PassId};
 
-/// Charts of instances that a report shows.
+/// Instances that a report shows.
 const MAX_ZOOMS: usize = 2;
-
-/// Marks closer than this part of the axis are one: it is less than a point wide.
-const PIXELS: Ns = 500;
 
 /// An instance that fills more of the pass than this shows nothing new.
 const MOST_OF_PASS: f64 = 0.6;
 
-/// The charts of the stages with the most time, each of its median instance.
-pub(super) fn charts(context: &Context<'_>, overview: &Overview) -> Vec<Chart> {
-    let facts = context.facts;
-    let mut lines: Vec<&Summary> = summaries(facts, overview.pass).iter().collect();
-    // A part says more than the whole that it is part of.
-    let is_parent = |stage: usize| facts.stages.iter().any(|other| other.parent == Some(stage));
-    lines.retain(|line| !is_parent(line.stage) && facts.stages[line.stage].name != WHOLE_CAPTURE);
-    let mut seen = Vec::new();
-    lines.retain(|line| {
-        let first = !seen.contains(&line.stage);
-        seen.push(line.stage);
-        first
-    });
-    lines.sort_by(|a, b| {
-        let total = |line: &Summary| line.time * line.counted as f64;
-        total(b).total_cmp(&total(a)).then(a.stage.cmp(&b.stage))
-    });
-    let most = overview.window.duration() as f64 * MOST_OF_PASS;
-    lines.retain(|line| line.time < most);
-    lines.iter().take(MAX_ZOOMS).filter_map(|line| chart(context, line)).collect()
+/// The median instance of a stage, on its first GPU.
+pub struct Zoom {
+    /// The stage.
+    pub summary: Summary,
+    /// Number of the instance among those of the stage and process, from 0.
+    pub ordinal: u32,
+    /// The first of its GPUs.
+    pub gpu: GpuId,
+    /// Whether it uses others too.
+    pub several_gpus: bool,
+    /// Its projection.
+    pub projection: Window,
+    /// The same with the beginning of its range on the host, as far as that is near.
+    pub window: Window,
+    /// When each group of operations runs in the window: disjoint and ascending.
+    pub groups: Vec<(ClassGroup, Vec<Interval>)>,
+    /// Busy time of the projection, nanoseconds.
+    pub busy: Ns,
+    /// Operations within the projection.
+    pub operations: usize,
+    /// When the process is in outermost CUDA calls that launch, and when only in others, if it is in any.
+    pub calls: Option<(Vec<Interval>, Vec<Interval>)>,
 }
 
-fn chart(context: &Context<'_>, line: &Summary) -> Option<Chart> {
-    let counted = counted(context.facts, line).collect();
+/// The stages with the most time of the pass.
+pub(super) fn find(context: &Context<'_>, overview: &Overview) -> Vec<Zoom> {
+    let facts = context.facts;
+    let most = overview.window.duration() as f64 * MOST_OF_PASS;
+    // A part says more than the whole that it is part of.
+    let is_parent = |stage: usize| facts.stages.iter().any(|other| other.parent == Some(stage));
+    let mut lines: Vec<Summary> = summaries(facts, overview.pass).to_vec();
+    lines.dedup_by_key(|line| line.stage);
+    lines.retain(|line| {
+        let shows_more = !is_parent(line.stage) && line.stage(facts).name != WHOLE_CAPTURE;
+        shows_more && line.time < most
+    });
+    let total = |line: &Summary| line.time * line.counted as f64;
+    lines.sort_by(|a, b| total(b).total_cmp(&total(a)).then(a.stage.cmp(&b.stage)));
+    let zooms = lines.into_iter().take(MAX_ZOOMS);
+    zooms.filter_map(|line| zoom(context, overview.pass, line)).collect()
+}
+
+fn zoom(context: &Context<'_>, pass: PassId, summary: Summary) -> Option<Zoom> {
+    let counted = counted(context.facts, &summary).collect();
     let instance = *middle(counted, |one| (one.time(), one.ordinal)).first()?;
     let (start, end) = instance.projection?;
     let lead = start.saturating_sub(instance.host_start).clamp(0, (end - start) / 10);
-    let window = Window { start: start - lead, end };
+    let (projection, window) = (Window { start, end }, Window { start: start - lead, end });
     let gpu = *instance.gpus.first()?;
-    let (rows, ..) = gpu_rows(context, line, &window, gpu);
-    let projection = Window { start, end };
-    let (_, busy, operations) = gpu_rows(context, line, &projection, gpu);
-    let mut tracks = vec![Track::Marks(rows)];
-    tracks.extend(calls(context, instance, &window));
-    let stage = line.label(context.session, context.facts);
-    let on = if instance.gpus.len() > 1 {
-        format!(" on GPU {}", ordinal(context, gpu))
-    } else {
-        String::new()
+    let within = operations(context, pass, gpu, &projection);
+    let shown = operations(context, pass, gpu, &window);
+    let of_group = |group| {
+        let own = shown.iter().filter(|(its, _)| *its == group);
+        (group, union(&mut own.map(|(_, interval)| *interval).collect::<Vec<Interval>>()))
     };
-    let time = Quantity::ns(end - start);
-    let description = format!(
-        "Instance {} of {stage}, the median one{on}: {operations} operations within {time}, GPU busy for {}. One row a \
-         class of operations; gaps that would not show are closed. Below, the share of the time in which the host is in \
-         CUDA calls.",
-        instance.ordinal,
-        Quantity::ratio(busy as f64 / projection.duration().max(1) as f64),
-    );
-    Some(Chart {
-        id: format!("timeline-stage-{}", line.stage),
-        title: format!("The median instance of {stage} close up ({time}){on}"),
-        description,
-        plot: Plot::Tracks(Tracks {
-            x_label: "Time".to_owned(),
-            x_unit: Unit::Nanoseconds,
-            extent: window.duration(),
-            bands: vec![(stage, lead, window.duration())],
-            tracks,
-        }),
+    let groups = ClassGroup::ALL.into_iter().map(of_group);
+    Some(Zoom {
+        summary,
+        ordinal: instance.ordinal,
+        gpu,
+        several_gpus: instance.gpus.len() > 1,
+        projection,
+        window,
+        groups: groups.filter(|(_, intervals)| !intervals.is_empty()).collect(),
+        busy: union_length(&mut within.iter().map(|(_, interval)| *interval).collect::<Vec<_>>()),
+        operations: within.len(),
+        calls: calls(context, instance, &window),
     })
 }
 
-/// A row for each class of operations that ran on the GPU in the window, its busy time, and their number.
-fn gpu_rows(
+/// The operations that run on a GPU in a window.
+fn operations(
     context: &Context<'_>,
-    line: &Summary,
-    window: &Window,
+    pass: PassId,
     gpu: GpuId,
-) -> (Vec<MarkRow>, Ns, usize) {
+    window: &Window,
+) -> Vec<(ClassGroup, Interval)> {
     let ops = &context.facts.ops;
-    let mut rows: Vec<(Color, Vec<Interval>)> =
-        Color::KERNELS.into_iter().map(|color| (color, Vec::new())).collect();
-    for row in context.facts.ops_of(line.stage(context.facts).pass) {
-        let clipped = window.clip(ops.start[row], ops.end[row]);
-        let Some(clipped) = clipped.filter(|_| ops.gpu[row] == gpu) else { continue };
-        let color = context.facts.class(context.session, row).color();
-        if let Some((_, list)) = rows.iter_mut().find(|(own, _)| *own == color) {
-            list.push(clipped);
-        }
-    }
-    let operations = rows.iter().map(|(_, list)| list.len()).sum();
-    let mut all: Vec<Interval> = rows.iter().flat_map(|(_, list)| list.iter().copied()).collect();
-    let busy = measure(&union(&mut all));
-    let filled = rows.into_iter().filter(|(_, list)| !list.is_empty());
-    let rows = filled.map(|(color, mut list)| MarkRow {
-        label: color.label().to_owned(),
-        color,
-        marks: marks(window, &union(&mut list)),
+    let own = context.facts.ops_of(pass).filter(|row| ops.gpu[*row] == gpu);
+    let clipped = own.filter_map(|row| {
+        let group = context.facts.class(context.session, row).group();
+        Some((group, window.clip(ops.start[row], ops.end[row])?))
     });
-    (rows.collect(), busy, operations)
+    clipped.collect()
 }
 
-/// How much of the time the instance's process spends in outermost CUDA calls: those that launch, and others.
-fn calls(context: &Context<'_>, instance: &StageInstance, window: &Window) -> Option<Track> {
+/// When the instance's process is in outermost CUDA calls: in those that launch, and only in others.
+fn calls(
+    context: &Context<'_>,
+    instance: &StageInstance,
+    window: &Window,
+) -> Option<(Vec<Interval>, Vec<Interval>)> {
     let (session, calls) = (context.session, &context.session.api_calls);
     let (mut launches, mut others) = (Vec::new(), Vec::new());
     let own = (0..calls.len()).filter(|row| calls.process[*row] == instance.process);
@@ -124,43 +116,8 @@ fn calls(context: &Context<'_>, instance: &StageInstance, window: &Window) -> Op
         let is_launch = session.text(calls.name[row]).contains("Launch");
         if is_launch { launches.push(clipped) } else { others.push(clipped) }
     }
-    if launches.is_empty() && others.is_empty() {
-        return None;
-    }
     // Calls of several threads may overlap; their shares must not exceed the whole.
     let launches = union(&mut launches);
     let others = difference(&union(&mut others), &launches);
-    let part = |(name, color): (&str, Color)| Part { name: name.to_owned(), color };
-    let parts = [("launch calls", Color::Other), ("other CUDA calls", Color::Idle)];
-    Some(Track::Areas(Areas {
-        label: "Host in CUDA calls".to_owned(),
-        parts: parts.into_iter().map(part).collect(),
-        shares: vec![cover(window, &launches), cover(window, &others)],
-    }))
-}
-
-/// Intervals from the window's start, those joined between which no gap would show.
-fn marks(window: &Window, intervals: &[Interval]) -> Vec<(i64, i64)> {
-    let pixel = window.duration() / PIXELS;
-    let mut marks: Vec<(i64, i64)> = Vec::new();
-    for (start, end) in intervals.iter().map(|(s, e)| (s - window.start, e - window.start)) {
-        match marks.last_mut() {
-            Some(last) if start - last.1 < pixel => last.1 = end,
-            _ => marks.push((start, end)),
-        }
-    }
-    marks
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn gaps_that_would_not_show_are_closed() {
-        // 5000 ns on 500 pixels: a gap of 9 ns is closed, one of 10 is not.
-        let window = Window { start: 100, end: 5_100 };
-        let marks = marks(&window, &[(100, 200), (209, 300), (310, 320)]);
-        assert_eq!(marks, [(0, 200), (210, 220)]);
-    }
+    (!launches.is_empty() || !others.is_empty()).then_some((launches, others))
 }

@@ -5,89 +5,56 @@
 use rooflens_schemas::PassKind;
 
 use super::*;
-use crate::analysis::{Facts, Options};
+use crate::analysis::test_session::{Made, api_call, copy};
+use crate::findings::Cell;
 use crate::findings::chart::Plot;
-use crate::findings::{Cell, Dataset};
-use crate::hardware::Hardware;
-use crate::model::{
-    ApiCall, ApiLevel, Copy, CopyKind, GpuId, MemoryEvent, MemoryKind, Ns, Operator, PassId,
-    ProcessId, Range, RangeKind, StrId, ThreadId,
-};
-
-const PASS: PassId = PassId(0);
+use crate::model::{ApiCall, Copy, MemoryEvent, Ns, ThreadId};
+use crate::present::testing::{self, column, dataset, show};
 
 struct Trace {
-    session: Session,
-    process: ProcessId,
-    thread: ThreadId,
+    made: Made,
     allocated: i64,
 }
 
 impl Trace {
     /// A trace with the stage `prefill` in [100, 300), whose one GPU operation lies there too.
     fn new() -> Self {
-        let mut session = Session::default();
-        let pass = session.add_pass("torch", PassKind::Operators, "torch/trace.json");
-        let process = session.process(pass, 1, 1);
-        let thread = session.thread(process, 1);
-        session.gpu(pass, 0);
-        let mut trace = Self { session, process, thread, allocated: 1_000 };
+        let mut trace = Self { made: Made::default(), allocated: 1_000 };
+        trace.made.pass("torch", PassKind::Operators);
         trace.range("prefill", 100, 300);
         trace.copy(110, 1);
         trace
     }
 
     fn range(&mut self, name: &str, start: Ns, end: Ns) {
-        let (name, domain) = (self.session.intern(name), StrId::default());
-        let (kind, pass, thread) = (RangeKind::Annotation, PASS, self.thread);
-        let range = Range { start, end, name, domain, kind, unclosed: false, pass, thread };
-        self.session.ranges.push(range);
+        self.made.span(name, start..end);
     }
 
     /// A copy that a call at `at` issues.
     fn copy(&mut self, at: Ns, correlation: i64) {
-        let correlation = Some(correlation);
+        let (pass, correlation) = (self.made.pass, Some(correlation));
         self.call("cudaMemcpyAsync", at, at + 5, correlation);
-        self.session.copies.push(Copy {
-            start: at + 20,
-            end: at + 30,
-            kind: CopyKind::HostToDevice,
-            bytes: 1,
-            source: MemoryKind::Pinned,
-            destination: MemoryKind::Device,
-            pass: PASS,
-            gpu: GpuId(0),
-            process: self.process,
-            stream: 7,
-            correlation,
-            graph_node: None,
-            graph: None,
-        });
+        self.made.session.copies.push(Copy { correlation, ..copy(pass, 1, at + 20..at + 30) });
     }
 
     fn call(&mut self, name: &str, start: Ns, end: Ns, correlation: Option<i64>) {
-        let (name, level, nested) = (self.session.intern(name), ApiLevel::Runtime, false);
-        let (pass, process, thread) = (PASS, self.process, self.thread);
-        let call = ApiCall { start, end, name, level, nested, pass, process, thread, correlation };
-        self.session.api_calls.push(call);
+        let name = self.made.session.intern(name);
+        let call = api_call(self.made.pass, name, start..end);
+        self.made.session.api_calls.push(ApiCall { correlation, ..call });
     }
 
     fn operator(&mut self, name: &str, start: Ns, end: Ns) {
-        let name = self.session.intern(name);
-        let (pass, thread, text) = (PASS, self.thread, StrId::default());
-        let (shapes, types, inputs) = (text, text, text);
-        let external = None;
-        let operator = Operator { start, end, name, pass, thread, external, shapes, types, inputs };
-        self.session.operators.push(operator);
+        self.made.time = end;
+        self.made.operator(start, name, "", "");
     }
 
     /// Allocates at an address, or frees what is there; 2000 bytes are reserved.
     fn event(&mut self, time: Ns, address: u64, bytes: i64) {
         self.allocated += bytes;
-        self.session.memory_events.push(MemoryEvent {
+        self.made.session.memory_events.push(MemoryEvent {
             time,
-            pass: PASS,
-            thread: Some(self.thread),
+            pass: self.made.pass,
+            thread: Some(ThreadId(0)),
             device: Some(0),
             address,
             bytes,
@@ -97,10 +64,7 @@ impl Trace {
     }
 
     fn findings(&self) -> Findings {
-        let facts = Facts::new(&self.session);
-        let (hardware, options) = (Hardware::default(), Options::default());
-        let session = &self.session;
-        run(&Context::new(session, &facts, &hardware, &options))
+        show(&SECTION, &self.made.session)
     }
 }
 
@@ -117,13 +81,8 @@ fn prefill() -> Trace {
     trace
 }
 
-fn dataset<'a>(findings: &'a Findings, id: &str) -> &'a Dataset {
-    findings.datasets.iter().find(|dataset| dataset.id == id).unwrap()
-}
-
 fn metric(findings: &Findings, id: &str, stage: Option<&str>) -> Option<f64> {
-    let of = |metric: &&Metric| metric.id == id && metric.scope.stage.as_deref() == stage;
-    findings.metrics.iter().find(of)?.value.number()
+    testing::metric(findings, id, |scope| scope.stage.as_deref() == stage)
 }
 
 #[test]
@@ -136,30 +95,23 @@ fn a_state_holds_until_the_next_event() {
     // Of 2000: 900 unused in [100, 150), 300 in [150, 200), 100 in [200, 250), 700 in [250, 300).
     let unused = metric(&findings, "memory_fragmentation", Some("prefill")).unwrap();
     assert!((unused - 0.25).abs() < 1e-12, "{unused}");
-    let row = &dataset(&findings, "memory").rows[1];
-    assert_eq!(row[0], Cell::Text("prefill".to_owned()));
-    assert_eq!(row[4], Cell::Int(150), "from the first event at 50 to 200");
-    assert_eq!(row[9..], [Cell::Float(2.0), Cell::Float(800.0)]);
+    let of = |id: &str| column(dataset(&findings, "memory"), id)[1].clone();
+    assert_eq!(of("stage"), Cell::Text("prefill".to_owned()));
+    assert_eq!(of("peak_time_ns"), Cell::Int(150), "from the first event at 50 to 200");
+    assert_eq!((of("allocations"), of("allocated_bytes")), (Cell::Float(2.0), Cell::Float(800.0)));
 }
 
 #[test]
 fn the_peak_is_held_by_what_no_event_freed() {
     let findings = prefill().findings();
-    let rows = &dataset(&findings, "memory_at_peak").rows;
-    let held: Vec<(String, String, String, String)> = rows
-        .iter()
-        .map(|row| (row[0].plain(), row[1].plain(), row[4].plain(), row[5].plain()))
-        .collect();
-    let row = |a: &str, b: &str, c: &str, d: &str| {
-        (a.to_owned(), b.to_owned(), c.to_owned(), d.to_owned())
-    };
+    let holders = dataset(&findings, "memory_at_peak");
+    let held = ["operator", "range", "allocations", "bytes"]
+        .map(|id| -> Vec<String> { column(holders, id).iter().map(Cell::plain).collect() });
     // 600 + 200 within mm, be it within empty or not; 100 at 50 before any range.
-    let expected = [
-        row("before the trace began", "", "", "1000"),
-        row("aten::mm", "prefill", "2", "800"),
-        row("outside of operators", "", "1", "100"),
-    ];
-    assert_eq!(held, expected);
+    assert_eq!(held[0], ["before the trace began", "aten::mm", "outside of operators"]);
+    assert_eq!(held[1], ["", "prefill", ""]);
+    assert_eq!(held[2], ["", "2", "1"]);
+    assert_eq!(held[3], ["1000", "800", "100"]);
 }
 
 #[test]
@@ -212,8 +164,7 @@ fn calls_within_a_part_of_a_stage_are_listed_once() {
     trace.copy(610, 3);
     trace.call("cudaMalloc", 620, 630, None);
     let findings = trace.findings();
-    let rows = &dataset(&findings, "allocator_calls").rows;
-    let stages: Vec<String> = rows.iter().map(|row| row[2].plain()).collect();
-    assert_eq!(stages, ["decode", "decode_step"]);
+    let stages = column(dataset(&findings, "allocator_calls"), "stage");
+    assert_eq!(stages, ["decode", "decode_step"].map(Cell::from));
     assert_eq!(metric(&findings, "allocator_calls", Some("decode_step")), Some(1.0));
 }

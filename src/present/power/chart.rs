@@ -2,9 +2,10 @@
 
 use rooflens_schemas::Unit;
 
-use super::reasons;
-use super::samples::{Device, Sample};
+use super::place;
 use crate::analysis::Context;
+use crate::analysis::system::power::reasons::lowers_clock;
+use crate::analysis::system::power::samples::{Device, Sample};
 use crate::findings::chart::{Panel, Plot, Series};
 use crate::findings::{Chart, Quantity};
 use crate::model::Ns;
@@ -29,7 +30,7 @@ pub(super) fn of_device(context: &Context<'_>, number: usize, device: &Device) -
         ("power", Unit::Watts, |sample| sample.watts),
         ("SM clock", Unit::Hertz, |sample| sample.sm_hz),
         ("throttled", Unit::Ratio, |sample| {
-            sample.reasons.map(|mask| f64::from(u8::from(reasons::lowers_clock(mask))))
+            sample.reasons.map(|mask| f64::from(u8::from(lowers_clock(mask))))
         }),
     ];
     let panels = lines.into_iter().map(|(label, unit, value)| Panel {
@@ -41,7 +42,7 @@ pub(super) fn of_device(context: &Context<'_>, number: usize, device: &Device) -
     let says_something =
         |panel: &Panel| varies(panel) || panel.unit == Unit::Watts && !panel.points.is_empty();
     let panels: Vec<Panel> = panels.filter(says_something).collect();
-    let place = device.place(context.session);
+    let place = place(context.session, device);
     (!panels.is_empty()).then(|| Chart {
         id: format!("power-{}", number + 1),
         title: format!("{} of GPU {index}{place}", title(&panels)),

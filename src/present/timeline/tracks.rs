@@ -2,10 +2,10 @@
 
 use rooflens_schemas::Unit;
 
-use super::bins::{Window, means};
-use super::sampled::{Counter, Counters};
 use crate::analysis::system::power::reasons::lowers_clock;
 use crate::analysis::system::power::samples::Sample;
+use crate::analysis::time::timeline::bins::{Window, means};
+use crate::analysis::time::timeline::sampled::{Counter, GpuCounters};
 use crate::findings::chart::{Line, Lines, Track};
 use crate::model::Ns;
 
@@ -26,8 +26,13 @@ fn track(label: String, unit: Unit, lines: Vec<Line>) -> Option<Track> {
 }
 
 /// SM and tensor activity, memory traffic, and the clock where NVML does not give it.
-pub(super) fn counter_tracks(window: &Window, own: &Counters, clock: bool, of: &str) -> Vec<Track> {
-    let points = |counter: Counter| match own.get(&counter) {
+pub(super) fn counter_tracks(
+    window: &Window,
+    own: &GpuCounters,
+    clock: bool,
+    of: &str,
+) -> Vec<Track> {
+    let points = |counter: Counter| match own.sampled.get(&counter) {
         Some(sampled) => means(window, sampled.samples.iter().copied()),
         None => Vec::new(),
     };

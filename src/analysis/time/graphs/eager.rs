@@ -1,14 +1,15 @@
-//! Eager twins: kernels that ran without a graph name those that a graph replays, by their place in the sequence.
+//! Eager alignment: kernels that ran without a graph name those that a graph replays, by their place in the sequence.
 //!
 //! A graph's kernels and those of one eager stage instance are aligned by their longest common subsequence over
 //! (kernel, grid, block). The instance may be of the same pass or of another one of the bundle.
 
 use rustc_hash::FxHashMap;
 
-use super::align::common;
 use super::replays::{Replay, Replays};
 use crate::analysis::Context;
+use crate::analysis::engine::align::common;
 use crate::analysis::engine::facts::{Captured, OpIndex, OpSource};
+use crate::analysis::engine::nesting::innermost;
 use crate::model::{Dim3, KernelId, Ns, PassId, StrId, ThreadId};
 
 /// Graphs that are aligned: those with the most time.
@@ -26,24 +27,24 @@ const MAX_ORDERS: usize = 8;
 /// Frames of a trace that are modules of the model.
 const MODULE: &str = "nn.Module: ";
 
-/// What launched a kernel's eager twin.
+/// What launched a kernel that ran without a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Twin {
+pub struct EagerKernel {
     /// The stage whose instance it is in, an index into `Facts::stages`.
-    pub(super) stage: usize,
+    pub stage: usize,
     /// Innermost range.
-    pub(super) range: Option<StrId>,
+    pub range: Option<StrId>,
     /// Innermost operator.
-    pub(super) operator: Option<StrId>,
+    pub operator: Option<StrId>,
     /// Innermost module.
-    pub(super) module: Option<StrId>,
+    pub module: Option<StrId>,
 }
 
 /// What an operation of a graph was found to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Match {
-    /// Its twin.
-    Twin(Twin),
+    /// The kernel at its place in the eager instance.
+    Eager(EagerKernel),
     /// The graph was aligned, but this kernel has no partner.
     Unmatched,
 }
@@ -64,7 +65,7 @@ impl Matches {
         self.all.push(Match::Unmatched);
         let mut found = vec![self.all.len() as u32; sequence.len()];
         for (own, its) in pairs {
-            self.all.push(Match::Twin(eager.twins[its]));
+            self.all.push(Match::Eager(eager.kernels[its]));
             found[own] = self.all.len() as u32;
         }
         Some(found)
@@ -112,7 +113,7 @@ struct Eager {
     /// How often each key occurs.
     counts: FxHashMap<u32, u32>,
     /// What launched each kernel; filled when the instance is first chosen.
-    twins: Vec<Twin>,
+    kernels: Vec<EagerKernel>,
 }
 
 /// Aligns each graph of which operations lack a range of capture with the eager instance that is most like it.
@@ -149,8 +150,8 @@ fn align(
     let pass = replays.graphs[fullest.graph].pass;
     let (ops, pattern) = keys.sequence(context, replays.ops(fullest));
     let Some(best) = most_alike(eager, &pattern, pass) else { return };
-    if best.twins.is_empty() {
-        best.twins = twins(context, best);
+    if best.kernels.is_empty() {
+        best.kernels = kernels(context, best);
     }
     let Some(found) = matches.add(&pattern, best) else { return };
     let by_node = by_node(context, &ops, &found);
@@ -210,7 +211,7 @@ fn eager(context: &Context<'_>, keys: &mut Keys) -> Vec<Eager> {
         let Some((ops, keys)) = first else { continue };
         let mut counts = FxHashMap::default();
         keys.iter().for_each(|key| *counts.entry(*key).or_default() += 1);
-        all.push(Eager { stage, pass: it.pass, ops, keys, counts, twins: Vec::new() });
+        all.push(Eager { stage, pass: it.pass, ops, keys, counts, kernels: Vec::new() });
     }
     all
 }
@@ -254,7 +255,7 @@ fn node(context: &Context<'_>, op: OpIndex) -> Option<u64> {
 }
 
 /// What launched each kernel of an eager instance.
-fn twins(context: &Context<'_>, eager: &Eager) -> Vec<Twin> {
+fn kernels(context: &Context<'_>, eager: &Eager) -> Vec<EagerKernel> {
     let (session, ops) = (context.session, &context.facts.ops);
     let queries: Vec<(ThreadId, Ns)> = eager
         .ops
@@ -281,7 +282,7 @@ fn twins(context: &Context<'_>, eager: &Eager) -> Vec<Twin> {
         }
     }
     let module = innermost(&queries, &modules.1, &modules.2, &modules.3);
-    let twin = |at: usize| Twin {
+    let kernel = |at: usize| EagerKernel {
         stage: eager.stage,
         range: ops.range[eager.ops[at] as usize]
             .range()
@@ -289,40 +290,5 @@ fn twins(context: &Context<'_>, eager: &Eager) -> Vec<Twin> {
         operator: operator[at].map(|row| operators.name[row]),
         module: module[at].map(|at| frames.name[modules.0[at] as usize]),
     };
-    (0..eager.ops.len()).map(twin).collect()
-}
-
-/// For each moment of a thread the row of the innermost span that is open then; spans of a thread are nested.
-pub(crate) fn innermost(
-    queries: &[(ThreadId, Ns)],
-    thread: &[ThreadId],
-    start: &[Ns],
-    end: &[Ns],
-) -> Vec<Option<usize>> {
-    let mut found = vec![None; queries.len()];
-    let mut order: Vec<usize> = (0..queries.len()).collect();
-    order.sort_unstable_by_key(|at| (queries[*at], *at));
-    let (Some(first), Some(last)) = (order.first(), order.last()) else { return found };
-    let (first, last) = (queries[*first], queries[*last]);
-    let mut spans: Vec<usize> = (0..thread.len())
-        .filter(|row| thread[*row] >= first.0 && (thread[*row], start[*row]) <= last)
-        .collect();
-    spans.sort_unstable_by_key(|row| {
-        (thread[*row], start[*row], std::cmp::Reverse(end[*row]), *row)
-    });
-    let mut spans = spans.into_iter().peekable();
-    let mut open: Vec<usize> = Vec::new();
-    for at in order {
-        let (on, time) = queries[at];
-        while let Some(row) = spans.next_if(|row| (thread[*row], start[*row]) <= (on, time)) {
-            while open
-                .pop_if(|last| thread[*last] != thread[row] || end[*last] <= start[row])
-                .is_some()
-            {}
-            open.push(row);
-        }
-        while open.pop_if(|last| thread[*last] != on || end[*last] <= time).is_some() {}
-        found[at] = open.last().copied();
-    }
-    found
+    (0..eager.ops.len()).map(kernel).collect()
 }

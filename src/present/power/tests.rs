@@ -1,17 +1,18 @@
 //! Small sessions whose figures are computed by hand.
 
-use rooflens_schemas::{PassKind, StageKind};
+#![allow(clippy::unwrap_used)]
+
+use rooflens_schemas::PassKind;
 
 use super::*;
-use crate::analysis::engine::facts::{Facts, Stage, StageInstance};
-use crate::analysis::{Context, Options, Results};
+use crate::analysis::test_session::launch;
 use crate::findings::chart::Plot;
 use crate::findings::{Cell, Dataset};
-use crate::hardware::Hardware;
-use crate::model::{DeviceSample, ProcessId, Timing};
+use crate::model::{DeviceSample, Ns, Timing};
+use crate::present::testing::{column, dataset, show};
 
 /// A sample every second from `start` seconds on: (watts, MHz, reasons).
-fn session(start: Ns, samples: &[(u64, u32, u64)]) -> Session {
+fn sampled(start: Ns, samples: &[(u64, u32, u64)]) -> Session {
     let mut session = Session::default();
     let artifact = session.intern("nvml.csv");
     for (second, (watts, mhz, reasons)) in samples.iter().enumerate() {
@@ -32,56 +33,23 @@ fn session(start: Ns, samples: &[(u64, u32, u64)]) -> Session {
     session
 }
 
-/// A pass whose zero is `origin` seconds after 1970, with one stage of one instance at `window` seconds.
-fn facts_with_stage(session: &mut Session, origin: Ns, window: (Ns, Ns)) -> Facts {
+/// Adds a pass whose zero is `origin` seconds after 1970, and one stage of one instance at `window` seconds.
+fn add_stage(session: &mut Session, origin: Ns, window: (Ns, Ns)) {
     let pass = session.add_pass("nsys", PassKind::Timeline, "timeline.sqlite");
     session.passes.utc_origin[0] = Some(origin * 1_000_000_000);
-    let gpu = session.gpu(pass, 0);
-    let ns = (window.0 * 1_000_000_000, window.1 * 1_000_000_000);
-    let mut facts = Facts::default();
-    facts.ops.pass.push(pass);
-    facts.ops.start.push(ns.0);
-    facts.ops.end.push(ns.1);
-    facts.stages.push(Stage {
-        pass,
-        name: "prefill".to_owned(),
-        kind: StageKind::Prefill,
-        parent: None,
-        instances: 0..1,
-    });
-    facts.instances.push(StageInstance {
-        stage: 0,
-        range: None,
-        process: ProcessId::default(),
-        thread: None,
-        ordinal: 0,
-        host_start: ns.0,
-        host_end: ns.1,
-        ops: vec![0],
-        inferred: 0,
-        projection: Some(ns),
-        busy: 0,
-        sum: 0,
-        gpus: vec![gpu],
-        steps: None,
-        excluded: None,
-    });
-    facts
+    session.process(pass, 1, 1);
+    session.gpu(pass, 0);
+    let kernel = session.kernel("gemm", "");
+    let time = window.0 * 1_000_000_000..window.1 * 1_000_000_000;
+    session.launches.push(launch(pass, kernel, time));
 }
 
-fn findings(session: &Session, facts: &Facts) -> Findings {
-    let (hardware, options) = (Hardware::default(), Options::default());
-    let context = Context::new(session, facts, &hardware, &options);
-    run(&context.with(&Results::some(&context, &["baseline"])))
+fn findings(session: &Session) -> Findings {
+    show(&SECTION, session)
 }
 
-fn dataset<'a>(findings: &'a Findings, id: &str) -> &'a Dataset {
-    findings.datasets.iter().find(|dataset| dataset.id == id).unwrap()
-}
-
-fn cell(dataset: &Dataset, row: usize, column: &str) -> Cell {
-    let index = dataset.columns.iter().position(|known| known.id == column).unwrap();
-    dataset.rows[row][index].clone()
+fn cell(dataset: &Dataset, row: usize, id: &str) -> Cell {
+    column(dataset, id)[row].clone()
 }
 
 fn words(findings: &Findings) -> String {
@@ -95,8 +63,8 @@ fn words(findings: &Findings) -> String {
 
 #[test]
 fn the_whole_period_has_mean_energy_and_throttled_share() {
-    let session = session(100, &[(100, 1000, 0), (300, 500, 4), (200, 1500, 1)]);
-    let found = findings(&session, &Facts::default());
+    let session = sampled(100, &[(100, 1000, 0), (300, 500, 4), (200, 1500, 1)]);
+    let found = findings(&session);
     let power = dataset(&found, "power");
     assert_eq!(cell(power, 0, "power_mean_w"), Cell::Float(200.0));
     // (100 + 300) / 2 · 1 s + (300 + 200) / 2 · 1 s = 450 J.
@@ -113,10 +81,10 @@ fn the_whole_period_has_mean_energy_and_throttled_share() {
 
 #[test]
 fn samples_within_a_projection_belong_to_the_stage() {
-    let mut session = session(100, &[(100, 1000, 0), (300, 500, 4), (200, 1500, 0)]);
+    let mut session = sampled(100, &[(100, 1000, 0), (300, 500, 4), (200, 1500, 0)]);
     // Zero at 99 s; the projection from 2 s to 4 s is 101 s to 103 s: the last two samples.
-    let facts = facts_with_stage(&mut session, 99, (2, 4));
-    let found = findings(&session, &facts);
+    add_stage(&mut session, 99, (2, 4));
+    let found = findings(&session);
     let power = dataset(&found, "power");
     assert_eq!(power.rows.len(), 2);
     assert_eq!(cell(power, 1, "samples"), Cell::Int(2));
@@ -128,19 +96,19 @@ fn samples_within_a_projection_belong_to_the_stage() {
 
 #[test]
 fn reasons_are_weighed_by_the_time_in_which_the_gpu_works() {
-    let mut session = session(100, &[(100, 1000, 0), (300, 500, 4), (200, 1500, 4)]);
+    let mut session = sampled(100, &[(100, 1000, 0), (300, 500, 4), (200, 1500, 4)]);
     // Nothing tells when the GPU worked.
-    let none = findings(&session, &Facts::default());
+    let none = findings(&session);
     assert_eq!(cell(dataset(&none, "power"), 0, "busy_ns"), Cell::Missing);
     assert_eq!(cell(dataset(&none, "throttle_reasons"), 0, "busy_share"), Cell::Missing);
     // The last two samples lie in a stage: two of three, over two seconds; the cap is set in both.
-    let facts = facts_with_stage(&mut session, 99, (2, 4));
-    let staged = findings(&session, &facts);
+    add_stage(&mut session, 99, (2, 4));
+    let staged = findings(&session);
     assert_eq!(cell(dataset(&staged, "power"), 0, "busy_ns"), Cell::Float(2.0 / 3.0 * 2e9));
     assert_eq!(cell(dataset(&staged, "throttle_reasons"), 0, "busy_share"), Cell::Float(1.0));
     // Busy for all, half and nothing of the period of a sample: half of two seconds; 0.5 of 1.5 with the cap.
     session.device_samples.gpu_util = vec![Some(100), Some(50), None];
-    let used = findings(&session, &facts);
+    let used = findings(&session);
     assert_eq!(cell(dataset(&used, "power"), 0, "busy_ns"), Cell::Float(1e9));
     let reasons = dataset(&used, "throttle_reasons");
     assert_eq!(cell(reasons, 0, "share"), Cell::Float(2.0 / 3.0));
@@ -151,14 +119,14 @@ fn reasons_are_weighed_by_the_time_in_which_the_gpu_works() {
 
 #[test]
 fn samples_of_another_run_are_not_joined_and_the_likely_run_is_named() {
-    let mut session = session(100, &[(100, 1000, 0), (300, 500, 0), (200, 1500, 0)]);
-    let facts = facts_with_stage(&mut session, 110, (2, 4));
+    let mut session = sampled(100, &[(100, 1000, 0), (300, 500, 0), (200, 1500, 0)]);
+    add_stage(&mut session, 110, (2, 4));
     let (stage, pass) = (session.intern("decode"), session.intern("baseline"));
     for repeat in 0..2 {
         let (duration, steps) = (1_010_000_000, None);
         session.timings.push(Timing { stage, repeat, duration, steps, artifact: pass, pass });
     }
-    let found = findings(&session, &facts);
+    let found = findings(&session);
     assert_eq!(dataset(&found, "power").rows.len(), 1);
     // Last sample at 102 s, first operation at 112 s; two repeats of 1.01 s against 2 s of samples.
     let text = words(&found);
@@ -168,10 +136,10 @@ fn samples_of_another_run_are_not_joined_and_the_likely_run_is_named() {
 
 #[test]
 fn what_samples_do_not_state_is_missing_not_zero() {
-    let mut session = session(100, &[(100, 1000, 0)]);
+    let mut session = sampled(100, &[(100, 1000, 0)]);
     session.device_samples.power_mw[0] = None;
     session.device_samples.throttle_reasons[0] = None;
-    let found = findings(&session, &Facts::default());
+    let found = findings(&session);
     let power = dataset(&found, "power");
     for column in ["power_mean_w", "energy_j", "throttled_share"] {
         assert_eq!(cell(power, 0, column), Cell::Missing, "{column}");
@@ -200,8 +168,7 @@ fn shown(findings: &Findings, id: &str) -> Vec<&'static str> {
 
 #[test]
 fn what_never_changes_has_no_panel_but_power_has() {
-    let of =
-        |samples: &[(u64, u32, u64)]| chart(&findings(&session(100, samples), &Facts::default()));
+    let of = |samples: &[(u64, u32, u64)]| chart(&findings(&sampled(100, samples)));
     let all = of(&[(100, 1000, 0), (300, 500, 4)]);
     let expected = ["power", "SM clock", "throttled"].map(str::to_owned).to_vec();
     assert_eq!(all, ("Power, SM clock and throttling of GPU 0".to_owned(), expected));
@@ -212,10 +179,10 @@ fn what_never_changes_has_no_panel_but_power_has() {
 
 #[test]
 fn the_power_limit_stands_in_the_chart_with_its_value() {
-    let mut session = session(100, &[(100, 1000, 4), (300, 1000, 4)]);
+    let mut session = sampled(100, &[(100, 1000, 4), (300, 1000, 4)]);
     session.add_fact("nvidia-smi.xml", "gpu 1", "power limit", "300.00 W");
     session.add_fact("nvidia-smi.xml", "gpu 0", "power limit", "700.00 W");
-    let found = findings(&session, &Facts::default());
+    let found = findings(&session);
     let Some(Block::Chart(chart)) = found.blocks.get(1) else { panic!("no chart") };
     let Plot::Series(series) = &chart.plot else { panic!("no lines over time") };
     assert_eq!(series.panels[0].limit, Some(("power limit 700 W".to_owned(), 700.0)));
@@ -223,28 +190,20 @@ fn the_power_limit_stands_in_the_chart_with_its_value() {
 
 #[test]
 fn rows_of_several_passes_name_them() {
-    let mut session = session(100, &[(100, 1000, 4), (300, 500, 4), (200, 1500, 4)]);
-    let facts = facts_with_stage(&mut session, 99, (2, 4));
-    let one = findings(&session, &facts);
+    let mut session = sampled(100, &[(100, 1000, 4), (300, 500, 4), (200, 1500, 4)]);
+    add_stage(&mut session, 99, (2, 4));
+    let one = findings(&session);
     assert!(shown(&one, "power").contains(&"pass"));
     assert!(!shown(&one, "throttle_reasons").contains(&"samples_of"));
+    let mut session = sampled(100, &[(100, 1000, 4), (300, 500, 4), (200, 1500, 4)]);
     let paths = ["baseline/nvml.csv", "nsys/nvml.csv"].map(|path| session.intern(path));
     session.device_samples.artifact[0] = paths[0];
     session.device_samples.artifact[1] = paths[1];
     session.device_samples.artifact[2] = paths[1];
-    let found = findings(&session, &Facts::default());
+    let found = findings(&session);
     assert!(shown(&found, "throttle_reasons").contains(&"samples_of"));
     let reasons = dataset(&found, "throttle_reasons");
     assert_eq!(cell(reasons, 0, "samples_of"), Cell::Name("baseline".to_owned()));
     assert_eq!(cell(reasons, 1, "samples_of"), Cell::Name("nsys".to_owned()));
     assert!(!shown(&found, "power").contains(&"pass"), "no row of a stage");
-}
-
-#[test]
-fn reasons_are_named_bit_by_bit() {
-    let names: Vec<String> =
-        reasons::bits(0x6 | 0x200).map(|bit| reasons::describe(bit).0).collect();
-    assert_eq!(names, ["applications_clocks_setting", "sw_power_cap", "bit 0x200"]);
-    assert!(!reasons::lowers_clock(0x103));
-    assert!(reasons::lowers_clock(0x40) && reasons::lowers_clock(0x200));
 }

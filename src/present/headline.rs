@@ -5,7 +5,7 @@ use rooflens_schemas::{StageKind, Unit};
 use crate::analysis::Context;
 use crate::analysis::engine::stage_stats::{Summary, summaries};
 use crate::analysis::utilization::mfu::StageUtilization;
-use crate::findings::{Block, Cell, Column, Dataset, Findings, View};
+use crate::findings::{Block, Findings, Table};
 use crate::model::Session;
 
 /// Stages that the first page shows.
@@ -65,15 +65,11 @@ fn gpus(session: &Session) -> String {
             }
         }
     }
-    let shown: Vec<String> = names
-        .iter()
-        .map(
-            |(name, count)| {
-                if *count > 1 { format!("{count} × {name}") } else { (*name).to_owned() }
-            },
-        )
-        .collect();
-    shown.join(", ")
+    let named = |(name, count): (&str, usize)| match count {
+        1 => name.to_owned(),
+        count => format!("{count} × {name}"),
+    };
+    names.into_iter().map(named).collect::<Vec<String>>().join(", ")
 }
 
 fn model(session: &Session) -> String {
@@ -100,58 +96,66 @@ fn passes(session: &Session) -> String {
     shown.join(", ")
 }
 
+/// A stage's headline figures.
+struct Row {
+    stage: String,
+    /// Stage time with a profiler, nanoseconds.
+    profiled: Option<f64>,
+    /// Stage time without one, nanoseconds.
+    unprofiled: Option<f64>,
+    busy_share: Option<f64>,
+    mfu: Option<f64>,
+    mbu: Option<f64>,
+    tokens_per_second: Option<f64>,
+}
+
 /// The table of headline figures; no findings for a session without stages.
 pub fn headline(context: &Context<'_>) -> Findings {
     let mut findings = Findings::default();
     let utilization = context.results.utilization().map_or(&[][..], |all| &all.stages);
     let mut rows = timeline_rows(context, utilization);
     if rows.is_empty() {
-        rows = baseline_rows(utilization);
+        rows = utilization.iter().map(baseline_row).collect();
     }
-    if rows.is_empty() {
-        return findings;
+    if !rows.is_empty() {
+        let table = table(&rows);
+        let caption = "Medians over the instances that count; MFU and MBU un-profiled where that was measured";
+        findings.blocks.push(Block::Table(table.view(caption, rows.len().min(SHOWN))));
+        findings.datasets.push(table.rows(&rows));
     }
-    let mut columns = vec!["stage"];
-    for (index, column) in COLUMNS.iter().enumerate().skip(1) {
-        if rows.iter().any(|row| row[index] != Cell::Missing) {
-            columns.push(column.id);
-        }
-    }
-    let caption =
-        "Medians over the instances that count; MFU and MBU un-profiled where that was measured";
-    let shown = rows.len().min(SHOWN);
-    findings.blocks.push(Block::Table(View::new("headline", caption, &columns, shown)));
-    findings.datasets.push(Dataset {
-        id: "headline",
-        title: "Headline figures".to_owned(),
-        columns: COLUMNS.to_vec(),
-        rows,
-    });
     findings
 }
 
-static COLUMNS: [Column; 7] = [
-    Column::text("stage", "stage"),
-    Column::new("profiled_ns", "profiled", Unit::Nanoseconds),
-    Column::new("unprofiled_ns", "un-profiled", Unit::Nanoseconds),
-    Column::new("busy_share", "GPU busy", Unit::Ratio),
-    Column::new("mfu", "MFU", Unit::Ratio),
-    Column::new("mbu", "MBU", Unit::Ratio),
-    Column::new("tokens_per_second", "throughput", Unit::TokensPerSecond),
-];
+/// Columns are on the page as far as a row has them.
+fn table(rows: &[Row]) -> Table<'static, Row> {
+    let has = |value: fn(&Row) -> Option<f64>| rows.iter().any(|row| value(row).is_some());
+    Table::new("headline", "Headline figures")
+        .text("stage", "stage", |row: &Row| row.stage.clone())
+        .on_page()
+        .time("profiled_ns", "profiled", |row| row.profiled)
+        .on_page_if(has(|row| row.profiled))
+        .time("unprofiled_ns", "un-profiled", |row| row.unprofiled)
+        .on_page_if(has(|row| row.unprofiled))
+        .share("busy_share", "GPU busy", |row| row.busy_share)
+        .on_page_if(has(|row| row.busy_share))
+        .share("mfu", "MFU", |row| row.mfu)
+        .on_page_if(has(|row| row.mfu))
+        .share("mbu", "MBU", |row| row.mbu)
+        .on_page_if(has(|row| row.mbu))
+        .column("tokens_per_second", "throughput", Unit::TokensPerSecond, |row| {
+            row.tokens_per_second
+        })
+        .on_page_if(has(|row| row.tokens_per_second))
+}
 
-fn timeline_rows(context: &Context<'_>, utilization: &[StageUtilization]) -> Vec<Vec<Cell>> {
+fn timeline_rows(context: &Context<'_>, utilization: &[StageUtilization]) -> Vec<Row> {
     let (session, facts) = (context.session, context.facts);
     let Some(primary) = facts.primary_pass(session) else { return Vec::new() };
     let outermost = summaries(facts, primary).iter().filter(|line| line.is_outermost(facts));
     outermost.map(|line| timeline_row(context, line, utilization)).collect()
 }
 
-fn timeline_row(
-    context: &Context<'_>,
-    line: &Summary,
-    utilization: &[StageUtilization],
-) -> Vec<Cell> {
+fn timeline_row(context: &Context<'_>, line: &Summary, utilization: &[StageUtilization]) -> Row {
     let stage = &line.stage(context.facts).name;
     let unprofiled =
         utilization.iter().find(|one| one.timed.stage == *stage && one.timed.profiled.is_none());
@@ -166,28 +170,25 @@ fn timeline_row(
         (Some(_), _) => None,
     });
     let label = line.label(context.session, context.facts);
-    vec![
-        Cell::Text(if steps.is_some() { format!("{label}, per step") } else { label }),
-        Cell::Float(line.time / steps.unwrap_or(1.0)),
-        Cell::maybe(unprofiled_time),
-        Cell::Float(line.busy_share),
-        Cell::maybe(best.and_then(|one| one.mfu().ok())),
-        Cell::maybe(best.and_then(|one| one.mbu().ok())),
-        Cell::maybe(best.and_then(|one| one.tokens_per_second().ok())),
-    ]
+    Row {
+        stage: if steps.is_some() { format!("{label}, per step") } else { label },
+        profiled: Some(line.time / steps.unwrap_or(1.0)),
+        unprofiled: unprofiled_time,
+        busy_share: Some(line.busy_share),
+        mfu: best.and_then(|one| one.mfu().ok()),
+        mbu: best.and_then(|one| one.mbu().ok()),
+        tokens_per_second: best.and_then(|one| one.tokens_per_second().ok()),
+    }
 }
 
-fn baseline_rows(utilization: &[StageUtilization]) -> Vec<Vec<Cell>> {
-    let row = |line: &StageUtilization| {
-        vec![
-            Cell::Text(line.timed.stage.clone()),
-            Cell::Missing,
-            Cell::Float(line.timed.time),
-            Cell::Missing,
-            Cell::maybe(line.mfu().ok()),
-            Cell::maybe(line.mbu().ok()),
-            Cell::maybe(line.tokens_per_second().ok()),
-        ]
-    };
-    utilization.iter().map(row).collect()
+fn baseline_row(line: &StageUtilization) -> Row {
+    Row {
+        stage: line.timed.stage.clone(),
+        profiled: None,
+        unprofiled: Some(line.timed.time),
+        busy_share: None,
+        mfu: line.mfu().ok(),
+        mbu: line.mbu().ok(),
+        tokens_per_second: line.tokens_per_second().ok(),
+    }
 }

@@ -2,8 +2,9 @@
 
 use rooflens_schemas::Unit;
 
-use super::lines::Line;
 use crate::analysis::Context;
+use crate::analysis::engine::facts::Stage;
+use crate::analysis::memory::allocator::states::States;
 use crate::findings::chart::{Panel, Plot, Series, thin};
 use crate::findings::{Chart, Quantity};
 use crate::model::Ns;
@@ -11,15 +12,16 @@ use crate::model::Ns;
 /// Bands of stages that a chart can show legibly.
 const MAX_BANDS: usize = 64;
 
-/// The chart of a line. A reserve that never changes is a mark in the panel of what is allocated.
-pub(super) fn of_line(context: &Context<'_>, line: &Line, number: usize) -> Chart {
-    let (start, end) = line.span();
+/// The chart of an allocator. A reserve that never changes is a mark in the panel of what is allocated.
+pub(super) fn chart(context: &Context<'_>, memory: &States, number: usize) -> Chart {
+    let (start, end) = memory.span();
     let duration = end.saturating_sub(start).max(1);
     let points = |value: &dyn Fn(usize) -> Option<i64>| -> Vec<(Ns, f64)> {
-        let of = |at: usize| Some((line.states[at].time.saturating_sub(start), value(at)? as f64));
-        thin(&(0..line.states.len()).filter_map(of).collect::<Vec<_>>(), duration)
+        let of =
+            |at: usize| Some((memory.states[at].time.saturating_sub(start), value(at)? as f64));
+        thin(&(0..memory.states.len()).filter_map(of).collect::<Vec<_>>(), duration)
     };
-    let reserved: Vec<i64> = line.states.iter().filter_map(|state| state.reserved).collect();
+    let reserved: Vec<i64> = memory.states.iter().filter_map(|state| state.reserved).collect();
     let most = reserved.iter().max().copied();
     let limit = most.map(|most| {
         let value = Quantity::new(most as f64, Unit::Bytes);
@@ -31,41 +33,40 @@ pub(super) fn of_line(context: &Context<'_>, line: &Line, number: usize) -> Char
         points,
         limit,
     };
-    let mut panels = vec![panel("allocated", points(&|at| Some(line.states[at].allocated)), limit)];
-    let allocated = line.states.iter().map(|state| state.allocated);
+    let mut panels =
+        vec![panel("allocated", points(&|at| Some(memory.states[at].allocated)), limit)];
+    let allocated = memory.states.iter().map(|state| state.allocated);
     if let Some((least, most)) = allocated.clone().min().zip(allocated.max())
         && least > 0
         && most > least
         && most - least < least
     {
         // Weights hide the rest.
-        let above = points(&|at| Some(line.states[at].allocated.saturating_sub(least)));
+        let above = points(&|at| Some(memory.states[at].allocated.saturating_sub(least)));
         panels.push(panel("beyond the least allocated", above, None));
     }
     if reserved.iter().min().copied() != most {
-        panels.push(panel("reserved", points(&|at| line.states[at].reserved), None));
+        panels.push(panel("reserved", points(&|at| memory.states[at].reserved), None));
     }
     let session = context.session;
-    let pass = session.pass_name(line.pass);
+    let pass = session.pass_name(memory.pass);
     Chart {
         id: format!("memory-{number}"),
-        title: format!("Allocated and reserved memory of GPU {}, pass {pass}", line.device),
+        title: format!("Allocated and reserved memory of GPU {}, pass {pass}", memory.device),
         description: format!(
             "Lines over time from the first allocator event of pass {pass} on: bytes allocated, and bytes that \
              the allocator reserved; where most is always allocated, what is above that once more by itself. \
              Bands are the host's ranges of stages. The table holds the figures."
         ),
-        plot: Plot::Series(Series { panels, bands: bands(context, line), duration }),
+        plot: Plot::Series(Series { panels, bands: bands(context, memory), duration }),
     }
 }
 
 /// Ranges of outermost stages on the host, from the chart's zero.
-fn bands(context: &Context<'_>, line: &Line) -> Vec<(String, Ns, Ns)> {
+fn bands(context: &Context<'_>, memory: &States) -> Vec<(String, Ns, Ns)> {
     let facts = context.facts;
-    let (start, end) = line.span();
-    let own = |stage: &&crate::analysis::engine::facts::Stage| {
-        stage.pass == line.pass && stage.parent.is_none()
-    };
+    let (start, end) = memory.span();
+    let own = |stage: &&Stage| stage.pass == memory.pass && stage.parent.is_none();
     let mut bands = Vec::new();
     for stage in facts.stages.iter().filter(own) {
         for one in facts.instances_of(stage).iter().filter(|one| one.range.is_some()) {

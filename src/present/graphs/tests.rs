@@ -1,105 +1,31 @@
-//! Replays, gaps, identities and twins on tables made by hand.
+//! Replays, gaps, identities and eager kernels on tables made by hand.
 
 #![allow(clippy::unwrap_used)]
 
 use rooflens_schemas::{MetricValue, PassKind};
 
 use super::*;
-use crate::analysis::{Facts, Options};
-use crate::findings::{Cell, Dataset};
-use crate::hardware::Hardware;
-use crate::model::{
-    ApiCall, ApiLevel, Dim3, Frame, GpuId, GraphLaunch, Launch, Ns, Operator, ProcessId, Range,
-    RangeKind, Session, ThreadId,
-};
+use crate::analysis::test_session::{Made, Node};
+use crate::findings::Chart;
+use crate::findings::chart::Plot;
+use crate::model::{Frame, GpuId, GraphLaunch, Ns, Operator, PassId, ProcessId, ThreadId};
+use crate::present::testing::{column, dataset, show};
 
-/// A session of one process and thread a pass.
-#[derive(Default)]
-struct Made {
-    session: Session,
-    pass: PassId,
-    correlation: i64,
+fn replay(made: &mut Made, start: Ns, kernels: &[Node<'_>]) {
+    made.call("cudaGraphLaunch", start..start + 3, kernels);
 }
 
-/// A kernel by name with start, end and node of a graph.
-type Node<'a> = (&'a str, Ns, Ns, Option<u64>);
-
-impl Made {
-    /// Opens a pass with a process, a thread and a GPU; what follows is of it.
-    fn pass(&mut self, name: &str, kind: PassKind) {
-        self.pass = self.session.add_pass(name, kind, "artifact");
-        let process = self.session.process(self.pass, 1, 1);
-        self.session.thread(process, 1);
-        self.session.gpu(self.pass, 0);
+/// One kernel a call, each launched 1 after the other from `start` on.
+fn eager(made: &mut Made, start: Ns, names: &[&str]) {
+    for (at, name) in names.iter().enumerate() {
+        let start = start + 2 * at as Ns;
+        let kernel = (*name, start + 1, start + 2, None);
+        made.call("cudaLaunchKernel", start..start + 1, &[kernel]);
     }
+}
 
-    fn range(&mut self, name: &str, start: Ns, end: Ns) {
-        let (name, domain) = (self.session.intern(name), self.session.intern(""));
-        self.session.ranges.push(Range {
-            start,
-            end,
-            name,
-            domain,
-            kind: RangeKind::PushPop,
-            unclosed: false,
-            pass: self.pass,
-            thread: ThreadId(self.pass.0),
-        });
-    }
-
-    /// A call in [start, end) that issues these kernels.
-    fn call(&mut self, name: &str, start: Ns, end: Ns, kernels: &[Node<'_>]) {
-        self.correlation += 1;
-        let name = self.session.intern(name);
-        self.session.api_calls.push(ApiCall {
-            start,
-            end,
-            name,
-            level: ApiLevel::Runtime,
-            nested: false,
-            pass: self.pass,
-            process: ProcessId(self.pass.0),
-            thread: ThreadId(self.pass.0),
-            correlation: Some(self.correlation),
-        });
-        for (kernel, start, end, graph_node) in kernels {
-            let kernel = self.session.kernel(kernel, "");
-            self.session.launches.push(Launch {
-                start: *start,
-                end: *end,
-                kernel,
-                pass: self.pass,
-                gpu: GpuId(self.pass.0),
-                process: ProcessId(self.pass.0),
-                stream: 7,
-                correlation: Some(self.correlation),
-                grid: Dim3::default(),
-                block: Dim3::default(),
-                registers: None,
-                shared_bytes: None,
-                graph_node: *graph_node,
-                graph: None,
-            });
-        }
-    }
-
-    fn replay(&mut self, start: Ns, kernels: &[Node<'_>]) {
-        self.call("cudaGraphLaunch", start, start + 3, kernels);
-    }
-
-    /// One kernel a call, each launched 1 after the other from `start` on.
-    fn eager(&mut self, start: Ns, names: &[&str]) {
-        for (at, name) in names.iter().enumerate() {
-            let start = start + 2 * at as Ns;
-            self.call("cudaLaunchKernel", start, start + 1, &[(name, start + 1, start + 2, None)]);
-        }
-    }
-
-    fn findings(&self) -> Findings {
-        let (hardware, options) = (Hardware::default(), Options::default());
-        let facts = Facts::new(&self.session);
-        run(&Context::new(&self.session, &facts, &hardware, &options))
-    }
+fn findings(made: &Made) -> Findings {
+    show(&SECTION, &made.session)
 }
 
 fn metric<'a>(findings: &'a Findings, id: &str, stage: Option<&str>) -> &'a MetricValue {
@@ -111,17 +37,12 @@ fn value(findings: &Findings, id: &str, stage: Option<&str>) -> f64 {
     metric(findings, id, stage).number().unwrap()
 }
 
-fn dataset<'a>(findings: &'a Findings, id: &str) -> &'a Dataset {
-    findings.datasets.iter().find(|one| one.id == id).unwrap()
-}
-
 /// Cells of these columns, row by row, as files hold them.
 fn cells(findings: &Findings, id: &str, columns: &[&str]) -> Vec<Vec<String>> {
     let dataset = dataset(findings, id);
-    let at = |id: &&str| dataset.columns.iter().position(|column| column.id == *id).unwrap();
-    let columns: Vec<usize> = columns.iter().map(at).collect();
-    let row = |row: &Vec<Cell>| columns.iter().map(|at| row[*at].plain()).collect();
-    dataset.rows.iter().map(row).collect()
+    let columns: Vec<_> = columns.iter().map(|id| column(dataset, id)).collect();
+    let row = |row: usize| columns.iter().map(|cells| cells[row].plain()).collect();
+    (0..dataset.rows.len()).map(row).collect()
 }
 
 /// Replays [100, 120), [130, 150), [150, 170) of two kernels of 8 each, 4 apart; between the first two runs
@@ -129,20 +50,21 @@ fn cells(findings: &Findings, id: &str, columns: &[&str]) -> Vec<Vec<String>> {
 fn three_replays() -> Made {
     let mut made = Made::default();
     made.pass("nsys", PassKind::Timeline);
-    made.range("decode", 10, 60);
+    made.span("decode", 10..60);
     for (call, start) in [(20, 100), (30, 130), (40, 150)] {
-        made.replay(
+        replay(
+            &mut made,
             call,
             &[("a", start, start + 8, Some(1)), ("b", start + 12, start + 20, Some(2))],
         );
     }
-    made.call("cudaLaunchKernel", 25, 26, &[("c", 122, 126, None)]);
+    made.call("cudaLaunchKernel", 25..26, &[("c", 122, 126, None)]);
     made
 }
 
 #[test]
 fn replays_gaps_and_what_is_idle() {
-    let findings = three_replays().findings();
+    let findings = findings(&three_replays());
     let of = |id| value(&findings, id, Some("decode"));
     assert_eq!(of("graph_replays"), 3.0);
     assert_eq!(of("graph_replay_time"), 20.0);
@@ -160,25 +82,22 @@ fn replays_gaps_and_what_is_idle() {
 
 #[test]
 fn the_bar_adds_up_to_the_time_from_first_to_last_replay() {
-    let made = three_replays();
-    let facts = Facts::new(&made.session);
-    let (hardware, options) = (Hardware::default(), Options::default());
-    let context = Context::new(&made.session, &facts, &hardware, &options);
-    let replays = replays::find(&context);
-    let lines = rows::lines(&context, &replays);
-    let chart = rows::chart(&context, &replays, &lines, PassId(0));
-    let crate::findings::chart::Plot::StackedBars(bars) = chart.plot else { panic!("bars") };
+    let findings = findings(&three_replays());
+    let bars = findings.blocks.iter().find_map(|block| match block {
+        Block::Chart(Chart { plot: Plot::StackedBars(bars), .. }) => Some(&bars.bars),
+        _ => None,
+    });
     // 48 busy, 12 idle inside, 4 other work, 6 idle between: 70 from 100 to 170.
-    assert_eq!(bars.bars[0].values, [48.0, 12.0, 4.0, 6.0]);
+    assert_eq!(bars.unwrap()[0].values, [48.0, 12.0, 4.0, 6.0]);
 }
 
 #[test]
 fn replays_in_instances_that_do_not_count_are_left_out() {
     let mut made = three_replays();
-    made.range("decode", 70, 90);
-    made.replay(75, &[("a", 200, 290, Some(1)), ("b", 290, 300, Some(2))]);
+    made.span("decode", 70..90);
+    replay(&mut made, 75, &[("a", 200, 290, Some(1)), ("b", 290, 300, Some(2))]);
     made.session.workload.warmup = Some(1);
-    let findings = made.findings();
+    let findings = findings(&made);
     assert_eq!(value(&findings, "graph_replays", Some("decode")), 1.0);
     assert_eq!(value(&findings, "graph_replay_time", Some("decode")), 100.0);
     // One replay has none before it in its instance.
@@ -189,15 +108,15 @@ fn replays_in_instances_that_do_not_count_are_left_out() {
 fn graphs_are_told_apart_by_nodes_and_without_them_by_kernels() {
     let mut made = Made::default();
     made.pass("nsys", PassKind::Timeline);
-    made.replay(1, &[("a", 10, 11, Some(1)), ("b", 11, 12, Some(2))]);
+    replay(&mut made, 1, &[("a", 10, 11, Some(1)), ("b", 11, 12, Some(2))]);
     // The trace lost node 1 of this replay; nodes 3 and 4 run the same kernels in another graph.
-    made.replay(2, &[("b", 21, 22, Some(2))]);
-    made.replay(3, &[("a", 30, 31, Some(3)), ("b", 31, 32, Some(4))]);
+    replay(&mut made, 2, &[("b", 21, 22, Some(2))]);
+    replay(&mut made, 3, &[("a", 30, 31, Some(3)), ("b", 31, 32, Some(4))]);
     made.pass("torch", PassKind::Operators);
-    made.replay(1, &[("a", 10, 11, None), ("b", 11, 12, None)]);
-    made.replay(2, &[("b", 20, 21, None), ("a", 21, 22, None)]);
-    made.replay(3, &[("b", 30, 31, None), ("b", 31, 32, None)]);
-    let findings = made.findings();
+    replay(&mut made, 1, &[("a", 10, 11, None), ("b", 11, 12, None)]);
+    replay(&mut made, 2, &[("b", 20, 21, None), ("a", 21, 22, None)]);
+    replay(&mut made, 3, &[("b", 30, 31, None), ("b", 31, 32, None)]);
+    let findings = findings(&made);
     let rows = cells(&findings, "graphs", &["pass", "graph", "replays"]);
     let expected = [
         ["nsys", "graph 1", "2"],
@@ -212,8 +131,8 @@ fn graphs_are_told_apart_by_nodes_and_without_them_by_kernels() {
 fn a_graph_traced_as_a_whole_is_busy_but_not_said_to_be_full() {
     let mut made = Made::default();
     made.pass("nsys", PassKind::Timeline);
-    made.range("decode", 0, 50);
-    made.call("cudaGraphLaunch", 5, 7, &[]);
+    made.span("decode", 0..50);
+    made.call("cudaGraphLaunch", 5..7, &[]);
     for (start, correlation) in [(100, Some(1)), (130, None)] {
         made.session.graph_launches.push(GraphLaunch {
             start,
@@ -226,7 +145,7 @@ fn a_graph_traced_as_a_whole_is_busy_but_not_said_to_be_full() {
             graph: Some(4),
         });
     }
-    let findings = made.findings();
+    let findings = findings(&made);
     let MetricValue::Unavailable { reason } = metric(&findings, "graph_busy_share", Some("decode"))
     else {
         panic!("nothing is known of what runs inside")
@@ -244,8 +163,8 @@ fn a_graph_traced_as_a_whole_is_busy_but_not_said_to_be_full() {
 fn a_bundle_without_graphs_has_no_section() {
     let mut made = Made::default();
     made.pass("nsys", PassKind::Timeline);
-    made.eager(0, &["a", "b"]);
-    let findings = made.findings();
+    eager(&mut made, 0, &["a", "b"]);
+    let findings = findings(&made);
     assert!(
         findings.blocks.is_empty() && findings.metrics.is_empty() && findings.methods.is_empty()
     );
@@ -258,8 +177,8 @@ fn a_bundle_without_graphs_has_no_section() {
 fn an_eager_pass_names_the_kernels_of_replays() {
     let mut made = Made::default();
     made.pass("eager", PassKind::Operators);
-    made.range("step", 0, 20);
-    made.eager(2, &["a", "b", "y", "a"]);
+    made.span("step", 0..20);
+    eager(&mut made, 2, &["a", "b", "y", "a"]);
     let name = made.session.intern("aten::mm");
     let empty = made.session.intern("");
     let thread = ThreadId(0);
@@ -280,7 +199,7 @@ fn an_eager_pass_names_the_kernels_of_replays() {
         made.session.frames.push(Frame { start, end, name, pass: PassId(0), thread });
     }
     made.pass("graph", PassKind::Operators);
-    let replay = |at: Ns| {
+    let kernels = |at: Ns| {
         [
             ("a", at, at + 10),
             ("b", at + 10, at + 30),
@@ -289,9 +208,9 @@ fn an_eager_pass_names_the_kernels_of_replays() {
         ]
         .map(|(name, start, end)| (name, start, end, None))
     };
-    made.replay(5, &replay(100));
-    made.replay(6, &replay(200));
-    let findings = made.findings();
+    replay(&mut made, 5, &kernels(100));
+    replay(&mut made, 6, &kernels(200));
+    let findings = findings(&made);
     // 80 of 82 ns have a twin.
     assert_eq!(value(&findings, "graph_eager_matched_share", None), 80.0 / 82.0);
     let columns = ["range", "operator", "module", "found", "operations", "total_ns"];
@@ -312,16 +231,16 @@ fn the_order_may_change_from_replay_to_replay() {
     let rows = |nodes: [Option<u64>; 2]| {
         let mut made = Made::default();
         made.pass("nsys", PassKind::Timeline);
-        made.range("outer", 0, 9);
-        made.range("left", 0, 2);
-        made.range("right", 2, 9);
-        made.eager(0, &["a", "b"]);
+        made.span("outer", 0..9);
+        made.span("left", 0..2);
+        made.span("right", 2..9);
+        eager(&mut made, 0, &["a", "b"]);
         let [a, b] = nodes;
         // Cut off: of the first replay only one kernel is in the trace.
-        made.replay(10, &[("b", 50, 60, b)]);
-        made.replay(20, &[("a", 100, 110, a), ("b", 110, 120, b)]);
-        made.replay(30, &[("b", 200, 210, b), ("a", 205, 215, a)]);
-        cells(&made.findings(), "graph_nodes_by_range", &["range", "operations", "total_ns"])
+        replay(&mut made, 10, &[("b", 50, 60, b)]);
+        replay(&mut made, 20, &[("a", 100, 110, a), ("b", 110, 120, b)]);
+        replay(&mut made, 30, &[("b", 200, 210, b), ("a", 205, 215, a)]);
+        cells(&findings(&made), "graph_nodes_by_range", &["range", "operations", "total_ns"])
     };
     assert_eq!(rows([Some(1), Some(2)]), [["right", "3", "30"], ["left", "2", "20"]]);
     let without = rows([None, None]);
@@ -333,13 +252,14 @@ fn the_order_may_change_from_replay_to_replay() {
 fn work_of_another_kind_is_no_twin() {
     let mut made = Made::default();
     made.pass("nsys", PassKind::Timeline);
-    made.range("eager", 0, 9);
-    made.eager(0, &["a", "p", "q"]);
-    made.replay(
+    made.span("eager", 0..9);
+    eager(&mut made, 0, &["a", "p", "q"]);
+    replay(
+        &mut made,
         20,
         &[("a", 100, 110, Some(1)), ("b", 110, 120, Some(2)), ("c", 120, 130, Some(3))],
     );
-    let findings = made.findings();
+    let findings = findings(&made);
     assert_eq!(value(&findings, "graph_eager_matched_share", None), 0.0);
     let rows = cells(&findings, "graph_nodes_by_range", &["range", "found", "operations"]);
     assert_eq!(rows, [["", "the artifact has no events of graph nodes", "3"]]);

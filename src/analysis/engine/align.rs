@@ -3,7 +3,7 @@
 
 /// Pairs (index in `a`, index in `b`) of a longest common subsequence, ascending; `None` if the sequences differ by
 /// more than `max_edits` insertions and deletions. O((n + m) · edits) time, O(edits²) memory.
-pub(crate) fn common(a: &[u32], b: &[u32], max_edits: usize) -> Option<Vec<(usize, usize)>> {
+pub fn common(a: &[u32], b: &[u32], max_edits: usize) -> Option<Vec<(usize, usize)>> {
     let same = a.iter().zip(b).take_while(|(x, y)| x == y).count();
     let (a_rest, b_rest) = (&a[same..], &b[same..]);
     let tail = a_rest.iter().rev().zip(b_rest.iter().rev()).take_while(|(x, y)| x == y).count();

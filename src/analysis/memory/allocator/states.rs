@@ -1,59 +1,57 @@
 //! What the framework's allocator held over time, by pass and GPU.
 
-use crate::analysis::engine::stage_stats::Summary;
 use crate::analysis::engine::stats::median;
-use crate::analysis::{Context, Facts};
 use crate::model::{MemoryEventId, Ns, PassId, Session};
 
 /// The allocator of one GPU in one pass.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Line {
+pub struct States {
     /// Pass.
-    pub(super) pass: PassId,
+    pub pass: PassId,
     /// Device ordinal.
-    pub(super) device: u32,
+    pub device: u32,
     /// Its events by (time, row).
-    pub(super) events: Vec<MemoryEventId>,
+    pub events: Vec<MemoryEventId>,
     /// State after each event that states it.
-    pub(super) states: Vec<State>,
+    pub states: Vec<State>,
 }
 
 /// What is allocated and reserved from an event on.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct State {
+pub struct State {
     /// Time, nanoseconds.
-    pub(super) time: Ns,
+    pub time: Ns,
     /// Bytes in live allocations.
-    pub(super) allocated: i64,
+    pub allocated: i64,
     /// Bytes that the allocator took from the device.
-    pub(super) reserved: Option<i64>,
+    pub reserved: Option<i64>,
 }
 
-/// Figures of a line over some stretches of time.
+/// Figures over some stretches of time.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Figures {
+pub struct Figures {
     /// The state with the most allocated, the first of several.
-    pub(super) peak: State,
+    pub peak: State,
     /// Most reserved at a time.
-    pub(super) peak_reserved: Option<i64>,
+    pub peak_reserved: Option<i64>,
     /// Share of the reserved bytes that is not allocated, averaged over time.
-    pub(super) fragmentation: Option<f64>,
+    pub fragmentation: Option<f64>,
     /// Median number of allocations of a stretch.
-    pub(super) allocations: f64,
+    pub allocations: f64,
     /// Median bytes that a stretch allocates.
-    pub(super) bytes: f64,
+    pub bytes: f64,
 }
 
 impl State {
     /// Share of the reserved bytes that is not allocated.
-    pub(super) fn fragmentation(&self) -> Option<f64> {
+    pub fn fragmentation(&self) -> Option<f64> {
         let reserved = self.reserved.filter(|reserved| *reserved > 0)?;
         Some(1.0 - self.allocated as f64 / reserved as f64)
     }
 }
 
-/// The lines of all GPUs whose allocator states what it holds, by (pass, device).
-pub(super) fn lines(session: &Session) -> Vec<Line> {
+/// Those of all GPUs whose allocator states what it holds, by (pass, device).
+pub(super) fn all(session: &Session) -> Vec<States> {
     let events = &session.memory_events;
     let of_gpu = |id: &MemoryEventId| events.device[id.index()].is_some();
     let key = |id: &MemoryEventId| {
@@ -63,26 +61,26 @@ pub(super) fn lines(session: &Session) -> Vec<Line> {
     let mut order: Vec<MemoryEventId> = events.ids().filter(of_gpu).collect();
     order.sort_unstable_by_key(key);
     let same = |a: &MemoryEventId, b: &MemoryEventId| (key(a).0, key(a).1) == (key(b).0, key(b).1);
-    let lines = order.chunk_by(same).filter_map(|list| {
+    let all = order.chunk_by(same).filter_map(|list| {
         let state = |id: &MemoryEventId| {
             let row = id.index();
             let (time, reserved) = (events.time[row], events.reserved[row]);
             Some(State { time, allocated: events.allocated[row]?, reserved })
         };
         let first = list.first()?.index();
-        Some(Line {
+        Some(States {
             pass: events.pass[first],
             device: events.device[first]?,
             events: list.to_vec(),
             states: list.iter().filter_map(state).collect(),
         })
     });
-    lines.filter(|line| !line.states.is_empty()).collect()
+    all.filter(|one| !one.states.is_empty()).collect()
 }
 
-impl Line {
+impl States {
     /// From the first to the last event.
-    pub(super) fn span(&self) -> (Ns, Ns) {
+    pub fn span(&self) -> (Ns, Ns) {
         let first = self.states.first().map_or(0, |state| state.time);
         (first, self.states.last().map_or(first, |state| state.time))
     }
@@ -141,24 +139,4 @@ impl Line {
             .filter(|bytes| *bytes > 0)
             .fold((0.0, 0.0), |(count, sum), bytes| (count + 1.0, sum + bytes as f64))
     }
-}
-
-/// Host times of the counted instances of a stage: allocators work for the host.
-pub(super) fn stretches(facts: &Facts, line: &Summary) -> Vec<(Ns, Ns)> {
-    let instances = facts.instances_of(line.stage(facts)).iter();
-    let counted = instances.filter(|one| one.process == line.process && one.excluded.is_none());
-    counted.map(|one| (one.host_start, one.host_end)).collect()
-}
-
-/// The name of the outermost stage whose range holds a time of a pass.
-pub(super) fn stage_at(context: &Context<'_>, pass: PassId, time: Ns) -> Option<String> {
-    let facts = context.facts;
-    let stages = facts.stages.iter().filter(|stage| stage.pass == pass && stage.parent.is_none());
-    let mut around = stages.filter(|stage| {
-        let holds = |one: &crate::analysis::engine::facts::StageInstance| {
-            one.range.is_some() && one.host_start <= time && time < one.host_end
-        };
-        facts.instances_of(stage).iter().any(holds)
-    });
-    around.next().map(|stage| stage.name.clone())
 }

@@ -1,0 +1,170 @@
+//! Device memory: what the framework's allocator held, and calls that allocate while a stage runs.
+
+mod chart;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use rooflens_schemas::{Evidence, Metric, Scope, Unit};
+
+use super::Section;
+use crate::analysis::memory::allocator::calls::StageCalls;
+use crate::analysis::memory::allocator::states::Figures;
+use crate::analysis::memory::allocator::{DeviceMemory, MemoryUsed};
+use crate::analysis::{Context, Known};
+use crate::findings::catalogue::{
+    ALLOCATOR_CALLS, MEMORY_FRAGMENTATION, MEMORY_PEAK_ALLOCATED, MEMORY_PEAK_RESERVED,
+    MEMORY_PEAK_USED,
+};
+use crate::findings::{Block, Findings, Inline, Method, Quantity};
+use crate::model::Session;
+use crate::prose;
+
+/// Memory.
+pub(super) static SECTION: Section = Section { id: "memory", title: "Device memory", show };
+
+/// GPUs that have charts and tables of holders; the data sets hold all.
+const SHOWN_GPUS: usize = 4;
+
+/// GPUs whose memory in use, as NVML saw it, the text names.
+const SHOWN_DEVICES: usize = 8;
+
+fn show(context: &Context<'_>) -> Known<Findings> {
+    let session = context.session;
+    let allocator = context.results.allocator()?;
+    let mut findings = Findings::default();
+    for (number, memory) in allocator.devices.iter().enumerate().take(SHOWN_GPUS) {
+        findings.blocks.push(Block::Prose(summary(context, memory)));
+        findings.blocks.push(Block::Chart(chart::chart(context, &memory.states, number + 1)));
+    }
+    if !allocator.devices.is_empty() {
+        tables::add(context, &allocator.devices, &mut findings);
+    }
+    findings.metrics.extend(allocator.devices.iter().flat_map(|memory| metrics(context, memory)));
+    for (number, used) in allocator.used.iter().enumerate() {
+        if number < SHOWN_DEVICES {
+            findings.blocks.push(Block::Prose(prose![
+                "NVML saw at most ",
+                Quantity::new(used.bytes as f64, Unit::Bytes),
+                " in use on GPU ",
+                Quantity::count(u64::from(used.device)),
+                ", CUDA contexts and other processes included.",
+            ]));
+        }
+        findings.metrics.push(used_metric(session, used));
+    }
+    tables::add_calls(context, &allocator.calls, &mut findings);
+    let stages = allocator.calls.stages.iter();
+    findings.metrics.extend(stages.map(|stage| calls_metric(context, stage)));
+    if !findings.blocks.is_empty() {
+        findings.methods.push(method());
+    }
+    Ok(findings)
+}
+
+fn summary(context: &Context<'_>, memory: &DeviceMemory) -> Vec<Inline> {
+    let DeviceMemory { states, whole, .. } = memory;
+    let peak = whole.peak;
+    let bytes = |bytes: i64| Quantity::new(bytes as f64, Unit::Bytes);
+    let mut text = prose![
+        "In pass ",
+        Inline::Code(context.session.pass_name(states.pass).to_owned()),
+        " the allocator holds at most ",
+        bytes(peak.allocated),
+        " on GPU ",
+        Quantity::count(u64::from(states.device)),
+        ", ",
+        Quantity::ns(peak.time.saturating_sub(states.span().0)),
+        " after its first event",
+    ];
+    if let Some(stage) = memory.stage_at_peak {
+        let stage = context.facts.stages[stage].name.clone();
+        text.extend(prose![", in ", Inline::Strong(stage)]);
+    }
+    if let (Some(reserved), Some(unused)) = (peak.reserved, peak.fragmentation()) {
+        text.extend(prose![
+            "; it has reserved ",
+            bytes(reserved),
+            " then, of which ",
+            Quantity::ratio(unused),
+            " are not allocated",
+        ]);
+    }
+    text.push(".".into());
+    text
+}
+
+/// The metrics of the whole trace, then of each stage.
+fn metrics(context: &Context<'_>, memory: &DeviceMemory) -> Vec<Metric> {
+    let (session, facts) = (context.session, context.facts);
+    let states = &memory.states;
+    let gpu = Some(states.device);
+    let pass = Some(session.pass_name(states.pass).to_owned());
+    let whole = Scope { pass, gpu, ..Scope::default() };
+    let mut all = figures_metrics(&memory.whole, &whole, "the whole trace");
+    for (stage, figures) in &memory.stages {
+        let scope = Scope { gpu, ..stage.scope(session, facts) };
+        all.extend(figures_metrics(figures, &scope, "the ranges of the counted instances"));
+    }
+    let evidence = session.evidence(states.pass, "memory_events", states.events.len() as u64);
+    all.iter_mut().for_each(|metric| metric.evidence.push(evidence.clone()));
+    all
+}
+
+fn figures_metrics(figures: &Figures, scope: &Scope, place: &str) -> Vec<Metric> {
+    let peak = figures.peak;
+    let basis = format!(
+        "most bytes allocated after an allocator event within {place}, at {} ns",
+        peak.time
+    );
+    let scope = || scope.clone();
+    let mut all = vec![MEMORY_PEAK_ALLOCATED.measured(scope(), peak.allocated as f64, basis)];
+    let basis = format!("most bytes reserved after an allocator event within {place}");
+    let reserved = figures.peak_reserved.map(|bytes| bytes as f64);
+    all.extend(reserved.map(|bytes| MEMORY_PEAK_RESERVED.measured(scope(), bytes, basis)));
+    let basis = format!("1 − allocated ÷ reserved, averaged over the time of {place}");
+    let unused = figures.fragmentation;
+    all.extend(unused.map(|unused| MEMORY_FRAGMENTATION.derived(scope(), unused, basis)));
+    all
+}
+
+fn used_metric(session: &Session, used: &MemoryUsed) -> Metric {
+    let scope = Scope { gpu: Some(used.device), ..Scope::default() };
+    let basis = format!("maximum of {} samples over the whole sampled period", used.samples);
+    let mut metric = MEMORY_PEAK_USED.measured(scope, used.bytes as f64, basis);
+    metric.evidence.push(Evidence {
+        artifact: session.text(used.artifact).to_owned(),
+        table: Some("device_samples".to_owned()),
+        rows: Some(used.samples),
+    });
+    metric
+}
+
+fn calls_metric(context: &Context<'_>, of: &StageCalls) -> Metric {
+    let (session, line) = (context.session, &of.stage);
+    let basis = format!(
+        "median number of CUDA calls of the process that allocate or free memory within the \
+         range of an instance, over {} of {} instances; {} ns in all",
+        line.counted, line.instances, of.time
+    );
+    let mut metric = ALLOCATOR_CALLS.derived(line.scope(session, context.facts), of.calls, basis);
+    let pass = line.stage(context.facts).pass;
+    metric.evidence.push(Evidence { rows: None, ..session.evidence(pass, "api_calls", 0) });
+    metric
+}
+
+fn method() -> Method {
+    Method {
+        title: "Device memory".to_owned(),
+        text: prose![
+            "Allocated and reserved are what the allocator of the framework states after each of its events; a state \
+             holds until the next. It allocates and frees when the host asks for it, so its events belong to the \
+             host's ranges of stages, and a peak lies ahead of the kernels that use the memory. Unused is \
+             1 − allocated ÷ reserved, at the peak and averaged over time. Allocations at the peak are those that no \
+             event up to it freed, by the outermost operator and the innermost range or module around the event; what \
+             they do not explain was allocated before the trace began. Calls that allocate or free are those of CUDA's \
+             memory management (cudaMalloc, cudaFree, cudaHostAlloc, cuMemCreate, cuMemMap and their kin) that the \
+             process makes, on any thread, within the range of a stage."
+        ],
+    }
+}

@@ -1,0 +1,74 @@
+//! Peaks: the specified ones that reports divide by, and those measured on the very GPU.
+
+use rooflens_schemas::Unit;
+
+use crate::analysis::system::environment::{Bandwidth, Environment, Rate};
+use crate::findings::{Block, Findings, Method, Table};
+use crate::prose;
+
+/// Rows of each table on the page.
+const SHOWN: usize = 20;
+
+pub(super) fn add(environment: &Environment, findings: &mut Findings) {
+    findings.blocks.extend(environment.unspecified.iter().map(|name| {
+        Block::Missing(format!(
+            "no peak for {name}: it is not in the table of GPUs (rooflens gpus lists it); --gpu NAME names an equal one"
+        ))
+    }));
+    let (rates, bandwidths) = (rates(), bandwidths());
+    if !environment.rates.is_empty() {
+        let caption = "Rates: dense specification, and measured on this GPU";
+        findings.blocks.push(Block::Table(rates.view(caption, SHOWN)));
+        let caption =
+            "Memory bandwidth: specification, and measured on this GPU (read plus write of a copy)";
+        findings.blocks.push(Block::Table(bandwidths.view(caption, SHOWN)));
+        findings.methods.push(method());
+    }
+    findings.datasets.push(rates.rows(&environment.rates));
+    findings.datasets.push(bandwidths.rows(&environment.bandwidths));
+}
+
+fn rates() -> Table<'static, Rate> {
+    let unit = Unit::FlopPerSecond;
+    Table::new("peaks", "Peak rates")
+        .text("gpu", "GPU", |rate: &Rate| rate.gpu.clone())
+        .on_page()
+        .text("dtype", "Data type", |rate| rate.dtype.clone())
+        .on_page()
+        .column("dense_flop_per_s", "Specified, dense", unit, |rate| rate.dense)
+        .on_page()
+        .column("sparse_flop_per_s", "Specified, 2:4 sparse", unit, |rate| rate.sparse)
+        .column("measured_flop_per_s", "Measured", unit, |rate| rate.measured)
+        .on_page()
+        .share("ratio", "Measured / dense", Rate::reached)
+        .on_page()
+        .text("source", "Source", |rate| rate.source.clone())
+}
+
+fn bandwidths() -> Table<'static, Bandwidth> {
+    let unit = Unit::BytesPerSecond;
+    Table::new("bandwidths", "Memory bandwidth")
+        .text("gpu", "GPU", |memory: &Bandwidth| memory.gpu.clone())
+        .on_page()
+        .column("specified_bytes_per_s", "Specified", unit, |memory| memory.specified)
+        .on_page()
+        .column("measured_bytes_per_s", "Measured", unit, |memory| memory.measured)
+        .on_page()
+        .share("ratio", "Measured / specified", |memory| {
+            memory.measured.map(|rate| rate / memory.specified)
+        })
+        .on_page()
+        .text("source", "Source", |memory| memory.source.clone())
+}
+
+fn method() -> Method {
+    Method {
+        title: "Peaks".to_owned(),
+        text: prose![
+            "Specified rates are dense, with FP32 accumulation, at the boost clock of the vendor's document; the data set \
+             names the document of each number. Sparse rates are listed apart and never divided by. Measured rates are \
+             medians of large matrix products and of a device-to-device copy on this GPU; clocks and power limits make \
+             them lower than the specification."
+        ],
+    }
+}

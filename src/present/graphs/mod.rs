@@ -1,0 +1,134 @@
+//! CUDA graphs: how long replays take, what the GPU does inside and between them, and what their kernels are.
+
+mod nodes;
+mod replays;
+#[cfg(test)]
+mod tests;
+
+use rooflens_schemas::Metric;
+
+use super::Section;
+use crate::analysis::time::graphs::replays::Graph;
+use crate::analysis::time::graphs::{Graphs, StageReplays};
+use crate::analysis::{Context, Known};
+use crate::findings::catalogue::{GRAPH_BUSY_SHARE, GRAPH_GAP, GRAPH_REPLAY_TIME, GRAPH_REPLAYS};
+use crate::findings::{Block, Findings, Inline, Method, Quantity};
+use crate::model::PassId;
+use crate::prose;
+
+/// CUDA graphs. A bundle without graphs has no such section.
+pub(super) static SECTION: Section = Section { id: "graphs", title: "CUDA graphs", show };
+
+/// Rows of each table on the page.
+const SHOWN: usize = 15;
+
+/// What an artifact with graphs as single operations cannot tell.
+const WHOLE: &str = "graphs were traced as single operations: capture with --cuda-graph-trace=node";
+
+fn show(context: &Context<'_>) -> Known<Findings> {
+    let graphs = context.results.graphs()?;
+    let mut findings = Findings::default();
+    let Some(first) = graphs.by_stage.first() else { return Ok(findings) };
+    let shown = graphs.replays.graphs[first.graph].pass;
+    let table = replays::table(context, graphs);
+    findings.blocks.push(Block::Prose(introduction(context, graphs, shown)));
+    findings.blocks.push(Block::Chart(replays::chart(context, graphs, shown)));
+    let view = table.view("Replays by graph and stage; times are medians", SHOWN);
+    findings.blocks.push(Block::Table(view));
+    findings.blocks.extend(whole_graphs(context, graphs).map(Block::Prose));
+    findings.datasets.push(table.rows(&graphs.by_stage));
+    nodes::add(context, graphs, &mut findings);
+    findings.metrics.extend(graphs.stages.iter().flat_map(|stage| metrics(context, stage)));
+    findings.methods.push(method());
+    Ok(findings)
+}
+
+fn introduction(context: &Context<'_>, graphs: &Graphs, shown: PassId) -> Vec<Inline> {
+    let replays = &graphs.replays;
+    let of_pass = |graph: usize| replays.graphs[graph].pass == shown;
+    let own = graphs.by_stage.iter().filter(|own| of_pass(own.graph));
+    let counted: usize = own.map(|own| own.figures.replays).sum();
+    let left_out = replays.all.iter().filter(|replay| of_pass(replay.graph)).count() - counted;
+    let number = replays.graphs.iter().filter(|graph| graph.pass == shown).count();
+    let mut text = prose![
+        "A replay is all work of one graph launch. The pass ",
+        Inline::Code(context.session.pass_name(shown).to_owned()),
+        " has ",
+        Quantity::count(counted as u64),
+        if counted == 1 { " replay of " } else { " replays of " },
+        Quantity::count(number as u64),
+        if number == 1 { " graph. " } else { " graphs. " },
+        "The time between replays runs from the end of one to the start of the next in the same stage instance."
+    ];
+    if left_out > 0 {
+        text.extend(prose![
+            " ",
+            Quantity::count(left_out as u64),
+            " more lie in instances that do not count."
+        ]);
+    }
+    text
+}
+
+/// Says which passes have graphs as single operations, and what another trace would add.
+fn whole_graphs(context: &Context<'_>, graphs: &Graphs) -> Option<Vec<Inline>> {
+    let whole = graphs.replays.graphs.iter().filter(|graph: &&Graph| graph.whole);
+    let mut passes: Vec<PassId> = whole.map(|graph| graph.pass).collect();
+    passes.dedup();
+    let names: Vec<&str> = passes.iter().map(|pass| context.session.pass_name(*pass)).collect();
+    (!names.is_empty()).then(|| {
+        prose![
+            "In ",
+            Inline::Code(names.join(", ")),
+            " a graph is one operation that counts as busy from start to end; ",
+            Inline::Code("nsys profile --cuda-graph-trace=node".to_owned()),
+            " would show its kernels and the idle time inside, and slow its launches down."
+        ]
+    })
+}
+
+fn metrics(context: &Context<'_>, of: &StageReplays) -> Vec<Metric> {
+    let scope = || of.summary.scope(context.session, context.facts);
+    let figures = &of.figures;
+    let count = figures.replays;
+    let basis = "graph launches with work on the GPU, in the instances that count";
+    let mut all = vec![GRAPH_REPLAYS.measured(scope(), count as f64, basis)];
+    let basis =
+        format!("first start to last end of a replay's operations, median of {count} replays");
+    all.extend(figures.time.map(|time| GRAPH_REPLAY_TIME.derived(scope(), time, basis)));
+    let basis = format!("{} ns busy / {} ns of {count} replays", figures.busy, figures.gpu_time);
+    let share = match of.whole {
+        true => Err(WHOLE.to_owned()),
+        false => figures.busy_share().ok_or_else(|| "the replays take no time".to_owned()),
+    };
+    all.push(GRAPH_BUSY_SHARE.known(scope(), share.map(|share| (share, basis))));
+    let basis = format!(
+        "end of the replay before to start of the next one in a stage instance on a GPU, median of {}",
+        figures.gaps
+    );
+    let gap = figures.gap.map(|gap| (gap, basis));
+    let gap = gap.ok_or_else(|| "no stage instance has two replays".to_owned());
+    all.push(GRAPH_GAP.known(scope(), gap));
+    let pass = of.summary.stage(context.facts).pass;
+    let tables = "launches, copies, graph_launches, api_calls";
+    let evidence = context.session.evidence(pass, tables, figures.operations);
+    all.iter_mut().for_each(|metric| metric.evidence.push(evidence.clone()));
+    all
+}
+
+fn method() -> Method {
+    Method {
+        title: "CUDA graphs".to_owned(),
+        text: prose![
+            "A replay is the set of operations that share the process and correlation id of one graph launch. \
+             Replays are of one graph if the artifact gives them one graph number; without it, if they share a \
+             node; without nodes, if they run the same kernels equally often. Idle inside a replay is time in \
+             which none of its own operations runs. What an operation is: its node, or the graph if that is one operation, is followed from clone to \
+             original; the innermost range that was open on the creating thread when the original was created \
+             is its range at capture. Contradicting or missing events leave it without a range, with the reason. \
+             Kernels without one are aligned with those of a stage instance that ran without graphs, in this or \
+             another pass, by the longest common subsequence over (kernel, grid, block); aligned kernels take the \
+             range, operator and module of their partner."
+        ],
+    }
+}

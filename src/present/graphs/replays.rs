@@ -1,0 +1,105 @@
+//! Replays by graph and stage, as table and chart.
+
+use rooflens_schemas::Unit;
+
+use crate::analysis::Context;
+use crate::analysis::engine::classify::{ClassGroup, KernelClass};
+use crate::analysis::engine::intervals::total;
+use crate::analysis::time::graphs::{Graphs, StageGraph};
+use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
+use crate::findings::{Chart, Quantity, Table};
+use crate::model::PassId;
+use crate::present::group_color;
+
+/// Bars of the chart.
+const SHOWN_BARS: usize = 12;
+
+/// One row a graph and stage; times are medians.
+pub(super) fn table<'t>(context: &Context<'t>, graphs: &'t Graphs) -> Table<'t, StageGraph> {
+    let (session, facts) = (context.session, context.facts);
+    let graph = |own: &StageGraph| &graphs.replays.graphs[own.graph];
+    // What runs inside of a graph that was traced as one operation is not known.
+    let inside = move |own: &StageGraph| (!graph(own).whole).then_some(());
+    Table::new("graphs", "Replays of CUDA graphs")
+        .text("graph", "Graph", move |own: &StageGraph| format!("graph {}", graph(own).number))
+        .on_page()
+        .text("pass", "Pass", move |own| session.pass_name(graph(own).pass))
+        .on_page()
+        .text("stage", "Stage", |own| own.stage.map(|at| facts.stages[at].name.as_str()))
+        .on_page()
+        .count("replays", "Replays", |own| own.figures.replays)
+        .on_page()
+        .count("nodes", "Operations", move |own| inside(own).and(own.figures.median_operations))
+        .on_page()
+        .time("replay_ns", "Replay", |own| own.figures.time)
+        .on_page()
+        .share("busy_share", "Busy inside", move |own| inside(own).and(own.figures.busy_share()))
+        .on_page()
+        .time("gap_ns", "Between replays", |own| own.figures.gap)
+        .on_page()
+        .time("gap_idle_ns", "of it idle", |own| own.figures.gap_idle)
+        .on_page()
+        .time("launch_ns", "Launch call", |own| own.figures.launch)
+        .on_page()
+        .time("total_ns", "Total", |own| own.figures.total)
+        .text("class", "Largest class", move |own| {
+            inside(own).and(own.largest_class()).map(|(class, _)| class.label())
+        })
+        .share("class_share", "Its share", move |own| {
+            let all = Some(own.operation_time()).filter(|all| *all > 0)?;
+            inside(own).and(own.largest_class()).map(|(_, time)| time as f64 / all as f64)
+        })
+        .text("process", "Process", move |own| session.processes.pid[graph(own).process.index()])
+        .text("graph_id", "Graph id", move |own| graph(own).id)
+}
+
+/// Where the time from the first to the last replay goes, one bar a graph and stage of the pass.
+pub(super) fn chart(context: &Context<'_>, graphs: &Graphs, pass: PassId) -> Chart {
+    let own = graphs.by_stage.iter().filter(|own| graphs.replays.graphs[own.graph].pass == pass);
+    let rest = [
+        ("idle inside replays", Color::Idle),
+        ("other work between replays", Color::Other),
+        ("idle between replays", Color::Idle),
+    ];
+    let groups = ClassGroup::ALL.map(group_color).map(|color| (color.label(), color));
+    let part = |(name, color): (&str, Color)| Part { name: name.to_owned(), color };
+    let bars = StackedBars {
+        unit: Unit::Nanoseconds,
+        normalized: true,
+        parts: groups.into_iter().chain(rest).map(part).collect(),
+        bars: own.take(SHOWN_BARS).map(|own| bar(context, graphs, own)).collect(),
+    };
+    let name = context.session.pass_name(pass);
+    Chart {
+        id: "graph-replays".to_owned(),
+        title: format!("Inside and between replays, pass {name}"),
+        description: format!(
+            "One bar per stage and graph of the pass {name}: the shares of the time from first to last replay \
+             in which a replay runs each class of kernels, in which the GPU is idle inside a replay, and what it \
+             does between replays. The table holds the numbers."
+        ),
+        plot: Plot::StackedBars(bars.without_empty_parts()),
+    }
+}
+
+/// Busy time is dealt out to the groups by their sums of durations.
+fn bar(context: &Context<'_>, graphs: &Graphs, own: &StageGraph) -> Bar {
+    let figures = &own.figures;
+    let all = own.operation_time().max(1) as f64;
+    let of_group = |group: ClassGroup| {
+        let is_own = |class: &KernelClass| class.group() == group;
+        let times = own.classes.iter().filter(|(class, _)| is_own(class));
+        total(times.map(|(_, time)| *time)) as f64 / all * figures.busy as f64
+    };
+    let mut values = ClassGroup::ALL.map(of_group).to_vec();
+    let (gaps, idle) = (figures.gap_total, figures.gap_idle_total);
+    values.extend([(figures.gpu_time - figures.busy) as f64, (gaps - idle) as f64, idle as f64]);
+    let count = Quantity::count(figures.replays as u64);
+    let time = Quantity::new(figures.time.unwrap_or_default(), Unit::Nanoseconds);
+    let graph = format!("graph {}", graphs.replays.graphs[own.graph].number);
+    let label = match own.stage {
+        Some(stage) => format!("{} · {graph}", context.facts.stages[stage].name),
+        None => graph,
+    };
+    Bar { label, values, note: format!("{count} × {time}") }
+}

@@ -1,0 +1,132 @@
+//! The data sets `power` and `throttle_reasons`.
+
+use rooflens_schemas::Unit;
+
+use super::place;
+use crate::analysis::Context;
+use crate::analysis::system::power::Power;
+use crate::analysis::system::power::reasons;
+use crate::analysis::system::power::samples::{ClockLimit, Device, Figures, folder};
+use crate::findings::{Block, Cell, Findings, Table, View};
+use crate::model::Session;
+
+/// Rows of each table on the page.
+const SHOWN: usize = 20;
+
+/// A device over the whole period, or a stage on it.
+struct Row<'a> {
+    what: Cell,
+    pass: Option<&'a str>,
+    device: u32,
+    figures: &'a Figures,
+    busy: Option<f64>,
+}
+
+/// Adds both data sets, and their views where they have rows.
+pub(super) fn add(context: &Context<'_>, power: &Power, findings: &mut Findings) {
+    let session = context.session;
+    let devices = power.devices.iter().map(|device| Row {
+        what: whole_period(session, device).into(),
+        pass: None,
+        device: device.index,
+        figures: &device.whole,
+        busy: device.busy,
+    });
+    let stages = power.stages.iter().map(|of| {
+        let stage = &context.facts.stages[of.stage];
+        Row {
+            what: Cell::Name(stage.name.clone()),
+            pass: Some(session.pass_name(stage.pass)),
+            device: of.device,
+            figures: &of.figures,
+            busy: None,
+        }
+    });
+    let rows: Vec<Row<'_>> = devices.chain(stages).collect();
+    let table = table(!power.stages.is_empty());
+    findings.blocks.push(Block::Table(table.view("Power, clocks and throttling", SHOWN)));
+    findings.datasets.push(table.rows(&rows));
+    let limits: Vec<(&Device, &ClockLimit)> = power
+        .devices
+        .iter()
+        .flat_map(|device| device.limits.iter().map(move |limit| (device, limit)))
+        .collect();
+    if !limits.is_empty() {
+        findings.blocks.push(Block::Table(limits_view(session, &power.devices)));
+    }
+    findings.datasets.push(limits_table(session).rows(&limits));
+}
+
+/// One row a device for the whole period, then one a stage; the pass is named where there are rows of stages.
+fn table<'t>(stages: bool) -> Table<'t, Row<'t>> {
+    Table::new("power", "Power, clocks and throttling")
+        .text("what", "What", |row: &Row<'_>| row.what.clone())
+        .on_page()
+        .name("pass", "Pass", |row| row.pass)
+        .on_page_if(stages)
+        .count("device", "GPU", |row| row.device)
+        .on_page()
+        .count("samples", "Samples", |row| row.figures.samples)
+        .on_page()
+        .time("duration_ns", "Time", |row| row.figures.duration)
+        .on_page()
+        .column("power_mean_w", "Power", Unit::Watts, |row| row.figures.power_mean)
+        .on_page()
+        .column("power_p95_w", "Power p95", Unit::Watts, |row| row.figures.power_p95)
+        .on_page()
+        .column("power_max_w", "Power max", Unit::Watts, |row| row.figures.power_max)
+        .column("energy_j", "Energy", Unit::Joules, |row| row.figures.energy)
+        .on_page()
+        .column("sm_clock_mean_hz", "SM clock", Unit::Hertz, |row| row.figures.sm_clock_mean)
+        .on_page()
+        .column("sm_clock_min_hz", "SM clock min", Unit::Hertz, |row| row.figures.sm_clock_min)
+        .column("temperature_max_c", "Temperature max", Unit::Celsius, |row| {
+            row.figures.temperature_max
+        })
+        .on_page()
+        .share("throttled_share", "Throttled", |row| row.figures.throttled)
+        .on_page()
+        .time("busy_ns", "GPU busy", |row| row.busy)
+}
+
+/// The sampled period of a device, in words.
+fn whole_period(session: &Session, device: &Device) -> String {
+    format!("whole period{}", place(session, device))
+}
+
+/// The folder of the samples is named where there are several.
+fn limits_view(session: &Session, devices: &[Device]) -> View {
+    let mut columns = vec!["reason", "device", "samples", "share", "busy_share", "meaning"];
+    let mut folders = devices.iter().map(|device| folder(session, device.artifact));
+    let first = folders.next();
+    if folders.any(|folder| Some(folder) != first) {
+        columns.insert(1, "samples_of");
+    }
+    let caption = "Reasons for limited clocks over the whole sampled period";
+    View::new("throttle_reasons", caption, &columns, SHOWN)
+}
+
+/// One row a reason for a limit of clocks that was set in some sample of a device.
+fn limits_table<'t>(session: &'t Session) -> Table<'t, (&'t Device, &'t ClockLimit)> {
+    let clock = Unit::Hertz;
+    Table::new("throttle_reasons", "Throttle reasons")
+        .name("reason", "Reason", |(_, limit): &(&Device, &ClockLimit)| {
+            reasons::describe(limit.reason).0
+        })
+        .name("samples_of", "Samples of", |(device, _)| folder(session, device.artifact))
+        .count("device", "GPU", |(device, _)| device.index)
+        .count("samples", "Samples", |(_, limit)| limit.samples)
+        .share("share", "Share of samples", |(_, limit)| limit.share)
+        .text("meaning", "Meaning", |(_, limit)| reasons::describe(limit.reason).1)
+        .text("lowers_clock", "Lowers the clock", |(_, limit)| reasons::lowers_clock(limit.reason))
+        .column("sm_clock_with_hz", "SM clock with it", clock, |(_, limit)| limit.clock.0)
+        .column("sm_clock_without_hz", "SM clock without it", clock, |(_, limit)| limit.clock.1)
+        .text("what", "What", |(device, _)| whole_period(session, device))
+        .share("busy_share", "Share of busy time", |(_, limit)| limit.busy_share)
+        .column("busy_clock_with_hz", "Busy SM clock with it", clock, |(_, limit)| {
+            limit.busy_clock.0
+        })
+        .column("busy_clock_without_hz", "Busy SM clock without it", clock, |(_, limit)| {
+            limit.busy_clock.1
+        })
+}

@@ -1,0 +1,83 @@
+//! How operations were attributed, and how much GPU time no stage has.
+
+use rooflens_schemas::Scope;
+
+use crate::analysis::Context;
+use crate::analysis::time::stage_times::StageTimes;
+use crate::analysis::time::stage_times::attribution::{How, PassAttribution, Sum, UNATTRIBUTED};
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::findings::catalogue::{ATTRIBUTED_SHARE, ATTRIBUTED_SHARE_FROM_FIRST_STAGE};
+use crate::findings::{Block, Findings, Quantity, Table};
+use crate::prose;
+
+/// Operations of a pass that were attributed in one way.
+type Row<'a> = (&'a PassAttribution, How, Sum);
+
+/// Adds the data set `attribution`, its view, and the attributed shares per pass.
+pub(super) fn add(context: &Context<'_>, times: &StageTimes, findings: &mut Findings) {
+    let mut rows: Vec<Row<'_>> = Vec::new();
+    for of in &times.attribution {
+        rows.extend(of.by_how.iter().map(|(how, sum)| (of, *how, *sum)));
+        let name = context.session.pass_name(of.pass);
+        let scope = || Scope { pass: Some(name.to_owned()), ..Scope::default() };
+        let basis = "sum of durations of operations in some stage ÷ sum of durations of all operations of the pass";
+        findings.metrics.push(ATTRIBUTED_SHARE.derived(scope(), of.staged, basis));
+        let basis = format!("{basis} that start with the first one of a stage or later");
+        let from_first = &ATTRIBUTED_SHARE_FROM_FIRST_STAGE;
+        findings.metrics.push(from_first.derived(scope(), of.staged_from_first, basis));
+        if of.pass == times.primary {
+            findings.blocks.push(Block::Prose(prose![
+                "Of the GPU time of this pass, ",
+                Quantity::ratio(of.staged),
+                " belongs to a stage; the rest was issued outside of all stages."
+            ]));
+        }
+        if of.unattributed() >= UNATTRIBUTED {
+            let share = Quantity::ratio(of.unattributed());
+            let message = format!(
+                "{share} of the GPU time of pass {name} from its first stage on belongs to no stage"
+            );
+            let hint = "name the remaining phases in workload.toml, or push ranges around them";
+            findings
+                .diagnostics
+                .push(Diagnostic::new(Severity::Notice, "stages/unattributed", message).hint(hint));
+        }
+    }
+    let table = table(context);
+    let limit = rows.len().min(How::ALL.len() * 3);
+    let view = table.view("How GPU operations were attributed to ranges", limit);
+    findings.blocks.push(Block::Table(view));
+    findings.datasets.push(table.rows(&rows));
+}
+
+fn table<'t>(context: &Context<'t>) -> Table<'t, Row<'t>> {
+    let session = context.session;
+    Table::new("attribution", "Attribution of GPU operations")
+        .text("how", "how", |(_, how, _): &Row<'_>| words(*how).0)
+        .on_page()
+        .text("pass", "pass", |(of, ..)| session.pass_name(of.pass))
+        .on_page()
+        .count("operations", "operations", |(.., sum)| sum.operations)
+        .on_page()
+        .time("time_ns", "GPU time", |(.., sum)| sum.time)
+        .on_page()
+        .share("share", "share", |(of, _, sum)| {
+            (of.time() > 0).then(|| sum.time as f64 / of.time() as f64)
+        })
+        .on_page()
+        .text("meaning", "meaning", |(_, how, _)| words(*how).1)
+        .on_page()
+}
+
+/// Name and meaning.
+const fn words(how: How) -> (&'static str, &'static str) {
+    match how {
+        How::OwnThread => ("own thread", "a range is open on the issuing thread"),
+        How::Inferred => ("inferred", "the issuing thread has no range; one other thread has"),
+        How::Outside => {
+            ("no range open", "no thread of the process has a range open over the call")
+        }
+        How::Ambiguous => ("ambiguous", "several other threads have ranges open"),
+        How::NoApiCall => ("no API call", "the issuing call is not in the artifact"),
+    }
+}

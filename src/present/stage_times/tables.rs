@@ -1,0 +1,109 @@
+//! The tables of stages and of their instances.
+
+use crate::analysis::Context;
+use crate::analysis::engine::facts::StageInstance;
+use crate::analysis::time::stage_times::{StageTime, StageTimes};
+use crate::findings::{Block, Findings, Table, View};
+
+/// Stages and instances that a page shows; the files have all.
+const SHOWN_STAGES: usize = 40;
+const SHOWN_INSTANCES: usize = 24;
+
+/// Adds both data sets and their views; passes other than the primary one follow.
+pub(super) fn add(context: &Context<'_>, times: &StageTimes, findings: &mut Findings) {
+    let stages: Vec<&StageTime> = times.primary_first().collect();
+    let several_passes = context.facts.stages.iter().any(|stage| stage.pass != times.primary);
+    let mut columns = vec!["stage"];
+    columns.extend(several_passes.then_some("pass"));
+    columns.extend([
+        "instances",
+        "time_ns",
+        "host_ns",
+        "busy_share",
+        "operations",
+        "operation_mean_ns",
+    ]);
+    columns.extend(stages.iter().any(|one| one.summary.steps.is_some()).then_some("steps"));
+    let inferred = stages.iter().any(|one| one.summary.inferred_share > 0.0);
+    columns.extend(inferred.then_some("inferred_share"));
+    let (caption, limit) =
+        ("Stages: medians over the instances that count", stages.len().min(SHOWN_STAGES));
+    findings.blocks.push(Block::Table(View::new("stages", caption, &columns, limit)));
+    findings.datasets.push(stages_table(context).rows(&stages));
+    let instances = instances(context, &stages);
+    let table = instances_table(context, several_passes);
+    let limit = instances.len().min(SHOWN_INSTANCES);
+    let view = table.view("Stage instances; those that do not count say why", limit);
+    findings.blocks.push(Block::Table(view));
+    findings.datasets.push(table.rows(&instances));
+}
+
+fn stages_table<'t>(context: &Context<'t>) -> Table<'t, &'t StageTime> {
+    let (session, facts) = (context.session, context.facts);
+    Table::new("stages", "Stages")
+        .text("stage", "stage", |one: &&StageTime| one.summary.label(session, facts))
+        .text("pass", "pass", |one| session.pass_name(one.pass))
+        .text("instances", "counted", |one| {
+            format!("{} of {}", one.summary.counted, one.summary.instances)
+        })
+        .time("time_ns", "stage time", |one| one.summary.time)
+        .time("time_min_ns", "shortest", |one| one.summary.time_range.0)
+        .time("time_max_ns", "longest", |one| one.summary.time_range.1)
+        .time("host_ns", "host range", |one| one.summary.host)
+        .share("busy_share", "busy", |one| one.summary.busy_share)
+        .count("operations", "operations", |one| one.summary.operations)
+        .time("operation_mean_ns", "mean operation", |one| {
+            one.summary.sum / one.summary.operations.max(1.0)
+        })
+        .share("inferred_share", "inferred", |one| one.summary.inferred_share)
+        .count("steps", "steps", |one| one.summary.steps)
+}
+
+/// An instance with its stage.
+type Row<'a> = (&'a StageTime, &'a StageInstance);
+
+/// The instances of outermost stages first: a page shows the beginning.
+fn instances<'a>(context: &Context<'a>, stages: &[&'a StageTime]) -> Vec<Row<'a>> {
+    let facts = context.facts;
+    let of_stage = |stage: &&'a StageTime| {
+        let (stage, process) = (*stage, stage.summary.process);
+        let all = facts.instances_of(stage.summary.stage(facts)).iter();
+        all.filter(move |one| one.process == process).map(move |one| (stage, one))
+    };
+    let mut rows: Vec<Row<'_>> = stages.iter().flat_map(of_stage).collect();
+    rows.sort_by_key(|(stage, _)| !stage.summary.is_outermost(facts));
+    rows
+}
+
+fn instances_table<'t>(context: &Context<'t>, several_passes: bool) -> Table<'t, Row<'t>> {
+    let (session, facts) = (context.session, context.facts);
+    Table::new("stage_instances", "Stage instances")
+        .text("stage", "stage", |(stage, _): &Row<'_>| stage.summary.label(session, facts))
+        .on_page()
+        .text("pass", "pass", |(stage, _)| session.pass_name(stage.pass))
+        .on_page_if(several_passes)
+        .count("ordinal", "no.", |(_, one)| one.ordinal)
+        .on_page()
+        .time("host_start_ns", "host start", |(_, one)| one.host_start)
+        .time("host_ns", "host range", |(_, one)| one.host_end - one.host_start)
+        .time("start_ns", "start", |(_, one)| one.projection.map(|(start, _)| start))
+        .time("time_ns", "stage time", |(_, one)| one.time())
+        .on_page()
+        .time("busy_ns", "busy", |(_, one)| one.projection.map(|_| one.busy))
+        .on_page()
+        .time("idle_ns", "idle", |(_, one)| {
+            Some(one.time()? * one.gpus.len().max(1) as i64 - one.busy)
+        })
+        .share("busy_share", "busy share", |(_, one)| one.busy_share())
+        .on_page()
+        .time("sum_ns", "sum of durations", |(_, one)| one.sum)
+        .count("operations", "operations", |(_, one)| one.ops.len())
+        .on_page()
+        .count("kernels", "kernels", |(_, one)| {
+            one.ops.iter().filter(|op| facts.kernel(session, **op).is_some()).count()
+        })
+        .count("inferred", "inferred", |(_, one)| one.inferred)
+        .count("steps", "steps", |(_, one)| one.steps)
+        .text("excluded", "left out because", |(_, one)| one.excluded.clone().unwrap_or_default())
+        .on_page()
+}

@@ -1,0 +1,119 @@
+//! The chart over a whole pass: what ran, how much of the GPU it used, and at what power and clock.
+
+use std::cmp::Reverse;
+
+use rooflens_schemas::Unit;
+
+use super::ordinal;
+use super::tracks::{counter_tracks, nvml_tracks};
+use crate::analysis::Context;
+use crate::analysis::engine::classify::{ClassGroup, GroupTimes};
+use crate::analysis::engine::facts::OpSource;
+use crate::analysis::system::power;
+use crate::analysis::system::power::samples::{Device, Sample};
+use crate::analysis::time::timeline::Timeline;
+use crate::analysis::time::timeline::bins::rounded;
+use crate::analysis::time::timeline::overview::Overview;
+use crate::findings::chart::{Areas, Part, Plot, Track, Tracks};
+use crate::findings::{Chart, Quantity};
+use crate::model::{GpuId, Ns};
+use crate::present::group_color;
+
+/// GPUs that a chart shows; the data set holds all.
+const MAX_GPUS: usize = 8;
+
+/// The chart of a pass, with the samples of the first GPU if there are some.
+pub(super) fn chart(context: &Context<'_>, timeline: &Timeline, of: &Overview) -> Chart {
+    let pass = context.session.pass_name(of.pass);
+    let mut tracks = busy_tracks(context, of);
+    if let Some((gpu, _)) = of.gpus.first() {
+        let nvml = nvml_samples(context, of, *gpu);
+        let suffix = match of.gpus.len() {
+            1 => String::new(),
+            _ => format!(", GPU {}", ordinal(context, *gpu)),
+        };
+        if let Some(own) = timeline.counters_of(of.pass, *gpu) {
+            tracks.extend(counter_tracks(&of.window, own, nvml.is_none(), &suffix));
+        }
+        if let Some(samples) = nvml {
+            tracks.extend(nvml_tracks(&of.window, &samples, &suffix));
+        }
+    }
+    let stages = &context.facts.stages;
+    let bands = of.bands.iter().map(|(at, start, end)| (stages[*at].name.clone(), *start, *end));
+    Chart {
+        id: format!("timeline-{}", of.pass.index()),
+        title: format!("The pass {pass} over time"),
+        description: description(context, of, pass),
+        plot: Plot::Tracks(Tracks {
+            x_label: "Time".to_owned(),
+            x_unit: Unit::Nanoseconds,
+            extent: of.window.duration(),
+            bands: bands.collect(),
+            tracks,
+        }),
+    }
+}
+
+fn description(context: &Context<'_>, of: &Overview, pass: &str) -> String {
+    let duration = of.window.duration();
+    let mut text = format!("What the GPU does over {} of pass {pass}.", Quantity::ns(duration));
+    for (gpu, mix) in of.gpus.iter().take(MAX_GPUS) {
+        let busy: Ns = mix.iter().flatten().sum();
+        let share = Quantity::ratio(busy as f64 / duration as f64);
+        text.push_str(&format!(" GPU {} is busy for {share}", ordinal(context, *gpu)));
+        let time = |group: ClassGroup| mix.iter().map(|bin| bin[group as usize]).sum::<Ns>();
+        let groups = ClassGroup::ALL.into_iter().map(|group| (time(group), Reverse(group)));
+        if let Some((time, Reverse(group))) = groups.max().filter(|(time, _)| *time > 0) {
+            let share = Quantity::ratio(time as f64 / busy as f64);
+            text.push_str(&format!(", {share} of that with {}", group_color(group).label()));
+        }
+        text.push('.');
+    }
+    text.push_str(" Bands are stages; the data set timeline holds the stretches.");
+    text
+}
+
+fn busy_tracks(context: &Context<'_>, of: &Overview) -> Vec<Track> {
+    let lengths = of.window.lengths();
+    let runs = |group: &ClassGroup| {
+        of.gpus.iter().any(|(_, mix)| mix.iter().any(|bin| bin[*group as usize] > 0))
+    };
+    let groups: Vec<ClassGroup> = ClassGroup::ALL.into_iter().filter(runs).collect();
+    let sources = &context.facts.ops.source;
+    let graphs =
+        context.facts.ops_of(of.pass).any(|row| matches!(sources[row], OpSource::Graph(_)));
+    let part = |group: &ClassGroup| {
+        let color = group_color(*group);
+        let graphs = graphs && *group == ClassGroup::Other;
+        let name = if graphs { "other, whole CUDA graphs" } else { color.label() };
+        Part { name: name.to_owned(), color }
+    };
+    let track = |(gpu, mix): &(GpuId, Vec<GroupTimes>)| {
+        let shares = |group: &ClassGroup| -> Vec<f64> {
+            let bins = mix.iter().zip(&lengths);
+            bins.map(|(bin, length)| rounded(bin[*group as usize], *length)).collect()
+        };
+        let label = match of.gpus.len() {
+            1 => "GPU busy".to_owned(),
+            _ => format!("GPU {} busy", ordinal(context, *gpu)),
+        };
+        let shares = groups.iter().map(shares).collect();
+        Track::Areas(Areas { label, parts: groups.iter().map(part).collect(), shares })
+    };
+    of.gpus.iter().take(MAX_GPUS).map(track).collect()
+}
+
+/// The NVML samples of a GPU within the window, by the pass's clock.
+fn nvml_samples(context: &Context<'_>, of: &Overview, gpu: GpuId) -> Option<Vec<(Ns, Sample)>> {
+    let origin = context.session.passes.utc_origin[of.pass.index()]?;
+    let same = |device: &&Device| {
+        device.index == ordinal(context, gpu) || (device.alone && of.gpus.len() == 1)
+    };
+    let within = |device: &Device| {
+        let samples = device.within(origin, (of.window.start, of.window.end)).iter();
+        samples.map(|sample| (sample.utc.saturating_sub(origin), *sample)).collect::<Vec<_>>()
+    };
+    let devices = power::sampled(context).iter().filter(same);
+    devices.map(within).find(|samples| samples.len() > 1)
+}

@@ -1,0 +1,89 @@
+//! One instance of a stage close up: each class of operations in a row, and the host's CUDA calls below.
+
+use rooflens_schemas::Unit;
+
+use super::ordinal;
+use crate::analysis::Context;
+use crate::analysis::engine::intervals::Interval;
+use crate::analysis::time::timeline::bins::{Window, cover};
+use crate::analysis::time::timeline::zoom::Zoom;
+use crate::findings::chart::{Areas, Color, MarkRow, Part, Plot, Track, Tracks};
+use crate::findings::{Chart, Quantity};
+use crate::model::Ns;
+use crate::present::group_color;
+
+/// Marks closer than this part of the axis are one: it is less than a point wide.
+const PIXELS: Ns = 500;
+
+/// The chart of an instance.
+pub(super) fn chart(context: &Context<'_>, zoom: &Zoom) -> Chart {
+    let Zoom { window, projection, operations, .. } = zoom;
+    let row = |(group, intervals): &(_, Vec<Interval>)| {
+        let color = group_color(*group);
+        MarkRow { label: color.label().to_owned(), color, marks: marks(window, intervals) }
+    };
+    let mut tracks = vec![Track::Marks(zoom.groups.iter().map(row).collect())];
+    tracks.extend(zoom.calls.as_ref().map(|(launches, others)| calls(window, launches, others)));
+    let stage = zoom.summary.label(context.session, context.facts);
+    let on = match zoom.several_gpus {
+        true => format!(" on GPU {}", ordinal(context, zoom.gpu)),
+        false => String::new(),
+    };
+    let time = Quantity::ns(projection.duration());
+    let description = format!(
+        "Instance {} of {stage}, the median one{on}: {operations} operations within {time}, GPU busy for {}. One row a \
+         class of operations; gaps that would not show are closed. Below, the share of the time in which the host is in \
+         CUDA calls.",
+        zoom.ordinal,
+        Quantity::ratio(zoom.busy as f64 / projection.duration().max(1) as f64),
+    );
+    Chart {
+        id: format!("timeline-stage-{}", zoom.summary.stage),
+        title: format!("The median instance of {stage} close up ({time}){on}"),
+        description,
+        plot: Plot::Tracks(Tracks {
+            x_label: "Time".to_owned(),
+            x_unit: Unit::Nanoseconds,
+            extent: window.duration(),
+            bands: vec![(stage, projection.start - window.start, window.duration())],
+            tracks,
+        }),
+    }
+}
+
+/// How much of the time the process spends in CUDA calls: in those that launch, and in others.
+fn calls(window: &Window, launches: &[Interval], others: &[Interval]) -> Track {
+    let part = |(name, color): (&str, Color)| Part { name: name.to_owned(), color };
+    let parts = [("launch calls", Color::Other), ("other CUDA calls", Color::Idle)];
+    Track::Areas(Areas {
+        label: "Host in CUDA calls".to_owned(),
+        parts: parts.into_iter().map(part).collect(),
+        shares: vec![cover(window, launches), cover(window, others)],
+    })
+}
+
+/// Intervals from the window's start, those joined between which no gap would show.
+fn marks(window: &Window, intervals: &[Interval]) -> Vec<(i64, i64)> {
+    let pixel = window.duration() / PIXELS;
+    let mut marks: Vec<(i64, i64)> = Vec::new();
+    for (start, end) in intervals.iter().map(|(s, e)| (s - window.start, e - window.start)) {
+        match marks.last_mut() {
+            Some(last) if start - last.1 < pixel => last.1 = end,
+            _ => marks.push((start, end)),
+        }
+    }
+    marks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_that_would_not_show_are_closed() {
+        // 5000 ns on 500 pixels: a gap of 9 ns is closed, one of 10 is not.
+        let window = Window { start: 100, end: 5_100 };
+        let marks = marks(&window, &[(100, 200), (209, 300), (310, 320)]);
+        assert_eq!(marks, [(0, 200), (210, 220)]);
+    }
+}

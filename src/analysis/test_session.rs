@@ -262,6 +262,12 @@ impl Made {
         self.session.api_calls.push(ApiCall { correlation, ..call });
     }
 
+    /// A launching call, and the kernel that it launches.
+    pub(crate) fn launch(&mut self, call: Span<Ns>, kernel: Span<Ns>) {
+        let thread = (self.pass, self.thread());
+        call_and_launch(&mut self.session, thread, call, "gemm", kernel);
+    }
+
     pub(crate) fn kernel_at(&mut self, name: &str, start: Ns, end: Ns, correlation: i64) {
         let (kernel, correlation) = (self.session.kernel(name, name), Some(correlation));
         let launch = launch(self.pass, kernel, start..end);

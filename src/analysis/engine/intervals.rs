@@ -28,6 +28,11 @@ pub fn total(durations: impl Iterator<Item = Ns>) -> Ns {
     durations.fold(0, Ns::saturating_add)
 }
 
+/// Adds a duration to a sum, which is bounded as in [`total`].
+pub const fn add(sum: &mut Ns, time: Ns) {
+    *sum = sum.saturating_add(time);
+}
+
 /// Length of the union of intervals, nanoseconds. Sorts its input.
 pub fn union_length(intervals: &mut [Interval]) -> Ns {
     measure(&union(intervals))

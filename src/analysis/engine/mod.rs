@@ -8,6 +8,7 @@ pub mod facts;
 pub mod intervals;
 pub mod kernel_matching;
 pub mod measured_peaks;
+pub mod moments;
 pub mod nesting;
 pub mod segments;
 pub mod sm_clock;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::analysis::engine::classify::KernelClass;
 use crate::analysis::engine::facts::{Facts, OpIndex};
-use crate::analysis::engine::intervals::{Interval, difference, measure};
+use crate::analysis::engine::intervals::{Interval, add, difference, measure};
 use crate::analysis::engine::sweep::{Slice, append, slices};
 use crate::model::{GpuId, Ns, PassId, Session};
 
@@ -139,7 +139,7 @@ pub fn parts(
             (&mut sum.copy_exposed, exposed(&own.copy, &all.kernels)),
             (&mut sum.busy, measure(&own.busy)),
         ] {
-            *part = part.saturating_add(time);
+            add(part, time);
         }
     }
     sum

@@ -22,7 +22,7 @@ pub(super) fn causes(context: &Context<'_>, lines: &[&Line]) -> Chart {
     parts.insert(0, Part { name: Color::Busy.label().to_owned(), color: Color::Busy });
     let bar = |line: &&Line| Bar {
         label: line.label(context),
-        values: std::iter::once(line.middle.busy.total())
+        values: std::iter::once(line.busy())
             .chain(causes.iter().map(|cause| line.of(*cause)))
             .map(|time| time as f64)
             .collect(),

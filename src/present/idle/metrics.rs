@@ -34,7 +34,7 @@ fn idle(context: &Context<'_>, line: &Line) -> Vec<Metric> {
         line.summary.instances
     );
     let idle = line.idle();
-    let basis = format!("stage time − busy time {} of {over}", time(line.middle.busy.total()));
+    let basis = format!("stage time − busy time {} of {over}", time(line.busy()));
     let mut all = vec![IDLE.derived(scope.clone(), line.per_instance(idle), basis)];
     let basis = format!("idle {} ÷ stage time of {over}", time(idle));
     all.push(IDLE_SHARE.derived(scope.clone(), line.share(idle), basis));

@@ -25,7 +25,7 @@ pub(super) fn launch_figures<'t>(context: &'t Context<'_>) -> Table<'t, &'t Line
     stage_and_pass(context, Table::new("launch_figures", title), |line: &&Line| line)
         .text("verdict", "Verdict", |line| line.verdict().0.label())
         .share("verdict_share", "Its share", |line| line.verdict().1)
-        .share("busy_share", "Busy", |line| line.share(line.middle.busy.total()))
+        .share("busy_share", "Busy", |line| line.share(line.busy()))
         .count("launches", "Launches", move |line| {
             counted(line, line.launches.calls / line.instances.max(1))
         })

@@ -1,28 +1,20 @@
 //! What the section shows of small sessions, by hand.
 
-use std::ops::Range;
-
 use super::*;
-use crate::analysis::test_session::{Made, call_and_launch};
+use crate::analysis::test_session::Made;
 use crate::findings::Cell;
-use crate::model::{Ns, ThreadId};
 use crate::present::testing::{column, dataset, show};
-
-fn launch(program: &mut Made, call: Range<Ns>, kernel: Range<Ns>) {
-    let thread = (program.pass, ThreadId(program.pass.0));
-    call_and_launch(&mut program.session, thread, call, "gemm", kernel);
-}
 
 /// The greatest wait is at start-up, before the range: it comes last, and in a table of its own.
 #[test]
 fn waits_outside_of_stages_come_after_those_within() {
     let mut program = Made::timeline();
-    launch(&mut program, -9_000..-8_990, -8_980..-8_000);
+    program.launch(-9_000..-8_990, -8_980..-8_000);
     program.call("cudaDeviceSynchronize", -8_500, -7_900, -1);
     program.range_at("decode", 0, 300);
-    launch(&mut program, 0..5, 10..100);
+    program.launch(0..5, 10..100);
     program.call("cudaStreamSynchronize", 20, 105, -1);
-    launch(&mut program, 110..115, 130..140);
+    program.launch(110..115, 130..140);
     let found = show(&SECTION, &program.session);
     let data = dataset(&found, "synchronization");
     let (stages, calls) = (column(data, "stage"), column(data, "call"));
@@ -46,7 +38,7 @@ fn waits_outside_of_stages_come_after_those_within() {
 #[test]
 fn without_waits_nothing_is_said() {
     let mut program = Made::timeline();
-    launch(&mut program, 0..5, 10..100);
+    program.launch(0..5, 10..100);
     let found = show(&SECTION, &program.session);
     assert!(found.blocks.is_empty() && found.metrics.is_empty() && found.datasets.is_empty());
 }

@@ -8,8 +8,9 @@ use rooflens_schemas::Scope;
 
 use super::Inputs;
 use super::cause::{Cause, Traced};
+use super::line::gpus_of;
 use crate::analysis::engine::facts::StageInstance;
-use crate::analysis::engine::intervals::{Interval, measure, total, union};
+use crate::analysis::engine::intervals::{Interval, add, measure, total, union};
 use crate::analysis::engine::stage_stats::{Summary, summaries};
 use crate::analysis::engine::stats::median;
 use crate::analysis::{Context, Known};
@@ -75,9 +76,7 @@ pub(super) fn between(context: &Context<'_>, inputs: &Inputs<'_>, pass: PassId) 
             continue;
         }
         let chain = chain(context, summary);
-        let mut gpus: Vec<GpuId> = chain.iter().flat_map(|one| one.gpus.iter().copied()).collect();
-        gpus.sort_unstable();
-        gpus.dedup();
+        let gpus = gpus_of(&chain);
         let (several_gpus, traced) = (gpus.len() > 1, inputs.traced(pass));
         all.extend(gpus.into_iter().map(|gpu| {
             let (summary, pairs) = (summary.clone(), Vec::new());
@@ -129,7 +128,7 @@ impl Between {
                     .or_insert_with(|| Pair::new(before.stage, one.stage));
                 pair.add(inputs, self.gpu, (ended, start));
                 pair.add_ranges(context, starts, (ended, start), before, one);
-                self.run = self.run.saturating_add(start - ended);
+                add(&mut self.run, start - ended);
             }
             if last.is_none_or(|last| end > last.1) {
                 last = Some((one, end));
@@ -198,7 +197,7 @@ impl Pair {
             idle += time;
         }
         self.idle.push(idle);
-        self.time = self.time.saturating_add(window.1 - window.0);
+        add(&mut self.time, window.1 - window.0);
     }
 
     /// Adds the time of a window that ranges cover which begin after the range of the stage before it. A range
@@ -220,8 +219,7 @@ impl Pair {
             }
         }
         for (name, mut parts) in covered {
-            let time = self.ranges.entry(name).or_default();
-            *time = time.saturating_add(measure(&union(&mut parts)));
+            add(self.ranges.entry(name).or_default(), measure(&union(&mut parts)));
         }
     }
 

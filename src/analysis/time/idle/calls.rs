@@ -54,11 +54,14 @@ pub(super) struct Calls<'a> {
     first: Vec<OpIndex>,
     /// By name.
     kinds: Vec<CallKind>,
-    os: Vec<Vec<Interval>>,
-    profiler: Vec<Vec<Interval>>,
-    off_cpu: Vec<Vec<Interval>>,
-    /// The part of it outside of calls of the operating system.
-    off_cpu_alone: Vec<Vec<Interval>>,
+    /// By thread: when it is in calls of the operating system.
+    pub(super) os: Vec<Vec<Interval>>,
+    /// When the profiler holds it up.
+    pub(super) profiler: Vec<Vec<Interval>>,
+    /// When no CPU runs it.
+    pub(super) off_cpu: Vec<Vec<Interval>>,
+    /// The part of that outside of calls of the operating system.
+    pub(super) off_cpu_alone: Vec<Vec<Interval>>,
 }
 
 impl<'a> Calls<'a> {
@@ -134,26 +137,6 @@ impl<'a> Calls<'a> {
         }
         let before = first.checked_sub(1).map(|row| calls.end[list[row] as usize]);
         (list.get(first..=last).unwrap_or_default(), before)
-    }
-
-    /// When a thread is in calls of the operating system.
-    pub(super) fn os(&self, thread: ThreadId) -> &[Interval] {
-        &self.os[thread.index()]
-    }
-
-    /// When no CPU ran a thread.
-    pub(super) fn off_cpu(&self, thread: ThreadId) -> &[Interval] {
-        &self.off_cpu[thread.index()]
-    }
-
-    /// The same without calls of the operating system.
-    pub(super) fn off_cpu_alone(&self, thread: ThreadId) -> &[Interval] {
-        &self.off_cpu_alone[thread.index()]
-    }
-
-    /// When the profiler holds a thread up.
-    pub(super) fn profiler(&self, thread: ThreadId) -> &[Interval] {
-        &self.profiler[thread.index()]
     }
 }
 

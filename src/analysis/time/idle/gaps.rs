@@ -82,10 +82,10 @@ fn host_cause(calls: &Calls<'_>, gap: Interval, call: ApiCallId) -> (Cause, Ns) 
     let (mut all, mut sync, mut allocator, mut copy, mut stretch) = (0, 0, 0, 0, 0);
     // A thread's first call comes after a stretch without an end.
     let mut free_since = before.unwrap_or(Ns::MIN);
-    let mut os = measure_within(calls.os(thread), gap);
+    let mut os = measure_within(&calls.os[thread.index()], gap);
     // What becomes of the thread after it has issued the operation holds up nothing.
     let waiting = (gap.0, gap.1.min(api.end[call.index()]));
-    let mut off_cpu = measure_within(calls.off_cpu_alone(thread), waiting);
+    let mut off_cpu = measure_within(&calls.off_cpu_alone[thread.index()], waiting);
     for row in inside.iter().map(|row| *row as usize) {
         let clipped = (api.start[row].max(gap.0), api.end[row].min(gap.1));
         let time = (clipped.1 - clipped.0).max(0);
@@ -101,13 +101,13 @@ fn host_cause(calls: &Calls<'_>, gap: Interval, call: ApiCallId) -> (Cause, Ns) 
         }
         free_since = api.end[row];
         if os > 0 && time > 0 {
-            os -= measure_within(calls.os(thread), clipped);
+            os -= measure_within(&calls.os[thread.index()], clipped);
         }
         if off_cpu > 0 && time > 0 {
-            off_cpu -= measure_within(calls.off_cpu_alone(thread), clipped);
+            off_cpu -= measure_within(&calls.off_cpu_alone[thread.index()], clipped);
         }
     }
-    let cause = if most(measure_within(calls.profiler(thread), gap)) {
+    let cause = if most(measure_within(&calls.profiler[thread.index()], gap)) {
         Cause::Profiler
     } else if most(sync) {
         Cause::Sync

@@ -1,31 +1,19 @@
 //! Lengths of gaps: how many and how much idle time, by length and cause.
 
 use super::cause::Cause;
-use crate::analysis::engine::intervals::total;
+use crate::analysis::engine::intervals::{add, total};
 use crate::model::Ns;
 
-/// Upper ends of the bins, nanoseconds, three a decade; the last bin has none.
-const ENDS: [Ns; 19] = [
-    1_000,
-    2_000,
-    5_000,
-    10_000,
-    20_000,
-    50_000,
-    100_000,
-    200_000,
-    500_000,
-    1_000_000,
-    2_000_000,
-    5_000_000,
-    10_000_000,
-    20_000_000,
-    50_000_000,
-    100_000_000,
-    200_000_000,
-    500_000_000,
-    1_000_000_000,
-];
+/// Upper ends of the bins, nanoseconds: 1, 2 and 5 of each decade from 1 µs to 1 s; the last bin has none.
+const ENDS: [Ns; 19] = {
+    let mut ends = [0; 19];
+    let mut at = 0;
+    while at < ends.len() {
+        ends[at] = [1_000, 2_000, 5_000][at % 3] * (10 as Ns).pow(at as u32 / 3);
+        at += 1;
+    }
+    ends
+};
 
 /// Gaps of one length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,8 +41,7 @@ impl Histogram {
     pub(super) fn add(&mut self, cause: Cause, time: Ns) {
         let bin = &mut self.bins[ENDS.partition_point(|end| *end <= time)];
         bin.gaps += 1;
-        let sum = &mut bin.times[cause as usize];
-        *sum = sum.saturating_add(time);
+        add(&mut bin.times[cause as usize], time);
     }
 
     /// From the first bin with gaps to the last one: lower end, upper end, bin.

@@ -5,8 +5,10 @@ use rooflens_schemas::StageKind;
 use super::calls::Calls;
 use crate::analysis::Context;
 use crate::analysis::engine::facts::{OpIndex, OpSource};
-use crate::analysis::engine::intervals::Interval;
+use crate::analysis::engine::intervals::{Interval, add, measure};
 use crate::analysis::engine::stage_stats::Summary;
+use crate::analysis::engine::stats::median;
+use crate::analysis::engine::sweep::slices;
 use crate::model::Ns;
 
 /// Launch figures of the instances of a line.
@@ -23,7 +25,7 @@ pub struct Launches {
     /// Launches whose first operation began before the call returned: they have no queue time.
     pub begun_in_call: u64,
     /// From the return of the call to the start of its first operation, nanoseconds, where that is not negative.
-    waits: Vec<Ns>,
+    waits: Vec<f64>,
     /// Median of these, nanoseconds.
     pub queue_time: Option<f64>,
     /// Launch calls of a step: a decode step, or a training step.
@@ -47,43 +49,37 @@ impl Launches {
         busy: &[Interval],
     ) {
         let ops = &context.facts.ops;
-        let (mut issued, mut begun) = (Vec::new(), Vec::new());
+        // What waits is of kind 0, what runs of kind 1.
+        let mut queue: Vec<(Interval, usize)> = busy.iter().map(|time| (*time, 1)).collect();
         for op in own.iter().copied() {
             let row = op as usize;
             if matches!(ops.source[row], OpSource::Launch(_)) {
                 self.kernels += 1;
-                self.kernel_time =
-                    self.kernel_time.saturating_add(ops.end[row].saturating_sub(ops.start[row]));
+                add(&mut self.kernel_time, ops.end[row].saturating_sub(ops.start[row]));
             }
             let Some(call) = calls.launch(op) else { continue };
             let (start, end) = calls.span(call);
             self.calls += 1;
-            self.call_time = self.call_time.saturating_add(end - start);
+            add(&mut self.call_time, end - start);
             if end <= ops.start[row] {
-                self.waits.push(ops.start[row] - end);
+                self.waits.push((ops.start[row] - end) as f64);
+                queue.push(((end, ops.start[row]), 0));
             } else {
                 self.begun_in_call += 1;
             }
-            // One that does not wait is never in the queue.
-            if end < ops.start[row] {
-                issued.push(end);
-                begun.push(ops.start[row]);
-            }
         }
-        issued.sort_unstable();
-        self.depth_max = self.depth_max.max(greatest_depth(&issued, &begun));
-        let mut of_issued = Elapsed::new(busy);
-        let mut of_begun = Elapsed::new(busy);
-        for (issued, begun) in issued.into_iter().zip(begun) {
-            self.queued += (of_begun.until(begun) - of_issued.until(issued)) as f64;
+        queue.sort_unstable();
+        for slice in slices(queue) {
+            let [depth, runs] = slice.running;
+            self.depth_max = self.depth_max.max(u64::from(depth));
+            self.queued += f64::from(depth * runs) * (slice.end - slice.start) as f64;
         }
-        let whole = busy.last().map_or(0, |last| Elapsed::new(busy).until(last.1));
-        self.busy = self.busy.saturating_add(whole);
+        add(&mut self.busy, measure(busy));
     }
 
     /// Computes what needs all instances, of which there are so many.
     pub(super) fn close(&mut self, context: &Context<'_>, summary: &Summary, instances: u64) {
-        self.queue_time = median(&mut self.waits);
+        self.queue_time = median(&self.waits);
         self.waits = Vec::new();
         let launches = self.calls as f64 / instances.max(1) as f64;
         let per = |things: f64| (launches > 0.0 && things > 0.0).then(|| launches / things);
@@ -128,51 +124,4 @@ fn tokens(context: &Context<'_>, summary: &Summary) -> Option<f64> {
         }
     };
     Some(tokens * workload.batch? as f64)
-}
-
-/// Both lists ascending; each launch begins after its issue.
-fn greatest_depth(issued: &[Ns], begun: &[Ns]) -> u64 {
-    let (mut begins, mut waiting, mut greatest) = (begun.iter().peekable(), 0, 0);
-    for issue in issued {
-        while begins.next_if(|begin| *begin <= issue).is_some() {
-            waiting -= 1;
-        }
-        waiting += 1;
-        greatest = greatest.max(waiting);
-    }
-    greatest
-}
-
-/// How much of disjoint intervals lies before ascending times.
-struct Elapsed<'a> {
-    left: &'a [Interval],
-    passed: Ns,
-}
-
-impl<'a> Elapsed<'a> {
-    fn new(intervals: &'a [Interval]) -> Self {
-        Self { left: intervals, passed: 0 }
-    }
-
-    fn until(&mut self, time: Ns) -> Ns {
-        while let Some(((start, end), rest)) = self.left.split_first()
-            && *end <= time
-        {
-            self.passed = self.passed.saturating_add(end - start);
-            self.left = rest;
-        }
-        self.passed + self.left.first().map_or(0, |(start, _)| (time - start).max(0))
-    }
-}
-
-/// The median of whole numbers in linear time; it reorders them.
-fn median(values: &mut [Ns]) -> Option<f64> {
-    if values.is_empty() {
-        return None;
-    }
-    let middle = values.len() / 2;
-    let even = values.len().is_multiple_of(2);
-    let (below, upper, _) = values.select_nth_unstable(middle);
-    let lower = if even { below.iter().copied().max()? } else { *upper };
-    Some((lower as f64 + *upper as f64) / 2.0)
 }

@@ -7,12 +7,11 @@ use super::cause::{Cause, Traced};
 use super::histogram::Histogram;
 use super::launches::Launches;
 use super::longest::LongGap;
-use super::verdict::Verdict;
 use crate::analysis::engine::facts::{Facts, OpIndex, StageInstance};
-use crate::analysis::engine::intervals::{Interval, measure, total};
+use crate::analysis::engine::intervals::{Interval, add, measure, total};
 use crate::analysis::engine::stage_stats::{Summary, counted, middle};
 use crate::analysis::engine::sweep::{append, slices};
-use crate::analysis::engine::tiers::tier;
+use crate::analysis::engine::tiers::{Tier, tier};
 use crate::analysis::{Context, Known};
 use crate::model::{GpuId, Ns, PassId, Session};
 
@@ -49,23 +48,12 @@ pub struct Line {
 pub struct Parts {
     /// The projection.
     pub time: Ns,
-    /// Busy time.
-    pub busy: BusyParts,
+    /// Busy time by [`Tier`]: each moment belongs to the first that runs.
+    pub busy: [Ns; 3],
     /// Idle time by cause, in the order of [`Cause::ALL`].
     causes: [Ns; Cause::ALL.len()],
     /// Time in which no launch was in the queue, whatever the GPU did: no part of the sum.
     queue_empty: Ns,
-}
-
-/// Disjoint parts of busy time, nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BusyParts {
-    /// A kernel computes.
-    pub computing: Ns,
-    /// No kernel computes, and a collective runs.
-    pub communication: Ns,
-    /// No kernel runs, and a copy does.
-    pub copies: Ns,
 }
 
 /// Gaps of one cause.
@@ -93,10 +81,7 @@ pub struct Issuing {
 /// The lines of a summary, one a GPU that the process uses in the stage.
 pub(super) fn lines(context: &Context<'_>, inputs: &Inputs<'_>, summary: &Summary) -> Vec<Line> {
     let counted: Vec<&StageInstance> = counted(context.facts, summary).collect();
-    let mut gpus: Vec<GpuId> =
-        counted.iter().flat_map(|instance| instance.gpus.iter().copied()).collect();
-    gpus.sort_unstable();
-    gpus.dedup();
+    let gpus = gpus_of(&counted);
     let several_gpus = gpus.len() > 1;
     let traced = inputs.traced(summary.stage(context.facts).pass);
     let line = |gpu: GpuId| {
@@ -119,6 +104,14 @@ pub(super) fn lines(context: &Context<'_>, inputs: &Inputs<'_>, summary: &Summar
         line
     };
     gpus.into_iter().map(line).collect()
+}
+
+/// The GPUs that instances use.
+pub(super) fn gpus_of(instances: &[&StageInstance]) -> Vec<GpuId> {
+    let mut gpus: Vec<GpuId> = instances.iter().flat_map(|one| one.gpus.iter().copied()).collect();
+    gpus.sort_unstable();
+    gpus.dedup();
+    gpus
 }
 
 impl Line {
@@ -167,7 +160,9 @@ impl Line {
             let call = ops.api_call[gap.op as usize].filter(|_| gap.cause == Cause::Launching);
             if let Some(call) = call {
                 let latency = (gap.end - inputs.calls.span(call).1).max(0);
-                self.issuing.add(gap.calls, gap.end - gap.start - latency - gap.calls, latency);
+                add(&mut self.issuing.calls, gap.calls);
+                add(&mut self.issuing.between, gap.end - gap.start - latency - gap.calls);
+                add(&mut self.issuing.latency, latency);
             }
         }
         // What is neither the stage's nor a gap: operations of others.
@@ -178,6 +173,16 @@ impl Line {
         self.launches.add(context, &inputs.calls, &own, &intervals);
         self.instances += 1;
         parts
+    }
+
+    /// Busy time of a tier in the middle instances, nanoseconds: none of a tier before it runs.
+    pub const fn busy_of(&self, tier: Tier) -> Ns {
+        self.middle.busy[tier as usize]
+    }
+
+    /// Busy time of the middle instances, nanoseconds.
+    pub fn busy(&self) -> Ns {
+        total(self.middle.busy.into_iter())
     }
 
     /// Idle time of a cause in the middle instances, nanoseconds.
@@ -226,11 +231,6 @@ impl Line {
         time as f64 / self.middle_instances.len().max(1) as f64
     }
 
-    /// What bounds the stage, and its share of the stage's time.
-    pub fn verdict(&self) -> (Verdict, f64) {
-        Verdict::of(self)
-    }
-
     /// The pass.
     pub fn pass(&self, context: &Context<'_>) -> PassId {
         self.summary.stage(context.facts).pass
@@ -255,42 +255,23 @@ impl Line {
 
 impl Parts {
     fn add(&mut self, other: &Self) {
-        self.time = self.time.saturating_add(other.time);
-        self.busy.computing = self.busy.computing.saturating_add(other.busy.computing);
-        self.busy.communication = self.busy.communication.saturating_add(other.busy.communication);
-        self.busy.copies = self.busy.copies.saturating_add(other.busy.copies);
-        for (sum, time) in self.causes.iter_mut().zip(other.causes) {
-            *sum = sum.saturating_add(time);
-        }
-        self.queue_empty = self.queue_empty.saturating_add(other.queue_empty);
-    }
-}
-
-impl BusyParts {
-    /// All busy time, nanoseconds.
-    pub fn total(self) -> Ns {
-        total([self.computing, self.communication, self.copies].into_iter())
+        add(&mut self.time, other.time);
+        add(&mut self.queue_empty, other.queue_empty);
+        let sums = self.busy.iter_mut().chain(&mut self.causes);
+        sums.zip(other.busy.into_iter().chain(other.causes)).for_each(|(sum, time)| add(sum, time));
     }
 }
 
 impl CauseSum {
     fn add(&mut self, time: Ns) {
         self.gaps += 1;
-        self.time = self.time.saturating_add(time);
+        add(&mut self.time, time);
         self.longest = self.longest.max(time);
     }
 }
 
-impl Issuing {
-    fn add(&mut self, calls: Ns, between: Ns, latency: Ns) {
-        self.calls = self.calls.saturating_add(calls);
-        self.between = self.between.saturating_add(between);
-        self.latency = self.latency.saturating_add(latency);
-    }
-}
-
-/// Busy time of operations by part, and its intervals.
-fn busy(session: &Session, facts: &Facts, own: &[OpIndex]) -> (BusyParts, Vec<Interval>) {
+/// Busy time of operations by tier, and its intervals.
+fn busy(session: &Session, facts: &Facts, own: &[OpIndex]) -> ([Ns; 3], Vec<Interval>) {
     let op = |op: &OpIndex| {
         let row = *op as usize;
         ((facts.ops.start[row], facts.ops.end[row]), tier(session, facts, row) as usize)
@@ -300,6 +281,5 @@ fn busy(session: &Session, facts: &Facts, own: &[OpIndex]) -> (BusyParts, Vec<In
         parts[slice.first()] += slice.end - slice.start;
         append(&mut busy, (slice.start, slice.end));
     }
-    let [computing, communication, copies] = parts;
-    (BusyParts { computing, communication, copies }, busy)
+    (parts, busy)
 }

@@ -1,7 +1,5 @@
 //! The longest gaps of a stage, and what the host did in them.
 
-use std::cmp::Reverse;
-
 use super::Inputs;
 use super::calls::Calls;
 use super::cause::Cause;
@@ -10,9 +8,10 @@ use super::line::Line;
 use crate::analysis::Context;
 use crate::analysis::engine::facts::{OpIndex, OpSource};
 use crate::analysis::engine::intervals::measure_within;
+use crate::analysis::engine::moments::Moments;
 use crate::analysis::engine::stage_stats::counted;
 use crate::analysis::operators::call_tree::is_function;
-use crate::model::{ApiCallId, Ns, StrId, ThreadId};
+use crate::model::{ApiCallId, Ns, StrId};
 
 /// Gaps of a line that are kept.
 const KEPT: usize = 20;
@@ -39,13 +38,9 @@ pub struct LongGap {
     pub waits_for: Option<StrId>,
 }
 
-/// A moment of a thread that tells about the gap of that number.
-type Moment = (ThreadId, Ns, usize);
-
 /// Finds the longest gaps of the lines of outermost stages.
 pub(super) fn find(context: &Context<'_>, inputs: &Inputs<'_>, lines: &mut [Line]) {
     let session = context.session;
-    let mut moments: Vec<Moment> = Vec::new();
     let mut found: Vec<(usize, u32, Gap)> = Vec::new();
     for (at, line) in lines.iter().enumerate() {
         if line.summary.is_outermost(context.facts) {
@@ -53,18 +48,15 @@ pub(super) fn find(context: &Context<'_>, inputs: &Inputs<'_>, lines: &mut [Line
         }
     }
     let issued_by = |gap: &Gap| context.facts.ops.api_call[gap.op as usize];
-    for (number, (.., gap)) in found.iter().enumerate() {
-        if let Some(call) = issued_by(gap) {
-            let thread = session.api_calls.thread[call.index()];
-            moments.push((thread, moment(&inputs.calls, gap, call), number));
-        }
-    }
-    moments.sort_unstable();
+    let moments = Moments::new(found.iter().map(|(.., gap)| {
+        let call = issued_by(gap)?;
+        let thread = session.api_calls.thread[call.index()];
+        Some((thread, moment(&inputs.calls, gap, call)))
+    }));
     macro_rules! open {
         ($table:ident) => {{
             let table = &session.$table;
-            let times = table.start.iter().copied().zip(table.end.iter().copied());
-            open(&moments, found.len(), &table.thread, times, &table.name)
+            moments.open(&table.thread, &table.start, &table.end, &table.name)
         }};
     }
     let (calls, os) = (open!(api_calls), open!(os_calls));
@@ -114,7 +106,7 @@ fn longest(
 fn off_cpu(calls: &Calls<'_>, gap: &Gap, call: ApiCallId) -> Option<Ns> {
     let thread = calls.session.api_calls.thread[call.index()];
     let until = calls.span(call).1.min(gap.end);
-    (until > gap.start).then(|| measure_within(calls.off_cpu(thread), (gap.start, until)))
+    (until > gap.start).then(|| measure_within(&calls.off_cpu[thread.index()], (gap.start, until)))
 }
 
 /// The middle of the longest time without a CUDA call where that decided, or else of what the host did before
@@ -170,27 +162,4 @@ fn waited_for(context: &Context<'_>, gap: &Gap) -> Option<StrId> {
             && (since..until).contains(&syncs.start[*wait])
     })?;
     Some(syncs.kind[wait])
-}
-
-/// Names of what was open on the threads of `count` moments, by number of the moment, the outermost first.
-fn open(
-    moments: &[Moment],
-    count: usize,
-    threads: &[ThreadId],
-    times: impl Iterator<Item = (Ns, Ns)>,
-    names: &[StrId],
-) -> Vec<Vec<StrId>> {
-    let mut open = vec![Vec::new(); count];
-    for (row, (thread, (start, end))) in threads.iter().zip(times).enumerate() {
-        let first = moments.partition_point(|moment| (moment.0, moment.1) < (*thread, start));
-        let inside = moments[first..].iter();
-        for moment in inside.take_while(|one| one.0 == *thread && one.1 < end) {
-            open[moment.2].push((start, Reverse(end), row));
-        }
-    }
-    let names = |mut open: Vec<(Ns, Reverse<Ns>, usize)>| {
-        open.sort_unstable();
-        open.into_iter().map(|(.., row)| names[row]).collect()
-    };
-    open.into_iter().map(names).collect()
 }

@@ -3,6 +3,7 @@
 use super::cause::Cause;
 use super::line::Line;
 use crate::analysis::engine::intervals::total;
+use crate::analysis::engine::tiers::Tier;
 
 /// What bounds a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,24 +43,26 @@ impl Verdict {
             Self::Unknown => "unknown",
         }
     }
+}
 
-    /// The verdict on a line, and its share of the stage's time. Of equal shares the first of the list wins.
-    pub fn of(line: &Line) -> (Self, f64) {
-        let sum = |causes: &[Cause]| total(causes.iter().map(|cause| line.of(*cause)));
-        let busy = line.middle.busy;
+impl Line {
+    /// What bounds the stage, and its share of the stage's time. Of equal shares the first of the list wins.
+    pub fn verdict(&self) -> (Verdict, f64) {
+        let sum = |causes: &[Cause]| total(causes.iter().map(|cause| self.of(*cause)));
+        let with = |tier, cause| self.busy_of(tier).saturating_add(self.of(cause));
         let shares = [
-            (Self::Gpu, busy.computing.saturating_add(sum(&[Cause::Queue]))),
-            (Self::Communication, busy.communication.saturating_add(sum(&[Cause::Communication]))),
-            (Self::Copy, busy.copies.saturating_add(sum(&[Cause::Copy]))),
-            (Self::Launch, sum(&[Cause::Launching])),
-            (Self::Host, sum(&[Cause::HostCode, Cause::Allocator, Cause::Os, Cause::OffCpu])),
-            (Self::Sync, sum(&[Cause::Sync])),
-            (Self::Profiler, sum(&[Cause::Profiler])),
-            (Self::OtherWork, sum(&[Cause::OtherWork])),
-            (Self::Unknown, sum(&[Cause::Unknown])),
+            (Verdict::Gpu, with(Tier::Compute, Cause::Queue)),
+            (Verdict::Communication, with(Tier::Communication, Cause::Communication)),
+            (Verdict::Copy, with(Tier::Copy, Cause::Copy)),
+            (Verdict::Launch, self.of(Cause::Launching)),
+            (Verdict::Host, sum(&[Cause::HostCode, Cause::Allocator, Cause::Os, Cause::OffCpu])),
+            (Verdict::Sync, self.of(Cause::Sync)),
+            (Verdict::Profiler, self.of(Cause::Profiler)),
+            (Verdict::OtherWork, self.of(Cause::OtherWork)),
+            (Verdict::Unknown, self.of(Cause::Unknown)),
         ];
         let first = shares[0];
         let largest = shares.into_iter().fold(first, |a, b| if b.1 > a.1 { b } else { a });
-        (largest.0, line.share(largest.1))
+        (largest.0, self.share(largest.1))
     }
 }

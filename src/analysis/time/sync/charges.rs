@@ -6,10 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::analysis::engine::facts::{Facts, OpIndex, OpSource, Stage};
-use crate::analysis::engine::intervals::{Interval, union};
+use crate::analysis::engine::intervals::{Interval, add, union};
 use crate::analysis::engine::sweep::gaps;
 use crate::model::{
     ApiCallId, CopyKind, MemoryKind, Ns, PassId, ProcessId, Session, StrId, ThreadId,
@@ -81,8 +81,8 @@ pub fn charge(session: &Session, facts: &Facts, pass: PassId) -> Charges {
             charges.calls.partition_point(|call| (call.thread, call.end) <= (thread, gap.start));
         let Some(call) = charges.calls.get_mut(first) else { continue };
         if call.thread == thread && call.start < issued {
-            call.idle = call.idle.saturating_add(gap.end - gap.start);
-            call.after = call.after.saturating_add(gap.end - call.end.clamp(gap.start, gap.end));
+            add(&mut call.idle, gap.end - gap.start);
+            add(&mut call.after, gap.end - call.end.clamp(gap.start, gap.end));
             charges.by_op.insert(gap.op, (gap.start, first));
         }
     }
@@ -126,9 +126,7 @@ fn mark_stages(facts: &Facts, pass: PassId, charges: &mut Charges) {
                     && start >= begin
                     && marked.insert(*op)
                 {
-                    charges.calls[call].in_stage = charges.calls[call]
-                        .in_stage
-                        .saturating_add(facts.ops.start[*op as usize] - start);
+                    add(&mut charges.calls[call].in_stage, facts.ops.start[*op as usize] - start);
                 }
             }
         }
@@ -173,7 +171,7 @@ fn blocks(name: &str) -> bool {
 }
 
 /// Calls whose copies end in pageable memory: even asynchronous ones return only when the data is there.
-fn pageable_copies(session: &Session, facts: &Facts, pass: PassId) -> BTreeSet<ApiCallId> {
+fn pageable_copies(session: &Session, facts: &Facts, pass: PassId) -> FxHashSet<ApiCallId> {
     let copies = &session.copies;
     let ops = facts.ops_of(pass).filter_map(|op| {
         let OpSource::Copy(id) = facts.ops.source[op] else { return None };

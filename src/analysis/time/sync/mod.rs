@@ -1,20 +1,20 @@
 //! Synchronization: calls in which the host waits for the GPU, and what that costs the GPU.
 
-mod around;
 pub mod charges;
 #[cfg(test)]
 mod tests;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::analysis::engine::facts::StageInstance;
+use crate::analysis::engine::intervals::add;
+use crate::analysis::engine::moments::Moments;
 use crate::analysis::engine::stage_stats::{Summary, summaries};
 use crate::analysis::engine::stats::median;
 use crate::analysis::{Context, Known};
-use crate::model::{Ns, PassId, StrId, ThreadId};
+use crate::model::{Ns, PassId, Session, StrId};
 
-use around::Paths;
 use charges::{Charges, SyncCall, charge};
 
 /// The synchronizing calls of all passes that have some; the primary pass first.
@@ -91,7 +91,7 @@ pub fn compute(context: &Context<'_>) -> Known<Synchronization> {
         (!charges.calls.is_empty()).then(|| PassSync {
             pass,
             stages: stages.map(|line| of_stage(context, line, &charges)).collect(),
-            places: places(context, pass, &charges),
+            places: places(session, &charges),
             charges,
         })
     };
@@ -115,47 +115,43 @@ impl Sum {
 
     fn add(&mut self, call: &SyncCall) {
         self.count += 1;
-        self.time = self.time.saturating_add(call.end - call.start);
-        self.idle = self.idle.saturating_add(call.idle);
-        self.after = self.after.saturating_add(call.after);
-        self.in_stage = self.in_stage.saturating_add(call.in_stage);
+        add(&mut self.time, call.end - call.start);
+        add(&mut self.idle, call.idle);
+        add(&mut self.after, call.after);
+        add(&mut self.in_stage, call.in_stage);
     }
 }
 
-fn places(context: &Context<'_>, pass: PassId, charges: &Charges) -> Vec<Place> {
-    let session = context.session;
-    let moments: Vec<(ThreadId, Ns)> =
-        charges.calls.iter().map(|call| (call.thread, call.start)).collect();
-    let threads: BTreeSet<ThreadId> = moments.iter().map(|moment| moment.0).collect();
-    macro_rules! paths {
+/// Stage, call, ranges, operator.
+type Key<'a> = (Option<usize>, StrId, &'a [StrId], Option<StrId>);
+
+fn places(session: &Session, charges: &Charges) -> Vec<Place> {
+    let moments = Moments::new(charges.calls.iter().map(|call| Some((call.thread, call.start))));
+    macro_rules! open {
         ($table:ident) => {{
             let table = &session.$table;
-            let own = (0..table.len())
-                .filter(|row| table.pass[*row] == pass && threads.contains(&table.thread[*row]));
-            let named = own
-                .map(|row| (table.thread[row], table.start[row], table.end[row], table.name[row]));
-            Paths::new(named.collect(), &moments)
+            moments.open(&table.thread, &table.start, &table.end, &table.name)
         }};
     }
-    let (ranges, operators) = (paths!(ranges), paths!(operators));
-    let mut sums: BTreeMap<(Option<usize>, StrId, u32, Option<StrId>), Sum> = BTreeMap::new();
+    let (ranges, operators) = (open!(ranges), open!(operators));
+    let mut sums: BTreeMap<Key<'_>, Sum> = BTreeMap::new();
     for (at, call) in charges.calls.iter().enumerate() {
         let name = session.api_calls.name[call.call.index()];
-        let place = (call.stage, name, ranges.of[at], operators.innermost(operators.of[at]));
+        let place = (call.stage, name, ranges[at].as_slice(), operators[at].last().copied());
         sums.entry(place).or_default().add(call);
     }
-    let mut list: Vec<_> = sums.into_iter().collect();
-    list.sort_by_key(|(place, sum)| {
-        (place.0.is_none(), Reverse((sum.in_stage, sum.idle, sum.time)), *place)
-    });
-    let place = |((stage, call, path, operator), sum)| Place {
+    let place = |((stage, call, ranges, operator), sum): (Key<'_>, _)| Place {
         stage,
         call,
-        ranges: ranges.names(path),
+        ranges: ranges.to_vec(),
         operator,
         sum,
     };
-    list.into_iter().map(place).collect()
+    let mut places: Vec<Place> = sums.into_iter().map(place).collect();
+    places.sort_by_key(|Place { stage, sum, .. }| {
+        (stage.is_none(), Reverse((sum.in_stage, sum.idle, sum.time)))
+    });
+    places
 }
 
 fn of_stage(context: &Context<'_>, line: &Summary, charges: &Charges) -> StageSync {

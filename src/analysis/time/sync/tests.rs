@@ -2,30 +2,23 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::ops::Range;
-
 use super::charges::charge;
 use super::*;
 use crate::analysis::Facts;
 use crate::analysis::engine::sweep::gaps;
-use crate::analysis::test_session::{Made, call_and_launch};
-
-fn launch(program: &mut Made, call: Range<Ns>, kernel: Range<Ns>) {
-    let thread = (program.pass, ThreadId(program.pass.0));
-    call_and_launch(&mut program.session, thread, call, "gemm", kernel);
-}
+use crate::analysis::test_session::Made;
 
 /// Kernels at [10, 100), [130, 140), [150, 160), [200, 210); the host waits at [20, 105) and [165, 166).
 fn program() -> Made {
     let mut program = Made::timeline();
     program.range_at("decode", 0, 300);
-    launch(&mut program, 0..5, 10..100);
+    program.launch(0..5, 10..100);
     program.call("cudaStreamSynchronize", 20, 105, -1);
-    launch(&mut program, 110..115, 130..140);
+    program.launch(110..115, 130..140);
     // Issued before the gap [140, 150) begins: the queue's.
-    launch(&mut program, 116..120, 150..160);
+    program.launch(116..120, 150..160);
     program.call("cudaMemcpy", 165, 166, -1);
-    launch(&mut program, 170..175, 200..210);
+    program.launch(170..175, 200..210);
     program
 }
 
@@ -45,9 +38,9 @@ fn each_gap_is_charged_to_the_first_wait_in_it() {
 #[test]
 fn a_wait_that_ended_before_the_gap_is_not_charged() {
     let mut program = Made::timeline();
-    launch(&mut program, 0..5, 10..100);
+    program.launch(0..5, 10..100);
     program.call("cudaEventSynchronize", 20, 60, -1);
-    launch(&mut program, 110..115, 130..140);
+    program.launch(110..115, 130..140);
     let facts = Facts::new(&program.session);
     let charges = charge(&program.session, &facts, program.pass);
     assert_eq!(charges.calls.iter().map(|call| call.idle).collect::<Vec<_>>(), [0]);

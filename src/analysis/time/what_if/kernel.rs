@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use crate::analysis::Context;
 use crate::analysis::engine::facts::StageInstance;
-use crate::analysis::engine::intervals::total;
+use crate::analysis::engine::intervals::{add, total};
 use crate::analysis::engine::stage_stats::counted;
 use crate::analysis::engine::sweep::{length, slices};
 use crate::analysis::time::idle::Line;
@@ -17,8 +17,8 @@ pub(super) fn top(context: &Context<'_>, line: &Line) -> Option<KernelId> {
     for op in middle(context, line).flat_map(|instance| &instance.ops) {
         if let Some(kernel) = context.facts.kernel(context.session, *op) {
             let row = *op as usize;
-            let sum = sums.entry(kernel).or_default();
-            *sum = sum.saturating_add(ops.end[row].saturating_sub(ops.start[row]));
+            let time = ops.end[row].saturating_sub(ops.start[row]);
+            add(sums.entry(kernel).or_default(), time);
         }
     }
     // The order of the map does not matter: the key is unique.

@@ -6,6 +6,7 @@ mod tests;
 
 use crate::analysis::engine::intervals::total;
 use crate::analysis::engine::stage_stats::Summary;
+use crate::analysis::engine::tiers::Tier;
 use crate::analysis::kernels::gemm;
 use crate::analysis::time::idle::{Cause, Line};
 use crate::analysis::{Context, Known, Missing};
@@ -75,9 +76,10 @@ impl WhatIf {
             Self::Host => total(Cause::HOST.iter().map(|cause| line.of(*cause))),
             // The link still carries them, both directions at once at best.
             Self::Copies => {
-                line.middle.busy.copies.min(line.middle.time - line.middle.busy.copies / 2)
+                let copies = line.busy_of(Tier::Copy);
+                copies.min(line.middle.time - copies / 2)
             }
-            Self::Communication => line.middle.busy.communication,
+            Self::Communication => line.busy_of(Tier::Communication),
             Self::TopKernel | Self::MatrixProducts => 0,
         }
     }

@@ -5,6 +5,10 @@
 #[cfg(test)]
 pub mod testing;
 
+mod details;
+mod ncu_kernels;
+mod represent;
+mod roofline;
 mod transfers;
 
 use crate::analysis::{self, Analysis, Context, Known, Missing};
@@ -47,10 +51,10 @@ static SECTIONS: &[Entry] = &[
     Old(&analysis::kernels::kernel_sums::ANALYSIS),
     Old(&analysis::kernels::gemm::ANALYSIS),
     Old(&analysis::kernels::attention::ANALYSIS),
-    Old(&analysis::counters::roofline::ANALYSIS),
-    Old(&analysis::counters::ncu_kernels::ANALYSIS),
-    Old(&analysis::counters::represent::ANALYSIS),
-    Old(&analysis::counters::details::ANALYSIS),
+    New(&roofline::SECTION),
+    New(&ncu_kernels::SECTION),
+    New(&represent::SECTION),
+    New(&details::SECTION),
     Old(&analysis::operators::calls::ANALYSIS),
     Old(&analysis::operators::python::ANALYSIS),
     Old(&analysis::operators::modules::ANALYSIS),
@@ -73,4 +77,18 @@ pub fn run(context: &Context<'_>) -> Vec<(&'static str, &'static str, Findings)>
         Old(analysis) => (analysis.id, analysis.title, analysis::run(context, analysis)),
     };
     SECTIONS.iter().map(one).collect()
+}
+
+/// Grid or block of a profiled launch. An extent of 0 stands for one that the page does not give.
+fn extent(extent: crate::model::Dim3) -> Option<String> {
+    (extent.volume() > 0).then(|| extent.to_string())
+}
+
+/// The scope of a pass as a whole.
+fn pass_scope(
+    session: &crate::model::Session,
+    pass: crate::model::PassId,
+) -> rooflens_schemas::Scope {
+    let pass = Some(session.pass_name(pass).to_owned());
+    rooflens_schemas::Scope { pass, ..rooflens_schemas::Scope::default() }
 }

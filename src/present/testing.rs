@@ -2,15 +2,25 @@
 
 use super::Section;
 use crate::analysis::{Context, Facts, Options, Results};
-use crate::findings::{Cell, Dataset, Findings};
+use crate::findings::{Block, Cell, Chart, Dataset, Findings};
 use crate::hardware::Hardware;
 use crate::model::Session;
 use rooflens_schemas::Scope;
 
 /// What a section shows of a session, computed from the start, on specified hardware.
 pub fn show_on(section: &Section, session: &Session, hardware: &Hardware) -> Findings {
-    let (facts, options) = (Facts::new(session), Options::default());
-    let context = Context::new(session, &facts, hardware, &options);
+    show_with(section, session, hardware, &Options::default())
+}
+
+/// The same as the user chose.
+pub fn show_with(
+    section: &Section,
+    session: &Session,
+    hardware: &Hardware,
+    options: &Options,
+) -> Findings {
+    let facts = Facts::new(session);
+    let context = Context::new(session, &facts, hardware, options);
     let results = Results::compute(&context);
     (section.show)(&context.with(&results)).unwrap_or_default()
 }
@@ -31,6 +41,34 @@ pub fn column(dataset: &Dataset, id: &str) -> Vec<Cell> {
     let index = dataset.columns.iter().position(|column| column.id == id);
     let index = index.unwrap_or_else(|| panic!("no column {id}"));
     dataset.rows.iter().map(|row| row[index].clone()).collect()
+}
+
+/// The charts among blocks.
+pub fn charts(blocks: &[Block]) -> Vec<&Chart> {
+    let mut charts = Vec::new();
+    for block in blocks {
+        charts.extend(if let Block::Chart(chart) = block { Some(chart) } else { None });
+    }
+    charts
+}
+
+/// The headings among blocks.
+pub fn headings(blocks: &[Block]) -> Vec<&str> {
+    let mut headings = Vec::new();
+    for block in blocks {
+        headings.extend(if let Block::Heading(text) = block { Some(text.as_str()) } else { None });
+    }
+    headings
+}
+
+/// The numbers of a column of a data set; fails where there is none.
+pub fn numbers(dataset: &Dataset, id: &str) -> Vec<f64> {
+    let number = |cell| match cell {
+        Cell::Float(value) => value,
+        Cell::Int(value) => value as f64,
+        other => panic!("{id} holds {other:?}"),
+    };
+    column(dataset, id).into_iter().map(number).collect()
 }
 
 /// The number of a metric whose scope fits.

@@ -1,6 +1,5 @@
 //! Derived tables that several analyses need, computed once.
 
-use crate::analysis::counters::represent::matching::Matching;
 use crate::analysis::engine::classify::{KernelClass, KernelIdentity};
 use crate::analysis::kernels::matmul::Products;
 use crate::analysis::kernels::matmul::launches::StageGemms;
@@ -27,9 +26,6 @@ pub struct Facts {
     pub products: Products,
     /// Matrix products by stage.
     pub gemms: Vec<StageGemms>,
-    /// What profiled launches stand for. It follows from the tables alone, as all that is here, so it needs no cell
-    /// in the context that is filled on first use.
-    pub(crate) matching: Option<Matching>,
     /// GPU operations of the backward pass with the operators of the forward pass that they belong to.
     pub backward: Vec<(OpIndex, OperatorId)>,
 }
@@ -224,7 +220,6 @@ impl Facts {
         crate::analysis::engine::stages::find(session, &mut facts);
         facts.products = Products::new(session, &facts);
         facts.gemms = StageGemms::all(session, &facts);
-        facts.matching = Matching::new(session, &facts);
         facts.backward = backward::work(session, &facts.ops);
         facts
     }

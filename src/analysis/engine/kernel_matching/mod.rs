@@ -13,7 +13,8 @@ use crate::findings::{Block, Cell, Column, Dataset, Findings, Inline, Method, Vi
 use crate::model::{KernelId, PassId, Session, StrId};
 use crate::prose;
 
-pub(crate) use names::{How, Names};
+pub use names::How;
+pub(crate) use names::Names;
 
 use names::md5_hex;
 

@@ -8,7 +8,7 @@ use super::signature::{signature, without_parameters};
 
 /// How a name was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum How {
+pub enum How {
     /// Letter by letter.
     Exact,
     /// A folder or file bears the md5 of the name.
@@ -34,7 +34,7 @@ impl How {
     ];
 
     /// The words that tables print.
-    pub(crate) const fn label(self) -> &'static str {
+    pub const fn label(self) -> &'static str {
         match self {
             Self::Exact => "exact name",
             Self::Md5 => "md5 in the path",

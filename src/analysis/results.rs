@@ -83,6 +83,24 @@ results! {
     attention: Vec<super::kernels::matmul::stages::StageProducts> = super::kernels::attention::compute;
     /// Kernels of each pass.
     kernels: Vec<super::kernels::kernel_sums::PassKernels> = super::kernels::kernel_sums::compute;
+    /// Counters of the profiled launches.
+    counters: super::counters::ncu::Counters = super::counters::ncu::compute;
+    /// The launches of the timeline that the profiled ones stand for.
+    matching: super::counters::represent::matching::Matching =
+        super::counters::represent::matching::compute;
+    /// Profiled launches against the timeline.
+    represent: super::counters::represent::Representativeness =
+        super::counters::represent::compute;
+    /// Executed operations and bytes of the stages of the timeline.
+    workload: super::counters::roofline::workload::Workload =
+        super::counters::roofline::workload::compute;
+    /// Rooflines of the profiled kernels by pass.
+    rooflines: Vec<super::counters::roofline::PassRoofline> = super::counters::roofline::compute;
+    /// Bound classes of the profiled kernels by pass.
+    ncu_kernels: Vec<super::counters::ncu_kernels::PassBounds> =
+        super::counters::ncu_kernels::compute;
+    /// Figures of the profiled kernels.
+    details: super::counters::details::Details = super::counters::details::compute;
     /// Streams and kinds of operations that run at once.
     overlap: super::time::overlap::Overlaps = super::time::overlap::compute;
     /// Times of repeated stages over the run.

@@ -5,7 +5,7 @@ use std::ops::Range as Span;
 
 use rooflens_schemas::PassKind;
 
-use super::{Context, Facts, Options, Results};
+use crate::analysis::{Context, Facts, Options, Results};
 use crate::hardware::Hardware;
 use crate::model::{
     ApiCall, ApiLevel, Copy, CopyKind, Dim3, Frame, GemmCall, GpuId, KernelId, Launch, MemoryKind,
@@ -97,6 +97,14 @@ pub(crate) fn range(pass: PassId, name: StrId, time: Span<Ns>) -> Range {
         pass,
         thread: ThreadId(pass.0),
     }
+}
+
+/// What `look` sees of the results of a session, on no known hardware.
+pub(crate) fn with_results<T>(session: &Session, look: impl FnOnce(&Context<'_>) -> T) -> T {
+    let (facts, hardware, options) = (Facts::new(session), Hardware::default(), Options::default());
+    let context = Context::new(session, &facts, &hardware, &options);
+    let results = Results::compute(&context);
+    look(&context.with(&results))
 }
 
 /// A launching call on a thread, and the kernel that it launches.

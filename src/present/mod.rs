@@ -10,6 +10,7 @@ mod attention;
 mod baseline;
 mod communication;
 mod critical_path;
+mod details;
 mod drift;
 mod environment;
 mod flops_by_source;
@@ -19,9 +20,12 @@ pub mod headline;
 mod idle;
 mod kernel_matching;
 pub(crate) mod kernels;
+mod ncu_kernels;
 mod overlap;
 mod power;
 mod products;
+mod represent;
+mod roofline;
 mod stage_times;
 mod sync;
 mod timeline;
@@ -29,10 +33,13 @@ mod transfers;
 pub(crate) mod utilization;
 mod what_if;
 
+use rooflens_schemas::Scope;
+
 use crate::analysis::engine::classify::ClassGroup;
 use crate::analysis::{self, Analysis, Context, Known, Missing};
 use crate::findings::chart::Color;
 use crate::findings::{Block, Findings};
+use crate::model::{Dim3, PassId, Session};
 
 /// A section of the report.
 pub struct Section {
@@ -71,10 +78,10 @@ static SECTIONS: &[Entry] = &[
     New(&kernels::SECTION),
     New(&gemm::SECTION),
     New(&attention::SECTION),
-    Old(&analysis::counters::roofline::ANALYSIS),
-    Old(&analysis::counters::ncu_kernels::ANALYSIS),
-    Old(&analysis::counters::represent::ANALYSIS),
-    Old(&analysis::counters::details::ANALYSIS),
+    New(&roofline::SECTION),
+    New(&ncu_kernels::SECTION),
+    New(&represent::SECTION),
+    New(&details::SECTION),
     Old(&analysis::operators::calls::ANALYSIS),
     Old(&analysis::operators::python::ANALYSIS),
     Old(&analysis::operators::modules::ANALYSIS),
@@ -97,6 +104,16 @@ pub fn run(context: &Context<'_>) -> Vec<(&'static str, &'static str, Findings)>
         Old(analysis) => (analysis.id, analysis.title, analysis::run(context, analysis)),
     };
     SECTIONS.iter().map(one).collect()
+}
+
+/// Grid or block of a profiled launch. An extent of 0 stands for one that the page does not give.
+fn extent(extent: Dim3) -> Option<String> {
+    (extent.volume() > 0).then(|| extent.to_string())
+}
+
+/// The scope of a pass as a whole.
+fn pass_scope(session: &Session, pass: PassId) -> Scope {
+    Scope { pass: Some(session.pass_name(pass).to_owned()), ..Scope::default() }
 }
 
 /// The colour of a group of kernel classes.

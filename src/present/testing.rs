@@ -2,7 +2,7 @@
 
 use super::Section;
 use crate::analysis::{Context, Facts, Options, Results};
-use crate::findings::{Cell, Dataset, Findings};
+use crate::findings::{Block, Cell, Chart, Dataset, Findings};
 use crate::hardware::Hardware;
 use crate::model::Session;
 use rooflens_schemas::Scope;
@@ -18,7 +18,8 @@ pub fn show_gpu(section: &Section, session: &Session, gpu: &str) -> Findings {
     show_with(section, session, &Hardware::builtin(), &options)
 }
 
-fn show_with(
+/// The same as the user chose.
+pub fn show_with(
     section: &Section,
     session: &Session,
     hardware: &Hardware,
@@ -45,6 +46,34 @@ pub fn column(dataset: &Dataset, id: &str) -> Vec<Cell> {
     let index = dataset.columns.iter().position(|column| column.id == id);
     let index = index.unwrap_or_else(|| panic!("no column {id}"));
     dataset.rows.iter().map(|row| row[index].clone()).collect()
+}
+
+/// The charts among blocks.
+pub fn charts(blocks: &[Block]) -> Vec<&Chart> {
+    let mut charts = Vec::new();
+    for block in blocks {
+        charts.extend(if let Block::Chart(chart) = block { Some(chart) } else { None });
+    }
+    charts
+}
+
+/// The headings among blocks.
+pub fn headings(blocks: &[Block]) -> Vec<&str> {
+    let mut headings = Vec::new();
+    for block in blocks {
+        headings.extend(if let Block::Heading(text) = block { Some(text.as_str()) } else { None });
+    }
+    headings
+}
+
+/// The numbers of a column of a data set; fails where there is none.
+pub fn numbers(dataset: &Dataset, id: &str) -> Vec<f64> {
+    let number = |cell| match cell {
+        Cell::Float(value) => value,
+        Cell::Int(value) => value as f64,
+        other => panic!("{id} holds {other:?}"),
+    };
+    column(dataset, id).into_iter().map(number).collect()
 }
 
 /// The number of a metric whose scope fits.

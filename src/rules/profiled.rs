@@ -49,8 +49,7 @@ impl Profiled<'_> {
     }
 }
 
-/// Share of a stage's GPU time with counters below which nothing is said of the whole stage.
-pub(super) const ENOUGH: f64 = 0.25;
+pub(super) use crate::analysis::counters::represent::matching::ENOUGH;
 
 /// Looks at the profiled kernels of each stage. A stage of which little was profiled can have findings, but is not
 /// clear of them.

@@ -1,6 +1,5 @@
 //! Derived tables that several analyses need, computed once.
 
-use crate::analysis::counters::represent::matching::Matching;
 use crate::analysis::engine::classify::{KernelClass, KernelIdentity};
 use crate::analysis::engine::stage_stats::{self, Summary};
 use crate::analysis::operators::backward;
@@ -24,9 +23,6 @@ pub struct Facts {
     pub instances: Vec<StageInstance>,
     /// Stages as single processes ran them, sorted by (pass, stage, first GPU).
     pub summaries: Vec<Summary>,
-    /// What profiled launches stand for. It follows from the tables alone, as all that is here, so it needs no cell
-    /// in the context that is filled on first use.
-    pub(crate) matching: Option<Matching>,
     /// GPU operations of the backward pass with the operators of the forward pass that they belong to.
     pub backward: Vec<(OpIndex, OperatorId)>,
 }
@@ -220,7 +216,6 @@ impl Facts {
         let mut facts = Self { ops, identities, ..Self::default() };
         crate::analysis::engine::stages::find(session, &mut facts);
         facts.summaries = stage_stats::summarize(&facts);
-        facts.matching = Matching::new(session, &facts);
         facts.backward = backward::work(session, &facts.ops);
         facts
     }

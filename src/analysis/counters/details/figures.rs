@@ -4,21 +4,22 @@ use rooflens_schemas::Unit;
 
 use crate::analysis::counters::ncu::KernelCounters;
 use crate::analysis::counters::ncu::lookup::{Launch, Source};
-use crate::findings::Column;
 
 macro_rules! figures {
     ($($figure:ident: $column:literal, $title:literal, $unit:ident;)*) => {
         /// A figure of a launch.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub(super) enum Figure { $($figure),* }
+        pub enum Figure {
+            $(#[doc = $title] $figure),*
+        }
 
         impl Figure {
             /// All figures in the order of their columns.
-            pub(super) const ALL: &[Self] = &[$(Self::$figure),*];
+            pub const ALL: &[Self] = &[$(Self::$figure),*];
 
-            /// Its column.
-            pub(super) const fn column(self) -> Column {
-                match self { $(Self::$figure => Column::new($column, $title, Unit::$unit)),* }
+            /// Name of its column, heading and unit.
+            pub const fn column(self) -> (&'static str, &'static str, Unit) {
+                match self { $(Self::$figure => ($column, $title, Unit::$unit)),* }
             }
         }
     };
@@ -58,7 +59,7 @@ figures! {
 }
 
 /// Figures that shares of the seed's histograms are of, beside duration and DRAM rate: percentages.
-pub(super) const PERCENTAGES: [Figure; 11] = [
+pub const PERCENTAGES: [Figure; 11] = [
     Figure::Sm,
     Figure::Memory,
     Figure::Dram,
@@ -73,12 +74,39 @@ pub(super) const PERCENTAGES: [Figure; 11] = [
 ];
 
 /// What may limit the resident blocks of an SM.
-const LIMITS: [(Figure, &str); 5] = [
-    (Figure::LimitRegisters, "registers"),
-    (Figure::LimitSharedMemory, "shared memory"),
-    (Figure::LimitWarps, "warps"),
-    (Figure::LimitBlocks, "block slots"),
-    (Figure::LimitBarriers, "barriers"),
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Registers.
+    Registers,
+    /// Shared memory.
+    SharedMemory,
+    /// Warps.
+    Warps,
+    /// Block slots.
+    BlockSlots,
+    /// Barriers.
+    Barriers,
+}
+
+impl Limit {
+    /// The word that reports print.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Registers => "registers",
+            Self::SharedMemory => "shared memory",
+            Self::Warps => "warps",
+            Self::BlockSlots => "block slots",
+            Self::Barriers => "barriers",
+        }
+    }
+}
+
+const LIMITS: [(Figure, Limit); 5] = [
+    (Figure::LimitRegisters, Limit::Registers),
+    (Figure::LimitSharedMemory, Limit::SharedMemory),
+    (Figure::LimitWarps, Limit::Warps),
+    (Figure::LimitBlocks, Limit::BlockSlots),
+    (Figure::LimitBarriers, Limit::Barriers),
 ];
 
 /// Half of the last digit of printed waves.
@@ -89,15 +117,16 @@ const FULL: f64 = 99.95;
 
 /// The figures of a launch, or their means over several. Absent: not collected.
 #[derive(Clone, Debug)]
-pub(super) struct Figures(Vec<Option<f64>>);
+pub struct Figures(Vec<Option<f64>>);
 
 impl Figures {
-    pub(super) const fn get(&self, figure: Figure) -> Option<f64> {
+    /// A figure.
+    pub const fn get(&self, figure: Figure) -> Option<f64> {
         self.0.as_slice()[figure as usize]
     }
 
     /// The figures of a launch with so many blocks.
-    pub(super) fn of(launch: &Launch<'_>, kernel: &KernelCounters, blocks: u64) -> Self {
+    pub fn of(launch: &Launch<'_>, kernel: &KernelCounters, blocks: u64) -> Self {
         let values = Figure::ALL.iter().map(|figure| read(*figure, launch, kernel)).collect();
         let mut figures = Self(values);
         let waves = kernel.waves.map(|printed| figures.exact(launch, blocks, printed));
@@ -115,7 +144,7 @@ impl Figures {
     }
 
     /// Means by weight; a figure that some member lacks is the mean of the others.
-    pub(super) fn mean(members: &[(f64, &Self)]) -> Self {
+    pub fn mean(members: &[(f64, &Self)]) -> Self {
         let mean = |figure: &Figure| {
             let (mut sum, mut weights) = (0.0, 0.0);
             for (weight, figures) in members {
@@ -129,21 +158,20 @@ impl Figures {
         Self(Figure::ALL.iter().map(mean).collect())
     }
 
-    /// What keeps further blocks off an SM: the least of the limits; `none` at full occupancy.
-    pub(super) fn limiter(&self) -> Option<String> {
+    /// What keeps further blocks off an SM: the least of the limits; nothing at full occupancy.
+    pub fn limiters(&self) -> Option<Vec<Limit>> {
         if self.get(Figure::Theoretical).is_some_and(|percent| percent >= FULL) {
-            return Some("none".to_owned());
+            return Some(Vec::new());
         }
-        let known = LIMITS.iter().filter_map(|(figure, name)| Some((self.get(*figure)?, *name)));
-        let known: Vec<(f64, &str)> = known.collect();
-        let least = known.iter().map(|(blocks, _)| *blocks).reduce(f64::min)?;
-        let names = known.iter().filter(|(blocks, _)| *blocks == least).map(|(_, name)| *name);
-        Some(names.collect::<Vec<_>>().join(", "))
+        let known = self.limits();
+        let least = known.iter().map(|(_, blocks)| *blocks).reduce(f64::min)?;
+        let least = known.into_iter().filter(|(_, blocks)| *blocks == least);
+        Some(least.map(|(limit, _)| limit).collect())
     }
 
     /// The limits, resource and blocks an SM.
-    pub(super) fn limits(&self) -> Vec<(&'static str, f64)> {
-        LIMITS.iter().filter_map(|(figure, name)| Some((*name, self.get(*figure)?))).collect()
+    pub fn limits(&self) -> Vec<(Limit, f64)> {
+        LIMITS.iter().filter_map(|(figure, limit)| Some((*limit, self.get(*figure)?))).collect()
     }
 }
 
@@ -172,7 +200,7 @@ fn read(figure: Figure, launch: &Launch<'_>, kernel: &KernelCounters) -> Option<
 
 /// Block slots of all waves that stay empty because the last wave is not full, percent. Printed waves of 0
 /// are fewer than can be printed.
-pub(super) fn tail(waves: f64) -> f64 {
+pub fn tail(waves: f64) -> f64 {
     if waves > 0.0 { (1.0 - waves / waves.ceil()) * 100.0 } else { 100.0 }
 }
 

@@ -4,118 +4,115 @@ use std::collections::BTreeMap;
 
 use super::figures::Figures;
 use super::stalls::{self, Shares};
-use crate::analysis::counters::ncu::KernelCounters;
-use crate::analysis::counters::ncu::lookup::Lookup;
-use crate::analysis::counters::ncu::stall;
-use crate::analysis::engine::classify;
-use crate::model::{Dim3, PassId, ProfileId, Session, StrId};
+use super::timeline::Timeline;
+use crate::analysis::counters::ncu::{Counters, KernelCounters, stall};
+use crate::model::{Dim3, Ns, ProfileId, Session, StrId};
 
 /// A profiled launch with its figures.
-pub(super) struct Launch {
-    pub(super) counters: KernelCounters,
-    pub(super) figures: Figures,
+pub struct Launch {
+    /// The launch.
+    pub profile: ProfileId,
+    /// Duration in seconds; 0 if it was not collected.
+    pub seconds: f64,
+    /// Its figures.
+    pub figures: Figures,
     /// Shares of the warp states; absent: not collected.
-    pub(super) stalls: Option<Shares>,
+    pub stalls: Option<Shares>,
 }
 
 /// Launches of one kernel with one grid and block.
-pub(super) struct Group {
+pub struct Group {
     /// Kernel name for people.
-    pub(super) short: String,
+    pub short: String,
     /// Whole kernel name.
-    pub(super) name: StrId,
-    pub(super) grid: Dim3,
-    pub(super) block: Dim3,
+    pub name: StrId,
+    /// Blocks in the grid.
+    pub grid: Dim3,
+    /// Threads in a block.
+    pub block: Dim3,
     /// Number of launches.
-    pub(super) launches: u64,
+    pub launches: u64,
     /// Profiled time, seconds.
-    pub(super) seconds: f64,
+    pub seconds: f64,
     /// Share of the pass's profiled time.
-    pub(super) share: f64,
+    pub share: f64,
     /// Means over the launches, weighted by duration.
-    pub(super) figures: Figures,
+    pub figures: Figures,
     /// The same of the warp states.
-    pub(super) stalls: Option<Shares>,
+    pub stalls: Option<Shares>,
     /// The longest launch: remarks are its.
-    pub(super) longest: ProfileId,
+    pub longest: ProfileId,
     /// All launches.
-    pub(super) profiles: Vec<ProfileId>,
+    pub profiles: Vec<ProfileId>,
+    /// The time of the timeline that they stand for, nanoseconds over all counted instances; absent if none.
+    pub stands_for: Option<Ns>,
 }
 
-/// The launches by pass, both in the order of their rows.
-pub(super) fn launches(session: &Session) -> Vec<(PassId, Vec<Launch>)> {
-    let lookup = Lookup::new(session);
-    let mut passes = BTreeMap::<PassId, Vec<Launch>>::new();
-    for profile in session.kernel_profiles.ids() {
-        let metrics = lookup.launch(profile);
-        let name = session.text(session.kernel_profiles.name[profile.index()]);
-        let grid = session.kernel_profiles.grid[profile.index()];
-        let counters = KernelCounters::read(&metrics, profile, classify::identify(name));
-        let launch = Launch {
-            figures: Figures::of(&metrics, &counters, grid.volume()),
+/// All launches, in the order of their rows.
+pub(super) fn launches(session: &Session, counters: &Counters) -> Vec<Launch> {
+    let launch = |one: &KernelCounters| {
+        let metrics = counters.lookup.launch(session, one.profile);
+        Launch {
+            profile: one.profile,
+            seconds: one.seconds.unwrap_or_default(),
+            figures: Figures::of(&metrics, one, one.grid.volume()),
             stalls: stall::states(&metrics).map(|states| stalls::shares(&states)),
-            counters,
-        };
-        passes.entry(session.kernel_profiles.pass[profile.index()]).or_default().push(launch);
-    }
-    passes.into_iter().collect()
+        }
+    };
+    counters.launches.iter().map(launch).collect()
 }
 
 /// The time by which a launch counts in a mean; without any duration all count the same.
-pub(super) fn weights(launches: &[&Launch]) -> Vec<f64> {
-    let timed = launches.iter().any(|launch| launch.seconds() > 0.0);
-    launches.iter().map(|launch| if timed { launch.seconds() } else { 1.0 }).collect()
+pub fn weights(launches: &[&Launch]) -> Vec<f64> {
+    let timed = launches.iter().any(|launch| launch.seconds > 0.0);
+    launches.iter().map(|launch| if timed { launch.seconds } else { 1.0 }).collect()
 }
-
-impl Launch {
-    /// Duration in seconds; 0 if it was not collected.
-    pub(super) fn seconds(&self) -> f64 {
-        self.counters.seconds.unwrap_or_default()
-    }
-}
-
-type Key = (StrId, [u32; 3], [u32; 3]);
 
 /// The groups of a pass, the longest first.
-pub(super) fn groups(session: &Session, launches: &[Launch]) -> Vec<Group> {
-    let mut members = BTreeMap::<Key, Vec<&Launch>>::new();
+pub(super) fn groups(counters: &Counters, timeline: &Timeline, launches: &[&Launch]) -> Vec<Group> {
+    let mut members = BTreeMap::<(StrId, Dim3, Dim3), Vec<&Launch>>::new();
     for launch in launches {
-        let profile = session.kernel_profiles.row(launch.counters.profile);
-        let extent = |e: Dim3| [e.x, e.y, e.z];
-        let key = (profile.name, extent(profile.grid), extent(profile.block));
-        members.entry(key).or_default().push(launch);
+        let one = counters.launch(launch.profile);
+        members.entry((one.name, one.grid, one.block)).or_default().push(launch);
     }
-    let total: f64 = launches.iter().map(Launch::seconds).sum();
-    let mut groups: Vec<Group> =
-        members.into_values().filter_map(|members| group(session, &members, total)).collect();
+    let total: f64 = launches.iter().map(|launch| launch.seconds).sum();
+    let one = |own: &Vec<&Launch>| group(counters, timeline, own, total);
+    let mut groups: Vec<Group> = members.values().filter_map(one).collect();
     // Rows of the profiles are unique.
     groups.sort_by(|a, b| b.seconds.total_cmp(&a.seconds).then(a.longest.cmp(&b.longest)));
     groups
 }
 
-fn group(session: &Session, members: &[&Launch], total: f64) -> Option<Group> {
+fn group(
+    counters: &Counters,
+    timeline: &Timeline,
+    members: &[&Launch],
+    total: f64,
+) -> Option<Group> {
     let longest = members
         .iter()
         .copied()
-        .reduce(|best, next| if next.seconds() > best.seconds() { next } else { best })?;
-    let profile = session.kernel_profiles.row(longest.counters.profile);
+        .reduce(|best, next| if next.seconds > best.seconds { next } else { best })?;
+    let first = counters.launch(longest.profile);
     let weights = weights(members);
     let weighted = weights.iter().copied().zip(members.iter().copied());
     let figures: Vec<_> = weighted.clone().map(|(weight, one)| (weight, &one.figures)).collect();
     let stalls: Vec<_> =
         weighted.filter_map(|(weight, one)| Some((weight, one.stalls.as_ref()?))).collect();
-    let seconds = members.iter().map(|launch| launch.seconds()).sum();
+    let seconds = members.iter().map(|launch| launch.seconds).sum();
+    let profiles: Vec<ProfileId> = members.iter().map(|launch| launch.profile).collect();
     Some(Group {
-        short: longest.counters.identity.short.clone(),
-        name: profile.name,
-        grid: profile.grid,
-        block: profile.block,
+        short: first.identity.short.clone(),
+        name: first.name,
+        grid: first.grid,
+        block: first.block,
         launches: members.len() as u64,
         seconds,
         share: if total > 0.0 { seconds / total } else { 0.0 },
         figures: Figures::mean(&figures),
         stalls: stalls::mean(&stalls),
-        longest: longest.counters.profile,
-        profiles: members.iter().map(|launch| launch.counters.profile).collect(),
+        longest: longest.profile,
+        stands_for: timeline.of(&profiles),
+        profiles,
     })
 }

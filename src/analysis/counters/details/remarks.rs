@@ -2,33 +2,25 @@
 
 use std::collections::BTreeMap;
 
-use rooflens_schemas::Unit;
-
 use super::groups::Launch;
-use crate::findings::{Cell, Column, Dataset};
 use crate::model::{ProfileId, ProfileRule, Session, StrId};
 
-/// Name of the data set.
-pub(super) const ID: &str = "deep_dive_rules";
-
-/// The columns that the section shows.
-pub(super) const ESSENTIALS: &[&str] =
-    &["rule", "section", "launches", "time_share", "saved_ns", "saved_share", "local_percent"];
-
 /// What one rule says in a pass.
-pub(super) struct RuleSum {
-    pub(super) rule: StrId,
-    pub(super) section: StrId,
+pub struct RuleSum {
+    /// The rule.
+    pub rule: StrId,
+    /// ncu’s section that it is of.
+    pub section: StrId,
     /// Launches that it remarks on.
-    pub(super) launches: u64,
+    pub launches: u64,
     /// Their profiled time, seconds.
-    pub(super) seconds: f64,
+    pub seconds: f64,
     /// Seconds that its global estimates come to; absent if it makes none.
-    pub(super) saved: Option<f64>,
+    pub saved: Option<f64>,
     /// Mean of its local estimates by time, percent; absent if it makes none.
-    pub(super) local: Option<f64>,
+    pub local: Option<f64>,
     /// The remark on the longest of the launches.
-    remark: StrId,
+    pub remark: StrId,
 }
 
 /// Remarks by launch that advise something: estimates first, the largest first.
@@ -51,13 +43,13 @@ pub(super) fn advice(session: &Session) -> BTreeMap<ProfileId, Vec<ProfileRule>>
 /// The rules of a pass, those first that estimate to save most.
 pub(super) fn sums(
     session: &Session,
-    launches: &[Launch],
+    launches: &[&Launch],
     advice: &BTreeMap<ProfileId, Vec<ProfileRule>>,
 ) -> Vec<RuleSum> {
     let mut sums = BTreeMap::<(StrId, StrId), (RuleSum, f64, f64)>::new();
     for launch in launches {
-        let remarks = advice.get(&launch.counters.profile).map_or(&[][..], Vec::as_slice);
-        let seconds = launch.seconds();
+        let remarks = advice.get(&launch.profile).map_or(&[][..], Vec::as_slice);
+        let seconds = launch.seconds;
         let mut seen = Vec::new();
         for row in remarks {
             let key = (row.rule, row.section);
@@ -114,45 +106,4 @@ fn add(
         }
         _ => {}
     }
-}
-
-/// The first sentence of a remark.
-pub(super) fn first_sentence(text: &str) -> &str {
-    text.split_once(". ").map_or(text, |(first, _)| first).trim_end_matches('.')
-}
-
-pub(super) fn dataset() -> Dataset {
-    Dataset {
-        id: ID,
-        title: "What ncu's rules estimate, by pass and rule".to_owned(),
-        columns: vec![
-            Column::text("rule", "Rule"),
-            Column::text("pass", "Pass"),
-            Column::text("section", "Section"),
-            Column::new("launches", "Launches", Unit::Count),
-            Column::new("time_ns", "Time", Unit::Nanoseconds),
-            Column::new("time_share", "Share", Unit::Ratio),
-            Column::new("saved_ns", "Saved", Unit::Nanoseconds),
-            Column::new("saved_share", "Saved share", Unit::Ratio),
-            Column::new("local_percent", "Local", Unit::Percent),
-            Column::text("remark", "Remark on the longest launch"),
-        ],
-        rows: Vec::new(),
-    }
-}
-
-pub(super) fn cells(session: &Session, pass: &str, total: f64, sum: &RuleSum) -> Vec<Cell> {
-    let share = |seconds: f64| (total > 0.0).then(|| seconds / total);
-    vec![
-        Cell::Text(session.text(sum.rule).to_owned()),
-        Cell::Text(pass.to_owned()),
-        Cell::Text(session.text(sum.section).to_owned()),
-        Cell::Int(sum.launches as i64),
-        Cell::Float(sum.seconds * 1e9),
-        Cell::maybe(share(sum.seconds)),
-        Cell::maybe(sum.saved.map(|saved| saved * 1e9)),
-        Cell::maybe(sum.saved.and_then(share)),
-        Cell::maybe(sum.local),
-        Cell::Text(session.text(sum.remark).to_owned()),
-    ]
 }

@@ -4,13 +4,13 @@ use crate::analysis::counters::ncu::Stall;
 use crate::analysis::counters::ncu::stall::SELECTED;
 
 /// A warp state.
-pub(super) struct State {
+pub struct State {
     /// The state in ncu's words.
-    pub(super) reason: &'static str,
+    pub reason: &'static str,
     /// Its column in the data set.
-    pub(super) column: &'static str,
+    pub column: &'static str,
     /// What the warp does in it.
-    pub(super) meaning: &'static str,
+    pub meaning: &'static str,
 }
 
 const fn state(reason: &'static str, column: &'static str, meaning: &'static str) -> State {
@@ -18,7 +18,7 @@ const fn state(reason: &'static str, column: &'static str, meaning: &'static str
 }
 
 /// The states of all versions of ncu; the last takes those that are not known.
-pub(super) const STATES: [State; 20] = [
+pub const STATES: [State; 20] = [
     state(SELECTED, "issuing_share", "issues an instruction"),
     state(
         "long scoreboard",
@@ -74,7 +74,7 @@ pub(super) const STATES: [State; 20] = [
 ];
 
 /// Shares of the states, in the order of [`STATES`].
-pub(super) type Shares = [f64; STATES.len()];
+pub type Shares = [f64; STATES.len()];
 
 /// The shares by known state.
 pub(super) fn shares(states: &[Stall]) -> Shares {
@@ -104,7 +104,7 @@ pub(super) fn mean(members: &[(f64, &Shares)]) -> Option<Shares> {
 }
 
 /// The states in which a warp waits, the largest share first; those without a share are left out.
-pub(super) fn ranked(shares: &Shares) -> Vec<(&'static State, f64)> {
+pub fn ranked(shares: &Shares) -> Vec<(&'static State, f64)> {
     let mut ranked: Vec<_> =
         STATES.iter().zip(*shares).skip(1).filter(|(_, share)| *share > 0.0).collect();
     // Equal shares keep the order of the table.

@@ -1,8 +1,9 @@
 //! Bound classes of profiled launches, by two rules. What is printed is made from the thresholds that ran.
 
+use std::fmt;
+
 use super::{KernelCounters, Level, Levels, SpeedOfLight};
 use crate::analysis::Classifier;
-use crate::findings::chart::Color;
 
 /// What bounds a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,20 +52,6 @@ impl Bound {
             Self::Unknown => "unknown",
         }
     }
-
-    /// Colour group in charts.
-    pub const fn color(self) -> Color {
-        match self {
-            Self::Compute => Color::ComputeBound,
-            Self::Dram => Color::DramBound,
-            Self::L2 => Color::L2Bound,
-            Self::L1 => Color::L1Bound,
-            Self::Memory => Color::MemoryBound,
-            Self::Latency => Color::LatencyBound,
-            Self::Balanced => Color::Balanced,
-            Self::Unknown => Color::Other,
-        }
-    }
 }
 
 /// A class and why.
@@ -72,10 +59,37 @@ impl Bound {
 pub struct Verdict {
     /// The class.
     pub bound: Bound,
-    /// The reason in words; empty where the class says it all.
-    pub reason: String,
+    /// The reason; none where the class says it all.
+    pub reason: Option<Reason>,
     /// The nearest other class; absent where there are no counters.
     pub next: Option<Next>,
+}
+
+/// Why a launch is in its class.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// Latency: fewer blocks than fit on the GPU at once.
+    SmallGrid,
+    /// Latency: few resident warps.
+    LowOccupancy,
+    /// Latency: what most warps wait for, in ncu's words.
+    Stall(String),
+    /// Latency: no counter tells.
+    NotCounted,
+    /// Unknown: these counters are missing.
+    No(&'static str),
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SmallGrid => f.write_str("small grid"),
+            Self::LowOccupancy => f.write_str("low occupancy"),
+            Self::Stall(reason) => write!(f, "stall: {reason}"),
+            Self::NotCounted => f.write_str("cause not counted"),
+            Self::No(counters) => write!(f, "no {counters}"),
+        }
+    }
 }
 
 /// A class that a launch would be in if a figure differed a little.
@@ -180,11 +194,11 @@ impl Thresholds {
         if highest < self.busy {
             let next = Next { points: self.busy - highest, bound };
             let reason = self.latency_reason(kernel);
-            return Verdict { bound: latency, reason, next: Some(next) };
+            return Verdict { bound: latency, reason: Some(reason), next: Some(next) };
         }
         let idle = Next { points: highest - self.busy, bound: latency };
         let next = if idle.points < next.points { idle } else { next };
-        Verdict { bound, reason: String::new(), next: Some(next) }
+        Verdict { bound, reason: None, next: Some(next) }
     }
 
     /// The level that bounds: of those about as high as the highest the farthest from the SM, where the data are from.
@@ -228,17 +242,14 @@ impl Thresholds {
         (Bound::Balanced, next)
     }
 
-    fn latency_reason(&self, kernel: &KernelCounters) -> String {
+    fn latency_reason(&self, kernel: &KernelCounters) -> Reason {
         if kernel.waves.is_some_and(|waves| waves < self.small_grid_waves) {
-            "small grid".to_owned()
+            Reason::SmallGrid
         } else if kernel.achieved_occupancy.is_some_and(|percent| percent < self.low_occupancy) {
-            "low occupancy".to_owned()
+            Reason::LowOccupancy
         } else {
             let stall = kernel.top_stall.as_ref();
-            stall.map_or_else(
-                || "cause not counted".to_owned(),
-                |stall| format!("stall: {}", stall.reason),
-            )
+            stall.map_or(Reason::NotCounted, |stall| Reason::Stall(stall.reason.clone()))
         }
     }
 
@@ -256,7 +267,7 @@ impl Thresholds {
         } else {
             (Bound::Balanced, self.seed_margin - lead, Bound::Compute)
         };
-        Verdict { bound, reason: String::new(), next: Some(Next { points, bound: next }) }
+        Verdict { bound, reason: None, next: Some(Next { points, bound: next }) }
     }
 }
 
@@ -270,9 +281,9 @@ const fn of_level(level: Level) -> Bound {
 
 fn unknown(sol: &SpeedOfLight) -> Verdict {
     let missing = match (sol.compute, sol.memory.highest()) {
-        (None, None) => "no speed-of-light counters",
-        (None, Some(_)) => "no compute throughput",
-        (Some(_), _) => "no memory throughput",
+        (None, None) => "speed-of-light counters",
+        (None, Some(_)) => "compute throughput",
+        (Some(_), _) => "memory throughput",
     };
-    Verdict { bound: Bound::Unknown, reason: missing.to_owned(), next: None }
+    Verdict { bound: Bound::Unknown, reason: Some(Reason::No(missing)), next: None }
 }

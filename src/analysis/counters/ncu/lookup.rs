@@ -3,54 +3,55 @@
 use crate::model::{ProfileId, ProfileMetricId, Session, StrId};
 
 /// Where a quantity may stand: section (its beginning; empty for any) and metric, best source first.
-pub(crate) type Source = (&'static str, &'static str);
+pub type Source = (&'static str, &'static str);
 
 /// Units that ncu scales for reading.
 const SCALED: &[&str] = &["s", "byte", "byte/s", "byte/cycle", "Hz"];
 
 /// All metrics, sorted by launch and name.
-pub(crate) struct Lookup<'a> {
-    session: &'a Session,
+pub struct Lookup {
     rows: Vec<(ProfileId, StrId, ProfileMetricId)>,
 }
 
 /// The metrics of one launch.
-pub(crate) struct Launch<'a> {
+pub struct Launch<'a> {
     session: &'a Session,
     rows: &'a [(ProfileId, StrId, ProfileMetricId)],
 }
 
-impl<'a> Lookup<'a> {
-    pub(crate) fn new(session: &'a Session) -> Self {
+impl Lookup {
+    /// Sorts the metrics.
+    pub fn new(session: &Session) -> Self {
         let metrics = &session.profile_metrics;
         let row =
             |id: ProfileMetricId| (metrics.profile[id.index()], metrics.metric[id.index()], id);
         let mut rows: Vec<_> = metrics.ids().map(row).collect();
         rows.sort_unstable();
-        Self { session, rows }
+        Self { rows }
     }
 
-    pub(crate) fn launch(&self, profile: ProfileId) -> Launch<'_> {
+    /// The metrics of one launch.
+    pub fn launch<'a>(&'a self, session: &'a Session, profile: ProfileId) -> Launch<'a> {
         let start = self.rows.partition_point(|row| row.0 < profile);
         let end = self.rows.partition_point(|row| row.0 <= profile);
-        Launch { session: self.session, rows: &self.rows[start..end] }
+        Launch { session, rows: &self.rows[start..end] }
     }
 }
 
 impl Launch<'_> {
     /// The first source that holds a number in this unit. Units that ncu never scales may be missing:
     /// it prints none for chips that it does not know.
-    pub(crate) fn first(&self, unit: &str, sources: &[Source]) -> Option<f64> {
+    pub fn first(&self, unit: &str, sources: &[Source]) -> Option<f64> {
         sources.iter().find_map(|source| self.value(unit, source))
     }
 
     /// The number of a metric id in this unit.
-    pub(crate) fn id(&self, unit: &str, metric: &str) -> Option<f64> {
+    pub fn id(&self, unit: &str, metric: &str) -> Option<f64> {
         self.value(unit, &("", metric))
     }
 
     /// All metrics that hold a number: name and value.
-    pub(crate) fn numbers(&self) -> impl Iterator<Item = (&str, f64)> {
+    pub fn numbers(&self) -> impl Iterator<Item = (&str, f64)> {
         let metrics = &self.session.profile_metrics;
         self.rows.iter().filter_map(|(_, name, id)| {
             Some((self.session.text(*name), metrics.value[id.index()]?))

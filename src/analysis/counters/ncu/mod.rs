@@ -2,9 +2,8 @@
 
 pub mod bound;
 pub mod flops;
-
-pub(crate) mod lookup;
-pub(crate) mod stall;
+pub mod lookup;
+pub mod stall;
 mod traffic;
 
 use std::collections::BTreeMap;
@@ -13,14 +12,59 @@ use self::flops::Flops;
 use self::lookup::{Launch, Lookup};
 pub use self::stall::Stall;
 use crate::analysis::engine::classify::{self, KernelIdentity};
-use crate::findings::chart::Color;
-use crate::model::{PassId, ProfileId, Session};
+use crate::analysis::{Context, Known, Missing};
+use crate::model::{Dim3, PassId, ProfileId, Session, StrId};
+
+/// The counters of all profiled launches.
+pub struct Counters {
+    /// The launches, in the order of their rows.
+    pub launches: Vec<KernelCounters>,
+    /// All metrics of them.
+    pub lookup: Lookup,
+}
+
+/// Reads the counters of all profiled launches.
+pub fn compute(context: &Context<'_>) -> Known<Counters> {
+    let session = context.session;
+    if session.kernel_profiles.is_empty() {
+        return Err(Missing(
+            "no Nsight Compute pass in this bundle: capture one with ncu --set full --nvtx -o FILE",
+        ));
+    }
+    let lookup = Lookup::new(session);
+    let one = |profile| KernelCounters::read(session, &lookup.launch(session, profile), profile);
+    Ok(Counters { launches: session.kernel_profiles.ids().map(one).collect(), lookup })
+}
+
+impl Counters {
+    /// One launch.
+    pub fn launch(&self, profile: ProfileId) -> &KernelCounters {
+        &self.launches[profile.index()]
+    }
+
+    /// The launches by pass, both in the order of their rows. Passes without launches have none.
+    pub fn by_pass(&self) -> BTreeMap<PassId, Vec<&KernelCounters>> {
+        let mut passes = BTreeMap::<PassId, Vec<&KernelCounters>>::new();
+        for kernel in &self.launches {
+            passes.entry(kernel.pass).or_default().push(kernel);
+        }
+        passes
+    }
+}
 
 /// A profiled launch with the counters that analyses use. Absent: not collected.
 #[derive(Clone, Debug)]
 pub struct KernelCounters {
     /// The launch.
     pub profile: ProfileId,
+    /// Its pass.
+    pub pass: PassId,
+    /// The kernel's whole name.
+    pub name: StrId,
+    /// Blocks in the grid.
+    pub grid: Dim3,
+    /// Threads in a block.
+    pub block: Dim3,
     /// What its name tells.
     pub identity: KernelIdentity,
     /// Duration under the profiler, seconds.
@@ -72,15 +116,6 @@ impl Level {
             Self::L1 => "L1",
         }
     }
-
-    /// Colour group in charts.
-    pub const fn color(self) -> Color {
-        match self {
-            Self::Dram => Color::Dram,
-            Self::L2 => Color::L2,
-            Self::L1 => Color::L1,
-        }
-    }
 }
 
 /// One number a memory level.
@@ -124,32 +159,18 @@ pub struct SpeedOfLight {
 }
 
 impl KernelCounters {
-    /// The counters of all profiled launches, in the order of their rows.
-    pub fn all(session: &Session) -> Vec<Self> {
-        let lookup = Lookup::new(session);
-        let one = |profile: ProfileId| {
-            let name = session.text(session.kernel_profiles.name[profile.index()]);
-            Self::read(&lookup.launch(profile), profile, classify::identify(name))
-        };
-        session.kernel_profiles.ids().map(one).collect()
-    }
-
-    /// The counters by pass, both in the order of their rows. Passes without launches have none.
-    pub fn by_pass(session: &Session) -> Vec<(PassId, Vec<Self>)> {
-        let mut passes = BTreeMap::<PassId, Vec<Self>>::new();
-        for kernel in Self::all(session) {
-            let pass = session.kernel_profiles.pass[kernel.profile.index()];
-            passes.entry(pass).or_default().push(kernel);
-        }
-        passes.into_iter().collect()
-    }
-
     /// The counters of one launch.
-    pub(crate) fn read(launch: &Launch<'_>, profile: ProfileId, identity: KernelIdentity) -> Self {
+    fn read(session: &Session, launch: &Launch<'_>, profile: ProfileId) -> Self {
+        let row = session.kernel_profiles.row(profile);
+        let identity = classify::identify(session.text(row.name));
         let percent = |sources: &[_]| launch.first("%", sources);
         let seconds = traffic::seconds(launch);
         Self {
             profile,
+            pass: row.pass,
+            name: row.name,
+            grid: row.grid,
+            block: row.block,
             flops: flops::count(launch, seconds, identity.tensor_cores),
             bytes: traffic::bytes(launch, seconds),
             peak_bandwidth: traffic::peak_bandwidth(launch),
@@ -191,6 +212,12 @@ impl KernelCounters {
     pub fn intensity(&self, level: Level) -> Option<f64> {
         let bytes = self.bytes.get(level).filter(|bytes| *bytes > 0.0)?;
         Some(self.flops.total()? / bytes)
+    }
+
+    /// Operations per second.
+    pub fn flop_rate(&self) -> Option<f64> {
+        let rate = self.flops.total()? / self.seconds?;
+        Some(rate).filter(|rate| rate.is_finite())
     }
 
     /// Bytes per second of device memory.

@@ -19,10 +19,10 @@ const FAMILIES: &[(&str, &str)] = &[
 ];
 
 /// The state of a warp that issues; counted like a stall.
-pub(crate) const SELECTED: &str = "selected";
+pub const SELECTED: &str = "selected";
 
 /// All warp states with their shares, [`SELECTED`] included, from the best source that counted any.
-pub(crate) fn states(launch: &Launch<'_>) -> Option<Vec<Stall>> {
+pub fn states(launch: &Launch<'_>) -> Option<Vec<Stall>> {
     FAMILIES.iter().find_map(|family| states_of(launch, family))
 }
 

@@ -46,7 +46,9 @@ pub(crate) fn session(launches: &[(&str, &[Metric<'_>])]) -> Session {
 }
 
 fn one(metrics: &[Metric<'_>]) -> KernelCounters {
-    KernelCounters::all(&session(&[("kernel", metrics)])).remove(0)
+    let session = session(&[("kernel", metrics)]);
+    let lookup = Lookup::new(&session);
+    KernelCounters::read(&session, &lookup.launch(&session, ProfileId(0)), ProfileId(0))
 }
 
 const FFMA: &str = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum";
@@ -244,7 +246,9 @@ fn classes_change_exactly_at_the_thresholds() {
 #[test]
 fn latency_has_its_first_matching_reason() {
     let mut kernel = with_sol(5.0, 5.0, 5.0);
-    let reason = |kernel: &KernelCounters| THRESHOLDS.classify(Classifier::Rooflens, kernel).reason;
+    let reason = |kernel: &KernelCounters| {
+        THRESHOLDS.classify(Classifier::Rooflens, kernel).reason.unwrap().to_string()
+    };
     assert_eq!(reason(&kernel), "cause not counted");
     kernel.top_stall = Some(Stall { reason: "wait".to_owned(), share: 1.0 });
     assert_eq!(reason(&kernel), "stall: wait");

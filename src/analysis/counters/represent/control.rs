@@ -2,18 +2,18 @@
 
 /// How launches were replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Control<'a> {
+pub struct Control<'a> {
     /// `all` (caches are flushed before each replay) or `none`.
-    pub(super) cache: &'a str,
+    pub cache: &'a str,
     /// `base` (the SM clock is locked to its base rate), `boost` or `none`.
-    pub(super) clock: &'a str,
+    pub clock: &'a str,
 }
 
 /// What ncu does where its command line says nothing.
 const DEFAULT: Control<'static> = Control { cache: "all", clock: "base" };
 
 /// The control of a recorded command line; `None` if no `ncu` is in it.
-pub(super) fn of_command(command: &str) -> Option<Control<'_>> {
+pub fn of_command(command: &str) -> Option<Control<'_>> {
     let words: Vec<&str> = command.split_whitespace().collect();
     let program = |word: &&str| word.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
     let start = words.iter().position(|word| {
@@ -30,27 +30,6 @@ pub(super) fn of_command(command: &str) -> Option<Control<'_>> {
         cache: option("--cache-control").unwrap_or(DEFAULT.cache),
         clock: option("--clock-control").unwrap_or(DEFAULT.clock),
     })
-}
-
-impl Control<'_> {
-    /// What it means for the figures.
-    pub(super) fn explain(&self) -> String {
-        let cache = match self.cache {
-            "all" => {
-                "caches were flushed before each replay: a short launch takes longer than in the timeline, and reads \
-                 from DRAM what its predecessor left in L2"
-            }
-            "none" => "caches were left as they were: each replay finds the data of the one before",
-            _ => "caches were controlled in an unknown way",
-        };
-        let clock = match self.clock {
-            "base" => "the SM clock was locked to its base rate, below that of the timeline",
-            "boost" => "the SM clock was locked to its boost rate",
-            "none" => "clocks were left as they were, as in the timeline",
-            _ => "clocks were controlled in an unknown way",
-        };
-        format!("cache control {}: {cache}; clock control {}: {clock}", self.cache, self.clock)
-    }
 }
 
 #[cfg(test)]

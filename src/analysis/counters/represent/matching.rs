@@ -5,28 +5,31 @@ use std::collections::{BTreeMap, BTreeSet};
 use rustc_hash::FxHashMap;
 
 use super::control;
-use crate::analysis::Facts;
 use crate::analysis::counters::ncu::flops::{Flops, Part};
-use crate::analysis::counters::ncu::{KernelCounters, Level, Levels};
+use crate::analysis::counters::ncu::{Counters, KernelCounters, Level, Levels};
 use crate::analysis::engine::classify::KernelIdentity;
 use crate::analysis::engine::facts::{OpSource, Stage};
 use crate::analysis::engine::kernel_matching::{How, of_pass};
 use crate::analysis::engine::stage_stats::{Summary, summaries};
-use crate::model::{Dim3, KernelId, LaunchId, Ns, PassId, Session};
+use crate::analysis::{Context, Facts, Known, Missing};
+use crate::model::{Dim3, KernelId, LaunchId, Ns, PassId, ProfileId, Session};
 
 /// A launch within these bounds of a median, as a ratio to it, is like it.
-pub(crate) const ALIKE: std::ops::RangeInclusive<f64> = 0.8..=1.25;
+pub const ALIKE: std::ops::RangeInclusive<f64> = 0.8..=1.25;
 
 /// A product that lasts this long, as a ratio to a profiled one of the same kernel and grid, is of its size.
 /// Persistent kernels have one grid for all sizes: a projection and one with four times its depth.
-pub(crate) const SAME_SIZE: std::ops::RangeInclusive<f64> = 2.0 / 3.0..=1.5;
+pub const SAME_SIZE: std::ops::RangeInclusive<f64> = 2.0 / 3.0..=1.5;
 
 /// Most by which counters are scaled to another number of blocks: what few blocks move stays in the caches.
-pub(crate) const MAX_SCALE: f64 = 4.0;
+pub const MAX_SCALE: f64 = 4.0;
+
+/// Share of a stage's GPU time that profiled launches have to stand for: fewer say nothing of the stage.
+pub const ENOUGH: f64 = 0.25;
 
 /// What a profiled launch has in common with the launches that it stands for, the most first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Tier {
+pub enum Tier {
     /// Kernel, grid, block and stage.
     Stage,
     /// Kernel, grid and block.
@@ -36,10 +39,11 @@ pub(crate) enum Tier {
 }
 
 impl Tier {
-    pub(crate) const ALL: [Self; 3] = [Self::Stage, Self::Grid, Self::Kernel];
+    /// All of them, those with the most in common first.
+    pub const ALL: [Self; 3] = [Self::Stage, Self::Grid, Self::Kernel];
 
     /// The words that tables print.
-    pub(crate) const fn label(self) -> &'static str {
+    pub const fn label(self) -> &'static str {
         match self {
             Self::Stage => "kernel, grid, stage",
             Self::Grid => "kernel, grid",
@@ -48,111 +52,110 @@ impl Tier {
     }
 }
 
-/// A profiled launch.
+/// The kernel of the timeline that a profiled launch is of.
 #[derive(Clone, Debug)]
-pub(crate) struct Profile {
-    pub(crate) counters: KernelCounters,
-    pub(crate) grid: Dim3,
-    pub(crate) block: Dim3,
-    /// How its kernel was found in the timeline.
-    pub(crate) how: How,
-    /// The timeline's kernel.
-    pub(crate) kernel: Option<KernelId>,
-    /// Stages of the timeline that its ranges name, as indices into [`Facts::stages`].
-    pub(crate) stages: Vec<usize>,
+pub struct MatchedKernel {
+    /// How it was found.
+    pub how: How,
+    /// The kernel, if it was found.
+    pub kernel: Option<KernelId>,
+    /// Stages of the timeline that the launch’s ranges name, as indices into [`Facts::stages`].
+    pub stages: Vec<usize>,
 }
 
 /// Launches of one kernel with one grid and block in a stage of the timeline.
 #[derive(Clone, Debug)]
-pub(crate) struct Group {
-    pub(crate) kernel: KernelId,
-    pub(crate) grid: Dim3,
-    pub(crate) block: Dim3,
+pub struct Group {
+    /// Kernel.
+    pub kernel: KernelId,
+    /// Blocks in the grid.
+    pub grid: Dim3,
+    /// Threads in a block.
+    pub block: Dim3,
     /// Launches in all counted instances.
-    pub(crate) launches: u64,
-    /// Their durations, summed.
-    pub(crate) time: Ns,
+    pub launches: u64,
+    /// Their durations, summed, nanoseconds.
+    pub time: Ns,
     /// Durations in ascending order; only of kernels that were profiled.
     durations: Vec<Ns>,
     /// What the profiled launches have in common with these; absent if there are none.
-    pub(crate) tier: Option<Tier>,
-    /// Profiled launches that stand for these, as indices into [`Matching::profiles`].
-    pub(crate) from: Vec<usize>,
+    pub tier: Option<Tier>,
+    /// Profiled launches that stand for these.
+    pub from: Vec<ProfileId>,
 }
 
 /// A stage as one process ran it, by kernel, grid and block.
 #[derive(Clone, Debug)]
-pub(crate) struct Line {
-    pub(crate) summary: Summary,
+pub struct Line {
+    /// The stage.
+    pub summary: Summary,
     /// GPUs that it used.
-    pub(crate) gpus: usize,
-    /// Durations of all GPU operations of its counted instances, summed.
-    pub(crate) time: Ns,
+    pub gpus: usize,
+    /// Durations of all GPU operations of its counted instances, summed, nanoseconds.
+    pub time: Ns,
     /// The groups, those with most time first.
-    pub(crate) groups: Vec<Group>,
+    pub groups: Vec<Group>,
 }
 
 /// Profiled launches and the timeline.
 #[derive(Clone, Debug)]
-pub(crate) struct Matching {
+pub struct Matching {
     /// The pass whose launches are matched.
-    pub(crate) pass: PassId,
-    /// All profiled launches, in the order of their rows.
-    pub(crate) profiles: Vec<Profile>,
+    pub pass: PassId,
+    /// The kernels of all profiled launches, by [`ProfileId`].
+    pub kernels: Vec<MatchedKernel>,
     /// Stages in report order.
-    pub(crate) lines: Vec<Line>,
+    pub lines: Vec<Line>,
 }
 
 /// Mean of a counter over profiled launches, and its smallest and largest value.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Spread {
-    pub(crate) mean: f64,
-    pub(crate) min: f64,
-    pub(crate) max: f64,
+pub struct Spread {
+    /// Mean.
+    pub mean: f64,
+    /// Smallest value.
+    pub min: f64,
+    /// Largest value.
+    pub max: f64,
+}
+
+/// Matches the profiled launches with the primary pass; missing without either.
+pub fn compute(context: &Context<'_>) -> Known<Matching> {
+    let (session, facts) = (context.session, context.facts);
+    let counters = context.results.counters()?;
+    let pass = facts.primary_pass(session).filter(|_| !session.launches.is_empty());
+    let pass = pass.ok_or(Missing("no timeline in this bundle"))?;
+    let kernels = matched_kernels(session, facts, pass);
+    let mut by_kernel = BTreeMap::<KernelId, Vec<ProfileId>>::new();
+    for (matched, id) in kernels.iter().zip(session.kernel_profiles.ids()) {
+        if let Some(kernel) = matched.kernel {
+            by_kernel.entry(kernel).or_default().push(id);
+        }
+    }
+    let line = |summary: Summary| {
+        let mut line = gather(session, facts, summary, &by_kernel);
+        let matched = |mut group: Group| {
+            let candidates = by_kernel.get(&group.kernel).map_or(&[][..], Vec::as_slice);
+            let product = is_product(&facts.identities[group.kernel.index()]);
+            choose(&mut group, line.summary.stage, candidates, (&kernels, counters), product);
+            if product { by_size(group, counters) } else { vec![group] }
+        };
+        line.groups = line.groups.into_iter().flat_map(matched).collect();
+        line.groups.sort_by(|a, b| {
+            let key = |one: &Group| (std::cmp::Reverse(one.time), one.kernel, one.grid, one.block);
+            key(a).cmp(&key(b)).then_with(|| a.from.cmp(&b.from))
+        });
+        line
+    };
+    let lines = summaries(facts, pass).iter().cloned().map(line).collect();
+    Ok(Matching { pass, kernels, lines })
 }
 
 impl Matching {
-    /// Matches the profiled launches with the primary pass; `None` without either.
-    pub(crate) fn new(session: &Session, facts: &Facts) -> Option<Self> {
-        if session.kernel_profiles.is_empty() || session.launches.is_empty() {
-            return None;
-        }
-        let pass = facts.primary_pass(session)?;
-        let profiles = profiles(session, facts, pass);
-        let mut by_kernel = BTreeMap::<KernelId, Vec<usize>>::new();
-        for (index, profile) in profiles.iter().enumerate() {
-            if let Some(kernel) = profile.kernel {
-                by_kernel.entry(kernel).or_default().push(index);
-            }
-        }
-        let line = |summary: Summary| {
-            let mut line = gather(session, facts, summary, &by_kernel);
-            let matched = |mut group: Group| {
-                let candidates = by_kernel.get(&group.kernel).map_or(&[][..], Vec::as_slice);
-                let product = is_product(&facts.identities[group.kernel.index()]);
-                choose(&mut group, line.summary.stage, candidates, &profiles, product);
-                if product { by_size(group, &profiles) } else { vec![group] }
-            };
-            line.groups = line.groups.into_iter().flat_map(matched).collect();
-            line.groups.sort_by(|a, b| {
-                let key =
-                    |one: &Group| (std::cmp::Reverse(one.time), one.kernel, one.grid, one.block);
-                key(a).cmp(&key(b)).then_with(|| a.from.cmp(&b.from))
-            });
-            line
-        };
-        let lines = summaries(facts, pass).iter().cloned().map(line).collect();
-        Some(Self { pass, profiles, lines })
-    }
-
-    /// Whether caches are known to have been flushed before some launch that stands for a group.
-    pub(crate) fn flushed(&self, session: &Session, group: &Group) -> bool {
-        group.from.iter().any(|at| {
-            let profile = self.profiles[*at].counters.profile;
-            let pass = session.kernel_profiles.pass[profile.index()];
-            let command = session.text(session.passes.command[pass.index()]);
-            control::of_command(command).is_some_and(|control| control.cache == "all")
-        })
+    /// Stages that are no parts of others, which would say the same again, as far as they have GPU time.
+    pub fn outermost<'a>(&'a self, facts: &'a Facts) -> impl Iterator<Item = (usize, &'a Line)> {
+        let lines = self.lines.iter().enumerate();
+        lines.filter(|(_, line)| line.summary.is_outermost(facts) && line.time > 0)
     }
 }
 
@@ -161,7 +164,7 @@ fn is_product(identity: &KernelIdentity) -> bool {
     identity.class.is_matrix_work() && !identity.short.contains("reduc")
 }
 
-fn profiles(session: &Session, facts: &Facts, pass: PassId) -> Vec<Profile> {
+fn matched_kernels(session: &Session, facts: &Facts, pass: PassId) -> Vec<MatchedKernel> {
     let names = of_pass(session, facts, pass);
     let stages: Vec<(usize, BTreeSet<&str>)> = facts
         .stages
@@ -170,8 +173,8 @@ fn profiles(session: &Session, facts: &Facts, pass: PassId) -> Vec<Profile> {
         .filter(|(_, stage)| stage.pass == pass)
         .map(|(index, stage)| (index, range_names(session, facts, stage)))
         .collect();
-    let one = |counters: KernelCounters| {
-        let row = session.kernel_profiles.row(counters.profile);
+    let one = |profile: ProfileId| {
+        let row = session.kernel_profiles.row(profile);
         let path = session.artifact_of(row.pass);
         let (how, kernel) = names.find(session.text(row.name), path);
         let nvtx = session.text(row.nvtx);
@@ -180,16 +183,9 @@ fn profiles(session: &Session, facts: &Facts, pass: PassId) -> Vec<Profile> {
             ranges.is_empty() || nvtx.split('/').chain([nvtx]).any(|part| ranges.contains(part))
         };
         let stages = stages.iter().filter(|(_, ranges)| fits(ranges)).map(|(index, _)| *index);
-        Profile {
-            grid: row.grid,
-            block: row.block,
-            how,
-            kernel,
-            stages: stages.collect(),
-            counters,
-        }
+        MatchedKernel { how, kernel, stages: stages.collect() }
     };
-    KernelCounters::all(session).into_iter().map(one).collect()
+    session.kernel_profiles.ids().map(one).collect()
 }
 
 /// Names of the ranges that a stage's instances are; none if it is the whole capture.
@@ -204,7 +200,7 @@ fn gather(
     session: &Session,
     facts: &Facts,
     summary: Summary,
-    profiled: &BTreeMap<KernelId, Vec<usize>>,
+    profiled: &BTreeMap<KernelId, Vec<ProfileId>>,
 ) -> Line {
     let mut place = FxHashMap::<(KernelId, Dim3, Dim3), usize>::default();
     let mut groups: Vec<Group> = Vec::new();
@@ -254,12 +250,12 @@ fn empty((kernel, grid, block): (KernelId, Dim3, Dim3)) -> Group {
 
 /// Parts a group of products where its launches are of several sizes, by the profiled launch that lasts as long;
 /// launches of sizes that were not profiled stay without counters.
-fn by_size(group: Group, profiles: &[Profile]) -> Vec<Group> {
-    let mut sizes: Vec<(f64, Vec<usize>)> = Vec::new();
-    let mut timed: Vec<(f64, usize)> = group
+fn by_size(group: Group, counters: &Counters) -> Vec<Group> {
+    let mut sizes: Vec<(f64, Vec<ProfileId>)> = Vec::new();
+    let mut timed: Vec<(f64, ProfileId)> = group
         .from
         .iter()
-        .filter_map(|at| Some((profiles[*at].counters.seconds? * 1e9, *at)))
+        .filter_map(|at| Some((counters.launch(*at).seconds? * 1e9, *at)))
         .filter(|(time, _)| *time > 0.0)
         .collect();
     timed.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
@@ -275,8 +271,8 @@ fn by_size(group: Group, profiles: &[Profile]) -> Vec<Group> {
     let blank = || empty((group.kernel, group.grid, group.block));
     let mut parts: Vec<Group> = (0..=sizes.len()).map(|_| blank()).collect();
     for duration in &group.durations {
-        let distance = |size: &(f64, Vec<usize>)| libm::log(*duration as f64 / size.0).abs();
-        let fits = |(_, size): &(usize, &(f64, Vec<usize>))| {
+        let distance = |size: &(f64, Vec<ProfileId>)| libm::log(*duration as f64 / size.0).abs();
+        let fits = |(_, size): &(usize, &(f64, Vec<ProfileId>))| {
             SAME_SIZE.contains(&(*duration as f64 / size.0))
         };
         let nearest = sizes.iter().enumerate().filter(fits);
@@ -300,14 +296,15 @@ fn by_size(group: Group, profiles: &[Profile]) -> Vec<Group> {
 fn choose(
     group: &mut Group,
     stage: usize,
-    candidates: &[usize],
-    profiles: &[Profile],
+    candidates: &[ProfileId],
+    (kernels, counters): (&[MatchedKernel], &Counters),
     product: bool,
 ) {
-    let fits = |tier: Tier, profile: &Profile| {
+    let fits = |tier: Tier, id: ProfileId| {
+        let profile = counters.launch(id);
         let same_grid = profile.grid == group.grid && profile.block == group.block;
         match tier {
-            Tier::Stage => same_grid && profile.stages.contains(&stage),
+            Tier::Stage => same_grid && kernels[id.index()].stages.contains(&stage),
             Tier::Grid => same_grid,
             Tier::Kernel => {
                 let scale = group.grid.volume() as f64 / profile.grid.volume() as f64;
@@ -317,8 +314,8 @@ fn choose(
         }
     };
     for tier in Tier::ALL {
-        let from: Vec<usize> =
-            candidates.iter().copied().filter(|at| fits(tier, &profiles[*at])).collect();
+        let from: Vec<ProfileId> =
+            candidates.iter().copied().filter(|id| fits(tier, *id)).collect();
         if !from.is_empty() {
             (group.tier, group.from) = (Some(tier), from);
             return;
@@ -327,8 +324,17 @@ fn choose(
 }
 
 impl Group {
+    /// Whether caches are known to have been flushed before some profiled launch that stands for these.
+    pub fn flushed(&self, session: &Session, counters: &Counters) -> bool {
+        self.from.iter().any(|at| {
+            let pass = counters.launch(*at).pass;
+            let command = session.text(session.passes.command[pass.index()]);
+            control::of_command(command).is_some_and(|control| control.cache == "all")
+        })
+    }
+
     /// Median duration; only of kernels that were profiled.
-    pub(crate) fn median(&self) -> Option<f64> {
+    pub fn median(&self) -> Option<f64> {
         let count = self.durations.len();
         let low = self.durations.get(count.saturating_sub(1) / 2)?;
         let high = self.durations.get(count / 2)?;
@@ -336,7 +342,7 @@ impl Group {
     }
 
     /// Share of the time in launches that last about as long as the median.
-    pub(crate) fn alike(&self) -> Option<f64> {
+    pub fn alike(&self) -> Option<f64> {
         let median = self.median()?;
         let (sum, alike) = self.durations.iter().fold((0, 0), |(sum, alike), duration| {
             let is_alike = ALIKE.contains(&(*duration as f64 / median));
@@ -346,7 +352,7 @@ impl Group {
     }
 
     /// By how much the counters of a profiled launch are scaled.
-    fn scale(&self, profile: &Profile) -> f64 {
+    fn scale(&self, profile: &KernelCounters) -> f64 {
         match self.tier {
             Some(Tier::Kernel) => self.grid.volume() as f64 / profile.grid.volume() as f64,
             _ => 1.0,
@@ -354,14 +360,14 @@ impl Group {
     }
 
     /// A counter of one launch; absent if no launch was profiled or one lacks it.
-    pub(crate) fn counter(
+    pub fn counter(
         &self,
-        profiles: &[Profile],
+        counters: &Counters,
         value: impl Fn(&KernelCounters) -> Option<f64>,
     ) -> Option<Spread> {
         let scaled = self.from.iter().map(|at| {
-            let profile = &profiles[*at];
-            Some(value(&profile.counters)? * self.scale(profile))
+            let launch = counters.launch(*at);
+            Some(value(launch)? * self.scale(launch))
         });
         let values: Vec<f64> = scaled.collect::<Option<_>>()?;
         Some(Spread {
@@ -372,13 +378,14 @@ impl Group {
     }
 
     /// Operations of one launch by dtype and pipe; absent if no launch was profiled or counted.
-    pub(crate) fn parts(&self, profiles: &[Profile]) -> Option<Vec<Part>> {
+    pub fn parts(&self, counters: &Counters) -> Option<Vec<Part>> {
         let mut sums = BTreeMap::<(&'static str, bool), f64>::new();
         for at in &self.from {
-            let Flops::Counted(parts) = &profiles[*at].counters.flops else { return None };
+            let launch = counters.launch(*at);
+            let Flops::Counted(parts) = &launch.flops else { return None };
             for part in parts {
                 *sums.entry((part.dtype, part.tensor)).or_default() +=
-                    part.flops * self.scale(&profiles[*at]);
+                    part.flops * self.scale(launch);
             }
         }
         let count = self.from.len() as f64;
@@ -391,15 +398,20 @@ impl Group {
     }
 
     /// Bytes of one launch at each memory level.
-    pub(crate) fn bytes(&self, profiles: &[Profile]) -> Levels {
-        let mean = |level| Some(self.counter(profiles, |counters| counters.bytes.get(level))?.mean);
+    pub fn bytes(&self, counters: &Counters) -> Levels {
+        let mean = |level| Some(self.counter(counters, |launch| launch.bytes.get(level))?.mean);
         Levels { dram: mean(Level::Dram), l2: mean(Level::L2), l1: mean(Level::L1) }
     }
 }
 
 impl Line {
+    /// Share of the stage's GPU time in launches with counters.
+    pub fn covered(&self) -> f64 {
+        self.share(|group| group.tier.is_some())
+    }
+
     /// Share of the stage's GPU time in groups that `wanted` accepts.
-    pub(crate) fn share(&self, wanted: impl Fn(&Group) -> bool) -> f64 {
+    pub fn share(&self, wanted: impl Fn(&Group) -> bool) -> f64 {
         let time: Ns = self.groups.iter().filter(|group| wanted(group)).map(|one| one.time).sum();
         if self.time > 0 { time as f64 / self.time as f64 } else { 0.0 }
     }

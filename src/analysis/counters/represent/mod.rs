@@ -1,138 +1,210 @@
 //! Representativeness: what profiled launches stand for in the timeline, and what was not profiled.
 
-mod control;
-mod coverage;
-mod launches;
-pub(crate) mod matching;
+pub mod control;
+pub mod matching;
 
-use rooflens_schemas::{Evidence, Scope, Unit};
+use std::collections::BTreeMap;
 
-use self::launches::Row;
-use self::matching::Matching;
-use crate::analysis::{Analysis, Context};
-use crate::findings::{Block, Findings, Inline, Method, Quantity, View, derived, unavailable};
-use crate::model::{PassId, Session};
-use crate::prose;
+use self::matching::{ALIKE, Group, Line, MatchedKernel, Matching};
+use crate::analysis::counters::ncu::Counters;
+use crate::analysis::{Context, Known};
+use crate::model::{KernelId, Ns, PassId, ProfileId};
 
-/// Representativeness of profiled launches.
-pub(crate) static ANALYSIS: Analysis = Analysis {
-    id: "representativeness",
-    title: "What the profiled launches stand for",
-    missing: |_| None,
-    run,
-};
+/// Launches of one kernel and grid of which less time than this is like their median are of several sizes.
+const MOSTLY: f64 = 0.5;
 
-/// Rows of tables in the section.
-const SHOWN_LAUNCHES: usize = 15;
-const SHOWN_GAPS: usize = 8;
-
-fn run(context: &Context<'_>) -> Findings {
-    let mut findings = Findings::default();
-    let Some(matching) = &context.facts.matching else { return findings };
-    let session = context.session;
-    let rows = launches::rows(context, matching);
-    let passes = passes(session);
-    for pass in &passes {
-        add_pass(session, *pass, &rows, &mut findings);
-    }
-    findings.blocks.insert(0, introduction(session, matching));
-    findings.blocks.extend(coverage::chart(context, matching).map(Block::Chart));
-    let shown = rows.len().min(SHOWN_LAUNCHES);
-    let caption =
-        format!("Profiled launches by the GPU time that they stand for, {shown} of {}", rows.len());
-    findings.blocks.push(Block::Table(View::new(launches::ID, caption, launches::SHOWN, shown)));
-    let gaps = coverage::gaps(context, matching);
-    if !gaps.rows.is_empty() {
-        let shown = gaps.rows.len().min(SHOWN_GAPS);
-        let caption = format!("Kernels without a profiled launch, {shown} of {}", gaps.rows.len());
-        let columns = ["kernel", "stage", "class", "launches", "time_ns", "share"];
-        findings.blocks.push(Block::Table(View::new(
-            coverage::UNPROFILED,
-            caption,
-            &columns,
-            shown,
-        )));
-    }
-    findings.blocks.extend(coverage::commands(context, matching).map(Block::Prose));
-    findings.datasets =
-        vec![launches::dataset(context, &rows), coverage::coverage(context, matching), gaps];
-    findings.methods = vec![method()];
-    findings
+/// The profiled launches against the timeline.
+pub struct Representativeness {
+    /// All profiled launches, those that stand for the largest share of a stage first.
+    pub launches: Vec<Comparison>,
+    /// Each pass with profiled launches.
+    pub passes: BTreeMap<PassId, Sums>,
+    /// Kernels without a profiled launch in outermost stages, those with the largest share of their stage first.
+    pub gaps: Vec<Gap>,
 }
 
-/// The passes with profiled launches.
-fn passes(session: &Session) -> Vec<PassId> {
-    let mut passes = session.kernel_profiles.pass.clone();
-    passes.sort_unstable();
-    passes.dedup();
-    passes
+/// A profiled launch against the launches of the timeline that it is said to stand for.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// The profiled launch.
+    pub profile: ProfileId,
+    /// The stage that it is compared with, an index into [`Matching::lines`].
+    pub line: Option<usize>,
+    /// The launches of the same kernel, grid and block there, an index into [`Line::groups`].
+    pub group: Option<usize>,
+    /// Duration under the profiler ÷ median in the timeline.
+    pub ratio: Option<f64>,
+    /// Share of the stage's GPU time that it stands for.
+    pub share: Option<f64>,
+    /// What comes out.
+    pub likeness: Likeness,
 }
 
-fn introduction(session: &Session, matching: &Matching) -> Block {
-    let pass = session.pass_name(matching.pass);
-    Block::Prose(prose![
-        "A profiled launch stands for the launches of the same kernel, grid and block in pass ",
-        Inline::Code(pass.to_owned()),
-        format!(
-            "; its duration should lie within {} of their median. Counters of a launch that stands for others \
-             are only as good as that likeness.",
-            launches::bounds()
-        ),
-    ])
+/// How like the launches of the timeline a profiled one is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Likeness {
+    /// The timeline has no such kernel.
+    NotInTimeline,
+    /// The stage has the kernel, but not on this grid.
+    NoGrid,
+    /// The stage does not have the kernel.
+    NoKernel,
+    /// No duration was profiled.
+    NoDuration,
+    /// It lasted longer than the median.
+    Longer,
+    /// It lasted shorter than the median.
+    Shorter,
+    /// It lasted about as long as the median, but most of the launches did not.
+    Mixed,
+    /// It lasted about as long as the launches that it stands for.
+    Representative,
 }
 
-/// What a pass's launches are worth: text and metric.
-fn add_pass(session: &Session, pass: PassId, rows: &[Row<'_>], findings: &mut Findings) {
-    let of_pass =
-        |row: &&Row<'_>| session.kernel_profiles.pass[row.profile.counters.profile.index()] == pass;
-    let name = session.pass_name(pass).to_owned();
-    let all = rows.iter().filter(of_pass).count() as u64;
-    let alike = rows.iter().filter(of_pass).filter(|row| row.representative()).count() as u64;
-    let control = control::of_command(session.text(session.passes.command[pass.index()]));
-    let control = control.map_or_else(
-        || "how caches and clocks were controlled is not recorded (ncu’s defaults flush caches and lock clocks to base)".to_owned(),
-        |control| control.explain(),
-    );
-    findings.blocks.push(Block::Prose(prose![
-        "Pass ",
-        Inline::Code(name.clone()),
-        ": ",
-        Quantity::count(alike),
-        " of ",
-        Quantity::count(all),
-        format!(" launches are representative; {control}."),
-    ]));
-    let scope = Scope { pass: Some(name), ..Scope::default() };
-    let metric = match launches::representative_time(rows.iter().filter(of_pass)) {
-        Some((share, basis)) => derived("representative_share", scope, Unit::Ratio, share, basis),
-        None => {
-            let reason = "no durations: the report lacks gpu__time_duration";
-            unavailable("representative_share", scope, Unit::Ratio, reason)
+/// Profiled launches of a pass.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sums {
+    /// Launches.
+    pub launches: u64,
+    /// Profiled time, seconds.
+    pub seconds: f64,
+    /// Those of them that lasted about as long as the median of those that they stand for.
+    pub alike: u64,
+    /// Their profiled time, seconds.
+    pub alike_seconds: f64,
+}
+
+/// A kernel of a stage without counters.
+#[derive(Clone, Debug)]
+pub struct Gap {
+    /// The stage, an index into [`Matching::lines`].
+    pub line: usize,
+    /// The kernel.
+    pub kernel: KernelId,
+    /// GPU time of its launches without counters, nanoseconds.
+    pub time: Ns,
+    /// Launches without counters.
+    pub launches: u64,
+    /// Share of the stage's GPU time.
+    pub share: f64,
+}
+
+/// Holds every profiled launch against the timeline.
+pub fn compute(context: &Context<'_>) -> Known<Representativeness> {
+    let (counters, matching) = (context.results.counters()?, context.results.matching()?);
+    let ids = context.session.kernel_profiles.ids();
+    let mut launches: Vec<_> = ids.map(|id| compare(counters, matching, id)).collect();
+    // Equal shares keep the order of the rows.
+    let share = |one: &Comparison| one.share.unwrap_or(-1.0);
+    launches.sort_by(|a, b| share(b).total_cmp(&share(a)).then(a.profile.cmp(&b.profile)));
+    let mut passes = BTreeMap::<PassId, Sums>::new();
+    for one in &launches {
+        let launch = counters.launch(one.profile);
+        let (sums, seconds) =
+            (passes.entry(launch.pass).or_default(), launch.seconds.unwrap_or(0.0));
+        sums.launches += 1;
+        sums.seconds += seconds;
+        if one.is_alike() {
+            sums.alike += 1;
+            sums.alike_seconds += seconds;
         }
-    };
-    let artifact = session.artifact_of(pass).to_owned();
-    let evidence =
-        Evidence { artifact, table: Some("kernel_profiles".to_owned()), rows: Some(all) };
-    findings.metrics.push(rooflens_schemas::Metric { evidence: vec![evidence], ..metric });
+    }
+    let outermost = matching.outermost(context.facts);
+    let mut gaps: Vec<Gap> = outermost.flat_map(|(at, line)| unprofiled(at, line)).collect();
+    // Equal shares keep the order of stages and kernels.
+    gaps.sort_by(|a, b| b.share.total_cmp(&a.share));
+    Ok(Representativeness { launches, passes, gaps })
 }
 
-fn method() -> Method {
-    let text = format!(
-        "A profiled launch belongs to the stages whose range names are among its NVTX ranges, in a pass without ranges to \
-         the whole capture. Ratio = gpu__time_duration ÷ median duration of the launches of the same kernel, grid and block \
-         in the stage's counted instances; representative within {}. “Launches of this grid differ”: less than half of their \
-         time is in launches within {} of their own median. A launch of the timeline takes its counters from the profiled launches of the same kernel, \
-         grid, block and stage; else of the same kernel, grid and block; else, but for matrix products, attention and \
-         convolutions, of the same kernel and block, scaled by blocks by at most a factor of {}; else it stays unmatched. \
-         Launches of matrix products, attention and convolutions also have to last {:.2} to {:.2} times as long as the \
-         profiled one: persistent kernels have one grid for products of all sizes.",
-        launches::bounds(),
-        launches::bounds(),
-        matching::MAX_SCALE,
-        matching::SAME_SIZE.start(),
-        matching::SAME_SIZE.end(),
-    );
-    Method { title: "What profiled launches stand for".to_owned(), text: vec![text.into()] }
+fn compare(counters: &Counters, matching: &Matching, profile: ProfileId) -> Comparison {
+    let (launch, matched) = (counters.launch(profile), &matching.kernels[profile.index()]);
+    let own = |line: &Line| matched.stages.contains(&line.summary.stage);
+    let same = |group: &Group| {
+        Some(group.kernel) == matched.kernel
+            && group.grid == launch.grid
+            && group.block == launch.block
+    };
+    // Of the sizes on one grid the one that the launch stands for.
+    let find = |at: usize| {
+        let groups = &matching.lines[at].groups;
+        let stands = |group: &Group| same(group) && group.from.contains(&profile);
+        let group = groups.iter().position(stands).or_else(|| groups.iter().position(same));
+        group.map(|group| (at, group))
+    };
+    let lines = || 0..matching.lines.len();
+    // Of nested stages the outer one, which comes first.
+    let stage = lines().find(|at| own(&matching.lines[*at]));
+    let found = match stage {
+        Some(_) => lines().filter(|at| own(&matching.lines[*at])).find_map(find),
+        None => lines()
+            .filter_map(find)
+            .max_by_key(|(line, group)| matching.lines[*line].groups[*group].time),
+    };
+    let line = found.map(|(line, _)| line).or(stage);
+    let found = found.map(|(line, group)| (&matching.lines[line], group));
+    let of_group = found.map(|(line, group)| &line.groups[group]);
+    let ratio = of_group.and_then(|group| {
+        let median = group.median().filter(|median| *median > 0.0)?;
+        Some(launch.seconds? * 1e9 / median)
+    });
+    let share = found.filter(|(line, _)| line.time > 0);
+    Comparison {
+        profile,
+        line,
+        group: found.map(|(_, group)| group),
+        ratio,
+        share: share.map(|(line, group)| line.groups[group].time as f64 / line.time as f64),
+        likeness: likeness(matched, line.map(|line| &matching.lines[line]), of_group, ratio),
+    }
+}
+
+fn likeness(
+    matched: &MatchedKernel,
+    line: Option<&Line>,
+    group: Option<&Group>,
+    ratio: Option<f64>,
+) -> Likeness {
+    if matched.kernel.is_none() {
+        return Likeness::NotInTimeline;
+    }
+    let Some(group) = group else {
+        let of_kernel = |group: &Group| Some(group.kernel) == matched.kernel;
+        let runs = line.is_some_and(|line| line.groups.iter().any(of_kernel));
+        return if runs { Likeness::NoGrid } else { Likeness::NoKernel };
+    };
+    match ratio {
+        None => Likeness::NoDuration,
+        Some(ratio) if !ALIKE.contains(&ratio) && ratio > 1.0 => Likeness::Longer,
+        Some(ratio) if !ALIKE.contains(&ratio) => Likeness::Shorter,
+        Some(_) if group.alike().is_some_and(|alike| alike < MOSTLY) => Likeness::Mixed,
+        Some(_) => Likeness::Representative,
+    }
+}
+
+impl Comparison {
+    /// Whether the launch lasted about as long as those that it stands for.
+    pub fn is_alike(&self) -> bool {
+        self.ratio.is_some_and(|ratio| ALIKE.contains(&ratio))
+    }
+}
+
+/// Kernels of a line without counters, the most time first.
+fn unprofiled(at: usize, line: &Line) -> Vec<Gap> {
+    let mut kernels = BTreeMap::<KernelId, (Ns, u64)>::new();
+    for group in line.groups.iter().filter(|group| group.tier.is_none()) {
+        let sum = kernels.entry(group.kernel).or_default();
+        *sum = (sum.0 + group.time, sum.1 + group.launches);
+    }
+    let gap = |(kernel, (time, launches)): (KernelId, (Ns, u64))| Gap {
+        line: at,
+        kernel,
+        time,
+        launches,
+        share: time as f64 / line.time as f64,
+    };
+    let mut gaps: Vec<Gap> = kernels.into_iter().map(gap).collect();
+    gaps.sort_by_key(|gap| (std::cmp::Reverse(gap.time), gap.kernel));
+    gaps
 }
 
 #[cfg(test)]

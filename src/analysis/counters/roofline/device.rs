@@ -6,16 +6,16 @@ use crate::model::{PassId, Session};
 
 /// A device name and where it is from.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Device {
+pub struct Device {
     /// Name as the driver reports it.
-    pub(super) name: String,
+    pub name: String,
     /// How it was found.
-    pub(super) basis: &'static str,
+    pub basis: &'static str,
 }
 
 /// The GPU of a pass: named by its own report, else the only name that the rest of the session has for
 /// GPUs of its compute capability, else the only name among the measured peaks or the environment.
-pub(super) fn of_pass(session: &Session, pass: PassId) -> Option<Device> {
+pub fn of_pass(session: &Session, pass: PassId) -> Option<Device> {
     let gpus = &session.gpus;
     let named = |index: &usize| !session.text(gpus.name[*index]).is_empty();
     let own = || (0..gpus.len()).filter(|index| gpus.pass[*index] == pass);

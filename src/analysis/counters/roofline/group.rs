@@ -6,63 +6,53 @@ use crate::analysis::Classifier;
 use crate::analysis::counters::ncu::bound::{Bound, THRESHOLDS};
 use crate::analysis::counters::ncu::flops::Flops;
 use crate::analysis::counters::ncu::{KernelCounters, Level, Levels};
-use crate::findings::chart::Point;
-use crate::model::{Dim3, Session, StrId};
+use crate::model::{Dim3, StrId};
 
 /// The launches of one kernel, grid and block in one pass; sums over them.
 #[derive(Clone, Debug)]
-pub(super) struct Group {
+pub struct Group {
     /// Kernel name for people.
-    pub(super) short: String,
+    pub short: String,
     /// Blocks in the grid.
-    pub(super) grid: Dim3,
+    pub grid: Dim3,
     /// Threads in a block.
-    pub(super) block: Dim3,
+    pub block: Dim3,
     /// Launches.
-    pub(super) launches: u64,
+    pub launches: u64,
     /// Profiled time, seconds; absent if some launch has none.
-    pub(super) seconds: Option<f64>,
+    pub seconds: Option<f64>,
     /// Share of the pass's profiled time.
-    pub(super) share: f64,
+    pub share: f64,
     /// Operations, or why there is no number.
-    pub(super) flops: Result<f64, &'static str>,
+    pub flops: Result<f64, &'static str>,
     /// dtype of most operations.
-    pub(super) dtype: Option<&'static str>,
+    pub dtype: Option<&'static str>,
     /// Bytes moved at each level; absent where some launch has no number.
-    pub(super) bytes: Levels,
+    pub bytes: Levels,
     /// Compute throughput, mean over time, percent.
-    pub(super) compute: Option<f64>,
+    pub compute: Option<f64>,
     /// Highest memory throughput, mean over time, percent.
-    pub(super) memory: Option<f64>,
+    pub memory: Option<f64>,
     /// Class of most of the time.
-    pub(super) bound: Bound,
+    pub bound: Bound,
 }
-
-type Key = (StrId, [u32; 3], [u32; 3]);
 
 /// The groups of a pass, the longest first.
-pub(super) fn groups(
-    session: &Session,
-    kernels: &[KernelCounters],
-    rule: Classifier,
-) -> Vec<Group> {
-    let mut members = BTreeMap::<Key, Vec<&KernelCounters>>::new();
+pub(super) fn groups(kernels: &[&KernelCounters], rule: Classifier) -> Vec<Group> {
+    let mut members = BTreeMap::<(StrId, Dim3, Dim3), Vec<&KernelCounters>>::new();
     for kernel in kernels {
-        let profile = session.kernel_profiles.row(kernel.profile);
-        let extent = |e: Dim3| [e.x, e.y, e.z];
-        let key = (profile.name, extent(profile.grid), extent(profile.block));
-        members.entry(key).or_default().push(kernel);
+        members.entry((kernel.name, kernel.grid, kernel.block)).or_default().push(kernel);
     }
     let total: f64 = kernels.iter().filter_map(|kernel| kernel.seconds).sum();
-    let one =
-        |(key, kernels): (Key, Vec<&KernelCounters>)| (key, group(&key, &kernels, total, rule));
-    let mut groups: Vec<(Key, Group)> = members.into_iter().map(one).collect();
+    let one = |own: &Vec<&KernelCounters>| group(own, total, rule);
+    let mut groups: Vec<Group> = members.values().filter_map(one).collect();
     // Equal times keep the order of the keys.
-    groups.sort_by(|a, b| b.1.share.total_cmp(&a.1.share));
-    groups.into_iter().map(|(_, group)| group).collect()
+    groups.sort_by(|a, b| b.share.total_cmp(&a.share));
+    groups
 }
 
-fn group(key: &Key, kernels: &[&KernelCounters], total: f64, rule: Classifier) -> Group {
+fn group(kernels: &[&KernelCounters], total: f64, rule: Classifier) -> Option<Group> {
+    let first = kernels.first()?;
     let sum = |value: &dyn Fn(&KernelCounters) -> Option<f64>| -> Option<f64> {
         kernels.iter().map(|kernel| value(kernel)).sum()
     };
@@ -71,11 +61,10 @@ fn group(key: &Key, kernels: &[&KernelCounters], total: f64, rule: Classifier) -
         let weighted = sum(&|kernel| Some(value(kernel)? * kernel.seconds?))?;
         seconds.filter(|seconds| *seconds > 0.0).map(|seconds| weighted / seconds)
     };
-    let extent = |[x, y, z]: [u32; 3]| Dim3 { x, y, z };
-    Group {
-        short: kernels.first().map_or_else(String::new, |kernel| kernel.identity.short.clone()),
-        grid: extent(key.1),
-        block: extent(key.2),
+    Some(Group {
+        short: first.identity.short.clone(),
+        grid: first.grid,
+        block: first.block,
         launches: kernels.len() as u64,
         seconds,
         share: if total > 0.0 { seconds.unwrap_or_default() / total } else { 0.0 },
@@ -89,7 +78,7 @@ fn group(key: &Key, kernels: &[&KernelCounters], total: f64, rule: Classifier) -
         compute: over_time(&|kernel| kernel.sol.compute),
         memory: over_time(&|kernel| Some(kernel.sol.memory.highest()?.1)),
         bound: main_bound(kernels, rule),
-    }
+    })
 }
 
 fn counted(flops: &Flops) -> Result<f64, &'static str> {
@@ -117,36 +106,27 @@ fn main_bound(kernels: &[&KernelCounters], rule: Classifier) -> Bound {
 
 impl Group {
     /// Operations per second.
-    pub(super) fn rate(&self) -> Option<f64> {
+    pub fn rate(&self) -> Option<f64> {
         let seconds = self.seconds.filter(|seconds| *seconds > 0.0)?;
         self.flops.ok().map(|flops| flops / seconds)
     }
 
     /// Operations per byte at a level.
-    pub(super) fn intensity(&self, level: Level) -> Option<f64> {
+    pub fn intensity(&self, level: Level) -> Option<f64> {
         let bytes = self.bytes.get(level).filter(|bytes| *bytes > 0.0)?;
         self.flops.ok().map(|flops| flops / bytes)
     }
 
-    /// The mark in a roofline of a level, or why there is none.
-    pub(super) fn point(&self, level: Level) -> Result<Point, &'static str> {
+    /// The mark in a roofline of a level: operations per byte and per second, or why there is none.
+    pub fn mark(&self, level: Level) -> Result<(f64, f64), &'static str> {
         if self.flops? == 0.0 {
             return Err("no floating-point operation was counted");
         }
-        let y = self.rate().ok_or("no duration")?;
-        let x = self.intensity(level).ok_or(match self.bytes.get(level) {
+        let rate = self.rate().ok_or("no duration")?;
+        let intensity = self.intensity(level).ok_or(match self.bytes.get(level) {
             Some(_) => "no byte was moved at this level",
             None => "bytes were not counted at this level",
         })?;
-        Ok(self.mark(x, y))
-    }
-
-    /// The mark in the plot of speed-of-light figures.
-    pub(super) fn sol_point(&self) -> Option<Point> {
-        Some(self.mark(self.memory?.min(100.0), self.compute?.min(100.0)))
-    }
-
-    fn mark(&self, x: f64, y: f64) -> Point {
-        Point { label: self.short.clone(), x, y, weight: self.share, color: self.bound.color() }
+        Ok((intensity, rate))
     }
 }

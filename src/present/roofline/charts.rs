@@ -2,11 +2,13 @@
 
 use rooflens_schemas::Unit;
 
-use super::ceilings::Roofs;
-use super::group::Group;
-use crate::analysis::counters::ncu::{KernelCounters, Level};
-use crate::findings::chart::{Ceiling, LevelMark, Plot, Point, Roofline, Scatter};
+use crate::analysis::counters::ncu::Level;
+use crate::analysis::counters::roofline::PassRoofline;
+use crate::analysis::counters::roofline::group::Group;
+use crate::analysis::counters::roofline::roofs::{Peak, Roof, Roofs};
+use crate::findings::chart::{Ceiling, Color, LevelMark, Plot, Point, Roofline, Scatter};
 use crate::findings::{Chart, Quantity};
+use crate::present::ncu_kernels;
 
 /// Kernels of the chart of all memory levels: as many as get a number in it.
 const WITH_LEVELS: usize = 10;
@@ -14,23 +16,54 @@ const WITH_LEVELS: usize = 10;
 /// Kernels with a roofline of their own.
 const ALONE: usize = 4;
 
-pub(super) fn level(
-    pass: &str,
-    level: Level,
-    kernels: &[KernelCounters],
-    groups: &[Group],
-    roofs: &Roofs<'_>,
-) -> Option<Chart> {
-    let points: Vec<Point> = groups.iter().filter_map(|group| group.point(level).ok()).collect();
+/// Roofs as charts draw them.
+pub(super) fn ceilings(roofs: Vec<Roof>) -> Vec<Ceiling> {
+    let ceiling = |Roof { of, value, measured }: Roof| {
+        let (name, unit) = match of {
+            Peak::Dtype(dtype) => (dtype.to_owned(), Unit::FlopPerSecond),
+            Peak::Memory => (Level::Dram.label().to_owned(), Unit::BytesPerSecond),
+            Peak::ByClock(level) => (format!("{}, ncu", level.label()), Unit::BytesPerSecond),
+            Peak::Copy => ("copy".to_owned(), Unit::BytesPerSecond),
+        };
+        let suffix = if measured { " measured" } else { "" };
+        Ceiling { label: format!("{name} {}{suffix}", Quantity::new(value, unit)), value, measured }
+    };
+    roofs.into_iter().map(ceiling).collect()
+}
+
+/// A plot under the roofs of one level and of the main dtypes.
+pub(super) fn under(roofs: &Roofs, level: Level, points: Vec<Point>) -> Roofline {
+    let bandwidths = ceilings(roofs.bandwidths(level));
+    Roofline { bandwidths, rates: ceilings(roofs.rates(&roofs.dtypes)), points, levels: Vec::new() }
+}
+
+/// Colour group of a memory level.
+const fn color(level: Level) -> Color {
+    match level {
+        Level::Dram => Color::Dram,
+        Level::L2 => Color::L2,
+        Level::L1 => Color::L1,
+    }
+}
+
+fn point(group: &Group, (x, y): (f64, f64)) -> Point {
+    let color = ncu_kernels::color(group.bound);
+    Point { label: group.short.clone(), x, y, weight: group.share, color }
+}
+
+/// The mark in the plot of speed-of-light figures.
+fn sol_point(group: &Group) -> Option<Point> {
+    Some(point(group, (group.memory?.min(100.0), group.compute?.min(100.0))))
+}
+
+/// The roofline of one memory level.
+pub(super) fn level(name: &str, level: Level, pass: &PassRoofline) -> Option<Chart> {
+    let mark = |group: &Group| Some(point(group, group.mark(level).ok()?));
+    let points: Vec<Point> = pass.groups.iter().filter_map(mark).collect();
     if points.is_empty() {
         return None;
     }
-    let roofline = Roofline {
-        bandwidths: roofs.bandwidths(level, kernels),
-        rates: roofs.rates(),
-        points,
-        levels: Vec::new(),
-    };
+    let roofline = under(&pass.roofs, level, points);
     let share: f64 = roofline.points.iter().map(|point| point.weight).sum();
     let description = format!(
         "{} kernels with {} of the profiled time, FLOP/s against FLOPs per {} byte, log-log. Ceilings: {}.{}",
@@ -45,15 +78,16 @@ pub(super) fn level(
         )),
     );
     Some(Chart {
-        id: format!("roofline-{}-{}", slug(level.label()), slug(pass)),
-        title: format!("{} roofline, pass {pass}", level.label()),
+        id: format!("roofline-{}-{}", slug(level.label()), slug(name)),
+        title: format!("{} roofline, pass {name}", level.label()),
         description,
         plot: Plot::Roofline(roofline),
     })
 }
 
-pub(super) fn normalized(pass: &str, groups: &[Group]) -> Option<Chart> {
-    let points: Vec<Point> = groups.iter().filter_map(Group::sol_point).collect();
+/// Compute against memory throughput.
+pub(super) fn normalized(name: &str, pass: &PassRoofline) -> Option<Chart> {
+    let points: Vec<Point> = pass.groups.iter().filter_map(sol_point).collect();
     if points.is_empty() {
         return None;
     }
@@ -67,8 +101,8 @@ pub(super) fn normalized(pass: &str, groups: &[Group]) -> Option<Chart> {
         )),
     );
     Some(Chart {
-        id: format!("roofline-normalized-{}", slug(pass)),
-        title: format!("Compute against memory throughput, pass {pass}"),
+        id: format!("roofline-normalized-{}", slug(name)),
+        title: format!("Compute against memory throughput, pass {name}"),
         description,
         plot: Plot::Scatter(Scatter {
             x_label: "highest memory throughput, % of peak".to_owned(),
@@ -82,7 +116,7 @@ pub(super) fn normalized(pass: &str, groups: &[Group]) -> Option<Chart> {
 }
 
 /// A sentence about the mark with the largest share.
-pub(super) fn longest(points: &[Point], place: impl Fn(&Point) -> String) -> String {
+fn longest(points: &[Point], place: impl Fn(&Point) -> String) -> String {
     let most =
         points.iter().reduce(|best, next| if next.weight > best.weight { next } else { best });
     most.map_or_else(String::new, |point| {
@@ -93,10 +127,6 @@ pub(super) fn longest(points: &[Point], place: impl Fn(&Point) -> String) -> Str
             place(point)
         )
     })
-}
-
-fn list_or_none(labels: &[&str]) -> String {
-    if labels.is_empty() { "none".to_owned() } else { labels.join(", ") }
 }
 
 /// Lower-case letters and digits, everything else a hyphen: fit for a file name.
@@ -110,19 +140,14 @@ fn has_cache(group: &Group) -> bool {
 }
 
 /// Each kernel at its three intensities, under the roofs of all memory levels.
-pub(super) fn levels(
-    pass: &str,
-    kernels: &[KernelCounters],
-    groups: &[Group],
-    roofs: &Roofs<'_>,
-) -> Option<Chart> {
+pub(super) fn levels(name: &str, pass: &PassRoofline) -> Option<Chart> {
     let shown: Vec<&Group> =
-        groups.iter().filter(|g| marks(g).is_some()).take(WITH_LEVELS).collect();
+        pass.groups.iter().filter(|g| marks(g).is_some()).take(WITH_LEVELS).collect();
     // Without a further level it would be the DRAM roofline again.
     if !shown.iter().any(|group| has_cache(group)) {
         return None;
     }
-    let plot = at_all_levels(kernels, &shown, roofs)?;
+    let plot = at_all_levels(&pass.roofs, &shown)?;
     let description = format!(
         "The {} kernels with the most profiled time, each at its FLOPs per DRAM byte (large mark), per L2 byte and per \
          L1 byte (small marks, joined). Marks close together: the level passes everything on; marks far apart: the \
@@ -131,27 +156,23 @@ pub(super) fn levels(
         labels(&plot),
     );
     Some(Chart {
-        id: format!("roofline-levels-{}", slug(pass)),
-        title: format!("Roofline at all memory levels, pass {pass}"),
+        id: format!("roofline-levels-{}", slug(name)),
+        title: format!("Roofline at all memory levels, pass {name}"),
         description,
         plot: Plot::Roofline(plot),
     })
 }
 
 /// The kernels with the most time alone, for the appendix.
-pub(super) fn alone(
-    pass: &str,
-    kernels: &[KernelCounters],
-    groups: &[Group],
-    roofs: &Roofs<'_>,
-) -> Vec<Chart> {
-    let shown = groups
+pub(super) fn alone(name: &str, pass: &PassRoofline) -> Vec<Chart> {
+    let shown = pass
+        .groups
         .iter()
         .filter(|group| marks(group).is_some())
         .filter(|group| has_cache(group))
         .take(ALONE);
     let chart = |(number, group): (usize, &Group)| {
-        let plot = at_all_levels(kernels, &[group], roofs)?;
+        let plot = at_all_levels(&pass.roofs, &[group])?;
         let rate = group.rate().map(|rate| Quantity::new(rate, Unit::FlopPerSecond));
         let intensity = |level: Level| {
             let value = Quantity::new(group.intensity(level)?, Unit::FlopPerByte);
@@ -159,8 +180,8 @@ pub(super) fn alone(
         };
         let intensities: Vec<String> = Level::ALL.into_iter().filter_map(intensity).collect();
         Some(Chart {
-            id: format!("roofline-kernel-{}-{}", slug(pass), number + 1),
-            title: format!("{}, grid {}, pass {pass}", group.short, group.grid),
+            id: format!("roofline-kernel-{}-{}", slug(name), number + 1),
+            title: format!("{}, grid {}, pass {name}", group.short, group.grid),
             description: format!(
                 "{} at {}. Ceilings: {}.",
                 rate.map_or_else(String::new, |rate| rate.to_string()),
@@ -176,35 +197,31 @@ pub(super) fn alone(
 /// The mark of a group at the first level that it was counted at, and those at the further ones.
 fn marks(group: &Group) -> Option<(Point, Vec<(f64, Level)>)> {
     let mut points =
-        Level::ALL.into_iter().filter_map(|level| Some((group.point(level).ok()?, level)));
+        Level::ALL.into_iter().filter_map(|level| Some((group.mark(level).ok()?, level)));
     let (first, level) = points.next()?;
-    let point = Point { color: level.color(), ..first };
-    Some((point, points.map(|(point, level)| (point.x, level)).collect()))
+    let point = Point { color: color(level), ..point(group, first) };
+    Some((point, points.map(|((x, _), level)| (x, level)).collect()))
 }
 
-fn at_all_levels(
-    kernels: &[KernelCounters],
-    groups: &[&Group],
-    roofs: &Roofs<'_>,
-) -> Option<Roofline> {
+fn at_all_levels(roofs: &Roofs, groups: &[&Group]) -> Option<Roofline> {
     let (mut points, mut levels) = (Vec::new(), Vec::new());
     for (point, further) in groups.iter().filter_map(|group| marks(group)) {
         let at = points.len();
-        let mark = |(x, level): (f64, Level)| LevelMark { point: at, x, color: level.color() };
+        let mark = |(x, level): (f64, Level)| LevelMark { point: at, x, color: color(level) };
         levels.extend(further.into_iter().map(mark));
         points.push(point);
     }
-    let bandwidths = Level::ALL.into_iter().flat_map(|level| {
-        let roofs = roofs.bandwidths(level, kernels);
-        roofs.into_iter().filter(|roof| !roof.measured)
-    });
     let mut dtypes: Vec<&str> = groups.iter().filter_map(|group| group.dtype).collect();
     dtypes.sort_unstable();
     dtypes.dedup();
-    let specified = roofs.rates_of(&dtypes).into_iter().filter(|roof| !roof.measured);
+    let specified = |mut roofs: Vec<Roof>| {
+        roofs.retain(|roof| !roof.measured);
+        ceilings(roofs)
+    };
+    let bandwidths = Level::ALL.into_iter().flat_map(|level| roofs.bandwidths(level)).collect();
     (!points.is_empty()).then(|| Roofline {
-        bandwidths: bandwidths.collect(),
-        rates: specified.collect(),
+        bandwidths: specified(bandwidths),
+        rates: specified(roofs.rates(&dtypes)),
         points,
         levels,
     })
@@ -212,6 +229,7 @@ fn at_all_levels(
 
 /// The labels of a plot's roofs.
 pub(super) fn labels(plot: &Roofline) -> String {
-    let roofs: Vec<&Ceiling> = plot.bandwidths.iter().chain(&plot.rates).collect();
-    list_or_none(&roofs.iter().map(|roof| roof.label.as_str()).collect::<Vec<_>>())
+    let roofs = plot.bandwidths.iter().chain(&plot.rates);
+    let labels: Vec<&str> = roofs.map(|roof| roof.label.as_str()).collect();
+    if labels.is_empty() { "none".to_owned() } else { labels.join(", ") }
 }

@@ -2,11 +2,12 @@
 
 use super::*;
 use crate::analysis::counters::ncu::tests::session;
-use crate::analysis::{Facts, Options};
+use crate::analysis::counters::roofline::device;
+use crate::findings::Cell;
 use crate::findings::chart::{Color, Plot};
-use crate::findings::{Cell, Chart};
 use crate::hardware::{Gpu, Hardware, Peak};
-use crate::model::{MeasuredPeak, ProfileMetric, Session, StrId};
+use crate::model::{MeasuredPeak, PassId, ProfileMetric, Session, StrId};
+use crate::present::testing::{charts, column, dataset, numbers, show_on};
 
 const TIME: &str = "gpu__time_duration.sum";
 const BF16: &str = "sm__ops_path_tensor_src_bf16_dst_fp32.sum";
@@ -55,33 +56,13 @@ fn product_and_copy() -> Session {
 }
 
 fn findings(session: &Session) -> Findings {
-    let (facts, options) = (Facts::default(), Options::default());
-    run(&Context::new(session, &facts, &hardware(), &options))
-}
-
-fn charts(findings: &Findings) -> Vec<&Chart> {
-    let mut charts = Vec::new();
-    for block in &findings.blocks {
-        if let Block::Chart(chart) = block {
-            charts.push(chart);
-        }
-    }
-    charts
-}
-
-fn number(dataset: &Dataset, row: usize, column: &str) -> f64 {
-    let at = dataset.columns.iter().position(|c| c.id == column).unwrap();
-    match dataset.rows[row][at] {
-        Cell::Float(value) => value,
-        Cell::Int(value) => value as f64,
-        _ => panic!("{column} is no number"),
-    }
+    show_on(&SECTION, session, &hardware())
 }
 
 #[test]
 fn a_mark_lies_at_flops_per_byte_and_flops_per_second() {
     let findings = findings(&product_and_copy());
-    let all = charts(&findings);
+    let all = charts(&findings.blocks);
     let ids: Vec<&str> = all.iter().map(|c| c.id.as_str()).collect();
     // DRAM bytes alone: no chart of several levels.
     assert_eq!(ids, ["roofline-dram-ncu-decode"]);
@@ -95,18 +76,19 @@ fn a_mark_lies_at_flops_per_byte_and_flops_per_second() {
     assert_eq!(roofline.bandwidths[0].value, 1e12);
     assert_eq!(roofline.rates[0].value, 100e12);
     // Attainable: min(100 TFLOP/s, 40 FLOP/B × 1 TB/s) = 40 TFLOP/s, of which half is attained.
-    assert!((number(&findings.datasets[0], 0, "attained_share") - 0.5).abs() < 1e-12);
+    let points = dataset(&findings, "roofline_points");
+    assert!((numbers(points, "attained_share")[0] - 0.5).abs() < 1e-12);
 }
 
 #[test]
 fn a_kernel_without_operations_is_listed_beside_the_plot() {
     let findings = findings(&product_and_copy());
-    let unplotted = &findings.datasets[1];
+    let unplotted = dataset(&findings, "roofline_unplotted");
     // The copy in no roofline; the product in none of L2 and L1, where nothing was counted.
     assert_eq!(unplotted.rows.len(), 3);
-    let reasons: Vec<String> = unplotted.rows.iter().map(|row| row[8].plain()).collect();
-    assert!(reasons.iter().any(|reason| reason == "no floating-point operation was counted"));
-    assert!((number(unplotted, 2, "time_share") - 0.2).abs() < 1e-12);
+    let reason = Cell::Text("no floating-point operation was counted".to_owned());
+    assert!(column(unplotted, "reason").contains(&reason));
+    assert!((numbers(unplotted, "time_share")[2] - 0.2).abs() < 1e-12);
 }
 
 #[test]
@@ -122,7 +104,7 @@ fn a_kernel_has_one_mark_a_memory_level_at_one_height() {
         session.profile_metrics.push(row);
     }
     let findings = findings(&session);
-    let all = charts(&findings);
+    let all = charts(&findings.blocks);
     let chart = all.iter().find(|chart| chart.id == "roofline-levels-ncu-decode").unwrap();
     let Plot::Roofline(roofline) = &chart.plot else { panic!("roofline") };
     assert!((roofline.points[0].x - 40.0).abs() < 1e-9);
@@ -134,12 +116,14 @@ fn a_kernel_has_one_mark_a_memory_level_at_one_height() {
 #[test]
 fn operations_are_summed_by_dtype_and_pipe() {
     let findings = findings(&product_and_copy());
-    let types = findings.datasets.iter().find(|dataset| dataset.id == tables::TYPES).unwrap();
-    let row: Vec<String> = types.rows[0].iter().map(Cell::plain).collect();
+    let types = dataset(&findings, "executed_flops_types");
+    let cell = |id: &str| column(types, id)[0].plain();
     // 4 GFLOP in 200 µs; the peak of the test's GPU.
-    assert_eq!(row[..4], ["bf16", "ncu-decode", "tensor cores", "1"]);
-    assert_eq!((types.rows.len(), row[8].as_str(), row[9].as_str()), (1, "100000000000000", ""));
-    assert!((number(types, 0, "flop_per_second") / 20e12 - 1.0).abs() < 1e-12);
+    let row = ["dtype", "pass", "pipe", "launches"].map(cell);
+    assert_eq!(row, ["bf16", "ncu-decode", "tensor cores", "1"]);
+    let peaks = ["peak_flop_per_second", "measured_flop_per_second"].map(cell);
+    assert_eq!((types.rows.len(), peaks), (1, ["100000000000000".to_owned(), String::new()]));
+    assert!((numbers(types, "flop_per_second")[0] / 20e12 - 1.0).abs() < 1e-12);
 }
 
 #[test]
@@ -151,10 +135,11 @@ fn launches_of_one_kernel_grid_and_block_are_one_mark() {
         ("", WRITE, "byte", 0.0),
     ];
     let findings = findings(&session(&[("k", launch), ("k", launch)]));
-    assert_eq!(findings.datasets[0].rows.len(), 1);
-    assert_eq!(number(&findings.datasets[0], 0, "launches"), 2.0);
-    assert!((number(&findings.datasets[0], 0, "flop") - 2e6).abs() < 1e-6);
-    assert!((number(&findings.datasets[0], 0, "dram_flop_per_byte") - 10.0).abs() < 1e-9);
+    let points = dataset(&findings, "roofline_points");
+    assert_eq!(points.rows.len(), 1);
+    assert_eq!(numbers(points, "launches")[0], 2.0);
+    assert!((numbers(points, "flop")[0] - 2e6).abs() < 1e-6);
+    assert!((numbers(points, "dram_flop_per_byte")[0] - 10.0).abs() < 1e-9);
 }
 
 #[test]
@@ -172,7 +157,7 @@ fn an_unknown_gpu_has_no_specified_ceilings_and_measured_ones_are_dashed() {
         artifact: empty,
     });
     let findings = findings(&session);
-    let Plot::Roofline(roofline) = &charts(&findings)[0].plot else { panic!("roofline") };
+    let Plot::Roofline(roofline) = &charts(&findings.blocks)[0].plot else { panic!("roofline") };
     assert!(roofline.bandwidths.is_empty());
     assert_eq!(roofline.rates.len(), 1);
     assert!(roofline.rates[0].measured);

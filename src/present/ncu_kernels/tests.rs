@@ -2,9 +2,11 @@
 
 use super::*;
 use crate::analysis::counters::ncu::tests::session;
-use crate::analysis::{Facts, Options};
+use crate::analysis::{Facts, Options, Results};
 use crate::findings::Cell;
 use crate::hardware::Hardware;
+use crate::model::Session;
+use crate::present::testing::{column, dataset, metric, numbers, show_with};
 
 const SM: &str = "sm__throughput.avg.pct_of_peak_sustained_elapsed";
 const DRAM: &str = "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed";
@@ -29,21 +31,11 @@ fn two_launches() -> Session {
 
 fn findings(session: &Session, classifier: Classifier) -> Findings {
     let options = Options { gpu: None, classifier };
-    let (facts, hardware) = (Facts::default(), Hardware::default());
-    run(&Context::new(session, &facts, &hardware, &options))
+    show_with(&SECTION, session, &Hardware::default(), &options)
 }
 
 fn share(findings: &Findings, class: &str) -> Option<f64> {
-    let metrics = findings.metrics.iter().filter(|metric| metric.id == "bound_share");
-    metrics
-        .filter(|metric| metric.scope.class.as_deref() == Some(class))
-        .find_map(|m| m.value.number())
-}
-
-fn cell<'a>(findings: &'a Findings, row: usize, column: &str) -> &'a Cell {
-    let dataset = &findings.datasets[0];
-    let at = dataset.columns.iter().position(|c| c.id == column).unwrap();
-    &dataset.rows[row][at]
+    metric(findings, "bound_share", |scope| scope.class.as_deref() == Some(class))
 }
 
 #[test]
@@ -53,8 +45,7 @@ fn shares_are_of_profiled_time_by_the_chosen_rule() {
     // 1 µs and 3 µs of 4 µs.
     assert!((share(&ours, "latency-bound").unwrap() - 0.25).abs() < 1e-12);
     assert!((share(&ours, "dram-bound").unwrap() - 0.75).abs() < 1e-12);
-    let time = ours.metrics.iter().find(|m| m.id == "profiled_time").unwrap();
-    assert!((time.value.number().unwrap() - 4000.0).abs() < 1e-9);
+    assert!((metric(&ours, "profiled_time", |_| true).unwrap() - 4000.0).abs() < 1e-9);
     let seed = findings(&session, Classifier::Seed);
     // 20 − 4 > 5 and 30 − 80 < −5.
     assert!((share(&seed, "compute-bound").unwrap() - 0.25).abs() < 1e-12);
@@ -64,15 +55,20 @@ fn shares_are_of_profiled_time_by_the_chosen_rule() {
 #[test]
 fn the_table_is_sorted_by_duration_and_holds_both_rules() {
     let findings = findings(&two_launches(), Classifier::Seed);
-    assert_eq!(cell(&findings, 0, "name"), &Cell::Name("wide".to_owned()));
-    assert_eq!(cell(&findings, 0, "bound"), &Cell::Text("dram-bound".to_owned()));
-    assert_eq!(cell(&findings, 1, "bound"), &Cell::Text("latency-bound".to_owned()));
-    assert_eq!(cell(&findings, 1, "bound_reason"), &Cell::Text("small grid".to_owned()));
-    assert_eq!(cell(&findings, 1, "bound_seed"), &Cell::Text("compute-bound".to_owned()));
-    assert_eq!(cell(&findings, 0, "waves"), &Cell::Missing);
-    let dataset = &findings.datasets[0];
-    assert!(dataset.rows.iter().all(|row| row.len() == dataset.columns.len()));
-    assert!(table::ESSENTIALS.iter().all(|id| dataset.columns.iter().any(|c| c.id == *id)));
+    let kernels = dataset(&findings, "profiled_kernels");
+    let cell = |row: usize, id: &str| column(kernels, id)[row].clone();
+    assert_eq!(cell(0, "name"), Cell::Name("wide".to_owned()));
+    assert_eq!(cell(0, "bound"), Cell::Text("dram-bound".to_owned()));
+    assert_eq!(cell(1, "bound"), Cell::Text("latency-bound".to_owned()));
+    assert_eq!(cell(1, "bound_reason"), Cell::Text("small grid".to_owned()));
+    assert_eq!(cell(1, "bound_seed"), Cell::Text("compute-bound".to_owned()));
+    assert_eq!(cell(0, "waves"), Cell::Missing);
+    let view = findings.blocks.iter().find_map(|block| match block {
+        Block::Table(view) if view.dataset == "profiled_kernels" => Some(view),
+        _ => None,
+    });
+    let exists = |id: &&str| kernels.columns.iter().any(|column| column.id == *id);
+    assert!(view.unwrap().columns.iter().all(exists));
 }
 
 #[test]
@@ -80,7 +76,7 @@ fn all_metrics_are_listed_but_not_the_device() {
     let session =
         session(&[("k", &[("", TIME, "s", 1e-6), ("", "device__attribute_warp_size", "", 32.0)])]);
     let findings = findings(&session, Classifier::Rooflens);
-    assert_eq!(findings.datasets[1].rows.len(), 1);
+    assert_eq!(dataset(&findings, "ncu_metrics").rows.len(), 1);
 }
 
 #[test]
@@ -92,21 +88,29 @@ fn launches_without_durations_have_no_profiled_time() {
 
 #[test]
 fn without_a_pass_the_reason_names_the_command() {
-    assert!(no_profiles(&Session::default()).unwrap().contains("ncu"));
-    assert!(no_profiles(&two_launches()).is_none());
+    let missing = |session: &Session| {
+        let (facts, hardware, options) =
+            (Facts::new(session), Hardware::default(), Options::default());
+        let context = Context::new(session, &facts, &hardware, &options);
+        show(&context.with(&Results::compute(&context))).err()
+    };
+    assert!(missing(&Session::default()).unwrap().0.contains("ncu"));
+    assert!(missing(&two_launches()).is_none());
 }
 
 #[test]
 fn classes_are_counted_and_weighted_by_time_by_both_rules() {
     let findings = findings(&two_launches(), Classifier::Rooflens);
-    let classes = findings.datasets.iter().find(|dataset| dataset.id == table::CLASSES).unwrap();
-    let rows: Vec<Vec<String>> =
-        classes.rows.iter().map(|row| row.iter().map(Cell::plain).collect()).collect();
-    let row = |bound: &str| rows.iter().find(|row| row[0] == bound).unwrap();
+    let classes = dataset(&findings, "bound_classes");
+    let bounds = column(classes, "bound");
+    let cell = |bound: &str, id: &str| {
+        let at = bounds.iter().position(|own| *own == Cell::Text(bound.to_owned())).unwrap();
+        numbers(classes, id)[at]
+    };
     // The seed rule calls the small grid compute-bound and the other launch memory-bound.
-    assert_eq!(row("latency-bound")[2..4], ["1", "1"]);
-    assert_eq!((row("latency-bound")[5].as_str(), row("latency-bound")[9].as_str()), ("0.25", "0"));
-    assert_eq!((row("compute-bound")[5].as_str(), row("compute-bound")[9].as_str()), ("0", "0.25"));
-    assert_eq!(row("memory-bound")[6..8], ["1", "1"]);
-    assert!(classes.rows.iter().all(|row| row.len() == classes.columns.len()));
+    let counts = |bound, ids: [&str; 2]| ids.map(|id| cell(bound, id));
+    assert_eq!(counts("latency-bound", ["launches", "kernels"]), [1.0, 1.0]);
+    assert_eq!(counts("latency-bound", ["share", "seed_share"]), [0.25, 0.0]);
+    assert_eq!(counts("compute-bound", ["share", "seed_share"]), [0.0, 0.25]);
+    assert_eq!(counts("memory-bound", ["seed_launches", "seed_kernels"]), [1.0, 1.0]);
 }

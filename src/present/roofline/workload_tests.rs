@@ -2,9 +2,11 @@
 
 use super::*;
 use crate::analysis::counters::represent::tests::{launch, session};
-use crate::analysis::{Facts, Options};
-use crate::hardware::{Hardware, Peak};
+use crate::findings::Cell;
+use crate::findings::chart::{Color, Plot};
+use crate::hardware::{Gpu, Hardware, Peak};
 use crate::model::{ProfileId, ProfileMetric, Session};
+use crate::present::testing::{self, charts, column, dataset, numbers, show_on};
 
 const BF16: &str = "sm__ops_path_tensor_src_bf16_dst_fp32.sum";
 const FADD: &str = "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum";
@@ -54,14 +56,11 @@ fn counted() -> Session {
 }
 
 fn findings(session: &Session) -> Findings {
-    let (facts, options, hardware) = (Facts::new(session), Options::default(), hardware());
-    let mut findings = Findings::default();
-    add(&Context::new(session, &facts, &hardware, &options), &mut findings);
-    findings
+    show_on(&SECTION, session, &hardware())
 }
 
 fn metric(findings: &Findings, id: &str) -> Option<f64> {
-    findings.metrics.iter().find(|metric| metric.id == id).and_then(|metric| metric.value.number())
+    testing::metric(findings, id, |_| true)
 }
 
 #[test]
@@ -87,12 +86,9 @@ fn counters_are_spread_over_the_launches_that_they_stand_for() {
 #[test]
 fn marks_have_the_time_of_the_timeline() {
     let findings = findings(&counted());
-    let charts: Vec<&Chart> = findings
-        .blocks
-        .iter()
-        .filter_map(|block| if let Block::Chart(chart) = block { Some(chart) } else { None })
-        .collect();
-    let ids: Vec<&str> = charts.iter().map(|chart| chart.id.as_str()).collect();
+    let charts = charts(&findings.blocks);
+    let ids = charts.iter().map(|chart| chart.id.as_str());
+    let ids: Vec<&str> = ids.filter(|id| id.starts_with("roofline-workload")).collect();
     assert_eq!(ids, ["roofline-workload", "roofline-workload-whole-capture"]);
     let points = |chart: usize| match &charts[chart].plot {
         Plot::Roofline(roofline) => &roofline.points,
@@ -112,21 +108,10 @@ fn marks_have_the_time_of_the_timeline() {
 #[test]
 fn time_by_bound_class_adds_up_to_the_time_of_kernels() {
     let findings = findings(&counted());
-    let bounds = findings.datasets.iter().find(|dataset| dataset.id == tables::BOUNDS).unwrap();
-    let column = |id: &str| bounds.columns.iter().position(|column| column.id == id).unwrap();
-    let sum = |id: &str| -> f64 {
-        let cells = bounds.rows.iter().map(|row| row[column(id)].plain().parse::<f64>().unwrap());
-        cells.sum()
-    };
+    let bounds = dataset(&findings, "workload_bounds");
+    let sum = |id: &str| numbers(bounds, id).iter().sum::<f64>();
     assert!((sum("time_ns") - 1000.0).abs() < 1e-9);
     assert!((sum("seed_share") - 1.0).abs() < 1e-9);
-    for dataset in &findings.datasets {
-        assert!(
-            dataset.rows.iter().all(|row| row.len() == dataset.columns.len()),
-            "{}",
-            dataset.id
-        );
-    }
 }
 
 #[test]
@@ -144,9 +129,7 @@ fn a_stage_of_which_little_was_profiled_has_no_sum() {
 #[test]
 fn operations_that_were_not_counted_are_missing_and_not_zero() {
     let findings = findings(&session());
-    let stages = findings.datasets.iter().find(|dataset| dataset.id == tables::STAGES).unwrap();
-    let flop = stages.columns.iter().position(|column| column.id == "flop").unwrap();
-    assert_eq!(stages.rows[0][flop], crate::findings::Cell::Missing);
+    assert_eq!(column(dataset(&findings, "workload_stages"), "flop")[0], Cell::Missing);
     assert_eq!(metric(&findings, "hfu"), None);
     // The bytes were counted.
     assert!((metric(&findings, "dram_bytes").unwrap() - 69_000.0).abs() < 1e-6);
@@ -157,6 +140,6 @@ fn more_than_a_peak_is_no_result() {
     let mut session = counted();
     count(&mut session, 2, "sm__ops_path_tensor_src_bf16_dst_bf16.sum", "", 1e9);
     let findings = findings(&session);
-    let hfu = findings.metrics.iter().find(|metric| metric.id == "hfu").unwrap();
-    assert_eq!(hfu.value.number(), None);
+    assert!(findings.metrics.iter().any(|metric| metric.id == "hfu"));
+    assert_eq!(metric(&findings, "hfu"), None);
 }

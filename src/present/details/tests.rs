@@ -2,10 +2,12 @@
 
 use super::*;
 use crate::analysis::counters::ncu::tests::session;
-use crate::analysis::{Facts, Options};
 use crate::findings::Cell;
 use crate::hardware::Hardware;
 use crate::model::{ProfileId, ProfileRule};
+use crate::present::testing::{column, dataset, headings, metric, numbers, show_on};
+
+const LAUNCHES: &str = "deep_dive";
 
 const TIME: &str = "gpu__time_duration.sum";
 const ACHIEVED: &str = "sm__warps_active.avg.pct_of_peak_sustained_active";
@@ -16,22 +18,15 @@ const SHARED: &str = "launch__occupancy_limit_shared_mem";
 const WARPS: &str = "launch__occupancy_limit_warps";
 
 fn findings(session: &Session) -> Findings {
-    let (facts, hardware, options) = (Facts::new(session), Hardware::builtin(), Options::default());
-    run(&Context::new(session, &facts, &hardware, &options))
+    show_on(&SECTION, session, &Hardware::builtin())
 }
 
-fn cell<'a>(findings: &'a Findings, dataset: &str, row: usize, column: &str) -> &'a Cell {
-    let dataset = findings.datasets.iter().find(|one| one.id == dataset).unwrap();
-    let at = dataset.columns.iter().position(|one| one.id == column).unwrap();
-    &dataset.rows[row][at]
+fn cell(findings: &Findings, id: &str, row: usize, name: &str) -> Cell {
+    column(dataset(findings, id), name)[row].clone()
 }
 
-fn number(findings: &Findings, dataset: &str, row: usize, column: &str) -> f64 {
-    match cell(findings, dataset, row, column) {
-        Cell::Float(value) => *value,
-        Cell::Int(value) => *value as f64,
-        other => panic!("{column} of row {row} is {other:?}"),
-    }
+fn number(findings: &Findings, id: &str, row: usize, name: &str) -> f64 {
+    numbers(dataset(findings, id), name)[row]
 }
 
 fn near(found: f64, expected: f64) -> bool {
@@ -60,22 +55,14 @@ fn launches_of_one_kernel_and_grid_are_a_group_with_means_by_time() {
         ("k", &launch(3e-6, 40.0)),
     ]);
     let findings = findings(&session);
-    assert_eq!(findings.datasets[0].rows.len(), 2);
+    assert_eq!(dataset(&findings, tables::GROUPS).rows.len(), 2);
     // (1 · 20 + 3 · 40) ÷ 4 and 4 µs of 5 µs.
     assert!(near(number(&findings, tables::GROUPS, 0, "achieved_occupancy_percent"), 35.0));
     assert!(near(number(&findings, tables::GROUPS, 0, "time_share"), 0.8));
     assert!(near(number(&findings, tables::GROUPS, 0, "launches"), 2.0));
     // (1 · 20 + 1 · 90 + 3 · 40) ÷ 5.
-    let occupancy = findings.metrics.iter().find(|one| one.id == "profiled_occupancy").unwrap();
-    assert!(near(occupancy.value.number().unwrap(), 0.46));
-    assert_eq!(cell(&findings, tables::GROUPS, 0, "limiter"), &Cell::Missing);
-    for dataset in &findings.datasets {
-        assert!(
-            dataset.rows.iter().all(|row| row.len() == dataset.columns.len()),
-            "{}",
-            dataset.id
-        );
-    }
+    assert!(near(metric(&findings, "profiled_occupancy", |_| true).unwrap(), 0.46));
+    assert_eq!(cell(&findings, tables::GROUPS, 0, "limiter"), Cell::Missing);
 }
 
 #[test]
@@ -88,7 +75,7 @@ fn the_limiter_is_the_least_limit_and_none_at_full_occupancy() {
             ("", WARPS, "block", 5.0),
         ];
         let findings = findings(&session(&[("k", &metrics)]));
-        cell(&findings, tables::LAUNCHES, 0, "limiter").clone()
+        cell(&findings, LAUNCHES, 0, "limiter")
     };
     assert_eq!(limited(37.5, 8.0), Cell::Text("registers".to_owned()));
     assert_eq!(limited(37.5, 2.0), Cell::Text("registers, shared memory".to_owned()));
@@ -98,9 +85,8 @@ fn the_limiter_is_the_least_limit_and_none_at_full_occupancy() {
 #[test]
 fn the_tail_is_the_empty_part_of_all_waves_from_exact_waves() {
     // The launches of these tables have 2 · 64 = 128 blocks.
-    let tail = |metrics: &[_]| {
-        number(&findings(&session(&[("k", metrics)])), tables::LAUNCHES, 0, "tail_percent")
-    };
+    let tail =
+        |metrics: &[_]| number(&findings(&session(&[("k", metrics)])), LAUNCHES, 0, "tail_percent");
     assert!(near(tail(&[("", WAVES, "", 2.5)]), (1.0 - 2.5 / 3.0) * 100.0));
     assert!(near(tail(&[("", WAVES, "", 1.0)]), 0.0));
     assert!(near(tail(&[("", WAVES, "", 0.0)]), 100.0));
@@ -124,16 +110,16 @@ fn warp_states_are_shares_and_unknown_ones_are_other() {
         .map(|(name, value)| ("", name.as_str(), "inst", value))
         .collect();
     let findings = findings(&session(&[("k", &metrics)]));
-    let share = |column| number(&findings, tables::LAUNCHES, 0, column);
+    let share = |column| number(&findings, LAUNCHES, 0, column);
     assert!(near(share("issuing_share"), 0.1) && near(share("stall_long_scoreboard_share"), 0.6));
     assert!(near(share("stall_other_share"), 0.3) && near(share("stall_wait_share"), 0.0));
     assert_eq!(
         cell(&findings, tables::GROUPS, 0, "top_stall"),
-        &Cell::Text("long scoreboard".to_owned())
+        Cell::Text("long scoreboard".to_owned())
     );
     let plural = [("", "smsp__pcsamp_warps_issue_stalled_no_instructions", "inst", 4.0)];
     let findings = self::findings(&session(&[("k", &plural)]));
-    assert!(near(number(&findings, tables::LAUNCHES, 0, "stall_no_instruction_share"), 1.0));
+    assert!(near(number(&findings, LAUNCHES, 0, "stall_no_instruction_share"), 1.0));
 }
 
 #[test]
@@ -151,16 +137,16 @@ fn a_rule_saves_its_largest_global_estimate_times_the_duration() {
         add_rule(&mut session, launch, rule, speedup);
     }
     let findings = findings(&session);
-    let at = |row, column| number(&findings, remarks::ID, row, column);
+    let at = |row, column| number(&findings, tables::RULES, row, column);
     // 1 µs · 50 % + 3 µs · 20 %, of 4 µs.
-    assert_eq!(cell(&findings, remarks::ID, 0, "rule"), &Cell::Text("Grid".to_owned()));
+    assert_eq!(cell(&findings, tables::RULES, 0, "rule"), Cell::Text("Grid".to_owned()));
     assert!(near(at(0, "saved_ns"), 1100.0) && near(at(0, "saved_share"), 0.275));
     assert!(near(at(0, "launches"), 2.0));
     // (1 · 10 + 3 · 30) ÷ 4.
     assert!(near(at(1, "local_percent"), 25.0));
-    assert_eq!(cell(&findings, remarks::ID, 1, "saved_ns"), &Cell::Missing);
-    assert_eq!(findings.datasets[2].rows.len(), 3);
-    assert_eq!(remarks::first_sentence("Too small, 0.5 waves. More."), "Too small, 0.5 waves");
+    assert_eq!(cell(&findings, tables::RULES, 1, "saved_ns"), Cell::Missing);
+    assert_eq!(dataset(&findings, tables::RULES).rows.len(), 3);
+    assert_eq!(pages::first_sentence("Too small, 0.5 waves. More."), "Too small, 0.5 waves");
 }
 
 #[test]
@@ -170,13 +156,12 @@ fn histograms_count_launches_and_their_time() {
     let metrics = values.map(|(seconds, percent)| launch(seconds, percent));
     let launches: Vec<(&str, &[_])> = metrics.iter().map(|one| ("k", &one[..])).collect();
     let findings = findings(&session(&launches));
-    let dataset = findings.datasets.iter().find(|one| one.id == histograms::ID).unwrap();
-    let own = dataset
-        .rows
-        .iter()
-        .filter(|row| row[0] == Cell::Text("achieved_occupancy_percent".to_owned()));
-    let bins: Vec<_> =
-        own.map(|row| (row[4].plain(), row[5].plain().parse::<f64>().unwrap().round())).collect();
+    let all = dataset(&findings, "deep_dive_histograms");
+    let (launches, times) = (column(all, "launches"), numbers(all, "time_ns"));
+    let figures = column(all, "figure");
+    let own = figures.iter().enumerate();
+    let own = own.filter(|(_, id)| **id == Cell::Text("achieved_occupancy_percent".to_owned()));
+    let bins: Vec<_> = own.map(|(row, _)| (launches[row].plain(), times[row].round())).collect();
     assert_eq!(bins.len(), 10);
     let expected = [(0, "2", 3000.0), (1, "1", 4000.0), (9, "2", 24_000.0)];
     for (bin, launches, time) in expected {
@@ -193,14 +178,7 @@ fn blocks_are_in_the_order_of_the_time_that_they_stand_for_and_named_apart() {
     let mut session = made::session();
     session.profile_metrics.value[6] = Some(1.0);
     let findings = findings(&session);
-    let headings: Vec<&str> = findings
-        .appendix
-        .iter()
-        .filter_map(|block| match block {
-            Block::Heading(heading) => Some(heading.as_str()),
-            _ => None,
-        })
-        .collect();
+    let headings = headings(&findings.appendix);
     assert_eq!(headings, ["add", "nvjet 64x8x64 2x1 TNT", "gone"]);
     let stands_for = |row| cell(&findings, tables::GROUPS, row, "timeline_ns").plain();
     let mut times: Vec<String> = (0..3).map(stands_for).collect();
@@ -214,14 +192,7 @@ fn what_is_called_the_same_is_told_apart_by_its_grid() {
     let mut session = session(&[("k", &time), ("k", &time), ("other", &time)]);
     session.kernel_profiles.grid[1].x = 7;
     let findings = findings(&session);
-    let headings: Vec<String> = findings
-        .appendix
-        .iter()
-        .filter_map(|block| match block {
-            Block::Heading(heading) => Some(heading.clone()),
-            _ => None,
-        })
-        .collect();
+    let headings = headings(&findings.appendix);
     assert_eq!(headings, ["k, grid 2x64x1", "k, grid 7x64x1", "other"]);
 }
 
@@ -238,14 +209,7 @@ fn what_was_not_collected_is_said_once_and_many_kernels_stay_readable() {
     let [Block::Missing(reason)] = missing.as_slice() else { panic!("one line: {missing:?}") };
     assert!(reason.contains("SchedulerStats") && reason.contains("WarpStateStats"));
     assert!(findings.metrics.iter().all(|one| one.value.number().is_none()));
-    let headings: Vec<_> = findings
-        .appendix
-        .iter()
-        .filter_map(|block| match block {
-            Block::Heading(heading) => Some(heading.as_str()),
-            _ => None,
-        })
-        .collect();
+    let headings = headings(&findings.appendix);
     // The longest come first.
     assert_eq!((headings.len(), headings[0]), (PAGES, "kernel_39"));
     let Some(Block::Prose(text)) = findings.appendix.last() else { panic!("what was left out") };

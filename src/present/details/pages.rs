@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use rooflens_schemas::Unit;
 
-use super::figures::Figure;
-use super::groups::Group;
-use super::remarks::first_sentence;
-use super::stalls::ranked;
+use super::{charts, tables};
+use crate::analysis::counters::details::figures::Figure;
+use crate::analysis::counters::details::groups::Group;
+use crate::analysis::counters::details::stalls::{State, ranked};
 use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
 use crate::findings::{Block, Chart, Inline, Quantity};
-use crate::model::{Ns, ProfileId, ProfileRule, Session, StrId};
+use crate::model::{ProfileId, ProfileRule, Session, StrId};
 use crate::prose;
 
 /// Stalls that are explained.
@@ -43,8 +43,6 @@ pub(super) struct About<'a> {
     pub(super) pass: &'a str,
     /// Its heading, which no other block has.
     pub(super) heading: String,
-    /// The time of the timeline that it stands for.
-    pub(super) stands_for: Option<Ns>,
     /// Beginning of the names of its charts.
     pub(super) id: String,
     /// Remarks on its longest launch.
@@ -123,7 +121,7 @@ fn launches(session: &Session, about: &About<'_>, group: &Group) -> Fact {
         ", block ",
         group.block.to_string(),
     ];
-    if let Some(time) = about.stands_for {
+    if let Some(time) = group.stands_for {
         text.extend(prose!["; they stand for ", Quantity::ns(time), " of the timeline"]);
     }
     if let Some(registers) = group.figures.get(Figure::Registers) {
@@ -147,11 +145,13 @@ fn occupancy(group: &Group) -> Option<Fact> {
         (None, Some(theoretical)) => prose![theoretical, " possible"],
         (None, None) => return None,
     };
-    if let Some(limiter) = figures.limiter() {
+    if let Some(limiter) = tables::limiter(figures) {
         let limits: Vec<String> = figures
             .limits()
             .into_iter()
-            .map(|(name, blocks)| format!("{name} {}", Quantity::new(blocks, Unit::Count)))
+            .map(|(limit, blocks)| {
+                format!("{} {}", limit.label(), Quantity::new(blocks, Unit::Count))
+            })
             .collect();
         text.push(
             format!("; limited by: {limiter} (blocks an SM by {})", limits.join(", ")).into(),
@@ -181,7 +181,7 @@ fn line(group: &Group, name: &str, figures: &[(Figure, &str)]) -> Option<Fact> {
         if !text.is_empty() {
             text.push(", ".into());
         }
-        text.push(Quantity::new(value, figure.column().unit).into());
+        text.push(Quantity::new(value, figure.column().2).into());
         if !word.is_empty() {
             text.push(format!(" {word}").into());
         }
@@ -208,7 +208,7 @@ fn instructions(session: &Session, opcodes: &[(StrId, f64)]) -> Option<Fact> {
 
 fn stalls(group: &Group) -> Vec<Fact> {
     let ranked = group.stalls.as_ref().map(ranked).unwrap_or_default();
-    let one = |(state, share): (&super::stalls::State, f64)| {
+    let one = |(state, share): (&State, f64)| {
         let text =
             prose![Quantity::ratio(share), format!(" of warp cycles: the warp {}", state.meaning)];
         (format!("stall “{}”", state.reason), text)
@@ -266,5 +266,10 @@ fn bars(id: &str, heading: &str, group: &Group) -> Option<Chart> {
 fn states(id: &str, heading: &str, group: &Group) -> Option<Chart> {
     let shares = group.stalls.as_ref()?;
     let title = format!("{heading}: what warps wait for");
-    super::states_chart(id, title, &[(String::new(), String::new(), shares)])
+    charts::states(id, title, &[(String::new(), String::new(), shares)])
+}
+
+/// The first sentence of a remark.
+pub(super) fn first_sentence(text: &str) -> &str {
+    text.split_once(". ").map_or(text, |(first, _)| first).trim_end_matches('.')
 }

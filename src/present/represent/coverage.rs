@@ -1,0 +1,158 @@
+//! How much of each stage the profiled launches stand for, and what to profile next.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use rooflens_schemas::Unit;
+
+use crate::analysis::Context;
+use crate::analysis::counters::represent::matching::{Group, Line, Matching, Tier};
+use crate::analysis::counters::represent::{Gap, Representativeness};
+use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
+use crate::findings::{Block, Chart, Dataset, Inline, Quantity, Table};
+use crate::model::{KernelId, Ns};
+use crate::prose;
+
+/// Kernels without a profiled launch that the section shows.
+const SHOWN_GAPS: usize = 8;
+
+/// Share of a stage's GPU time beyond which nothing more need be profiled.
+const ENOUGH: f64 = 0.9;
+
+/// Most kernels that a command asks for: each costs replays.
+const MOST: usize = 30;
+
+/// One row a stage.
+pub(super) fn coverage(context: &Context<'_>, matching: &Matching) -> Dataset {
+    let launches = |line: &Line, wanted: fn(&&Group) -> bool| -> u64 {
+        line.groups.iter().filter(wanted).map(|group| group.launches).sum()
+    };
+    let by = |tier| move |line: &&Line| line.share(|group| group.tier == Some(tier));
+    let lines: Vec<&Line> = matching.lines.iter().filter(|line| line.time > 0).collect();
+    Table::new("profile_coverage", "GPU time that profiled launches stand for")
+        .text("stage", "Stage", |line: &&Line| line.summary.label(context.session, context.facts))
+        .time("time_ns", "GPU time", |line| line.time)
+        .share("profiled_share", "Profiled", |line| line.covered())
+        .share("stage_share", "By kernel, grid, stage", by(Tier::Stage))
+        .share("grid_share", "By kernel, grid", by(Tier::Grid))
+        .share("kernel_share", "By kernel, blocks", by(Tier::Kernel))
+        .count("launches", "Launches", |line| launches(line, |_| true))
+        .count("matched_launches", "Matched launches", |line| {
+            launches(line, |group| group.tier.is_some())
+        })
+        .rows(&lines)
+}
+
+/// One bar a phase: matched how, and not at all.
+pub(super) fn chart(context: &Context<'_>, matching: &Matching) -> Option<Chart> {
+    let bar = |line: &Line| {
+        let matched = line.covered();
+        let mut values: Vec<f64> =
+            Tier::ALL.iter().map(|tier| line.share(|group| group.tier == Some(*tier))).collect();
+        values.push((1.0 - matched).max(0.0));
+        Bar {
+            label: line.summary.label(context.session, context.facts),
+            values,
+            note: Quantity::ratio(matched).to_string(),
+        }
+    };
+    let bars: Vec<Bar> = matching.outermost(context.facts).map(|(_, line)| bar(line)).collect();
+    let part = |name: &str, color| Part { name: name.to_owned(), color };
+    let said: Vec<String> = bars.iter().map(|bar| format!("{}: {}", bar.label, bar.note)).collect();
+    (!bars.is_empty()).then(|| Chart {
+        id: "profile-coverage".to_owned(),
+        title: "GPU time that profiled launches stand for".to_owned(),
+        description: format!(
+            "Share of each stage's GPU time with counters of a profiled launch. {}.",
+            said.join("; ")
+        ),
+        plot: Plot::StackedBars(StackedBars {
+            unit: Unit::Ratio,
+            normalized: true,
+            parts: vec![
+                part("same kernel, grid, stage", Color::ComputeBound),
+                part("same kernel, grid", Color::Elementwise),
+                part("same kernel, scaled by blocks", Color::Copy),
+                part("not profiled", Color::Idle),
+            ],
+            bars,
+        }),
+    })
+}
+
+/// One row a kernel and outermost stage, those with the largest share of their stage first, and its view.
+pub(super) fn gaps(
+    context: &Context<'_>,
+    matching: &Matching,
+    all: &Representativeness,
+) -> (Dataset, Option<Block>) {
+    let (session, facts) = (context.session, context.facts);
+    let identity = |gap: &Gap| &facts.identities[gap.kernel.index()];
+    let label = |gap: &Gap| matching.lines[gap.line].summary.label(session, facts);
+    let table = Table::new("unprofiled_kernels", "Kernels without a profiled launch")
+        .name("kernel", "Kernel", |gap: &Gap| identity(gap).short.as_str())
+        .on_page()
+        .text("stage", "Stage", label)
+        .on_page()
+        .text("class", "Class", |gap| identity(gap).class.label())
+        .on_page()
+        .count("launches", "Launches", |gap| gap.launches)
+        .on_page()
+        .time("time_ns", "Time", |gap| gap.time)
+        .on_page()
+        .share("share", "Share of the stage", |gap| gap.share)
+        .on_page()
+        .name("name", "Whole name", |gap| session.kernel_name(gap.kernel));
+    let shown = all.gaps.len().min(SHOWN_GAPS);
+    let caption = format!("Kernels without a profiled launch, {shown} of {}", all.gaps.len());
+    let view = (shown > 0).then(|| Block::Table(table.view(caption, shown)));
+    (table.rows(&all.gaps), view)
+}
+
+/// The commands that list what to profile, one a phase that is not covered.
+pub(super) fn commands(context: &Context<'_>, matching: &Matching) -> Option<Vec<Inline>> {
+    let mut lines: Vec<(String, usize)> = Vec::new();
+    for (_, line) in matching.outermost(context.facts) {
+        if line.covered() >= ENOUGH {
+            continue;
+        }
+        let stage = &line.summary.stage(context.facts).name;
+        if lines.iter().all(|(name, _)| name != stage) {
+            lines.push((stage.clone(), kernels_for(line)));
+        }
+    }
+    let mut text = prose![
+        "To profile what is missing, list the kernels with the most time and give the list to \
+         rooflens-capture ncu --kernels: ",
+    ];
+    for (at, (stage, top)) in lines.iter().enumerate() {
+        if at > 0 {
+            text.push("; ".into());
+        }
+        let command = format!("rooflens kernels BUNDLE --top {top} --stage '{stage}' --yaml");
+        text.push(Inline::Code(command));
+    }
+    text.push(
+        ". It names launches of the grid with the most time whose duration is nearest to the median."
+            .into(),
+    );
+    (!lines.is_empty()).then_some(text)
+}
+
+/// How many kernels hold enough of a line's time.
+fn kernels_for(line: &Line) -> usize {
+    let mut kernels = BTreeMap::<KernelId, Ns>::new();
+    for group in &line.groups {
+        *kernels.entry(group.kernel).or_default() += group.time;
+    }
+    let mut times: Vec<Ns> = kernels.into_values().collect();
+    times.sort_unstable_by_key(|time| Reverse(*time));
+    let enough = ENOUGH * times.iter().sum::<Ns>() as f64;
+    let mut sum = 0;
+    let needed = times.iter().take_while(|time| {
+        let before = sum;
+        sum += **time;
+        (before as f64) < enough
+    });
+    needed.count().clamp(1, MOST)
+}

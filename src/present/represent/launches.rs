@@ -1,0 +1,74 @@
+//! Every profiled launch against the launches of the timeline that it is said to stand for.
+
+use rooflens_schemas::Unit;
+
+use crate::analysis::Context;
+use crate::analysis::counters::ncu::Counters;
+use crate::analysis::counters::represent::matching::{Group, Matching};
+use crate::analysis::counters::represent::{Comparison, Likeness, Representativeness};
+use crate::findings::{Block, Dataset, Table, View};
+
+/// Rows of the table in the section.
+const SHOWN: usize = 15;
+
+/// The data set, those that stand for most time first, and its view.
+pub(super) fn table(
+    context: &Context<'_>,
+    (counters, matching): (&Counters, &Matching),
+    all: &Representativeness,
+) -> (Dataset, Block) {
+    let (session, facts) = (context.session, context.facts);
+    let launch = |row: &Comparison| counters.launch(row.profile);
+    let line = |row: &Comparison| row.line.map(|line| &matching.lines[line]);
+    let group = |row: &Comparison| Some(&line(row)?.groups[row.group?]);
+    let ordinals = &session.kernel_profiles.ordinal;
+    let how = |row: &Comparison| matching.kernels[row.profile.index()].how.label();
+    let table = Table::new("representativeness", "Profiled launches against the timeline")
+        .name("kernel", "Kernel", |row: &Comparison| launch(row).identity.short.as_str())
+        .on_page()
+        .text("pass", "Pass", |row| session.pass_name(launch(row).pass))
+        .on_page()
+        .count("launch", "Launch", |row| ordinals[row.profile.index()])
+        .on_page()
+        .text("stage", "Stage", |row| line(row).map(|line| line.summary.label(session, facts)))
+        .on_page()
+        .text("grid", "Grid", |row| launch(row).grid.to_string())
+        .text("block", "Block", |row| launch(row).block.to_string())
+        .time("duration_ns", "Profiled", |row| launch(row).seconds.map(|seconds| seconds * 1e9))
+        .on_page()
+        .time("median_ns", "Timeline median", |row| group(row).and_then(Group::median))
+        .on_page()
+        .column("ratio", "Ratio", Unit::One, |row| row.ratio)
+        .on_page()
+        .share("alike_share", "Time like the median", |row| group(row).and_then(Group::alike))
+        .count("stands_for", "Stands for", |row| group(row).map(|group| group.launches))
+        .on_page()
+        .share("time_share", "Share", |row| row.share)
+        .on_page()
+        .text("verdict", "Verdict", |row| {
+            let stage = line(row).map(|line| line.summary.stage(facts).name.as_str());
+            verdict(row.likeness, how(row), stage.unwrap_or("any stage"))
+        })
+        .on_page()
+        .text("match", "Name match", how);
+    let shown = all.launches.len().min(SHOWN);
+    let caption = format!(
+        "Profiled launches by the GPU time that they stand for, {shown} of {}",
+        all.launches.len()
+    );
+    let view: View = table.view(caption, shown);
+    (table.rows(&all.launches), Block::Table(view))
+}
+
+fn verdict(likeness: Likeness, how: &str, stage: &str) -> String {
+    match likeness {
+        Likeness::NotInTimeline => format!("kernel not in the timeline ({how})"),
+        Likeness::NoGrid => format!("grid does not occur in {stage}"),
+        Likeness::NoKernel => format!("kernel does not occur in {stage}"),
+        Likeness::NoDuration => "no duration".to_owned(),
+        Likeness::Longer => "longer than the median".to_owned(),
+        Likeness::Shorter => "shorter than the median".to_owned(),
+        Likeness::Mixed => "launches of this grid differ".to_owned(),
+        Likeness::Representative => "representative".to_owned(),
+    }
+}

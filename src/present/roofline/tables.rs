@@ -1,0 +1,161 @@
+//! Data sets of the roofline section.
+
+use rooflens_schemas::Unit::{Flop, FlopPerByte, FlopPerSecond};
+
+use crate::analysis::counters::ncu::Level;
+use crate::analysis::counters::roofline::group::Group;
+use crate::analysis::counters::roofline::{PassRoofline, TypeSum};
+use crate::findings::{Block, Dataset, Table, View};
+use crate::model::Session;
+
+/// Rows of a table in the section; the data sets hold all.
+const SHOWN_ROWS: usize = 12;
+
+/// A group in its pass.
+pub(super) type Mark<'a> = (&'a PassRoofline, &'a Group);
+
+/// A group without a mark: pass, group, roofline and why.
+pub(super) type Unplotted<'a> = (&'a PassRoofline, &'a Group, &'static str, &'static str);
+
+/// The rows of all passes so far.
+#[derive(Default)]
+pub(super) struct Rows<'a> {
+    points: Vec<Mark<'a>>,
+    unplotted: Vec<Unplotted<'a>>,
+    types: Vec<(&'a PassRoofline, &'a TypeSum)>,
+}
+
+impl<'a> Rows<'a> {
+    /// Adds a pass; gives its views.
+    pub(super) fn add(&mut self, session: &Session, pass: &'a PassRoofline) -> Vec<Block> {
+        let first = [self.types.len(), self.points.len(), self.unplotted.len()];
+        self.types.extend(pass.types.iter().map(|sum| (pass, sum)));
+        for group in &pass.groups {
+            self.sort_in(pass, group);
+        }
+        let last = [self.types.len(), self.points.len(), self.unplotted.len()];
+        let [types, points, unplotted] = [0, 1, 2].map(|at| last[at] - first[at]);
+        let name = session.pass_name(pass.pass);
+        let (some, others) = (points.min(SHOWN_ROWS), unplotted.min(SHOWN_ROWS));
+        let views = [
+            type_table(session)
+                .view(format!("Pass {name}: executed FLOPs by dtype and pipe"), types),
+            point_table(session)
+                .view(format!("Pass {name}: marks of the rooflines, {some} of {points}"), some),
+            unplotted_view(
+                format!("Pass {name}: kernels without a mark, {others} of {unplotted}"),
+                others,
+            ),
+        ];
+        let views = views.into_iter().zip(first).filter(|(view, _)| view.limit > 0);
+        views.map(|(view, skip)| Block::Table(View { skip, ..view })).collect()
+    }
+
+    /// Puts a group among the marks, or says why it has none.
+    fn sort_in(&mut self, pass: &'a PassRoofline, group: &'a Group) {
+        let [dram, l2, l1] = Level::ALL.map(|level| group.mark(level).err());
+        if let (Some(reason), true) = (dram, dram == l2 && l2 == l1) {
+            self.unplotted.push((pass, group, "all", reason));
+            return;
+        }
+        let reasons = Level::ALL.into_iter().zip([dram, l2, l1]);
+        self.unplotted.extend(
+            reasons.filter_map(|(level, reason)| Some((pass, group, level.label(), reason?))),
+        );
+        self.points.push((pass, group));
+    }
+
+    /// The data sets.
+    pub(super) fn datasets(&self, session: &Session) -> [Dataset; 3] {
+        [
+            point_table(session).rows(&self.points),
+            unplotted_table(session).rows(&self.unplotted),
+            type_table(session).rows(&self.types),
+        ]
+    }
+}
+
+fn type_table<'t>(session: &'t Session) -> Table<'t, (&'t PassRoofline, &'t TypeSum)> {
+    let peak = |pass: &PassRoofline, dtype, measured| {
+        let roofs = pass.roofs.rates(&[dtype]);
+        roofs.into_iter().find(|roof| roof.measured == measured).map(|roof| roof.value)
+    };
+    Table::new("executed_flops_types", "Executed FLOPs of profiled launches by dtype and pipe")
+        .text("dtype", "dtype", |(_, sum): &(&PassRoofline, &TypeSum)| sum.dtype)
+        .on_page()
+        .text("pass", "Pass", |(pass, _)| session.pass_name(pass.pass))
+        .text("pipe", "Pipe", |(_, sum)| if sum.tensor { "tensor cores" } else { "vector" })
+        .on_page()
+        .count("launches", "Launches", |(_, sum)| sum.launches)
+        .on_page()
+        .column("flop", "FLOPs", Flop, |(_, sum)| sum.flops)
+        .on_page()
+        .share("flop_share", "Share", |(_, sum)| sum.share)
+        .on_page()
+        .time("duration_ns", "Time of the launches", |(_, sum)| sum.seconds * 1e9)
+        .column("flop_per_second", "FLOP rate", FlopPerSecond, |(_, sum)| {
+            (sum.seconds > 0.0).then(|| sum.flops / sum.seconds)
+        })
+        .on_page()
+        .column("peak_flop_per_second", "Specified peak", FlopPerSecond, move |(pass, sum)| {
+            peak(pass, sum.dtype, false)
+        })
+        .on_page()
+        .column("measured_flop_per_second", "Measured peak", FlopPerSecond, move |(pass, sum)| {
+            peak(pass, sum.dtype, true)
+        })
+        .on_page()
+}
+
+fn point_table<'t>(session: &'t Session) -> Table<'t, Mark<'t>> {
+    let intensity = |level| move |(_, group): &Mark<'_>| group.intensity(level);
+    Table::new("roofline_points", "Roofline points")
+        .name("kernel", "Kernel", |(_, group): &Mark<'_>| group.short.as_str())
+        .on_page()
+        .text("pass", "Pass", |(pass, _)| session.pass_name(pass.pass))
+        .text("grid", "Grid", |(_, group)| group.grid.to_string())
+        .text("block", "Block", |(_, group)| group.block.to_string())
+        .count("launches", "Launches", |(_, group)| group.launches)
+        .on_page()
+        .time("duration_ns", "Time", |(_, group)| group.seconds.map(|seconds| seconds * 1e9))
+        .share("time_share", "Share", |(_, group)| group.share)
+        .on_page()
+        .column("flop", "FLOPs", Flop, |(_, group)| group.flops.ok())
+        .text("dtype", "dtype", |(_, group)| group.dtype)
+        .on_page()
+        .column("flop_per_second", "FLOP rate", FlopPerSecond, |(_, group)| group.rate())
+        .on_page()
+        .column("dram_flop_per_byte", "DRAM intensity", FlopPerByte, intensity(Level::Dram))
+        .on_page()
+        .column("l2_flop_per_byte", "L2 intensity", FlopPerByte, intensity(Level::L2))
+        .column("l1_flop_per_byte", "L1 intensity", FlopPerByte, intensity(Level::L1))
+        .column("attainable_flop_per_second", "Attainable", FlopPerSecond, |(pass, group)| {
+            pass.roofs.attainable(group)
+        })
+        .share("attained_share", "Attained", |(pass, group)| {
+            Some(group.rate()? / pass.roofs.attainable(group)?)
+        })
+        .on_page()
+        .text("bound", "Bound", |(_, group)| group.bound.label())
+        .on_page()
+}
+
+const UNPLOTTED: &str = "roofline_unplotted";
+
+fn unplotted_view(caption: String, limit: usize) -> View {
+    let columns = ["kernel", "roofline", "launches", "time_share", "reason"];
+    View::new(UNPLOTTED, caption, &columns, limit)
+}
+
+fn unplotted_table<'t>(session: &'t Session) -> Table<'t, Unplotted<'t>> {
+    Table::new(UNPLOTTED, "Kernels outside of the rooflines")
+        .name("kernel", "Kernel", |(_, group, ..): &Unplotted<'_>| group.short.as_str())
+        .text("pass", "Pass", |(pass, ..)| session.pass_name(pass.pass))
+        .text("roofline", "Roofline", |row| row.2)
+        .text("grid", "Grid", |(_, group, ..)| group.grid.to_string())
+        .text("block", "Block", |(_, group, ..)| group.block.to_string())
+        .count("launches", "Launches", |(_, group, ..)| group.launches)
+        .time("duration_ns", "Time", |(_, group, ..)| group.seconds.map(|seconds| seconds * 1e9))
+        .share("time_share", "Share", |(_, group, ..)| group.share)
+        .text("reason", "Reason", |row| row.3)
+}

@@ -1,0 +1,216 @@
+//! The roofline of the whole workload: counters of profiled launches, spread over the launches of the timeline
+//! that they stand for.
+
+use rooflens_schemas::{Metric, Unit};
+
+use super::charts::{labels, slug, under};
+use super::workload_tables as tables;
+use crate::analysis::Context;
+use crate::analysis::counters::ncu::Level;
+use crate::analysis::counters::represent::matching::ENOUGH;
+use crate::analysis::counters::roofline::roofs::Roofs;
+use crate::analysis::counters::roofline::workload::{Hfu, Lack, StageWork, Totals, Work, Workload};
+use crate::analysis::engine::classify::KernelClass;
+use crate::findings::catalogue::{DRAM_BYTES, HFU, PROFILED_DRAM_SHARE, PROFILED_SHARE};
+use crate::findings::chart::{Color, Plot, Point};
+use crate::findings::{Block, Chart, Findings, Method, Quantity};
+use crate::prose;
+
+/// Adds the workload's rooflines, tables and metrics, if something of it was profiled.
+pub(super) fn add(context: &Context<'_>, workload: &Workload, findings: &mut Findings) {
+    let stages = &workload.stages;
+    if stages.iter().all(|stage| stage.works.is_empty()) {
+        return;
+    }
+    let is_phase =
+        |stage: &&StageWork| stage.summary.is_outermost(context.facts) && !stage.works.is_empty();
+    let phases: Vec<&StageWork> = stages.iter().filter(is_phase).collect();
+    let (stage_rows, of_stages) = tables::stages(context, stages);
+    let (kernels, of_kernels) = tables::kernels(context, &phases);
+    let (bounds, of_bounds) = tables::bounds(context, &phases);
+    findings.blocks.push(Block::Heading("Workload".to_owned()));
+    findings.blocks.push(introduction());
+    findings.blocks.extend(charts(context, &phases, &workload.roofs).into_iter().map(Block::Chart));
+    findings.blocks.extend([of_stages, of_kernels, of_bounds]);
+    for stage in stages {
+        findings.metrics.extend(metrics(context, stage, &workload.roofs));
+    }
+    let classes = tables::classes(context, &phases);
+    findings.datasets.extend([stage_rows, kernels, classes, bounds]);
+    findings.methods.push(method());
+}
+
+fn introduction() -> Block {
+    Block::Prose(prose![
+        "Each launch of the timeline takes the counters of the profiled launches that stand for it, and its time from the \
+         timeline. What no profiled launch stands for is in no sum, so operations and bytes of a stage are too low by \
+         what “Profiled” lacks; bytes of launches that were profiled with flushed caches are too high by what they \
+         would find in L2.",
+    ])
+}
+
+/// One chart of stages and classes, and one of kernels a stage of which enough was profiled.
+fn charts(context: &Context<'_>, phases: &[&StageWork], roofs: &Roofs) -> Vec<Chart> {
+    let chart = |id: String, title: String, said: &str, points: Vec<Point>| {
+        let plot = under(roofs, Level::Dram, points);
+        let description = format!(
+            "{said} FLOP/s against FLOPs per DRAM byte, log-log. Ceilings: {}.",
+            labels(&plot)
+        );
+        let has_points = !plot.points.is_empty();
+        has_points.then(|| Chart { id, title, description, plot: Plot::Roofline(plot) })
+    };
+    let labelled = |stage: &StageWork| stage.summary.label(context.session, context.facts);
+    let covered = || phases.iter().filter(|stage| stage.covered >= ENOUGH);
+    let points = covered().flat_map(|stage| class_points(stage, &labelled(stage))).collect();
+    let stages = chart(
+        "roofline-workload".to_owned(),
+        "Workload roofline: stages and kernel classes".to_owned(),
+        "Stages (operations over the whole stage time) and their kernel classes (over the time of their kernels).",
+        points,
+    );
+    let kernels = covered().filter_map(|stage| {
+        let point = |work: &Work| kernel_point(context, stage, work);
+        let points: Vec<Point> = stage.works.iter().filter_map(point).collect();
+        let share: f64 = points.iter().map(|point| point.weight).sum();
+        let said = format!("Kernels with {} of the GPU time of the stage.", Quantity::ratio(share));
+        let label = labelled(stage);
+        let title = format!("Workload roofline: kernels of {label}");
+        chart(format!("roofline-workload-{}", slug(&label)), title, &said, points)
+    });
+    stages.into_iter().chain(kernels).collect()
+}
+
+fn kernel_point(context: &Context<'_>, stage: &StageWork, work: &Work) -> Option<Point> {
+    let (x, y) = (work.intensity(Level::Dram)?, work.per_second(work.flops())?);
+    let label = context.facts.identities[work.kernel.index()].short.clone();
+    let weight = work.time as f64 / stage.time as f64;
+    (x > 0.0).then(|| Point { label, x, y, weight, color: work.class.color() })
+}
+
+/// A mark for each class of a stage, and one for the stage.
+fn class_points(stage: &StageWork, label: &str) -> Vec<Point> {
+    let point = |totals: &Totals, name: &str, weight, color| {
+        let (x, y) = totals.mark()?;
+        Some(Point { label: format!("{label} · {name}"), x, y, weight, color })
+    };
+    let of_class = |class: KernelClass| {
+        let totals = Totals::of(tables::of_class(stage, class));
+        point(&totals, class.label(), totals.time / stage.time as f64, class.color())
+    };
+    let flops = stage.totals.all_flops().unwrap_or_default();
+    let whole = point(&stage.totals, "whole stage", stage.covered, Color::Stage);
+    let whole = whole.map(|point| Point { y: stage.per_second(flops), ..point });
+    KernelClass::ALL.into_iter().filter_map(of_class).chain(whole).collect()
+}
+
+/// Coverage, executed operations and bytes of a stage.
+fn metrics(context: &Context<'_>, stage: &StageWork, roofs: &Roofs) -> [Metric; 4] {
+    let scope = stage.summary.scope(context.session, context.facts);
+    let basis = format!(
+        "{} of {} of GPU operations in {} counted instances",
+        Quantity::new(stage.totals.time, Unit::Nanoseconds),
+        Quantity::new(stage.time as f64, Unit::Nanoseconds),
+        stage.summary.counted
+    );
+    let hfu = stage.hfu.as_ref().map(|hfu| (hfu.share, hfu_basis(stage, hfu)));
+    let hfu = hfu.map_err(|lack| reason(*lack));
+    let share = stage.dram_share.map(|share| (share, dram_basis(stage, roofs))).map_err(reason);
+    let bytes = stage.dram_bytes().map_err(reason).map(|bytes| {
+        let (low, high) = stage.totals.dram_range;
+        let bytes_of = |sum| Quantity::new(stage.per_instance(sum), Unit::Bytes);
+        let basis = format!(
+            "per instance, {} to {} by the least and the most of several profiled launches; {}{}",
+            bytes_of(low),
+            bytes_of(high),
+            matched(stage, stage.totals.dram_time),
+            caches(stage)
+        );
+        (stage.per_instance(bytes), basis)
+    });
+    [
+        PROFILED_SHARE.derived(scope.clone(), stage.covered, basis),
+        HFU.known(scope.clone(), hfu),
+        DRAM_BYTES.known(scope.clone(), bytes),
+        PROFILED_DRAM_SHARE.known(scope, share),
+    ]
+}
+
+fn reason(lack: Lack) -> String {
+    let few = |with: &str, covered: f64| {
+        format!(
+            "profiled launches {with} stand for {} of the stage's GPU time, less than {}",
+            Quantity::ratio(covered),
+            Quantity::ratio(ENOUGH)
+        )
+    };
+    match lack {
+        Lack::FewFlops(covered) => few("with counted operations", covered),
+        Lack::FewBytes(covered) => few("with DRAM bytes", covered),
+        Lack::NoPeak => "no peak: the GPU is not in the hardware table".to_owned(),
+        Lack::NoFlops => "no profiled launch with counted FLOPs of a dtype with a peak".to_owned(),
+        Lack::NoBytes => "no profiled launch with DRAM bytes".to_owned(),
+        Lack::AbovePeak(share) => {
+            format!("{} is more than the peak allows", Quantity::ratio(share))
+        }
+    }
+}
+
+fn hfu_basis(stage: &StageWork, hfu: &Hfu) -> String {
+    let said = |(dtype, flops, peak): &(&str, f64, f64)| {
+        let flops = Quantity::new(*flops, Unit::Flop);
+        format!("{flops} {dtype} / {}", Quantity::new(*peak, Unit::FlopPerSecond))
+    };
+    let said: Vec<String> = hfu.parts.iter().map(said).collect();
+    let matched = matched(stage, stage.totals.flops_time);
+    let mut basis = format!("({}) / {}; {matched}", said.join(" + "), time(stage));
+    if !hfu.left_out.is_empty() {
+        basis += &format!("; without {}, which has no peak", hfu.left_out.join(", "));
+    }
+    basis
+}
+
+fn dram_basis(stage: &StageWork, roofs: &Roofs) -> String {
+    let bytes = stage.per_instance(stage.totals.bytes.dram.unwrap_or_default());
+    let bytes = Quantity::new(bytes, Unit::Bytes);
+    let bandwidth = roofs.gpu.as_ref().map_or(0.0, |gpu| gpu.memory_bandwidth);
+    let bandwidth = Quantity::new(bandwidth, Unit::BytesPerSecond);
+    let matched = matched(stage, stage.totals.dram_time);
+    format!("{bytes} / ({} × {bandwidth}); {matched}{}", time(stage), caches(stage))
+}
+
+fn time(stage: &StageWork) -> String {
+    let time = Quantity::new(stage.summary.time, Unit::Nanoseconds);
+    match stage.gpus {
+        1 => format!("stage time {time}"),
+        gpus => format!("(stage time {time} × {gpus} GPUs)"),
+    }
+}
+
+fn matched(stage: &StageWork, time: f64) -> String {
+    let covered = time / stage.time as f64;
+    let rest = if covered < 0.9995 { ", the rest not counted" } else { "" };
+    let share = Quantity::ratio(covered);
+    format!("counters of profiled launches that stand for {share} of the GPU time{rest}")
+}
+
+/// What flushed caches mean for bytes.
+const fn caches(stage: &StageWork) -> &'static str {
+    if stage.flushed {
+        "; caches were flushed before each profiled launch, so that what its predecessor left in L2 counts as read"
+    } else {
+        ""
+    }
+}
+
+fn method() -> Method {
+    let text = format!(
+        "Operations and bytes of a launch: mean over the profiled launches that stand for it (section “What profiled \
+         launches stand for”). A stage's sums are over its counted instances, per instance; rates of a stage are per \
+         stage time and GPU, rates of kernels and classes per time of their launches. HFU = Σ over dtypes (executed FLOPs ÷ \
+         peak of the dtype) ÷ stage time. HFU, bytes and bandwidth of a stage are given from {} of its GPU time on. \
+         Ranges: every launch with the least, and the most, that its profiled launches counted.",
+        Quantity::ratio(ENOUGH)
+    );
+    Method { title: "Workload roofline".to_owned(), text: vec![text.into()] }
+}

@@ -6,6 +6,7 @@ use rooflens_schemas::StageKind;
 
 use super::*;
 use crate::analysis::engine::facts::{Facts, Stage, StageInstance};
+use crate::analysis::engine::stage_stats::summarize;
 use crate::analysis::test_session::{copy, push, session_of};
 use crate::analysis::{Options, Results};
 use crate::findings::Cell;
@@ -68,6 +69,7 @@ fn class_shares_are_of_the_operations_of_a_stages_instances_without_warm_up() {
     };
     facts.instances = vec![stage(&[0], Some("warm-up")), stage(&[1, 2, 3], None)];
     facts.stages = vec![decode(0..2)];
+    facts.summaries = summarize(&facts);
     let findings = findings_of(&session, &facts);
     let share = |class| metric(&findings, "class_share", Some(class));
     assert_eq!(
@@ -100,6 +102,7 @@ fn ranks_have_classes_of_their_own() {
     facts.instances =
         vec![instance([0, 1], ProcessId(0), GpuId(0)), instance([2, 3], process, gpu)];
     facts.stages = vec![decode(0..2)];
+    facts.summaries = summarize(&facts);
     let findings = findings_of(&session, &facts);
     let shares: Vec<(Option<u32>, f64)> = findings
         .metrics

@@ -167,7 +167,8 @@ fn what_a_stage_gains_with_its_products_at_the_roofline() {
     assert_eq!(above.len(), 1);
     assert!((above[0].2 - (300.0 - 590_848.0 / 4.8e12 * 1e9)).abs() < 1e-9);
     // 176.9 ns less than the stage time, rounded.
-    let all = crate::present::run(&context);
+    let results = crate::analysis::Results::compute(&context);
+    let all = crate::present::run(&context.with(&results));
     let number = |id: &str| {
         let mut metrics = all.iter().flat_map(|(_, _, findings)| &findings.metrics);
         metrics.find(|metric| metric.id == id).unwrap().value.number().unwrap()

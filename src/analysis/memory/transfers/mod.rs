@@ -70,7 +70,7 @@ fn places(context: &Context<'_>, pass: PassId) -> Vec<Place> {
         let together = own.iter().flat_map(|one| one.ops.iter().copied());
         let sums = sums::by_kind(context, &tiers, together);
         let instances = own.iter().map(of).collect();
-        places.extend((!sums.kinds.is_empty()).then(|| Place {
+        places.extend((!sums.kinds.is_empty()).then_some(Place {
             pass,
             stage: Some(line),
             instances,

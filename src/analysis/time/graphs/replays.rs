@@ -261,9 +261,8 @@ fn measure_gaps(ops: &Ops, replays: &mut Replays) {
             list.push((ops.start[op], ops.end[op]));
         }
     }
-    for list in work.values_mut() {
-        *list = union(list);
-    }
+    let work: FxHashMap<GpuId, Vec<Interval>> =
+        work.into_iter().map(|(gpu, mut list)| (gpu, union(&mut list))).collect();
     let mut order: Vec<usize> = (0..replays.all.len()).collect();
     let lane = |at: usize| {
         let replay = &replays.all[at];

@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use crate::analysis::Context;
 use crate::analysis::engine::facts::{Captured, OpIndex, OpSource, Ops};
-use crate::analysis::engine::intervals::{Interval, total, union, union_length};
+use crate::analysis::engine::intervals::{Interval, measure_within, total, union, union_length};
 use crate::model::{ApiCallId, GpuId, KernelId, Ns, PassId, ProcessId, Session};
 
 /// All operations of one graph launch.
@@ -261,8 +261,8 @@ fn measure_gaps(ops: &Ops, replays: &mut Replays) {
             list.push((ops.start[op], ops.end[op]));
         }
     }
-    let work: FxHashMap<GpuId, Work> =
-        work.into_iter().map(|(gpu, mut list)| (gpu, Work::new(&mut list))).collect();
+    let work: FxHashMap<GpuId, Vec<Interval>> =
+        work.into_iter().map(|(gpu, mut list)| (gpu, union(&mut list))).collect();
     let mut order: Vec<usize> = (0..replays.all.len()).collect();
     let lane = |at: usize| {
         let replay = &replays.all[at];
@@ -276,45 +276,15 @@ fn measure_gaps(ops: &Ops, replays: &mut Replays) {
             let replay = &replays.all[*at];
             gaps[*at] = end.map(|end| {
                 let length = replay.start.saturating_sub(end).max(0);
-                Gap { length, idle: length - work[&replay.gpu].within(end, end + length) }
+                Gap {
+                    length,
+                    idle: length - measure_within(&work[&replay.gpu], (end, end + length)),
+                }
             });
             end = end.max(Some(replay.end));
         }
     }
     for (replay, gap) in replays.all.iter_mut().zip(gaps) {
         replay.gap = gap;
-    }
-}
-
-/// When a GPU works, with sums: how long within an interval takes two binary searches.
-struct Work {
-    intervals: Vec<Interval>,
-    /// Length of all intervals before each one.
-    before: Vec<Ns>,
-}
-
-impl Work {
-    fn new(all: &mut [Interval]) -> Self {
-        let intervals = union(all);
-        let mut sum: Ns = 0;
-        let before = intervals.iter().map(|(start, end)| {
-            let before = sum;
-            sum = sum.saturating_add(end - start);
-            before
-        });
-        let before = before.collect();
-        Self { intervals, before }
-    }
-
-    /// Busy time before `time`.
-    fn until(&self, time: Ns) -> Ns {
-        let after = self.intervals.partition_point(|(start, _)| *start < time);
-        let Some(last) = after.checked_sub(1) else { return 0 };
-        let (start, end) = self.intervals[last];
-        self.before[last] + (end.min(time) - start)
-    }
-
-    fn within(&self, start: Ns, end: Ns) -> Ns {
-        self.until(end) - self.until(start)
     }
 }

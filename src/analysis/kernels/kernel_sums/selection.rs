@@ -5,6 +5,8 @@ use std::cmp::Reverse;
 use crate::analysis::Facts;
 use crate::analysis::engine::classify::KernelClass;
 use crate::analysis::engine::facts::OpSource;
+use crate::analysis::engine::intervals::total;
+use crate::analysis::kernels::stage_work::StageWork;
 use crate::model::{KernelId, LaunchId, PassId, ProcessId, Session};
 
 /// Launches of a kernel that are worth profiling.
@@ -135,6 +137,18 @@ pub fn select(
     (!selected.is_empty()).then_some(selected)
 }
 
+/// How many of a stage's kernels, those with the most time first, have this share of the time of all of them.
+pub fn needed(work: &StageWork, share: f64) -> usize {
+    let enough = share * total(work.kernels.iter().map(|kernel| kernel.2)) as f64;
+    let mut sum = 0;
+    let before = work.kernels.iter().take_while(|kernel| {
+        let is_short = (sum as f64) < enough;
+        sum += kernel.2;
+        is_short
+    });
+    before.count()
+}
+
 /// The launches of a pass, or of the instances of a stage that count: those of one process that can be profiled.
 fn launches_of(
     session: &Session,
@@ -251,7 +265,9 @@ fn function(session: &Session, kernel: KernelId) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::test_session::launch;
+    use crate::analysis::test_session::{Made, launch};
+    use crate::analysis::{Context, Options, Results};
+    use crate::hardware::Hardware;
     use crate::model::{Dim3, GpuId, Launch, ProcessId};
     use rooflens_schemas::PassKind;
 
@@ -338,6 +354,21 @@ mod tests {
         assert_eq!(selected[1].launches, [0, 3]);
         let window = window(&session, &facts, None, &selected);
         assert_eq!(window, Some(Window { skip: 0, count: 2 }));
+    }
+
+    #[test]
+    fn the_kernels_with_most_of_the_time_of_a_stage() {
+        let mut made = Made::default();
+        made.pass("nsys", PassKind::Timeline);
+        made.range("decode", &|made| {
+            [("a", 60), ("b", 30), ("c", 10)].iter().for_each(|one| made.kernel_of(one.0, one.1));
+        });
+        let (session, hardware, options) = (&made.session, Hardware::default(), Options::default());
+        let facts = Facts::new(session);
+        let results = Results::compute(&Context::new(session, &facts, &hardware, &options));
+        let work = &results.stage_work().expect("never missing")[0];
+        // 60 of 100, then 90, then all.
+        assert_eq!([0.5, 0.6, 0.7, 0.9, 0.91].map(|share| needed(work, share)), [1, 1, 2, 2, 3]);
     }
 
     #[test]

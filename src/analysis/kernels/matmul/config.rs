@@ -33,11 +33,10 @@ struct Pass<'a> {
     dtype: &'static str,
 }
 
-pub(super) fn find(session: &Session, facts: &Facts, products: &mut Products) {
+pub(super) fn find(session: &Session, facts: &Facts, matrix: &Matrix, products: &mut Products) {
     let Some(model) = session.model.as_ref().filter(|model| is_dense_decoder(model)) else {
         return;
     };
-    let matrix = Matrix::new(session, facts);
     let positions = positions(facts);
     for stage in innermost_first(facts) {
         let stage = &facts.stages[stage];
@@ -45,7 +44,7 @@ pub(super) fn find(session: &Session, facts: &Facts, products: &mut Products) {
         let workload = session.workload.for_pass(name);
         for at in stage.instances.clone() {
             let Some(pass) = pass(stage.kind, positions[at], &workload, model) else { break };
-            let kernels = kernels(session, facts, &matrix, at);
+            let kernels = kernels(session, facts, matrix, at);
             if kernels.iter().all(|kernel| products.is_known(kernel.op)) {
                 continue;
             }

@@ -11,13 +11,12 @@ use crate::model::{Session, StrId};
 /// What a log and a kernel's name both tell of a product: rows and columns of the tile, and whether k is split.
 type Key = (u32, u32, bool);
 
-pub(super) fn find(session: &Session, facts: &Facts, products: &mut Products) {
+pub(super) fn find(session: &Session, facts: &Facts, matrix: &Matrix, products: &mut Products) {
     let streams = streams(session);
     if streams.is_empty() {
         return;
     }
     products.logged = vec![0; facts.ops.len()];
-    let matrix = Matrix::new(session, facts);
     let mut searches = Searches::new(&streams);
     for stage in innermost_first(facts) {
         for instance in facts.instances_of(&facts.stages[stage]) {

@@ -114,10 +114,11 @@ impl Products {
             return products;
         }
         products.by_op = vec![0; facts.ops.len()];
-        operators::find(session, facts, &mut products);
-        sequence::find(session, facts, &mut products);
-        log::find(session, facts, &mut products);
-        config::find(session, facts, &mut products);
+        let matrix = Matrix::new(session, facts);
+        operators::find(session, facts, &matrix, &mut products);
+        sequence::find(session, facts, &matrix, &mut products);
+        log::find(session, facts, &matrix, &mut products);
+        config::find(session, facts, &matrix, &mut products);
         products
     }
 

@@ -18,7 +18,7 @@ struct Calls {
     found: Vec<(Shape, &'static str)>,
 }
 
-pub(super) fn find(session: &Session, facts: &Facts, products: &mut Products) {
+pub(super) fn find(session: &Session, facts: &Facts, matrix: &Matrix, products: &mut Products) {
     let calls = Calls::new(session);
     if calls.found.is_empty() {
         return;
@@ -36,7 +36,6 @@ pub(super) fn find(session: &Session, facts: &Facts, products: &mut Products) {
     let mut launched: Vec<(usize, OpIndex)> =
         around.iter().zip(&issued).filter_map(|(call, (op, _))| Some(((*call)?, *op))).collect();
     launched.sort_unstable();
-    let matrix = Matrix::new(session, facts);
     for of_call in launched.chunk_by(|a, b| a.0 == b.0) {
         let Some((call, _)) = of_call.first() else { continue };
         let (shape, operand) = calls.found[*call];

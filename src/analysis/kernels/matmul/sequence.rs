@@ -51,12 +51,11 @@ struct Keys {
     numbers: FxHashMap<(u32, Dim3, Dim3), u32>,
 }
 
-pub(super) fn find(session: &Session, facts: &Facts, products: &mut Products) {
+pub(super) fn find(session: &Session, facts: &Facts, matrix: &Matrix, products: &mut Products) {
     if products.all.is_empty() {
         return;
     }
-    let matrix = Matrix::new(session, facts);
-    let mut keys = Keys::new(session, &matrix);
+    let mut keys = Keys::new(session, matrix);
     let positions = positions(facts);
     let mut templates: BTreeMap<&str, Templates> = BTreeMap::new();
     for stage in &facts.stages {
@@ -65,7 +64,7 @@ pub(super) fn find(session: &Session, facts: &Facts, products: &mut Products) {
             if of_name.all.len() >= MAX_TEMPLATES {
                 break;
             }
-            let (ops, keys) = sequence(session, facts, &matrix, &mut keys, at);
+            let (ops, keys) = sequence(session, facts, matrix, &mut keys, at);
             let own: Vec<Option<Product>> =
                 ops.iter().map(|op| products.get(*op).copied()).collect();
             let recorded = own.iter().flatten().count();
@@ -75,7 +74,7 @@ pub(super) fn find(session: &Session, facts: &Facts, products: &mut Products) {
             }
         }
     }
-    let streams = streams(session, facts, &matrix, &mut keys, products);
+    let streams = streams(session, facts, matrix, &mut keys, products);
     let mut searches = Searches::new(&streams);
     let mut budget = MAX_ALIGNED;
     for stage in innermost_first(facts) {
@@ -83,7 +82,7 @@ pub(super) fn find(session: &Session, facts: &Facts, products: &mut Products) {
         let mut of_name = templates.get_mut(stage.name.as_str());
         let steps = matches!(stage.kind, StageKind::Decode | StageKind::DecodeStep);
         for at in stage.instances.clone() {
-            let (ops, keys) = sequence(session, facts, &matrix, &mut keys, at);
+            let (ops, keys) = sequence(session, facts, matrix, &mut keys, at);
             if ops.iter().all(|op| products.is_known(*op)) {
                 continue;
             }

@@ -17,7 +17,7 @@ const WITH_LEVELS: usize = 10;
 const ALONE: usize = 4;
 
 /// Roofs as charts draw them.
-pub(super) fn ceilings(roofs: Vec<Roof>) -> Vec<Ceiling> {
+fn ceilings(roofs: Vec<Roof>) -> Vec<Ceiling> {
     let ceiling = |Roof { of, value, measured }: Roof| {
         let (name, unit) = match of {
             Peak::Dtype(dtype) => (dtype.to_owned(), Unit::FlopPerSecond),

@@ -1,12 +1,12 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::analysis::counters::ncu::tests::session;
+use crate::analysis::counters::ncu::tests::{count, session};
 use crate::analysis::counters::roofline::device;
 use crate::findings::Cell;
 use crate::findings::chart::{Color, Plot};
 use crate::hardware::{Gpu, Hardware, Peak};
-use crate::model::{MeasuredPeak, PassId, ProfileMetric, Session, StrId};
+use crate::model::{MeasuredPeak, PassId, ProfileId, Session, StrId};
 use crate::present::testing::{charts, column, dataset, numbers, show_on};
 
 const TIME: &str = "gpu__time_duration.sum";
@@ -96,12 +96,7 @@ fn a_kernel_has_one_mark_a_memory_level_at_one_height() {
     let mut session = product_and_copy();
     // 400 MB at L2 and 1 GB at L1 under 4 GFLOP: 10 and 4 FLOP/B.
     for (metric, value) in [("lts__t_bytes.sum", 4e8), ("l1tex__t_bytes.sum", 1e9)] {
-        let (section, metric) = (StrId::default(), session.intern(metric));
-        let unit = session.intern("byte");
-        let profile = crate::model::ProfileId(0);
-        let value = Some(value);
-        let row = ProfileMetric { profile, section, metric, unit, value, text: None };
-        session.profile_metrics.push(row);
+        count(&mut session, ProfileId(0), ("", metric, "byte", value));
     }
     let findings = findings(&session);
     let all = charts(&findings.blocks);

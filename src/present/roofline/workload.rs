@@ -58,7 +58,7 @@ fn charts(context: &Context<'_>, phases: &[&StageWork], roofs: &Roofs) -> Vec<Ch
             labels(&plot)
         );
         let has_points = !plot.points.is_empty();
-        has_points.then(|| Chart { id, title, description, plot: Plot::Roofline(plot) })
+        has_points.then_some(Chart { id, title, description, plot: Plot::Roofline(plot) })
     };
     let labelled = |stage: &StageWork| stage.summary.label(context.session, context.facts);
     let covered = || phases.iter().filter(|stage| stage.covered >= ENOUGH);

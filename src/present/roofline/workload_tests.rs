@@ -1,11 +1,12 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
+use crate::analysis::counters::ncu::tests as ncu;
 use crate::analysis::counters::represent::tests::{launch, session};
 use crate::findings::Cell;
 use crate::findings::chart::{Color, Plot};
 use crate::hardware::{Gpu, Hardware, Peak};
-use crate::model::{ProfileId, ProfileMetric, Session};
+use crate::model::{ProfileId, Session};
 use crate::present::testing::{self, charts, column, dataset, numbers, show_on};
 
 const BF16: &str = "sm__ops_path_tensor_src_bf16_dst_fp32.sum";
@@ -26,17 +27,7 @@ fn hardware() -> Hardware {
 }
 
 fn count(session: &mut Session, profile: u32, metric: &str, unit: &str, value: f64) {
-    let (section, metric) = (session.intern(""), session.intern(metric));
-    let unit = session.intern(unit);
-    let profile = ProfileId(profile);
-    session.profile_metrics.push(ProfileMetric {
-        profile,
-        section,
-        metric,
-        unit,
-        value: Some(value),
-        text: None,
-    });
+    ncu::count(session, ProfileId(profile), ("", metric, unit, value));
 }
 
 /// The session of the matching's tests, with 100 and 300 additions in the two `add` and 20 000 operations of

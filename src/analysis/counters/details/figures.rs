@@ -204,98 +204,36 @@ pub fn tail(waves: f64) -> f64 {
     if waves > 0.0 { (1.0 - waves / waves.ceil()) * 100.0 } else { 100.0 }
 }
 
+/// The raw page has no sections.
+const RAW: &str = "";
+const OCCUPANCY: &str = "Occupancy";
 const SPEED: &str = "GPU Speed Of Light";
 const TRAFFIC: &str = "Memory Workload Analysis";
 const SCHEDULER: &str = "Scheduler Statistics";
 
-/// Unit and sources of the figures that other analyses do not read.
-const SOURCES: &[(Figure, &str, &[Source])] = &[
-    (
-        Figure::Memory,
-        "%",
-        &[
-            ("", "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"),
-            (SPEED, "Memory Throughput"),
-        ],
-    ),
-    (
-        Figure::MemoryBusy,
-        "%",
-        &[
-            ("", "gpu__compute_memory_access_throughput.avg.pct_of_peak_sustained_elapsed"),
-            (TRAFFIC, "Mem Busy"),
-        ],
-    ),
-    (
-        Figure::MaxBandwidth,
-        "%",
-        &[
-            ("", "gpu__compute_memory_request_throughput.avg.pct_of_peak_sustained_elapsed"),
-            (TRAFFIC, "Max Bandwidth"),
-        ],
-    ),
-    (
-        Figure::Tensor,
-        "%",
-        &[
-            ("", "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"),
-            ("", "sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active"),
-            ("", "sm__inst_executed_pipe_tensor.sum.pct_of_peak_sustained_active"),
-        ],
-    ),
-    (
-        Figure::ActiveWarps,
-        "warp",
-        &[
-            ("", "smsp__warps_active.avg.per_cycle_active"),
-            (SCHEDULER, "Active Warps Per Scheduler"),
-        ],
-    ),
-    (
-        Figure::EligibleWarps,
-        "warp",
-        &[
-            ("", "smsp__warps_eligible.avg.per_cycle_active"),
-            (SCHEDULER, "Eligible Warps Per Scheduler"),
-        ],
-    ),
-    (
-        Figure::Issued,
-        "",
-        &[
-            ("", "smsp__issue_active.avg.per_cycle_active"),
-            (SCHEDULER, "Issued Warp Per Scheduler"),
-        ],
-    ),
-    (
-        Figure::NoEligible,
-        "%",
-        &[("", "smsp__issue_inst0.avg.pct_of_peak_sustained_active"), (SCHEDULER, "No Eligible")],
-    ),
-    (Figure::SharedMemory, "byte/block", &[("", "launch__shared_mem_per_block")]),
-    (
-        Figure::LimitRegisters,
-        "block",
-        &[("", "launch__occupancy_limit_registers"), ("Occupancy", "Block Limit Registers")],
-    ),
-    (
-        Figure::LimitSharedMemory,
-        "block",
-        &[("", "launch__occupancy_limit_shared_mem"), ("Occupancy", "Block Limit Shared Mem")],
-    ),
-    (
-        Figure::LimitWarps,
-        "block",
-        &[("", "launch__occupancy_limit_warps"), ("Occupancy", "Block Limit Warps")],
-    ),
-    (
-        Figure::LimitBlocks,
-        "block",
-        &[("", "launch__occupancy_limit_blocks"), ("Occupancy", "Block Limit SM")],
-    ),
-    (
-        Figure::LimitBarriers,
-        "block",
-        &[("", "launch__occupancy_limit_barriers"), ("Occupancy", "Block Limit Barriers")],
-    ),
-];
+macro_rules! sources {
+    ($($figure:ident $unit:literal $($section:ident $metric:literal),+;)*) => {
+        /// Unit and sources of the figures that other analyses do not read.
+        const SOURCES: &[(Figure, &str, &[Source])] =
+            &[$((Figure::$figure, $unit, &[$(($section, $metric)),+])),*];
+    };
+}
+
+sources! {
+    Memory "%" RAW "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed", SPEED "Memory Throughput";
+    MemoryBusy "%" RAW "gpu__compute_memory_access_throughput.avg.pct_of_peak_sustained_elapsed", TRAFFIC "Mem Busy";
+    MaxBandwidth "%" RAW "gpu__compute_memory_request_throughput.avg.pct_of_peak_sustained_elapsed", TRAFFIC "Max Bandwidth";
+    Tensor "%" RAW "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed",
+        RAW "sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active",
+        RAW "sm__inst_executed_pipe_tensor.sum.pct_of_peak_sustained_active";
+    ActiveWarps "warp" RAW "smsp__warps_active.avg.per_cycle_active", SCHEDULER "Active Warps Per Scheduler";
+    EligibleWarps "warp" RAW "smsp__warps_eligible.avg.per_cycle_active", SCHEDULER "Eligible Warps Per Scheduler";
+    Issued "" RAW "smsp__issue_active.avg.per_cycle_active", SCHEDULER "Issued Warp Per Scheduler";
+    NoEligible "%" RAW "smsp__issue_inst0.avg.pct_of_peak_sustained_active", SCHEDULER "No Eligible";
+    SharedMemory "byte/block" RAW "launch__shared_mem_per_block";
+    LimitRegisters "block" RAW "launch__occupancy_limit_registers", OCCUPANCY "Block Limit Registers";
+    LimitSharedMemory "block" RAW "launch__occupancy_limit_shared_mem", OCCUPANCY "Block Limit Shared Mem";
+    LimitWarps "block" RAW "launch__occupancy_limit_warps", OCCUPANCY "Block Limit Warps";
+    LimitBlocks "block" RAW "launch__occupancy_limit_blocks", OCCUPANCY "Block Limit SM";
+    LimitBarriers "block" RAW "launch__occupancy_limit_barriers", OCCUPANCY "Block Limit Barriers";
+}

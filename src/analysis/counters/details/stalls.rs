@@ -1,7 +1,6 @@
 //! Warp states: what a warp waited for in each cycle that it was resident.
 
 use crate::analysis::counters::ncu::Stall;
-use crate::analysis::counters::ncu::stall::SELECTED;
 
 /// A warp state.
 pub struct State {
@@ -13,65 +12,36 @@ pub struct State {
     pub meaning: &'static str,
 }
 
-const fn state(reason: &'static str, column: &'static str, meaning: &'static str) -> State {
-    State { reason, column, meaning }
+macro_rules! states {
+    ($($reason:literal $column:literal $meaning:literal;)*) => {
+        /// The states of all versions of ncu; the last takes those that are not known.
+        pub const STATES: [State; 20] =
+            [$(State { reason: $reason, column: $column, meaning: $meaning }),*];
+    };
 }
 
-/// The states of all versions of ncu; the last takes those that are not known.
-pub const STATES: [State; 20] = [
-    state(SELECTED, "issuing_share", "issues an instruction"),
-    state(
-        "long scoreboard",
-        "stall_long_scoreboard_share",
-        "waits for data from global, local or texture memory: L1, L2 or DRAM",
-    ),
-    state(
-        "short scoreboard",
-        "stall_short_scoreboard_share",
-        "waits for shared memory or for a result of the special-function pipe",
-    ),
-    state("wait", "stall_wait_share", "waits out the fixed latency of its previous instruction"),
-    state(
-        "not selected",
-        "stall_not_selected_share",
-        "is ready, but another warp was chosen: enough warps are there",
-    ),
-    state("barrier", "stall_barrier_share", "waits at a barrier for other warps of its block"),
-    state("membar", "stall_membar_share", "waits for a memory fence"),
-    state(
-        "math pipe throttle",
-        "stall_math_pipe_throttle_share",
-        "waits for the arithmetic pipe that it needs, which is busy",
-    ),
-    state(
-        "lg throttle",
-        "stall_lg_throttle_share",
-        "waits for room in the queue of global and local memory instructions",
-    ),
-    state(
-        "mio throttle",
-        "stall_mio_throttle_share",
-        "waits for room in the queue of shared memory, special functions and dynamic branches",
-    ),
-    state("tex throttle", "stall_tex_throttle_share", "waits for room in the texture queue"),
-    state(
-        "no instruction",
-        "stall_no_instruction_share",
-        "waits for its next instruction to be fetched: jumps, cache misses, very short kernels",
-    ),
-    state("imc miss", "stall_imc_miss_share", "waits for a constant that is not in its cache"),
-    state("branch resolving", "stall_branch_resolving_share", "waits for the target of a branch"),
-    state("dispatch stall", "stall_dispatch_share", "is held back by the dispatcher"),
-    state("drain", "stall_drain_share", "has ended and waits for its stores to be written"),
-    state("sleeping", "stall_sleeping_share", "sleeps, as its threads asked for"),
-    state(
-        "gmma",
-        "stall_gmma_share",
-        "waits for asynchronous matrix instructions of its warp group",
-    ),
-    state("warpgroup arrive", "stall_warpgroup_arrive_share", "waits for its warp group"),
-    state("misc", "stall_other_share", "waits for something else"),
-];
+states! {
+    "selected" "issuing_share" "issues an instruction";
+    "long scoreboard" "stall_long_scoreboard_share" "waits for data from global, local or texture memory: L1, L2 or DRAM";
+    "short scoreboard" "stall_short_scoreboard_share" "waits for shared memory or for a result of the special-function pipe";
+    "wait" "stall_wait_share" "waits out the fixed latency of its previous instruction";
+    "not selected" "stall_not_selected_share" "is ready, but another warp was chosen: enough warps are there";
+    "barrier" "stall_barrier_share" "waits at a barrier for other warps of its block";
+    "membar" "stall_membar_share" "waits for a memory fence";
+    "math pipe throttle" "stall_math_pipe_throttle_share" "waits for the arithmetic pipe that it needs, which is busy";
+    "lg throttle" "stall_lg_throttle_share" "waits for room in the queue of global and local memory instructions";
+    "mio throttle" "stall_mio_throttle_share" "waits for room in the queue of shared memory, special functions and dynamic branches";
+    "tex throttle" "stall_tex_throttle_share" "waits for room in the texture queue";
+    "no instruction" "stall_no_instruction_share" "waits for its next instruction to be fetched: jumps, cache misses, very short kernels";
+    "imc miss" "stall_imc_miss_share" "waits for a constant that is not in its cache";
+    "branch resolving" "stall_branch_resolving_share" "waits for the target of a branch";
+    "dispatch stall" "stall_dispatch_share" "is held back by the dispatcher";
+    "drain" "stall_drain_share" "has ended and waits for its stores to be written";
+    "sleeping" "stall_sleeping_share" "sleeps, as its threads asked for";
+    "gmma" "stall_gmma_share" "waits for asynchronous matrix instructions of its warp group";
+    "warpgroup arrive" "stall_warpgroup_arrive_share" "waits for its warp group";
+    "misc" "stall_other_share" "waits for something else";
+}
 
 /// Shares of the states, in the order of [`STATES`].
 pub type Shares = [f64; STATES.len()];

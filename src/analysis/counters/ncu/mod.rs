@@ -163,7 +163,16 @@ impl KernelCounters {
     fn read(session: &Session, launch: &Launch<'_>, profile: ProfileId) -> Self {
         let row = session.kernel_profiles.row(profile);
         let identity = classify::identify(session.text(row.name));
-        let percent = |sources: &[_]| launch.first("%", sources);
+        let printed =
+            |unit, raw, section, metric| launch.first(unit, &[("", raw), (section, metric)]);
+        let (occupancy, statistics) = ("Occupancy", "Launch Statistics");
+        let (active, possible) = (
+            "sm__warps_active.avg.pct_of_peak_sustained_active",
+            "sm__maximum_warps_per_active_cycle_pct",
+        );
+        let (waves, registers) =
+            ("launch__waves_per_multiprocessor", "launch__registers_per_thread");
+        let hits = |raw, metric| printed("%", raw, "Memory Workload Analysis", metric);
         let seconds = traffic::seconds(launch);
         Self {
             profile,
@@ -175,33 +184,12 @@ impl KernelCounters {
             bytes: traffic::bytes(launch, seconds),
             peak_bandwidth: traffic::peak_bandwidth(launch),
             sol: traffic::speed_of_light(launch),
-            achieved_occupancy: percent(&[
-                ("", "sm__warps_active.avg.pct_of_peak_sustained_active"),
-                ("Occupancy", "Achieved Occupancy"),
-            ]),
-            theoretical_occupancy: percent(&[
-                ("", "sm__maximum_warps_per_active_cycle_pct"),
-                ("Occupancy", "Theoretical Occupancy"),
-            ]),
-            waves: launch.first(
-                "",
-                &[("", "launch__waves_per_multiprocessor"), ("Launch Statistics", "Waves Per SM")],
-            ),
-            registers: launch.first(
-                "register/thread",
-                &[
-                    ("", "launch__registers_per_thread"),
-                    ("Launch Statistics", "Registers Per Thread"),
-                ],
-            ),
-            l1_hit_rate: percent(&[
-                ("", "l1tex__t_sector_hit_rate.pct"),
-                ("Memory Workload Analysis", "L1/TEX Hit Rate"),
-            ]),
-            l2_hit_rate: percent(&[
-                ("", "lts__t_sector_hit_rate.pct"),
-                ("Memory Workload Analysis", "L2 Hit Rate"),
-            ]),
+            achieved_occupancy: printed("%", active, occupancy, "Achieved Occupancy"),
+            theoretical_occupancy: printed("%", possible, occupancy, "Theoretical Occupancy"),
+            waves: printed("", waves, statistics, "Waves Per SM"),
+            registers: printed("register/thread", registers, statistics, "Registers Per Thread"),
+            l1_hit_rate: hits("l1tex__t_sector_hit_rate.pct", "L1/TEX Hit Rate"),
+            l2_hit_rate: hits("lts__t_sector_hit_rate.pct", "L2 Hit Rate"),
             top_stall: stall::top(launch),
             identity,
             seconds,

@@ -30,19 +30,19 @@ pub(crate) fn session(launches: &[(&str, &[Metric<'_>])]) -> Session {
             block: Dim3 { x: 384, y: 1, z: 1 },
             nvtx: crate::model::StrId::default(),
         });
-        for (section, metric, unit, value) in *metrics {
-            let row = ProfileMetric {
-                profile,
-                section: session.intern(section),
-                metric: session.intern(metric),
-                unit: session.intern(unit),
-                value: Some(*value),
-                text: None,
-            };
-            session.profile_metrics.push(row);
+        for metric in *metrics {
+            count(&mut session, profile, *metric);
         }
     }
     session
+}
+
+/// Adds a metric to a launch.
+pub(crate) fn count(session: &mut Session, profile: ProfileId, metric: Metric<'_>) {
+    let (section, name, unit, value) = metric;
+    let [section, metric, unit] = [section, name, unit].map(|text| session.intern(text));
+    let row = ProfileMetric { profile, section, metric, unit, value: Some(value), text: None };
+    session.profile_metrics.push(row);
 }
 
 fn one(metrics: &[Metric<'_>]) -> KernelCounters {

@@ -52,6 +52,8 @@ macro_rules! results {
 }
 
 results! {
+    /// GPU work of the backward pass by the operators of the forward pass.
+    backward: super::operators::backward::Backward = super::operators::backward::compute;
     /// Memory transfers by pass and stage.
     transfers: super::memory::transfers::Transfers = super::memory::transfers::compute;
 }

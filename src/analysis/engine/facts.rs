@@ -4,10 +4,9 @@ use crate::analysis::counters::represent::matching::Matching;
 use crate::analysis::engine::classify::{KernelClass, KernelIdentity};
 use crate::analysis::kernels::matmul::Products;
 use crate::analysis::kernels::matmul::launches::StageGemms;
-use crate::analysis::operators::backward;
 use crate::model::{
-    ApiCallId, CopyId, GpuId, GraphLaunchId, KernelId, LaunchId, Ns, OperatorId, PassId, ProcessId,
-    RangeId, Session, ThreadId,
+    ApiCallId, CopyId, GpuId, GraphLaunchId, KernelId, LaunchId, Ns, PassId, ProcessId, RangeId,
+    Session, ThreadId,
 };
 
 use rooflens_schemas::StageKind;
@@ -30,8 +29,6 @@ pub struct Facts {
     /// What profiled launches stand for. It follows from the tables alone, as all that is here, so it needs no cell
     /// in the context that is filled on first use.
     pub(crate) matching: Option<Matching>,
-    /// GPU operations of the backward pass with the operators of the forward pass that they belong to.
-    pub backward: Vec<(OpIndex, OperatorId)>,
 }
 
 /// A GPU operation by number: an index into the columns of [`Ops`].
@@ -225,7 +222,6 @@ impl Facts {
         facts.products = Products::new(session, &facts);
         facts.gemms = StageGemms::all(session, &facts);
         facts.matching = Matching::new(session, &facts);
-        facts.backward = backward::work(session, &facts.ops);
         facts
     }
 

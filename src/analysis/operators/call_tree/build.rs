@@ -237,8 +237,9 @@ impl<'a> Builder<'a> {
 
     /// Gives work of the backward pass to the nodes of its forward operators, whatever stage it ran in.
     fn add_backward(&mut self, pass: PassId) {
-        let Context { session, facts, .. } = *self.context;
-        let own = facts.backward.iter().filter(|(op, _)| facts.ops.pass[*op as usize] == pass);
+        let Context { session, facts, results, .. } = *self.context;
+        let Ok(backward) = results.backward() else { return };
+        let own = backward.work.iter().filter(|(op, _)| facts.ops.pass[*op as usize] == pass);
         for (op, forward) in own {
             let span = self.spans.of_operator(session, *forward);
             let Some(node) = span.map(|span| self.node_of[span as usize]) else { continue };

@@ -6,7 +6,7 @@ use rooflens_schemas::PassKind;
 
 use super::*;
 use crate::analysis::test_session::call_and_launch;
-use crate::analysis::{Facts, Options};
+use crate::analysis::{Facts, Options, Results};
 use crate::findings::chart::{Flame, Plot};
 use crate::hardware::Hardware;
 use crate::model::{
@@ -83,6 +83,8 @@ impl Capture {
         let (hardware, options) = (Hardware::default(), Options::default());
         let (session, facts) = (&self.session, &facts);
         let context = Context::new(session, facts, &hardware, &options);
+        let results = Results::compute(&context);
+        let context = context.with(&results);
         let spans = match with_operators {
             true => Spans::of_operators(&self.session),
             false => Spans::of_modules(&self.session),

@@ -2,15 +2,15 @@
 
 use std::cmp::Reverse;
 
-use rooflens_schemas::{Evidence, Scope, Unit};
+use rooflens_schemas::{Scope, Unit};
 
 use crate::analysis::Context;
-use crate::analysis::engine::intervals::total;
 use crate::analysis::engine::stages::WHOLE_CAPTURE;
-use crate::analysis::operators::backward::by_engine;
+use crate::analysis::operators::backward::PassBackward;
 use crate::analysis::operators::call_tree::{Node, Tree};
-use crate::findings::{Block, Cell, Column, Dataset, Findings, Quantity, View, derived};
-use crate::model::{Ns, PassId, Session};
+use crate::findings::catalogue::BACKWARD_COVERAGE;
+use crate::findings::{Block, Cell, Column, Dataset, Findings, Quantity, View};
+use crate::model::{PassId, Session};
 use crate::prose;
 
 /// Paths that the table shows.
@@ -24,12 +24,12 @@ pub(super) fn add(
     findings: &mut Findings,
 ) {
     let session = context.session;
-    if context.facts.backward.is_empty() {
+    let Some(backward) = context.results.backward().ok().filter(|found| !found.work.is_empty())
+    else {
         return;
-    }
-    let engine = by_engine(session, &context.facts.ops);
-    for pass in session.passes.ids() {
-        add_coverage(context, pass, &engine, pass == primary, findings);
+    };
+    for of_pass in &backward.passes {
+        add_coverage(session, of_pass, of_pass.pass == primary, findings);
     }
     let mut found: Vec<(&Tree, u32)> = Vec::new();
     for of_pass in trees.chunk_by(|a, b| a.pass == b.pass) {
@@ -60,46 +60,23 @@ pub(super) fn add(
 }
 
 /// What share of the GPU time that autograd issued belongs to operators of the forward pass.
-fn add_coverage(
-    context: &Context<'_>,
-    pass: PassId,
-    engine: &[u32],
-    is_shown: bool,
-    findings: &mut Findings,
-) {
-    let (session, ops) = (context.session, &context.facts.ops);
-    let sum = |list: &mut dyn Iterator<Item = u32>| -> Ns {
-        let own = list.map(|op| op as usize).filter(|op| ops.pass[*op] == pass);
-        total(own.map(|op| ops.end[op].saturating_sub(ops.start[op])))
-    };
-    let all = sum(&mut engine.iter().copied());
-    if all <= 0 {
-        return;
-    }
-    let tied = sum(&mut context.facts.backward.iter().map(|(op, _)| *op));
-    let share = tied as f64 / all as f64;
-    let text = |id| session.text(id).to_owned();
-    let scope = Scope { pass: Some(text(session.passes.name[pass.index()])), ..Scope::default() };
+fn add_coverage(session: &Session, of: &PassBackward, is_shown: bool, findings: &mut Findings) {
+    let PassBackward { pass, issued, tied, operators } = *of;
+    let scope = Scope { pass: Some(session.pass_name(pass).to_owned()), ..Scope::default() };
     let basis = format!(
-        "{tied} ns of GPU operations of backward operators with a forward operator / {all} ns of all that autograd issued"
+        "{tied} ns of GPU operations of backward operators with a forward operator / {issued} ns of all that autograd issued"
     );
-    let mut metric = derived("backward_coverage", scope, Unit::Ratio, share, basis);
-    let ties = &session.backward_operators.operator;
-    let of_pass = ties.iter().filter(|id| session.operators.pass[id.index()] == pass).count();
-    metric.evidence.push(Evidence {
-        artifact: text(session.passes.artifact[pass.index()]),
-        table: Some("backward_operators".to_owned()),
-        rows: Some(of_pass as u64),
-    });
+    let mut metric = BACKWARD_COVERAGE.derived(scope, of.coverage(), basis);
+    metric.evidence.push(session.evidence(pass, "backward_operators", operators));
     findings.metrics.push(metric);
     if is_shown {
         findings.blocks.push(Block::Prose(prose![
             "Of ",
-            Quantity::ns(all),
+            Quantity::ns(issued),
             " of GPU time that autograd issued, ",
             Quantity::ns(tied),
             ", ",
-            Quantity::ratio(share),
+            Quantity::ratio(of.coverage()),
             ", belong to operators of the forward pass; the rest, such as the accumulation of gradients and what \
              hooks do, belongs to none."
         ]));

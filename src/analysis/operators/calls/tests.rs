@@ -5,9 +5,9 @@
 use rooflens_schemas::PassKind;
 
 use super::*;
-use crate::analysis::Options;
 use crate::analysis::engine::facts::Facts;
 use crate::analysis::test_session::call_and_launch;
+use crate::analysis::{Options, Results};
 use crate::findings::{Cell, Dataset};
 use crate::hardware::Hardware;
 use crate::model::{BackwardOperator, Operator, StrId, ThreadId};
@@ -54,7 +54,8 @@ impl Trace {
     fn findings(&self) -> Findings {
         let facts = Facts::new(&self.session);
         let (hardware, options) = (Hardware::default(), Options::default());
-        run(&Context::new(&self.session, &facts, &hardware, &options))
+        let context = Context::new(&self.session, &facts, &hardware, &options);
+        run(&context.with(&Results::compute(&context)))
     }
 }
 

@@ -5,7 +5,7 @@
 use rooflens_schemas::PassKind;
 
 use super::*;
-use crate::analysis::{Facts, Options};
+use crate::analysis::{Facts, Options, Results};
 use crate::findings::{Cell, View};
 use crate::hardware::Hardware;
 use crate::model::{
@@ -49,7 +49,8 @@ fn add_pass(session: &mut Session, kind: PassKind, ranges: &[(&str, Ns, Ns)]) ->
 fn run_on(session: &Session) -> Findings {
     let (facts, hardware) = (Facts::new(session), Hardware::default());
     let options = Options::default();
-    run(&Context::new(session, &facts, &hardware, &options))
+    let context = Context::new(session, &facts, &hardware, &options);
+    run(&context.with(&Results::compute(&context)))
 }
 
 fn views(findings: &Findings) -> Vec<&View> {

@@ -120,7 +120,8 @@ impl Work {
             work.launches[span as usize] +=
                 u32::from(matches!(ops.source[op], OpSource::Launch(_)));
         }
-        for (op, forward) in &context.facts.backward {
+        let backward = context.results.backward().map_or(&[][..], |found| &found.work);
+        for (op, forward) in backward {
             if let Some(span) = spans.of_operator(session, *forward) {
                 let own = &mut work.backward[span as usize];
                 *own = own.saturating_add(time(*op as usize));

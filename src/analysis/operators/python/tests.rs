@@ -6,7 +6,7 @@ use rooflens_schemas::PassKind;
 
 use super::*;
 use crate::analysis::test_session::call_and_launch;
-use crate::analysis::{Facts, Options};
+use crate::analysis::{Facts, Options, Results};
 use crate::findings::chart::Plot;
 use crate::findings::{Cell, Dataset};
 use crate::hardware::Hardware;
@@ -52,8 +52,9 @@ impl Trace {
 
     fn findings(&self) -> Findings {
         let (facts, hardware) = (Facts::new(&self.session), Hardware::default());
-        let (session, facts, options) = (&self.session, &facts, &Options::default());
-        run(&Context::new(session, facts, &hardware, options))
+        let (session, options) = (&self.session, Options::default());
+        let context = Context::new(session, &facts, &hardware, &options);
+        run(&context.with(&Results::compute(&context)))
     }
 }
 

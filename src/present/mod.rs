@@ -5,6 +5,11 @@
 #[cfg(test)]
 pub mod testing;
 
+mod flame;
+mod modules;
+mod operators;
+mod paths;
+mod python;
 mod transfers;
 
 use crate::analysis::{self, Analysis, Context, Known, Missing};
@@ -51,9 +56,9 @@ static SECTIONS: &[Entry] = &[
     Old(&analysis::counters::ncu_kernels::ANALYSIS),
     Old(&analysis::counters::represent::ANALYSIS),
     Old(&analysis::counters::details::ANALYSIS),
-    Old(&analysis::operators::calls::ANALYSIS),
-    Old(&analysis::operators::python::ANALYSIS),
-    Old(&analysis::operators::modules::ANALYSIS),
+    New(&operators::SECTION),
+    New(&python::SECTION),
+    New(&modules::SECTION),
     Old(&analysis::memory::allocator::ANALYSIS),
     Old(&analysis::system::power::ANALYSIS),
     Old(&analysis::engine::kernel_matching::ANALYSIS),

@@ -10,6 +10,7 @@ pub mod measured_peaks;
 pub mod nesting;
 pub mod segments;
 pub mod sm_clock;
+pub mod spans;
 pub mod stage_stats;
 pub mod stages;
 pub mod stats;

@@ -91,13 +91,19 @@ impl<K: Copy + Eq + Hash> Groups<K> {
     pub fn new(keys: impl Iterator<Item = Option<K>>) -> Self {
         let mut index: FxHashMap<K, u32> = FxHashMap::default();
         let mut sums = Vec::new();
+        let mut last = (None, NO_GROUP);
         let group = |key: Option<K>| {
-            let Some(key) = key else { return NO_GROUP };
-            *index.entry(key).or_insert_with(|| {
-                sums.push((key, Sum::default()));
-                // Fewer than 2^32, as spans.
-                (sums.len() - 1) as u32
-            })
+            let Some(own) = key else { return NO_GROUP };
+            // Neighbours often have the same key.
+            if last.0 != key {
+                let group = index.entry(own).or_insert_with(|| {
+                    sums.push((own, Sum::default()));
+                    // Fewer than 2^32, as spans.
+                    (sums.len() - 1) as u32
+                });
+                last = (key, *group);
+            }
+            last.1
         };
         let of = keys.map(group).collect();
         Self { sums, of }

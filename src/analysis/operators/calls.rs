@@ -71,8 +71,12 @@ pub struct PassOperators {
     pub pass: PassId,
     /// GPU work of the pass.
     pub work: PassWork,
-    /// Times of all calls; the totals are left out.
-    pub sum: Sum,
+    /// Calls.
+    pub calls: u64,
+    /// Host time outside of operators and CUDA calls within them, nanoseconds.
+    pub host_self: Ns,
+    /// Time of the GPU operations that operators issue, nanoseconds.
+    pub device: Ns,
     /// Device time of operators whose FLOPs are counted, nanoseconds.
     pub counted: Ns,
     /// Calls without GPU work within.
@@ -106,7 +110,7 @@ impl Operators {
 impl PassOperators {
     /// Share of the GPU time that operators issued.
     pub fn coverage(&self) -> Option<f64> {
-        self.work.share(self.sum.own.device)
+        self.work.share(self.device)
     }
 
     /// Share of the GPU time within operators whose FLOPs are counted.
@@ -116,7 +120,7 @@ impl PassOperators {
 
     /// Part of the host time that operators spend themselves.
     pub fn quiet_share(&self, quiet: Ns) -> Option<f64> {
-        (self.sum.host_self > 0).then(|| quiet as f64 / self.sum.host_self as f64)
+        (self.host_self > 0).then(|| quiet as f64 / self.host_self as f64)
     }
 }
 
@@ -161,11 +165,9 @@ pub fn compute(context: &Context<'_>) -> Known<Operators> {
     };
     let mut by_shapes = Groups::new(rows().map(shaped));
     let mut threads = Groups::new(operators.thread.iter().copied().map(Some));
-    let mut passes = Groups::new(operators.pass.iter().copied().map(Some));
     by_name.add_own(&nesting, &work);
     by_shapes.add_own(&nesting, &work);
     threads.add_own(&nesting, &work);
-    passes.add_own(&nesting, &work);
 
     roll_up(nesting.innermost_first(), &mut work);
     let recursive = nesting.recursive(&operators.name);
@@ -174,18 +176,12 @@ pub fn compute(context: &Context<'_>) -> Known<Operators> {
     let mut calls = Calls { nesting, recursive, work, flops: Vec::new() };
     let counted = calls.count_flops(session);
 
-    let passes = passes.sums.into_iter().map(|(pass, sum)| PassOperators {
-        pass,
-        work: works[pass.index()],
-        sum,
-        counted: counted.get(&pass).copied().unwrap_or(0),
-        ..PassOperators::default()
-    });
     let by_name = calls.sums(session, by_name, &works);
     let by_shapes = calls.sums(session, by_shapes, &works);
+    drop(calls);
     let (trees, gradients) = trees(context);
     Ok(Operators {
-        passes: with_quiet(passes.collect(), &by_name),
+        passes: of_passes(&by_name, &counted),
         threads: of_threads(session, threads, &works),
         by_name,
         by_shapes,
@@ -284,14 +280,20 @@ impl Formulas {
     }
 }
 
-/// Passes in their order, with the calls without GPU work.
-fn with_quiet(mut passes: Vec<PassOperators>, by_name: &[OperatorSum]) -> Vec<PassOperators> {
-    passes.sort_by_key(|one| one.pass);
-    for one in &mut passes {
-        for sum in by_name.iter().filter(|sum| sum.pass == one.pass) {
-            one.quiet_calls += sum.quiet_calls;
-            one.quiet_self = one.quiet_self.saturating_add(sum.quiet_self);
+fn of_passes(by_name: &[OperatorSum], counted: &FxHashMap<PassId, Ns>) -> Vec<PassOperators> {
+    let mut passes: Vec<PassOperators> = Vec::new();
+    for of_pass in by_name.chunk_by(|a, b| a.pass == b.pass) {
+        let (pass, work) = (of_pass[0].pass, of_pass[0].work);
+        let counted = counted.get(&pass).copied().unwrap_or(0);
+        let mut one = PassOperators { pass, work, counted, ..PassOperators::default() };
+        for OperatorSum { sum, quiet_calls, quiet_self, .. } in of_pass {
+            one.calls += sum.calls;
+            one.host_self = one.host_self.saturating_add(sum.host_self);
+            one.device = one.device.saturating_add(sum.own.device);
+            one.quiet_calls += quiet_calls;
+            one.quiet_self = one.quiet_self.saturating_add(*quiet_self);
         }
+        passes.push(one);
     }
     passes
 }

@@ -62,7 +62,7 @@ fn add_trees(context: &Context<'_>, operators: &Operators, findings: &mut Findin
 fn add_metrics(session: &Session, of_pass: &PassOperators, findings: &mut Findings) {
     let scope =
         Scope { pass: Some(session.pass_name(of_pass.pass).to_owned()), ..Scope::default() };
-    let (covered, all) = (of_pass.sum.own.device, of_pass.work.device);
+    let (covered, all) = (of_pass.device, of_pass.work.device);
     for (metric, share, time, what) in [
         (&OPERATOR_COVERAGE, of_pass.coverage(), covered, "issued within operators"),
         (
@@ -79,7 +79,7 @@ fn add_metrics(session: &Session, of_pass: &PassOperators, findings: &mut Findin
         };
         let basis = format!("{time} ns of GPU operations {what} / {all} ns of all");
         let mut metric = metric.derived(scope.clone(), share, basis);
-        metric.evidence.push(session.evidence(of_pass.pass, "operators", of_pass.sum.calls));
+        metric.evidence.push(session.evidence(of_pass.pass, "operators", of_pass.calls));
         findings.metrics.push(metric);
     }
     if of_pass.coverage().is_some() && (covered as f64) < all as f64 * COVERAGE_LIMIT {

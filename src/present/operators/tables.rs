@@ -110,7 +110,7 @@ pub(super) fn add_quiet(session: &Session, operators: &Operators, findings: &mut
         findings.blocks.push(Block::Prose(prose![
             Quantity::count(primary.quiet_calls),
             " of ",
-            Quantity::count(primary.sum.calls),
+            Quantity::count(primary.calls),
             " operator calls of the pass ",
             Inline::Code(session.pass_name(primary.pass).to_owned()),
             " issue no GPU work, neither themselves nor within: their own host time is ",

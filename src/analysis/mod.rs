@@ -14,24 +14,11 @@ pub mod utilization;
 #[cfg(test)]
 pub mod test_session;
 
-use crate::findings::Findings;
 use crate::hardware::{Gpu, Hardware};
 use crate::model::Session;
 
 pub use engine::facts::Facts;
 pub use results::{Known, Missing, Results};
-
-/// One analysis: a section of the report.
-pub struct Analysis {
-    /// Stable name; the section's anchor.
-    pub id: &'static str,
-    /// The section's heading.
-    pub title: &'static str,
-    /// Why it cannot run on this session, if it cannot: what is missing and what to capture.
-    pub missing: fn(&Session) -> Option<&'static str>,
-    /// Computes the findings.
-    pub run: fn(&Context<'_>) -> Findings,
-}
 
 /// What analyses read.
 #[derive(Clone, Copy)]
@@ -86,16 +73,5 @@ impl<'a> Context<'a> {
     /// The specification of the GPU that a pass ran on, or that the user named.
     pub fn gpu_spec(&self, recorded: &str) -> Option<&'a Gpu> {
         self.hardware.find(self.options.gpu.as_deref().unwrap_or(recorded))
-    }
-}
-
-/// Runs an analysis; one whose data is missing says so in its place.
-pub fn run(context: &Context<'_>, analysis: &Analysis) -> Findings {
-    match (analysis.missing)(context.session) {
-        Some(reason) => Findings {
-            blocks: vec![crate::findings::Block::Missing(reason.to_owned())],
-            ..Findings::default()
-        },
-        None => (analysis.run)(context),
     }
 }

@@ -113,6 +113,14 @@ results! {
     utilization: super::utilization::mfu::Utilization = super::utilization::mfu::compute;
     /// FLOPs of each stage by source.
     flops: Vec<super::utilization::flops_by_source::StageFlops> = super::utilization::flops_by_source::compute;
+    /// GPU work of the backward pass by the operators of the forward pass.
+    backward: super::operators::backward::Backward = super::operators::backward::compute;
+    /// Operators of PyTorch traces.
+    operators: super::operators::calls::Operators = super::operators::calls::compute;
+    /// Functions of Python.
+    python: super::operators::python::Python = super::operators::python::compute;
+    /// Stages by range and module.
+    modules: super::operators::modules::Modules = super::operators::modules::compute;
     /// Memory transfers by pass and stage.
     transfers: super::memory::transfers::Transfers = super::memory::transfers::compute;
     /// Idle time by cause, launches and queue, by stage, and idle time between stages.

@@ -8,9 +8,9 @@ use rooflens_schemas::PassKind;
 use crate::analysis::{Context, Facts, Options, Results};
 use crate::hardware::Hardware;
 use crate::model::{
-    ApiCall, ApiLevel, Copy, CopyKind, Dim3, Frame, GemmCall, GpuId, KernelId, Launch, MemoryKind,
-    Ns, OffCpuTime, Operator, OsCall, Overhead, PassId, ProcessId, Range, RangeKind, Session,
-    StrId, ThreadId,
+    ApiCall, ApiLevel, BackwardOperator, Copy, CopyKind, Dim3, Frame, GemmCall, GpuId, KernelId,
+    Launch, MemoryKind, Ns, OffCpuTime, Operator, OperatorId, OsCall, Overhead, PassId, ProcessId,
+    Range, RangeKind, Session, StrId, ThreadId,
 };
 
 /// A launch of one block of one thread, of the process and GPU with the number of the pass.
@@ -136,6 +136,87 @@ pub(crate) fn one_pass(kernels: &[(&str, Ns, Ns)]) -> Session {
     made.session
 }
 
+/// An operator of the thread with the number of the pass.
+pub(crate) fn operator(pass: PassId, name: StrId, time: Span<Ns>) -> Operator {
+    let text = StrId::default();
+    Operator {
+        start: time.start,
+        end: time.end,
+        name,
+        pass,
+        thread: ThreadId(pass.0),
+        external: None,
+        shapes: text,
+        types: text,
+        inputs: text,
+    }
+}
+
+/// A trace of one pass, with one process of two threads and one GPU.
+pub(crate) struct Trace {
+    pub(crate) session: Session,
+    /// Name of all kernels.
+    pub(crate) kernel: &'static str,
+}
+
+impl Trace {
+    pub(crate) fn new(kind: PassKind, kernel: &'static str) -> Self {
+        let mut session = Session::default();
+        let pass = session.add_pass(kind.label(), kind, "artifact");
+        let process = session.process(pass, 1, 1);
+        session.thread(process, 1);
+        session.thread(process, 2);
+        session.gpu(pass, 0);
+        Self { session, kernel }
+    }
+
+    /// A range of a domain on the first thread.
+    pub(crate) fn range_in(&mut self, domain: &str, name: &str, start: Ns, end: Ns) {
+        let (name, domain) = (self.session.intern(name), self.session.intern(domain));
+        self.session.ranges.push(Range { domain, ..range(PassId(0), name, start..end) });
+    }
+
+    /// A range on the first thread.
+    pub(crate) fn range(&mut self, name: &str, start: Ns, end: Ns) {
+        self.range_in("", name, start, end);
+    }
+
+    /// A frame of Python on the first thread.
+    pub(crate) fn frame(&mut self, name: &str, start: Ns, end: Ns) {
+        let (name, pass, thread) = (self.session.intern(name), PassId(0), ThreadId(0));
+        self.session.frames.push(Frame { start, end, name, pass, thread });
+    }
+
+    pub(crate) fn operator(
+        &mut self,
+        thread: u32,
+        name: &str,
+        time: (Ns, Ns),
+        shapes: &str,
+    ) -> OperatorId {
+        let (name, shapes) = (self.session.intern(name), self.session.intern(shapes));
+        let row = operator(PassId(0), name, time.0..time.1);
+        self.session.operators.push(Operator { thread: ThreadId(thread), shapes, ..row })
+    }
+
+    /// Ties an operator of the backward pass to its forward one.
+    pub(crate) fn tie(&mut self, operator: OperatorId, forward: OperatorId) {
+        self.session.backward_operators.push(BackwardOperator { operator, forward });
+    }
+
+    /// A launching call of 5 ns, and its kernel.
+    pub(crate) fn launch(&mut self, thread: u32, call: Ns, kernel: (Ns, Ns)) {
+        self.launch_in(thread, (call, call + 5), kernel);
+    }
+
+    /// A launching call, and its kernel.
+    pub(crate) fn launch_in(&mut self, thread: u32, call: (Ns, Ns), kernel: (Ns, Ns)) {
+        let of = (PassId(0), ThreadId(thread));
+        let (call, time) = (call.0..call.1, kernel.0..kernel.1);
+        call_and_launch(&mut self.session, of, call, self.kernel, time);
+    }
+}
+
 /// A session in which each pass has one process, one thread and one GPU.
 #[derive(Default)]
 pub(crate) struct Made {
@@ -212,17 +293,8 @@ impl Made {
         let types = format!(r#"["{dtype}","{dtype}"]"#);
         let [name, shapes, types] =
             [name, shapes, types.as_str()].map(|text| self.session.intern(text));
-        self.session.operators.push(Operator {
-            start,
-            end: self.time,
-            name,
-            pass: self.pass,
-            thread: ThreadId(self.pass.0),
-            external: None,
-            shapes,
-            types,
-            inputs: StrId::default(),
-        });
+        let row = operator(self.pass, name, start..self.time);
+        self.session.operators.push(Operator { shapes, types, ..row });
     }
 
     pub(crate) fn log(&mut self, (m, n, k): (u64, u64, u64), tile: (u32, u32), parts: u32) {

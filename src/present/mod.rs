@@ -13,6 +13,7 @@ mod critical_path;
 mod details;
 mod drift;
 mod environment;
+mod flame;
 mod flops_by_source;
 mod gemm;
 mod graphs;
@@ -20,10 +21,14 @@ pub mod headline;
 mod idle;
 mod kernel_matching;
 pub(crate) mod kernels;
+mod modules;
 mod ncu_kernels;
+mod operators;
 mod overlap;
+mod paths;
 mod power;
 mod products;
+mod python;
 mod represent;
 mod roofline;
 mod stage_times;
@@ -36,7 +41,7 @@ mod what_if;
 use rooflens_schemas::Scope;
 
 use crate::analysis::engine::classify::ClassGroup;
-use crate::analysis::{self, Analysis, Context, Known, Missing};
+use crate::analysis::{Context, Known, Missing};
 use crate::findings::chart::Color;
 use crate::findings::{Block, Findings};
 use crate::model::{Dim3, PassId, Session};
@@ -51,43 +56,35 @@ pub struct Section {
     pub show: fn(&Context<'_>) -> Known<Findings>,
 }
 
-/// A section, or an analysis that still makes its own.
-enum Entry {
-    Section(&'static Section),
-    Analysis(&'static Analysis),
-}
-
-use Entry::{Analysis as Old, Section as New};
-
 /// All sections in reading order.
-static SECTIONS: &[Entry] = &[
-    New(&environment::SECTION),
-    New(&stage_times::SECTION),
-    New(&idle::SECTION),
-    New(&timeline::SECTION),
-    New(&overlap::SECTION),
-    New(&drift::SECTION),
-    New(&sync::SECTION),
-    New(&transfers::SECTION),
-    New(&communication::SECTION),
-    New(&critical_path::SECTION),
-    New(&graphs::SECTION),
-    New(&utilization::SECTION),
-    New(&flops_by_source::SECTION),
-    New(&baseline::SECTION),
-    New(&kernels::SECTION),
-    New(&gemm::SECTION),
-    New(&attention::SECTION),
-    New(&roofline::SECTION),
-    New(&ncu_kernels::SECTION),
-    New(&represent::SECTION),
-    New(&details::SECTION),
-    Old(&analysis::operators::calls::ANALYSIS),
-    Old(&analysis::operators::python::ANALYSIS),
-    Old(&analysis::operators::modules::ANALYSIS),
-    New(&allocator::SECTION),
-    New(&power::SECTION),
-    New(&kernel_matching::SECTION),
+pub static SECTIONS: &[&Section] = &[
+    &environment::SECTION,
+    &stage_times::SECTION,
+    &idle::SECTION,
+    &timeline::SECTION,
+    &overlap::SECTION,
+    &drift::SECTION,
+    &sync::SECTION,
+    &transfers::SECTION,
+    &communication::SECTION,
+    &critical_path::SECTION,
+    &graphs::SECTION,
+    &utilization::SECTION,
+    &flops_by_source::SECTION,
+    &baseline::SECTION,
+    &kernels::SECTION,
+    &gemm::SECTION,
+    &attention::SECTION,
+    &roofline::SECTION,
+    &ncu_kernels::SECTION,
+    &represent::SECTION,
+    &details::SECTION,
+    &operators::SECTION,
+    &python::SECTION,
+    &modules::SECTION,
+    &allocator::SECTION,
+    &power::SECTION,
+    &kernel_matching::SECTION,
 ];
 
 /// All sections: id, heading and content. One whose data is missing says so in its place.
@@ -96,12 +93,9 @@ pub fn run(context: &Context<'_>) -> Vec<(&'static str, &'static str, Findings)>
         blocks: vec![Block::Missing(reason.to_owned())],
         ..Findings::default()
     };
-    let one = |entry: &Entry| match entry {
-        New(section) => {
-            let shown = (section.show)(context);
-            (section.id, section.title, shown.unwrap_or_else(missing))
-        }
-        Old(analysis) => (analysis.id, analysis.title, analysis::run(context, analysis)),
+    let one = |section: &&Section| {
+        let shown = (section.show)(context);
+        (section.id, section.title, shown.unwrap_or_else(missing))
     };
     SECTIONS.iter().map(one).collect()
 }

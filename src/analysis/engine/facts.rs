@@ -2,10 +2,9 @@
 
 use crate::analysis::engine::classify::{KernelClass, KernelIdentity};
 use crate::analysis::engine::stage_stats::{self, Summary};
-use crate::analysis::operators::backward;
 use crate::model::{
-    ApiCallId, CopyId, GpuId, GraphLaunchId, KernelId, LaunchId, Ns, OperatorId, PassId, ProcessId,
-    RangeId, Session, ThreadId,
+    ApiCallId, CopyId, GpuId, GraphLaunchId, KernelId, LaunchId, Ns, PassId, ProcessId, RangeId,
+    Session, ThreadId,
 };
 
 use rooflens_schemas::StageKind;
@@ -23,8 +22,6 @@ pub struct Facts {
     pub instances: Vec<StageInstance>,
     /// Stages as single processes ran them, sorted by (pass, stage, first GPU).
     pub summaries: Vec<Summary>,
-    /// GPU operations of the backward pass with the operators of the forward pass that they belong to.
-    pub backward: Vec<(OpIndex, OperatorId)>,
 }
 
 /// A GPU operation by number: an index into the columns of [`Ops`].
@@ -216,7 +213,6 @@ impl Facts {
         let mut facts = Self { ops, identities, ..Self::default() };
         crate::analysis::engine::stages::find(session, &mut facts);
         facts.summaries = stage_stats::summarize(&facts);
-        facts.backward = backward::work(session, &facts.ops);
         facts
     }
 

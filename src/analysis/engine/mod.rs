@@ -12,6 +12,7 @@ pub mod moments;
 pub mod nesting;
 pub mod segments;
 pub mod sm_clock;
+pub mod spans;
 pub mod stage_stats;
 pub mod stages;
 pub mod stats;

@@ -17,6 +17,13 @@ pub struct Span {
     pub end: Ns,
 }
 
+impl Span {
+    /// How long it lasts, nanoseconds.
+    pub fn duration(&self) -> Ns {
+        self.end.saturating_sub(self.start).max(0)
+    }
+}
+
 /// How spans nest; all but `order` and `of_call` by the spans' numbers.
 #[derive(Clone, Debug, Default)]
 pub struct Nesting {
@@ -35,11 +42,10 @@ pub struct Nesting {
 impl Nesting {
     /// Nests spans by thread with one sweep over spans and calls.
     pub fn new(spans: &[Span], calls: &ApiCalls) -> Self {
-        let durations = spans.iter().map(|span| span.end.saturating_sub(span.start).max(0));
         let mut nesting = Self {
             order: Vec::with_capacity(spans.len()),
             parent: vec![None; spans.len()],
-            own: durations.collect(),
+            own: spans.iter().map(Span::duration).collect(),
             calls: vec![0; spans.len()],
             of_call: vec![None; calls.len()],
         };
@@ -56,6 +62,12 @@ impl Nesting {
             nesting.order.extend(own);
         }
         nesting
+    }
+
+    /// Spans with those around them, each before the one around it.
+    pub fn innermost_first(&self) -> impl Iterator<Item = (usize, Option<u32>)> + '_ {
+        let order = self.order.iter().rev().map(|span| *span as usize);
+        order.map(|span| (span, self.parent[span]))
     }
 
     /// Which spans have one of the same key around them; keys by the spans' numbers.

@@ -11,11 +11,11 @@ use crate::analysis::kernels::matmul::{Attention as AttentionShape, Gemm, Shape}
 
 /// FLOPs of one operator call.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct OperatorFlops {
+pub struct OperatorFlops {
     /// Attention over all pairs of query and key.
-    pub(crate) full: f64,
+    pub full: f64,
     /// Attention over the pairs that a causal mask leaves, where the call names one; otherwise as `full`.
-    pub(crate) masked: f64,
+    pub masked: f64,
 }
 
 /// FLOPs of a call of operator `name`, from its input shapes and concrete inputs as JSON texts.

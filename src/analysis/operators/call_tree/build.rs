@@ -6,10 +6,12 @@ use std::hash::Hash;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::names::{Folded, FoldedId};
-use super::{Flops, Kind, Leaf, MAX_DEPTH, Node, Source, Spans, Tree, Work};
+use super::{Activity, Flops, Kind, Leaf, MAX_DEPTH, Node, Source, Spans, Tree};
 use crate::analysis::Context;
 use crate::analysis::engine::facts::{OpIndex, OpSource, StageInstance};
-use crate::analysis::engine::stage_stats::Summary;
+use crate::analysis::engine::nesting::Span;
+use crate::analysis::engine::spans::{Work, roll_up};
+use crate::analysis::engine::stage_stats::{Summary, counted};
 use crate::analysis::engine::stages::WHOLE_CAPTURE;
 use crate::model::{Ns, PassId, ProcessId, StrId, ThreadId};
 
@@ -57,10 +59,7 @@ impl<'a> Builder<'a> {
         let stage = line.stage(facts);
         self.nodes = vec![Node { name: stage.name.clone(), ..Node::default() }];
         let mut ops = Vec::new();
-        let counts = |one: &&StageInstance| {
-            one.process == line.process && one.excluded.is_none() && one.projection.is_some()
-        };
-        for instance in facts.instances_of(stage).iter().filter(counts) {
+        for instance in counted(facts, line) {
             match instance.thread {
                 Some(thread) => self.add_instance(instance, thread),
                 None => self.add_threads(stage.pass),
@@ -75,16 +74,16 @@ impl<'a> Builder<'a> {
     pub(super) fn of_pass(&mut self, pass: PassId, process: ProcessId) -> Tree {
         self.nodes = vec![Node { name: WHOLE_CAPTURE.to_owned(), ..Node::default() }];
         self.add_threads(pass);
-        let ops = &self.context.facts.ops;
         // Fewer than 2^32 operations: each is a row of a table.
-        let own = (0..ops.len()).filter(|op| ops.pass[*op] == pass).map(|op| op as OpIndex);
+        let own = self.context.facts.ops_of(pass).map(|op| op as OpIndex).collect();
         let label = WHOLE_CAPTURE.to_owned();
-        self.finish(Tree { label, ..Tree::new(pass, process, 1) }, own.collect())
+        self.finish(Tree { label, ..Tree::new(pass, process, 1) }, own)
     }
 
     fn finish(&mut self, tree: Tree, ops: Vec<OpIndex>) -> Tree {
         let work = self.add_device(ops);
         self.add_backward(tree.pass);
+        self.roll_up();
         let calls = self.calls();
         for span in self.placed.drain(..) {
             self.node_of[span as usize] = NONE;
@@ -98,8 +97,8 @@ impl<'a> Builder<'a> {
     fn add_instance(&mut self, instance: &StageInstance, thread: ThreadId) {
         let (start, end) = (instance.host_start, instance.host_end);
         let root = instance.range.and_then(|range| self.spans.of_range[range.index()]);
-        self.nodes[0].entries += 1;
-        self.add_host(end.saturating_sub(start).max(0), root.is_none());
+        self.nodes[0].sum.calls += 1;
+        self.add_host(Span { thread, start, end }.duration(), root.is_none());
         for at in self.within(thread, start, end) {
             self.add_span(self.spans.nesting.order[at], root);
         }
@@ -108,7 +107,7 @@ impl<'a> Builder<'a> {
     /// Adds the spans of all threads of a pass; the host time is that from the first to the last of a thread.
     fn add_threads(&mut self, pass: PassId) {
         let session = self.context.session;
-        self.nodes[0].entries += 1;
+        self.nodes[0].sum.calls += 1;
         for thread in session.threads.ids() {
             if session.processes.pass[session.threads.process[thread.index()].index()] != pass {
                 continue;
@@ -128,7 +127,7 @@ impl<'a> Builder<'a> {
 
     /// Host time of the stage; its own, if no span stands for it: what lies in spans is taken with them.
     fn add_host(&mut self, time: Ns, own: bool) {
-        let stage = &mut self.nodes[0];
+        let stage = &mut self.nodes[0].sum;
         stage.host_total = stage.host_total.saturating_add(time);
         if own {
             stage.host_self = stage.host_self.saturating_add(time);
@@ -155,18 +154,18 @@ impl<'a> Builder<'a> {
         let is_root = Some(span) == root;
         let node = if is_root { 0 } else { self.child(around, span) };
         let Self { spans, nodes, .. } = self;
-        let total = spans.span[row].end.saturating_sub(spans.span[row].start).max(0);
+        let total = spans.span[row].duration();
         if parent == NONE && root.is_none() {
-            nodes[0].host_self = nodes[0].host_self.saturating_sub(total).max(0);
+            let own = &mut nodes[0].sum.host_self;
+            *own = own.saturating_sub(total).max(0);
         }
-        let sums = &mut nodes[node as usize];
-        sums.host_self = sums.host_self.saturating_add(spans.nesting.own[row]);
-        sums.host_calls = sums.host_calls.saturating_add(spans.nesting.calls[row]);
+        let Node { sum, names, .. } = &mut nodes[node as usize];
+        sum.add_self(&spans.nesting, row);
         // A span beyond the deepest level is a part of the node around it.
         if !is_root && node != around {
-            sums.entries += 1;
-            sums.host_total = sums.host_total.saturating_add(total);
-            sums.names += u64::from(self.seen.insert((node, spans.name[row])));
+            sum.calls += 1;
+            sum.host_total = sum.host_total.saturating_add(total);
+            *names += u64::from(self.seen.insert((node, spans.name[row])));
         }
         self.node_of[row] = node;
         self.placed.push(span);
@@ -194,8 +193,8 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// Gives the operations to their nodes and to those around them.
-    fn add_device(&mut self, mut list: Vec<OpIndex>) -> Vec<Leaf<Work>> {
+    /// Gives the operations to their nodes, and the time in which they run to those around them too.
+    fn add_device(&mut self, mut list: Vec<OpIndex>) -> Vec<Leaf<Activity>> {
         let context = self.context;
         let ops = &context.facts.ops;
         list.sort_unstable_by_key(|op| {
@@ -211,23 +210,19 @@ impl<'a> Builder<'a> {
             }
             let node = self.node_of_op(row);
             covered.resize(self.nodes.len(), Ns::MIN);
+            let work = Work::of(ops, row);
+            let leaf: &mut Ns =
+                leaves.entry((node, activity(context, ops.source[row]))).or_default();
+            *leaf = leaf.saturating_add(work.device);
+            let Node { sum, flops, .. } = &mut self.nodes[node as usize];
+            sum.own += work;
+            *flops += Flops::of(context, row);
             let (start, end) = (ops.start[row], ops.end[row]);
-            let time = end.saturating_sub(start).max(0);
-            let sum: &mut Ns = leaves.entry((node, work(context, ops.source[row]))).or_default();
-            *sum = sum.saturating_add(time);
-            let own = &mut self.nodes[node as usize].device_self;
-            *own = own.saturating_add(time);
-            let flops = Flops::of(context, row);
-            self.nodes[node as usize].flops_self += flops.full;
-            let launch = u64::from(matches!(ops.source[row], OpSource::Launch(_)));
             let mut at = Some(node);
             while let Some(number) = at {
                 let node = &mut self.nodes[number as usize];
                 let until = &mut covered[number as usize];
-                node.device_total = node.device_total.saturating_add(time);
                 node.busy = node.busy.saturating_add(end.saturating_sub(start.max(*until)).max(0));
-                node.launches += launch;
-                node.flops.add(&flops);
                 *until = end.max(*until);
                 at = node.parent;
             }
@@ -237,23 +232,33 @@ impl<'a> Builder<'a> {
 
     /// Gives work of the backward pass to the nodes of its forward operators, whatever stage it ran in.
     fn add_backward(&mut self, pass: PassId) {
-        let Context { session, facts, .. } = *self.context;
-        let own = facts.backward.iter().filter(|(op, _)| facts.ops.pass[*op as usize] == pass);
+        let Context { session, facts, results, .. } = *self.context;
+        let Ok(backward) = results.backward() else { return };
+        let own = backward.work.iter().filter(|(op, _)| facts.ops.pass[*op as usize] == pass);
         for (op, forward) in own {
             let span = self.spans.of_operator(session, *forward);
             let Some(node) = span.map(|span| self.node_of[span as usize]) else { continue };
             if node == NONE {
                 continue;
             }
-            let row = *op as usize;
-            let time = facts.ops.end[row].saturating_sub(facts.ops.start[row]).max(0);
-            let own = &mut self.nodes[node as usize].backward_self;
-            *own = own.saturating_add(time);
-            let mut at = Some(node);
-            while let Some(node) = at.map(|number| &mut self.nodes[number as usize]) {
-                node.backward = node.backward.saturating_add(time);
-                at = node.parent;
-            }
+            let backward = Work::of(&facts.ops, *op as usize).device;
+            self.nodes[node as usize].sum.own += Work { backward, ..Work::default() };
+        }
+    }
+
+    /// Adds to each node what the nodes within it do.
+    fn roll_up(&mut self) {
+        let nodes = &mut self.nodes;
+        let mut work: Vec<Work> = nodes.iter().map(|node| node.sum.own).collect();
+        let mut flops: Vec<Flops> = nodes.iter().map(|node| node.flops).collect();
+        // Callers stand before what they call.
+        let innermost_first = || (0..nodes.len()).rev().map(|node| (node, nodes[node].parent));
+        roll_up(innermost_first(), &mut work);
+        roll_up(innermost_first(), &mut flops);
+        for (node, (work, flops)) in nodes.iter_mut().zip(work.into_iter().zip(flops)) {
+            node.sum.within = work;
+            node.flops_self = node.flops.full;
+            node.flops = flops;
         }
     }
 
@@ -313,12 +318,12 @@ impl<'a> Builder<'a> {
     }
 }
 
-fn work(context: &Context<'_>, source: OpSource) -> Work {
+fn activity(context: &Context<'_>, source: OpSource) -> Activity {
     let session = context.session;
     match source {
-        OpSource::Launch(launch) => Work::Kernel(session.launches.kernel[launch.index()]),
-        OpSource::Copy(copy) => Work::Copy(session.copies.kind[copy.index()]),
-        OpSource::Graph(_) => Work::Graph,
+        OpSource::Launch(launch) => Activity::Kernel(session.launches.kernel[launch.index()]),
+        OpSource::Copy(copy) => Activity::Copy(session.copies.kind[copy.index()]),
+        OpSource::Graph(_) => Activity::Graph,
     }
 }
 

@@ -1,5 +1,7 @@
 //! FLOPs of the work below a node.
 
+use std::ops::AddAssign;
+
 use crate::analysis::Context;
 use crate::analysis::engine::facts::OpIndex;
 use crate::model::Ns;
@@ -36,15 +38,17 @@ impl Flops {
         }
     }
 
-    pub(super) fn add(&mut self, other: &Self) {
+    /// Whether any kernel has known sizes.
+    pub const fn is_any_counted(&self) -> bool {
+        self.counted > 0
+    }
+}
+
+impl AddAssign for Flops {
+    fn add_assign(&mut self, other: Self) {
         self.full += other.full;
         self.masked += other.masked;
         self.counted = self.counted.saturating_add(other.counted);
         self.uncounted = self.uncounted.saturating_add(other.uncounted);
-    }
-
-    /// Whether any kernel has known sizes.
-    pub const fn is_any_counted(&self) -> bool {
-        self.counted > 0
     }
 }

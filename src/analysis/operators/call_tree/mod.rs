@@ -4,7 +4,6 @@
 //! the CUDA call that issued it; one that another thread issued goes below the range that its stage lent it.
 
 mod build;
-pub mod flame;
 mod flops;
 mod names;
 mod spans;
@@ -13,12 +12,12 @@ mod tests;
 
 use crate::analysis::Context;
 use crate::analysis::engine::intervals::total;
+use crate::analysis::engine::spans::Sum;
 use crate::analysis::engine::stage_stats::{Summary, summaries};
 use crate::model::{CopyKind, KernelId, Ns, PassId, ProcessId, StrId};
 
 pub use flops::Flops;
-pub(crate) use names::Folded;
-pub use names::{fold, is_function};
+pub use names::{Folded, FoldedId, fold, is_function};
 pub use spans::{Source, Spans};
 
 /// Levels of a tree; deeper spans count to those around them.
@@ -38,7 +37,7 @@ pub struct Tree {
     /// Nodes, callers before what they call; the first is the stage.
     pub nodes: Vec<Node>,
     /// What the GPU did, by (node, time descending, work).
-    pub work: Vec<Leaf<Work>>,
+    pub work: Vec<Leaf<Activity>>,
     /// CUDA calls, by (node, time descending, name).
     pub calls: Vec<Leaf<StrId>>,
 }
@@ -73,32 +72,17 @@ pub struct Node {
     pub name: String,
     /// What it is.
     pub kind: Kind,
-    /// Number of spans on the thread that opened the stage; 0 if all are on other threads.
-    pub entries: u64,
-    /// Distinct names that were folded, on that thread.
+    /// Calls and host time on the thread that opened the stage, without calls if all spans are on other threads; GPU
+    /// work of all threads.
+    pub sum: Sum,
+    /// Distinct names that were folded, on the thread that opened the stage.
     pub names: u64,
-    /// Host time on that thread, nanoseconds.
-    pub host_total: Ns,
-    /// Of that, outside of nodes and CUDA calls within.
-    pub host_self: Ns,
-    /// Of that, in CUDA calls that the node makes itself.
-    pub host_calls: Ns,
-    /// Sum of the durations of GPU operations issued within, nanoseconds.
-    pub device_total: Ns,
-    /// Of that, issued by itself.
-    pub device_self: Ns,
     /// Union of the operations' intervals, summed over GPUs, nanoseconds.
     pub busy: Ns,
-    /// Kernels launched within.
-    pub launches: u64,
     /// FLOPs of the matrix work issued within.
     pub flops: Flops,
     /// FLOPs of all pairs, of the work issued by itself.
     pub flops_self: f64,
-    /// Device time of the backward pass that belongs to operators within, nanoseconds.
-    pub backward: Ns,
-    /// Of that, to operators of which this is the innermost node.
-    pub backward_self: Ns,
 }
 
 /// Work or calls of one kind that a node issues itself.
@@ -114,13 +98,20 @@ pub struct Leaf<K> {
 
 /// What the GPU did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Work {
+pub enum Activity {
     /// A kernel.
     Kernel(KernelId),
     /// A copy or memset.
     Copy(CopyKind),
     /// A whole CUDA graph.
     Graph,
+}
+
+/// The trees of a pass: of its outermost stages, and of the whole pass where they hold little of the GPU time.
+pub fn all_trees(context: &Context<'_>, spans: &Spans, pass: PassId) -> Vec<Tree> {
+    let mut trees = trees(context, spans, pass);
+    trees.extend(whole(context, spans, pass, &trees));
+    trees
 }
 
 /// The trees of a pass's outermost stages, in the order of the stages.
@@ -133,11 +124,11 @@ pub fn trees(context: &Context<'_>, spans: &Spans, pass: PassId) -> Vec<Tree> {
 
 /// The tree of a pass in which its stages hold less than half of the GPU time, as where the backward pass has
 /// no range of its own; `trees` are those of the stages.
-pub fn whole(context: &Context<'_>, spans: &Spans, pass: PassId, trees: &[Tree]) -> Option<Tree> {
+fn whole(context: &Context<'_>, spans: &Spans, pass: PassId, trees: &[Tree]) -> Option<Tree> {
     let ops = &context.facts.ops;
-    let own = (0..ops.len()).filter(|op| ops.pass[*op] == pass);
-    let time = total(own.map(|op| ops.end[op].saturating_sub(ops.start[op])));
-    let in_stages = total(trees.iter().map(|tree| tree.nodes[0].device_total));
+    let time =
+        total(context.facts.ops_of(pass).map(|op| ops.end[op].saturating_sub(ops.start[op])));
+    let in_stages = total(trees.iter().map(|tree| tree.nodes[0].sum.within.device));
     let process = trees.first()?.process;
     (in_stages < time / 2).then(|| build::Builder::new(context, spans).of_pass(pass, process))
 }
@@ -164,7 +155,7 @@ impl Tree {
 
     /// Whether work of the backward pass belongs to it.
     pub fn has_backward(&self) -> bool {
-        self.nodes.first().is_some_and(|stage| stage.backward > 0)
+        self.nodes.first().is_some_and(|stage| stage.sum.within.backward > 0)
     }
 
     /// Whether several nodes are neither operators nor parts of the stage that are stages themselves.

@@ -12,11 +12,11 @@ const MODULE_FILE: &str = "torch/nn/modules/module.py";
 const MODULE_CALLS: [&str; 2] = ["_call_impl", "_wrapped_call_impl"];
 
 /// Number of a folded name.
-pub(crate) type FoldedId = u32;
+pub type FoldedId = u32;
 
 /// Folded names by the names that they stand for.
 #[derive(Debug, Default)]
-pub(crate) struct Folded {
+pub struct Folded {
     texts: Vec<String>,
     by_name: FxHashMap<StrId, FoldedId>,
     by_text: FxHashMap<String, FoldedId>,
@@ -24,7 +24,7 @@ pub(crate) struct Folded {
 
 impl Folded {
     /// The folded name of a name.
-    pub(crate) fn of(&mut self, session: &Session, name: StrId) -> FoldedId {
+    pub fn of(&mut self, session: &Session, name: StrId) -> FoldedId {
         let Self { texts, by_name, by_text } = self;
         *by_name.entry(name).or_insert_with(|| {
             let text = fold(session.text(name));
@@ -38,7 +38,7 @@ impl Folded {
     }
 
     /// Its text.
-    pub(crate) fn text(&self, folded: FoldedId) -> &str {
+    pub fn text(&self, folded: FoldedId) -> &str {
         self.texts.get(folded as usize).map_or("", String::as_str)
     }
 }

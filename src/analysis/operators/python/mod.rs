@@ -1,171 +1,171 @@
 //! Functions of Python: which holds the GPU's time, the host's and the idle, from traces recorded with stacks.
 
 mod idle;
-mod rows;
-mod sums;
-#[cfg(test)]
-mod tests;
-mod tree;
 
-use rooflens_schemas::{Evidence, Scope, Unit};
+use super::PassWork;
+use super::call_tree::{Folded, Source, Spans, Tree, all_trees};
+use crate::analysis::engine::spans::{Groups, Sum, Work, roll_up};
+use crate::analysis::{Context, Known};
+use crate::model::{Ns, PassId};
 
-use crate::analysis::operators::call_tree::Spans;
-use crate::analysis::operators::calls::{DeviceWork, device_work};
-use crate::analysis::{Analysis, Context};
-use crate::findings::{Block, Findings, Inline, Method, Quantity, View, derived};
-use crate::model::{PassId, Session};
-use crate::prose;
+use idle::Idle;
 
-use sums::Sums;
-
-/// Functions of Python.
-pub(crate) static ANALYSIS: Analysis =
-    Analysis { id: "python", title: "Python functions", missing, run };
-
-/// Functions that a table shows.
-const SHOWN: usize = 10;
-
-/// Stacks are a choice of who records, so nothing is missing without them.
-const fn missing(_: &Session) -> Option<&'static str> {
-    None
+/// Functions of Python of all passes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Python {
+    /// By (pass, own device time descending, own host time descending, name).
+    pub functions: Vec<FunctionSum>,
+    /// Passes with functions.
+    pub passes: Vec<PassFunctions>,
+    /// Functions of the first of them by path.
+    pub trees: Vec<Tree>,
 }
 
-fn run(context: &Context<'_>) -> Findings {
+/// Calls of one function in one pass.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FunctionSum {
+    /// Pass.
+    pub pass: PassId,
+    /// GPU work of the pass.
+    pub work: PassWork,
+    /// File, line and name.
+    pub name: String,
+    /// Times; totals count a call within one of the same function once.
+    pub sum: Sum,
+    /// Time in the function in which no GPU ran anything.
+    pub idle: IdleSum,
+}
+
+/// Time in calls of a function in which no GPU ran anything, nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IdleSum {
+    /// In the function, a call within one of the same function counted once.
+    pub total: Ns,
+    /// Of that, in no function within.
+    pub own: Ns,
+}
+
+/// All functions of a pass.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PassFunctions {
+    /// Pass.
+    pub pass: PassId,
+    /// GPU work of the pass.
+    pub work: PassWork,
+    /// Functions.
+    pub functions: u64,
+    /// Calls of them.
+    pub calls: u64,
+    /// Time of the GPU operations issued within functions, nanoseconds.
+    pub device: Ns,
+}
+
+impl PassFunctions {
+    /// Share of the GPU time that was issued within functions.
+    pub fn coverage(&self) -> Option<f64> {
+        self.work.share(self.device)
+    }
+}
+
+/// Adds up all functions; stacks are a choice of who records, so nothing is missing without them.
+pub fn compute(context: &Context<'_>) -> Known<Python> {
     let session = context.session;
-    let mut findings = Findings::default();
     if session.frames.is_empty() {
-        return findings;
+        return Ok(Python::default());
     }
     let spans = Spans::of_functions(session);
-    let sums = Sums::new(context, &spans);
-    let Some(primary) = sums.all.first().map(|sum| sum.pass) else { return findings };
-    let work = device_work(context);
-    introduce(context, &sums, primary, &work[primary.index()], &mut findings);
-    tree::add(context, &spans, primary, &mut findings);
-    add_tables(session, &sums, primary, &work[primary.index()], &mut findings);
-    for of_pass in sums.all.chunk_by(|a, b| a.pass == b.pass) {
-        add_coverage(session, of_pass, &work, &mut findings);
-    }
-    findings.datasets.push(rows::by_device(session, &sums, &work));
-    findings.datasets.push(rows::by_host(session, &sums));
-    findings.methods.push(method());
-    findings
+    let functions = sums(context, &spans);
+    let of_pass = |of: &[FunctionSum]| PassFunctions {
+        pass: of[0].pass,
+        work: of[0].work,
+        functions: of.len() as u64,
+        calls: of.iter().map(|one| one.sum.calls).sum(),
+        device: of.iter().map(|one| one.sum.own.device).fold(0, i64::saturating_add),
+    };
+    let passes: Vec<PassFunctions> =
+        functions.chunk_by(|a, b| a.pass == b.pass).map(of_pass).collect();
+    let trees = passes.first().map(|first| all_trees(context, &spans, first.pass));
+    Ok(Python { functions, passes, trees: trees.unwrap_or_default() })
 }
 
-/// What the functions hold of the GPU's time.
-fn introduce(
-    context: &Context<'_>,
-    sums: &Sums,
-    primary: PassId,
-    work: &DeviceWork,
-    findings: &mut Findings,
-) {
-    let session = context.session;
-    let name = session.pass_name(primary).to_owned();
-    let of_primary = sums.all.iter().filter(|sum| sum.pass == primary);
-    let mut text = prose![
-        "The pass ",
-        Inline::Code(name),
-        " recorded ",
-        Quantity::count(of_primary.clone().map(|sum| sum.calls).sum()),
-        " calls of ",
-        Quantity::count(of_primary.clone().count() as u64),
-        " Python functions. "
-    ];
-    if work.linked && work.total > 0 {
-        let held = of_primary.map(|sum| sum.device_self).fold(0, i64::saturating_add);
-        text.extend(prose![
-            "Within them ",
-            Quantity::ratio(held as f64 / work.total as f64),
-            " of the GPU time was issued. "
-        ]);
-        if held < work.total {
-            text.push(
-                "The rest was issued outside of them, as by the thread of the backward pass. "
-                    .into(),
-            );
+fn sums(context: &Context<'_>, spans: &Spans) -> Vec<FunctionSum> {
+    let (session, facts) = (context.session, context.facts);
+    let mut folded = Folded::default();
+    let calls = spans.source.iter().zip(&spans.name);
+    let key = |(source, name): (&Source, &_)| {
+        let Source::Function(frame) = source else { return None };
+        Some((session.frames.pass[frame.index()], folded.of(session, *name)))
+    };
+    let mut groups = Groups::new(calls.map(key));
+    let mut work = Work::issued(&facts.ops, &spans.nesting);
+    let backward = context.results.backward().map_or(&[][..], |found| &found.work);
+    for (op, forward) in backward {
+        if let Some(span) = spans.of_operator(session, *forward) {
+            let backward = Work::of(&facts.ops, *op as usize).device;
+            work[span as usize] += Work { backward, ..Work::default() };
         }
     }
-    text.extend(prose![
-        "Recording stacks costs host time in every call: times of the host compare functions with one another, \
-         not with runs without a profiler."
-    ]);
-    findings.blocks.push(Block::Prose(text));
-}
-
-/// Tables of the first pass with functions; other ranks and passes are in the data sets.
-fn add_tables(
-    session: &Session,
-    sums: &Sums,
-    primary: PassId,
-    work: &DeviceWork,
-    findings: &mut Findings,
-) {
-    let name = session.pass_name(primary);
-    let of_primary = || sums.all.iter().filter(|sum| sum.pass == primary);
-    let shown = of_primary().count().min(SHOWN);
-    if work.linked {
-        let mut columns =
-            vec!["function", "calls", "device_self_ns", "device_share", "device_total_ns"];
-        if of_primary().any(|sum| sum.backward > 0) {
-            columns.push("backward_ns");
-        }
-        columns.extend(["launches", "host_self_ns"]);
-        let caption = format!("Python functions by own device time, pass {name}");
-        let view = View::new("python_functions", caption, &columns, shown);
-        findings.blocks.push(Block::Table(view));
-    }
-    let mut columns = vec!["function", "calls", "host_self_ns", "host_cuda_ns", "host_total_ns"];
-    if work.linked {
-        columns.extend(["idle_self_ns", "idle_ns"]);
-    }
-    let caption = format!("Python functions by own host time, pass {name}");
-    let view = View::new("python_functions_by_host", caption, &columns, shown);
-    findings.blocks.push(Block::Table(view));
-}
-
-/// What share of the GPU time was issued within functions.
-fn add_coverage(
-    session: &Session,
-    of_pass: &[sums::FunctionSum],
-    work: &[DeviceWork],
-    findings: &mut Findings,
-) {
-    let Some(pass) = of_pass.first().map(|sum| sum.pass.index()) else { return };
-    let work = &work[pass];
-    if !work.linked || work.total <= 0 {
-        return;
-    }
-    let text = |id: crate::model::StrId| session.text(id).to_owned();
-    let scope = Scope { pass: Some(text(session.passes.name[pass])), ..Scope::default() };
-    let held = of_pass.iter().map(|sum| sum.device_self).fold(0, i64::saturating_add);
-    let basis = format!(
-        "{held} ns of GPU operations issued within Python functions / {} ns of all",
-        work.total
-    );
-    let share = held as f64 / work.total as f64;
-    let mut metric = derived("python_coverage", scope, Unit::Ratio, share, basis);
-    metric.evidence.push(Evidence {
-        artifact: text(session.passes.artifact[pass]),
-        table: Some("frames".to_owned()),
-        rows: Some(of_pass.iter().map(|sum| sum.calls).sum()),
+    groups.add_own(&spans.nesting, &work);
+    roll_up(spans.nesting.innermost_first(), &mut work);
+    let recursive = spans.nesting.recursive(&groups.of);
+    groups.add_within(&spans.span, &recursive, &work);
+    drop(work);
+    let idle = idle(context, spans, &groups, &recursive);
+    let works: Vec<PassWork> = session.passes.ids().map(|pass| PassWork::of(facts, pass)).collect();
+    let function = |(((pass, name), sum), idle): (((PassId, _), Sum), IdleSum)| {
+        let name = folded.text(name).to_owned();
+        FunctionSum { pass, work: works[pass.index()], name, sum, idle }
+    };
+    let mut all: Vec<FunctionSum> = groups.sums.into_iter().zip(idle).map(function).collect();
+    all.sort_by(|a, b| {
+        let time = |one: &FunctionSum| (one.sum.own.device, one.sum.host_self);
+        a.pass.cmp(&b.pass).then(time(b).cmp(&time(a))).then_with(|| a.name.cmp(&b.name))
     });
-    findings.metrics.push(metric);
+    all
 }
 
-fn method() -> Method {
-    Method {
-        title: "Python functions".to_owned(),
-        text: prose![
-            "Frames of PyTorch traces recorded with stacks nest by time on their thread. What functions without \
-             Python source do, and what PyTorch does between a module and its ",
-            Inline::Code("forward".to_owned()),
-            ", counts to the function that calls them. Own host time is without functions and CUDA calls within; \
-             totals count a function within itself once. Device time is that of the GPU operations whose CUDA call \
-             starts within the function, own device time that of those whose innermost function it is. Idle is the \
-             time between the first and the last GPU operation of the pass in which no GPU ran any, while a thread \
-             that issues GPU work was in the function, own idle while this was its innermost one. Functions are \
-             named by file, line and name, of the path the last two parts."
-        ],
+/// Threads that issue GPU work, by `ThreadId`.
+fn issuing(context: &Context<'_>) -> Vec<bool> {
+    let session = context.session;
+    let mut issues = vec![false; session.threads.len()];
+    for call in context.facts.ops.api_call.iter().flatten() {
+        issues[session.api_calls.thread[call.index()].index()] = true;
     }
+    issues
+}
+
+/// The idle time in calls of the threads that issue GPU work, by function.
+fn idle<K: Copy>(
+    context: &Context<'_>,
+    spans: &Spans,
+    groups: &Groups<(PassId, K)>,
+    recursive: &[bool],
+) -> Vec<IdleSum> {
+    let mut sums = vec![IdleSum::default(); groups.sums.len()];
+    let issues = issuing(context);
+    let mut gaps: Option<(PassId, Idle)> = None;
+    for span in spans.nesting.order.iter().map(|span| *span as usize) {
+        let own = &spans.span[span];
+        if !issues[own.thread.index()] {
+            continue;
+        }
+        let group = groups.of[span] as usize;
+        let pass = groups.sums[group].0.0;
+        if gaps.as_ref().is_none_or(|(of, _)| *of != pass) {
+            gaps = Some((pass, Idle::new(context.facts, pass)));
+        }
+        let time = gaps.as_ref().map_or(0, |(_, gaps)| gaps.within(own.start, own.end));
+        let sum = &mut sums[group];
+        sum.own = sum.own.saturating_add(time);
+        if !recursive[span] {
+            sum.total = sum.total.saturating_add(time);
+        }
+        if let Some(parent) = spans.nesting.parent[span] {
+            let around = &mut sums[groups.of[parent as usize] as usize].own;
+            *around = around.saturating_sub(time);
+        }
+    }
+    // Calls that overlap without nesting would take their common part twice.
+    sums.iter_mut().for_each(|sum| sum.own = sum.own.max(0));
+    sums
 }

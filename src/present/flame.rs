@@ -1,10 +1,13 @@
 //! Trees as flame graphs: of the GPU's time, down to kernels, and of the host's time, down to CUDA calls.
 
+#[cfg(test)]
+mod tests;
+
 use rooflens_schemas::Unit;
 
-use super::{Node, Tree, Work};
 use crate::analysis::Context;
 use crate::analysis::engine::classify::{KernelClass, copy_class};
+use crate::analysis::operators::call_tree::{Activity, Leaf, Node, Tree};
 use crate::findings::Chart;
 use crate::findings::chart::{Color, Flame, FlameFrame, Part, Plot};
 use crate::model::{Ns, Session};
@@ -38,46 +41,36 @@ struct Layout<'a> {
 }
 
 /// The flame graph of GPU time, the sum of the durations of operations; none without such time.
-pub fn of_device(context: &Context<'_>, tree: &Tree, id: String) -> Option<Chart> {
-    let name = |work: Work| match work {
-        Work::Kernel(kernel) => {
+pub(super) fn of_device(context: &Context<'_>, tree: &Tree, id: String) -> Option<Chart> {
+    let name = |activity: Activity| match activity {
+        Activity::Kernel(kernel) => {
             let identity = &context.facts.identities[kernel.index()];
             (identity.short.clone(), identity.class.color())
         }
-        Work::Copy(kind) => (kind.label().to_owned(), copy_class(kind).color()),
-        Work::Graph => (KernelClass::Graph.label().to_owned(), KernelClass::Graph.color()),
+        Activity::Copy(kind) => (kind.label().to_owned(), copy_class(kind).color()),
+        Activity::Graph => (KernelClass::Graph.label().to_owned(), KernelClass::Graph.color()),
     };
-    let named: Vec<(u32, String, Color, Ns)> = tree
-        .work
-        .iter()
-        .map(|leaf| (leaf.node, name(leaf.what), leaf.time))
-        .map(|(node, (label, color), time)| (node, label, color, time))
-        .collect();
+    let named = tree.work.iter().map(|leaf| (leaf, name(leaf.what)));
+    let named: Vec<(&Leaf<Activity>, (String, Color))> = named.collect();
     let used: Vec<Color> = Color::KERNELS
         .into_iter()
-        .filter(|color| named.iter().any(|(_, _, own, _)| own == color))
+        .filter(|color| named.iter().any(|(_, (_, own))| own == color))
         .collect();
     let part = |color: &Color| used.iter().position(|own| own == color).unwrap_or(0);
-    let tips = named.into_iter().map(|(node, label, color, time)| {
-        let part = part(&color);
+    let tips = named.into_iter().map(|(leaf, (label, color))| {
+        let (node, time, part) = (leaf.node, leaf.time, part(&color));
         Tip { node, label, time, part }
     });
     let parts = used.iter().map(|color| Part { name: color.label().to_owned(), color: *color });
-    let flame = layout(tree, &|node| node.device_total, tips.collect(), parts.collect())?;
+    let flame = layout(tree, &|node| node.sum.within.device, tips.collect(), parts.collect())?;
     let by = if tree.has_functions() { "Python function" } else { "what issued it" };
     let title = format!("GPU time of {} by {by}", tree.label);
-    Some(chart(
-        context.session,
-        tree,
-        id,
-        &title,
-        "the sum of the durations of GPU operations",
-        flame,
-    ))
+    let what = "the sum of the durations of GPU operations";
+    Some(chart(context.session, tree, id, &title, what, flame))
 }
 
 /// The flame graph of the time of the thread that opened the stage; none without spans on it.
-pub fn of_host(context: &Context<'_>, tree: &Tree, id: String) -> Option<Chart> {
+pub(super) fn of_host(context: &Context<'_>, tree: &Tree, id: String) -> Option<Chart> {
     let session = context.session;
     let tips = tree.calls.iter().map(|leaf| Tip {
         node: leaf.node,
@@ -88,7 +81,7 @@ pub fn of_host(context: &Context<'_>, tree: &Tree, id: String) -> Option<Chart> 
     let tips: Vec<Tip> = tips.collect();
     let calls = Part { name: CALLS.to_owned(), color: Color::Elementwise };
     let parts = if tips.is_empty() { Vec::new() } else { vec![calls] };
-    let flame = layout(tree, &|node| node.host_total, tips, parts)?;
+    let flame = layout(tree, &|node| node.sum.host_total, tips, parts)?;
     let by = if tree.has_functions() { "Python function" } else { "caller" };
     let title = format!("Host time of {} by {by}", tree.label);
     let what = "time on the host, white where a frame calls nothing that is known";

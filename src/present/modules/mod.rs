@@ -1,62 +1,49 @@
-//! Where the time of a stage goes by range and module: NVTX ranges, and module frames of PyTorch traces.
+//! Where the time of a stage goes by range and module.
 
-pub(crate) mod rows;
 #[cfg(test)]
 mod tests;
 
 use std::cmp::Reverse;
 
-use crate::analysis::operators::call_tree::{Spans, Tree, flame, trees};
-use crate::analysis::{Analysis, Context};
-use crate::findings::{Block, Findings, Inline, Method, View};
+use super::paths::{self, Place, node, on_host, shown_stages};
+use super::{Section, flame};
+use crate::analysis::operators::call_tree::{Kind, Tree};
+use crate::analysis::{Context, Known};
+use crate::findings::{Block, Dataset, Findings, Inline, Method, Table, View};
 use crate::model::{PassId, Session};
 use crate::prose;
 
 /// Modules and ranges.
-pub(crate) static ANALYSIS: Analysis =
-    Analysis { id: "modules", title: "Modules and ranges", missing, run };
-
-/// Stages that the section shows; the data set holds all.
-const SHOWN_STAGES: usize = 4;
+pub(super) static SECTION: Section = Section { id: "modules", title: "Modules and ranges", show };
 
 /// Nodes that a table shows.
 const SHOWN_NODES: usize = 15;
 
-/// Ranges within stages are a choice of who records, so nothing is missing without them.
-const fn missing(_: &Session) -> Option<&'static str> {
-    None
-}
-
-fn run(context: &Context<'_>) -> Findings {
+fn show(context: &Context<'_>) -> Known<Findings> {
     let session = context.session;
     let mut findings = Findings::default();
-    if session.ranges.is_empty() && session.frames.is_empty() {
-        return findings;
-    }
-    let spans = Spans::of_modules(session);
-    let of_passes: Vec<Vec<Tree>> =
-        session.passes.ids().map(|pass| trees(context, &spans, pass)).collect();
-    let Some(pass) = shown_pass(context, &of_passes) else { return findings };
-    let shown = shown_stages(&of_passes[pass.index()]);
+    let modules = context.results.modules()?;
+    let Some(pass) = modules.shown else { return Ok(findings) };
+    let shown = shown_stages(modules.of_pass(pass).iter());
     findings.blocks.push(Block::Prose(introduction(session, pass)));
-    let with_modules: Vec<&Tree> =
-        of_passes.iter().flatten().filter(|tree| tree.has_modules()).collect();
+    let with_modules: Vec<&Tree> = modules.trees.iter().filter(|tree| tree.has_modules()).collect();
     // The section of operators draws the trees of passes with operators, modules included.
     let drawn = !session.operators.pass.contains(&pass);
-    for (number, tree) in shown.iter().enumerate() {
+    for (number, tree) in (1..).zip(&shown) {
         let charts = [
-            flame::of_device(context, tree, format!("modules-device-{}", number + 1)),
-            flame::of_host(context, tree, format!("modules-host-{}", number + 1)),
+            flame::of_device(context, tree, format!("modules-device-{number}")),
+            flame::of_host(context, tree, format!("modules-host-{number}")),
         ];
         findings.blocks.extend(charts.into_iter().flatten().filter(|_| drawn).map(Block::Chart));
-        findings.blocks.extend(table(session, &with_modules, tree).map(Block::Table));
+        findings.blocks.extend(view(session, &with_modules, tree).map(Block::Table));
     }
     // The pass that is shown, as a timeline, may not tell what the backward pass belongs to.
     let with_backward = with_modules.iter().filter(|tree| tree.pass != pass && tree.has_backward());
     if !shown.iter().any(|tree| tree.has_backward())
-        && let Some(most) = with_backward.min_by_key(|tree| Reverse(tree.nodes[0].backward))
+        && let Some(most) =
+            with_backward.min_by_key(|tree| Reverse(tree.nodes[0].sum.within.backward))
     {
-        findings.blocks.extend(table(session, &with_modules, most).map(Block::Table));
+        findings.blocks.extend(view(session, &with_modules, most).map(Block::Table));
     }
     if !with_modules.iter().any(|tree| tree.has_flops()) && !with_modules.is_empty() {
         findings.blocks.push(Block::Prose(prose![
@@ -65,41 +52,37 @@ fn run(context: &Context<'_>) -> Findings {
         ]));
     }
     if !with_modules.is_empty() {
-        findings.datasets.push(rows::modules(session, &with_modules));
+        findings.datasets.push(dataset(session, &with_modules));
     }
     findings.methods.push(method());
-    findings
+    Ok(findings)
 }
 
-/// The pass that the section shows: the primary one if it has modules, or else the first that has; without
-/// any, the primary one if there are no operators, whose section then shows the trees.
-fn shown_pass(context: &Context<'_>, of_passes: &[Vec<Tree>]) -> Option<PassId> {
-    let has = |pass: &PassId| of_passes[pass.index()].iter().any(Tree::has_modules);
-    let primary = context.facts.primary_pass(context.session);
-    let with_modules =
-        primary.filter(has).or_else(|| context.session.passes.ids().find(|pass| has(pass)));
-    with_modules.or_else(|| {
-        let nested = |pass: &PassId| of_passes[pass.index()].iter().any(Tree::has_inner);
-        primary.filter(|_| context.session.operators.is_empty()).filter(nested)
-    })
+fn dataset(session: &Session, trees: &[&Tree]) -> Dataset {
+    let kind = |place: &Place<'_>| match node(place).kind {
+        Kind::Stage | Kind::Range { part: true } => "stage",
+        Kind::Range { part: false } => "range",
+        Kind::Module => "module",
+        Kind::Function => "function",
+        Kind::Operator => "operator",
+    };
+    Table::new("modules", "Host and device time by range and module")
+        .with(|table| paths::stage(table, session, "Range or module"))
+        .text("kind", "Kind", kind)
+        .count("depth", "Depth", |place| node(place).depth)
+        .count("names", "Names", |place| on_host(place, node(place).names))
+        .with(paths::times)
+        .rows(&paths::places(trees.iter().copied(), &|_, _| true))
 }
 
-/// Stages of the first process with something within them.
-pub(crate) fn shown_stages(trees: &[Tree]) -> Vec<&Tree> {
-    let first = trees.iter().find(|tree| tree.has_inner()).map(|tree| tree.process);
-    let of_first = |tree: &&Tree| Some(tree.process) == first && tree.has_inner();
-    trees.iter().filter(of_first).take(SHOWN_STAGES).collect()
-}
-
-fn table(session: &Session, with_modules: &[&Tree], tree: &Tree) -> Option<View> {
-    let at = with_modules.iter().position(|other| *other == tree)?;
+/// The rows of one of the trees.
+fn view(session: &Session, with_modules: &[&Tree], tree: &Tree) -> Option<View> {
+    let at = with_modules.iter().position(|other| std::ptr::eq(*other, tree))?;
     let skip = with_modules[..at].iter().map(|tree| tree.nodes.len() - 1).sum();
     let pass = session.pass_name(tree.pass);
     let caption = format!("{} by range and module, pass {pass}", tree.label);
     let mut columns = vec!["path", "names", "host_total_ns", "host_self_ns", "device_total_ns"];
-    if tree.has_backward() {
-        columns.push("backward_ns");
-    }
+    columns.extend(tree.has_backward().then_some("backward_ns"));
     columns.extend(if tree.has_flops() {
         ["device_share", "flops", "flop_rate", "flop_coverage"]
     } else {

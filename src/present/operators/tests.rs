@@ -5,87 +5,44 @@
 use rooflens_schemas::PassKind;
 
 use super::*;
-use crate::analysis::Options;
-use crate::analysis::engine::facts::Facts;
-use crate::analysis::test_session::call_and_launch;
+use crate::analysis::operators::calls;
+use crate::analysis::test_session::Trace;
+use crate::analysis::{Facts, Options};
 use crate::findings::{Cell, Dataset};
 use crate::hardware::Hardware;
-use crate::model::{BackwardOperator, Operator, StrId, ThreadId};
+use crate::present::testing::{self, column, dataset, show};
 
-const PASS: PassId = PassId(0);
-
-/// A trace of one process with two threads.
-struct Trace {
-    session: Session,
-    threads: [ThreadId; 2],
+fn empty() -> Trace {
+    Trace::new(PassKind::Operators, "gemm_kernel")
 }
 
-impl Trace {
-    fn new() -> Self {
-        let mut session = Session::default();
-        let pass = session.add_pass("torch", PassKind::Operators, "torch/trace.json");
-        let process = session.process(pass, 1, 1);
-        session.gpu(pass, 0);
-        let threads = [session.thread(process, 1), session.thread(process, 2)];
-        Self { session, threads }
-    }
-
-    fn operator(&mut self, thread: usize, name: &str, start: Ns, end: Ns, shapes: &str) {
-        let (name, shapes) = (self.session.intern(name), self.session.intern(shapes));
-        self.session.operators.push(Operator {
-            start,
-            end,
-            name,
-            pass: PASS,
-            thread: self.threads[thread],
-            external: None,
-            shapes,
-            types: StrId::default(),
-            inputs: StrId::default(),
-        });
-    }
-
-    /// A launching call, and the kernel that it launches.
-    fn launch(&mut self, thread: usize, call: (Ns, Ns), kernel: (Ns, Ns)) {
-        let of = (PASS, self.threads[thread]);
-        call_and_launch(&mut self.session, of, call.0..call.1, "gemm_kernel", kernel.0..kernel.1);
-    }
-
-    fn findings(&self) -> Findings {
-        let facts = Facts::new(&self.session);
-        let (hardware, options) = (Hardware::default(), Options::default());
-        let context = Context::new(&self.session, &facts, &hardware, &options);
-        run(&context.with(&crate::analysis::Results::compute(&context)))
-    }
-}
-
-fn dataset<'a>(findings: &'a Findings, id: &str) -> &'a Dataset {
-    findings.datasets.iter().find(|dataset| dataset.id == id).unwrap()
+fn section(trace: &Trace) -> Findings {
+    show(&SECTION, &trace.session)
 }
 
 /// The cell of an operator in a column.
-fn cell(dataset: &Dataset, operator: &str, column: &str) -> Cell {
-    let index = dataset.columns.iter().position(|c| c.id == column).unwrap();
+fn cell(dataset: &Dataset, operator: &str, id: &str) -> Cell {
     let name = Cell::Name(operator.to_owned());
-    dataset.rows.iter().find(|row| row[0] == name).unwrap()[index].clone()
+    let row = dataset.rows.iter().position(|row| row[0] == name).unwrap();
+    column(dataset, id)[row].clone()
 }
 
 fn metric(findings: &Findings, id: &str) -> Option<f64> {
-    findings.metrics.iter().find(|metric| metric.id == id)?.value.number()
+    testing::metric(findings, id, |_| true)
 }
 
 /// linear [0, 100) around mm [10, 60), which makes a call [20, 30) whose kernel takes 1000 ns.
 fn linear() -> Trace {
-    let mut trace = Trace::new();
-    trace.operator(0, "aten::linear", 0, 100, "[[8,32],[16,32],[]]");
-    trace.operator(0, "aten::mm", 10, 60, "[[8,32],[32,16]]");
-    trace.launch(0, (20, 30), (500, 1_500));
+    let mut trace = empty();
+    trace.operator(0, "aten::linear", (0, 100), "[[8,32],[16,32],[]]");
+    trace.operator(0, "aten::mm", (10, 60), "[[8,32],[32,16]]");
+    trace.launch_in(0, (20, 30), (500, 1_500));
     trace
 }
 
 #[test]
 fn own_time_is_without_what_is_nested_and_device_time_goes_to_the_innermost() {
-    let findings = linear().findings();
+    let findings = section(&linear());
     let operators = dataset(&findings, "operators");
     let int = |operator, column| match cell(operators, operator, column) {
         Cell::Int(value) => value,
@@ -109,7 +66,7 @@ fn own_time_is_without_what_is_nested_and_device_time_goes_to_the_innermost() {
 
 #[test]
 fn flops_are_counted_once_at_the_innermost_operator_with_a_formula() {
-    let findings = linear().findings();
+    let findings = section(&linear());
     let operators = dataset(&findings, "operators");
     // 2 · 8 · 16 · 32 in 1000 ns are 8.192 GFLOP/s, for mm and for the linear around it.
     for operator in ["aten::mm", "aten::linear"] {
@@ -123,11 +80,11 @@ fn flops_are_counted_once_at_the_innermost_operator_with_a_formula() {
 
 #[test]
 fn totals_of_recursive_operators_count_the_outer_call_once() {
-    let mut trace = Trace::new();
-    trace.operator(0, "aten::arange", 0, 100, "");
-    trace.operator(0, "aten::arange", 20, 80, "");
-    trace.launch(0, (30, 40), (500, 507));
-    let findings = trace.findings();
+    let mut trace = empty();
+    trace.operator(0, "aten::arange", (0, 100), "");
+    trace.operator(0, "aten::arange", (20, 80), "");
+    trace.launch_in(0, (30, 40), (500, 507));
+    let findings = section(&trace);
     let operators = dataset(&findings, "operators");
     assert_eq!(cell(operators, "aten::arange", "calls"), Cell::Int(2));
     assert_eq!(cell(operators, "aten::arange", "host_total_ns"), Cell::Int(100));
@@ -138,12 +95,12 @@ fn totals_of_recursive_operators_count_the_outer_call_once() {
 
 #[test]
 fn threads_do_not_nest_in_one_another_and_work_outside_operators_is_in_no_row() {
-    let mut trace = Trace::new();
-    trace.operator(0, "aten::forward_part", 0, 100, "");
-    trace.operator(1, "MmBackward0", 10, 50, "");
-    trace.launch(1, (20, 30), (500, 530));
-    trace.launch(1, (60, 70), (600, 610));
-    let findings = trace.findings();
+    let mut trace = empty();
+    trace.operator(0, "aten::forward_part", (0, 100), "");
+    trace.operator(1, "MmBackward0", (10, 50), "");
+    trace.launch_in(1, (20, 30), (500, 530));
+    trace.launch_in(1, (60, 70), (600, 610));
+    let findings = section(&trace);
     let operators = dataset(&findings, "operators");
     assert_eq!(cell(operators, "aten::forward_part", "host_self_ns"), Cell::Int(100));
     assert_eq!(cell(operators, "aten::forward_part", "device_total_ns"), Cell::Int(0));
@@ -157,9 +114,9 @@ fn threads_do_not_nest_in_one_another_and_work_outside_operators_is_in_no_row() 
 
 #[test]
 fn without_gpu_work_device_times_are_missing_and_not_zero() {
-    let mut trace = Trace::new();
-    trace.operator(0, "aten::mm", 0, 100, "[[8,32],[32,16]]");
-    let findings = trace.findings();
+    let mut trace = empty();
+    trace.operator(0, "aten::mm", (0, 100), "[[8,32],[32,16]]");
+    let findings = section(&trace);
     let operators = dataset(&findings, "operators");
     assert_eq!(cell(operators, "aten::mm", "device_self_ns"), Cell::Missing);
     assert_eq!(cell(operators, "aten::mm", "flop_rate"), Cell::Missing);
@@ -170,29 +127,31 @@ fn without_gpu_work_device_times_are_missing_and_not_zero() {
 
 #[test]
 fn operators_are_listed_by_device_time_and_again_by_host_time() {
-    let mut trace = Trace::new();
-    trace.operator(0, "slow_on_host", 0, 1_000, "");
-    trace.operator(0, "slow_on_device", 1_000, 1_100, "");
-    trace.launch(0, (1_010, 1_020), (2_000, 9_000));
-    let findings = trace.findings();
-    let first = |id: &str| dataset(&findings, id).rows[0][0].clone();
+    let mut trace = empty();
+    trace.operator(0, "slow_on_host", (0, 1_000), "");
+    trace.operator(0, "slow_on_device", (1_000, 1_100), "");
+    trace.launch_in(0, (1_010, 1_020), (2_000, 9_000));
+    let findings = section(&trace);
+    let first = |id: &str| column(dataset(&findings, id), "name")[0].clone();
     assert_eq!(first("operators"), Cell::Name("slow_on_device".to_owned()));
     assert_eq!(first("operators_by_host"), Cell::Name("slow_on_host".to_owned()));
 }
 
 #[test]
 fn calls_without_gpu_work_within_are_told_apart_from_those_with() {
-    let mut trace = Trace::new();
+    let mut trace = empty();
     // A cast that copies, and one that does nothing.
-    trace.operator(0, "aten::to", 0, 100, "");
-    trace.operator(0, "aten::copy_", 10, 90, "");
-    trace.launch(0, (20, 30), (500, 600));
-    trace.operator(0, "aten::to", 200, 207, "");
-    trace.operator(0, "aten::view", 300, 303, "");
-    let findings = trace.findings();
+    trace.operator(0, "aten::to", (0, 100), "");
+    trace.operator(0, "aten::copy_", (10, 90), "");
+    trace.launch_in(0, (20, 30), (500, 600));
+    trace.operator(0, "aten::to", (200, 207), "");
+    trace.operator(0, "aten::view", (300, 303), "");
+    let findings = section(&trace);
     let quiet = dataset(&findings, "operators_without_gpu_work");
-    let names: Vec<&Cell> = quiet.rows.iter().map(|row| &row[0]).collect();
-    assert_eq!(names, [&Cell::Name("aten::to".to_owned()), &Cell::Name("aten::view".to_owned())]);
+    assert_eq!(
+        column(quiet, "name"),
+        ["aten::to", "aten::view"].map(|name| Cell::Name(name.to_owned()))
+    );
     let of = |column| cell(quiet, "aten::to", column);
     assert_eq!((of("quiet_calls"), of("calls")), (Cell::Int(1), Cell::Int(2)));
     assert_eq!(of("quiet_self_ns"), Cell::Int(7));
@@ -203,19 +162,18 @@ fn calls_without_gpu_work_within_are_told_apart_from_those_with() {
 #[test]
 fn threads_are_listed_with_their_own_times() {
     let mut trace = linear();
-    trace.operator(1, "MmBackward0", 10, 50, "");
-    trace.launch(1, (20, 30), (2_000, 2_030));
-    let findings = trace.findings();
-    let rows = &dataset(&findings, "operator_threads").rows;
+    trace.operator(1, "MmBackward0", (10, 50), "");
+    trace.launch_in(1, (20, 30), (2_000, 2_030));
+    let findings = section(&trace);
+    let threads = dataset(&findings, "operator_threads");
     // 50 of linear and 40 of mm; 40 − 10.
-    let int = |row: usize, column: usize| rows[row][column].clone();
-    assert_eq!([int(0, 3), int(1, 3)], [Cell::Int(90), Cell::Int(30)]);
-    assert_eq!([int(0, 5), int(1, 5)], [Cell::Int(1000), Cell::Int(30)]);
+    assert_eq!(column(threads, "host_self_ns"), [90, 30].map(Cell::Int));
+    assert_eq!(column(threads, "device_self_ns"), [1000, 30].map(Cell::Int));
     let shown = |findings: &Findings| {
         let of_threads = |block: &&Block| matches!(block, Block::Table(view) if view.dataset == "operator_threads");
         findings.blocks.iter().filter(of_threads).count()
     };
-    assert_eq!((shown(&findings), shown(&linear().findings())), (1, 0));
+    assert_eq!((shown(&findings), shown(&section(&linear()))), (1, 0));
 }
 
 /// 1000 ns of a product; on the thread of the backward pass 700 of its gradient and 300 of accumulation.
@@ -223,18 +181,18 @@ fn threads_are_listed_with_their_own_times() {
 fn gradients_are_listed_by_the_operator_of_the_forward_pass() {
     let mut trace = linear();
     let engine = "autograd::engine::evaluate_function: ";
-    trace.operator(1, &format!("{engine}MmBackward0"), 200, 300, "");
-    trace.operator(1, "MmBackward0", 210, 290, "");
-    trace.launch(1, (220, 230), (3_000, 3_700));
-    trace.operator(1, &format!("{engine}torch::autograd::AccumulateGrad"), 300, 400, "");
-    trace.launch(1, (320, 330), (4_000, 4_300));
+    trace.operator(1, &format!("{engine}MmBackward0"), (200, 300), "");
+    trace.operator(1, "MmBackward0", (210, 290), "");
+    trace.launch_in(1, (220, 230), (3_000, 3_700));
+    trace.operator(1, &format!("{engine}torch::autograd::AccumulateGrad"), (300, 400), "");
+    trace.launch_in(1, (320, 330), (4_000, 4_300));
     let operators = &trace.session.operators;
     let find = |name: &str| {
         operators.ids().find(|id| trace.session.text(operators.name[id.index()]) == name).unwrap()
     };
     let (operator, forward) = (find("MmBackward0"), find("aten::mm"));
-    trace.session.backward_operators.push(BackwardOperator { operator, forward });
-    let findings = trace.findings();
+    trace.tie(operator, forward);
+    let findings = section(&trace);
     let backward = dataset(&findings, "backward_by_operator");
     assert_eq!(backward.rows.len(), 1);
     let of = |column| cell(backward, "aten::linear / aten::mm", column);
@@ -245,15 +203,15 @@ fn gradients_are_listed_by_the_operator_of_the_forward_pass() {
     assert_eq!(cell(tree, "aten::linear", "backward_ns"), Cell::Int(700));
     assert_eq!(cell(tree, "aten::linear", "flops"), Cell::Float(8192.0));
     assert_eq!(cell(tree, "aten::linear", "flop_rate"), Cell::Float(8.192e9));
-    assert_eq!(metric(&linear().findings(), "backward_coverage"), None);
+    assert_eq!(metric(&section(&linear()), "backward_coverage"), None);
 }
 
 #[test]
 fn paths_tell_callers_apart() {
     let mut trace = linear();
-    trace.operator(0, "aten::mm", 200, 250, "[[8,32],[32,16]]");
-    trace.launch(0, (210, 220), (3_000, 3_010));
-    let findings = trace.findings();
+    trace.operator(0, "aten::mm", (200, 250), "[[8,32],[32,16]]");
+    trace.launch_in(0, (210, 220), (3_000, 3_010));
+    let findings = section(&trace);
     let tree = dataset(&findings, "operator_tree");
     let time = |path| cell(tree, path, "device_total_ns");
     assert_eq!(time("aten::linear / aten::mm"), Cell::Int(1000));
@@ -264,6 +222,12 @@ fn paths_tell_callers_apart() {
 
 #[test]
 fn sessions_without_a_trace_say_what_to_record() {
-    assert!(missing(&Session::default()).is_some_and(|text| text.contains("no PyTorch trace")));
-    assert!(missing(&linear().session).is_none());
+    let made = |session: &Session| {
+        let (facts, options, hardware) =
+            (Facts::new(session), Options::default(), Hardware::default());
+        calls::compute(&Context::new(session, &facts, &hardware, &options))
+    };
+    let missing = made(&Session::default()).unwrap_err();
+    assert!(missing.0.contains("no PyTorch trace"));
+    assert!(made(&linear().session).is_ok());
 }

@@ -1,0 +1,122 @@
+//! Operators of PyTorch traces: host time, device time and FLOPs by name, by shapes, by thread and by path.
+
+mod backward;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use rooflens_schemas::Scope;
+
+use super::paths::{self, shown_stages};
+use super::{Section, flame};
+use crate::analysis::operators::call_tree::Tree;
+use crate::analysis::operators::calls::{Operators, PassOperators};
+use crate::analysis::{Context, Known};
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::findings::catalogue::{FLOP_COVERAGE, OPERATOR_COVERAGE};
+use crate::findings::{Block, Findings, Inline, Method, Quantity};
+use crate::model::Session;
+use crate::prose;
+
+/// Operators.
+pub(super) static SECTION: Section = Section { id: "operators", title: "Operators", show };
+
+/// Share of GPU time in operators below which the report says so.
+const COVERAGE_LIMIT: f64 = 0.95;
+
+fn show(context: &Context<'_>) -> Known<Findings> {
+    let session = context.session;
+    let operators = context.results.operators()?;
+    let mut findings = Findings { methods: methods(), ..Findings::default() };
+    tables::views(session, operators, &mut findings);
+    tables::add_quiet(session, operators, &mut findings);
+    tables::add_threads(session, operators, &mut findings);
+    add_trees(context, operators, &mut findings);
+    for of_pass in &operators.passes {
+        add_metrics(session, of_pass, &mut findings);
+    }
+    findings.datasets.extend(tables::operators(session, operators));
+    Ok(findings)
+}
+
+/// Adds the trees of all passes with operators as data, and those of the first as charts: of the GPU's time in the
+/// section, of the host's in the appendix.
+fn add_trees(context: &Context<'_>, operators: &Operators, findings: &mut Findings) {
+    let (trees, primary) = (&operators.trees, operators.primary().pass);
+    let shown = shown_stages(trees.iter().filter(|tree| tree.pass == primary));
+    for (number, tree) in (1..).zip(shown) {
+        let device = flame::of_device(context, tree, format!("operators-device-{number}"));
+        findings.blocks.extend(device.map(Block::Chart));
+        let host = flame::of_host(context, tree, format!("operators-host-{number}"));
+        findings.appendix.extend(host.map(Block::Chart));
+    }
+    if trees.iter().any(Tree::has_inner) {
+        let places = paths::places(trees.iter(), &|_, _| true);
+        let title = "Operators by path";
+        findings.datasets.push(paths::dataset(context.session, "operator_tree", title, &places));
+        backward::add(context, operators, findings);
+    }
+}
+
+/// What share of the GPU work the operators explain, and what share of it has FLOPs.
+fn add_metrics(session: &Session, of_pass: &PassOperators, findings: &mut Findings) {
+    let scope =
+        Scope { pass: Some(session.pass_name(of_pass.pass).to_owned()), ..Scope::default() };
+    let (covered, all) = (of_pass.device, of_pass.work.device);
+    for (metric, share, time, what) in [
+        (&OPERATOR_COVERAGE, of_pass.coverage(), covered, "issued within operators"),
+        (
+            &FLOP_COVERAGE,
+            of_pass.flop_coverage(),
+            of_pass.counted,
+            "within operators whose FLOPs are counted",
+        ),
+    ] {
+        let Some(share) = share else {
+            let reason = "the PyTorch trace holds no GPU work with correlation ids";
+            findings.metrics.push(metric.unavailable(scope.clone(), reason));
+            continue;
+        };
+        let basis = format!("{time} ns of GPU operations {what} / {all} ns of all");
+        let mut metric = metric.derived(scope.clone(), share, basis);
+        metric.evidence.push(session.evidence(of_pass.pass, "operators", of_pass.calls));
+        findings.metrics.push(metric);
+    }
+    if of_pass.coverage().is_some() && (covered as f64) < all as f64 * COVERAGE_LIMIT {
+        let share = Quantity::ratio((all - covered) as f64 / all as f64);
+        let message = format!(
+            "{share} of the GPU time of the PyTorch trace belongs to no operator: its call is outside of \
+             operators or not in the trace"
+        );
+        let code = "operators/uncovered-gpu-time";
+        let diagnostic = Diagnostic::new(Severity::Notice, code, message);
+        findings.diagnostics.push(diagnostic.artifact(session.artifact_of(of_pass.pass)));
+    }
+}
+
+fn methods() -> Vec<Method> {
+    let text = prose![
+        "Operators nest by time on their thread. Own host time is an operator's duration without the \
+         operators and CUDA calls within it; total host time counts an operator within another of the \
+         same name once. A GPU operation belongs to the innermost operator around the start of the CUDA \
+         call that issued it, on the same thread and joined by correlation id (own device time), and to \
+         all operators around that one (total). GPU work issued outside of operators is in no row; ",
+        Inline::Code("operator_coverage".to_owned()),
+        " is the share that is in one.",
+    ];
+    let flops = prose![
+        "From recorded shapes: 2·M·N·K for matrix products; 2 · outputs · kernel volume · input channels of \
+         a group for convolutions, and as much for each gradient in their backward pass; for attention \
+         2·B·H·Sq·Sk·(d_qk + d_v), H being the query heads, and 2·B·H·Sq·Sk·(3·d_qk + 2·d_v) in the \
+         backward pass, which computes the scores again. All pairs of query and key count; the value \
+         under a causal mask stands beside it where the call names one. FLOPs are counted at the \
+         innermost operator that has a formula, never twice; everything else counts 0, and ",
+        Inline::Code("flop_coverage".to_owned()),
+        " is the share of GPU time within operators that are counted. FLOP/s are FLOPs over total device \
+         time.",
+    ];
+    vec![
+        Method { title: "Operators".to_owned(), text },
+        Method { title: "Operator FLOPs".to_owned(), text: flops },
+    ]
+}

@@ -1,0 +1,169 @@
+//! The data sets of operators and their views.
+
+use std::cmp::Reverse;
+
+use rooflens_schemas::Unit;
+
+use crate::analysis::operators::calls::{OperatorSum, Operators, PassOperators, ThreadSum};
+use crate::findings::{Block, Dataset, Findings, Inline, Quantity, Table, View};
+use crate::model::Session;
+use crate::present::paths;
+use crate::prose;
+
+/// Operators shown by device time.
+const SHOWN_BY_DEVICE: usize = 15;
+
+/// Rows of the other tables on the page.
+const SHOWN: usize = 10;
+
+/// Adds the views of the first pass with operators; other ranks and passes are in the data sets.
+pub(super) fn views(session: &Session, operators: &Operators, findings: &mut Findings) {
+    let PassOperators { pass: primary, work, .. } = *operators.primary();
+    let name = session.pass_name(primary);
+    let rows = operators.by_name.partition_point(|one| one.pass <= primary);
+    let shaped = operators.by_shapes.partition_point(|one| one.pass <= primary);
+    if work.linked {
+        let columns = [
+            "name",
+            "calls",
+            "device_self_ns",
+            "device_share",
+            "launches",
+            "host_total_ns",
+            "flops",
+            "flop_rate",
+        ];
+        let caption = format!("Operators by own device time, pass {name}");
+        let view = View::new("operators", caption, &columns, rows.min(SHOWN_BY_DEVICE));
+        findings.blocks.push(Block::Table(view));
+        if shaped > 0 {
+            let columns =
+                ["name", "shapes", "calls", "device_self_ns", "device_share", "flops", "flop_rate"];
+            let caption = format!("Operators and shapes by own device time, pass {name}");
+            let view = View::new("operator_shapes", caption, &columns, shaped.min(SHOWN_BY_DEVICE));
+            findings.blocks.push(Block::Table(view));
+        }
+    } else {
+        findings.blocks.push(Block::Missing(
+            "the PyTorch trace names no GPU work with the calls that issued it: record it with \
+             `ProfilerActivity.CUDA`"
+                .to_owned(),
+        ));
+    }
+    let columns = ["name", "calls", "host_self_ns", "host_cuda_ns", "host_total_ns"];
+    let caption = format!("Operators by own host time, pass {name}");
+    let view = View::new("operators_by_host", caption, &columns, rows.min(SHOWN));
+    findings.blocks.push(Block::Table(view));
+}
+
+/// Operators by own device time, by own host time, and with their shapes.
+pub(super) fn operators(session: &Session, operators: &Operators) -> [Dataset; 3] {
+    let named = |id, title| {
+        Table::new(id, title)
+            .name("name", "Operator", |one: &OperatorSum| session.text(one.name))
+            .text("pass", "Pass", |one| session.pass_name(one.pass))
+            .with(host)
+    };
+    let by_device = named("operators", "Operators by own device time").with(device);
+    let shaped = Table::new("operator_shapes", "Operators and shapes by own device time")
+        .name("name", "Operator", |one: &OperatorSum| session.text(one.name))
+        .name("shapes", "Input shapes", |one| session.text(one.shapes))
+        .text("pass", "Pass", |one| session.pass_name(one.pass))
+        .with(host)
+        .with(device);
+    let mut by_host: Vec<&OperatorSum> = operators.by_name.iter().collect();
+    by_host.sort_by_key(|one| (one.pass, Reverse(one.sum.host_self), session.text(one.name)));
+    [
+        by_device.rows(&operators.by_name),
+        named("operators_by_host", "Operators by own host time").rows(by_host),
+        shaped.rows(&operators.by_shapes),
+    ]
+}
+
+fn host(table: Table<'_, OperatorSum>) -> Table<'_, OperatorSum> {
+    paths::host(table, |one| &one.sum).time("host_total_ns", "Host time", |one| one.sum.host_total)
+}
+
+fn device(table: Table<'_, OperatorSum>) -> Table<'_, OperatorSum> {
+    paths::device_times(table, |one| (&one.sum, one.work))
+        .count("launches", "Launches", |one| one.work.known(one.sum.within.launches))
+        .column("flops", "FLOPs, all pairs", Unit::Flop, |one| one.flops.map(|flops| flops.full))
+        .column("flops_masked", "FLOPs, causal", Unit::Flop, |one| {
+            one.flops.map(|flops| flops.masked)
+        })
+        .column("flop_rate", "Rate, all pairs", Unit::FlopPerSecond, OperatorSum::flop_rate)
+}
+
+/// Adds the data set of operators that cost host time and give the GPU nothing to do: views, allocations, casts to the
+/// same type; of the first pass with operators, a sentence and a table. Passes that do not say which call issued what
+/// are left out: their operators may all have GPU work.
+pub(super) fn add_quiet(session: &Session, operators: &Operators, findings: &mut Findings) {
+    let primary = operators.primary();
+    if !primary.work.linked {
+        return;
+    }
+    let is_quiet = |one: &&OperatorSum| one.quiet_calls > 0 && one.work.linked;
+    let mut quiet: Vec<&OperatorSum> = operators.by_name.iter().filter(is_quiet).collect();
+    quiet.sort_by_key(|one| (one.pass, Reverse(one.quiet_self), session.text(one.name)));
+    if let Some(share) = primary.quiet_share(primary.quiet_self).filter(|_| primary.quiet_calls > 0)
+    {
+        findings.blocks.push(Block::Prose(prose![
+            Quantity::count(primary.quiet_calls),
+            " of ",
+            Quantity::count(primary.calls),
+            " operator calls of the pass ",
+            Inline::Code(session.pass_name(primary.pass).to_owned()),
+            " issue no GPU work, neither themselves nor within: their own host time is ",
+            Quantity::ns(primary.quiet_self),
+            ", ",
+            Quantity::ratio(share),
+            " of that of all operators.",
+        ]));
+        let shown = quiet.iter().filter(|one| one.pass == primary.pass).count().min(SHOWN);
+        let caption = "Operator calls without GPU work, by own host time";
+        let columns =
+            ["name", "quiet_calls", "calls", "quiet_self_ns", "quiet_mean_ns", "quiet_share"];
+        let view = View::new("operators_without_gpu_work", caption, &columns, shown);
+        findings.blocks.push(Block::Table(view));
+    }
+    let table = Table::new("operators_without_gpu_work", "Operator calls without GPU work")
+        .name("name", "Operator", |one: &OperatorSum| session.text(one.name))
+        .text("pass", "Pass", |one| session.pass_name(one.pass))
+        .count("quiet_calls", "Calls without GPU work", |one| one.quiet_calls)
+        .count("calls", "Calls", |one| one.sum.calls)
+        .time("quiet_self_ns", "Own host time of these", |one| one.quiet_self)
+        .time("quiet_mean_ns", "Per call", |one| one.quiet_self as f64 / one.quiet_calls as f64)
+        .share("quiet_share", "Share of own host time", |one| {
+            operators.of_pass(one.pass)?.quiet_share(one.quiet_self)
+        });
+    findings.datasets.push(table.rows(quiet));
+}
+
+/// Adds the data set of operators by thread (PyTorch runs the backward pass on a thread of its own) and, if those of the
+/// first pass ran on several, its table.
+pub(super) fn add_threads(session: &Session, operators: &Operators, findings: &mut Findings) {
+    let primary = operators.primary().pass;
+    let threads = &operators.threads;
+    let skip = threads.iter().filter(|one| one.pass < primary).count();
+    let shown = threads.iter().filter(|one| one.pass == primary).count();
+    if shown > 1 {
+        let caption = format!("Operators by thread, pass {}", session.pass_name(primary));
+        let columns =
+            ["thread", "calls", "host_self_ns", "host_cuda_ns", "device_self_ns", "launches"];
+        let view = View::new("operator_threads", caption, &columns, shown.min(SHOWN));
+        findings.blocks.push(Block::Table(View { skip, ..view }));
+    }
+    let label = |one: &ThreadSum| {
+        let row = one.thread.index();
+        let name = session.text(session.threads.name[row]);
+        let tid = session.threads.tid[row];
+        if name.is_empty() { format!("thread {tid}") } else { name.to_owned() }
+    };
+    let table = Table::new("operator_threads", "Operators by thread")
+        .name("thread", "Thread", label)
+        .text("pass", "Pass", |one| session.pass_name(one.pass))
+        .with(|table| paths::host(table, |one: &ThreadSum| &one.sum))
+        .time("device_self_ns", "Own device time", |one| one.work.known(one.sum.own.device))
+        .count("launches", "Launches", |one| one.work.known(one.sum.own.launches));
+    findings.datasets.push(table.rows(threads));
+}

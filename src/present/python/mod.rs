@@ -1,0 +1,176 @@
+//! Functions of Python: tables, flame graphs, and what share of the GPU time was issued within them.
+
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
+
+use rooflens_schemas::Scope;
+
+use super::paths::{self, shown_stages};
+use super::{Section, flame};
+use crate::analysis::operators::call_tree::{Node, Tree};
+use crate::analysis::operators::python::{FunctionSum, PassFunctions, Python};
+use crate::analysis::{Context, Known};
+use crate::findings::catalogue::PYTHON_COVERAGE;
+use crate::findings::{Block, Findings, Inline, Method, Quantity, Table, View};
+use crate::model::Session;
+use crate::prose;
+
+/// Functions of Python.
+pub(super) static SECTION: Section = Section { id: "python", title: "Python functions", show };
+
+/// Functions that a table shows.
+const SHOWN: usize = 10;
+
+/// Share of the device time or of the host time of a stage below which a path is in no row: stacks have very many.
+const LEAST_SHARE: f64 = 0.001;
+
+fn show(context: &Context<'_>) -> Known<Findings> {
+    let session = context.session;
+    let mut findings = Findings::default();
+    let python = context.results.python()?;
+    let Some(primary) = python.passes.first() else { return Ok(findings) };
+    findings.blocks.push(Block::Prose(introduction(session, primary)));
+    add_trees(context, &python.trees, &mut findings);
+    findings.blocks.extend(views(session, python, primary).into_iter().map(Block::Table));
+    for of_pass in &python.passes {
+        let Some(share) = of_pass.coverage() else { continue };
+        let scope =
+            Scope { pass: Some(session.pass_name(of_pass.pass).to_owned()), ..Scope::default() };
+        let basis = format!(
+            "{} ns of GPU operations issued within Python functions / {} ns of all",
+            of_pass.device, of_pass.work.device
+        );
+        let mut metric = PYTHON_COVERAGE.derived(scope, share, basis);
+        metric.evidence.push(session.evidence(of_pass.pass, "frames", of_pass.calls));
+        findings.metrics.push(metric);
+    }
+    let by_device = table(session, "python_functions", "Python functions by own device time");
+    findings.datasets.push(by_device.with(device).rows(&python.functions));
+    let mut by_host: Vec<&FunctionSum> = python.functions.iter().collect();
+    by_host.sort_by_key(|one| (one.pass, Reverse(one.sum.host_self), &one.name));
+    let title = "Python functions by own host time";
+    findings.datasets.push(table(session, "python_functions_by_host", title).rows(by_host));
+    findings.methods.push(method());
+    Ok(findings)
+}
+
+/// What the functions of a pass hold of the GPU's time.
+fn introduction(session: &Session, primary: &PassFunctions) -> Vec<Inline> {
+    let mut text = prose![
+        "The pass ",
+        Inline::Code(session.pass_name(primary.pass).to_owned()),
+        " recorded ",
+        Quantity::count(primary.calls),
+        " calls of ",
+        Quantity::count(primary.functions),
+        " Python functions. "
+    ];
+    if let Some(share) = primary.coverage() {
+        text.extend(prose![
+            "Within them ",
+            Quantity::ratio(share),
+            " of the GPU time was issued. "
+        ]);
+        if primary.device < primary.work.device {
+            text.push(
+                "The rest was issued outside of them, as by the thread of the backward pass. "
+                    .into(),
+            );
+        }
+    }
+    text.extend(prose![
+        "Recording stacks costs host time in every call: times of the host compare functions with one another, \
+         not with runs without a profiler."
+    ]);
+    text
+}
+
+/// Flame graphs, the GPU time of the stage that has most of it in the section and all others in the appendix, and the
+/// data set of paths.
+fn add_trees(context: &Context<'_>, trees: &[Tree], findings: &mut Findings) {
+    let shown = shown_stages(trees.iter());
+    let device_time = |tree: &&&Tree| Reverse(tree.nodes[0].sum.within.device);
+    let first = shown.iter().min_by_key(device_time).copied();
+    for (number, tree) in (1..).zip(&shown) {
+        let is_first = first.is_some_and(|first| std::ptr::eq(first, *tree));
+        let blocks = if is_first { &mut findings.blocks } else { &mut findings.appendix };
+        let chart = flame::of_device(context, tree, format!("python-device-{number}"));
+        blocks.extend(chart.map(Block::Chart));
+        let chart = flame::of_host(context, tree, format!("python-host-{number}"));
+        findings.appendix.extend(chart.map(Block::Chart));
+    }
+    if trees.iter().any(Tree::has_inner) {
+        let places = paths::places(trees.iter(), &is_listed);
+        let title = "Python functions by path";
+        findings.datasets.push(paths::dataset(context.session, "python_tree", title, &places));
+    }
+}
+
+fn is_listed(tree: &Tree, node: &Node) -> bool {
+    let (own, root) = (&node.sum, &tree.nodes[0].sum);
+    let is_large = |part: i64, whole: i64| part > 0 && part as f64 >= LEAST_SHARE * whole as f64;
+    is_large(own.within.device, root.within.device)
+        || is_large(own.host_total, root.host_total)
+        || is_large(own.within.backward, root.within.backward)
+}
+
+/// Views of the first pass with functions; other ranks and passes are in the data sets.
+fn views(session: &Session, python: &Python, primary: &PassFunctions) -> Vec<View> {
+    let name = session.pass_name(primary.pass);
+    let of_primary: Vec<&FunctionSum> =
+        python.functions.iter().filter(|one| one.pass == primary.pass).collect();
+    let shown = of_primary.len().min(SHOWN);
+    let mut views = Vec::new();
+    if primary.work.linked {
+        let mut columns =
+            vec!["function", "calls", "device_self_ns", "device_share", "device_total_ns"];
+        let has_backward = of_primary.iter().any(|one| one.sum.within.backward > 0);
+        columns.extend(has_backward.then_some("backward_ns"));
+        columns.extend(["launches", "host_self_ns"]);
+        let caption = format!("Python functions by own device time, pass {name}");
+        views.push(View::new("python_functions", caption, &columns, shown));
+    }
+    let mut columns = vec!["function", "calls", "host_self_ns", "host_cuda_ns", "host_total_ns"];
+    if primary.work.linked {
+        columns.extend(["idle_self_ns", "idle_ns"]);
+    }
+    let caption = format!("Python functions by own host time, pass {name}");
+    views.push(View::new("python_functions_by_host", caption, &columns, shown));
+    views
+}
+
+/// Names and host times.
+fn table<'t>(session: &'t Session, id: &'static str, title: &str) -> Table<'t, FunctionSum> {
+    Table::new(id, title)
+        .name("function", "Function", |one: &FunctionSum| one.name.clone())
+        .text("pass", "Pass", |one| session.pass_name(one.pass))
+        .with(|table| paths::host(table, |one| &one.sum))
+        .time("host_total_ns", "Host time", |one| one.sum.host_total)
+        .time("idle_self_ns", "Own GPU idle", |one| one.idle.own)
+        .time("idle_ns", "GPU idle", |one| one.idle.total)
+}
+
+fn device(table: Table<'_, FunctionSum>) -> Table<'_, FunctionSum> {
+    paths::device_times(table, |one| (&one.sum, one.work))
+        .time("backward_ns", "Backward", |one| one.work.known(one.sum.within.backward))
+        .count("launches", "Launches", |one| one.work.known(one.sum.within.launches))
+}
+
+fn method() -> Method {
+    Method {
+        title: "Python functions".to_owned(),
+        text: prose![
+            "Frames of PyTorch traces recorded with stacks nest by time on their thread. What functions without \
+             Python source do, and what PyTorch does between a module and its ",
+            Inline::Code("forward".to_owned()),
+            ", counts to the function that calls them. Own host time is without functions and CUDA calls within; \
+             totals count a function within itself once. Device time is that of the GPU operations whose CUDA call \
+             starts within the function, own device time that of those whose innermost function it is. Idle is the \
+             time between the first and the last GPU operation of the pass in which no GPU ran any, while a thread \
+             that issues GPU work was in the function, own idle while this was its innermost one. Functions are \
+             named by file, line and name, of the path the last two parts."
+        ],
+    }
+}

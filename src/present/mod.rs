@@ -5,22 +5,22 @@
 #[cfg(test)]
 pub mod testing;
 
+mod attention;
 mod baseline;
 mod communication;
 mod critical_path;
 mod drift;
-mod idle;
-mod kernel_matching;
-mod overlap;
-mod sync;
-mod attention;
 mod flops_by_source;
 mod gemm;
+mod idle;
+mod kernel_matching;
 pub(crate) mod kernels;
+mod overlap;
 mod products;
+mod sync;
 mod transfers;
-mod what_if;
 pub(crate) mod utilization;
+mod what_if;
 
 use crate::analysis::{self, Analysis, Context, Known, Missing};
 use crate::findings::{Block, Findings};

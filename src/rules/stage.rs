@@ -6,10 +6,15 @@ use super::sql::Window;
 use crate::analysis::Context;
 use crate::analysis::engine::stage_stats::{Summary, summaries};
 use crate::findings::{Gain, Observation, Quantity, Severity};
+use crate::model::ProcessId;
 
 /// A stage of the primary pass on one rank.
 #[derive(Clone, Debug)]
 pub(super) struct StageLine {
+    /// Stage, an index into [`Facts::stages`](crate::analysis::Facts::stages).
+    pub(super) stage: usize,
+    /// Process.
+    pub(super) process: ProcessId,
     /// Name, with the rank where there are several.
     pub(super) label: String,
     pub(super) kind: StageKind,
@@ -39,6 +44,10 @@ pub(super) struct StageLine {
 /// A stage within another one, of the same process.
 #[derive(Clone, Debug)]
 pub(super) struct Nested {
+    /// Stage, an index into [`Facts::stages`](crate::analysis::Facts::stages).
+    pub(super) stage: usize,
+    /// Process.
+    pub(super) process: ProcessId,
     pub(super) label: String,
     pub(super) kind: StageKind,
     pub(super) scope: Scope,
@@ -52,6 +61,8 @@ pub(super) fn stage_lines(context: &Context<'_>) -> Vec<StageLine> {
     let outermost: Vec<&Summary> = lines.iter().filter(|line| line.is_outermost(facts)).collect();
     let artifact = session.artifact_of(pass);
     let stage = |line: &&Summary| StageLine {
+        stage: line.stage,
+        process: line.process,
         label: line.label(session, facts),
         kind: line.kind(facts),
         scope: line.scope(session, facts),
@@ -78,6 +89,8 @@ fn nested(context: &Context<'_>, outer: &Summary, all: &[Summary]) -> Vec<Nested
         line.process == outer.process && parents.any(|stage| stage == outer.stage)
     };
     let nested = |line: &Summary| Nested {
+        stage: line.stage,
+        process: line.process,
         label: line.label(session, facts),
         kind: line.kind(facts),
         scope: line.scope(session, facts),

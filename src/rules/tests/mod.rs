@@ -14,7 +14,7 @@ use super::*;
 use crate::analysis::{self, Facts, Options};
 use crate::findings::{Cell, Column, Dataset, Inline, Severity};
 use crate::hardware::Hardware;
-use crate::model::Session;
+use crate::model::{ProcessId, Session};
 
 /// Results, stages, metrics and data sets of one pass `nsys`.
 struct Made {
@@ -57,7 +57,10 @@ impl Default for Made {
 impl Made {
     /// A stage of ten counted instances of `time` ns in a run of `run` ns.
     fn stage(mut self, name: &str, kind: StageKind, time: f64, run: f64) -> Self {
+        let stage = self.next_stage();
         self.stages.push(StageLine {
+            stage,
+            process: ProcessId(0),
             label: name.to_owned(),
             kind,
             scope: scope("nsys", name),
@@ -75,6 +78,11 @@ impl Made {
         self
     }
 
+    /// The index of the next stage: each stage, nested ones too, has its own.
+    fn next_stage(&self) -> usize {
+        self.stages.iter().map(|stage| 1 + stage.nested.len()).sum()
+    }
+
     fn steps(mut self, steps: f64) -> Self {
         self.stages.last_mut().unwrap().steps = Some(steps);
         self
@@ -82,7 +90,9 @@ impl Made {
 
     /// A stage within the one that was added last.
     fn holds(mut self, kind: StageKind, name: &str) -> Self {
-        let one = Nested { label: name.to_owned(), kind, scope: scope("nsys", name) };
+        let (stage, process) = (self.next_stage(), ProcessId(0));
+        let (label, scope) = (name.to_owned(), scope("nsys", name));
+        let one = Nested { stage, process, label, kind, scope };
         self.stages.last_mut().unwrap().nested.push(one);
         self
     }

@@ -11,6 +11,7 @@ use crate::analysis::operators::call_tree::{Activity, Leaf, Node, Tree};
 use crate::findings::Chart;
 use crate::findings::chart::{Color, Flame, FlameFrame, Part, Plot};
 use crate::model::{Ns, Session};
+use crate::present::class_color;
 
 /// Frames narrower than this share of the width are merged into one.
 const NARROW: f64 = 0.003;
@@ -45,10 +46,10 @@ pub(super) fn of_device(context: &Context<'_>, tree: &Tree, id: String) -> Optio
     let name = |activity: Activity| match activity {
         Activity::Kernel(kernel) => {
             let identity = &context.facts.identities[kernel.index()];
-            (identity.short.clone(), identity.class.color())
+            (identity.short.clone(), class_color(identity.class))
         }
-        Activity::Copy(kind) => (kind.label().to_owned(), copy_class(kind).color()),
-        Activity::Graph => (KernelClass::Graph.label().to_owned(), KernelClass::Graph.color()),
+        Activity::Copy(kind) => (kind.label().to_owned(), class_color(copy_class(kind))),
+        Activity::Graph => (KernelClass::Graph.label().to_owned(), class_color(KernelClass::Graph)),
     };
     let named = tree.work.iter().map(|leaf| (leaf, name(leaf.what)));
     let named: Vec<(&Leaf<Activity>, (String, Color))> = named.collect();

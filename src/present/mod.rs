@@ -40,7 +40,7 @@ mod what_if;
 
 use rooflens_schemas::Scope;
 
-use crate::analysis::engine::classify::ClassGroup;
+use crate::analysis::engine::classify::{ClassGroup, KernelClass};
 use crate::analysis::{Context, Known, Missing};
 use crate::findings::chart::Color;
 use crate::findings::{Block, Findings};
@@ -108,6 +108,11 @@ fn extent(extent: Dim3) -> Option<String> {
 /// The scope of a pass as a whole.
 fn pass_scope(session: &Session, pass: PassId) -> Scope {
     Scope { pass: Some(session.pass_name(pass).to_owned()), ..Scope::default() }
+}
+
+/// The colour of a kernel class: that of its group.
+const fn class_color(class: KernelClass) -> Color {
+    group_color(class.group())
 }
 
 /// The colour of a group of kernel classes.

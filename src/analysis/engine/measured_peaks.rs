@@ -2,6 +2,7 @@
 
 use crate::analysis::Context;
 use crate::hardware::Gpu;
+use crate::model::{PassId, Session};
 
 /// What was measured on one GPU: names, such as `bf16` and `copy`, with medians per second.
 #[derive(Clone, Debug, Default)]
@@ -50,6 +51,19 @@ impl<'a> Measured<'a> {
         let same = self.peaks.iter().filter(|(name, value)| *name == what && *value > 0.0);
         same.map(|(_, value)| *value).reduce(f64::max)
     }
+}
+
+/// Name of the GPU that a pass ran on; for a pass that recorded none, the one name of the bundle.
+pub fn gpu_name(session: &Session, pass: Option<PassId>) -> String {
+    let own = |row: &usize| pass.is_none_or(|pass| session.gpus.pass[*row] == pass);
+    let names = |rows: &mut dyn Iterator<Item = usize>| -> Option<String> {
+        rows.map(|row| session.text(session.gpus.name[row]).to_owned())
+            .find(|name| !name.is_empty())
+    };
+    names(&mut (0..session.gpus.len()).filter(own))
+        .or_else(|| names(&mut (0..session.gpus.len())))
+        .or_else(|| session.measured_peaks.gpu.first().map(|gpu| session.text(*gpu).to_owned()))
+        .unwrap_or_default()
 }
 
 #[cfg(test)]

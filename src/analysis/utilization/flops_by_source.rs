@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::Unavailable;
-use super::mfu::timed::gpu_name;
 use crate::analysis::counters::roofline::workload::{Executed, executed};
 use crate::analysis::engine::classify::KernelClass;
 use crate::analysis::engine::facts::OpIndex;
+use crate::analysis::engine::measured_peaks::gpu_name;
 use crate::analysis::engine::sm_clock::Clocks;
 use crate::analysis::engine::stage_stats::Summary;
 use crate::analysis::kernels::matmul::roof::dtype;

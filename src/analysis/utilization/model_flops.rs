@@ -177,18 +177,6 @@ fn head_dims(model: &ModelConfig) -> (f64, f64) {
     }
 }
 
-/// Bytes of one element of a dtype; `None` for a dtype that is not known.
-pub fn element_bytes(dtype: &str) -> Option<f64> {
-    Some(match dtype {
-        "fp64" => 8.0,
-        "fp32" | "tf32" => 4.0,
-        "bf16" | "fp16" => 2.0,
-        "fp8" | "int8" => 1.0,
-        "fp4" | "int4" => 0.5,
-        _ => return None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,6 +12,7 @@ use crate::findings::catalogue::CLASS_SHARE;
 use crate::findings::chart::{Bar, Part, Plot, StackedBars};
 use crate::findings::{Block, Chart, Dataset, Findings, Quantity, Table};
 use crate::model::{KernelId, Ns, PassId};
+use crate::present::class_color;
 
 /// Adds class mix and kernels per stage: data sets, charts of the passes shown, metrics.
 pub(super) fn add(
@@ -41,7 +42,8 @@ fn chart(context: &Context<'_>, pass: PassId, index: usize, work: &[&StageWork])
         work.iter().any(|work| work.occurring().any(|(occurring, ..)| occurring == *class))
     };
     let classes: Vec<KernelClass> = KernelClass::ALL.into_iter().filter(occurs).collect();
-    let part = |class: &KernelClass| Part { name: class.label().to_owned(), color: class.color() };
+    let part =
+        |class: &KernelClass| Part { name: class.label().to_owned(), color: class_color(*class) };
     let bar = |work: &&StageWork| Bar {
         label: label(context, work),
         values: classes.iter().map(|class| work.time(*class) as f64).collect(),

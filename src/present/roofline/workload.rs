@@ -14,6 +14,7 @@ use crate::analysis::engine::classify::KernelClass;
 use crate::findings::catalogue::{DRAM_BYTES, HFU, PROFILED_DRAM_SHARE, PROFILED_SHARE};
 use crate::findings::chart::{Color, Plot, Point};
 use crate::findings::{Block, Chart, Findings, Method, Quantity};
+use crate::present::class_color;
 use crate::prose;
 
 /// Adds the workload's rooflines, tables and metrics, if something of it was profiled.
@@ -85,7 +86,7 @@ fn kernel_point(context: &Context<'_>, stage: &StageWork, work: &Work) -> Option
     let (x, y) = (work.intensity(Level::Dram)?, work.per_second(work.flops())?);
     let label = context.facts.identities[work.kernel.index()].short.clone();
     let weight = work.time as f64 / stage.time as f64;
-    (x > 0.0).then(|| Point { label, x, y, weight, color: work.class.color() })
+    (x > 0.0).then(|| Point { label, x, y, weight, color: class_color(work.class) })
 }
 
 /// A mark for each class of a stage, and one for the stage.
@@ -96,7 +97,7 @@ fn class_points(stage: &StageWork, label: &str) -> Vec<Point> {
     };
     let of_class = |class: KernelClass| {
         let totals = Totals::of(tables::of_class(stage, class));
-        point(&totals, class.label(), totals.time / stage.time as f64, class.color())
+        point(&totals, class.label(), totals.time / stage.time as f64, class_color(class))
     };
     let flops = stage.totals.all_flops().unwrap_or_default();
     let whole = point(&stage.totals, "whole stage", stage.covered, Color::Stage);

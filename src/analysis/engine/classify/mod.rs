@@ -12,7 +12,6 @@ mod tests;
 
 use rayon::prelude::*;
 
-use crate::findings::chart::Color;
 use crate::model::{CopyKind, Ns, Session};
 
 use engine::{RULES, first};
@@ -121,11 +120,6 @@ impl KernelClass {
             Self::Communication => ClassGroup::Communication,
             Self::Sampling | Self::MoeRouting | Self::Graph | Self::Other => ClassGroup::Other,
         }
-    }
-
-    /// Colour of the group, for sections that still stand beside their analysis.
-    pub const fn color(self) -> Color {
-        Color::KERNELS[self.group() as usize]
     }
 
     /// Whether its work is matrix products.

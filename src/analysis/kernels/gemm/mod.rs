@@ -9,9 +9,9 @@ use super::matmul::roof::{Bound, Ceilings, Roof};
 use super::matmul::stages::{Group, MatrixLaunch, StageProducts, of_class};
 use super::matmul::{Product, Shape};
 use crate::analysis::engine::classify::KernelClass;
-use crate::analysis::utilization::model_flops::element_bytes;
 use crate::analysis::{Context, Known};
 use crate::hardware::Gpu;
+use crate::hardware::element_bytes;
 use crate::model::{Dim3, KernelId, ProcessId, Session};
 use tiles::{Launch, Tiling, blocks_per_sm};
 

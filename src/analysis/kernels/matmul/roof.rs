@@ -4,9 +4,9 @@ use super::{Product, Shape};
 use crate::analysis::Context;
 use crate::analysis::engine::classify::KernelIdentity;
 use crate::analysis::engine::measured_peaks::Measured;
-use crate::analysis::utilization::mfu::timed::gpu_name;
-use crate::analysis::utilization::model_flops::element_bytes;
+use crate::analysis::engine::measured_peaks::gpu_name;
 use crate::hardware::Gpu;
+use crate::hardware::element_bytes;
 use crate::model::{Ns, PassId};
 
 /// A rate or a bandwidth that bounds products.

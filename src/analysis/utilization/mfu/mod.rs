@@ -7,8 +7,9 @@ use rooflens_schemas::StageKind;
 
 use super::Unavailable;
 use crate::analysis::engine::measured_peaks::Measured;
+use crate::analysis::engine::measured_peaks::gpu_name;
 use crate::analysis::{Context, Known, Missing};
-use timed::{StageTime, gpu_name, timed};
+use timed::{StageTime, timed};
 use work::{Work, work};
 
 /// Utilization of all stages.

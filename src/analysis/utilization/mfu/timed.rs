@@ -8,7 +8,7 @@ use crate::analysis::Context;
 use crate::analysis::engine::stage_stats::{Summary, summaries};
 use crate::analysis::engine::stages::kind_by_name;
 use crate::analysis::engine::stats::median;
-use crate::model::{PassId, Session, StrId};
+use crate::model::{Session, StrId};
 
 /// The time of a stage from one source: un-profiled repeats, or a profiled pass.
 #[derive(Clone, Debug)]
@@ -99,17 +99,4 @@ fn baseline(session: &Session) -> Vec<StageTime> {
 fn common(mut steps: impl Iterator<Item = Option<u64>>) -> Option<u64> {
     let first = steps.next()??;
     steps.all(|other| other == Some(first)).then_some(first)
-}
-
-/// Name of the GPU that a pass ran on; for a pass that recorded none, the one name of the bundle.
-pub fn gpu_name(session: &Session, pass: Option<PassId>) -> String {
-    let own = |row: &usize| pass.is_none_or(|pass| session.gpus.pass[*row] == pass);
-    let names = |rows: &mut dyn Iterator<Item = usize>| -> Option<String> {
-        rows.map(|row| session.text(session.gpus.name[row]).to_owned())
-            .find(|name| !name.is_empty())
-    };
-    names(&mut (0..session.gpus.len()).filter(own))
-        .or_else(|| names(&mut (0..session.gpus.len())))
-        .or_else(|| session.measured_peaks.gpu.first().map(|gpu| session.text(*gpu).to_owned()))
-        .unwrap_or_default()
 }

@@ -3,9 +3,8 @@
 use rooflens_schemas::{StageKind, Workload};
 
 use crate::analysis::utilization::Unavailable;
-use crate::analysis::utilization::model_flops::{
-    Convention, Shape, element_bytes, forward, forward_bytes,
-};
+use crate::analysis::utilization::model_flops::{Convention, Shape, forward, forward_bytes};
+use crate::hardware::element_bytes;
 use crate::model::ModelConfig;
 
 /// Decode steps beyond which a workload description is not believed.

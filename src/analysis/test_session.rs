@@ -250,7 +250,7 @@ impl Made {
     }
 
     /// A call that issues these kernels.
-    pub(crate) fn call(&mut self, name: &str, time: Span<Ns>, kernels: &[Node<'_>]) {
+    pub(crate) fn issue(&mut self, name: &str, time: Span<Ns>, kernels: &[Node<'_>]) {
         let correlation = Some(self.session.api_calls.len() as i64 + 1);
         let name = self.session.intern(name);
         self.session.api_calls.push(ApiCall { correlation, ..api_call(self.pass, name, time) });

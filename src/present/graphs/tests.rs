@@ -12,7 +12,7 @@ use crate::model::{Frame, GpuId, GraphLaunch, Ns, Operator, PassId, ProcessId, T
 use crate::present::testing::{column, dataset, show};
 
 fn replay(made: &mut Made, start: Ns, kernels: &[Node<'_>]) {
-    made.call("cudaGraphLaunch", start..start + 3, kernels);
+    made.issue("cudaGraphLaunch", start..start + 3, kernels);
 }
 
 /// One kernel a call, each launched 1 after the other from `start` on.
@@ -20,7 +20,7 @@ fn eager(made: &mut Made, start: Ns, names: &[&str]) {
     for (at, name) in names.iter().enumerate() {
         let start = start + 2 * at as Ns;
         let kernel = (*name, start + 1, start + 2, None);
-        made.call("cudaLaunchKernel", start..start + 1, &[kernel]);
+        made.issue("cudaLaunchKernel", start..start + 1, &[kernel]);
     }
 }
 
@@ -58,7 +58,7 @@ fn three_replays() -> Made {
             &[("a", start, start + 8, Some(1)), ("b", start + 12, start + 20, Some(2))],
         );
     }
-    made.call("cudaLaunchKernel", 25..26, &[("c", 122, 126, None)]);
+    made.issue("cudaLaunchKernel", 25..26, &[("c", 122, 126, None)]);
     made
 }
 
@@ -132,7 +132,7 @@ fn a_graph_traced_as_a_whole_is_busy_but_not_said_to_be_full() {
     let mut made = Made::default();
     made.pass("nsys", PassKind::Timeline);
     made.span("decode", 0..50);
-    made.call("cudaGraphLaunch", 5..7, &[]);
+    made.issue("cudaGraphLaunch", 5..7, &[]);
     for (start, correlation) in [(100, Some(1)), (130, None)] {
         made.session.graph_launches.push(GraphLaunch {
             start,

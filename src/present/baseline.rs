@@ -1,6 +1,6 @@
 //! Repeats: un-profiled end-to-end times per stage, their spread and their outliers.
 
-use rooflens_schemas::{Evidence, Metric, Scope, Unit};
+use rooflens_schemas::{Metric, Unit};
 
 use super::Section;
 use crate::analysis::engine::baseline::{Repeat, Series};
@@ -114,13 +114,8 @@ fn repeats<'t>(session: &'t Session) -> Table<'t, (&'t Series, &'t Repeat)> {
 }
 
 fn metrics(session: &Session, series: &Series) -> Vec<Metric> {
-    let text = |id| session.text(id).to_owned();
     let (n, median) = (series.statistics.n, series.statistics.median);
-    let scope = Scope {
-        pass: Some(text(series.pass)),
-        stage: Some(text(series.stage)),
-        ..Scope::default()
-    };
+    let scope = series.scope(session);
     let how = if series.profiled { "profiled" } else { "un-profiled" };
     let basis = format!("median of {n} {how} wall times of the whole stage");
     let mut metrics = vec![STAGE_TIME.measured(scope.clone(), median, basis.clone())];
@@ -128,9 +123,7 @@ fn metrics(session: &Session, series: &Series) -> Vec<Metric> {
         let basis = format!("{basis} / {steps} steps");
         metrics.push(TIME_PER_STEP.measured(scope, time, basis));
     }
-    let (artifact, table) = (text(series.artifact), Some("timings".to_owned()));
-    let evidence = Evidence { artifact, table, rows: Some(n as u64) };
-    metrics.iter_mut().for_each(|metric| metric.evidence.push(evidence.clone()));
+    metrics.iter_mut().for_each(|metric| metric.evidence.push(series.evidence(session)));
     metrics
 }
 

@@ -1,9 +1,10 @@
 //! The GPU waits between the stages: data loaders, schedulers, logging.
 
-use rooflens_schemas::{Metric, Unit};
+use rooflens_schemas::Unit;
 
-use super::results::Row;
-use super::{Outcome, Results, Rule, Threshold, ids};
+use super::{Outcome, Results, Rule, Threshold};
+use crate::analysis::time::idle::Cause;
+use crate::analysis::time::idle::between::{Between, Pair};
 use crate::findings::{Gain, Inline, Observation, Quantity, Severity};
 use crate::prose;
 
@@ -30,27 +31,31 @@ const TIMES: u64 = 3;
 const COVERED: f64 = 0.5;
 
 fn run(results: &Results<'_>) -> Outcome {
-    let mut shares = results.all(ids::BETWEEN_IDLE_SHARE).peekable();
-    if shares.peek().is_none() {
+    let all = results.context.results.idle().map_or(&[][..], |idle| &idle.between);
+    if all.is_empty() {
         return Outcome::lacks("stages that follow one another, in a timeline or trace");
     }
-    if !results.rows(ids::BETWEEN).any(|row| row.sum("windows") >= TIMES as f64) {
+    if !all.iter().any(|one| one.pairs.iter().any(is_loop)) {
         let times = Quantity::count(TIMES);
         return Outcome::NotApplicable(format!("no two stages follow one another {times} times"));
     }
-    Outcome::joined(shares.filter_map(|share| finding(results, share)).collect())
+    Outcome::joined(all.iter().filter_map(|one| finding(results, one)).collect())
 }
 
-fn finding(results: &Results<'_>, share: &Metric) -> Option<Observation> {
-    let run = results.number(ids::BETWEEN_IDLE, &share.scope)? / share.value.number()?;
-    let label = label(share);
-    let in_loop = |row: &Row<'_>| row.text("rank") == label && row.sum("windows") >= TIMES as f64;
-    let rows: Vec<Row<'_>> = results.rows(ids::BETWEEN).filter(in_loop).collect();
-    let idle: f64 = rows.iter().map(|row| row.sum("idle_ns")).sum();
-    let (row, of_run) = (rows.first()?, idle / run);
+fn is_loop(pair: &Pair) -> bool {
+    pair.windows() as u64 >= TIMES
+}
+
+fn finding(results: &Results<'_>, between: &Between) -> Option<Observation> {
+    let (context, run) = (&results.context, between.run as f64);
+    let (session, stages) = (context.session, &context.facts.stages);
+    let pairs = || between.pairs.iter().filter(|pair| is_loop(pair));
+    let idle: f64 = pairs().map(|pair| pair.idle() as f64).sum();
+    let (pair, of_run) = (pairs().next()?, idle / run);
     if of_run.is_nan() || of_run < SHARE {
         return None;
     }
+    let label = between.label(context);
     let whose = if label.is_empty() { String::new() } else { format!(" of {label}") };
     let mut statement = prose![
         format!("Between its stages the GPU{whose} is idle for "),
@@ -58,21 +63,21 @@ fn finding(results: &Results<'_>, share: &Metric) -> Option<Observation> {
         " of the ",
         Quantity::new(run, Unit::Nanoseconds),
         " of the run, most of it between ",
-        Inline::Strong(row.text("after").to_owned()),
+        Inline::Strong(stages[pair.after].name.clone()),
         " and ",
-        Inline::Strong(row.text("before").to_owned()),
+        Inline::Strong(stages[pair.before].name.clone()),
         ": ",
-        Quantity::new(row.number("median_ns")?, Unit::Nanoseconds),
+        Quantity::new(pair.median()?, Unit::Nanoseconds),
         " at the median of ",
-        Quantity::count(row.number("windows")? as u64),
+        Quantity::count(pair.windows() as u64),
         ". The largest cause is ",
-        Inline::Strong(row.text("cause").to_owned()),
+        Inline::Strong(pair.cause().label().to_owned()),
     ];
-    let range = row.number("range_share").filter(|share| *share >= COVERED);
-    if let Some(covers) = range {
+    let range = pair.range(session).filter(|(_, share)| *share >= COVERED);
+    if let Some((name, covers)) = range {
         statement.extend(prose![
             "; the range ",
-            Inline::Code(row.text("range").to_owned()),
+            Inline::Code(session.text(name).to_owned()),
             " covers ",
             Quantity::ratio(covers),
             " of that time"
@@ -87,41 +92,34 @@ fn finding(results: &Results<'_>, share: &Metric) -> Option<Observation> {
     };
     Some(Observation {
         title: label,
-        scope: share.scope.clone(),
+        scope: between.scope(context),
         severity: Severity::of_share(gain.share()),
         weight_ns: idle,
         gain: Some(gain),
         statement,
-        advice: Some(advice(row)),
+        advice: Some(advice(pair.cause())),
         next: range.is_none().then(|| {
             prose![
                 "A range around what the host does there (loading data, scheduling, logging), or a PyTorch trace with \
                  Python frames: they name it."
             ]
         }),
-        evidence: share.evidence.clone(),
+        evidence: vec![between.evidence(context)],
         ..Observation::default()
     })
 }
 
-/// As the data set names the rank and GPU.
-fn label(metric: &Metric) -> String {
-    let rank = metric.scope.rank.map(|rank| format!("rank {rank}"));
-    let gpu = metric.scope.gpu.map(|gpu| format!("GPU {gpu}"));
-    rank.into_iter().chain(gpu).collect::<Vec<_>>().join(" · ")
-}
-
-fn advice(row: &Row<'_>) -> Vec<Inline> {
-    match row.text("cause") {
-        "synchronizing call" | "blocking copy" => prose![
+fn advice(cause: Cause) -> Vec<Inline> {
+    match cause {
+        Cause::Sync | Cause::Copy => prose![
             "Do not wait for the GPU there: read losses and tokens later, copy pinned buffers with ",
             Inline::Code("non_blocking=True".to_owned()),
             ", so that the host prepares the next stage while the GPU works."
         ],
-        "collective" => prose![
+        Cause::Communication => prose![
             "Other ranks come later: compare what they do between their stages; barriers there cost all the slowest one's time."
         ],
-        "operating system" | "off CPU" => prose![
+        Cause::Os | Cause::OffCpu => prose![
             "The host waits for something else: give the data loader more workers and let it fetch ahead (",
             Inline::Code("num_workers".to_owned()),
             ", ",

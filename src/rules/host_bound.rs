@@ -1,7 +1,8 @@
 //! The GPU waits for host code between CUDA calls: framework, Python, input and output.
 
 use super::stage::StageLine;
-use super::{Look, Outcome, Results, Rule, Threshold, host_pauses, ids};
+use super::{Look, Outcome, Results, Rule, Threshold, host_pauses};
+use crate::analysis::time::idle::{Cause, Line};
 use crate::findings::{Inline, Observation, Quantity};
 use crate::prose;
 
@@ -16,23 +17,18 @@ pub(super) static RULE: Rule = Rule {
 const SHARE: f64 = 0.05;
 
 fn run(results: &Results<'_>) -> Outcome {
-    results.each_stage(super::IDLE_NEEDS, |stage| {
-        let Some(code) = results.number(ids::IDLE_HOST_CODE, &stage.scope) else {
-            return Look::Lacks;
-        };
-        match finding(results, stage) {
-            Some(found) => Look::found(found),
-            None if stage.share(code) >= SHARE => Look::said_by(&host_pauses::RULE),
-            None => Look::Clear,
-        }
+    results.per_cause(Cause::HostCode, |stage, line, code| match finding(results, stage, line) {
+        Some(found) => Look::found(found),
+        None if stage.share(code) >= SHARE => Look::said_by(&host_pauses::RULE),
+        None => Look::Clear,
     })
 }
 
-fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
+fn finding(results: &Results<'_>, stage: &StageLine, line: &Line) -> Option<Observation> {
     // Pauses that typical instances do not have are another rule's.
     let code = host_pauses::host_code(results, stage)?;
-    let system = results.number(ids::IDLE_OS, &stage.scope).unwrap_or(0.0);
-    let off_cpu = results.number(ids::IDLE_OFF_CPU, &stage.scope).unwrap_or(0.0);
+    let [system, off_cpu] =
+        [Cause::Os, Cause::OffCpu].map(|cause| line.typical(cause).unwrap_or(0.0));
     let saved = code + system + off_cpu;
     if stage.share(saved) < SHARE {
         return None;
@@ -81,7 +77,7 @@ fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
             ),
             ": it names the code that runs in the gaps."
         ]),
-        evidence: results.evidence(ids::IDLE_HOST_CODE, &stage.scope),
+        evidence: vec![line.evidence(&results.context)],
         query: stage.window.as_ref().map(super::sql::Window::idle),
         ..stage.saving_idle(saved, "stage time without the gaps in which the host ran other code")
     })

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::results::Row;
 use super::stage::StageLine;
-use super::{Look, Outcome, Results, Rule, Threshold, ids, repeat_outliers, uneven_pace};
+use super::{Look, Outcome, Results, Rule, Threshold, repeat_outliers, uneven_pace};
+use crate::analysis::time::idle::Cause;
+use crate::analysis::time::idle::longest::ended_by;
 use crate::findings::{Gain, Inline, Observation, Quantity, Severity};
+use crate::model::Ns;
 use crate::prose;
 use rooflens_schemas::Unit;
 
@@ -28,16 +30,14 @@ const SHARE: f64 = 0.05;
 /// Instances below which the median one is as likely as not one with pauses.
 const INSTANCES: f64 = 3.0;
 
-/// The cause in the data sets of idle time.
-const HOST_CODE: &str = "host code";
-
 /// Pauses of a stage.
-struct Pauses<'a> {
-    row: Row<'a>,
+struct Pauses {
     /// Idle time in host code of a typical instance, nanoseconds.
     typical: f64,
     /// That of all counted instances beyond it.
     beyond: f64,
+    /// The longest gap, nanoseconds.
+    longest: Ns,
 }
 
 fn run(results: &Results<'_>) -> Outcome {
@@ -52,20 +52,19 @@ fn run(results: &Results<'_>) -> Outcome {
 
 /// Idle time in host code of a typical instance: the one of median time; of few instances, as many steps of median time.
 fn typical(results: &Results<'_>, stage: &StageLine) -> Option<f64> {
-    let number = |scope| results.number(ids::IDLE_HOST_CODE, scope);
+    let of = |key| results.idle(key)?.typical(Cause::HostCode).ok();
     match stage.counted >= INSTANCES {
-        true => number(&stage.scope),
-        false => number(stage.step()?).zip(stage.steps).map(|(step, steps)| step * steps),
+        true => of(stage.key()),
+        false => of(stage.step()?.key()).zip(stage.steps).map(|(step, steps)| step * steps),
     }
 }
 
-fn pauses<'a>(results: &Results<'a>, stage: &StageLine) -> Option<Pauses<'a>> {
-    let mut own = results.of_stage(ids::IDLE_SUMS, stage);
-    let row = own.find(|row| row.text("cause") == HOST_CODE)?;
+fn pauses(results: &Results<'_>, stage: &StageLine) -> Option<Pauses> {
+    let sum = results.idle(stage.key())?.sums[Cause::HostCode as usize];
     let typical = typical(results, stage)?;
-    let beyond = row.number("total_ns")? - typical * stage.counted;
+    let beyond = sum.time as f64 - typical * stage.counted;
     let holds = beyond > 0.0 && beyond >= SHARE * results.run_ns();
-    holds.then_some(Pauses { row, typical, beyond })
+    holds.then_some(Pauses { typical, beyond, longest: sum.longest })
 }
 
 /// Whether a stage has such pauses.
@@ -75,11 +74,11 @@ pub(super) fn hold(results: &Results<'_>, stage: &StageLine) -> bool {
 
 /// Idle time in host code of an instance: without the pauses, where typical instances have none.
 pub(super) fn host_code(results: &Results<'_>, stage: &StageLine) -> Option<f64> {
-    let median = results.number(ids::IDLE_HOST_CODE, &stage.scope)?;
+    let median = results.idle(stage.key())?.typical(Cause::HostCode).ok()?;
     Some(pauses(results, stage).map_or(median, |pauses| pauses.typical.min(median)))
 }
 
-fn finding(results: &Results<'_>, stage: &StageLine, pauses: &Pauses<'_>) -> Observation {
+fn finding(results: &Results<'_>, stage: &StageLine, pauses: &Pauses) -> Observation {
     let time = |ns| Quantity::new(ns, Unit::Nanoseconds);
     let by_steps = stage.counted < INSTANCES;
     let mut statement = prose![
@@ -93,7 +92,7 @@ fn finding(results: &Results<'_>, stage: &StageLine, pauses: &Pauses<'_>) -> Obs
         " of median time ",
         if by_steps { "do" } else { "does" },
         " not run; the longest pause takes ",
-        time(pauses.row.sum("longest_ns"))
+        Quantity::ns(pauses.longest)
     ];
     statement.extend(enders(results, stage));
     statement.push(".".into());
@@ -130,10 +129,10 @@ fn finding(results: &Results<'_>, stage: &StageLine, pauses: &Pauses<'_>) -> Obs
 
 /// What ends most of the longest pauses, in words.
 fn enders(results: &Results<'_>, stage: &StageLine) -> Vec<Inline> {
-    let own = results.of_stage(ids::LONGEST_GAPS, stage);
-    let mut enders: BTreeMap<&str, u64> = BTreeMap::new();
-    for gap in own.filter(|row| row.text("cause") == HOST_CODE) {
-        *enders.entry(gap.text("ended_by")).or_default() += 1;
+    let longest = results.idle(stage.key()).map_or(&[][..], |line| &line.longest);
+    let mut enders: BTreeMap<String, u64> = BTreeMap::new();
+    for gap in longest.iter().filter(|one| one.gap.cause == Cause::HostCode) {
+        *enders.entry(ended_by(&results.context, gap.gap.op)).or_default() += 1;
     }
     let listed: u64 = enders.values().sum();
     enders.into_iter().max_by_key(|(_, count)| *count).map_or_else(Vec::new, |(kernel, count)| {
@@ -143,7 +142,7 @@ fn enders(results: &Results<'_>, stage: &StageLine) -> Vec<Inline> {
             " longest of them ",
             Quantity::count(count),
             " end with the launch of ",
-            Inline::Code(kernel.to_owned())
+            Inline::Code(kernel)
         ]
     })
 }

@@ -1,7 +1,9 @@
 //! The GPU waits because the host issues work too slowly.
 
 use super::stage::StageLine;
-use super::{Outcome, Results, Rule, Threshold, host_pauses, ids};
+use super::{Outcome, Results, Rule, Threshold, host_pauses};
+use crate::analysis::time::idle::{Cause, Line, Verdict};
+use crate::analysis::time::what_if::WhatIf;
 use crate::findings::{Inline, Observation, Quantity};
 use crate::prose;
 use rooflens_schemas::Unit;
@@ -20,60 +22,56 @@ pub(super) static RULE: Rule = Rule {
 const SHARE: f64 = 0.10;
 
 fn run(results: &Results<'_>) -> Outcome {
-    results.per_stage(ids::IDLE_LAUNCHING, super::IDLE_NEEDS, finding)
+    results.per_cause(Cause::Launching, |stage, line, _| {
+        launching(results, stage).map(|time| finding(results, stage, line, time)).into()
+    })
 }
 
 /// Idle time while launching, if it is the largest cause and worth a finding.
 pub(super) fn launching(results: &Results<'_>, stage: &StageLine) -> Option<f64> {
-    let number = |id| results.number(id, &stage.scope);
-    let launching = number(ids::IDLE_LAUNCHING)?;
+    let line = results.idle(stage.key())?;
+    let launching = line.typical(Cause::Launching).ok()?;
     // Pauses that typical instances do not have are no reason to leave launching alone.
-    let causes = ids::IDLE_CAUSES.iter().filter_map(|(id, _)| match *id {
-        ids::IDLE_HOST_CODE => host_pauses::host_code(results, stage),
-        id => number(id),
+    let causes = line.causes().filter_map(|(cause, time)| match cause {
+        Cause::HostCode => host_pauses::host_code(results, stage),
+        _ => Some(time),
     });
     let is_largest = causes.fold(0.0, f64::max) <= launching;
     (stage.share(launching) >= SHARE && is_largest).then_some(launching)
 }
 
-fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
-    let number = |id| results.number(id, &stage.scope);
-    let launching = launching(results, stage)?;
-    let busy = number(ids::BUSY_SHARE).unwrap_or(1.0) * stage.time;
-    let saved = results.saved(ids::BOUND_LAUNCHING, stage).unwrap_or(launching);
-    Some(Observation {
-        statement: statement(results, stage, launching, busy),
+fn finding(results: &Results<'_>, stage: &StageLine, line: &Line, launching: f64) -> Observation {
+    let saved = results.gain(WhatIf::Launching, stage).unwrap_or(launching);
+    Observation {
+        statement: statement(stage, line, launching),
         advice: Some(advice(results, stage)),
         next: Some(next(results, stage)),
-        evidence: results.evidence(ids::IDLE_LAUNCHING, &stage.scope),
+        evidence: vec![line.evidence(&results.context)],
         query: stage.window.as_ref().map(super::sql::Window::idle),
         ..stage.saving_idle(saved, "stage time without the gaps in which the host was launching")
-    })
+    }
 }
 
-fn statement(results: &Results<'_>, stage: &StageLine, launching: f64, busy: f64) -> Vec<Inline> {
-    let number = |id| results.number(id, &stage.scope);
+fn statement(stage: &StageLine, line: &Line, launching: f64) -> Vec<Inline> {
     let mut text = prose![Inline::Strong(stage.label.clone())];
     // The word is kept for stages of which launching takes the largest part.
-    let verdict =
-        results.of_stage(ids::LAUNCH_FIGURES, stage).next().map(|row| row.text("verdict"));
-    let is_bound = verdict.map_or(launching > busy, |verdict| verdict == "launch-bound");
+    let is_bound = line.verdict().0 == Verdict::Launch;
     text.push(if is_bound { " is launch-bound: " } else { " waits for launches: " }.into());
     text.extend(prose![
         "for ",
         Quantity::ratio(stage.share(launching)),
         " of its time the GPU has nothing to run while the host issues the next operation"
     ]);
-    let launches = number(ids::LAUNCHES_PER_STEP).map(|count| (count, " launches a step"));
-    let launches = launches.or(number(ids::OPERATIONS).map(|count| (count, " GPU operations")));
-    if let Some((count, words)) = launches {
-        text.extend(prose!["; it has ", Quantity::new(count, Unit::Count), words]);
-    }
-    if let Some(mean) = number(ids::MEAN_KERNEL_TIME) {
+    let (count, words) = match line.launches.per_step {
+        Some(count) => (count, " launches a step"),
+        None => (stage.operations, " GPU operations"),
+    };
+    text.extend(prose!["; it has ", Quantity::new(count, Unit::Count), words]);
+    if let Some(mean) = line.launches.mean_kernel() {
         let mean = Quantity::new(mean, Unit::Nanoseconds);
         text.extend(prose![", kernels last ", mean, " on average"]);
     }
-    if let Some(call) = number(ids::LAUNCH_API_TIME) {
+    if let Some(call) = line.launches.mean_call() {
         let call = Quantity::new(call, Unit::Nanoseconds);
         text.extend(prose![", and a launch call takes ", call]);
     }

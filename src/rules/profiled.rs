@@ -131,7 +131,10 @@ fn part(results: &Results<'_>, stage: &StageLine, label: &str) -> Option<f64> {
     }
     let inner = stage.nested.iter().find(|one| one.label == label)?;
     let time = results.number(ids::OPERATION_TIME_SUM, &inner.scope)?;
-    let times = stage.steps.filter(|_| stage.step() == Some(&inner.scope)).unwrap_or(1.0);
+    let times = stage
+        .steps
+        .filter(|_| stage.step().is_some_and(|step| step.scope == inner.scope))
+        .unwrap_or(1.0);
     let whole = gpu_time(results, stage);
     (whole > 0.0).then(|| (time * times / whole).min(1.0))
 }

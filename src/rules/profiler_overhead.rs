@@ -1,7 +1,7 @@
 //! The profiler slows the stage: its times are not those of the workload.
 
 use super::stage::StageLine;
-use super::{Outcome, Results, Rule, Threshold, ids};
+use super::{Outcome, Results, Rule, Threshold};
 use crate::findings::{Inline, Observation, Quantity, Severity};
 use crate::prose;
 use rooflens_schemas::Unit;
@@ -81,7 +81,7 @@ fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
             Inline::Code("--trace=cuda,nvtx --sample=none --cpuctxsw=none".to_owned()),
             ") comes closer."
         ]),
-        evidence: results.evidence(ids::STAGE_TIME, &stage.scope),
+        evidence: vec![stage.figures.clone()],
         ..stage.note()
     })
 }

@@ -1,8 +1,9 @@
 //! Gaps between operations that were issued in time: the GPU itself takes them, one after the other.
 
-use super::results::Row;
 use super::stage::StageLine;
-use super::{Outcome, Results, Rule, Threshold, ids};
+use super::{Outcome, Results, Rule, Threshold};
+use crate::analysis::time::idle::line::CauseSum;
+use crate::analysis::time::idle::{Cause, Line};
 use crate::findings::{Inline, Observation, Quantity};
 use crate::prose;
 use rooflens_schemas::Unit;
@@ -20,15 +21,16 @@ pub(super) static RULE: Rule = Rule {
 /// Idle time of cause *queue, latency* ÷ stage time from which on it is worth a finding.
 const SHARE: f64 = 0.10;
 
-/// The cause in the data sets of idle time.
-const QUEUE: &str = "queue, latency";
-
 fn run(results: &Results<'_>) -> Outcome {
-    results.per_stage(ids::IDLE_QUEUE, super::IDLE_NEEDS, finding)
+    results.per_cause(Cause::Queue, |stage, line, idle| finding(results, stage, line, idle).into())
 }
 
-fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
-    let saved = results.number(ids::IDLE_QUEUE, &stage.scope)?;
+fn finding(
+    results: &Results<'_>,
+    stage: &StageLine,
+    line: &Line,
+    saved: f64,
+) -> Option<Observation> {
     if stage.share(saved) < SHARE {
         return None;
     }
@@ -43,14 +45,13 @@ fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
             " of its time between operations that were issued before the gap"
         }
     ];
-    let mut own = results.of_stage(ids::IDLE_SUMS, stage).filter(|row| row.text("cause") == QUEUE);
-    let mean = |row: Row<'_>| Some((row.number("gaps")?, row.number("total_ns")?));
-    if let Some((gaps, total)) = own.next().and_then(mean).filter(|(gaps, _)| *gaps > 0.0) {
+    let CauseSum { gaps, time, .. } = line.sums[Cause::Queue as usize];
+    if gaps > 0 {
         statement.extend(prose![
             ", in ",
-            Quantity::new(gaps, Unit::Count),
+            Quantity::count(gaps),
             " gaps of ",
-            Quantity::new(total / gaps, Unit::Nanoseconds),
+            Quantity::new(time as f64 / gaps as f64, Unit::Nanoseconds),
             " on average"
         ]);
     }
@@ -70,7 +71,7 @@ fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
     Some(Observation {
         statement,
         advice: Some(advice),
-        evidence: results.evidence(ids::IDLE_QUEUE, &stage.scope),
+        evidence: vec![line.evidence(&results.context)],
         query: stage.window.as_ref().map(super::sql::Window::idle),
         ..stage.saving_idle(saved, "stage time without the gaps in front of issued operations")
     })

@@ -1,12 +1,12 @@
 //! Single repeats that took much longer or shorter than the others, the cold first one above all.
 
-use super::results::Row;
 use super::stage::StageLine;
-use super::{Outcome, Results, Rule, Threshold, host_pauses, ids};
+use super::{Outcome, Results, Rule, Threshold, host_pauses};
+use crate::analysis::engine::baseline::{Repeat, Series};
 use crate::analysis::engine::stats::OUTLIER_Z;
 use crate::findings::{Inline, Observation, Quantity, Severity};
 use crate::prose;
-use rooflens_schemas::{Scope, Unit};
+use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
     id: "repeat-outliers",
@@ -15,36 +15,23 @@ pub(super) static RULE: Rule = Rule {
     run,
 };
 
-/// The farthest outlier of a stage's repeats: it speaks for the stage, the chart shows the others.
-struct Outlier {
-    repeat: f64,
-    time: f64,
-    median: f64,
-    z: f64,
-    /// Σ distance of all outliers from the median.
-    excess: f64,
-}
-
-impl Outlier {
-    fn is_cold(&self) -> bool {
-        self.repeat == 0.0 && self.z > 0.0
-    }
-}
-
 fn run(results: &Results<'_>) -> Outcome {
-    if !results.rows(ids::REPEATS).any(|row| row.number("modified_z").is_some()) {
+    let session = results.context.session;
+    let all = results.context.results.baseline().map_or(&[][..], |baseline| &baseline.series);
+    if !all.iter().flat_map(|series| &series.repeats).any(|repeat| repeat.z.is_some()) {
         return Outcome::lacks(
             "three un-profiled repeats of a stage that differ (a baseline pass with timings.json)",
         );
     }
     let (mut found, mut told) = (Vec::new(), Vec::new());
-    for statistics in results.rows(ids::REPEAT_STATISTICS) {
-        let Some(outlier) = outlier(results, statistics) else { continue };
-        let stage = results.outermost(statistics.text("stage"));
+    for series in all {
+        let Some(outlier) = series.worst_outlier() else { continue };
+        let name = session.text(series.stage);
+        let stage = results.outermost(name);
         if outlier.is_cold() && stage.is_some_and(|stage| host_pauses::hold(results, stage)) {
-            told.push(statistics.text("stage"));
+            told.push(name);
         } else {
-            found.push(finding(results, statistics, &outlier));
+            found.push(finding(results, series, outlier));
         }
     }
     match found.is_empty() && !told.is_empty() {
@@ -57,74 +44,51 @@ fn run(results: &Results<'_>) -> Outcome {
     }
 }
 
-fn outlier(results: &Results<'_>, statistics: Row<'_>) -> Option<Outlier> {
-    let own = |row: &Row<'_>| {
-        row.text("stage") == statistics.text("stage") && row.text("pass") == statistics.text("pass")
-    };
-    let outliers: Vec<Row<'_>> =
-        results.rows(ids::REPEATS).filter(own).filter(|row| row.text("outlier") == "yes").collect();
-    let far = |row: &Row<'_>| row.sum("modified_z").abs();
-    let worst = outliers.iter().max_by(|a, b| far(a).total_cmp(&far(b)))?;
-    let median = statistics.number("median_ns")?;
-    Some(Outlier {
-        repeat: worst.number("repeat")?,
-        time: worst.number("duration_ns")?,
-        median,
-        z: worst.number("modified_z")?,
-        excess: outliers.iter().map(|row| (row.sum("duration_ns") - median).abs()).sum(),
-    })
-}
-
 /// A cold first repeat of a stage without a profiler, in words: for the rule that knows why.
 pub(super) fn also(results: &Results<'_>, stage: &StageLine) -> Vec<Inline> {
-    let own = results.rows(ids::REPEAT_STATISTICS).find(|row| {
-        Some(row.text("stage")) == stage.scope.stage.as_deref() && row.text("profiled") == "no"
-    });
-    let cold = own.and_then(|row| outlier(results, row)).filter(Outlier::is_cold);
-    cold.map_or_else(Vec::new, |cold| {
-        prose![
+    let cold = || {
+        let (session, name) = (results.context.session, stage.scope.stage.as_deref()?);
+        let series = results.context.results.baseline().ok()?.unprofiled(session, name)?;
+        let cold = series.worst_outlier().filter(|outlier| outlier.is_cold())?;
+        Some(prose![
             " Without a profiler, too, the first repeat is the slow one: ",
-            Quantity::new(cold.time, Unit::Nanoseconds),
+            Quantity::ns(cold.duration),
             " against a median of ",
-            Quantity::new(cold.median, Unit::Nanoseconds),
+            Quantity::new(series.statistics.median, Unit::Nanoseconds),
             "."
-        ]
-    })
+        ])
+    };
+    cold().unwrap_or_default()
 }
 
-fn finding(results: &Results<'_>, statistics: Row<'_>, outlier: &Outlier) -> Observation {
-    let (stage, pass) = (statistics.text("stage"), statistics.text("pass"));
-    let scope =
-        Scope { pass: Some(pass.to_owned()), stage: Some(stage.to_owned()), ..Scope::default() };
-    let cold = outlier.is_cold();
-    let mut advice = prose![
-        "The first repeat was cold: warm up with the same shapes (batch, lengths), and quote the median"
+fn finding(results: &Results<'_>, series: &Series, outlier: &Repeat) -> Observation {
+    let session = results.context.session;
+    let (stage, cold) = (session.text(series.stage), outlier.is_cold());
+    let advice = prose![
+        "The first repeat was cold: warm up with the same shapes (batch, lengths), and quote the median, not the mean (",
+        Quantity::new(series.statistics.mean, Unit::Nanoseconds),
+        ")."
     ];
-    if let Some(mean) = statistics.number("mean_ns") {
-        let mean = Quantity::new(mean, Unit::Nanoseconds);
-        advice.extend(prose![", not the mean (", mean, ")"]);
-    }
-    advice.push(".".into());
     Observation {
         title: if cold { format!("{stage}, cold first repeat") } else { stage.to_owned() },
         severity: Severity::Note,
-        weight_ns: outlier.excess,
+        weight_ns: series.excess(),
         statement: prose![
             "Repeat ",
-            Quantity::new(outlier.repeat, Unit::Count),
+            Quantity::count(u64::from(outlier.number)),
             " of ",
             Inline::Code(stage.to_owned()),
             " took ",
-            Quantity::new(outlier.time, Unit::Nanoseconds),
+            Quantity::ns(outlier.duration),
             ", against a median of ",
-            Quantity::new(outlier.median, Unit::Nanoseconds),
+            Quantity::new(series.statistics.median, Unit::Nanoseconds),
             " (modified z-score ",
-            Quantity::new(outlier.z, Unit::One),
+            Quantity::new(outlier.z.unwrap_or(0.0), Unit::One),
             ")."
         ],
         advice: cold.then_some(advice),
-        evidence: results.evidence(ids::STAGE_TIME, &scope),
-        scope,
+        evidence: vec![series.evidence(session)],
+        scope: series.scope(session),
         ..Observation::default()
     }
 }

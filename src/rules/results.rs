@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use rooflens_schemas::{Evidence, Metric, Scope};
 
-use super::stage::{StageLine, stage_lines};
+use super::stage::{Key, StageLine, stage_lines};
 use super::{Look, Outcome, hidden_graphs, ids};
 use crate::analysis::Context;
+use crate::analysis::time::idle::{Cause, Line};
+use crate::analysis::time::what_if::WhatIf;
 use crate::findings::{Cell, Dataset, Findings, Gain, Observation, Severity};
 
 /// Share of the time of all stages below which nothing that can be said of a stage matters.
@@ -89,18 +91,16 @@ impl<'a> Results<'a> {
 
     /// Un-profiled times of the stages: those of as many steps, where the stage has steps.
     pub(super) fn add_unprofiled(&mut self) {
-        let rows: Vec<Row<'_>> =
-            self.rows(ids::REPEAT_STATISTICS).filter(|row| row.text("profiled") == "no").collect();
+        let Ok(baseline) = self.context.results.baseline() else { return };
+        let session = self.context.session;
         for stage in self.stages.iter_mut().filter(|stage| stage.scope.rank.is_none()) {
-            let name = stage.scope.stage.as_deref();
-            let Some(row) = rows.iter().find(|row| Some(row.text("stage")) == name) else {
-                continue;
-            };
-            stage.unprofiled_pass = Some(row.text("pass").to_owned());
+            let name = stage.scope.stage.as_deref().unwrap_or_default();
+            let Some(series) = baseline.unprofiled(session, name) else { continue };
+            stage.unprofiled_pass = Some(session.text(series.pass).to_owned());
             stage.unprofiled = match stage.is_decode() {
                 // Loops of different lengths compare by the step.
-                true => row.number("median_per_step_ns").zip(stage.steps).map(|(one, n)| one * n),
-                false => row.number("median_ns"),
+                true => series.median_per_step().zip(stage.steps).map(|(one, n)| one * n),
+                false => Some(series.statistics.median),
             };
         }
     }
@@ -146,6 +146,19 @@ impl<'a> Results<'a> {
         self.metric(id, scope).map(|metric| metric.evidence.clone()).unwrap_or_default()
     }
 
+    /// Idle time of a stage; of several GPUs that of the first.
+    pub(super) fn idle(&self, (stage, process): Key) -> Option<&'a Line> {
+        let ordinal = |line: &&Line| self.context.session.gpus.ordinal[line.gpu.index()];
+        self.context.results.idle().ok()?.of(stage, process).min_by_key(ordinal)
+    }
+
+    /// What of a stage's time would go at most if that were away, nanoseconds.
+    pub(super) fn gain(&self, what: WhatIf, stage: &StageLine) -> Option<f64> {
+        let bounds = self.context.results.what_if().ok()?.of(stage.stage, stage.process)?;
+        let bound = bounds.get(what).as_ref().ok()?;
+        Some((stage.time - bound.new_time()).max(0.0))
+    }
+
     /// The rows of a data set; none if it is not there.
     pub(super) fn rows(&self, id: &str) -> impl Iterator<Item = Row<'a>> + use<'a> {
         let dataset = self.datasets.get(id).copied();
@@ -174,6 +187,22 @@ impl<'a> Results<'a> {
         self.each_stage(needs, |stage| match self.number(id, &stage.scope) {
             Some(_) => look(self, stage).into(),
             None => Look::Lacks,
+        })
+    }
+
+    /// Looks at each stage of which idle time of a cause is known, with that time of a typical instance; abstains if
+    /// there is none.
+    pub(super) fn per_cause(
+        &self,
+        cause: Cause,
+        look: impl Fn(&StageLine, &'a Line, f64) -> Look,
+    ) -> Outcome {
+        self.each_stage(super::IDLE_NEEDS, |stage| {
+            let line = self.idle(stage.key());
+            match line.and_then(|line| Some((line, line.typical(cause).ok()?))) {
+                Some((line, time)) => look(stage, line, time),
+                None => Look::Lacks,
+            }
         })
     }
 

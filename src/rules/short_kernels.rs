@@ -1,7 +1,7 @@
 //! Kernels so short that launching dominates.
 
 use super::stage::StageLine;
-use super::{Look, Outcome, Results, Rule, Threshold, ids, launch_bound};
+use super::{Look, Outcome, Results, Rule, Threshold, launch_bound};
 use crate::findings::{Inline, Observation, Quantity};
 use crate::prose;
 use rooflens_schemas::Unit;
@@ -30,16 +30,12 @@ fn run(results: &Results<'_>) -> Outcome {
 }
 
 fn look(results: &Results<'_>, stage: &StageLine) -> Look {
-    let number = |id| results.number(id, &stage.scope);
-    let Some((operations, sum)) = number(ids::OPERATIONS).zip(number(ids::OPERATION_TIME_SUM))
-    else {
-        return Look::Lacks;
-    };
-    let kernels = number(ids::MEAN_KERNEL_TIME);
+    let kernels = results.idle(stage.key()).and_then(|line| line.launches.mean_kernel());
     if kernels.is_none() && !results.shows_operations(stage) {
         return Look::Lacks;
     }
-    let mean = kernels.unwrap_or(sum / operations.max(1.0));
+    let operations = stage.operations;
+    let mean = kernels.unwrap_or(stage.operation_time / operations.max(1.0));
     if mean >= MEAN || operations < MANY {
         return Look::Clear;
     }
@@ -47,23 +43,17 @@ fn look(results: &Results<'_>, stage: &StageLine) -> Look {
         return Look::said_by(&launch_bound::RULE);
     }
     let what = if kernels.is_some() { "kernels" } else { "GPU operations" };
-    Look::found(finding(results, stage, what, mean, operations))
+    Look::found(finding(results, stage, what, mean))
 }
 
-fn finding(
-    results: &Results<'_>,
-    stage: &StageLine,
-    what: &str,
-    mean: f64,
-    operations: f64,
-) -> Observation {
+fn finding(results: &Results<'_>, stage: &StageLine, what: &str, mean: f64) -> Observation {
     let mut statement = prose![
         format!("The {what} of "),
         Inline::Strong(stage.label.clone()),
         " last ",
         Quantity::new(mean, Unit::Nanoseconds),
         " on average, and an instance has ",
-        Quantity::new(operations, Unit::Count),
+        Quantity::new(stage.operations, Unit::Count),
         " operations"
     ];
     let advice = if results.replays_graphs(stage) {
@@ -89,7 +79,7 @@ fn finding(
     Observation {
         statement,
         advice: Some(advice),
-        evidence: results.evidence(ids::OPERATIONS, &stage.scope),
+        evidence: vec![stage.figures.clone()],
         query: stage.window.as_ref().map(super::sql::Window::mean),
         ..stage.note()
     }

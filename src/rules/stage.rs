@@ -8,6 +8,9 @@ use crate::analysis::engine::stage_stats::{Summary, summaries};
 use crate::findings::{Gain, Observation, Quantity, Severity};
 use crate::model::ProcessId;
 
+/// A stage, an index into [`Facts::stages`](crate::analysis::Facts::stages), and the process that ran it.
+pub(super) type Key = (usize, ProcessId);
+
 /// A stage of the primary pass on one rank.
 #[derive(Clone, Debug)]
 pub(super) struct StageLine {
@@ -23,6 +26,14 @@ pub(super) struct StageLine {
     pub(super) time: f64,
     /// Busy time of an instance, mean over its GPUs, nanoseconds.
     pub(super) busy: f64,
+    /// Busy time of an instance ÷ its time, mean over its GPUs.
+    pub(super) busy_share: f64,
+    /// GPU operations of an instance.
+    pub(super) operations: f64,
+    /// Sum of their durations, nanoseconds.
+    pub(super) operation_time: f64,
+    /// What these figures rest on.
+    pub(super) figures: Evidence,
     /// Instances that count.
     pub(super) counted: f64,
     /// Steps of an instance, where it has any.
@@ -68,6 +79,10 @@ pub(super) fn stage_lines(context: &Context<'_>) -> Vec<StageLine> {
         scope: line.scope(session, facts),
         time: line.time,
         busy: line.busy_share * line.time,
+        busy_share: line.busy_share,
+        operations: line.operations,
+        operation_time: line.sum,
+        figures: line.evidence(session, facts),
         counted: line.counted as f64,
         steps: line.steps.filter(|steps| *steps > 0.0),
         nested: nested(context, line, lines),
@@ -98,11 +113,22 @@ fn nested(context: &Context<'_>, outer: &Summary, all: &[Summary]) -> Vec<Nested
     all.iter().filter(lies_in).map(nested).collect()
 }
 
+impl Nested {
+    /// The stage, and the process that ran it.
+    pub(super) const fn key(&self) -> Key {
+        (self.stage, self.process)
+    }
+}
+
 impl StageLine {
+    /// The stage, and the process that ran it: what results of a stage are found by.
+    pub(super) const fn key(&self) -> Key {
+        (self.stage, self.process)
+    }
+
     /// The stage that is one step of it.
-    pub(super) fn step(&self) -> Option<&Scope> {
-        let step = self.nested.iter().find(|one| one.kind == StageKind::DecodeStep);
-        step.map(|one| &one.scope)
+    pub(super) fn step(&self) -> Option<&Nested> {
+        self.nested.iter().find(|one| one.kind == StageKind::DecodeStep)
     }
 
     /// `part` as a share of the stage time.

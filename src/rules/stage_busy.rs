@@ -2,6 +2,7 @@
 
 use super::stage::StageLine;
 use super::{Outcome, Results, Rule, Threshold, host_pauses, ids, profiler_overhead};
+use crate::analysis::time::idle::{Cause, Line};
 use crate::findings::chart::Color;
 use crate::findings::{Inline, Observation, Quantity, Severity};
 use crate::prose;
@@ -38,38 +39,34 @@ fn run(results: &Results<'_>) -> Outcome {
             "GPU operations with times: capture with nsys or the PyTorch profiler",
         );
     }
-    Outcome::of(results.stages.iter().filter_map(|stage| statement(results, stage)).collect())
+    Outcome::of(results.stages.iter().map(|stage| statement(results, stage)).collect())
 }
 
-fn statement(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
-    let busy = results.number(ids::BUSY_SHARE, &stage.scope)?;
+fn statement(results: &Results<'_>, stage: &StageLine) -> Observation {
+    let busy = stage.busy_share;
     let (mut statement, advice) = match busy >= BUSY {
-        true => busy_stage(results, stage, busy),
-        false => idle_stage(results, stage, busy),
+        true => busy_stage(results, stage),
+        false => idle_stage(results, stage),
     };
     statement.extend(profiler_overhead::without(stage, busy));
     statement.extend(utilization(results, stage));
-    Some(Observation {
+    Observation {
         severity: Severity::Note,
         weight_ns: stage.time * stage.counted,
         statement,
         advice,
-        evidence: results.evidence(ids::STAGE_TIME, &stage.scope),
+        evidence: vec![stage.figures.clone()],
         query: stage.window.as_ref().map(super::sql::Window::idle),
         ..stage.note()
-    })
+    }
 }
 
 /// What keeps the GPU busy in a stage.
-fn busy_stage(
-    results: &Results<'_>,
-    stage: &StageLine,
-    busy: f64,
-) -> (Vec<Inline>, Option<Vec<Inline>>) {
+fn busy_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<Vec<Inline>>) {
     let mut statement = prose![
         Inline::Strong(stage.label.clone()),
         " keeps the GPU busy for ",
-        Quantity::ratio(busy),
+        Quantity::ratio(stage.busy_share),
         " of its ",
         Quantity::new(stage.time, Unit::Nanoseconds),
     ];
@@ -123,52 +120,46 @@ fn collectives(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, f64) {
 }
 
 /// How long the GPU is idle in a stage, and mostly why.
-fn idle_stage(
-    results: &Results<'_>,
-    stage: &StageLine,
-    busy: f64,
-) -> (Vec<Inline>, Option<Vec<Inline>>) {
-    let number = |id| results.number(id, &stage.scope);
+fn idle_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<Vec<Inline>>) {
+    let idle = 1.0 - stage.busy_share;
     let mut statement = prose![
         Inline::Strong(stage.label.clone()),
         " leaves the GPU idle for ",
-        Quantity::ratio(1.0 - busy),
+        Quantity::ratio(idle),
         " of its ",
         Quantity::new(stage.time, Unit::Nanoseconds),
     ];
-    let causes = ids::IDLE_CAUSES.iter().filter_map(|(id, words)| Some((number(id)?, *words)));
-    let cause = causes.reduce(|best, next| if next.0 > best.0 { next } else { best });
-    if let Some((time, words)) = cause.filter(|(time, _)| stage.share(*time) >= NAMED) {
-        let words = match words {
-            words if words == ids::QUEUE_WORDS && results.replays_graphs(stage) => {
+    let causes = results.idle(stage.key()).into_iter().flat_map(Line::causes);
+    let cause = causes.reduce(|best, next| if next.1 > best.1 { next } else { best });
+    if let Some((cause, time)) = cause.filter(|(_, time)| stage.share(*time) >= NAMED) {
+        let words = match cause {
+            Cause::Queue if results.replays_graphs(stage) => {
                 "operations that a CUDA graph replays follow one another with gaps"
             }
-            words if words == ids::HOST_CODE_WORDS && host_pauses::hold(results, stage) => {
+            Cause::HostCode if host_pauses::hold(results, stage) => {
                 "the host pauses for other code in some instances or steps"
             }
-            words => words,
+            cause => ids::because(cause),
         };
-        if time < ALL * (1.0 - busy) * stage.time {
+        if time < ALL * idle * stage.time {
             statement.extend(prose![", for ", Quantity::ratio(stage.share(time))]);
         } else {
             statement.push(", all of it".into());
         }
         statement.push(format!(" because {words}").into());
-    } else if let (Some(operations), Some(sum)) =
-        (number(ids::OPERATIONS), number(ids::OPERATION_TIME_SUM))
-    {
+    } else {
         statement.extend(prose![
             ", between ",
-            Quantity::new(operations, Unit::Count),
+            Quantity::new(stage.operations, Unit::Count),
             " operations of ",
-            Quantity::new(sum / operations.max(1.0), Unit::Nanoseconds),
+            Quantity::new(stage.operation_time / stage.operations.max(1.0), Unit::Nanoseconds),
             " on average"
         ]);
     }
     statement.push(".".into());
     statement.extend(collectives(results, stage).0);
     // Where causes are known, the rules of each cause advise.
-    let advice = cause.is_none().then(|| match busy < IDLE {
+    let advice = cause.is_none().then(|| match stage.busy_share < IDLE {
         true => prose![
             "Faster kernels cannot bring more than the busy share. Issue fewer or larger operations: CUDA graphs, \
              fusion, larger batches, fewer synchronizing calls."

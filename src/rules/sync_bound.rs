@@ -1,7 +1,11 @@
 //! The GPU runs dry because the host waited for it.
 
+use rooflens_schemas::Evidence;
+
 use super::stage::StageLine;
-use super::{Outcome, Results, Rule, Threshold, ids};
+use super::{Look, Outcome, Results, Rule, Threshold};
+use crate::analysis::time::idle::Cause;
+use crate::analysis::time::sync::{PassSync, StageSync};
 use crate::findings::{Inline, Observation, Quantity};
 use crate::prose;
 
@@ -19,18 +23,31 @@ pub(super) static RULE: Rule = Rule {
 const SHARE: f64 = 0.02;
 
 fn run(results: &Results<'_>) -> Outcome {
-    let charged = results.all(ids::SYNC_IDLE).any(|metric| metric.scope.stage.is_some());
-    let id = if charged { ids::SYNC_IDLE } else { ids::IDLE_SYNC };
-    results.per_stage(id, super::IDLE_NEEDS, finding)
+    let sync = results.context.results.sync().ok();
+    let Some(sync) = sync.filter(|sync| sync.passes.iter().any(|pass| !pass.stages.is_empty()))
+    else {
+        return results.per_cause(Cause::Sync, |stage, line, idle| {
+            let evidence = line.evidence(&results.context);
+            finding(results, stage, idle, evidence, None).into()
+        });
+    };
+    // All of the gap that a call leaves, where that is known: without the call there is none.
+    results.each_stage(super::IDLE_NEEDS, |stage| {
+        let Some((pass, own)) = sync.of_stage(stage.stage, stage.process) else {
+            return Look::Lacks;
+        };
+        let evidence = pass.evidence(results.context.session);
+        finding(results, stage, own.idle, evidence, Some((pass, own))).into()
+    })
 }
 
-fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
-    let number = |id| results.number(id, &stage.scope);
-    // All of the gap that a call leaves, where that is known: without the call there is none.
-    let (id, saved) = match number(ids::SYNC_IDLE) {
-        Some(idle) => (ids::SYNC_IDLE, idle),
-        None => (ids::IDLE_SYNC, number(ids::IDLE_SYNC)?),
-    };
+fn finding(
+    results: &Results<'_>,
+    stage: &StageLine,
+    saved: f64,
+    evidence: Evidence,
+    calls: Option<(&PassSync, &StageSync)>,
+) -> Option<Observation> {
     if stage.share(saved) < SHARE {
         return None;
     }
@@ -40,19 +57,10 @@ fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
         Quantity::ratio(stage.share(saved)),
         " of its time is idle because the host waited and had issued nothing more"
     ];
-    if let Some(calls) = number(ids::SYNC_CALLS) {
-        let calls = Quantity::new(calls, rooflens_schemas::Unit::Count);
-        statement.extend(prose![" (", calls, " such calls an instance)"]);
-    }
-    let own = results.rows(ids::SYNCHRONIZATION).filter(|row| row.text("pass") == results.pass);
-    let worst = own.max_by(|a, b| a.sum("in_stage_ns").total_cmp(&b.sum("in_stage_ns")));
-    if let Some(row) = worst.filter(|row| row.sum("in_stage_ns") > 0.0) {
-        statement.extend(prose!["; the costliest is ", Inline::Code(row.text("call").to_owned())]);
-        let place =
-            [row.text("operator"), row.text("range")].into_iter().find(|own| !own.is_empty());
-        if let Some(place) = place {
-            statement.extend(prose![" in ", Inline::Code(place.to_owned())]);
-        }
+    if let Some((pass, own)) = calls {
+        let count = Quantity::new(own.calls, rooflens_schemas::Unit::Count);
+        statement.extend(prose![" (", count, " such calls an instance)"]);
+        statement.extend(costliest(results, pass));
     }
     statement.push(".".into());
     Some(Observation {
@@ -73,11 +81,25 @@ fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
             Inline::Code("with_stack=True".to_owned()),
             "): it names the line of each synchronizing call."
         ]),
-        evidence: results.evidence(id, &stage.scope),
+        evidence: vec![evidence],
         query: stage
             .window
             .as_ref()
             .map(|window| window.calls(&["cuda%Synchronize%", "cudaMemcpy%"])),
         ..stage.saving_idle(saved, "stage time without the gaps that synchronizing calls left")
     })
+}
+
+/// The call of a pass that costs most in stages, and where it is, in words.
+fn costliest(results: &Results<'_>, pass: &PassSync) -> Vec<Inline> {
+    let session = results.context.session;
+    let worst = pass.places.iter().max_by_key(|place| place.sum.in_stage);
+    let Some(place) = worst.filter(|place| place.sum.in_stage > 0) else { return Vec::new() };
+    let call = session.text(place.call).to_owned();
+    let mut text = prose!["; the costliest is ", Inline::Code(call)];
+    let around = place.operator_name(session).map(ToOwned::to_owned);
+    if let Some(around) = around.or_else(|| place.path(session)) {
+        text.extend(prose![" in ", Inline::Code(around)]);
+    }
+    text
 }

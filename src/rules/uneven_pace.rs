@@ -1,11 +1,11 @@
 //! A repeated stage gets slower or faster over the run.
 
-use super::stage::StageLine;
-use super::{Outcome, Results, Rule, Threshold, host_pauses, ids};
-use crate::analysis::time::drift::TREND_Z;
+use super::stage::{Nested, StageLine};
+use super::{Outcome, Results, Rule, Threshold, host_pauses};
+use crate::analysis::engine::stage_stats::Summary;
+use crate::analysis::time::drift::{Direction, LEAST_FOR_TREND, Series, Subject, TREND_Z};
 use crate::findings::{Inline, Observation, Quantity, Severity};
 use crate::prose;
-use rooflens_schemas::{Metric, MetricValue};
 
 pub(super) static RULE: Rule = Rule {
     id: "uneven-pace",
@@ -21,58 +21,75 @@ pub(super) static RULE: Rule = Rule {
 const DRIFT: f64 = 0.05;
 
 fn run(results: &Results<'_>) -> Outcome {
-    if !results.all(ids::PACE_DRIFT).any(|metric| metric.value.number().is_some()) {
-        return Outcome::Abstained(lacks(results));
+    let all: Vec<(&Series, &Summary)> = of_stages(results).collect();
+    if !all.iter().any(|(series, _)| series.change().is_ok()) {
+        return Outcome::Abstained(lacks(results, &all));
     }
-    let drifting: Vec<(&Metric, f64)> =
-        results.all(ids::PACE_DRIFT).filter_map(|metric| drift(results, metric)).collect();
-    let told = |metric: &Metric, drift: f64| {
-        let stage = metric.scope.stage.as_deref().and_then(|stage| results.outermost(stage));
+    let drifting = all
+        .iter()
+        .filter_map(|(series, stage)| Some((*series, name(results, stage), drift(series)?)));
+    let drifting: Vec<(&Series, &str, f64)> = drifting.collect();
+    let told = |name: &str, drift: f64| {
+        let stage = results.outermost(name);
         drift < 0.0 && stage.is_some_and(|stage| host_pauses::hold(results, stage))
     };
-    let own = drifting.iter().filter(|(metric, drift)| !told(metric, *drift));
-    let found: Vec<Observation> = own.map(|(metric, drift)| finding(metric, *drift)).collect();
+    let own = drifting.iter().filter(|(_, name, drift)| !told(name, *drift));
+    let found: Vec<Observation> =
+        own.map(|(series, name, drift)| finding(results, series, name, *drift)).collect();
     match (found.is_empty(), drifting.first()) {
-        (true, Some((metric, _))) => Outcome::NotApplicable(format!(
-            "{}: “{}” says it",
-            metric.scope.stage.as_deref().unwrap_or_default(),
-            host_pauses::RULE.title
-        )),
+        (true, Some((_, name, _))) => {
+            Outcome::NotApplicable(format!("{name}: “{}” says it", host_pauses::RULE.title))
+        }
         _ => Outcome::of(found),
     }
 }
 
+/// The sequences of stages.
+fn of_stages<'a>(results: &Results<'a>) -> impl Iterator<Item = (&'a Series, &'a Summary)> {
+    let all = results.context.results.drift().map_or(&[][..], |drift| &drift.series);
+    all.iter().filter_map(|series| match &series.subject {
+        Subject::Stage(summary) => Some((series, summary)),
+        Subject::Range(_) => None,
+    })
+}
+
+fn name<'a>(results: &Results<'a>, summary: &Summary) -> &'a str {
+    &summary.stage(results.context.facts).name
+}
+
 /// What the sequences are too short for.
-fn lacks(results: &Results<'_>) -> String {
-    let reason = results.all(ids::PACE_DRIFT).find_map(|metric| match &metric.value {
-        MetricValue::Unavailable { reason } => {
-            Some(format!(" ({}: {reason})", metric.scope.stage.as_deref().unwrap_or_default()))
-        }
-        _ => None,
+fn lacks(results: &Results<'_>, all: &[(&Series, &Summary)]) -> String {
+    let reason = all.iter().find_map(|(series, stage)| {
+        let reason = series.change().err()?;
+        Some(format!(" ({}: {reason})", name(results, stage)))
     });
-    format!("8 counted instances of a stage in one pass{}", reason.unwrap_or_default())
+    format!(
+        "{LEAST_FOR_TREND} counted instances of a stage in one pass{}",
+        reason.unwrap_or_default()
+    )
 }
 
 /// The change of a stage's time, if it is a trend.
-fn drift<'a>(results: &Results<'_>, metric: &'a Metric) -> Option<(&'a Metric, f64)> {
-    let drift = metric.value.number().filter(|drift| drift.abs() >= DRIFT)?;
-    let z = results.number(ids::PACE_TREND_Z, &metric.scope);
-    z.is_none_or(|z| z.abs() >= TREND_Z).then_some((metric, drift))
+fn drift(series: &Series) -> Option<f64> {
+    let drift = series.change().ok()?.drift;
+    let is_trend = series.direction() != Some(Direction::Neither);
+    (drift.abs() >= DRIFT && is_trend).then_some(drift)
 }
 
 /// That a stage or its steps get faster, in words: for the rule that knows why.
 pub(super) fn also(results: &Results<'_>, stage: &StageLine) -> Vec<Inline> {
-    let is_own = |metric: &Metric| {
-        let nested = stage.nested.iter().map(|one| &one.scope);
-        std::iter::once(&stage.scope).chain(nested).any(|scope| *scope == metric.scope)
+    let is_own = |summary: &Summary| {
+        let mut keys = stage.nested.iter().map(Nested::key).chain([stage.key()]);
+        keys.any(|key| key == (summary.stage, summary.process))
     };
-    let own = results.all(ids::PACE_DRIFT).filter(|metric| is_own(metric));
-    let mut faster =
-        own.filter_map(|metric| drift(results, metric)).filter(|(_, drift)| *drift < 0.0);
-    faster.next().map_or_else(Vec::new, |(metric, drift)| {
+    let own = of_stages(results).filter(|(_, summary)| is_own(summary));
+    let mut faster = own.filter_map(|(series, summary)| {
+        Some((summary, drift(series).filter(|drift| *drift < 0.0)?))
+    });
+    faster.next().map_or_else(Vec::new, |(summary, drift)| {
         prose![
             " It fits that ",
-            Inline::Strong(metric.scope.stage.clone().unwrap_or_default()),
+            Inline::Strong(name(results, summary).to_owned()),
             " gets shorter by ",
             Quantity::ratio(-drift),
             " over the run."
@@ -80,8 +97,7 @@ pub(super) fn also(results: &Results<'_>, stage: &StageLine) -> Vec<Inline> {
     })
 }
 
-fn finding(metric: &Metric, drift: f64) -> Observation {
-    let stage = metric.scope.stage.clone().unwrap_or_default();
+fn finding(results: &Results<'_>, series: &Series, stage: &str, drift: f64) -> Observation {
     let slower = drift > 0.0;
     let advice = match slower {
         true => prose![
@@ -94,17 +110,17 @@ fn finding(metric: &Metric, drift: f64) -> Observation {
         ],
     };
     Observation {
-        title: stage.clone(),
+        title: stage.to_owned(),
         severity: if slower { Severity::Warning } else { Severity::Note },
-        scope: metric.scope.clone(),
+        scope: series.scope(&results.context).unwrap_or_default(),
         statement: prose![
-            Inline::Strong(stage),
+            Inline::Strong(stage.to_owned()),
             if slower { " gets longer by " } else { " gets shorter by " },
             Quantity::ratio(drift.abs()),
             " from the first third of its instances to the last: a median hides this."
         ],
         advice: Some(advice),
-        evidence: metric.evidence.clone(),
+        evidence: vec![series.evidence(&results.context)],
         ..Observation::default()
     }
 }

@@ -1,6 +1,6 @@
 //! Repeats of whole stages, timed by the workload itself: their spread and their outliers.
 
-use rooflens_schemas::PassKind;
+use rooflens_schemas::{Evidence, PassKind, Scope};
 
 use crate::analysis::engine::stats::{OUTLIER_Z, Statistics, modified_z};
 use crate::analysis::{Context, Known, Missing};
@@ -100,6 +100,18 @@ impl Series {
             statistics,
             steps: steps.filter(|_| rows.iter().all(|row| timings.steps[*row] == steps)),
         })
+    }
+
+    /// What its figures rest on.
+    pub fn evidence(&self, session: &Session) -> Evidence {
+        let (artifact, rows) = (session.text(self.artifact).to_owned(), self.statistics.n as u64);
+        Evidence { artifact, table: Some("timings".to_owned()), rows: Some(rows) }
+    }
+
+    /// What metrics are about.
+    pub fn scope(&self, session: &Session) -> Scope {
+        let [pass, stage] = [self.pass, self.stage].map(|id| Some(session.text(id).to_owned()));
+        Scope { pass, stage, ..Scope::default() }
     }
 
     /// Median per step, nanoseconds.

@@ -1,13 +1,13 @@
 //! One stage of one process in one line: medians over the instances that count.
 
-use rooflens_schemas::{Scope, StageKind};
+use rooflens_schemas::{Evidence, Scope, StageKind};
 
 use crate::analysis::engine::facts::{Facts, Stage, StageInstance};
 use crate::analysis::engine::stats::median;
 use crate::model::{GpuId, PassId, ProcessId, Session};
 
 /// A stage as one process ran it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Summary {
     /// Stage, an index into [`Facts::stages`].
     pub stage: usize,
@@ -137,6 +137,12 @@ impl Summary {
     /// The stage.
     pub fn stage<'a>(&self, facts: &'a Facts) -> &'a Stage {
         &facts.stages[self.stage]
+    }
+
+    /// What its figures rest on.
+    pub fn evidence(&self, session: &Session, facts: &Facts) -> Evidence {
+        let tables = "launches, copies, api_calls, ranges";
+        session.evidence(self.stage(facts).pass, tables, self.operations as u64)
     }
 
     /// What the metrics of this line are about.

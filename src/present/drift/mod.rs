@@ -9,7 +9,7 @@ use super::Section;
 use crate::analysis::engine::intervals::{Interval, union};
 use crate::analysis::engine::stats::OUTLIER_Z;
 use crate::analysis::time::drift::{
-    Direction, Instance, LEAST, LEAST_FOR_TREND, Series, Subject, TREND_Z, grouped,
+    Change, Direction, Instance, LEAST, LEAST_FOR_TREND, Series, Subject, TREND_Z, grouped,
 };
 use crate::analysis::{Context, Known};
 use crate::findings::catalogue::{PACE_DRIFT, PACE_TREND_Z};
@@ -189,10 +189,9 @@ fn table<'t>(context: &'t Context<'t>) -> Table<'t, Series> {
 fn metrics(context: &Context<'_>, series: &Series) -> Vec<Metric> {
     let Some(scope) = series.scope(context) else { return Vec::new() };
     let n = series.instances.len();
-    let found = series.trend.zip(series.drift).zip(series.thirds);
-    let Some(((trend, drift), (first, last))) = found else {
-        let reason = format!("{n} instances count; a trend needs {LEAST_FOR_TREND}");
-        return vec![PACE_DRIFT.unavailable(scope, reason)];
+    let Change { drift, thirds: (first, last), trend } = match series.change() {
+        Ok(change) => change,
+        Err(reason) => return vec![PACE_DRIFT.unavailable(scope, reason)],
     };
     let basis = format!(
         "median of the last third of {n} instances {last:.0} ns ÷ median of the first third {first:.0} ns − 1; \
@@ -204,7 +203,7 @@ fn metrics(context: &Context<'_>, series: &Series) -> Vec<Metric> {
         PACE_DRIFT.derived(scope.clone(), drift, basis),
         PACE_TREND_Z.derived(scope, trend.z, balance),
     ];
-    let evidence = context.session.evidence(series.pass, "ranges", n as u64);
+    let evidence = series.evidence(context);
     metrics.iter_mut().for_each(|metric| metric.evidence.push(evidence.clone()));
     metrics
 }

@@ -84,9 +84,7 @@ fn table<'t>(context: &'t Context<'_>) -> Table<'t, OfPair<'t>> {
         .name("range", "Range on the host", move |(_, pair)| {
             range(pair).map(|(name, _)| session.text(name))
         })
-        .share("range_share", "It covers", move |(_, pair)| {
-            range(pair).map(|(_, time)| time as f64 / pair.time.max(1) as f64)
-        })
+        .share("range_share", "It covers", move |(_, pair)| range(pair).map(|(_, share)| share))
 }
 
 /// One bar a pair: idle time by cause, and what the GPU does besides.

@@ -17,9 +17,7 @@ use crate::findings::{MetricDef, Quantity};
 pub(super) fn of_line(context: &Context<'_>, line: &Line) -> Vec<Metric> {
     let mut all = idle(context, line);
     all.extend(launches(line, &line.scope(context)));
-    let tables = "launches, copies, api_calls, os_calls, off_cpu, overheads";
-    let gaps = line.sums.iter().map(|sum| sum.gaps).sum();
-    let evidence = context.session.evidence(line.pass(context), tables, gaps);
+    let evidence = line.evidence(context);
     all.iter_mut().for_each(|metric| metric.evidence = vec![evidence.clone()]);
     all
 }
@@ -110,9 +108,7 @@ pub(super) fn between(context: &Context<'_>, one: &Between) -> Vec<Metric> {
         BETWEEN_IDLE_SHARE.derived(scope.clone(), one.share(idle), share),
         BETWEEN_HOST.known(scope, host),
     ];
-    let pass = one.summary.stage(context.facts).pass;
-    let tables = "launches, copies, api_calls, ranges";
-    let evidence = context.session.evidence(pass, tables, windows as u64);
+    let evidence = one.evidence(context);
     all.iter_mut().for_each(|metric| metric.evidence = vec![evidence.clone()]);
     all
 }

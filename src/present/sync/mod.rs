@@ -69,21 +69,14 @@ type OfPass<'a> = (PassId, &'a Place);
 
 fn table<'t>(context: &Context<'t>) -> Table<'t, OfPass<'t>> {
     let (session, stages) = (context.session, &context.facts.stages);
-    let named = |text: String| Some(text).filter(|text| !text.is_empty());
-    let ranges = move |place: &Place| {
-        let names: Vec<&str> = place.ranges.iter().map(|name| session.text(*name)).collect();
-        named(names.join(" › "))
-    };
     Table::new("synchronization", "Synchronizing calls by place")
         .name("stage", "Stage", |(_, place): &OfPass<'t>| {
             place.stage.map(|at| stages[at].name.as_str())
         })
         .name("call", "Call", |(_, place)| session.text(place.call))
         .text("pass", "Pass", |(pass, _)| session.pass_name(*pass))
-        .name("range", "Range", move |(_, place)| ranges(place))
-        .name("operator", "Operator", move |(_, place)| {
-            place.operator.and_then(|name| named(session.text(name).to_owned()))
-        })
+        .name("range", "Range", |(_, place)| place.path(session))
+        .name("operator", "Operator", |(_, place)| place.operator_name(session))
         .count("count", "Count", |(_, place)| place.sum.count)
         .time("time_ns", "Host time", |(_, place)| place.sum.time)
         .time("idle_ns", "GPU idle", |(_, place)| place.sum.idle)
@@ -94,8 +87,7 @@ fn table<'t>(context: &Context<'t>) -> Table<'t, OfPass<'t>> {
 /// `sync_calls`, `sync_time` and `sync_idle` of a stage.
 fn metrics(context: &Context<'_>, pass: &PassSync, stage: &StageSync) -> [Metric; 3] {
     let scope = stage.summary.scope(context.session, context.facts);
-    let rows = pass.charges.calls.len() as u64;
-    let evidence = context.session.evidence(pass.pass, "api_calls", rows);
+    let evidence = pass.evidence(context.session);
     let metric = |metric: &MetricDef, value: f64, what: &str| {
         let basis = format!("{what}; median of {} instances", stage.instances);
         let metric = metric.derived(scope.clone(), value, basis);

@@ -1,35 +1,40 @@
 //! Rules about idle time, copies, communication and launching.
 
 use super::*;
+use crate::analysis::test_session::push;
+use crate::analysis::time::idle::between::{Between, Pair};
+use crate::analysis::time::idle::gaps::Gap;
+use crate::analysis::time::idle::longest::LongGap;
+use crate::analysis::time::sync::charges::Charges;
+use crate::analysis::time::sync::{PassSync, Place, StageSync, Sum, Synchronization};
+use crate::analysis::time::what_if::{Bound, Bounds, StageBounds, WhatIf};
 
 #[test]
 fn launch_bound_needs_launching_to_be_the_largest_cause() {
-    let made = decode().with(ids::IDLE_LAUNCHING, 600.0).with(ids::BUSY_SHARE, 0.2);
+    let made = decode().busy(0.2).idle(Cause::Launching, 600.0);
     let found = made.one(&launch_bound::RULE);
     assert!(words(&found.statement).starts_with("decode is launch-bound: for 60.0 % of its time"));
     assert_eq!((saved(&found), found.weight_ns), (600.0, 6000.0));
     // The resulting stage time of a bound counts, where there is one: 1000 − 450.
-    let bounded = decode().with(ids::IDLE_LAUNCHING, 600.0).with(ids::BOUND_LAUNCHING, 450.0);
+    let mut bounded = decode().idle(Cause::Launching, 600.0);
+    let bound = Bound { what: WhatIf::Launching, kernel: None, gone: 55, of: 100, time: 1000.0 };
+    bounded.known.what_if = Ok(Bounds { stages: vec![StageBounds::made(0, bound)] });
     assert_eq!(saved(&bounded.one(&launch_bound::RULE)), 550.0);
-    let busier = decode().with(ids::IDLE_LAUNCHING, 300.0).with(ids::BUSY_SHARE, 0.6);
+    let busier = decode().busy(0.6).idle(Cause::Launching, 300.0);
     assert!(words(&busier.one(&launch_bound::RULE).statement).contains("waits for launches"));
-    let other = decode().with(ids::IDLE_LAUNCHING, 300.0).with(ids::IDLE_SYNC, 301.0);
+    let other = decode().idle(Cause::Launching, 300.0).idle(Cause::Sync, 301.0);
     assert_eq!(other.outcome(&launch_bound::RULE), Outcome::CLEAR);
-    assert_eq!(
-        decode().with(ids::IDLE_LAUNCHING, 99.0).outcome(&launch_bound::RULE),
-        Outcome::CLEAR
-    );
+    assert_eq!(decode().idle(Cause::Launching, 99.0).outcome(&launch_bound::RULE), Outcome::CLEAR);
 }
 
 #[test]
 fn a_bound_is_that_of_the_unprofiled_stage_where_its_time_is_known() {
     // Profiled 1000 ns, busy for 300 of them and launching for 600; un-profiled 4 steps of 175 ns = 700 ns.
     // Gaps are then 700 − 300 = 400 ns at most, and so is what launches can cost.
-    let mut made = decode().steps(4.0).with(ids::IDLE_LAUNCHING, 600.0).rows(
-        ids::REPEAT_STATISTICS,
-        &["stage", "pass", "profiled", "median_ns", "median_per_step_ns"],
-        &[&["decode", "torch", "yes", "9", "9"], &["decode", "baseline", "no", "7000", "175"]],
-    );
+    let mut made = decode().steps(4.0).idle(Cause::Launching, 600.0);
+    made.session.add_pass("torch", PassKind::Operators, "torch/trace.json");
+    made = made.repeats("decode", "torch", Some(1), &[9]);
+    made = made.repeats("decode", "baseline", Some(40), &[7000]);
     made.stages[0].busy = 300.0;
     let found = made.one(&launch_bound::RULE);
     assert_eq!(found.weight_ns, 4000.0);
@@ -47,48 +52,46 @@ fn a_bound_is_that_of_the_unprofiled_stage_where_its_time_is_known() {
 
 #[test]
 fn causes_of_idle_time_have_a_rule_each() {
-    // Rule, metrics of a stage of 1000 ns, nanoseconds saved; and the same metrics below the threshold.
-    type Case =
-        (&'static Rule, &'static [(&'static str, f64)], f64, &'static [(&'static str, f64)]);
-    let cases: [Case; 6] = [
+    // Rule, a stage of 1000 ns, nanoseconds saved; and the same below the threshold.
+    let copies = |exposed| decode().with(ids::COPY_EXPOSED, exposed);
+    let pageable = |time| decode().with(ids::PAGEABLE_SHARE, 0.5).with(ids::COPY_TIME, time);
+    let host = |time| decode().idle(Cause::HostCode, time);
+    let cases: [(&Rule, Made, f64, Made); 6] = [
+        (&host_bound::RULE, host(80.0).idle(Cause::Os, 20.0), 100.0, host(49.0)),
         (
-            &host_bound::RULE,
-            &[("idle_host_code", 80.0), ("idle_os", 20.0)],
-            100.0,
-            &[("idle_host_code", 49.0)],
+            &sync_bound::RULE,
+            decode().idle(Cause::Sync, 30.0),
+            30.0,
+            decode().idle(Cause::Sync, 19.0),
         ),
-        (&sync_bound::RULE, &[("idle_sync", 30.0)], 30.0, &[("idle_sync", 19.0)]),
-        (&allocator_stalls::RULE, &[("idle_allocator", 10.0)], 10.0, &[("idle_allocator", 9.0)]),
         (
-            &exposed_copies::RULE,
-            &[("copy_exposed", 70.0), ("bound_copies", 940.0)],
-            60.0,
-            &[("copy_exposed", 49.0)],
+            &allocator_stalls::RULE,
+            decode().with(ids::IDLE_ALLOCATOR, 10.0),
+            10.0,
+            decode().with(ids::IDLE_ALLOCATOR, 9.0),
         ),
-        (&exposed_communication::RULE, &[("comm_exposed", 50.0)], 50.0, &[("comm_exposed", 49.0)]),
+        (&exposed_copies::RULE, copies(70.0).with(ids::BOUND_COPIES, 940.0), 60.0, copies(49.0)),
+        (
+            &exposed_communication::RULE,
+            decode().with(ids::COMM_EXPOSED, 50.0),
+            50.0,
+            decode().with(ids::COMM_EXPOSED, 49.0),
+        ),
         // Half of the bytes are pageable, and copies take 200 ns: at most 100 ns.
-        (
-            &pageable_copies::RULE,
-            &[("pageable_share", 0.5), ("copy_time", 200.0)],
-            100.0,
-            &[("pageable_share", 0.5), ("copy_time", 9.0)],
-        ),
+        (&pageable_copies::RULE, pageable(200.0), 100.0, pageable(9.0)),
     ];
     for (rule, holds, expected, below) in cases {
-        let with = |metrics: &[(&str, f64)]| {
-            metrics.iter().fold(decode(), |made, (id, value)| made.with(id, *value))
-        };
-        let found = with(holds).one(rule);
+        let found = holds.one(rule);
         assert!((saved(&found) - expected).abs() < 1e-9, "{}", rule.id);
         assert!((found.weight_ns - 10.0 * expected).abs() < 1e-9, "{}", rule.id);
         assert!(found.advice.is_some(), "{}", rule.id);
-        assert_eq!(with(below).outcome(rule), Outcome::CLEAR, "{}", rule.id);
+        assert_eq!(below.outcome(rule), Outcome::CLEAR, "{}", rule.id);
     }
 }
 
 #[test]
 fn the_data_loader_is_named_where_the_operating_system_holds_the_thread() {
-    let system = decode().with(ids::IDLE_HOST_CODE, 30.0).with(ids::IDLE_OS, 170.0);
+    let system = decode().idle(Cause::HostCode, 30.0).idle(Cause::Os, 170.0);
     let found = system.one(&host_bound::RULE);
     assert!(words(&found.statement).contains("85.0 % of that in the operating system"));
     assert!(words(&found.advice.unwrap()).contains("data loader"));
@@ -96,7 +99,7 @@ fn the_data_loader_is_named_where_the_operating_system_holds_the_thread() {
 
 #[test]
 fn a_cpu_is_asked_for_where_none_ran_the_thread() {
-    let off = decode().with(ids::IDLE_HOST_CODE, 40.0).with(ids::IDLE_OFF_CPU, 160.0);
+    let off = decode().idle(Cause::HostCode, 40.0).idle(Cause::OffCpu, 160.0);
     let found = off.one(&host_bound::RULE);
     assert!((saved(&found) - 200.0).abs() < 1e-9);
     assert!(words(&found.statement).contains("80.0 % of that without a CPU"));
@@ -177,35 +180,38 @@ fn a_straggler_could_save_what_it_computes_beyond_the_fastest() {
 
 #[test]
 fn pauses_that_the_median_instance_does_not_have_are_said() {
-    let made = |total: &str| {
-        let columns = ["stage", "pass", "cause", "total_ns", "median_ns", "longest_ns"];
-        let gaps = ["stage", "pass", "cause", "ended_by"];
-        decode()
-            .with(ids::BUSY_SHARE, 0.5)
-            .with(ids::IDLE_HOST_CODE, 50.0)
-            .rows(ids::IDLE_SUMS, &columns, &[&["decode", "nsys", "host code", total, "50", "400"]])
-            .rows(
-                ids::LONGEST_GAPS,
-                &gaps,
-                &[
-                    &["decode", "nsys", "host code", "sdpa"],
-                    &["decode", "nsys", "launching", "gemm"],
-                    &["decode", "nsys", "host code", "sdpa"],
-                ],
-            )
+    let made = |total: Ns| {
+        let mut made = decode().busy(0.5).idle(Cause::HostCode, 50.0);
+        made = made.gaps(Cause::HostCode, 3, total);
+        for (at, name) in (0..).zip(["sdpa", "gemm", "sdpa"]) {
+            push(&mut made.session, PassId(0), name, at, at + 1);
+        }
+        let Facts { ops, identities, .. } = Facts::new(&made.session);
+        (made.facts.ops, made.facts.identities) = (ops, identities);
+        let gap = |(op, cause)| LongGap {
+            ordinal: 0,
+            gap: Gap { start: 0, end: 400, op, cause, calls: 0 },
+            off_cpu: None,
+            host: None,
+            ranges: Vec::new(),
+            operator: None,
+            frame: None,
+            waits_for: None,
+        };
+        let gaps = [(0, Cause::HostCode), (1, Cause::Launching), (2, Cause::HostCode)];
+        made.last_line().longest = gaps.map(gap).to_vec();
+        made
     };
     // Ten instances with 50 ns each are 500; 1600 − 500 = 1100 of a run of 20 000 are 5.5 %, 1400 − 500 are 4.5 %.
-    let found = made("1600").one(&host_pauses::RULE);
+    let found = made(1600).one(&host_pauses::RULE);
     assert!((saved(&found) - 1100.0).abs() < 1e-9);
     assert!(words(&found.statement).contains("Of the 2 longest of them 2 end with"));
-    assert_eq!(made("1400").outcome(&host_pauses::RULE), Outcome::CLEAR);
+    assert_eq!(made(1400).outcome(&host_pauses::RULE), Outcome::CLEAR);
 }
 
 #[test]
 fn short_kernels_are_said_where_launching_is_not() {
-    let made = |operations: f64, sum: f64| {
-        decode().with(ids::OPERATIONS, operations).with(ids::OPERATION_TIME_SUM, sum)
-    };
+    let made = |operations: f64, sum: f64| decode().operations(operations, sum);
     let found = made(200.0, 800_000.0).one(&short_kernels::RULE);
     assert!(
         words(&found.statement)
@@ -215,7 +221,7 @@ fn short_kernels_are_said_where_launching_is_not() {
     for clear in [made(200.0, 2e6), made(50.0, 1e5)] {
         assert_eq!(clear.outcome(&short_kernels::RULE), Outcome::CLEAR);
     }
-    let launching = made(200.0, 8e5).with(ids::IDLE_LAUNCHING, 600.0);
+    let launching = made(200.0, 8e5).idle(Cause::Launching, 600.0);
     let (word, why) = silent(launching.outcome(&short_kernels::RULE));
     assert_eq!((word, &*why), ("not applicable", "decode: “Launches hold up the GPU” says it"));
     // Of whole graphs nothing is known of the kernels in them.
@@ -225,15 +231,26 @@ fn short_kernels_are_said_where_launching_is_not() {
 
 #[test]
 fn gaps_charged_to_synchronizing_calls_go_before_the_cause() {
-    let made = decode().with(ids::IDLE_SYNC, 30.0).with(ids::SYNC_IDLE, 200.0).rows(
-        ids::SYNCHRONIZATION,
-        &["call", "pass", "range", "operator", "in_stage_ns"],
-        &[
-            &["cudaEventSynchronize", "nsys", "a", "", "50"],
-            &["cudaStreamSynchronize", "nsys", "decode", "aten::item", "150"],
-            &["cudaDeviceSynchronize", "torch", "b", "", "900"],
-        ],
-    );
+    let mut made = decode().idle(Cause::Sync, 30.0);
+    let place = |session: &mut Session, call: &str, range: &str, operator: &str, in_stage| Place {
+        stage: Some(0),
+        call: session.intern(call),
+        ranges: vec![session.intern(range)],
+        operator: Some(session.intern(operator)),
+        sum: Sum { in_stage, ..Sum::default() },
+    };
+    let session = &mut made.session;
+    let summary = Summary { stage: 0, ..Summary::default() };
+    let stages = vec![StageSync { summary, instances: 10, calls: 2.0, time: 300.0, idle: 200.0 }];
+    let places = vec![
+        place(session, "cudaEventSynchronize", "a", "", 50),
+        place(session, "cudaStreamSynchronize", "decode", "aten::item", 150),
+    ];
+    let others = vec![place(session, "cudaDeviceSynchronize", "b", "", 900)];
+    let pass =
+        |pass, stages, places| PassSync { pass, charges: Charges::default(), stages, places };
+    let passes = vec![pass(PassId(0), stages, places), pass(PassId(1), Vec::new(), others)];
+    made.known.sync = Ok(Synchronization { passes });
     let found = made.one(&sync_bound::RULE);
     assert_eq!(saved(&found), 200.0);
     let end = "; the costliest is cudaStreamSynchronize in aten::item.";
@@ -264,35 +281,35 @@ fn allocating_calls_that_take_only_the_host_are_a_note() {
 
 #[test]
 fn the_verdict_on_a_stage_decides_the_word() {
-    let made = |verdict: &str| {
-        let columns = ["stage", "pass", "verdict"];
-        let made = decode().with(ids::IDLE_LAUNCHING, 400.0).with(ids::BUSY_SHARE, 0.5);
-        made.rows(ids::LAUNCH_FIGURES, &columns, &[&["decode", "nsys", verdict]])
+    // Launching takes 400 of 1000 ns. The GPU is busy for 490 of them, with collectives for some or none.
+    let says = |collectives: Ns| {
+        let mut made = decode().busy(0.5).idle(Cause::Launching, 400.0);
+        let busy = &mut made.last_line().middle.busy;
+        (busy.computing, busy.communication) = (4900 - 10 * collectives, 10 * collectives);
+        words(&made.one(&launch_bound::RULE).statement).contains("is launch-bound")
     };
-    let says = |verdict: &str| {
-        words(&made(verdict).one(&launch_bound::RULE).statement).contains("is launch-bound")
-    };
-    assert!(says("launch-bound") && !says("GPU-bound"));
+    assert!(says(100) && !says(0));
 }
 
 #[test]
 fn idle_time_between_stages_is_said_with_the_stages_and_the_range() {
-    let between = |idle: &str, times: &str, covers: &str| {
-        let columns = ["rank", "after", "before", "windows", "idle_ns", "median_ns", "cause"];
-        let columns = [&columns[..], &["range", "range_share"]].concat();
-        let row = ["", "step", "step", times, idle, "10", "host code", "load", covers];
-        // What lies between `load` and `step` once is in the metrics, and no loop.
-        let once = ["", "warm", "step", "1", "100", "100", "host code", "load", "1"];
-        Made::default()
-            .metric(ids::BETWEEN_IDLE, scope("nsys", ""), 100.0 + idle.parse::<f64>().unwrap())
-            .metric(
-                ids::BETWEEN_IDLE_SHARE,
-                scope("nsys", ""),
-                (100.0 + idle.parse::<f64>().unwrap()) / 1000.0,
-            )
-            .rows(ids::BETWEEN, &columns, &[&row, &once])
+    let between = |idle: &[Ns], covered: Ns| {
+        let mut made = Made::default();
+        let stages = [("step", StageKind::TrainStep), ("warm", StageKind::Other)];
+        let [step, warm] = stages.map(|(name, kind)| made.add_stage(name, kind));
+        let load = made.session.intern("load");
+        // What lies between `warm` and `step` once is no loop.
+        let pairs = vec![
+            Pair::made((warm, step), &[100], Cause::HostCode, (load, 100)),
+            Pair::made((step, step), idle, Cause::HostCode, (load, covered)),
+        ];
+        let between = vec![Between::made(1000, pairs)];
+        made.known.idle = Ok(IdleTime { between, ..IdleTime::default() });
+        made
     };
-    let found = between("80", "7", "0.9").one(&between_stages::RULE);
+    // 80 ns in seven windows, of which the range covers 90 %, or 40 %.
+    let loops = [10, 10, 10, 10, 10, 10, 20];
+    let found = between(&loops, 72).one(&between_stages::RULE);
     let statement = words(&found.statement);
     assert!(statement.contains("idle for 8.00 % of the 1.000 µs of the run"), "{statement}");
     assert!(
@@ -302,15 +319,15 @@ fn idle_time_between_stages_is_said_with_the_stages_and_the_range() {
     assert!(statement.contains("the range load covers 90.0 %"), "{statement}");
     assert_eq!((saved(&found), found.next.is_none()), (80.0, true));
     // Without a range that covers half of it, one is asked for.
-    assert!(between("80", "7", "0.4").one(&between_stages::RULE).next.is_some());
-    assert_eq!(between("49", "7", "0.9").outcome(&between_stages::RULE), Outcome::CLEAR);
-    let few = silent(between("80", "2", "0.9").outcome(&between_stages::RULE));
+    assert!(between(&loops, 32).one(&between_stages::RULE).next.is_some());
+    assert_eq!(between(&[7; 7], 44).outcome(&between_stages::RULE), Outcome::CLEAR);
+    let few = silent(between(&[40, 40], 72).outcome(&between_stages::RULE));
     assert_eq!(few.0, "not applicable");
 }
 
 /// A stage of ten instances with 200 operations, of which graphs replay `nodes` each, once an instance.
 fn replaying(nodes: &str) -> Made {
-    decode().with(ids::OPERATIONS, 200.0).with(ids::OPERATION_TIME_SUM, 8e5).rows(
+    decode().operations(200.0, 8e5).rows(
         ids::GRAPHS,
         &["graph", "pass", "stage", "replays", "nodes"],
         &[
@@ -329,7 +346,7 @@ fn no_graph_is_advised_inside_of_a_graph() {
     assert!(
         advice(replaying("99"), &short_kernels::RULE).contains("replay the rest as a CUDA graph")
     );
-    let launching = |nodes| replaying(nodes).with(ids::IDLE_LAUNCHING, 600.0);
+    let launching = |nodes| replaying(nodes).idle(Cause::Launching, 600.0);
     assert!(advice(launching("100"), &launch_bound::RULE).contains("replays CUDA graphs already"));
     assert!(
         advice(launching("99"), &launch_bound::RULE).contains("Replay the step as a CUDA graph")
@@ -338,10 +355,8 @@ fn no_graph_is_advised_inside_of_a_graph() {
 
 #[test]
 fn gaps_with_work_issued_are_not_the_hosts() {
-    let columns = ["stage", "pass", "cause", "gaps", "total_ns"];
     let made = |nodes: &'static str, idle: f64| {
-        let made = replaying(nodes).with(ids::IDLE_QUEUE, idle).with(ids::BUSY_SHARE, 0.8);
-        made.rows(ids::IDLE_SUMS, &columns, &[&["decode", "nsys", "queue, latency", "50", "1500"]])
+        replaying(nodes).busy(0.8).idle(Cause::Queue, idle).gaps(Cause::Queue, 50, 1500)
     };
     // 150 of 1000 ns; all instances have 50 gaps of 1500 ns in all.
     let found = made("200", 150.0).one(&queue_gaps::RULE);
@@ -409,28 +424,24 @@ fn advice_about_copies_is_what_the_figures_leave_to_try() {
 }
 
 /// Two instances with `total` ns of host code together, in ten steps each; a median step has 5 ns.
-fn two_instances(total: &str) -> Made {
+fn two_instances(total: Ns) -> Made {
     with_step(total, 5.0)
 }
 
-fn with_step(total: &str, step: f64) -> Made {
-    let columns = ["stage", "pass", "cause", "total_ns", "longest_ns"];
-    let made =
-        decode().with(ids::IDLE_HOST_CODE, 600.0).with(ids::IDLE_LAUNCHING, 300.0).steps(10.0);
+fn with_step(total: Ns, step: f64) -> Made {
+    let made = decode().idle(Cause::HostCode, 600.0).idle(Cause::Launching, 300.0);
+    let made = made.gaps(Cause::HostCode, 9, total).steps(10.0);
     let mut made = made.holds(StageKind::DecodeStep, "decode_step");
     made.stages[0].counted = 2.0;
     made.stages[0].run_ns = 2000.0;
-    made.metric(ids::IDLE_HOST_CODE, scope("nsys", "decode_step"), step).rows(
-        ids::IDLE_SUMS,
-        &columns,
-        &[&["decode", "nsys", "host code", total, "400"]],
-    )
+    made.line(1, 100.0, 0.0).set(Cause::HostCode, step);
+    made
 }
 
 #[test]
 fn of_few_instances_the_steps_tell_what_is_typical() {
     // 1200 − 2 × 10 × 5 = 1100 ns in two instances.
-    let made = two_instances("1200");
+    let made = two_instances(1200);
     let found = made.one(&host_pauses::RULE);
     assert_eq!(saved(&found), 1100.0);
     assert!(words(&found.statement).contains(
@@ -439,35 +450,27 @@ fn of_few_instances_the_steps_tell_what_is_typical() {
     // Without the pauses 50 of 1000 ns are at the threshold of host-bound: as typical as 5 %.
     assert!(words(&made.one(&host_bound::RULE).statement).contains("for 5.00 % of its time"));
     assert_eq!(saved(&made.one(&launch_bound::RULE)), 300.0);
-    let (word, why) = silent(with_step("1200", 4.9).outcome(&host_bound::RULE));
+    let (word, why) = silent(with_step(1200, 4.9).outcome(&host_bound::RULE));
     assert_eq!(word, "not applicable");
     assert_eq!(why, "decode: “Pauses of the host in some instances” says it");
     // 199 − 100 = 99 of 2000 ns are 4.95 %: no pauses, and host code is what the median instance has.
-    let none = two_instances("199");
+    let none = two_instances(199);
     assert_eq!(none.outcome(&host_pauses::RULE), Outcome::CLEAR);
     assert_eq!(none.outcome(&launch_bound::RULE), Outcome::CLEAR);
     assert!(words(&none.one(&host_bound::RULE).statement).contains("for 60.0 % of its time"));
     // Two instances without steps have no typical one.
-    let mut unknown = two_instances("1200");
+    let mut unknown = two_instances(1200);
     unknown.stages[0].nested.clear();
     assert_eq!(silent(unknown.outcome(&host_pauses::RULE)).0, "abstained");
 }
 
 #[test]
 fn what_pauses_explain_is_said_once() {
-    let repeats = ["stage", "pass", "repeat", "duration_ns", "modified_z", "outlier"];
-    let statistics = ["stage", "pass", "profiled", "median_ns", "mean_ns"];
-    let told = |total: &str| {
-        two_instances(total)
-            .metric(ids::PACE_DRIFT, scope("nsys", "decode_step"), -0.4)
-            .rows(
-                ids::REPEATS,
-                &repeats,
-                &[&["decode", "b", "0", "90", "40", "yes"], &["decode", "b", "1", "30", "0", "no"]],
-            )
-            .rows(ids::REPEAT_STATISTICS, &statistics, &[&["decode", "b", "no", "30", "42"]])
+    let told = |total: Ns| {
+        let made = two_instances(total).pace(1, -0.4, -9.0);
+        made.repeats("decode", "b", None, &[90, 31, 30, 29, 30])
     };
-    let made = told("1200");
+    let made = told(1200);
     let text = words(&made.one(&host_pauses::RULE).statement);
     assert!(
         text.contains("It fits that decode_step gets shorter by 40.0 % over the run."),
@@ -483,7 +486,7 @@ fn what_pauses_explain_is_said_once() {
         assert!(why.contains("“Pauses of the host in some instances” says it"), "{why}");
     }
     // Without pauses both speak for themselves.
-    let made = told("100");
+    let made = told(100);
     assert!(words(&made.one(&uneven_pace::RULE).advice.unwrap()).contains("same shapes"));
     assert!(words(&made.one(&repeat_outliers::RULE).advice.unwrap()).contains("same shapes"));
 }

@@ -4,51 +4,33 @@ use super::*;
 
 #[test]
 fn a_cold_first_repeat_is_told_from_other_outliers() {
-    let made = |cold: &str, z: &str| {
-        decode()
-            .rows(
-                ids::REPEATS,
-                &["stage", "pass", "repeat", "duration_ns", "modified_z", "outlier"],
-                &[&["decode", "b", cold, "90", z, "yes"], &["decode", "b", "9", "30", "0", "no"]],
-            )
-            .rows(
-                ids::REPEAT_STATISTICS,
-                &["stage", "pass", "median_ns", "mean_ns"],
-                &[&["decode", "b", "30", "42"]],
-            )
+    // Deviations from 30: 60, 1, 0, 1, 0; mean 210 / 5. The first repeat is numbered.
+    let made = |number: u32| {
+        let mut made = decode().repeats("decode", "b", None, &[90, 31, 30, 29, 30]);
+        made.known.baseline.as_mut().unwrap().series[0].repeats[0].number = number;
+        made
     };
-    let cold = made("0", "40").one(&repeat_outliers::RULE);
+    let cold = made(0).one(&repeat_outliers::RULE);
     assert_eq!(cold.title, "decode, cold first repeat");
     assert_eq!(cold.weight_ns, 60.0);
     assert!(words(&cold.advice.unwrap()).contains("42.00 ns"));
-    assert_eq!(made("3", "40").one(&repeat_outliers::RULE).advice, None);
+    assert_eq!(made(3).one(&repeat_outliers::RULE).advice, None);
     // Two repeats, or equal ones, have no score.
-    let columns = ["stage", "pass", "repeat", "duration_ns", "modified_z", "outlier"];
-    let two: [&[&str]; 2] =
-        [&["decode", "b", "0", "90", "", "no"], &["decode", "b", "1", "30", "", "no"]];
-    let few = decode().rows(ids::REPEATS, &columns, &two);
+    let few = decode().repeats("decode", "b", None, &[90, 90]);
     assert_eq!(silent(few.outcome(&repeat_outliers::RULE)).0, "abstained");
 }
 
 #[test]
 fn the_profiler_costs_what_the_unprofiled_run_does_not_take() {
-    let columns = ["stage", "pass", "profiled", "median_ns", "median_per_step_ns"];
-    let made = |median: &str| {
-        prefill().with(ids::BUSY_SHARE, 0.4).rows(
-            ids::REPEAT_STATISTICS,
-            &columns,
-            &[&["prefill", "b", "no", median, ""]],
-        )
-    };
+    let made = |median: Ns| prefill().busy(0.4).repeats("prefill", "b", None, &[median]);
     // 1000 against 500 ns: half is the profiler's.
-    let found = made("500").one(&profiler_overhead::RULE);
+    let found = made(500).one(&profiler_overhead::RULE);
     let text = words(&found.statement);
     assert!(text.ends_with("50.0 % of the profiled time is the profiler's."), "{text}");
     assert_eq!(found.severity, Severity::Warning);
-    assert_eq!(made("950").outcome(&profiler_overhead::RULE), Outcome::CLEAR);
+    assert_eq!(made(950).outcome(&profiler_overhead::RULE), Outcome::CLEAR);
     // A loop without known steps compares with nothing.
-    let loops =
-        decode().rows(ids::REPEAT_STATISTICS, &columns, &[&["decode", "b", "no", "500", "50"]]);
+    let loops = decode().repeats("decode", "b", Some(10), &[500]);
     assert!(matches!(loops.outcome(&profiler_overhead::RULE), Outcome::Abstained(_)));
 }
 

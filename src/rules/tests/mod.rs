@@ -1,6 +1,6 @@
 //! Rules on metrics made by hand.
 
-use rooflens_schemas::{Metric, MetricValue, Polarity, Scope, StageKind, Unit};
+use rooflens_schemas::{Evidence, Metric, MetricValue, PassKind, Polarity, Scope, StageKind, Unit};
 
 mod causes;
 mod data;
@@ -11,10 +11,16 @@ mod work;
 use super::results::Results;
 use super::stage::{Nested, StageLine};
 use super::*;
-use crate::analysis::{self, Facts, Options};
+use crate::analysis::engine::baseline;
+use crate::analysis::engine::facts::Stage;
+use crate::analysis::engine::stage_stats::Summary;
+use crate::analysis::time::drift;
+use crate::analysis::time::idle::line::CauseSum;
+use crate::analysis::time::idle::{Cause, IdleTime, Line};
+use crate::analysis::{self, Context, Facts, Options};
 use crate::findings::{Cell, Column, Dataset, Inline, Severity};
 use crate::hardware::Hardware;
-use crate::model::{ProcessId, Session};
+use crate::model::{Ns, PassId, ProcessId, Session, Timing};
 
 /// Results, stages, metrics and data sets of one pass `nsys`.
 struct Made {
@@ -41,9 +47,13 @@ fn metric(id: &str, scope: Scope, value: MetricValue) -> Metric {
 
 impl Default for Made {
     fn default() -> Self {
+        let mut session = Session::default();
+        let pass = session.add_pass("nsys", PassKind::Timeline, "nsys/timeline.sqlite");
+        session.process(pass, 1, 1);
+        session.gpu(pass, 0);
         Self {
             known: analysis::Results::NONE,
-            session: Session::default(),
+            session,
             facts: Facts::default(),
             hardware: Hardware::default(),
             options: Options::default(),
@@ -57,7 +67,7 @@ impl Default for Made {
 impl Made {
     /// A stage of ten counted instances of `time` ns in a run of `run` ns.
     fn stage(mut self, name: &str, kind: StageKind, time: f64, run: f64) -> Self {
-        let stage = self.next_stage();
+        let stage = self.add_stage(name, kind);
         self.stages.push(StageLine {
             stage,
             process: ProcessId(0),
@@ -66,6 +76,10 @@ impl Made {
             scope: scope("nsys", name),
             time,
             busy: 0.0,
+            busy_share: 0.0,
+            operations: 0.0,
+            operation_time: 0.0,
+            figures: Evidence::default(),
             counted: 10.0,
             steps: None,
             nested: Vec::new(),
@@ -78,9 +92,95 @@ impl Made {
         self
     }
 
-    /// The index of the next stage: each stage, nested ones too, has its own.
-    fn next_stage(&self) -> usize {
-        self.stages.iter().map(|stage| 1 + stage.nested.len()).sum()
+    fn add_stage(&mut self, name: &str, kind: StageKind) -> usize {
+        let (pass, name) = (PassId(0), name.to_owned());
+        self.facts.stages.push(Stage { pass, name, kind, parent: None, instances: 0..0 });
+        self.facts.stages.len() - 1
+    }
+
+    fn last(&mut self) -> &mut StageLine {
+        self.stages.last_mut().unwrap()
+    }
+
+    /// The busy share of the stage that was added last.
+    fn busy(mut self, share: f64) -> Self {
+        self.last().busy_share = share;
+        self
+    }
+
+    /// Number and time of the operations of the stage that was added last.
+    fn operations(mut self, number: f64, time: f64) -> Self {
+        (self.last().operations, self.last().operation_time) = (number, time);
+        self.with(ids::OPERATIONS, number)
+    }
+
+    /// The idle time of a stage, of which the GPU computes so long.
+    fn line(&mut self, stage: usize, time: f64, busy: f64) -> &mut Line {
+        if self.known.idle.is_err() {
+            self.known.idle = Ok(IdleTime::default());
+        }
+        let idle = self.known.idle.as_mut().unwrap();
+        let at = idle.lines.iter().position(|line| line.summary.stage == stage);
+        let at = at.unwrap_or_else(|| {
+            idle.lines.push(Line::made(stage, time));
+            idle.lines.len() - 1
+        });
+        idle.lines[at].middle.busy.computing = (10.0 * busy) as Ns;
+        &mut idle.lines[at]
+    }
+
+    /// The idle time of the stage that was added last.
+    fn last_line(&mut self) -> &mut Line {
+        let (stage, time, share) = (self.last().stage, self.last().time, self.last().busy_share);
+        self.line(stage, time, share * time)
+    }
+
+    /// Idle time of a cause of the stage that was added last.
+    fn idle(mut self, cause: Cause, time: f64) -> Self {
+        self.last_line().set(cause, time);
+        self
+    }
+
+    /// Gaps of a cause of all instances of the stage that was added last.
+    fn gaps(mut self, cause: Cause, gaps: u64, time: Ns) -> Self {
+        self.last_line().sums[cause as usize] = CauseSum { gaps, time, longest: 400 };
+        self
+    }
+
+    /// Eight instances of a stage whose time changes so much, with the statistic of the trend.
+    fn pace(mut self, stage: usize, drift: f64, z: f64) -> Self {
+        let summary = Summary { stage, ..Summary::default() };
+        let series = drift::Series {
+            pass: PassId(0),
+            subject: drift::Subject::Stage(summary),
+            instances: (0..8).map(|number| drift::Instance { number, time: 1, host: 1 }).collect(),
+            left_out: Vec::new(),
+            median: 1.0,
+            trend: Some(drift::Trend { slope: 0.0, z }),
+            thirds: Some((1.0, 1.0 + drift)),
+            drift: Some(drift),
+            outliers: Vec::new(),
+        };
+        self.known.drift = Ok(drift::Drift { series: vec![series] });
+        self
+    }
+
+    /// Timed repeats of a stage.
+    fn repeats(mut self, stage: &str, pass: &str, steps: Option<u64>, times: &[Ns]) -> Self {
+        let [stage, pass] = [stage, pass].map(|text| self.session.intern(text));
+        for (repeat, duration) in (0..).zip(times.iter().copied()) {
+            self.session.timings.push(Timing {
+                stage,
+                repeat,
+                duration,
+                steps,
+                artifact: pass,
+                pass,
+            });
+        }
+        let Self { session, facts, hardware, options, .. } = &self;
+        self.known.baseline = baseline::compute(&Context::new(session, facts, hardware, options));
+        self
     }
 
     fn steps(mut self, steps: f64) -> Self {
@@ -90,7 +190,7 @@ impl Made {
 
     /// A stage within the one that was added last.
     fn holds(mut self, kind: StageKind, name: &str) -> Self {
-        let (stage, process) = (self.next_stage(), ProcessId(0));
+        let (stage, process) = (self.add_stage(name, kind), ProcessId(0));
         let (label, scope) = (name.to_owned(), scope("nsys", name));
         let one = Nested { stage, process, label, kind, scope };
         self.stages.last_mut().unwrap().nested.push(one);
@@ -218,11 +318,11 @@ fn stages_come_first_then_the_gravest_then_the_largest() {
     // Of a run of 20 000 ns: 10 × 300 = 15 %, 10 × 500 = 25 %, 10 × 60 = 3 %.
     let made = Made::default()
         .stage("a", StageKind::Decode, 1000.0, 20_000.0)
-        .with(ids::BUSY_SHARE, 0.5)
-        .with(ids::IDLE_LAUNCHING, 300.0)
+        .busy(0.5)
+        .idle(Cause::Launching, 300.0)
         .with(ids::COPY_EXPOSED, 60.0)
         .stage("b", StageKind::Decode, 1000.0, 20_000.0)
-        .with(ids::IDLE_LAUNCHING, 500.0);
+        .idle(Cause::Launching, 500.0);
     let found = judge(&made.results());
     let order: Vec<(&str, Severity, f64)> =
         found.observations.iter().map(|one| (one.id, one.severity, one.weight_ns)).collect();
@@ -230,12 +330,13 @@ fn stages_come_first_then_the_gravest_then_the_largest() {
         order,
         [
             ("stage-busy", Severity::Note, 10_000.0),
+            ("stage-busy", Severity::Note, 10_000.0),
             ("launch-bound", Severity::Critical, 5000.0),
             ("launch-bound", Severity::Warning, 3000.0),
             ("exposed-copies", Severity::Note, 600.0),
         ]
     );
-    assert_eq!(found.observations[1].title, "Launches hold up the GPU: b");
+    assert_eq!(found.observations[2].title, "Launches hold up the GPU: b");
     let rules = found.datasets.iter().find(|dataset| dataset.id == "rules").unwrap();
     assert_eq!(rules.rows.len(), RULES.len());
     assert_eq!(rules.rows[1][2], Cell::Text("found 2".to_owned()));
@@ -243,8 +344,8 @@ fn stages_come_first_then_the_gravest_then_the_largest() {
 
 #[test]
 fn the_largest_cause_of_idle_time_is_named() {
-    let made = decode().with(ids::BUSY_SHARE, 0.3).with(ids::IDLE_LAUNCHING, 200.0);
-    let made = made.with(ids::IDLE_SYNC, 450.0).with(ids::MBU, 0.12);
+    let made = decode().busy(0.3).idle(Cause::Launching, 200.0);
+    let made = made.idle(Cause::Sync, 450.0).with(ids::MBU, 0.12);
     let found = made.one(&stage_busy::RULE);
     assert_eq!(
         words(&found.statement),
@@ -256,7 +357,7 @@ fn the_largest_cause_of_idle_time_is_named() {
 
 #[test]
 fn a_busy_stage_names_its_largest_part() {
-    let made = prefill().with(ids::BUSY_SHARE, 0.95).rows(
+    let made = prefill().busy(0.95).rows(
         ids::STAGE_PARTS,
         &["stage", "pass", "part", "time_ns", "busy_share"],
         &[
@@ -332,7 +433,7 @@ fn the_table_of_outcomes_has_what_was_found_first_and_one_row_a_reason() {
 fn a_rank_that_waits_is_told_not_to_get_faster() {
     let made = |exposed: f64, wait: f64| {
         prefill()
-            .with(ids::BUSY_SHARE, 0.99)
+            .busy(0.99)
             .with(ids::COMM_EXPOSED, exposed)
             .with(ids::COMM_WAIT, wait)
             .one(&stage_busy::RULE)
@@ -355,17 +456,14 @@ fn a_rank_that_waits_is_told_not_to_get_faster() {
 
 #[test]
 fn a_stage_says_what_remains_without_the_profiler() {
-    let made = |median: &str| {
-        let columns = ["stage", "pass", "profiled", "median_ns", "median_per_step_ns"];
-        let rows: [&[&str]; 1] = [&["prefill", "b", "no", median, ""]];
-        let made =
-            prefill().with(ids::BUSY_SHARE, 0.4).rows(ids::REPEAT_STATISTICS, &columns, &rows);
+    let made = |median: Ns| {
+        let made = prefill().busy(0.4).repeats("prefill", "b", None, &[median]);
         words(&made.one(&stage_busy::RULE).statement)
     };
     // 400 of 1000 ns are 80 % of 500 ns; 950 ns are no other time.
     assert!(
-        made("500")
+        made(500)
             .contains("it takes 500.0 ns; if kernels last as long, the GPU is busy for 80.0 %")
     );
-    assert!(!made("950").contains("profiler"));
+    assert!(!made(950).contains("profiler"));
 }

@@ -109,15 +109,18 @@ fn a_clock_held_down_costs_its_share_of_the_busy_time() {
 
 #[test]
 fn pace_and_memory_have_limits() {
-    let pace = |drift: f64| decode().with(ids::PACE_DRIFT, drift);
+    let pace = |drift: f64| decode().pace(0, drift, 9.0);
     assert_eq!(pace(0.08).one(&uneven_pace::RULE).severity, Severity::Warning);
     assert!(
         words(&pace(-0.08).one(&uneven_pace::RULE).statement).contains("gets shorter by 8.00 %")
     );
-    assert_eq!(pace(0.08).with(ids::PACE_TREND_Z, 1.9).outcome(&uneven_pace::RULE), Outcome::CLEAR);
+    assert_eq!(decode().pace(0, 0.08, 1.9).outcome(&uneven_pace::RULE), Outcome::CLEAR);
     assert_eq!(pace(-0.04).outcome(&uneven_pace::RULE), Outcome::CLEAR);
     let reason = "5 instances count; a trend needs 8";
-    let short = decode().unavailable(ids::PACE_DRIFT, scope("nsys", "decode"), reason);
+    let mut short = pace(0.08);
+    let series = &mut short.known.drift.as_mut().unwrap().series[0];
+    (series.trend, series.drift) = (None, None);
+    series.instances.truncate(5);
     let why = format!("8 counted instances of a stage in one pass (decode: {reason})");
     assert_eq!(silent(short.outcome(&uneven_pace::RULE)), ("abstained", why));
     // The GPU has 1000 bytes.

@@ -5,7 +5,7 @@ mod series;
 pub(crate) mod tests;
 mod trend;
 
-use rooflens_schemas::Scope;
+use rooflens_schemas::{Evidence, Scope};
 
 use crate::analysis::engine::intervals::total;
 use crate::analysis::engine::stage_stats::Summary;
@@ -86,7 +86,35 @@ pub fn compute(context: &Context<'_>) -> Known<Drift> {
     Ok(Drift { series: passes.flat_map(|pass| series::of_pass(context, pass)).collect() })
 }
 
+/// The change of a sequence over the run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Change {
+    /// From the first to the last third, as a share of the first.
+    pub drift: f64,
+    /// Medians of the first and of the last third, nanoseconds.
+    pub thirds: (f64, f64),
+    /// Trend.
+    pub trend: Trend,
+}
+
 impl Series {
+    /// Its change over the run.
+    ///
+    /// # Errors
+    /// Why it has none.
+    pub fn change(&self) -> Result<Change, String> {
+        let n = self.instances.len();
+        let found = self.trend.zip(self.drift).zip(self.thirds);
+        found
+            .map(|((trend, drift), thirds)| Change { drift, thirds, trend })
+            .ok_or_else(|| format!("{n} instances count; a trend needs {LEAST_FOR_TREND}"))
+    }
+
+    /// What its figures rest on.
+    pub fn evidence(&self, context: &Context<'_>) -> Evidence {
+        context.session.evidence(self.pass, "ranges", self.instances.len() as u64)
+    }
+
     /// Sum of the times, nanoseconds.
     pub fn total(&self) -> Ns {
         total(self.instances.iter().map(|one| one.time))

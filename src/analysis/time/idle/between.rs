@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use rooflens_schemas::Scope;
+use rooflens_schemas::{Evidence, Scope};
 
 use super::Inputs;
 use super::cause::{Cause, Traced};
@@ -169,6 +169,13 @@ impl Between {
         rank.into_iter().chain(gpu).collect::<Vec<_>>().join(" · ")
     }
 
+    /// What its figures rest on.
+    pub fn evidence(&self, context: &Context<'_>) -> Evidence {
+        let pass = self.summary.stage(context.facts).pass;
+        let tables = "launches, copies, api_calls, ranges";
+        context.session.evidence(pass, tables, self.windows() as u64)
+    }
+
     /// What metrics are about.
     pub fn scope(&self, context: &Context<'_>) -> Scope {
         let gpu = context.session.gpus.ordinal[self.gpu.index()];
@@ -259,9 +266,36 @@ impl Pair {
         most.unwrap_or(Cause::Unknown)
     }
 
-    /// The range that covers most, and its time, nanoseconds; of equal ones the first by name.
-    pub fn range(&self, session: &Session) -> Option<(StrId, Ns)> {
-        let ranges = self.ranges.iter().map(|(name, time)| (*name, *time));
-        ranges.max_by_key(|(name, time)| (*time, Reverse(session.text(*name))))
+    /// The range that covers most, and its share of the time; of equal ones the first by name.
+    pub fn range(&self, session: &Session) -> Option<(StrId, f64)> {
+        let most =
+            self.ranges.iter().max_by_key(|(name, time)| (*time, Reverse(session.text(**name))));
+        most.map(|(name, time)| (*name, *time as f64 / self.time.max(1) as f64))
+    }
+}
+
+#[cfg(test)]
+impl Between {
+    /// Of the first process and GPU.
+    pub(crate) fn made(run: Ns, pairs: Vec<Pair>) -> Self {
+        let (summary, traced) = (Summary::default(), Traced::ALL);
+        Self { summary, gpu: GpuId(0), several_gpus: false, traced, pairs, run }
+    }
+}
+
+#[cfg(test)]
+impl Pair {
+    /// Windows in which the GPU is idle all the time, by one cause; so much of it is covered by a range.
+    pub(crate) fn made(
+        (after, before): (usize, usize),
+        idle: &[Ns],
+        cause: Cause,
+        (range, covered): (StrId, Ns),
+    ) -> Self {
+        let mut pair = Self { idle: idle.to_vec(), ..Self::new(after, before) };
+        pair.time = pair.idle();
+        pair.causes[cause as usize] = pair.time;
+        pair.ranges.insert(range, covered);
+        pair
     }
 }

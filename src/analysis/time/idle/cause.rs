@@ -89,6 +89,10 @@ pub(super) struct Traced {
 }
 
 impl Traced {
+    /// All that an artifact can tell.
+    #[cfg(test)]
+    pub(super) const ALL: Self = Self { calls: true, os: true, off_cpu: true, profiler: true };
+
     /// What the tables hold of a pass.
     pub(super) fn new(session: &Session, pass: PassId) -> Self {
         Self {

@@ -1,6 +1,6 @@
 //! Idle time of a stage: one line a stage, process and GPU.
 
-use rooflens_schemas::Scope;
+use rooflens_schemas::{Evidence, Scope};
 
 use super::Inputs;
 use super::cause::{Cause, Traced};
@@ -198,6 +198,11 @@ impl Line {
         self.traced.tells(cause).map(|()| self.per_instance(self.of(cause)))
     }
 
+    /// The causes that the artifact tells, with their idle time in the instance of median stage time, nanoseconds.
+    pub fn causes(&self) -> impl Iterator<Item = (Cause, f64)> {
+        Cause::ALL.into_iter().filter_map(|cause| Some((cause, self.typical(cause).ok()?)))
+    }
+
     /// Whether the artifact holds the CUDA calls that issue work.
     ///
     /// # Errors
@@ -236,6 +241,13 @@ impl Line {
         self.summary.stage(context.facts).pass
     }
 
+    /// What its figures rest on.
+    pub fn evidence(&self, context: &Context<'_>) -> Evidence {
+        let tables = "launches, copies, api_calls, os_calls, off_cpu, overheads";
+        let gaps = self.sums.iter().map(|sum| sum.gaps).sum();
+        context.session.evidence(self.pass(context), tables, gaps)
+    }
+
     /// What metrics of this line are about.
     pub fn scope(&self, context: &Context<'_>) -> Scope {
         let gpu = context.session.gpus.ordinal[self.gpu.index()];
@@ -250,6 +262,23 @@ impl Line {
             Some(gpu) => format!("{label} · GPU {gpu}"),
             None => label,
         }
+    }
+}
+
+#[cfg(test)]
+impl Line {
+    /// Ten instances of a stage of the first process, each of `time` ns; the artifact tells all causes.
+    pub(crate) fn made(stage: usize, time: f64) -> Self {
+        let summary = Summary { stage, time, ..Summary::default() };
+        let mut line = Self::new(summary, GpuId(0), false, Traced::ALL);
+        line.middle_instances = (0..10).collect();
+        line.middle.time = (10.0 * time) as Ns;
+        line
+    }
+
+    /// Idle time of a cause in each instance, nanoseconds.
+    pub(crate) fn set(&mut self, cause: Cause, time: f64) {
+        self.middle.causes[cause as usize] = (10.0 * time).round() as Ns;
     }
 }
 

@@ -314,8 +314,8 @@ fn what_lies_between_stages_is_told_with_the_range_of_the_host() {
         assert_eq!((pair.median(), pair.longest()), (Some(50_000.0), 50 * US));
         // The thread makes no call for 149 µs; `load` covers 28 of 50.
         assert_eq!(pair.cause(), Cause::HostCode);
-        let (range, time) = pair.range(context.session).unwrap();
-        assert_eq!((context.session.text(range), time), ("load", 56 * US));
+        let (range, share) = pair.range(context.session).unwrap();
+        assert_eq!((context.session.text(range), share), ("load", 0.56));
         assert_eq!((between.idle(), between.share(between.idle())), (100_000, 0.25));
         assert_eq!(between.host(), Ok(100_000));
     });

@@ -7,13 +7,15 @@ mod tests;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use rooflens_schemas::Evidence;
+
 use crate::analysis::engine::facts::StageInstance;
 use crate::analysis::engine::intervals::add;
 use crate::analysis::engine::moments::Moments;
 use crate::analysis::engine::stage_stats::{Summary, summaries};
 use crate::analysis::engine::stats::median;
 use crate::analysis::{Context, Known};
-use crate::model::{Ns, PassId, Session, StrId};
+use crate::model::{Ns, PassId, ProcessId, Session, StrId};
 
 use charges::{Charges, SyncCall, charge};
 
@@ -99,9 +101,36 @@ pub fn compute(context: &Context<'_>) -> Known<Synchronization> {
 }
 
 impl Synchronization {
+    /// A stage (an index into the facts' stages) as a process ran it, with its pass.
+    pub fn of_stage(&self, stage: usize, process: ProcessId) -> Option<(&PassSync, &StageSync)> {
+        let mut all =
+            self.passes.iter().flat_map(|pass| pass.stages.iter().map(move |one| (pass, one)));
+        all.find(|(_, one)| (one.summary.stage, one.summary.process) == (stage, process))
+    }
+
     /// The calls of a pass, if it has some.
     pub fn of(&self, pass: PassId) -> Option<&PassSync> {
         self.passes.iter().find(|one| one.pass == pass)
+    }
+}
+
+impl PassSync {
+    /// What figures of its stages rest on.
+    pub fn evidence(&self, session: &Session) -> Evidence {
+        session.evidence(self.pass, "api_calls", self.charges.calls.len() as u64)
+    }
+}
+
+impl Place {
+    /// The names of the ranges around it, outermost first; none if they are empty.
+    pub fn path(&self, session: &Session) -> Option<String> {
+        let names: Vec<&str> = self.ranges.iter().map(|name| session.text(*name)).collect();
+        Some(names.join(" › ")).filter(|path| !path.is_empty())
+    }
+
+    /// The name of the operator around it; none if it is empty.
+    pub fn operator_name<'a>(&self, session: &'a Session) -> Option<&'a str> {
+        self.operator.map(|name| session.text(name)).filter(|name| !name.is_empty())
     }
 }
 

@@ -108,6 +108,16 @@ impl StageBounds {
     }
 }
 
+#[cfg(test)]
+impl StageBounds {
+    /// One bound of a stage of the first process.
+    pub(crate) fn made(stage: usize, bound: Bound) -> Self {
+        let known = |what| if what == bound.what { Ok(bound) } else { Err(Missing("not made")) };
+        let summary = Summary { stage, ..Summary::default() };
+        Self { summary, bounds: WhatIf::ALL.map(known) }
+    }
+}
+
 impl Bound {
     /// Stage time without it, nanoseconds.
     pub fn new_time(&self) -> f64 {

@@ -65,9 +65,11 @@ fn finding(results: &Results<'_>, series: &Series, outlier: &Repeat) -> Observat
     let session = results.context.session;
     let (stage, cold) = (session.text(series.stage), outlier.is_cold());
     let advice = prose![
-        "The first repeat was cold: warm up with the same shapes (batch, lengths), and quote the median, not the mean (",
+        "The first repeat was cold: warm up with the same shapes (batch, lengths), and quote the median",
+        ", not the mean (",
         Quantity::new(series.statistics.mean, Unit::Nanoseconds),
-        ")."
+        ")",
+        "."
     ];
     Observation {
         title: if cold { format!("{stage}, cold first repeat") } else { stage.to_owned() },

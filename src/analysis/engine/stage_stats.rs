@@ -1,13 +1,13 @@
 //! One stage of one process in one line: medians over the instances that count.
 
-use rooflens_schemas::{Scope, StageKind};
+use rooflens_schemas::{Evidence, Scope, StageKind};
 
 use crate::analysis::engine::facts::{Facts, Stage, StageInstance};
 use crate::analysis::engine::stats::median;
 use crate::model::{GpuId, PassId, ProcessId, Session};
 
 /// A stage as one process ran it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Summary {
     /// Stage, an index into [`Facts::stages`].
     pub stage: usize,
@@ -150,6 +150,12 @@ impl Summary {
                 .flatten(),
             ..Scope::default()
         }
+    }
+
+    /// What its figures rest on.
+    pub fn evidence(&self, session: &Session, facts: &Facts) -> Evidence {
+        let tables = "launches, copies, api_calls, ranges";
+        session.evidence(self.stage(facts).pass, tables, self.operations as u64)
     }
 
     /// The stage's name, with the rank where several processes ran.

@@ -1,20 +1,24 @@
 //! Rules on metrics made by hand.
 
-use rooflens_schemas::{Metric, MetricValue, Polarity, Scope, StageKind, Unit};
+use rooflens_schemas::{Metric, MetricValue, PassKind, Polarity, Scope, StageKind, Unit};
 
 mod causes;
 mod data;
+mod known;
 mod products;
 mod profiled;
+mod transfers;
 mod work;
 
 use super::results::Results;
 use super::stage::{Nested, StageLine};
 use super::*;
+use crate::analysis::engine::facts::Stage;
+use crate::analysis::engine::stage_stats::Summary;
 use crate::analysis::{self, Facts, Options};
 use crate::findings::{Cell, Column, Dataset, Inline, Severity};
 use crate::hardware::Hardware;
-use crate::model::{ProcessId, Session};
+use crate::model::{CopyKind, MemoryKind, PassId, ProcessId, Session};
 
 /// Results, stages, metrics and data sets of one pass `nsys`.
 struct Made {
@@ -41,9 +45,12 @@ fn metric(id: &str, scope: Scope, value: MetricValue) -> Metric {
 
 impl Default for Made {
     fn default() -> Self {
+        let mut session = Session::default();
+        let pass = session.add_pass("nsys", PassKind::Timeline, "nsys/timeline.sqlite");
+        session.process(pass, 1, 1);
         Self {
             known: analysis::Results::NONE,
-            session: Session::default(),
+            session,
             facts: Facts::default(),
             hardware: Hardware::default(),
             options: Options::default(),
@@ -57,7 +64,7 @@ impl Default for Made {
 impl Made {
     /// A stage of ten counted instances of `time` ns in a run of `run` ns.
     fn stage(mut self, name: &str, kind: StageKind, time: f64, run: f64) -> Self {
-        let stage = self.next_stage();
+        let stage = self.add_stage(name, kind, time, None);
         self.stages.push(StageLine {
             stage,
             process: ProcessId(0),
@@ -78,9 +85,20 @@ impl Made {
         self
     }
 
-    /// The index of the next stage: each stage, nested ones too, has its own.
-    fn next_stage(&self) -> usize {
-        self.stages.iter().map(|stage| 1 + stage.nested.len()).sum()
+    /// Adds a stage to the facts: each stage, nested ones too, has its own index.
+    fn add_stage(
+        &mut self,
+        name: &str,
+        kind: StageKind,
+        time: f64,
+        parent: Option<usize>,
+    ) -> usize {
+        let (pass, name, stage) = (PassId(0), name.to_owned(), self.facts.stages.len());
+        self.facts.stages.push(Stage { pass, name, kind, parent, instances: 0..0 });
+        let (instances, counted) = (10, 10);
+        let summary = Summary { stage, instances, counted, time, ..Summary::default() };
+        self.facts.summaries.push(summary);
+        stage
     }
 
     fn steps(mut self, steps: f64) -> Self {
@@ -90,7 +108,8 @@ impl Made {
 
     /// A stage within the one that was added last.
     fn holds(mut self, kind: StageKind, name: &str) -> Self {
-        let (stage, process) = (self.next_stage(), ProcessId(0));
+        let outer = self.stages.last().unwrap().stage;
+        let (stage, process) = (self.add_stage(name, kind, 0.0, Some(outer)), ProcessId(0));
         let (label, scope) = (name.to_owned(), scope("nsys", name));
         let one = Nested { stage, process, label, kind, scope };
         self.stages.last_mut().unwrap().nested.push(one);
@@ -140,6 +159,7 @@ impl Made {
         let context = Context::new(&self.session, &self.facts, &self.hardware, &self.options);
         let mut results = Results {
             stages: self.stages.clone(),
+            primary: Some(PassId(0)),
             pass: "nsys".to_owned(),
             dtype: Some("bf16".to_owned()),
             memory_bytes: Some(1000.0),
@@ -220,7 +240,7 @@ fn stages_come_first_then_the_gravest_then_the_largest() {
         .stage("a", StageKind::Decode, 1000.0, 20_000.0)
         .with(ids::BUSY_SHARE, 0.5)
         .with(ids::IDLE_LAUNCHING, 300.0)
-        .with(ids::COPY_EXPOSED, 60.0)
+        .copies(&[(CopyKind::HostToDevice, MemoryKind::Pinned, 8, 60, 60)])
         .stage("b", StageKind::Decode, 1000.0, 20_000.0)
         .with(ids::IDLE_LAUNCHING, 500.0);
     let found = judge(&made.results());

@@ -3,7 +3,7 @@
 mod attribution_quality;
 mod tables;
 
-use rooflens_schemas::{Evidence, Metric, Polarity, Unit};
+use rooflens_schemas::{Metric, Polarity, Unit};
 
 use crate::analysis::engine::segments::exclusive;
 use crate::analysis::engine::stage_stats::{Summary, counted, summaries};
@@ -153,13 +153,7 @@ fn class_times(context: &Context<'_>, line: &Summary) -> Vec<f64> {
 fn metrics(context: &Context<'_>, line: &Summary) -> Vec<Metric> {
     let scope = line.scope(context.session, context.facts);
     let over = format!("median of {} of {} instances", line.counted, line.instances);
-    let stage = line.stage(context.facts);
-    let artifact = context.session.passes.artifact[stage.pass.index()];
-    let evidence = Evidence {
-        artifact: context.session.text(artifact).to_owned(),
-        table: Some("launches, copies, api_calls, ranges".to_owned()),
-        rows: Some(line.operations as u64),
-    };
+    let evidence = line.evidence(context.session, context.facts);
     let time = |id, value, basis: String, polarity| {
         let mut metric = derived(id, scope.clone(), Unit::Nanoseconds, value, basis);
         metric.polarity = polarity;

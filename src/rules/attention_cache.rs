@@ -2,7 +2,8 @@
 
 use super::profiled::{self, Profiled};
 use super::stage::StageLine;
-use super::{Look, Outcome, Results, Rule, Threshold, ids};
+use super::{Look, Outcome, Results, Rule, Threshold};
+use crate::analysis::kernels::matmul::stages::Group;
 use crate::findings::{Inline, Observation, Quantity};
 use crate::prose;
 use rooflens_schemas::Unit;
@@ -91,7 +92,7 @@ fn finding(
         ]),
         evidence: profiled::evidence(results, stage, std::slice::from_ref(one)),
         ..stage.saving(
-            one.share * profiled::gpu_time(results, stage) * (1.0 - least / moved),
+            one.share * results.gpu_time(stage) * (1.0 - least / moved),
             "its time × (1 − bytes that it must move ÷ DRAM bytes)",
         )
     }
@@ -99,8 +100,9 @@ fn finding(
 
 /// Bytes that a launch of a kernel must move, by its sizes.
 fn least_bytes(results: &Results<'_>, stage: &StageLine, kernel: &str) -> Option<f64> {
-    let mut rows = results.of_stage(ids::ATTENTION, stage);
-    let row = rows.find(|row| row.text("kernel") == kernel)?;
-    let launches = row.number("launches").filter(|launches| *launches > 0.0)?;
-    row.number("bytes").filter(|bytes| *bytes > 0.0).map(|bytes| bytes / launches)
+    let (attention, facts) = (results.attention(stage)?, results.context.facts);
+    let own = |group: &&Group| facts.identities[group.kernel.index()].short == kernel;
+    let sum = &attention.groups.iter().find(own)?.sum;
+    let bytes = attention.per_instance(sum.bytes?);
+    Some(bytes / attention.per_instance(sum.launches as f64)).filter(|bytes| *bytes > 0.0)
 }

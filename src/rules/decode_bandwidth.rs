@@ -2,7 +2,8 @@
 
 use super::stage::StageLine;
 use super::stage_busy::BUSY;
-use super::{Look, Outcome, Results, Rule, Threshold, ids};
+use super::{Look, Outcome, Results, Rule, Threshold};
+use crate::analysis::utilization::mfu::StageUtilization;
 use crate::findings::{Inline, Observation, Quantity};
 use crate::prose;
 
@@ -31,12 +32,11 @@ fn run(results: &Results<'_>) -> Outcome {
 }
 
 fn look(results: &Results<'_>, stage: &StageLine) -> Look {
-    let number = |id| results.number(id, &stage.scope);
-    let Some((busy, mbu)) = number(ids::BUSY_SHARE).zip(number(ids::MBU)) else {
-        return Look::Lacks;
-    };
-    let evidence = results.evidence(ids::STAGE_TIME, &stage.scope);
-    let unprofiled = results.unprofiled(ids::MBU, stage).unwrap_or(mbu);
+    let mbu = |one: Option<&StageUtilization>| one.and_then(|one| one.mbu().ok());
+    let profiled = results.busy_share(stage).zip(mbu(results.utilization(stage)));
+    let Some((busy, profiled)) = profiled else { return Look::Lacks };
+    let unprofiled = mbu(results.unprofiled_utilization(stage)).unwrap_or(profiled);
+    let (evidence, mbu) = (results.time_evidence(stage), profiled);
     if mbu.max(unprofiled) >= NEAR {
         return Look::found(Observation {
             statement: prose![

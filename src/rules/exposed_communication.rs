@@ -1,7 +1,9 @@
 //! Collectives run while nothing is computed.
 
 use super::stage::StageLine;
-use super::{Look, Outcome, Results, Rule, Threshold, ids};
+use super::{Look, Outcome, Results, Rule, Threshold};
+use crate::analysis::communication::lines::Line;
+use crate::analysis::time::what_if::WhatIf;
 use crate::findings::{Inline, Observation, Quantity, Severity};
 use crate::prose;
 
@@ -20,21 +22,20 @@ const SHARE: f64 = 0.05;
 
 fn run(results: &Results<'_>) -> Outcome {
     let needs = "kernels of a stage one by one, collectives among them";
-    results.each_stage(needs, |stage| match results.number(ids::COMM_EXPOSED, &stage.scope) {
-        Some(_) => finding(results, stage).into(),
+    results.each_stage(needs, |stage| match results.communication(stage) {
+        Some(line) => finding(results, stage, line).into(),
         // What traces kernels traces collectives: there are none.
         None if results.shows_operations(stage) => Look::Clear,
         None => Look::Lacks,
     })
 }
 
-fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
-    let number = |id| results.number(id, &stage.scope);
-    let exposed = number(ids::COMM_EXPOSED)?;
+fn finding(results: &Results<'_>, stage: &StageLine, line: &Line) -> Option<Observation> {
+    let exposed = line.exposed;
     if stage.share(exposed) < SHARE {
         return None;
     }
-    let wait = number(ids::COMM_WAIT).map(|wait| wait.min(exposed));
+    let wait = line.wait.map(|wait| wait.min(exposed));
     let mut statement = prose![
         Inline::Strong(stage.label.clone()),
         " communicates for ",
@@ -60,7 +61,7 @@ fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
              fewer bytes (accumulation, lower precision)."
         ],
     };
-    let saved = results.saved(ids::BOUND_COMMUNICATION, stage).unwrap_or(exposed);
+    let saved = results.saved_without(WhatIf::Communication, stage).unwrap_or(exposed);
     // Hiding a wait moves it: what equal work would bring is the straggler's finding.
     let base = match waits {
         true => Observation {
@@ -77,7 +78,7 @@ fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
         next: Some(prose![
             "One trace of each rank over the same steps: only they show who waits for whom."
         ]),
-        evidence: results.evidence(ids::COMM_EXPOSED, &stage.scope),
+        evidence: vec![line.evidence(results.context.session)],
         query: stage.window.as_ref().map(|window| window.kernels("%nccl%")),
         ..base
     })

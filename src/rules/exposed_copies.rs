@@ -1,8 +1,11 @@
 //! Copies run while no kernel does.
 
 use super::stage::StageLine;
-use super::{Look, Outcome, Results, Rule, Threshold, ids, pageable_copies};
+use super::{Look, Outcome, Results, Rule, Threshold, pageable_copies};
+use crate::analysis::memory::transfers::Place;
+use crate::analysis::time::what_if::WhatIf;
 use crate::findings::{Inline, Observation, Quantity};
+use crate::model::CopyKind;
 use crate::prose;
 use rooflens_schemas::Unit;
 
@@ -27,55 +30,56 @@ const EACH: f64 = 0.20;
 
 fn run(results: &Results<'_>) -> Outcome {
     let needs = "operations of a stage one by one, copies among them (nsys --trace=cuda)";
-    results.each_stage(needs, |stage| match results.number(ids::COPY_EXPOSED, &stage.scope) {
-        Some(_) => finding(results, stage).into(),
+    results.each_stage(needs, |stage| match results.copies(stage) {
+        Some(copies) => finding(results, stage, copies).into(),
         // What traces operations traces copies: there are none.
         None if results.shows_operations(stage) => Look::Clear,
         None => Look::Lacks,
     })
 }
 
-fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
-    let number = |id| results.number(id, &stage.scope);
-    let exposed = number(ids::COPY_EXPOSED)?;
+fn finding(results: &Results<'_>, stage: &StageLine, copies: &Place) -> Option<Observation> {
+    let exposed = copies.exposed(None);
     if stage.share(exposed) < SHARE {
         return None;
     }
+    let kernels = kernels(results, stage, copies);
     let mut statement = prose![
         Inline::Strong(stage.label.clone()),
         " copies for ",
         Quantity::ratio(stage.share(exposed)),
-        " of its time while no kernel runs"
+        " of its time while no kernel runs",
+        "; it moves ",
+        Quantity::new(copies.bytes(None), Unit::Bytes)
     ];
-    if let Some(bytes) = number(ids::COPY_BYTES) {
-        statement.extend(prose!["; it moves ", Quantity::new(bytes, Unit::Bytes)]);
-    }
-    if let Some(kernels) = kernels(results, stage, exposed) {
+    if let Some(kernels) = kernels {
         let share = Quantity::ratio(stage.share(kernels));
         statement.extend(prose![", and kernels without copies beside them run for ", share]);
     }
     statement.push(".".into());
-    let saved = results.saved(ids::BOUND_COPIES, stage).unwrap_or(exposed);
+    let saved = results.saved_without(WhatIf::Copies, stage).unwrap_or(exposed);
     Some(Observation {
         statement,
-        advice: Some(advice(results, stage, exposed)),
-        evidence: results.evidence(ids::COPY_EXPOSED, &stage.scope),
+        advice: Some(advice(copies, kernels)),
+        evidence: vec![copies.evidence(results.context.session)],
         query: stage.window.as_ref().and_then(super::sql::Window::copies),
         ..stage.saving(saved, "copies run beside kernels, and both directions at once")
     })
 }
 
 /// Time in which kernels run and could hide copies.
-fn kernels(results: &Results<'_>, stage: &StageLine, exposed: f64) -> Option<f64> {
-    let busy = results.number(ids::BUSY_SHARE, &stage.scope)? * stage.time;
-    let beside = results.number(ids::COPY_TIME, &stage.scope).unwrap_or(exposed) - exposed;
+fn kernels(results: &Results<'_>, stage: &StageLine, copies: &Place) -> Option<f64> {
+    let busy = results.busy_share(stage)? * stage.time;
+    let exposed = copies.exposed(None);
+    let beside = copies.time(None) - exposed;
     Some((busy - exposed - beside.max(0.0)).max(0.0))
 }
 
 /// What the figures leave to try.
-fn advice(results: &Results<'_>, stage: &StageLine, exposed: f64) -> Vec<Inline> {
-    let of = |direction| results.of_class(ids::COPY_EXPOSED, stage, direction).unwrap_or(0.0);
-    let [to, from] = pageable_copies::DIRECTIONS.map(of);
+fn advice(copies: &Place, kernels: Option<f64>) -> Vec<Inline> {
+    let exposed = copies.exposed(None);
+    let [to, from] =
+        [CopyKind::HostToDevice, CopyKind::DeviceToHost].map(|kind| copies.exposed(Some(kind)));
     if to + from < exposed / 2.0 {
         return prose![
             "Most of them stay on the GPU: write results where they are needed (in place, contiguous layouts) instead of \
@@ -83,7 +87,7 @@ fn advice(results: &Results<'_>, stage: &StageLine, exposed: f64) -> Vec<Inline>
         ];
     }
     let mut text = Vec::new();
-    if kernels(results, stage, exposed).is_none_or(|time| time >= HIDING * exposed) {
+    if kernels.is_none_or(|time| time >= HIDING * exposed) {
         text.push(
             "Issue them on a stream of their own, ahead of the kernels that need them. ".into(),
         );
@@ -91,8 +95,7 @@ fn advice(results: &Results<'_>, stage: &StageLine, exposed: f64) -> Vec<Inline>
     if to.min(from) >= EACH * exposed {
         text.push("Let both directions run at the same time, on a stream each. ".into());
     }
-    let pageable = results.number(ids::PAGEABLE_SHARE, &stage.scope);
-    if pageable.is_none_or(|share| share >= pageable_copies::SHARE) {
+    if copies.pageable_share().is_none_or(|share| share >= pageable_copies::SHARE) {
         text.push("Copy from and to pinned memory. ".into());
     }
     text.push("Keep on the GPU what fits, and move fewer bytes: only that shortens the copies themselves.".into());

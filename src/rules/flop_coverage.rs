@@ -1,7 +1,8 @@
 //! Matrix products whose sizes, and so whose FLOPs, are not known.
 
 use super::stage::StageLine;
-use super::{Outcome, Results, Rule, Threshold, ids};
+use super::{Look, Outcome, Results, Rule, Threshold};
+use crate::analysis::kernels::matmul::stages::StageProducts;
 use crate::findings::{Inline, Observation, Quantity};
 use crate::prose;
 
@@ -23,16 +24,18 @@ const PRODUCTS: f64 = 0.10;
 
 fn run(results: &Results<'_>) -> Outcome {
     let needs = "matrix products in a stage, by kernel name";
-    match results.per_stage(ids::GEMM_SHAPE_COVERAGE, needs, finding) {
+    let look = |stage: &StageLine| match results.gemms(stage) {
+        Some(gemms) => finding(results, stage, gemms).into(),
+        None => Look::Lacks,
+    };
+    match results.each_stage(needs, look) {
         Outcome::Found(found) => Outcome::joined(found),
         other => other,
     }
 }
 
-fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
-    let number = |id| results.number(id, &stage.scope);
-    let known = number(ids::GEMM_SHAPE_COVERAGE)?;
-    let products = number(ids::GEMM_TIME_SHARE)?;
+fn finding(results: &Results<'_>, stage: &StageLine, gemms: &StageProducts) -> Option<Observation> {
+    let (known, products) = (gemms.shape_coverage(), gemms.time_share());
     if known >= KNOWN || products < PRODUCTS {
         return None;
     }
@@ -45,7 +48,7 @@ fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
         Quantity::ratio(known),
         " has known sizes"
     ];
-    if let Some(flops) = number(ids::FLOP_COVERAGE) {
+    if let Some(flops) = results.flops(stage).and_then(|flops| flops.sums.coverage()) {
         statement.extend(prose![
             ", and of its GPU time ",
             Quantity::ratio(flops),
@@ -62,7 +65,7 @@ fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
             Inline::Code("CUBLASLT_LOG_LEVEL=5".to_owned()),
             ")."
         ]),
-        evidence: results.evidence(ids::GEMM_SHAPE_COVERAGE, &stage.scope),
+        evidence: vec![gemms.evidence(results.context.session)],
         ..stage.note()
     })
 }

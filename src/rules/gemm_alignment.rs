@@ -1,7 +1,6 @@
 //! Matrix products whose rows are not aligned to 16 bytes.
 
-use super::products::{self, Product, Sums};
-use super::stage::StageLine;
+use super::products::{self, Products};
 use super::{Look, Outcome, Results, Rule, Threshold};
 use crate::findings::{Inline, Observation, Quantity};
 use crate::prose;
@@ -24,34 +23,32 @@ const BYTES: f64 = 16.0;
 const SHARE: f64 = 0.01;
 
 fn run(results: &Results<'_>) -> Outcome {
-    products::per_stage(results, |results, stage, all| -> Look {
-        match all.iter().any(|one| one.row.number("alignment_bytes").is_some()) {
-            true => finding(results, stage, all).into(),
+    products::per_stage(results, |products| {
+        match products.all.iter().any(|one| one.group.alignment().is_some()) {
+            true => finding(products).into(),
             false => Look::Lacks,
         }
     })
 }
 
-fn finding(results: &Results<'_>, stage: &StageLine, all: &[Product<'_>]) -> Option<Observation> {
-    let is_unaligned =
-        |one: &&Product<'_>| one.row.number("alignment_bytes").is_some_and(|bytes| bytes < BYTES);
-    let unaligned: Vec<Product<'_>> = all.iter().filter(is_unaligned).copied().collect();
-    let sums = Sums::of(results, stage, &unaligned);
-    let worst = products::worst(&unaligned, |one| one.time)?;
-    if sums.share(sums.time) < SHARE {
+fn finding(products: &Products<'_>) -> Option<Observation> {
+    let unaligned =
+        products.only(|one| one.group.alignment().is_some_and(|bytes| (bytes as f64) < BYTES));
+    let worst = unaligned.worst(|one| one.time)?;
+    if unaligned.share(unaligned.time) < SHARE {
         return None;
     }
     let mut statement = prose![
         "Matrix products with rows that are not aligned to 16 bytes take ",
-        Quantity::ratio(sums.share(sums.time)),
+        Quantity::ratio(unaligned.share(unaligned.time)),
         " of the GPU time of ",
-        Inline::Strong(stage.label.clone()),
+        Inline::Strong(unaligned.stage.label.clone()),
         "; the largest is "
     ];
     statement.extend(worst.words());
     statement.extend(prose![
         ", aligned to ",
-        Quantity::new(worst.row.sum("alignment_bytes"), Unit::Bytes),
+        Quantity::new(worst.group.alignment().unwrap_or_default() as f64, Unit::Bytes),
         "."
     ]);
     Some(Observation {
@@ -59,13 +56,12 @@ fn finding(results: &Results<'_>, stage: &StageLine, all: &[Product<'_>]) -> Opt
         advice: Some(prose![
             "Pad N and K to multiples of 16 bytes (8 elements of 16 bits, 4 of 32), better of 128: vocabulary, heads, experts, classes."
         ]),
-        evidence: products::evidence(results, stage),
-        query: products::query(stage, &worst),
-        ..stage.saving(
-            sums.lost,
+        ..unaligned.saving(
+            &worst,
+            unaligned.lost,
             &format!(
                 "Σ time − time at the roofline over these products, by {} ceilings",
-                products::basis(&unaligned)
+                unaligned.basis()
             ),
         )
     })

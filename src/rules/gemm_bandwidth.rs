@@ -1,8 +1,8 @@
 //! Matrix products with few rows, which the memory bandwidth bounds.
 
-use super::products::{self, Product, Sums, time};
-use super::stage::StageLine;
-use super::{Look, Outcome, Results, Rule, Threshold};
+use super::products::{self, Products, time};
+use super::{Outcome, Results, Rule, Threshold};
+use crate::analysis::kernels::matmul::roof::Bound;
 use crate::findings::{Inline, Observation, Quantity};
 use crate::prose;
 use rooflens_schemas::Unit;
@@ -27,30 +27,23 @@ const LOST: f64 = 0.05;
 const FEW_WAVES: f64 = 0.5;
 
 fn run(results: &Results<'_>) -> Outcome {
-    products::per_stage(results, |results, stage, all| -> Look {
-        products::bound(all, false, |own| finding(results, stage, own))
-    })
+    products::per_stage(results, |products| products.bound(Bound::Memory, finding))
 }
 
-fn finding(
-    results: &Results<'_>,
-    stage: &StageLine,
-    memory: &[Product<'_>],
-) -> Option<Observation> {
-    let sums = Sums::of(results, stage, memory);
-    let worst = products::worst(memory, |one| one.lost)?;
-    let basis = products::basis(memory);
+fn finding(products: &Products<'_>) -> Option<Observation> {
+    let (stage, basis) = (products.stage, products.basis());
+    let worst = products.worst(|one| one.lost)?;
     // Weights that lie in the L2 cache may be read faster than memory: each product counts up to its time.
-    let reached = (sums.time - sums.lost) / sums.time;
-    if reached >= NEAR || sums.share(sums.lost) < LOST {
+    let reached = (products.time - products.lost) / products.time;
+    if reached >= NEAR || products.share(products.lost) < LOST {
         return None;
     }
-    let waves = worst.row.number("waves").filter(|waves| *waves < FEW_WAVES);
+    let waves = worst.group.tiling.waves.filter(|waves| *waves < FEW_WAVES);
     let mut statement = prose![
         "Matrix products of ",
         Inline::Strong(stage.label.clone()),
         " that memory should bound (",
-        Quantity::ratio(sums.share(sums.time)),
+        Quantity::ratio(products.share(products.time)),
         " of its GPU time) read and write at ",
         Quantity::ratio(reached),
         format!(" of the {basis} memory bandwidth. The largest waste is ")
@@ -81,10 +74,9 @@ fn finding(
             Inline::Code("--cache-control none".to_owned()),
             ": DRAM throughput, waves, warp states."
         ]),
-        evidence: products::evidence(results, stage),
-        query: products::query(stage, &worst),
-        ..stage.saving(
-            sums.lost,
+        ..products.saving(
+            &worst,
+            products.lost,
             &format!("Σ time − bytes ÷ {basis} bandwidth over these products, operands and result moved once"),
         )
     })

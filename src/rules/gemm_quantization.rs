@@ -1,8 +1,8 @@
 //! Tiles and waves of matrix products that are not full.
 
-use super::products::{self, Product, Sums};
-use super::stage::StageLine;
+use super::products::{self, Products};
 use super::{Look, Outcome, Results, Rule, Threshold};
+use crate::analysis::kernels::matmul::roof::Bound;
 use crate::findings::{Inline, Observation, Quantity};
 use crate::prose;
 
@@ -20,34 +20,21 @@ pub(super) static RULE: Rule = Rule {
 const LOST: f64 = 0.02;
 
 fn run(results: &Results<'_>) -> Outcome {
-    products::per_stage(results, |results, stage, all| -> Look {
-        let columns = ["tile_efficiency", "wave_efficiency"];
-        let known = |one: &Product<'_>| columns.iter().any(|id| one.row.number(id).is_some());
-        match products::bound(all, true, |own| finding(results, stage, own)) {
-            Look::Clear if !all.iter().any(|one| one.is_compute() && known(one)) => Look::Lacks,
-            look => look,
-        }
+    products::per_stage(results, |products| {
+        let mut is_known = false;
+        let look = products.bound(Bound::Compute, |own| {
+            is_known = own.all.iter().any(|one| one.group.tiling.tile_efficiency.is_some());
+            finding(own)
+        });
+        if is_known || !matches!(look, Look::Clear) { look } else { Look::Lacks }
     })
 }
 
-/// The part of a product's waste that tiles and waves explain.
-fn explained(one: &Product<'_>) -> f64 {
-    let full = efficiency(one, "tile_efficiency") * efficiency(one, "wave_efficiency");
-    match full > 0.0 {
-        true => (one.roof / full - one.roof).clamp(0.0, one.lost),
-        false => 0.0,
-    }
-}
-
-fn efficiency(one: &Product<'_>, column: &str) -> f64 {
-    one.row.number(column).unwrap_or(1.0)
-}
-
-fn finding(results: &Results<'_>, stage: &StageLine, all: &[Product<'_>]) -> Option<Observation> {
-    let lost: f64 = all.iter().map(explained).sum();
-    let sums = Sums::of(results, stage, all);
-    let worst = products::worst(all, explained)?;
-    if sums.share(lost) < LOST {
+fn finding(products: &Products<'_>) -> Option<Observation> {
+    let lost: f64 = products.all.iter().map(|one| one.quantization).sum();
+    let worst = products.worst(|one| one.quantization)?;
+    let (stage, tiling) = (products.stage, worst.group.tiling);
+    if products.share(lost) < LOST {
         return None;
     }
     let mut statement = prose![
@@ -56,15 +43,15 @@ fn finding(results: &Results<'_>, stage: &StageLine, all: &[Product<'_>]) -> Opt
         " of an instance of ",
         Inline::Strong(stage.label.clone()),
         ", ",
-        Quantity::ratio(sums.share(lost)),
+        Quantity::ratio(products.share(lost)),
         " of its GPU time; the largest part is that of "
     ];
     statement.extend(worst.words());
     statement.extend(prose![
         ", whose tiles are ",
-        Quantity::ratio(efficiency(&worst, "tile_efficiency")),
+        Quantity::ratio(tiling.tile_efficiency.unwrap_or(1.0)),
         " and whose waves are ",
-        Quantity::ratio(efficiency(&worst, "wave_efficiency")),
+        Quantity::ratio(tiling.wave_efficiency().unwrap_or(1.0)),
         " full."
     ]);
     Some(Observation {
@@ -73,9 +60,8 @@ fn finding(results: &Results<'_>, stage: &StageLine, all: &[Product<'_>]) -> Opt
             "Choose sizes that are multiples of the tile (pad the vocabulary, round the batch in tokens), and batches whose tiles come to \
              a little less than a whole number of waves."
         ]),
-        evidence: products::evidence(results, stage),
-        query: products::query(stage, &worst),
-        ..stage.saving(
+        ..products.saving(
+            &worst,
             lost,
             "Σ time at the roofline × (1 ÷ (tiles full × waves full) − 1), no more than the time above the roofline"
         )

@@ -1,8 +1,8 @@
 //! Matrix products that the rate bounds, and that take much longer than it needs.
 
-use super::products::{self, Product, Sums, time};
-use super::stage::StageLine;
-use super::{Look, Outcome, Results, Rule, Threshold};
+use super::products::{self, Products, time};
+use super::{Outcome, Results, Rule, Threshold};
+use crate::analysis::kernels::matmul::roof::Bound;
 use crate::findings::{Inline, Observation, Quantity};
 use crate::prose;
 use rooflens_schemas::Unit;
@@ -24,34 +24,30 @@ const FAR: f64 = 1.50;
 const LOST: f64 = 0.05;
 
 fn run(results: &Results<'_>) -> Outcome {
-    products::per_stage(results, |results, stage, all| -> Look {
-        products::bound(all, true, |own| finding(results, stage, own))
-    })
+    products::per_stage(results, |products| products.bound(Bound::Compute, finding))
 }
 
-fn finding(results: &Results<'_>, stage: &StageLine, all: &[Product<'_>]) -> Option<Observation> {
-    let is_far = |one: &&Product<'_>| one.time >= FAR * one.roof;
-    let far: Vec<Product<'_>> = all.iter().filter(is_far).copied().collect();
-    let basis = products::basis(&far);
-    let sums = Sums::of(results, stage, &far);
-    let worst = products::worst(&far, |one| one.lost)?;
-    if sums.share(sums.lost) < LOST {
+fn finding(all: &Products<'_>) -> Option<Observation> {
+    let far = all.only(|one| one.time >= FAR * one.roof);
+    let (stage, basis) = (far.stage, far.basis());
+    let worst = far.worst(|one| one.lost)?;
+    if far.share(far.lost) < LOST {
         return None;
     }
     let mut statement = prose![
         "Compute-bound matrix products take ",
-        time(sums.time),
+        time(far.time),
         " of an instance of ",
         Inline::Strong(stage.label.clone()),
         " (",
-        Quantity::ratio(sums.share(sums.time)),
+        Quantity::ratio(far.share(far.time)),
         format!(" of its GPU time), where the {basis} rate allows "),
-        time(sums.roof),
+        time(far.roof),
         ". The largest waste is "
     ];
     statement.extend(worst.words());
     statement.extend(prose![": ", time(worst.time), " against ", time(worst.roof)]);
-    if let Some(waves) = worst.row.number("waves") {
+    if let Some(waves) = worst.group.tiling.waves {
         statement.extend(prose![", ", Quantity::new(waves, Unit::One), " waves"]);
     }
     statement.push(".".into());
@@ -69,8 +65,10 @@ fn finding(results: &Results<'_>, stage: &StageLine, all: &[Product<'_>]) -> Opt
         next: Some(prose![
             "An Nsight Compute pass over this kernel: tensor-pipe use, waves, warp states."
         ]),
-        evidence: products::evidence(results, stage),
-        query: products::query(stage, &worst),
-        ..stage.saving(sums.lost, &format!("Σ time − FLOPs ÷ {basis} rate over these products"))
+        ..far.saving(
+            &worst,
+            far.lost,
+            &format!("Σ time − FLOPs ÷ {basis} rate over these products"),
+        )
     })
 }

@@ -9,8 +9,6 @@ pub(super) const OPERATION_TIME_SUM: &str = "operation_time_sum";
 pub(super) const INFERRED_SHARE: &str = "inferred_share";
 pub(super) const ATTRIBUTED_SHARE: &str = "attributed_share_from_first_stage";
 pub(super) const CLASS_SHARE: &str = "class_share";
-pub(super) const OTHER_SHARE: &str = "other_share";
-pub(super) const KERNEL_TIME: &str = "kernel_time";
 pub(super) const MFU: &str = "mfu";
 pub(super) const KERNEL_TIME_MFU: &str = "kernel_time_mfu";
 pub(super) const MBU: &str = "mbu";
@@ -18,28 +16,16 @@ pub(super) const BOUND_SHARE: &str = "bound_share";
 pub(super) const THROTTLED_SHARE: &str = "throttled_share";
 
 pub(super) const IDLE_ALLOCATOR: &str = "idle_allocator";
-pub(super) const BOUND_COPIES: &str = "bound_copies";
-pub(super) const BOUND_COMMUNICATION: &str = "bound_communication";
 
 pub(super) const HOST_TIME: &str = "host_time";
-pub(super) const COPY_BYTES: &str = "copy_bytes";
-pub(super) const COPY_EXPOSED: &str = "copy_exposed";
-pub(super) const COPY_TIME: &str = "copy_time";
-pub(super) const PAGEABLE_SHARE: &str = "pageable_share";
 pub(super) const COMM_EXPOSED: &str = "comm_exposed";
 pub(super) const COMM_WAIT: &str = "comm_wait";
-pub(super) const IMBALANCE: &str = "imbalance";
 pub(super) const MEMORY_PEAK_ALLOCATED: &str = "memory_peak_allocated";
 pub(super) const MEMORY_PEAK_RESERVED: &str = "memory_peak_reserved";
 pub(super) const MEMORY_FRAGMENTATION: &str = "memory_fragmentation";
 pub(super) const TENSOR_ACTIVE: &str = "tensor_active";
 
-pub(super) const FLOP_COVERAGE: &str = "flop_coverage";
-pub(super) const GEMM_RECOVERABLE: &str = "gemm_recoverable";
-pub(super) const GEMM_SHAPE_COVERAGE: &str = "gemm_shape_coverage";
-pub(super) const GEMM_TIME_SHARE: &str = "gemm_time_share";
 pub(super) const HFU: &str = "hfu";
-pub(super) const MIXED_DTYPE_UTILIZATION: &str = "mixed_dtype_utilization";
 pub(super) const PROFILED_SHARE: &str = "profiled_share";
 pub(super) const PROFILED_TIME: &str = "profiled_time";
 pub(super) const REPRESENTATIVE_SHARE: &str = "representative_share";
@@ -65,16 +51,11 @@ pub(super) const fn because(cause: Cause) -> &'static str {
 // Data sets.
 
 pub(super) const ALLOCATOR_CALLS: &str = "allocator_calls";
-pub(super) const ATTENTION: &str = "attention";
 pub(super) const DEEP_DIVE: &str = "deep_dive";
 pub(super) const DEEP_DIVE_RULES: &str = "deep_dive_rules";
-pub(super) const GEMMS: &str = "gemms";
 pub(super) const GRAPHS: &str = "graphs";
-pub(super) const KERNELS: &str = "kernels";
-pub(super) const PEAKS: &str = "peaks";
 pub(super) const POWER: &str = "power";
 pub(super) const PROFILED_KERNELS: &str = "profiled_kernels";
-pub(super) const RANKS: &str = "ranks";
 pub(super) const REPRESENTATIVENESS: &str = "representativeness";
 pub(super) const STAGE_KERNELS: &str = "stage_kernels";
 pub(super) const STAGE_PARTS: &str = "stage_parts";

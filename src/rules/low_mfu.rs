@@ -41,8 +41,9 @@ fn run(results: &Results<'_>) -> Outcome {
 }
 
 fn look(results: &Results<'_>, stage: &StageLine) -> Look {
-    let number = |id| results.number(id, &stage.scope);
-    let Some((busy, mfu)) = number(ids::BUSY_SHARE).zip(number(ids::KERNEL_TIME_MFU)) else {
+    let utilization = results.utilization(stage);
+    let mfu = utilization.and_then(|one| Some((one, one.kernel_time_mfu().ok()?)));
+    let Some((busy, (utilization, mfu))) = results.busy_share(stage).zip(mfu) else {
         return Look::Lacks;
     };
     if mfu >= MFU {
@@ -54,10 +55,16 @@ fn look(results: &Results<'_>, stage: &StageLine) -> Look {
             Quantity::ratio(1.0 - busy)
         ));
     }
-    Look::found(finding(results, stage, busy, mfu))
+    Look::found(finding(results, stage, busy, mfu, utilization.measured_share()))
 }
 
-fn finding(results: &Results<'_>, stage: &StageLine, busy: f64, mfu: f64) -> Observation {
+fn finding(
+    results: &Results<'_>,
+    stage: &StageLine,
+    busy: f64,
+    mfu: f64,
+    measured: Option<f64>,
+) -> Observation {
     let mut statement = prose![
         Inline::Strong(stage.label.clone()),
         " keeps the GPU busy for ",
@@ -96,7 +103,7 @@ fn finding(results: &Results<'_>, stage: &StageLine, busy: f64, mfu: f64) -> Obs
             "Look at the largest matrix products: their tiles, their shapes, their precision (FP8)."
         ],
     };
-    let (reachable, basis) = match measured(results) {
+    let (reachable, basis) = match measured {
         Some(share) => {
             let share_words = Quantity::ratio(share);
             let basis = format!(
@@ -112,15 +119,7 @@ fn finding(results: &Results<'_>, stage: &StageLine, busy: f64, mfu: f64) -> Obs
         next: Some(prose![
             "An Nsight Compute pass over the largest kernels of the stage: tile, waves, tensor-pipe use."
         ]),
-        evidence: results.evidence(ids::STAGE_TIME, &stage.scope),
+        evidence: results.time_evidence(stage),
         ..stage.saving(stage.time * busy * (1.0 - mfu / reachable).max(0.0), &basis)
     }
-}
-
-/// The measured peak of the workload's type as a share of the specified one, if it was measured.
-fn measured(results: &Results<'_>) -> Option<f64> {
-    let dtype = results.dtype.as_deref()?;
-    let row = results.rows(ids::PEAKS).find(|row| row.text("dtype") == dtype)?;
-    let rates = row.number("measured_flop_per_s").zip(row.number("dense_flop_per_s"))?;
-    Some(rates.0 / rates.1).filter(|share| *share > 0.0 && share.is_finite())
 }

@@ -4,6 +4,7 @@
 //! hand. `docs/findings.md` describes each one.
 
 mod ids;
+mod of_stage;
 mod products;
 mod profiled;
 mod results;

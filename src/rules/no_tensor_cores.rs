@@ -1,10 +1,13 @@
 //! Matrix products that run without tensor cores although their type has them.
 
-use super::results::Row;
-use super::{Outcome, Results, Rule, Threshold, ids};
+use super::{Outcome, Results, Rule, Threshold};
+use crate::analysis::engine::classify::KernelIdentity;
+use crate::analysis::engine::intervals::total;
+use crate::analysis::engine::measured_peaks::gpu_name;
+use crate::analysis::kernels::kernel_sums::{KernelSum, PassKernels};
 use crate::findings::{Inline, Observation, Quantity};
 use crate::prose;
-use rooflens_schemas::{Evidence, Scope, Unit};
+use rooflens_schemas::{Scope, Unit};
 
 pub(super) static RULE: Rule = Rule {
     id: "no-tensor-cores",
@@ -21,57 +24,52 @@ const TENSOR_TYPES: [(&str, &str); 4] =
     [("bf16", "bf16"), ("fp16", "fp16"), ("fp8", "fp8"), ("fp32", "tf32")];
 
 fn run(results: &Results<'_>) -> Outcome {
-    let of_pass = |row: &Row<'_>| row.text("pass") == results.pass;
-    let products = |row: &Row<'_>| of_pass(row) && row.text("class") == "gemm";
-    let tells = |row: &Row<'_>| products(row) && !row.text("tensor_cores").is_empty();
-    if !results.rows(ids::KERNELS).any(|row| tells(&row)) {
+    let kernels = results.kernels().filter(|kernels| {
+        kernels.gemms(results.context.facts).any(|(_, identity)| identity.tensor_cores.is_some())
+    });
+    let Some(kernels) = kernels else {
         return Outcome::lacks(
             "matrix products by name: a timeline with kernels, not whole graphs",
         );
-    }
-    let all: f64 = results.rows(ids::KERNELS).filter(of_pass).map(|row| row.sum("total_ns")).sum();
-    let of_type = |dtype: &str| -> Vec<Row<'_>> {
-        let slow = |row: &Row<'_>| products(row) && is_slow(row) && row.text("dtype") == dtype;
-        results.rows(ids::KERNELS).filter(slow).collect()
     };
-    let found = TENSOR_TYPES.iter().filter_map(|(dtype, tensor)| {
-        let rows = of_type(dtype);
-        let time: f64 = rows.iter().map(|row| row.sum("total_ns")).sum();
-        (time >= SHARE * all && time > 0.0)
-            .then(|| finding(results, &rows, time, all, (dtype, tensor)))
-    });
+    let found = TENSOR_TYPES.iter().filter_map(|types| finding(results, kernels, *types));
     Outcome::of(found.collect())
 }
 
 /// Kernels of the class that multiply nothing, or vectors: memory limits them, tensor cores would not help.
 const NO_PRODUCTS: [&str; 4] = ["gemv", "splitk", "split_k", "reduce"];
 
-fn is_slow(row: &Row<'_>) -> bool {
-    let name = row.text("name").to_ascii_lowercase();
-    row.text("tensor_cores") == "no" && !NO_PRODUCTS.iter().any(|part| name.contains(part))
+fn is_slow(name: &str, identity: &KernelIdentity) -> bool {
+    let name = name.to_ascii_lowercase();
+    identity.tensor_cores == Some(false) && !NO_PRODUCTS.iter().any(|part| name.contains(part))
 }
 
 fn finding(
     results: &Results<'_>,
-    rows: &[Row<'_>],
-    time: f64,
-    all: f64,
+    kernels: &PassKernels,
     (dtype, tensor): (&str, &str),
-) -> Observation {
-    let largest = rows.iter().max_by(|a, b| a.sum("total_ns").total_cmp(&b.sum("total_ns")));
-    let mut statement = prose![
+) -> Option<Observation> {
+    let context = results.context;
+    let slow = |(sum, identity): &(&KernelSum, &KernelIdentity)| {
+        identity.dtype == dtype && is_slow(context.session.kernel_name(sum.kernel), identity)
+    };
+    let slow: Vec<_> = kernels.gemms(context.facts).filter(slow).collect();
+    let (_, largest) = slow.iter().max_by_key(|(sum, _)| sum.total)?;
+    let time = total(slow.iter().map(|(sum, _)| sum.total));
+    let share = kernels.share(time).filter(|share| *share >= SHARE)?;
+    let time = time as f64;
+    let statement = prose![
         "Matrix products in ",
         Inline::Strong(dtype.to_owned()),
         " run without tensor cores for ",
         Quantity::new(time, Unit::Nanoseconds),
         ", ",
-        Quantity::ratio(time / all),
-        " of the kernel time"
+        Quantity::ratio(share),
+        " of the kernel time",
+        ", most of it in ",
+        Inline::Code(largest.short.clone()),
+        "."
     ];
-    if let Some(row) = largest {
-        statement.extend(prose![", most of it in ", Inline::Code(row.text("short").to_owned())]);
-    }
-    statement.push(".".into());
     let advice = match dtype {
         "fp32" => prose![
             "Allow TF32 (",
@@ -82,10 +80,10 @@ fn finding(
             "Align sizes to multiples of 8 elements, and check that no layer falls back to another library."
         ],
     };
-    let ratio = rate(results, "fp32").zip(rate(results, tensor)).map(|(slow, fast)| slow / fast);
+    let rates = rate(results, "fp32").zip(rate(results, tensor));
+    let ratio = rates.map(|(slow, fast)| slow / fast);
     let scope = Scope { pass: Some(results.pass.clone()), ..Scope::default() };
-    let evidence = results.evidence(ids::KERNEL_TIME, &scope).into_iter();
-    let launches = rows.iter().map(|row| row.sum("count") as u64).sum();
+    let launches = slow.iter().map(|(sum, _)| sum.count).sum();
     let base = match ratio {
         Some(ratio) => results.saving(
             time * (1.0 - ratio),
@@ -96,20 +94,21 @@ fn finding(
         ),
         None => Observation { weight_ns: 0.0, scope, ..Observation::default() },
     };
-    Observation {
+    Some(Observation {
         title: dtype.to_owned(),
         statement,
         advice: Some(advice),
         next: Some(prose![
             "An Nsight Compute pass over these kernels: it counts their tensor-core instructions."
         ]),
-        evidence: evidence.map(|one| Evidence { rows: Some(launches), ..one }).collect(),
+        evidence: vec![context.session.evidence(kernels.pass, "launches", launches)],
         ..base
-    }
+    })
 }
 
 /// The specified dense rate of a type.
 fn rate(results: &Results<'_>, dtype: &str) -> Option<f64> {
-    let row = results.rows(ids::PEAKS).find(|row| row.text("dtype") == dtype)?;
-    row.number("dense_flop_per_s").filter(|rate| *rate > 0.0)
+    let context = results.context;
+    let gpu = context.gpu_spec(&gpu_name(context.session, results.primary))?;
+    gpu.peak(dtype).map(|peak| peak.dense).filter(|rate| *rate > 0.0)
 }

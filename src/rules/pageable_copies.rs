@@ -1,7 +1,9 @@
 //! Copies between GPU and pageable host memory: slow, and they hold up the host.
 
 use super::stage::StageLine;
-use super::{Look, Outcome, Results, Rule, Threshold, ids};
+use super::{Look, Outcome, Results, Rule, Threshold};
+use crate::analysis::memory::transfers::Place;
+use crate::analysis::memory::transfers::sums::crosses_host;
 use crate::findings::{Inline, Observation, Quantity};
 use crate::prose;
 
@@ -21,9 +23,6 @@ pub(super) static RULE: Rule = Rule {
 /// Pageable bytes ÷ bytes between host and GPU from which on they are worth a finding.
 pub(super) const SHARE: f64 = 0.10;
 
-/// Directions between host and GPU, as metrics name them.
-pub(super) const DIRECTIONS: [&str; 2] = ["memcpy HtoD", "memcpy DtoH"];
-
 /// Time of copies ÷ stage time below which it does not matter.
 const TIME: f64 = 0.01;
 
@@ -31,22 +30,26 @@ fn run(results: &Results<'_>) -> Outcome {
     let needs =
         "copies between host and GPU one by one, with the kind of memory (nsys --trace=cuda)";
     results.each_stage(needs, |stage| {
+        let copies = results.copies(stage);
+        let pageable = copies.and_then(|copies| Some((copies, copies.pageable_share()?)));
         let crosses =
-            |direction: &&str| results.of_class(ids::COPY_BYTES, stage, direction).is_some();
-        match results.number(ids::PAGEABLE_SHARE, &stage.scope) {
-            Some(_) => finding(results, stage).into(),
+            || copies.is_some_and(|copies| copies.directions().into_iter().any(crosses_host));
+        match pageable {
+            Some((copies, share)) => finding(results, stage, copies, share).into(),
             // What traces operations traces copies: none crosses between host and GPU.
-            None if results.shows_operations(stage) && !DIRECTIONS.iter().any(crosses) => {
-                Look::Clear
-            }
+            None if results.shows_operations(stage) && !crosses() => Look::Clear,
             None => Look::Lacks,
         }
     })
 }
 
-fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
-    let pageable = results.number(ids::PAGEABLE_SHARE, &stage.scope)?;
-    let time = results.number(ids::COPY_TIME, &stage.scope)?;
+fn finding(
+    results: &Results<'_>,
+    stage: &StageLine,
+    copies: &Place,
+    pageable: f64,
+) -> Option<Observation> {
+    let time = copies.time(None);
     if pageable < SHARE || stage.share(time) < TIME {
         return None;
     }
@@ -67,7 +70,7 @@ fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
             Inline::Code("non_blocking=True".to_owned()),
             "."
         ]),
-        evidence: results.evidence(ids::PAGEABLE_SHARE, &stage.scope),
+        evidence: vec![copies.evidence(results.context.session)],
         query: stage.window.as_ref().and_then(super::sql::Window::copies),
         ..stage.saving(pageable * time, "pageable share × time of copies: the copies take no time")
     })

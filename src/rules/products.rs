@@ -1,10 +1,12 @@
-//! The matrix products of a stage as rules see them.
+//! The GEMMs of a stage as rules see them.
 
-use rooflens_schemas::{Evidence, Unit};
+use rooflens_schemas::Unit;
 
-use super::results::Row;
 use super::stage::StageLine;
-use super::{Look, Outcome, Results, ids, profiled};
+use super::{Look, Outcome, Results};
+use crate::analysis::kernels::matmul::Gemm;
+use crate::analysis::kernels::matmul::roof::Bound;
+use crate::analysis::kernels::matmul::stages::{Group, StageProducts};
 use crate::findings::{Inline, Observation, Quantity, Query};
 use crate::prose;
 
@@ -12,117 +14,126 @@ use crate::prose;
 const NEEDS: &str = "sizes of matrix products: a PyTorch trace with record_shapes=True, a cuBLASLt log, or config.json, \
      and a known GPU";
 
-/// A product of known sizes.
+/// A product of known sizes; times are those of an instance, nanoseconds.
 #[derive(Clone, Copy)]
 pub(super) struct Product<'a> {
-    pub(super) row: Row<'a>,
-    /// Time of an instance, nanoseconds.
+    pub(super) group: &'a Group,
     pub(super) time: f64,
-    /// Least time by rate and bandwidth, nanoseconds.
+    /// Least time by rate and bandwidth.
     pub(super) roof: f64,
-    /// Time beyond that, nanoseconds.
+    /// Time beyond that.
     pub(super) lost: f64,
+    /// The part of it that tiles and waves explain.
+    pub(super) quantization: f64,
+    gemm: Gemm,
+    bound: Bound,
+    short: &'a str,
+    name: &'a str,
+}
+
+/// Products of a stage, with their sums.
+pub(super) struct Products<'a> {
+    pub(super) stage: &'a StageLine,
+    pub(super) all: Vec<Product<'a>>,
+    pub(super) time: f64,
+    pub(super) roof: f64,
+    pub(super) lost: f64,
+    results: &'a Results<'a>,
+    of: &'a StageProducts,
 }
 
 impl<'a> Product<'a> {
-    fn new(row: Row<'a>) -> Option<Self> {
-        let (time, roof) = (row.number("time_ns")?, row.number("roof_ns")?);
-        let lost = row.number("recoverable_ns").unwrap_or_else(|| (time - roof).max(0.0));
-        (time > 0.0).then_some(Self { row, time, roof, lost })
-    }
-}
-
-impl Product<'_> {
-    /// Whether the rate bounds it and not the bandwidth.
-    pub(super) fn is_compute(&self) -> bool {
-        self.row.text("bound") == "compute"
+    fn new(results: &Results<'a>, stage: &'a StageProducts, group: &'a Group) -> Option<Self> {
+        let context = results.context;
+        let per = |sum: f64| stage.per_instance(sum);
+        (group.sum.time > 0).then_some(Self {
+            group,
+            time: per(group.sum.time as f64),
+            roof: per(group.sum.least?),
+            lost: per(group.sum.recoverable()?),
+            quantization: per(group.quantization().unwrap_or(0.0)),
+            gemm: group.gemm()?,
+            bound: group.sum.bound()?,
+            short: &context.facts.identities[group.kernel.index()].short,
+            name: context.session.kernel_name(group.kernel),
+        })
     }
 
     /// The kernel and its sizes, in words.
     pub(super) fn words(&self) -> Vec<Inline> {
-        prose![
-            Inline::Strong(self.row.text("shape").to_owned()),
-            " (",
-            Inline::Code(self.row.text("kernel").to_owned()),
-            ")"
-        ]
+        let (gemm, kernel) = (self.gemm.to_string(), self.short.to_owned());
+        prose![Inline::Strong(gemm), " (", Inline::Code(kernel), ")"]
     }
 }
 
-/// Looks at the products of each stage; abstains if the sizes of none are known.
-pub(super) fn per_stage<L: Into<Look>>(
-    results: &Results<'_>,
-    look: fn(&Results<'_>, &StageLine, &[Product<'_>]) -> L,
-) -> Outcome {
-    results.each_stage(NEEDS, |stage| {
-        let rows = results.of_stage(ids::GEMMS, stage);
-        let products: Vec<Product<'_>> = rows.filter_map(Product::new).collect();
-        if products.is_empty() { Look::Lacks } else { look(results, stage, &products).into() }
-    })
-}
-
-/// Looks at the products of each stage that the rate bounds, or that the bandwidth bounds.
-pub(super) fn bound(
-    all: &[Product<'_>],
-    by_rate: bool,
-    look: impl FnOnce(&[Product<'_>]) -> Option<Observation>,
-) -> Look {
-    let own: Vec<Product<'_>> =
-        all.iter().filter(|one| one.is_compute() == by_rate).copied().collect();
-    match own.is_empty() {
-        true if by_rate => Look::Nothing("memory bounds all matrix products".to_owned()),
-        true => Look::Nothing("the rate bounds all matrix products".to_owned()),
-        false => look(&own).into(),
+impl<'a> Products<'a> {
+    /// Those of its products for which `holds`.
+    pub(super) fn only(&self, holds: impl Fn(&Product<'_>) -> bool) -> Self {
+        let all: Vec<Product<'_>> = self.all.iter().filter(|one| holds(one)).copied().collect();
+        let sum = |value: fn(&Product<'_>) -> f64| all.iter().map(value).sum::<f64>();
+        let (time, roof) = (sum(|one| one.time), sum(|one| one.roof));
+        Self { time, roof, lost: sum(|one| one.lost), all, ..*self }
     }
-}
 
-/// `measured` or `specified`: what the ceilings of products are.
-pub(super) fn basis(some: &[Product<'_>]) -> &'static str {
-    match some.iter().filter(|one| one.row.text("ceiling") == "measured").count() {
-        0 => "specified",
-        measured if measured == some.len() => "measured",
-        _ => "measured or, without that, specified",
+    /// Looks at those that the rate bounds, or that the bandwidth bounds.
+    pub(super) fn bound(
+        &self,
+        bound: Bound,
+        look: impl FnOnce(&Products<'_>) -> Option<Observation>,
+    ) -> Look {
+        let own = self.only(|one| one.bound == bound);
+        match bound {
+            _ if !own.all.is_empty() => look(&own).into(),
+            Bound::Compute => Look::Nothing("memory bounds all matrix products".to_owned()),
+            Bound::Memory => Look::Nothing("the rate bounds all matrix products".to_owned()),
+        }
     }
-}
 
-/// Sums over products.
-pub(super) struct Sums {
-    pub(super) time: f64,
-    pub(super) roof: f64,
-    pub(super) lost: f64,
-    /// GPU time of the stage.
-    pub(super) of: f64,
-}
-
-impl Sums {
-    pub(super) fn of(results: &Results<'_>, stage: &StageLine, some: &[Product<'_>]) -> Self {
-        let sum = |value: fn(&Product<'_>) -> f64| some.iter().map(value).sum::<f64>();
-        Self {
-            time: sum(|one| one.time),
-            roof: sum(|one| one.roof),
-            lost: sum(|one| one.lost),
-            of: profiled::gpu_time(results, stage),
+    /// `measured` or `specified`: what their ceilings are.
+    pub(super) fn basis(&self) -> &'static str {
+        let is_measured =
+            |one: &&Product<'_>| one.group.sum.ceiling().is_some_and(|ceiling| ceiling.measured);
+        match self.all.iter().filter(is_measured).count() {
+            0 => "specified",
+            measured if measured == self.all.len() => "measured",
+            _ => "measured or, without that, specified",
         }
     }
 
     /// `part` as a share of the stage's GPU time.
     pub(super) fn share(&self, part: f64) -> f64 {
-        if self.of > 0.0 { part / self.of } else { 0.0 }
+        let of = self.results.gpu_time(self.stage);
+        if of > 0.0 { part / of } else { 0.0 }
+    }
+
+    /// The product that loses most; of equal ones the first.
+    pub(super) fn worst(&self, lost: impl Fn(&Product<'a>) -> f64) -> Option<Product<'a>> {
+        let all = self.all.iter().copied();
+        all.reduce(|best, next| if lost(&next) > lost(&best) { next } else { best })
+    }
+
+    /// A finding that could save at most `saved` nanoseconds of each instance, with the launches of one of them.
+    pub(super) fn saving(&self, worst: &Product<'_>, saved: f64, basis: &str) -> Observation {
+        let name = short_name(worst.name);
+        let query = || -> Option<Query> { Some(self.stage.window.as_ref()?.kernels(name)) };
+        Observation {
+            evidence: vec![self.of.evidence(self.results.context.session)],
+            query: is_plain(name).then(query).flatten(),
+            ..self.stage.saving(saved, basis)
+        }
     }
 }
 
-/// The product that loses most; of equal ones the first.
-pub(super) fn worst<'a>(
-    some: &[Product<'a>],
-    lost: impl Fn(&Product<'a>) -> f64,
-) -> Option<Product<'a>> {
-    some.iter().copied().reduce(|best, next| if lost(&next) > lost(&best) { next } else { best })
-}
-
-/// The launches of a product's kernel.
-pub(super) fn query(stage: &StageLine, product: &Product<'_>) -> Option<Query> {
-    let name = short_name(product.row.text("name"));
-    is_plain(name).then(|| stage.window.as_ref().map(|window| window.kernels(name))).flatten()
+/// Looks at the products of each stage; abstains if the sizes of none are known.
+pub(super) fn per_stage(results: &Results<'_>, look: fn(&Products<'_>) -> Look) -> Outcome {
+    results.each_stage(NEEDS, |stage| {
+        let Some(of) = results.gemms(stage) else { return Look::Lacks };
+        let all: Vec<Product<'_>> =
+            of.groups.iter().filter_map(|group| Product::new(results, of, group)).collect();
+        let none = Products { stage, all, time: 0.0, roof: 0.0, lost: 0.0, results, of };
+        let products = none.only(|_| true);
+        if products.all.is_empty() { Look::Lacks } else { look(&products) }
+    })
 }
 
 /// Whether a name can stand in a query as it is.
@@ -134,12 +145,6 @@ pub(super) fn is_plain(name: &str) -> bool {
 pub(super) fn short_name(name: &str) -> &str {
     let head = name.split(['<', '(']).next().unwrap_or(name).trim_end();
     head.rsplit([':', ' ']).next().unwrap_or(head)
-}
-
-/// The artifact of the stage, with what the figures of products rest on.
-pub(super) fn evidence(results: &Results<'_>, stage: &StageLine) -> Vec<Evidence> {
-    let own = results.evidence(ids::GEMM_RECOVERABLE, &stage.scope);
-    if own.is_empty() { vec![stage.evidence()] } else { own }
 }
 
 /// Time in words.

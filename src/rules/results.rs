@@ -7,9 +7,11 @@ use rooflens_schemas::{Evidence, Metric, Scope};
 use super::stage::{Key, StageLine, stage_lines};
 use super::{Look, Outcome, hidden_graphs, ids};
 use crate::analysis::Context;
+use crate::analysis::engine::classify::KernelClass;
 use crate::analysis::time::idle::{Cause, Line};
 use crate::analysis::time::what_if::WhatIf;
 use crate::findings::{Cell, Dataset, Findings, Gain, Observation, Severity};
+use crate::model::PassId;
 
 /// Share of the time of all stages below which nothing that can be said of a stage matters.
 const WORTH_A_LOOK: f64 = 0.01;
@@ -22,7 +24,9 @@ pub struct Results<'a> {
     pub(super) datasets: BTreeMap<&'a str, &'a Dataset>,
     /// The outermost stages of the primary pass, one a rank.
     pub(super) stages: Vec<StageLine>,
-    /// Name of the primary pass.
+    /// The primary pass.
+    pub(super) primary: Option<PassId>,
+    /// Its name.
     pub(super) pass: String,
     /// The dtype of the workload's matrix work, if it is stated.
     pub(super) dtype: Option<String>,
@@ -45,6 +49,7 @@ impl<'a> Results<'a> {
             metrics: BTreeMap::new(),
             datasets: BTreeMap::new(),
             stages: Vec::new(),
+            primary: None,
             pass: String::new(),
             dtype: None,
             memory_bytes: None,
@@ -60,6 +65,7 @@ impl<'a> Results<'a> {
         let memory = session.gpus.memory_bytes.iter().flatten().min();
         let mut results = Self {
             stages: stage_lines(context),
+            primary,
             pass: name.unwrap_or_default(),
             dtype: stated.or_else(|| session.model.as_ref().and_then(|model| model.dtype.clone())),
             memory_bytes: memory.map(|bytes| *bytes as f64),
@@ -220,23 +226,20 @@ impl<'a> Results<'a> {
             .find(|line| is(&line.scope) || line.nested.iter().any(|own| is(&own.scope)))
     }
 
-    /// A number of one class of operations of a stage.
-    pub(super) fn of_class(&self, id: &str, stage: &StageLine, class: &str) -> Option<f64> {
-        self.number(id, &Scope { class: Some(class.to_owned()), ..stage.scope.clone() })
-    }
-
     /// Whether the operations of a stage are known one by one: not as whole CUDA graphs.
     pub(super) fn shows_operations(&self, stage: &StageLine) -> bool {
-        let hidden = self.of_class(ids::CLASS_SHARE, stage, hidden_graphs::CLASS).unwrap_or(0.0);
-        self.number(ids::OPERATIONS, &stage.scope).is_some() && hidden < hidden_graphs::SHARE
+        let Some(work) = self.work(stage) else { return false };
+        let hidden = work.share(work.time(KernelClass::Graph)).unwrap_or(0.0);
+        hidden < hidden_graphs::SHARE
     }
 
     /// Whether the primary pass is that of a process without others: of one rank, without collectives.
     pub(super) fn is_alone(&self) -> bool {
         let alone = |stage: &StageLine| stage.scope.rank.is_none() && self.shows_operations(stage);
+        let communication = self.context.results.communication();
         self.stages.iter().any(alone)
             && self.stages.iter().all(alone)
-            && self.all(ids::COMM_EXPOSED).next().is_none()
+            && !communication.is_ok_and(|all| all.runs.iter().any(|run| !run.lines.is_empty()))
     }
 
     /// Whether most operations of a stage are replayed by CUDA graphs.
@@ -250,11 +253,6 @@ impl<'a> Results<'a> {
             own.map(|row| row.sum("replays") * row.number("nodes").unwrap_or(1.0)).sum();
         let operations = self.number(ids::OPERATIONS, &stage.scope).unwrap_or(0.0);
         replayed > 0.0 && replayed >= operations * stage.counted * ranks as f64 / 2.0
-    }
-
-    /// What a bound (the stage time that would result) leaves to save, nanoseconds.
-    pub(super) fn saved(&self, bound: &str, stage: &StageLine) -> Option<f64> {
-        Some((stage.time - self.number(bound, &stage.scope)?).max(0.0))
     }
 
     /// Time of all stages of the primary pass, of the rank with the most, nanoseconds.

@@ -1,13 +1,14 @@
 //! One rank computes longer than the others, which wait for it.
 
-use super::results::Row;
 use super::stage::StageLine;
-use super::{Outcome, Results, Rule, Threshold, ids};
-use crate::analysis::communication::speed::BY_CLOCK;
-use crate::analysis::communication::straggler::IMBALANCE;
+use super::{Outcome, Results, Rule, Threshold};
+use crate::analysis::communication::Ranks;
+use crate::analysis::communication::lines::Line;
+use crate::analysis::communication::speed::{BY_CLOCK, LowerClock};
+use crate::analysis::communication::straggler::{IMBALANCE, Imbalance};
 use crate::findings::{Inline, Observation, Quantity};
 use crate::prose;
-use rooflens_schemas::{Metric, Unit};
+use rooflens_schemas::{Scope, Unit};
 
 pub(super) static RULE: Rule = Rule {
     id: "straggler",
@@ -22,72 +23,75 @@ pub(super) static RULE: Rule = Rule {
     run,
 };
 
+/// The ranks of a run, and their computing times in one stage.
+type Stage<'a> = (&'a Ranks, &'a Imbalance);
+
 fn run(results: &Results<'_>) -> Outcome {
-    let known = || results.all(ids::IMBALANCE).filter(|metric| metric.scope.stage.is_some());
-    let known = || known().filter(|metric| metric.value.number().is_some());
-    if known().next().is_none() && results.is_alone() {
+    let runs = results.context.results.communication().map_or(&[][..], |all| &all.runs);
+    let all = runs.iter().flat_map(|ranks| ranks.imbalances.iter().map(move |one| (ranks, one)));
+    let known: Vec<Stage<'_>> = all
+        .filter(|(ranks, one)| ranks.lines[one.slowest].stage.is_some() && one.ratio().is_some())
+        .collect();
+    if known.is_empty() && results.is_alone() {
         return Outcome::NotApplicable("one rank, and no collective in its timeline".to_owned());
     }
-    if known().next().is_none() {
+    if known.is_empty() {
         return Outcome::lacks("stages on several ranks: traces of all ranks in one bundle");
     }
     // The primary pass tells; another one, such as that of single ranks, if it has no ranks.
-    let of_primary = known().any(|metric| line(results, metric).is_some());
-    let chosen = known().filter(|metric| !of_primary || line(results, metric).is_some());
-    Outcome::of(chosen.filter_map(|metric| finding(results, metric)).collect())
-}
-
-/// A stage of the primary pass that the metric is about.
-fn line<'a>(results: &'a Results<'_>, metric: &Metric) -> Option<&'a StageLine> {
-    let (pass, stage) = (&metric.scope.pass, &metric.scope.stage);
-    results.stages.iter().find(|line| line.scope.pass == *pass && line.scope.stage == *stage)
-}
-
-fn finding(results: &Results<'_>, metric: &Metric) -> Option<Observation> {
-    let imbalance = metric.value.number().filter(|value| *value >= IMBALANCE)?;
-    let stage = metric.scope.stage.as_deref()?;
-    let of_stage = |row: &Row<'_>| {
-        row.text("stage") == stage && Some(row.text("pass")) == metric.scope.pass.as_deref()
+    let is_primary = |(ranks, one): &Stage<'_>| {
+        let name = |line: &Line| line.stage_name(&results.context);
+        let stage = name(&ranks.lines[one.slowest]);
+        let mut lines = ranks.lines.iter().filter(|line| name(line) == stage);
+        lines.any(|line| stage_line(results, ranks, line).is_some())
     };
-    let ranks: Vec<Row<'_>> = results.rows(ids::RANKS).filter(of_stage).collect();
-    let slowest =
-        ranks.iter().max_by(|a, b| a.sum("compute_ns").total_cmp(&b.sum("compute_ns")))?;
-    let (most, time) = (slowest.number("compute_ns")?, slowest.number("time_ns")?);
-    let least = ranks.iter().filter_map(|row| row.number("compute_ns")).fold(most, f64::min);
-    let line = results.stages.iter().find(|line| {
-        line.scope.pass == metric.scope.pass
-            && line.scope.stage == metric.scope.stage
-            && line.scope.rank.map(|rank| rank.to_string()).as_deref() == Some(slowest.text("rank"))
-    });
+    let of_primary = known.iter().any(is_primary);
+    let chosen = known.iter().filter(|one| !of_primary || is_primary(one));
+    Outcome::of(chosen.filter_map(|one| finding(results, *one)).collect())
+}
+
+/// The stage of the primary pass that a line is of.
+fn stage_line<'a>(results: &'a Results<'_>, ranks: &Ranks, line: &Line) -> Option<&'a StageLine> {
+    let process = ranks.run.members[line.member].process;
+    let mut stages = results.stages.iter();
+    stages.find(|one| (Some(one.stage), one.process) == (line.stage, process))
+}
+
+fn finding(results: &Results<'_>, (ranks, times): Stage<'_>) -> Option<Observation> {
+    let imbalance = times.ratio().filter(|_| times.is_uneven())?;
+    let slowest = &ranks.lines[times.slowest];
+    let stage = slowest.stage_name(&results.context)?;
     let basis = "the slowest rank computes as long as the fastest";
-    let base = match line {
-        Some(line) => line.saving(most - least, basis),
+    let base = match stage_line(results, ranks, slowest) {
+        Some(line) => line.saving(times.most - times.least, basis),
         None => Observation {
-            scope: metric.scope.clone(),
+            scope: Scope {
+                pass: Some(ranks.run.name.clone()),
+                stage: Some(stage.to_owned()),
+                ..Scope::default()
+            },
             evidence: results.stages.first().map(StageLine::evidence).into_iter().collect(),
             ..Observation::default()
         },
     };
-    let fastest =
-        ranks.iter().min_by(|a, b| a.sum("compute_ns").total_cmp(&b.sum("compute_ns")))?;
-    let by_clock = by_clock(slowest, fastest);
+    let by_clock = slowest.speed.lower_clock().map(by_clock);
     let (advice, next) = words(by_clock.is_some());
     let mut statement = prose![
         "In ",
         Inline::Strong(stage.to_owned()),
-        format!(" rank {} computes for ", slowest.text("rank")),
-        Quantity::new(most, Unit::Nanoseconds),
+        format!(" rank {} computes for ", slowest.rank),
+        Quantity::new(times.most, Unit::Nanoseconds),
         " of its ",
-        Quantity::new(time, Unit::Nanoseconds),
+        Quantity::new(slowest.time, Unit::Nanoseconds),
         ", ",
         Quantity::new(imbalance, Unit::One),
         " times the mean of ",
-        Quantity::count(ranks.len() as u64),
+        Quantity::count(times.ranks as u64),
         " ranks; the others wait for it in their collectives."
     ];
     statement.extend(by_clock.into_iter().flatten());
     Some(Observation {
-        title: format!("{stage}, rank {}", slowest.text("rank")),
+        title: format!("{stage}, rank {}", slowest.rank),
         statement,
         advice: Some(advice),
         next,
@@ -96,32 +100,29 @@ fn finding(results: &Results<'_>, metric: &Metric) -> Option<Observation> {
 }
 
 /// That the rank does the same work at a lower clock, with the figures.
-fn by_clock(slowest: &Row<'_>, fastest: &Row<'_>) -> Option<Vec<Inline>> {
-    let share = slowest.number("by_clock").filter(|share| *share >= BY_CLOCK)?;
-    let hertz =
-        |row: &Row<'_>| row.number("sm_clock_hz").map(|clock| Quantity::new(clock, Unit::Hertz));
+fn by_clock(lower: LowerClock) -> Vec<Inline> {
+    let hertz = |clock| Quantity::new(clock, Unit::Hertz);
     let mut text = prose![
         " It runs the same kernels, but they take ",
-        Quantity::new(slowest.number("slowdown")?, Unit::One),
+        Quantity::new(lower.slowdown, Unit::One),
         " times as long, at an SM clock of ",
-        hertz(slowest)?,
+        hertz(lower.clocks.0),
         " on average, where the fastest rank has ",
-        hertz(fastest)?,
+        hertz(lower.clocks.1),
         ": the clock accounts for ",
-        Quantity::ratio(share),
+        Quantity::ratio(lower.share),
         " of it."
     ];
-    if let Some(samples) = slowest.number("clock_limit_share") {
-        let reason = Inline::Code(slowest.text("clock_limit").to_owned());
+    if let Some((reason, samples)) = lower.limit {
         text.extend(prose![
             " ",
-            reason,
+            Inline::Code(reason.to_owned()),
             " was set in ",
             Quantity::ratio(samples),
             " of its samples."
         ]);
     }
-    Some(text)
+    text
 }
 
 /// Advice, and what to capture next.

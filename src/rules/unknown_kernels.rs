@@ -1,6 +1,6 @@
 //! Kernels whose class the rules of names do not know.
 
-use super::{Outcome, Results, Rule, Threshold, ids};
+use super::{Outcome, Results, Rule, Threshold};
 use crate::analysis::kernels::kernel_sums::OTHER_LIMIT;
 use crate::findings::{Inline, Observation, Quantity};
 use crate::prose;
@@ -15,28 +15,27 @@ pub(super) static RULE: Rule = Rule {
 
 fn run(results: &Results<'_>) -> Outcome {
     let scope = Scope { pass: Some(results.pass.clone()), ..Scope::default() };
-    let Some(share) = results.number(ids::OTHER_SHARE, &scope) else {
-        return Outcome::lacks("kernels by name");
-    };
+    let known =
+        results.kernels().and_then(|kernels| Some((kernels, kernels.share(kernels.other)?)));
+    let Some((kernels, share)) = known else { return Outcome::lacks("kernels by name") };
     if share < OTHER_LIMIT {
         return Outcome::CLEAR;
     }
-    let own = results.rows(ids::KERNELS);
-    let own = own.filter(|row| row.text("pass") == results.pass && row.text("class") == "other");
-    let largest = own.max_by(|a, b| a.sum("total_ns").total_cmp(&b.sum("total_ns")));
+    let identities = &results.context.facts.identities;
     let mut statement = prose![
         Quantity::ratio(share),
         " of the kernel time of pass ",
         Inline::Code(results.pass.clone()),
         " is in kernels whose class their name does not tell"
     ];
-    if let Some(row) = largest {
-        statement.extend(prose![", most of it in ", Inline::Code(row.text("short").to_owned())]);
+    if let Some(largest) = kernels.largest_other(identities) {
+        let short = identities[largest.kernel.index()].short.clone();
+        statement.extend(prose![", most of it in ", Inline::Code(short)]);
     }
     statement.push(".".into());
     Outcome::Found(vec![Observation {
         statement,
-        evidence: results.evidence(ids::OTHER_SHARE, &scope),
+        evidence: vec![kernels.evidence(results.context.session)],
         scope,
         ..Observation::default()
     }])

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::results::Row;
 use super::{Outcome, Results, Rule, Threshold, ids};
+use crate::analysis::utilization::Unavailable;
+use crate::analysis::utilization::flops_by_source::StageFlops;
+use crate::analysis::utilization::mfu::StageUtilization;
 use crate::findings::{Inline, Observation, Quantity, Severity};
-use crate::present::utilization::words::{ABOVE_PEAK, NO_PEAK};
+use crate::present::utilization::words::reason;
 use crate::prose;
-use rooflens_schemas::{Metric, MetricValue, Scope};
+use rooflens_schemas::Scope;
 
 pub(super) static RULE: Rule = Rule {
     id: "utilization-basis",
@@ -23,72 +25,67 @@ pub(super) static RULE: Rule = Rule {
 const SHARE: f64 = 0.10;
 
 fn run(results: &Results<'_>) -> Outcome {
-    let utilizations = [ids::MFU, ids::HFU, ids::MIXED_DTYPE_UTILIZATION];
-    if utilizations.iter().all(|id| results.all(id).next().is_none()) {
+    let known = results.context.results;
+    let stages = known.utilization().map_or(&[][..], |all| &all.stages);
+    let flops = known.flops().map_or(&[][..], |all| all);
+    if stages.is_empty() && flops.is_empty() && results.all(ids::HFU).next().is_none() {
         return Outcome::lacks(
             "stages with a known amount of work (config.json and workload.toml)",
         );
     }
-    let mut found = impossible(results);
-    found.extend(above_one(results));
-    found.extend(without_peak(results));
+    let mut found = impossible(results, stages);
+    found.extend(above_one(results, flops));
+    found.extend(without_peak(stages));
     found.extend(other_types(results));
     Outcome::of(found)
 }
 
 /// Utilizations above 100 %.
-fn impossible(results: &Results<'_>) -> Vec<Observation> {
-    let mut found = Vec::new();
-    for (id, name) in [(ids::MFU, "MFU"), (ids::MBU, "MBU")] {
-        for metric in results.all(id) {
-            let MetricValue::Unavailable { reason } = &metric.value else { continue };
-            if !reason.ends_with(ABOVE_PEAK) {
-                continue;
+fn impossible(results: &Results<'_>, stages: &[StageUtilization]) -> Vec<Observation> {
+    let of = |name, value: fn(&StageUtilization) -> Result<f64, Unavailable>| {
+        let above = move |one: &StageUtilization| match value(one) {
+            Err(above @ Unavailable::AbovePeak(_)) => {
+                Some(above_peak(name, one.timed.scope(&results.context), &above))
             }
-            let stage = metric.scope.stage.clone().unwrap_or_default();
-            let pass = metric.scope.pass.clone().unwrap_or_default();
-            found.push(Observation {
-                title: format!("{name} of {stage}, pass {pass}"),
-                severity: Severity::Critical,
-                scope: metric.scope.clone(),
-                statement: prose![
-                    format!("{name} of "),
-                    Inline::Strong(stage),
-                    " in pass ",
-                    Inline::Code(pass),
-                    format!(
-                        " comes to {reason}: the peak, the sizes or the stage's ranges are wrong."
-                    )
-                ],
-                advice: Some(prose![
-                    "Check GPU, dtype, batch and lengths in ",
-                    Inline::Code("workload.toml".to_owned()),
-                    ", and that the ranges enclose the whole stage."
-                ]),
-                ..Observation::default()
-            });
-        }
+            _ => None,
+        };
+        stages.iter().filter_map(above)
+    };
+    of("MFU", StageUtilization::mfu).chain(of("MBU", StageUtilization::mbu)).collect()
+}
+
+fn above_peak(name: &str, scope: Scope, why: &Unavailable) -> Observation {
+    let stage = scope.stage.clone().unwrap_or_default();
+    let pass = scope.pass.clone().unwrap_or_default();
+    let reason = reason(why);
+    Observation {
+        title: format!("{name} of {stage}, pass {pass}"),
+        severity: Severity::Critical,
+        scope,
+        statement: prose![
+            format!("{name} of "),
+            Inline::Strong(stage),
+            " in pass ",
+            Inline::Code(pass),
+            format!(" comes to {reason}: the peak, the sizes or the stage's ranges are wrong.")
+        ],
+        advice: Some(prose![
+            "Check GPU, dtype, batch and lengths in ",
+            Inline::Code("workload.toml".to_owned()),
+            ", and that the ranges enclose the whole stage."
+        ]),
+        ..Observation::default()
     }
-    found
 }
 
 /// Utilizations by counters or by recorded sizes above 100 %.
-fn above_one(results: &Results<'_>) -> Vec<Observation> {
-    let names =
-        [(ids::HFU, "HFU"), (ids::MIXED_DTYPE_UTILIZATION, "Utilization by recorded sizes")];
-    let all =
-        names.iter().flat_map(|(id, name)| results.all(id).map(move |metric| (*name, metric)));
-    let above = all.filter_map(|(name, metric)| {
-        let value = metric.value.number().filter(|value| *value > 1.0)?;
-        Some((name, metric, value))
-    });
-    let finding = |(name, metric, value): (&str, &Metric, f64)| Observation {
-        title: format!("{name} of {}", metric.scope.stage.clone().unwrap_or_default()),
+fn above_one(results: &Results<'_>, flops: &[StageFlops]) -> Vec<Observation> {
+    let finding = |name: &str, scope: Scope, value, evidence| Observation {
+        title: format!("{name} of {}", scope.stage.clone().unwrap_or_default()),
         severity: Severity::Critical,
-        scope: metric.scope.clone(),
         statement: prose![
             format!("{name} of "),
-            Inline::Strong(metric.scope.stage.clone().unwrap_or_default()),
+            Inline::Strong(scope.stage.clone().unwrap_or_default()),
             " comes to ",
             Quantity::ratio(value),
             ": the peak, the sizes or the stage's ranges are wrong."
@@ -96,18 +93,32 @@ fn above_one(results: &Results<'_>) -> Vec<Observation> {
         advice: Some(prose![
             "Check the GPU, that both passes ran the same sizes, and that the ranges enclose the whole stage."
         ]),
-        evidence: metric.evidence.clone(),
+        evidence,
+        scope,
         ..Observation::default()
     };
-    above.map(finding).collect()
+    let by_counters = results.all(ids::HFU).filter_map(|metric| {
+        let value = metric.value.number().filter(|value| *value > 1.0)?;
+        Some(finding("HFU", metric.scope.clone(), value, metric.evidence.clone()))
+    });
+    let (session, facts) = (results.context.session, results.context.facts);
+    let by_sizes = flops.iter().filter_map(|stage| match stage.utilization {
+        Err(Unavailable::AbovePeak(value)) => {
+            let scope = stage.summary.scope(session, facts);
+            Some(finding("Utilization by recorded sizes", scope, value, Vec::new()))
+        }
+        _ => None,
+    });
+    by_counters.chain(by_sizes).collect()
 }
 
 /// No peak to divide by.
-fn without_peak(results: &Results<'_>) -> Option<Observation> {
-    let reason = results.all(ids::MFU).find_map(|metric| match &metric.value {
-        MetricValue::Unavailable { reason } if reason.starts_with(NO_PEAK) => Some(reason),
+fn without_peak(stages: &[StageUtilization]) -> Option<Observation> {
+    let unknown = |one: &StageUtilization| match one.mfu() {
+        Err(why @ (Unavailable::UnknownGpu(_) | Unavailable::NoGpu)) => Some(reason(&why)),
         _ => None,
-    })?;
+    };
+    let reason = stages.iter().find_map(unknown)?;
     Some(Observation {
         statement: prose![format!("There is no utilization: {reason}.")],
         advice: Some(prose![
@@ -125,11 +136,10 @@ fn without_peak(results: &Results<'_>) -> Option<Observation> {
 fn other_types(results: &Results<'_>) -> Option<Observation> {
     let stated = results.dtype.as_deref()?;
     let mut times = BTreeMap::<&str, f64>::new();
-    let products = |row: &Row<'_>| row.text("pass") == results.pass && row.text("class") == "gemm";
-    for row in results.rows(ids::KERNELS).filter(products) {
-        if !row.text("dtype").is_empty() {
-            *times.entry(row.text("dtype")).or_default() += row.sum("total_ns");
-        }
+    let kernels = results.kernels()?;
+    let typed = kernels.gemms(results.context.facts).filter(|(_, own)| !own.dtype.is_empty());
+    for (sum, identity) in typed {
+        *times.entry(identity.dtype).or_default() += sum.total as f64;
     }
     let all: f64 = times.values().sum();
     let others = times.into_iter().filter(|(dtype, _)| *dtype != stated);
@@ -152,7 +162,7 @@ fn other_types(results: &Results<'_>) -> Option<Observation> {
             Inline::Code("workload.toml".to_owned()),
             ", or find out why another one runs."
         ]),
-        evidence: results.evidence(ids::KERNEL_TIME, &scope),
+        evidence: vec![kernels.evidence(results.context.session)],
         scope,
         ..Observation::default()
     })

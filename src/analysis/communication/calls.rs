@@ -12,7 +12,7 @@ use crate::analysis::engine::tiers::{Tier, tier};
 use crate::model::{CollectiveId, GpuId, KernelId, Ns, PassId, ProcessId, Session, StrId};
 
 /// The ranks of one execution of the workload under one tool: processes of a pass, or passes of one name.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Run {
     /// Name of the pass, without the rank.
     pub name: String,
@@ -23,7 +23,7 @@ pub struct Run {
 }
 
 /// One rank of a run: a process on a GPU.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Member {
     /// Pass.
     pub pass: PassId,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rooflens_schemas::Scope;
+use rooflens_schemas::{Evidence, Scope};
 use rustc_hash::FxHashMap;
 
 use super::calls::{Member, Run};
@@ -14,13 +14,13 @@ use crate::analysis::engine::stage_stats::summaries;
 use crate::analysis::engine::stages::WHOLE_CAPTURE;
 use crate::analysis::engine::stats::median;
 use crate::analysis::engine::tiers::{GpuTiers, Parts, by_gpu, parts};
-use crate::model::{GpuId, Ns, PassId};
+use crate::model::{GpuId, Ns, PassId, Session};
 
 /// The tiers of each GPU of a pass.
 type PassTiers = BTreeMap<GpuId, GpuTiers>;
 
 /// One rank in one stage, or in the whole pass: medians over measured iterations, nanoseconds.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Line {
     /// Member of the run.
     pub member: usize,
@@ -216,6 +216,11 @@ impl Line {
     /// Name of the stage; none for the whole pass.
     pub fn stage_name<'a>(&self, context: &Context<'a>) -> Option<&'a str> {
         self.stage.map(|stage| &*context.facts.stages[stage].name)
+    }
+
+    /// What its figures rest on.
+    pub fn evidence(&self, session: &Session) -> Evidence {
+        session.evidence(self.pass, "launches", self.sum.calls)
     }
 
     /// What its metrics are about.

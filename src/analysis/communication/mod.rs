@@ -28,12 +28,14 @@ use sums::{Kind, Traffic};
 use waits::Wait;
 
 /// Communication of all runs.
+#[derive(Default)]
 pub struct Communication {
     /// Runs with collectives, that of the primary pass first.
     pub runs: Vec<Ranks>,
 }
 
 /// The ranks of one run, and how they meet.
+#[derive(Default)]
 pub struct Ranks {
     /// The ranks with their collectives.
     pub run: Run,

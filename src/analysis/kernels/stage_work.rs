@@ -11,7 +11,7 @@ use crate::model::{KernelId, Ns, PassId};
 const CLASSES: usize = KernelClass::ALL.len();
 
 /// GPU operations of the counted instances of a stage, of one process.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct StageWork {
     /// Pass.
     pub pass: PassId,
@@ -24,7 +24,7 @@ pub struct StageWork {
     /// Kernels with their launches and time in nanoseconds, those with the most time first.
     pub kernels: Vec<(KernelId, u64, Ns)>,
     /// Operations and their time, by class.
-    classes: [(u64, Ns); CLASSES],
+    pub classes: [(u64, Ns); CLASSES],
 }
 
 impl StageWork {

@@ -47,7 +47,7 @@ pub(super) fn of_line(context: &Context<'_>, line: &Line) -> Vec<Metric> {
             "duration of the collectives on the last rank to come",
         ),
     ];
-    let evidence = context.session.evidence(line.pass, "launches", line.sum.calls);
+    let evidence = line.evidence(context.session);
     all.iter_mut().for_each(|metric| metric.evidence.push(evidence.clone()));
     all
 }

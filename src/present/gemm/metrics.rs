@@ -2,7 +2,7 @@
 
 use rooflens_schemas::Metric;
 
-use super::{products, share};
+use super::products;
 use crate::analysis::Context;
 use crate::analysis::kernels::matmul::stages::StageProducts;
 use crate::findings::catalogue::{GEMM_RECOVERABLE, GEMM_SHAPE_COVERAGE, GEMM_TIME_SHARE};
@@ -14,12 +14,12 @@ pub(super) fn of(context: &Context<'_>, stage: &StageProducts) -> [Metric; 3] {
     let over = format!("{} counted instances", stage.summary.counted);
     let time_share = GEMM_TIME_SHARE.measured(
         scope.clone(),
-        share(time, total),
+        stage.time_share(),
         format!("{time} ns of matrix products ÷ {total} ns of all GPU operations, {over}"),
     );
     let coverage = GEMM_SHAPE_COVERAGE.derived(
         scope.clone(),
-        share(known, time),
+        stage.shape_coverage(),
         format!("{known} ns of products of known sizes ÷ {time} ns of all products, {over}"),
     );
     let basis = || {
@@ -36,7 +36,6 @@ pub(super) fn of(context: &Context<'_>, stage: &StageProducts) -> [Metric; 3] {
     };
     let lost = stage.recoverable().map(|lost| (stage.per_instance(lost), basis()));
     let lost = GEMM_RECOVERABLE.known(scope, lost.ok_or_else(|| reason.to_owned()));
-    let rows = stage.groups.iter().map(|group| group.sum.launches).sum();
-    let evidence = context.session.evidence(stage.pass, "launches", rows);
+    let evidence = stage.evidence(context.session);
     [time_share, coverage, lost].map(|metric| Metric { evidence: vec![evidence.clone()], ..metric })
 }

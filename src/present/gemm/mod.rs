@@ -80,7 +80,7 @@ fn in_words(context: &Context<'_>, stage: &StageProducts) -> (String, Vec<Inline
         "products take ",
         per(stage.time as f64),
         ", ",
-        Quantity::ratio(share(stage.time, stage.total)),
+        Quantity::ratio(stage.time_share()),
         " of the GPU time",
     ];
     if share(stage.total - stage.busy, stage.total) >= OVERLAP {
@@ -89,7 +89,7 @@ fn in_words(context: &Context<'_>, stage: &StageProducts) -> (String, Vec<Inline
     if stage.known == 0 {
         text.push("; the sizes are not known".into());
     } else if stage.known < stage.time {
-        let known = Quantity::ratio(share(stage.known, stage.time));
+        let known = Quantity::ratio(stage.shape_coverage());
         text.extend(prose!["; the sizes are known of ", known, " of it"]);
     }
     if let Some(lost) = stage.recoverable() {
@@ -156,7 +156,7 @@ fn above_peak(context: &Context<'_>, stage: &StageProducts) -> Option<Diagnostic
         "a product of {} ({}, {}) runs at {} of the peak: its sizes or the peak are wrong",
         stage.summary.label(context.session, context.facts),
         context.facts.identities[group.kernel.index()].short,
-        tables::shape(group).unwrap_or_default(),
+        group.gemm().map(|gemm| gemm.to_string()).unwrap_or_default(),
         Quantity::ratio(part),
     );
     let diagnostic = Diagnostic::new(Severity::Error, "gemms/above-one", message);

@@ -41,15 +41,8 @@ pub(super) fn dataset(context: &Context<'_>, stages: &[StageProducts]) -> Datase
         .rows(&rows.collect::<Vec<_>>())
 }
 
-/// Sizes in words: `8192 × 4096 × 14336`.
-pub(super) fn shape(group: &Group) -> Option<String> {
-    let gemm = group.gemm()?;
-    let batch = if gemm.batch > 1 { format!("{} × ", gemm.batch) } else { String::new() };
-    Some(format!("{batch}{} × {} × {}", gemm.m, gemm.n, gemm.k))
-}
-
 fn row<'a>(context: &Context<'a>, stage: &'a StageProducts, group: &'a Group) -> Row<'a> {
-    let row = Row::new(context, stage, group, shape(group));
+    let row = Row::new(context, stage, group, group.gemm().map(|gemm| gemm.to_string()));
     match at_most(context, &row).filter(|_| group.product.is_none()) {
         Some(bound) => Row { shape: Some(bound), source: Some(("tile and grid", "low")), ..row },
         None => row,
@@ -98,7 +91,10 @@ pub(super) fn chart(context: &Context<'_>, stages: &[StageProducts]) -> Option<C
             let roof = roof.min(sum.time as f64);
             let label = stage.summary.label(context.session, context.facts);
             let bar = Bar {
-                label: format!("{label} {}", shape(group).unwrap_or_default()),
+                label: format!(
+                    "{label} {}",
+                    group.gemm().map(|gemm| gemm.to_string()).unwrap_or_default()
+                ),
                 values: vec![per(roof), per(quantization), per(lost - quantization)],
                 note: Quantity::new(per(sum.time as f64), Unit::Nanoseconds).to_string(),
             };

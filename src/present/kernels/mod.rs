@@ -87,7 +87,7 @@ fn add_metrics(context: &Context<'_>, pass: &PassKernels, findings: &mut Finding
         findings.metrics.push(OTHER_SHARE.derived(scope, share, basis));
         findings.diagnostics.extend(unclassified(context, pass, share));
     }
-    let evidence = context.session.evidence(pass.pass, "launches", launches);
+    let evidence = pass.evidence(context.session);
     for metric in &mut findings.metrics[first..] {
         metric.evidence.push(evidence.clone());
     }

@@ -4,21 +4,18 @@ use rooflens_schemas::{Metric, Scope};
 
 use crate::analysis::Context;
 use crate::analysis::engine::intervals::total;
-use crate::analysis::engine::stats::median;
 use crate::analysis::memory::transfers::Place;
 use crate::analysis::memory::transfers::link::Link;
-use crate::analysis::memory::transfers::sums::{Kind, LARGE, Sum, Sums, crosses_host, host_memory};
+use crate::analysis::memory::transfers::sums::{LARGE, crosses_host};
 use crate::findings::MetricDef;
 use crate::findings::catalogue::{
     COPY_BANDWIDTH, COPY_BYTES, COPY_EXPOSED, COPY_TIME, PAGEABLE_SHARE,
 };
-use crate::model::{CopyKind, MemoryKind};
+use crate::model::CopyKind;
 
 /// The metrics of a place.
 pub(super) fn of_place(context: &Context<'_>, place: &Place, link: Option<&Link>) -> Vec<Metric> {
-    let mut directions: Vec<CopyKind> = place.sums.kinds.keys().map(|kind| kind.0).collect();
-    directions.retain(|kind| *kind != CopyKind::Memset);
-    directions.dedup();
+    let directions = place.directions();
     if directions.is_empty() {
         return Vec::new();
     }
@@ -30,8 +27,7 @@ pub(super) fn of_place(context: &Context<'_>, place: &Place, link: Option<&Link>
         all.extend(amounts(place, Some(direction), &scope));
         all.push(bandwidth(place, direction, link, scope));
     }
-    let rows = place.sums.kinds.values().map(|sum| sum.count).sum();
-    let evidence = context.session.evidence(place.pass, "copies", rows);
+    let evidence = place.evidence(context.session);
     all.iter_mut().for_each(|metric| metric.evidence.push(evidence.clone()));
     all
 }
@@ -43,38 +39,19 @@ fn scope(context: &Context<'_>, place: &Place, direction: Option<CopyKind>) -> S
     Scope { class: direction.map(|kind| kind.label().to_owned()), ..stage.unwrap_or_else(whole) }
 }
 
-fn matching(direction: Option<CopyKind>) -> impl Fn(&Kind) -> bool {
-    move |kind| match direction {
-        Some(direction) => kind.0 == direction,
-        None => kind.0 != CopyKind::Memset,
-    }
-}
-
 /// `copy_bytes`, `copy_time`, `copy_exposed`: medians over instances.
 fn amounts(place: &Place, direction: Option<CopyKind>, scope: &Scope) -> Vec<Metric> {
-    let holds = matching(direction);
-    let of = |sums: &Sums, value: &dyn Fn(&Sum) -> f64| -> f64 {
-        sums.kinds.iter().filter(|(kind, _)| holds(kind)).map(|(_, sum)| value(sum)).sum()
-    };
-    let middle = |value: &dyn Fn(&Sums) -> f64| {
-        let values: Vec<f64> = place.instances.iter().map(value).collect();
-        median(&values).unwrap_or(0.0)
-    };
-    let exposed = match direction {
-        Some(_) => middle(&|sums| of(sums, &|sum| sum.exposed as f64)),
-        None => middle(&|sums| sums.exposed as f64),
-    };
-    let count = of(&place.sums, &|sum| sum.count as f64);
-    let over = format!("{count} copies in {} instances, median", place.instances.len());
+    let (count, instances) = (place.count(direction), place.instances.len());
+    let over = format!("{count} copies in {instances} instances, median");
     let metric = |def: &MetricDef, value, what: &str| {
         def.derived(scope.clone(), value, format!("{what}; {over}"))
     };
     vec![
-        metric(&COPY_BYTES, middle(&|sums| of(sums, &|sum| sum.bytes as f64)), "Σ bytes"),
-        metric(&COPY_TIME, middle(&|sums| of(sums, &|sum| sum.total as f64)), "Σ durations"),
+        metric(&COPY_BYTES, place.bytes(direction), "Σ bytes"),
+        metric(&COPY_TIME, place.time(direction), "Σ durations"),
         metric(
             &COPY_EXPOSED,
-            exposed,
+            place.exposed(direction),
             "union of the copies' intervals without the time in which a kernel of the GPU runs",
         ),
     ]
@@ -103,21 +80,11 @@ fn bandwidth(place: &Place, direction: CopyKind, link: Option<&Link>, scope: Sco
 
 /// `pageable_share`: of the bytes between host and GPU.
 fn pageable(place: &Place, scope: Scope) -> Metric {
-    let known = || {
-        place
-            .sums
-            .kinds
-            .iter()
-            .filter_map(|(kind, sum)| Some((host_memory(*kind)?, sum.bytes)))
-            .filter(|(memory, _)| *memory != MemoryKind::Unknown)
-    };
-    let all: u64 = known().map(|(_, bytes)| bytes).fold(0, u64::saturating_add);
-    if all == 0 {
+    let (Some((pageable, all)), Some(share)) = (place.pageable_bytes(), place.pageable_share())
+    else {
         let reason = "no copy between host and GPU whose kind of memory is recorded";
         return PAGEABLE_SHARE.unavailable(scope, reason);
-    }
-    let pageable = known().filter(|(memory, _)| *memory == MemoryKind::Pageable);
-    let pageable: u64 = pageable.map(|(_, bytes)| bytes).fold(0, u64::saturating_add);
+    };
     let basis = format!("{pageable} B from or to pageable memory / {all} B");
-    PAGEABLE_SHARE.derived(scope, pageable as f64 / all as f64, basis)
+    PAGEABLE_SHARE.derived(scope, share, basis)
 }

@@ -1,6 +1,7 @@
-//! Rules about idle time, copies, communication and launching.
+//! Rules about idle time and launching.
 
 use super::*;
+use crate::analysis::engine::classify::KernelClass;
 use crate::analysis::test_session::push;
 use crate::analysis::time::idle::between::{Between, Pair};
 use crate::analysis::time::idle::gaps::Gap;
@@ -8,6 +9,7 @@ use crate::analysis::time::idle::longest::LongGap;
 use crate::analysis::time::sync::charges::Charges;
 use crate::analysis::time::sync::{PassSync, Place, StageSync, Sum, Synchronization};
 use crate::analysis::time::what_if::{Bound, Bounds, StageBounds, WhatIf};
+use crate::model::{CopyKind, MemoryKind};
 
 #[test]
 fn launch_bound_needs_launching_to_be_the_largest_cause() {
@@ -46,17 +48,15 @@ fn a_bound_is_that_of_the_unprofiled_stage_where_its_time_is_known() {
         gain.basis
     );
     // Work lasts as long without the profiler.
-    made = made.with(ids::COPY_EXPOSED, 250.0);
+    let made = made.copies(&[(CopyKind::HostToDevice, MemoryKind::Pinned, 8, 250, 250)]);
     assert_eq!(saved(&made.one(&exposed_copies::RULE)), 250.0);
 }
 
 #[test]
 fn causes_of_idle_time_have_a_rule_each() {
     // Rule, a stage of 1000 ns, nanoseconds saved; and the same below the threshold.
-    let copies = |exposed| decode().with(ids::COPY_EXPOSED, exposed);
-    let pageable = |time| decode().with(ids::PAGEABLE_SHARE, 0.5).with(ids::COPY_TIME, time);
     let host = |time| decode().idle(Cause::HostCode, time);
-    let cases: [(&Rule, Made, f64, Made); 6] = [
+    let cases: [(&Rule, Made, f64, Made); 3] = [
         (&host_bound::RULE, host(80.0).idle(Cause::Os, 20.0), 100.0, host(49.0)),
         (
             &sync_bound::RULE,
@@ -70,15 +70,6 @@ fn causes_of_idle_time_have_a_rule_each() {
             10.0,
             decode().with(ids::IDLE_ALLOCATOR, 9.0),
         ),
-        (&exposed_copies::RULE, copies(70.0).with(ids::BOUND_COPIES, 940.0), 60.0, copies(49.0)),
-        (
-            &exposed_communication::RULE,
-            decode().with(ids::COMM_EXPOSED, 50.0),
-            50.0,
-            decode().with(ids::COMM_EXPOSED, 49.0),
-        ),
-        // Half of the bytes are pageable, and copies take 200 ns: at most 100 ns.
-        (&pageable_copies::RULE, pageable(200.0), 100.0, pageable(9.0)),
     ];
     for (rule, holds, expected, below) in cases {
         let found = holds.one(rule);
@@ -104,78 +95,6 @@ fn a_cpu_is_asked_for_where_none_ran_the_thread() {
     assert!((saved(&found) - 200.0).abs() < 1e-9);
     assert!(words(&found.statement).contains("80.0 % of that without a CPU"));
     assert!(words(&found.advice.unwrap()).contains("a CPU of its own"));
-}
-
-#[test]
-fn waiting_for_a_rank_is_told_from_sending() {
-    let waits = decode().with(ids::COMM_EXPOSED, 100.0).with(ids::COMM_WAIT, 60.0);
-    let found = waits.one(&exposed_communication::RULE);
-    assert!(words(&found.statement).contains("60.0 % of that it waits"));
-    assert!(words(&found.advice.unwrap()).contains("equal work"));
-    let sends = decode().with(ids::COMM_EXPOSED, 100.0).with(ids::COMM_WAIT, 40.0);
-    assert!(words(&sends.one(&exposed_communication::RULE).advice.unwrap()).contains("buckets"));
-}
-
-#[test]
-fn one_rank_has_no_straggler_and_no_collectives() {
-    let alone = || decode().with(ids::OPERATIONS, 10.0);
-    assert_eq!(alone().outcome(&exposed_communication::RULE), Outcome::CLEAR);
-    assert_eq!(silent(alone().outcome(&straggler::RULE)).0, "not applicable");
-    // One rank of several, or kernels that are not seen.
-    let of_several = alone().with(ids::COMM_EXPOSED, 1.0);
-    let hidden = alone().class(ids::CLASS_SHARE, "nsys", "decode", "cuda graph", 0.9);
-    assert_eq!(silent(of_several.outcome(&straggler::RULE)).0, "abstained");
-    for rule in [&straggler::RULE, &exposed_communication::RULE] {
-        assert_eq!(silent(hidden.outcome(rule)).0, "abstained");
-    }
-}
-
-#[test]
-fn a_straggler_could_save_what_it_computes_beyond_the_fastest() {
-    let rank = |rank: &str, compute: f64| {
-        let text = |text: &str| Cell::Text(text.to_owned());
-        vec![text("step"), text("nsys"), text(rank), Cell::Float(1000.0), Cell::Float(compute)]
-    };
-    let ranks = |imbalance: f64| {
-        let mut made = Made::default();
-        for rank in [0, 1] {
-            made = made.stage("step", StageKind::TrainStep, 1000.0, 20_000.0);
-            made.stages.last_mut().unwrap().scope.rank = Some(rank);
-        }
-        let columns = ["stage", "pass", "rank", "time_ns", "compute_ns"];
-        let mut made = made.rows(ids::RANKS, &columns, &[]);
-        made.datasets[0].rows = vec![rank("0", 600.0), rank("1", 900.0)];
-        made.metric(ids::IMBALANCE, scope("nsys", "step"), imbalance)
-    };
-    // Ranks compute 600 and 900 ns: mean 750, 900 / 750 = 1.2; 300 ns beyond the fastest.
-    let made = ranks(1.2);
-    let found = made.one(&straggler::RULE);
-    assert_eq!(found.title, "step, rank 1");
-    assert!((saved(&found) - 300.0).abs() < 1e-9);
-    assert_eq!(found.scope.rank, Some(1));
-    assert_eq!(ranks(1.04).outcome(&straggler::RULE), Outcome::CLEAR);
-    assert!(found.next.is_some());
-    // Half of the slowdown by the clock makes it the reason, less does not.
-    let clocks = |share: f64| {
-        let mut made = ranks(1.2);
-        let data = &mut made.datasets[0];
-        let columns = ["slowdown", "sm_clock_hz", "by_clock", "clock_limit", "clock_limit_share"];
-        let text = |name| crate::findings::Column::text(name, name);
-        data.columns.extend(columns.map(text));
-        let missing =
-            [Cell::Missing, Cell::Float(1.98e9), Cell::Missing, Cell::Missing, Cell::Missing];
-        data.rows[0].extend(missing);
-        let limit = Cell::Name("sw_power_cap".to_owned());
-        let slow =
-            [Cell::Float(1.5), Cell::Float(1.5e9), Cell::Float(share), limit, Cell::Float(0.75)];
-        data.rows[1].extend(slow);
-        made.one(&straggler::RULE)
-    };
-    let said = words(&clocks(0.5).statement);
-    assert!(said.contains("1.500 GHz") && said.contains("accounts for 50.0 %"), "{said}");
-    assert!(said.contains("sw_power_cap was set in 75.0 %"), "{said}");
-    assert!(words(&clocks(0.5).advice.unwrap()).contains("lowers the clock"));
-    assert!(!words(&clocks(0.49).statement).contains("GHz"));
 }
 
 #[test]
@@ -211,7 +130,9 @@ fn pauses_that_the_median_instance_does_not_have_are_said() {
 
 #[test]
 fn short_kernels_are_said_where_launching_is_not() {
-    let made = |operations: f64, sum: f64| decode().operations(operations, sum);
+    let made = |operations: f64, sum: f64| {
+        decode().operations(operations, sum).work_of(KernelClass::Gemm, 100)
+    };
     let found = made(200.0, 800_000.0).one(&short_kernels::RULE);
     assert!(
         words(&found.statement)
@@ -225,7 +146,7 @@ fn short_kernels_are_said_where_launching_is_not() {
     let (word, why) = silent(launching.outcome(&short_kernels::RULE));
     assert_eq!((word, &*why), ("not applicable", "decode: “Launches hold up the GPU” says it"));
     // Of whole graphs nothing is known of the kernels in them.
-    let whole = made(200.0, 8e5).class(ids::CLASS_SHARE, "nsys", "decode", "cuda graph", 0.9);
+    let whole = made(200.0, 8e5).work_of(KernelClass::Graph, 90);
     assert_eq!(silent(whole.outcome(&short_kernels::RULE)).0, "abstained");
 }
 
@@ -285,7 +206,7 @@ fn the_verdict_on_a_stage_decides_the_word() {
     let says = |collectives: Ns| {
         let mut made = decode().busy(0.5).idle(Cause::Launching, 400.0);
         let busy = &mut made.last_line().middle.busy;
-        (busy.computing, busy.communication) = (4900 - 10 * collectives, 10 * collectives);
+        (busy[0], busy[1]) = (4900 - 10 * collectives, 10 * collectives);
         words(&made.one(&launch_bound::RULE).statement).contains("is launch-bound")
     };
     assert!(says(100) && !says(0));
@@ -296,7 +217,7 @@ fn idle_time_between_stages_is_said_with_the_stages_and_the_range() {
     let between = |idle: &[Ns], covered: Ns| {
         let mut made = Made::default();
         let stages = [("step", StageKind::TrainStep), ("warm", StageKind::Other)];
-        let [step, warm] = stages.map(|(name, kind)| made.add_stage(name, kind));
+        let [step, warm] = stages.map(|(name, kind)| made.add_stage(name, kind, 0.0, None));
         let load = made.session.intern("load");
         // What lies between `warm` and `step` once is no loop.
         let pairs = vec![
@@ -327,7 +248,7 @@ fn idle_time_between_stages_is_said_with_the_stages_and_the_range() {
 
 /// A stage of ten instances with 200 operations, of which graphs replay `nodes` each, once an instance.
 fn replaying(nodes: &str) -> Made {
-    decode().operations(200.0, 8e5).rows(
+    decode().operations(200.0, 8e5).work_of(KernelClass::Gemm, 100).rows(
         ids::GRAPHS,
         &["graph", "pass", "stage", "replays", "nodes"],
         &[
@@ -375,52 +296,6 @@ fn gaps_with_work_issued_are_not_the_hosts() {
     let because = " because operations that a CUDA graph replays follow one another with gaps.";
     assert!(stage(150.0).ends_with(&format!(", for 15.0 %{because}")), "{}", stage(150.0));
     assert!(stage(199.5).ends_with(&format!(", all of it{because}")), "{}", stage(199.5));
-}
-
-#[test]
-fn a_stage_without_copies_is_clear_of_them() {
-    let rules = [&exposed_copies::RULE, &pageable_copies::RULE];
-    let none = decode().with(ids::OPERATIONS, 10.0);
-    let hidden = none.outcome(rules[0]);
-    assert_eq!(hidden, Outcome::CLEAR);
-    assert_eq!(none.outcome(rules[1]), Outcome::CLEAR);
-    // Whole graphs may hide some; and a copy from the host of which the memory is not recorded says nothing.
-    let whole = || decode().with(ids::OPERATIONS, 10.0);
-    let whole = whole().class(ids::CLASS_SHARE, "nsys", "decode", "cuda graph", 0.1);
-    assert!(rules.iter().all(|rule| silent(whole.outcome(rule)).0 == "abstained"));
-    let unrecorded = decode().with(ids::OPERATIONS, 10.0);
-    let unrecorded = unrecorded.class(ids::COPY_BYTES, "nsys", "decode", "memcpy HtoD", 8.0);
-    assert_eq!(silent(unrecorded.outcome(rules[1])).0, "abstained");
-}
-
-#[test]
-fn advice_about_copies_is_what_the_figures_leave_to_try() {
-    // Copies alone for 700 of 1000 ns, in both directions or one; the GPU is busy for 700 ns + kernels.
-    let advice = |busy: f64, to: f64, from: f64, pageable: f64| {
-        let made = decode()
-            .with(ids::BUSY_SHARE, busy)
-            .with(ids::COPY_EXPOSED, 700.0)
-            .with(ids::COPY_TIME, 700.0)
-            .with(ids::PAGEABLE_SHARE, pageable)
-            .class(ids::COPY_EXPOSED, "nsys", "decode", "memcpy HtoD", to)
-            .class(ids::COPY_EXPOSED, "nsys", "decode", "memcpy DtoH", from);
-        words(&made.one(&exposed_copies::RULE).advice.unwrap())
-    };
-    // Kernels of 200 ns could hide some; 139 of 700 ns are no second direction; pinned memory is used.
-    let one = advice(0.9, 561.0, 139.0, 0.0);
-    assert!(
-        one.contains("ahead of the kernels")
-            && !one.contains("both directions")
-            && !one.contains("pinned")
-    );
-    // Kernels of 50 ns hide nothing, 140 of 700 ns are a second direction, a tenth is pageable.
-    let other = advice(0.75, 560.0, 140.0, 0.1);
-    assert!(
-        !other.contains("ahead of the kernels") && other.contains("both directions"),
-        "{other}"
-    );
-    assert!(other.contains("pinned"));
-    assert!(advice(0.9, 200.0, 100.0, 0.0).contains("stay on the GPU"));
 }
 
 /// Two instances with `total` ns of host code together, in ten steps each; a median step has 5 ns.

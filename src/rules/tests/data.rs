@@ -1,6 +1,8 @@
 //! Rules about the measurement itself.
 
 use super::*;
+use crate::analysis::engine::classify::KernelClass::{Gemm, Normalization, Other};
+use crate::analysis::utilization::Unavailable;
 
 #[test]
 fn a_cold_first_repeat_is_told_from_other_outliers() {
@@ -36,28 +38,23 @@ fn the_profiler_costs_what_the_unprofiled_run_does_not_take() {
 
 #[test]
 fn utilization_is_doubted_above_the_peak_without_one_and_by_other_types() {
-    use crate::present::utilization::words::{ABOVE_PEAK, NO_PEAK};
-    let made = |reason: String| prefill().unavailable(ids::MFU, scope("nsys", "prefill"), &reason);
-    let above = made(format!("130.0 % {ABOVE_PEAK}")).one(&utilization_basis::RULE);
-    assert_eq!(above.severity, Severity::Critical);
-    let none = made(format!("{NO_PEAK} Unknown GPU")).one(&utilization_basis::RULE);
-    assert!(words(&none.statement).contains("Unknown GPU"));
-    let columns = ["pass", "class", "dtype", "total_ns"];
-    let types = |other: &str| {
-        let rows: [&[&str]; 3] = [
-            &["nsys", "gemm", "bf16", "800"],
-            &["nsys", "gemm", "fp32", other],
-            &["nsys", "norm", "fp32", "999"],
-        ];
-        prefill().with(ids::MFU, 0.5).rows(ids::KERNELS, &columns, &rows)
+    let made = |mfu| prefill().busy(1.0).utilization(mfu, 0.0);
+    assert_eq!(made(1.3).one(&utilization_basis::RULE).severity, Severity::Critical);
+    let mut none = made(0.5);
+    none.utilized().ceiling = Err(Unavailable::UnknownGpu("Unknown GPU".to_owned()));
+    assert!(words(&none.one(&utilization_basis::RULE).statement).contains("Unknown GPU"));
+    let types = |other| {
+        let made = made(0.5).launches("a", Gemm, ("bf16", None), (1, 800));
+        let made = made.launches("b", Gemm, ("fp32", None), (1, other));
+        made.launches("c", Normalization, ("fp32", None), (1, 999))
     };
     // 200 of 1000 ns.
-    let mixed = types("200").one(&utilization_basis::RULE);
+    let mixed = types(200).one(&utilization_basis::RULE);
     assert!(
         words(&mixed.statement)
             .starts_with("20.0 % of the time of matrix products is in kernels of type fp32")
     );
-    assert_eq!(types("50").outcome(&utilization_basis::RULE), Outcome::CLEAR);
+    assert_eq!(types(50).outcome(&utilization_basis::RULE), Outcome::CLEAR);
 }
 
 #[test]
@@ -65,7 +62,8 @@ fn limits_of_the_data_are_said() {
     let made = decode()
         .metric(ids::ATTRIBUTED_SHARE, scope("nsys", ""), 0.8)
         .with(ids::INFERRED_SHARE, 0.6)
-        .metric(ids::OTHER_SHARE, scope("nsys", ""), 0.05)
+        .launches("a", Gemm, ("", None), (1, 95))
+        .launches("b", Other, ("", None), (1, 5))
         .class(ids::CLASS_SHARE, "graphs", "decode", "cuda graph", 0.9)
         .class(ids::CLASS_SHARE, "graphs", "offload", "cuda graph", 0.2)
         .class(ids::CLASS_SHARE, "nsys", "decode", "gemm", 0.9);
@@ -83,7 +81,8 @@ fn limits_of_the_data_are_said() {
     assert_eq!(hidden.severity, Severity::Note, "the primary pass shows the kernels");
     let whole = decode()
         .metric(ids::ATTRIBUTED_SHARE, scope("nsys", ""), 0.95)
-        .metric(ids::OTHER_SHARE, scope("nsys", ""), 0.01)
+        .launches("a", Gemm, ("", None), (1, 99))
+        .launches("b", Other, ("", None), (1, 1))
         .class(ids::CLASS_SHARE, "nsys", "decode", "cuda graph", 0.05);
     for rule in [&attribution_coverage::RULE, &unknown_kernels::RULE, &hidden_graphs::RULE] {
         assert_eq!(whole.outcome(rule), Outcome::CLEAR, "{}", rule.id);

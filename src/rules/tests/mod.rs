@@ -4,8 +4,10 @@ use rooflens_schemas::{Evidence, Metric, MetricValue, PassKind, Polarity, Scope,
 
 mod causes;
 mod data;
+mod known;
 mod products;
 mod profiled;
+mod transfers;
 mod work;
 
 use super::results::Results;
@@ -20,7 +22,7 @@ use crate::analysis::time::idle::{Cause, IdleTime, Line};
 use crate::analysis::{self, Context, Facts, Options};
 use crate::findings::{Cell, Column, Dataset, Inline, Severity};
 use crate::hardware::Hardware;
-use crate::model::{Ns, PassId, ProcessId, Session, Timing};
+use crate::model::{CopyKind, MemoryKind, Ns, PassId, ProcessId, Session, Timing};
 
 /// Results, stages, metrics and data sets of one pass `nsys`.
 struct Made {
@@ -67,7 +69,7 @@ impl Default for Made {
 impl Made {
     /// A stage of ten counted instances of `time` ns in a run of `run` ns.
     fn stage(mut self, name: &str, kind: StageKind, time: f64, run: f64) -> Self {
-        let stage = self.add_stage(name, kind);
+        let stage = self.add_stage(name, kind, time, None);
         self.stages.push(StageLine {
             stage,
             process: ProcessId(0),
@@ -92,20 +94,8 @@ impl Made {
         self
     }
 
-    fn add_stage(&mut self, name: &str, kind: StageKind) -> usize {
-        let (pass, name) = (PassId(0), name.to_owned());
-        self.facts.stages.push(Stage { pass, name, kind, parent: None, instances: 0..0 });
-        self.facts.stages.len() - 1
-    }
-
     fn last(&mut self) -> &mut StageLine {
         self.stages.last_mut().unwrap()
-    }
-
-    /// The busy share of the stage that was added last.
-    fn busy(mut self, share: f64) -> Self {
-        self.last().busy_share = share;
-        self
     }
 
     /// Number and time of the operations of the stage that was added last.
@@ -125,7 +115,7 @@ impl Made {
             idle.lines.push(Line::made(stage, time));
             idle.lines.len() - 1
         });
-        idle.lines[at].middle.busy.computing = (10.0 * busy) as Ns;
+        idle.lines[at].middle.busy[0] = (10.0 * busy) as Ns;
         &mut idle.lines[at]
     }
 
@@ -183,6 +173,22 @@ impl Made {
         self
     }
 
+    /// Adds a stage to the facts: each stage, nested ones too, has its own index.
+    fn add_stage(
+        &mut self,
+        name: &str,
+        kind: StageKind,
+        time: f64,
+        parent: Option<usize>,
+    ) -> usize {
+        let (pass, name, stage) = (PassId(0), name.to_owned(), self.facts.stages.len());
+        self.facts.stages.push(Stage { pass, name, kind, parent, instances: 0..0 });
+        let (instances, counted) = (10, 10);
+        let summary = Summary { stage, instances, counted, time, ..Summary::default() };
+        self.facts.summaries.push(summary);
+        stage
+    }
+
     fn steps(mut self, steps: f64) -> Self {
         self.stages.last_mut().unwrap().steps = Some(steps);
         self
@@ -190,7 +196,8 @@ impl Made {
 
     /// A stage within the one that was added last.
     fn holds(mut self, kind: StageKind, name: &str) -> Self {
-        let (stage, process) = (self.add_stage(name, kind), ProcessId(0));
+        let outer = self.stages.last().unwrap().stage;
+        let (stage, process) = (self.add_stage(name, kind, 0.0, Some(outer)), ProcessId(0));
         let (label, scope) = (name.to_owned(), scope("nsys", name));
         let one = Nested { stage, process, label, kind, scope };
         self.stages.last_mut().unwrap().nested.push(one);
@@ -214,12 +221,6 @@ impl Made {
         self.metric(id, scope, value)
     }
 
-    fn unavailable(mut self, id: &str, scope: Scope, reason: &str) -> Self {
-        let reason = reason.to_owned();
-        self.metrics.push(metric(id, scope, MetricValue::Unavailable { reason }));
-        self
-    }
-
     /// A data set; cells that are no numbers are texts, empty ones are missing.
     fn rows(mut self, id: &'static str, columns: &[&'static str], rows: &[&[&str]]) -> Self {
         let cell = |text: &&str| match text.parse::<f64>() {
@@ -240,6 +241,7 @@ impl Made {
         let context = Context::new(&self.session, &self.facts, &self.hardware, &self.options);
         let mut results = Results {
             stages: self.stages.clone(),
+            primary: Some(PassId(0)),
             pass: "nsys".to_owned(),
             dtype: Some("bf16".to_owned()),
             memory_bytes: Some(1000.0),
@@ -320,7 +322,7 @@ fn stages_come_first_then_the_gravest_then_the_largest() {
         .stage("a", StageKind::Decode, 1000.0, 20_000.0)
         .busy(0.5)
         .idle(Cause::Launching, 300.0)
-        .with(ids::COPY_EXPOSED, 60.0)
+        .copies(&[(CopyKind::HostToDevice, MemoryKind::Pinned, 8, 60, 60)])
         .stage("b", StageKind::Decode, 1000.0, 20_000.0)
         .idle(Cause::Launching, 500.0);
     let found = judge(&made.results());

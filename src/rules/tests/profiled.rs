@@ -1,6 +1,9 @@
 //! Rules about profiled kernels.
 
 use super::*;
+use crate::analysis::engine::classify::KernelIdentity;
+use crate::analysis::kernels::matmul::roof::{Roof, Sum};
+use crate::analysis::kernels::matmul::stages::{Group, StageProducts};
 
 /// A profiled launch of `decode`: its number, share of the GPU time, ratio to the median, and what counters say.
 struct Launch {
@@ -146,11 +149,16 @@ fn attention_that_misses_the_cache_reads_more_than_it_must() {
     };
     // 10 launches of an instance must move 1000 bytes: 100 each, against 400.
     let sized = |launch| {
-        made(&[launch]).rows(
-            ids::ATTENTION,
-            &["kernel", "stage", "pass", "launches", "bytes"],
-            &[&["k", "decode", "nsys", "10", "1000"]],
-        )
+        let mut made = made(&[launch]).summary(|summary| summary.sum = 500.0);
+        let identity = KernelIdentity { short: "k".to_owned(), ..KernelIdentity::default() };
+        let kernel = made.kernel("k", identity);
+        let mut sum = Sum::default();
+        sum.add(100, 100, 0, Some(Roof { bytes: Some(100.0), ..Roof::default() }));
+        let (summary, groups) =
+            (made.last_summary(), vec![Group { kernel, sum, ..Group::default() }]);
+        made.known.attention =
+            Ok(vec![StageProducts { summary, groups, ..StageProducts::default() }]);
+        made
     };
     let found = sized(attention()).one(&attention_cache::RULE);
     // 20 % of 500 ns × (1 − 100 ÷ 400).

@@ -1,18 +1,19 @@
 //! Rules about kernels, clocks, pace and memory.
 
 use super::*;
+use crate::analysis::engine::classify::KernelClass::{Elementwise, Gemm};
+use crate::hardware::{Gpu, Peak};
 
 #[test]
 fn a_busy_stage_far_from_the_peak_could_save_down_to_it() {
-    let made =
-        |mfu: f64, busy: f64| prefill().with(ids::BUSY_SHARE, busy).with(ids::KERNEL_TIME_MFU, mfu);
+    let made = |mfu: f64, busy: f64| prefill().busy(busy).utilization(mfu * busy, 0.0);
     // 1000 ns × 0.9 × (1 − 0.4 / 1).
     assert!((saved(&made(0.4, 0.9).one(&low_mfu::RULE)) - 540.0).abs() < 1e-9);
     // A measured peak of 80 % of the specified one leaves half of the busy time.
-    let peaks: [&[&str]; 1] = [&["bf16", "1e15", "8e14"]];
-    let columns = ["dtype", "dense_flop_per_s", "measured_flop_per_s"];
-    let found = made(0.4, 0.9).rows(ids::PEAKS, &columns, &peaks).one(&low_mfu::RULE);
-    assert!((saved(&found) - 450.0).abs() < 1e-9);
+    let mut measured = made(0.4, 0.9);
+    let one = measured.utilized();
+    one.measured_rate = Some(0.8 * one.ceiling.as_ref().unwrap().rate);
+    assert!((saved(&measured.one(&low_mfu::RULE)) - 450.0).abs() < 1e-9);
     assert_eq!(made(0.61, 0.9).outcome(&low_mfu::RULE), Outcome::CLEAR);
     // Where the GPU waits, kernels are not the point; where nothing computes a model's pass, neither.
     let idle = silent(made(0.4, 0.7).outcome(&low_mfu::RULE));
@@ -24,7 +25,7 @@ fn a_busy_stage_far_from_the_peak_could_save_down_to_it() {
 
 #[test]
 fn decode_is_near_the_bandwidth_or_its_kernels_are_slow_or_the_gpu_waits() {
-    let made = |mbu: f64, busy: f64| decode().with(ids::MBU, mbu).with(ids::BUSY_SHARE, busy);
+    let made = |mbu: f64, busy: f64| decode().busy(busy).utilization(0.0, mbu);
     let near = made(0.7, 0.98).one(&decode_bandwidth::RULE);
     assert_eq!((near.gain, near.severity), (None, Severity::Note));
     // Busy 950 ns, of which the bytes need 300 ns.
@@ -38,28 +39,32 @@ fn decode_is_near_the_bandwidth_or_its_kernels_are_slow_or_the_gpu_waits() {
 
 #[test]
 fn products_without_tensor_cores_are_those_that_could_have_them() {
-    let columns = ["short", "name", "pass", "class", "dtype", "tensor_cores", "count", "total_ns"];
-    let kernels: [&[&str]; 5] = [
-        &["sgemm", "ampere_sgemm", "nsys", "gemm", "fp32", "no", "4", "800"],
-        &["gemv", "gemv2T_kernel", "nsys", "gemm", "bf16", "no", "9", "900"],
-        &["gemm", "nvjet", "nsys", "gemm", "bf16", "yes", "9", "7000"],
-        &["add", "add", "nsys", "elementwise", "fp32", "", "9", "1300"],
-        &["sgemm", "ampere_sgemm", "torch", "gemm", "fp32", "no", "4", "800"],
-    ];
-    let peaks: [&[&str]; 2] = [&["fp32", "60"], &["tf32", "480"]];
-    let made = decode().rows(ids::KERNELS, &columns, &kernels).rows(
-        ids::PEAKS,
-        &["dtype", "dense_flop_per_s"],
-        &peaks,
-    );
+    let (slow, fast) = (Some(false), Some(true));
+    let sized = |made: Made| {
+        made.launches("nvjet", Gemm, ("bf16", fast), (9, 7000)).launches(
+            "gemv2T_kernel",
+            Gemm,
+            ("bf16", slow),
+            (9, 900),
+        )
+    };
+    let mut made = sized(decode())
+        .launches("add", Elementwise, ("fp32", None), (9, 1300))
+        .launches("ampere_sgemm", Gemm, ("fp32", slow), (4, 800));
+    let peak = |dtype: &str, dense| Peak { dtype: dtype.to_owned(), dense, ..Peak::default() };
+    let peaks = vec![peak("fp32", 60.0), peak("tf32", 480.0)];
+    made.hardware.gpus = vec![Gpu {
+        name: "GPU".to_owned(),
+        aliases: vec!["GPU".to_owned()],
+        peaks,
+        ..Gpu::default()
+    }];
+    made.options.gpu = Some("GPU".to_owned());
     let found = made.one(&no_tensor_cores::RULE);
     assert!(words(&found.statement).contains("fp32 run without tensor cores for 800.0 ns, 8.00 %"));
     // 800 × (1 − 60 / 480).
     assert!((saved(&found) - 700.0).abs() < 1e-9);
-    assert_eq!(
-        decode().rows(ids::KERNELS, &columns, &kernels[1..3]).outcome(&no_tensor_cores::RULE),
-        Outcome::CLEAR
-    );
+    assert_eq!(sized(decode()).outcome(&no_tensor_cores::RULE), Outcome::CLEAR);
 }
 
 #[test]

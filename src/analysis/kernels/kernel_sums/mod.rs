@@ -5,9 +5,11 @@ mod sums;
 
 use std::collections::BTreeMap;
 
+use rooflens_schemas::Evidence;
+
 use crate::analysis::engine::classify::{KernelClass, KernelIdentity};
 use crate::analysis::engine::intervals::total;
-use crate::analysis::{Context, Known, Missing};
+use crate::analysis::{Context, Facts, Known, Missing};
 use crate::model::{Ns, PassId, Session};
 
 pub use selection::{Selected, Window, needed, select, window};
@@ -17,7 +19,7 @@ pub use sums::KernelSum;
 pub const OTHER_LIMIT: f64 = 0.02;
 
 /// The kernels of one pass.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct PassKernels {
     /// Pass.
     pub pass: PassId,
@@ -97,9 +99,23 @@ fn is_other(sum: &KernelSum, identities: &[KernelIdentity]) -> bool {
 }
 
 impl PassKernels {
+    /// What its figures rest on.
+    pub fn evidence(&self, session: &Session) -> Evidence {
+        session.evidence(self.pass, "launches", self.launches)
+    }
+
     /// A time as a share of the kernel time, where there is any.
     pub fn share(&self, part: Ns) -> Option<f64> {
         (self.total > 0).then(|| part as f64 / self.total as f64)
+    }
+
+    /// The GEMM kernels with what their names tell.
+    pub fn gemms<'a>(
+        &'a self,
+        facts: &'a Facts,
+    ) -> impl Iterator<Item = (&'a KernelSum, &'a KernelIdentity)> {
+        let all = self.sums.iter().map(|sum| (sum, &facts.identities[sum.kernel.index()]));
+        all.filter(|(_, identity)| identity.class == KernelClass::Gemm)
     }
 
     /// The kernel of no known class with the most time.

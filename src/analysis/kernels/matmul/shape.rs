@@ -1,5 +1,7 @@
 //! Sizes of matrix products and attention, and the FLOPs and bytes that follow from them.
 
+use std::fmt;
+
 /// A product of M×K by K×N, row-major: M are the rows of the output as frameworks see it (tokens, in a model).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Gemm {
@@ -48,6 +50,17 @@ pub enum Shape {
         /// Operations.
         flops: u64,
     },
+}
+
+/// `8192 × 4096 × 14336`, a batch of several before it.
+impl fmt::Display for Gemm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { m, n, k, batch } = self;
+        if *batch > 1 {
+            write!(f, "{batch} × ")?;
+        }
+        write!(f, "{m} × {n} × {k}")
+    }
 }
 
 impl Gemm {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use rooflens_schemas::Evidence;
+
 use super::roof::{Ceilings, Roof, Sum};
 use super::{Attention, Gemm, Matrix, Product, Shape, launch_of};
 use crate::analysis::engine::classify::KernelClass;
@@ -10,10 +12,10 @@ use crate::analysis::engine::intervals::total;
 use crate::analysis::engine::stage_stats::Summary;
 use crate::analysis::kernels::gemm::tiles::Tiling;
 use crate::analysis::{Context, Known};
-use crate::model::{Dim3, KernelId, Ns, PassId};
+use crate::model::{Dim3, KernelId, Ns, PassId, Session};
 
 /// The GEMMs, or the attention kernels, of an outermost stage of one process, over its counted instances.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct StageProducts {
     /// Pass.
     pub pass: PassId,
@@ -33,7 +35,7 @@ pub struct StageProducts {
 
 /// Launches of one kernel that compute the same: of GEMMs with the same grid; of attention up to the number of keys,
 /// which grows from step to step.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Group {
     /// Kernel.
     pub kernel: KernelId,
@@ -57,6 +59,22 @@ impl StageProducts {
         sum / self.summary.counted.max(1) as f64
     }
 
+    /// Time of these kernels ÷ that of all GPU operations.
+    pub fn time_share(&self) -> f64 {
+        share(self.time, self.total)
+    }
+
+    /// Share of their time in kernels of known sizes.
+    pub fn shape_coverage(&self) -> f64 {
+        share(self.known, self.time)
+    }
+
+    /// What its figures rest on.
+    pub fn evidence(&self, session: &Session) -> Evidence {
+        let launches = self.groups.iter().map(|group| group.sum.launches).sum();
+        session.evidence(self.pass, "launches", launches)
+    }
+
     /// Time above the roofline over all counted instances, nanoseconds; none if it is known of no kernel.
     pub fn recoverable(&self) -> Option<f64> {
         let lost: Vec<f64> =
@@ -74,6 +92,10 @@ impl StageProducts {
         let all = self.groups.iter().filter_map(|group| Some((group, group.sum.of_peak()?)));
         all.filter(|(_, part)| *part > 1.0)
     }
+}
+
+fn share(part: Ns, whole: Ns) -> f64 {
+    if whole > 0 { part as f64 / whole as f64 } else { 0.0 }
 }
 
 impl Group {

@@ -40,7 +40,7 @@ pub struct StageBounds {
     /// The stage.
     pub summary: Summary,
     /// In the order of [`WhatIf::ALL`].
-    bounds: [Known<Bound>; WhatIf::ALL.len()],
+    pub bounds: [Known<Bound>; WhatIf::ALL.len()],
 }
 
 /// An upper bound of what can be gained: of the GPU that gains least.

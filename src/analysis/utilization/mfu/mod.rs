@@ -110,7 +110,21 @@ fn ceiling(context: &Context<'_>, name: &str, dtype: &str) -> Result<Ceiling, Un
     })
 }
 
+impl Utilization {
+    /// That of the un-profiled repeats of a stage in a pass, both by name.
+    pub fn unprofiled(&self, pass: &str, stage: &str) -> Option<&StageUtilization> {
+        let own = |timed: &StageTime| timed.pass == pass && timed.stage == stage;
+        self.stages.iter().find(|one| one.timed.profiled.is_none() && own(&one.timed))
+    }
+}
+
 impl StageUtilization {
+    /// Measured rate ÷ specified rate, if it was measured.
+    pub fn measured_share(&self) -> Option<f64> {
+        let share = self.measured_rate? / self.ceiling.as_ref().ok()?.rate;
+        Some(share).filter(|share| *share > 0.0 && share.is_finite())
+    }
+
     /// Model FLOPs, causal.
     pub fn flops(&self) -> Option<f64> {
         self.work.as_ref().ok().map(|work| work.flops)

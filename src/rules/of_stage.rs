@@ -1,0 +1,102 @@
+//! What the typed results say of a stage, found by its ids.
+
+use rooflens_schemas::Evidence;
+
+use super::results::Results;
+use super::stage::StageLine;
+use crate::analysis::communication::lines::Line;
+use crate::analysis::engine::stage_stats::Summary;
+use crate::analysis::kernels::kernel_sums::PassKernels;
+use crate::analysis::kernels::matmul::stages::StageProducts;
+use crate::analysis::kernels::stage_work::StageWork;
+use crate::analysis::memory::transfers::Place;
+use crate::analysis::time::what_if::WhatIf;
+use crate::analysis::utilization::flops_by_source::StageFlops;
+use crate::analysis::utilization::mfu::StageUtilization;
+
+impl StageLine {
+    /// Whether it is the stage of this summary.
+    fn is(&self, summary: &Summary) -> bool {
+        (self.stage, self.process) == (summary.stage, summary.process)
+    }
+}
+
+impl<'a> Results<'a> {
+    /// Medians over the instances of a stage.
+    pub(super) fn summary(&self, stage: &StageLine) -> Option<&'a Summary> {
+        self.context.facts.summaries.iter().find(|one| stage.is(one))
+    }
+
+    /// Busy share of a stage.
+    pub(super) fn busy_share(&self, stage: &StageLine) -> Option<f64> {
+        self.summary(stage).map(|summary| summary.busy_share)
+    }
+
+    /// GPU time of an instance of a stage, nanoseconds: what shares are of.
+    pub(super) fn gpu_time(&self, stage: &StageLine) -> f64 {
+        self.summary(stage).map_or(stage.busy, |summary| summary.sum)
+    }
+
+    /// What the time of a stage rests on.
+    pub(super) fn time_evidence(&self, stage: &StageLine) -> Vec<Evidence> {
+        let evidence = |one: &Summary| one.evidence(self.context.session, self.context.facts);
+        self.summary(stage).map(evidence).into_iter().collect()
+    }
+
+    /// GPU operations of a stage by class.
+    pub(super) fn work(&self, stage: &StageLine) -> Option<&'a StageWork> {
+        self.context.results.stage_work().ok()?.iter().find(|one| stage.is(&one.summary))
+    }
+
+    /// GEMMs of a stage.
+    pub(super) fn gemms(&self, stage: &StageLine) -> Option<&'a StageProducts> {
+        self.context.results.gemm().ok()?.iter().find(|one| stage.is(&one.summary))
+    }
+
+    /// Attention of a stage.
+    pub(super) fn attention(&self, stage: &StageLine) -> Option<&'a StageProducts> {
+        self.context.results.attention().ok()?.iter().find(|one| stage.is(&one.summary))
+    }
+
+    /// FLOPs of a stage by source.
+    pub(super) fn flops(&self, stage: &StageLine) -> Option<&'a StageFlops> {
+        self.context.results.flops().ok()?.iter().find(|one| stage.is(&one.summary))
+    }
+
+    /// MFU and MBU of a stage in its profiled pass.
+    pub(super) fn utilization(&self, stage: &StageLine) -> Option<&'a StageUtilization> {
+        let mut all = self.context.results.utilization().ok()?.stages.iter();
+        all.find(|one| one.timed.profiled.as_ref().is_some_and(|summary| stage.is(summary)))
+    }
+
+    /// Those of its un-profiled repeats.
+    pub(super) fn unprofiled_utilization(&self, stage: &StageLine) -> Option<&'a StageUtilization> {
+        let (pass, name) = (stage.unprofiled_pass.as_ref()?, stage.scope.stage.as_ref()?);
+        self.context.results.utilization().ok()?.unprofiled(pass, name)
+    }
+
+    /// Copies of a stage; none if it does not copy.
+    pub(super) fn copies(&self, stage: &StageLine) -> Option<&'a Place> {
+        let mut all = self.context.results.transfers().ok()?.places.iter();
+        let own = |one: &&Place| one.stage.as_ref().is_some_and(|summary| stage.is(summary));
+        all.find(own).filter(|place| !place.directions().is_empty())
+    }
+
+    /// Communication of a stage.
+    pub(super) fn communication(&self, stage: &StageLine) -> Option<&'a Line> {
+        self.context.results.communication().ok()?.of_stage(self.summary(stage)?)
+    }
+
+    /// Kernels of the primary pass.
+    pub(super) fn kernels(&self) -> Option<&'a PassKernels> {
+        let all = self.context.results.kernels().ok()?;
+        all.iter().find(|one| Some(one.pass) == self.primary)
+    }
+
+    /// What a stage could save if something were away, nanoseconds.
+    pub(super) fn saved_without(&self, what: WhatIf, stage: &StageLine) -> Option<f64> {
+        let bounds = self.context.results.what_if().ok()?.of(stage.stage, stage.process)?;
+        let bound = bounds.get(what).as_ref().ok()?;
+        Some((stage.time - bound.new_time()).max(0.0))
+    }
+}

@@ -1,0 +1,170 @@
+//! Rules about copies, collectives and ranks.
+
+use super::*;
+use crate::analysis::Missing;
+use crate::analysis::communication::calls::{Member, Run};
+use crate::analysis::communication::lines::Line;
+use crate::analysis::communication::speed::Speed;
+use crate::analysis::communication::straggler::Imbalance;
+use crate::analysis::communication::{Communication, Ranks};
+use crate::analysis::engine::classify::KernelClass;
+use crate::analysis::time::what_if::{Bound, Bounds, StageBounds, WhatIf};
+use crate::model::CopyKind::{DeviceToHost, HostToDevice};
+use crate::model::MemoryKind::{Pageable, Pinned, Unknown};
+use crate::model::Ns;
+
+/// Copies to the GPU from pinned memory in a stage of 1000 ns.
+fn copying(exposed: Ns) -> Made {
+    decode().copies(&[(HostToDevice, Pinned, 8, exposed, exposed)])
+}
+
+#[test]
+fn work_that_nothing_hides_is_said() {
+    let could_save = |rule: &Rule, holds: Made, expected: f64, below: Made| {
+        let found = holds.one(rule);
+        assert!((saved(&found) - expected).abs() < 1e-9, "{}", rule.id);
+        assert!((found.weight_ns - 10.0 * expected).abs() < 1e-9, "{}", rule.id);
+        assert!(found.advice.is_some(), "{}", rule.id);
+        assert_eq!(below.outcome(rule), Outcome::CLEAR, "{}", rule.id);
+    };
+    // Without 60 of 1000 ns the stage would take 940 ns.
+    let mut bounded = copying(70);
+    let bound = Bound { what: WhatIf::Copies, kernel: None, gone: 60, of: 1000, time: 1000.0 };
+    let bounds = WhatIf::ALL.map(|what| match what {
+        WhatIf::Copies => Ok(bound),
+        _ => Err(Missing("")),
+    });
+    let stages = vec![StageBounds { summary: bounded.last_summary(), bounds }];
+    bounded.known.what_if = Ok(Bounds { stages });
+    could_save(&exposed_copies::RULE, bounded, 60.0, copying(49));
+    let talking = |exposed| decode().collectives(exposed, None);
+    could_save(&exposed_communication::RULE, talking(50.0), 50.0, talking(49.0));
+    // Half of the bytes are pageable, and copies take 200 ns: at most 100 ns.
+    let mixed = |time: Ns| {
+        let half = |host, time| (HostToDevice, host, 8, time, 0);
+        decode().copies(&[half(Pageable, time / 2), half(Pinned, time - time / 2)])
+    };
+    could_save(&pageable_copies::RULE, mixed(200), 100.0, mixed(9));
+}
+
+#[test]
+fn waiting_for_a_rank_is_told_from_sending() {
+    let made = |wait| decode().collectives(100.0, Some(wait)).one(&exposed_communication::RULE);
+    let found = made(60.0);
+    assert!(words(&found.statement).contains("60.0 % of that it waits"));
+    assert!(words(&found.advice.unwrap()).contains("equal work"));
+    assert!(words(&made(40.0).advice.unwrap()).contains("buckets"));
+}
+
+#[test]
+fn one_rank_has_no_straggler_and_no_collectives() {
+    let alone = || decode().work_of(KernelClass::Gemm, 100);
+    assert_eq!(alone().outcome(&exposed_communication::RULE), Outcome::CLEAR);
+    assert_eq!(silent(alone().outcome(&straggler::RULE)).0, "not applicable");
+    // One rank of several, or kernels that are not seen.
+    let of_several = alone().collectives(1.0, None);
+    let hidden = decode().work_of(KernelClass::Graph, 90);
+    assert_eq!(silent(of_several.outcome(&straggler::RULE)).0, "abstained");
+    for rule in [&straggler::RULE, &exposed_communication::RULE] {
+        assert_eq!(silent(hidden.outcome(rule)).0, "abstained");
+    }
+}
+
+#[test]
+fn a_straggler_could_save_what_it_computes_beyond_the_fastest() {
+    let ranks = |ratio: f64, speed: Speed| {
+        let mut made = Made::default();
+        for rank in [0, 1] {
+            made = made.stage("step", StageKind::TrainStep, 1000.0, 20_000.0);
+            let stage = made.stages.last_mut().unwrap();
+            (stage.stage, stage.process, stage.scope.rank) = (0, ProcessId(rank), Some(rank));
+        }
+        let line = |rank: u32, compute: f64| Line {
+            member: rank as usize,
+            rank,
+            stage: Some(0),
+            time: 1000.0,
+            compute,
+            ..Line::default()
+        };
+        let member = |rank| Member { process: ProcessId(rank), rank, ..Member::default() };
+        let times = Imbalance {
+            ranks: 2,
+            slowest: 1,
+            fastest: 0,
+            most: 900.0,
+            least: 600.0,
+            mean: 900.0 / ratio,
+        };
+        let run = Run { members: vec![member(0), member(1)], ..Run::default() };
+        let lines = vec![line(0, 600.0), Line { speed, ..line(1, 900.0) }];
+        let ranks = Ranks { run, lines, imbalances: vec![times], ..Ranks::default() };
+        made.known.communication = Ok(Communication { runs: vec![ranks] });
+        made
+    };
+    // Ranks compute 600 and 900 ns: mean 750, 900 / 750 = 1.2; 300 ns beyond the fastest.
+    let found = ranks(1.2, Speed::default()).one(&straggler::RULE);
+    assert_eq!(found.title, "step, rank 1");
+    assert!((saved(&found) - 300.0).abs() < 1e-9);
+    assert_eq!(found.scope.rank, Some(1));
+    assert_eq!(ranks(1.04, Speed::default()).outcome(&straggler::RULE), Outcome::CLEAR);
+    assert!(found.next.is_some());
+    // Half of the slowdown by the clock makes it the reason, less does not: the kernels take 1.5 times as long.
+    let clocks = |share: f64| {
+        let speed = Speed {
+            slowdown: Some(1.5),
+            clock: Some(1.5e9),
+            clock_ratio: Some(1.0 + 0.5 * share),
+            limit: Some(("sw_power_cap", 0.75)),
+        };
+        ranks(1.2, speed).one(&straggler::RULE)
+    };
+    let said = words(&clocks(0.5).statement);
+    assert!(said.contains("1.500 GHz") && said.contains("accounts for 50.0 %"), "{said}");
+    assert!(said.contains("sw_power_cap was set in 75.0 %"), "{said}");
+    assert!(words(&clocks(0.5).advice.unwrap()).contains("lowers the clock"));
+    assert!(!words(&clocks(0.49).statement).contains("GHz"));
+}
+
+#[test]
+fn a_stage_without_copies_is_clear_of_them() {
+    let rules = [&exposed_copies::RULE, &pageable_copies::RULE];
+    let none = || decode().work_of(KernelClass::Gemm, 100);
+    assert!(rules.iter().all(|rule| none().outcome(rule) == Outcome::CLEAR));
+    // Whole graphs may hide some; and a copy from the host of which the memory is not recorded says nothing.
+    let whole = decode().work_of(KernelClass::Graph, 10);
+    assert!(rules.iter().all(|rule| silent(whole.outcome(rule)).0 == "abstained"));
+    let unrecorded = none().copies(&[(HostToDevice, Unknown, 8, 0, 0)]);
+    assert_eq!(silent(unrecorded.outcome(rules[1])).0, "abstained");
+}
+
+#[test]
+fn advice_about_copies_is_what_the_figures_leave_to_try() {
+    // Copies alone for 700 of 1000 ns, in both directions or one, or within the GPU; the GPU is busy for 700 ns +
+    // kernels.
+    let advice = |busy: f64, to: Ns, from: Ns, pageable: u64| {
+        let within = 700 - to - from;
+        let made = decode().busy(busy).copies(&[
+            (HostToDevice, Pageable, pageable, 0, 0),
+            (HostToDevice, Pinned, 100 - pageable, to, to),
+            (DeviceToHost, Pinned, 0, from, from),
+            (crate::model::CopyKind::DeviceToDevice, Unknown, 0, within, within),
+        ]);
+        words(&made.one(&exposed_copies::RULE).advice.unwrap())
+    };
+    // Kernels of 200 ns could hide some; 139 of 700 ns are no second direction; pinned memory is used.
+    let one = advice(0.9, 561, 139, 0);
+    assert!(
+        one.contains("ahead of the kernels")
+            && !one.contains("both directions")
+            && !one.contains("pinned")
+    );
+    // Kernels of 50 ns hide nothing, 140 of 700 ns are a second direction, a tenth is pageable.
+    let other = advice(0.75, 560, 140, 10);
+    assert!(
+        !other.contains("ahead of the kernels") && other.contains("both directions"),
+        "{other}"
+    );
+    assert!(other.contains("pinned"));
+    assert!(advice(0.9, 200, 100, 0).contains("stay on the GPU"));
+}

@@ -59,7 +59,7 @@ fn times(instances: &[Instance]) -> Vec<f64> {
 
 /// The sequences of a pass: those of stages in their order, then the other ranges.
 pub(super) fn of_pass(context: &Context<'_>, pass: PassId) -> Vec<Series> {
-    let stages = summaries(context.facts, pass).into_iter();
+    let stages = summaries(context.facts, pass).iter();
     let stages = stages.filter_map(|summary| of_stage(context, summary.clone()));
     stages.chain(of_ranges(context, pass)).collect()
 }

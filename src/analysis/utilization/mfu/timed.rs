@@ -59,7 +59,7 @@ pub(super) fn timed(context: &Context<'_>) -> Vec<StageTime> {
     let (session, facts) = (context.session, context.facts);
     let mut all = baseline(session);
     for pass in facts.passes_primary_first(session) {
-        all.extend(summaries(facts, pass).into_iter().map(|line| StageTime {
+        all.extend(summaries(facts, pass).iter().map(|line| StageTime {
             stage: line.stage(facts).name.clone(),
             pass: session.pass_name(pass).to_owned(),
             kind: line.kind(facts),

@@ -1,17 +1,20 @@
 //! Rooflens: an offline report compiler over captured GPU-profiling artifacts.
 //!
 //! ```text
-//! bundle → ingest → model → analysis → report → render
+//! bundle → ingest → model → analysis → present, rules → report → render
 //! ```
 //!
 //! - [`bundle`] opens a directory, an archive or loose files and says what each file is.
 //! - [`ingest`] reads artifacts into the tables of [`model`].
 //! - `tables` gives the tables of a session as Parquet files and to SQL queries (feature `tables`).
-//! - [`analysis`] computes [`findings`] from the tables: pure functions, no I/O.
+//! - [`analysis`] computes typed results from the tables, each once: pure functions, no I/O.
+//! - [`present`] shows results as [`findings`]: metrics, tables, charts and words of one section a subject.
+//! - [`rules`] says what is slow, why, and what to do.
 //! - [`report`] arranges findings into a document; it never sees the tables.
 //! - [`render`] writes the document in one format each.
 //!
-//! Each module uses only those before it; `tests/architecture.rs` keeps it so.
+//! Most rooms are crates of their own, so that the compiler holds their walls; each module of this one uses only those
+//! before it, which `tests/architecture.rs` holds.
 
 pub use rooflens_bundle as bundle;
 pub use rooflens_findings::{self as findings, prose};
@@ -27,8 +30,8 @@ pub mod hardware;
 
 pub mod analysis;
 
-pub mod rules;
-
 pub mod present;
+
+pub mod rules;
 
 pub mod cli;

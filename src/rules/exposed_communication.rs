@@ -61,7 +61,7 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line) -> Option<Obse
              fewer bytes (accumulation, lower precision)."
         ],
     };
-    let saved = results.saved_without(WhatIf::Communication, stage).unwrap_or(exposed);
+    let saved = results.gain(WhatIf::Communication, stage).unwrap_or(exposed);
     // Hiding a wait moves it: what equal work would bring is the straggler's finding.
     let base = match waits {
         true => Observation {

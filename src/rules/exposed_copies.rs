@@ -57,7 +57,7 @@ fn finding(results: &Results<'_>, stage: &StageLine, copies: &Place) -> Option<O
         statement.extend(prose![", and kernels without copies beside them run for ", share]);
     }
     statement.push(".".into());
-    let saved = results.saved_without(WhatIf::Copies, stage).unwrap_or(exposed);
+    let saved = results.gain(WhatIf::Copies, stage).unwrap_or(exposed);
     Some(Observation {
         statement,
         advice: Some(advice(copies, kernels)),

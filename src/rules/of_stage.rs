@@ -10,7 +10,6 @@ use crate::analysis::kernels::kernel_sums::PassKernels;
 use crate::analysis::kernels::matmul::stages::StageProducts;
 use crate::analysis::kernels::stage_work::StageWork;
 use crate::analysis::memory::transfers::Place;
-use crate::analysis::time::what_if::WhatIf;
 use crate::analysis::utilization::flops_by_source::StageFlops;
 use crate::analysis::utilization::mfu::StageUtilization;
 
@@ -91,12 +90,5 @@ impl<'a> Results<'a> {
     pub(super) fn kernels(&self) -> Option<&'a PassKernels> {
         let all = self.context.results.kernels().ok()?;
         all.iter().find(|one| Some(one.pass) == self.primary)
-    }
-
-    /// What a stage could save if something were away, nanoseconds.
-    pub(super) fn saved_without(&self, what: WhatIf, stage: &StageLine) -> Option<f64> {
-        let bounds = self.context.results.what_if().ok()?.of(stage.stage, stage.process)?;
-        let bound = bounds.get(what).as_ref().ok()?;
-        Some((stage.time - bound.new_time()).max(0.0))
     }
 }

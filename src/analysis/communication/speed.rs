@@ -10,7 +10,8 @@ use crate::analysis::engine::intervals::total;
 use crate::analysis::engine::sm_clock::Clocks;
 use crate::analysis::engine::tiers::{Tier, tier};
 use crate::analysis::system::power::reasons;
-use crate::analysis::system::power::samples::{Device, devices};
+use crate::analysis::system::power::sampled;
+use crate::analysis::system::power::samples::Device;
 use crate::model::{Dim3, KernelId, Ns, Session};
 
 /// Kernel time that must be in kernels of one name and grid on both ranks, and by how much the numbers of their
@@ -75,7 +76,7 @@ pub(super) fn compare(context: &Context<'_>, run: &Run, lines: &mut [Line]) {
     if run.members.len() < 2 {
         return;
     }
-    let sampled = devices(context);
+    let sampled = sampled(context);
     let clocks: Vec<Option<Clocks>> = run
         .members
         .iter()
@@ -85,7 +86,7 @@ pub(super) fn compare(context: &Context<'_>, run: &Run, lines: &mut [Line]) {
         let times = times(context, &run.members[line.member], line);
         let own = clocks[line.member].as_ref();
         line.speed.clock = own.and_then(|clocks| clocks.mean(times.iter().copied()));
-        line.speed.limit = limit(context.session, &run.members[line.member], &sampled, &times);
+        line.speed.limit = limit(context.session, &run.members[line.member], sampled, &times);
     }
     let fastest: Vec<Option<usize>> =
         lines.iter().map(|line| fastest(context, lines, line)).collect();

@@ -222,14 +222,6 @@ impl Facts {
         self.passes_by_preference(session).first().copied()
     }
 
-    /// All passes, the primary one first.
-    pub fn passes_primary_first(&self, session: &Session) -> Vec<PassId> {
-        let primary = self.primary_pass(session);
-        let mut passes: Vec<PassId> = session.passes.ids().collect();
-        passes.sort_by_key(|pass| (Some(*pass) != primary, *pass));
-        passes
-    }
-
     /// The passes with GPU operations, the primary one first.
     pub fn passes_by_preference(&self, session: &Session) -> Vec<PassId> {
         let mut counts = vec![0u64; session.passes.len()];

@@ -62,18 +62,6 @@ pub fn summarize(facts: &Facts) -> Vec<Summary> {
     all
 }
 
-/// The instances of a stage that count in one process and have GPU work, in order of the run.
-pub fn counted<'a>(
-    facts: &'a Facts,
-    summary: &Summary,
-) -> impl Iterator<Item = &'a StageInstance> + use<'a> {
-    let process = summary.process;
-    let own = facts.instances_of(summary.stage(facts)).iter();
-    own.filter(move |one| {
-        one.process == process && one.excluded.is_none() && one.projection.is_some()
-    })
-}
-
 /// What stands for a whole sequence: the one in the middle by `key`, which ends in something unique; of an even
 /// number both middle ones, the lower first. Who needs one takes the first.
 pub fn middle<T, K: Ord>(mut all: Vec<T>, key: impl Fn(&T) -> K) -> Vec<T> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Unavailable;
-use crate::analysis::counters::roofline::workload::{Executed, executed};
+use crate::analysis::counters::roofline::workload::StageWork;
 use crate::analysis::engine::classify::KernelClass;
 use crate::analysis::engine::facts::OpIndex;
 use crate::analysis::engine::measured_peaks::gpu_name;
@@ -73,12 +73,10 @@ pub struct FlopSums {
 pub fn compute(context: &Context<'_>) -> Known<Vec<StageFlops>> {
     let facts = context.facts;
     let (products, work) = (context.results.matmul()?, context.results.stage_work()?);
-    let executed = executed(context);
+    let executed = context.results.workload().map_or(&[][..], |workload| &workload.stages);
     let mut all = Vec::new();
-    for pass in facts.passes_primary_first(context.session) {
+    for pass in facts.primary_first(context.session) {
         let clocks = Clocks::of(context, pass, None);
-        let executed = executed.as_ref().filter(|(timeline, _)| *timeline == pass);
-        let executed = executed.map_or(&[][..], |(_, stages)| stages);
         for work in work.iter().filter(|work| work.pass == pass) {
             let sums = FlopSums::of(context, products, &work.summary);
             all.push(stage(context, &work.summary, sums, clocks.as_ref(), executed));
@@ -93,7 +91,7 @@ fn stage(
     summary: &Summary,
     sums: FlopSums,
     clocks: Option<&Clocks>,
-    executed: &[Executed],
+    executed: &[StageWork],
 ) -> StageFlops {
     let (session, facts) = (context.session, context.facts);
     let pass = summary.stage(facts).pass;
@@ -103,8 +101,8 @@ fn stage(
     let stages = context.results.utilization().map_or(&[][..], |all| &all.stages);
     let known = stages.iter().find(|one| one.timed.is_of(summary));
     let mfu = known.map_or(Err(Unavailable::NoFormula), |known| known.mfu());
-    let label = summary.label(session, facts);
-    let executed = executed.iter().find(|stage| stage.label == label);
+    let own = (summary.stage, summary.process);
+    let executed = executed.iter().find(|one| (one.summary.stage, one.summary.process) == own);
     let ideal_time = sums.ideal_time(gpu);
     let utilization = match &ideal_time {
         _ if summary.time <= 0.0 => Err(Unavailable::NoTime),
@@ -122,8 +120,8 @@ fn stage(
         model: known.and_then(|known| known.work.as_ref().ok()).map(|w| (w.flops, w.flops_full)),
         mfu,
         mbu: known.and_then(|known| known.mbu().ok()),
-        executed: executed.and_then(|stage| stage.flops),
-        hfu: executed.and_then(|stage| stage.hfu),
+        executed: executed.and_then(StageWork::executed_flops),
+        hfu: executed.and_then(|stage| Some(stage.hfu.as_ref().ok()?.share)),
     }
 }
 

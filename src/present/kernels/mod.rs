@@ -49,7 +49,7 @@ fn show(context: &Context<'_>) -> Known<Findings> {
 /// only where there is no timeline. The first is the primary one.
 fn shown_passes(context: &Context<'_>) -> Vec<PassId> {
     let (session, facts) = (context.session, context.facts);
-    let mut working = facts.passes_primary_first(session);
+    let mut working = facts.primary_first(session);
     working
         .retain(|pass| !facts.ops_of(*pass).is_empty() || session.kernel_sums.pass.contains(pass));
     let is_timeline = |pass: &PassId| session.passes.kind[pass.index()] == PassKind::Timeline;

@@ -371,24 +371,3 @@ impl Sum {
 fn possible(share: f64) -> Result<f64, Lack> {
     if share <= 1.0 { Ok(share) } else { Err(Lack::AbovePeak(share)) }
 }
-
-/// What counters say of a stage of the timeline, per instance.
-pub(crate) struct Executed {
-    /// The stage's label.
-    pub(crate) label: String,
-    /// Executed FLOPs of the profiled launches and of those that they stand for; absent for too small a share of the time.
-    pub(crate) flops: Option<f64>,
-    /// Executed FLOPs as a share of what the peaks allow in the stage time.
-    pub(crate) hfu: Option<f64>,
-}
-
-/// Executed work of the stages of the timeline pass, with that pass; nothing without a timeline and profiled launches.
-pub(crate) fn executed(context: &Context<'_>) -> Option<(PassId, Vec<Executed>)> {
-    let workload = context.results.workload().ok()?;
-    let one = |stage: &StageWork| Executed {
-        label: stage.summary.label(context.session, context.facts),
-        flops: stage.executed_flops(),
-        hfu: stage.hfu.as_ref().ok().map(|hfu| hfu.share),
-    };
-    Some((workload.pass, workload.stages.iter().map(one).collect()))
-}

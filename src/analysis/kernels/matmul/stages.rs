@@ -154,7 +154,7 @@ pub(in crate::analysis::kernels) fn of_class(
     let (session, facts) = (context.session, context.facts);
     let matrix = Matrix::new(session, facts);
     let mut all = Vec::new();
-    for pass in facts.passes_primary_first(session) {
+    for pass in facts.primary_first(session) {
         let ceilings = Ceilings::of(context, pass);
         let of_pass = context.results.stage_work()?.iter().filter(|work| work.pass == pass);
         for work in of_pass.filter(|work| work.summary.is_outermost(facts)) {

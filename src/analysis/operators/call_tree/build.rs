@@ -11,7 +11,7 @@ use crate::analysis::Context;
 use crate::analysis::engine::facts::{OpIndex, OpSource, StageInstance};
 use crate::analysis::engine::nesting::Span;
 use crate::analysis::engine::spans::{Work, roll_up};
-use crate::analysis::engine::stage_stats::{Summary, counted};
+use crate::analysis::engine::stage_stats::Summary;
 use crate::analysis::engine::stages::WHOLE_CAPTURE;
 use crate::model::{Ns, PassId, ProcessId, StrId, ThreadId};
 
@@ -59,7 +59,7 @@ impl<'a> Builder<'a> {
         let stage = line.stage(facts);
         self.nodes = vec![Node { name: stage.name.clone(), ..Node::default() }];
         let mut ops = Vec::new();
-        for instance in counted(facts, line) {
+        for instance in line.counted_instances(facts) {
             match instance.thread {
                 Some(thread) => self.add_instance(instance, thread),
                 None => self.add_threads(stage.pass),

@@ -9,7 +9,7 @@ use super::launches::Launches;
 use super::longest::LongGap;
 use crate::analysis::engine::facts::{Facts, OpIndex, StageInstance};
 use crate::analysis::engine::intervals::{Interval, add, measure, total};
-use crate::analysis::engine::stage_stats::{Summary, counted, middle};
+use crate::analysis::engine::stage_stats::{Summary, middle};
 use crate::analysis::engine::sweep::{append, slices};
 use crate::analysis::engine::tiers::{Tier, tier};
 use crate::analysis::{Context, Known};
@@ -80,7 +80,7 @@ pub struct Issuing {
 
 /// The lines of a summary, one a GPU that the process uses in the stage.
 pub(super) fn lines(context: &Context<'_>, inputs: &Inputs<'_>, summary: &Summary) -> Vec<Line> {
-    let counted: Vec<&StageInstance> = counted(context.facts, summary).collect();
+    let counted: Vec<&StageInstance> = summary.counted_instances(context.facts).collect();
     let gpus = gpus_of(&counted);
     let several_gpus = gpus.len() > 1;
     let traced = inputs.traced(summary.stage(context.facts).pass);

@@ -9,7 +9,6 @@ use crate::analysis::Context;
 use crate::analysis::engine::facts::{OpIndex, OpSource};
 use crate::analysis::engine::intervals::measure_within;
 use crate::analysis::engine::moments::Moments;
-use crate::analysis::engine::stage_stats::counted;
 use crate::analysis::operators::call_tree::is_function;
 use crate::model::{ApiCallId, Ns, StrId};
 
@@ -85,7 +84,7 @@ fn longest(
     line: &Line,
 ) -> impl Iterator<Item = (u32, Gap)> {
     let mut found: Vec<(u32, Gap)> = Vec::new();
-    for instance in counted(context.facts, &line.summary) {
+    for instance in line.summary.counted_instances(context.facts) {
         let Some(window) = line.window(instance) else { continue };
         for (gap, time) in inputs.gaps.within(line.gpu, window) {
             // A window of several GPUs may cut a gap.

@@ -7,7 +7,6 @@ use super::line::Line;
 use crate::analysis::Context;
 use crate::analysis::engine::facts::OpIndex;
 use crate::analysis::engine::intervals::{Interval, union};
-use crate::analysis::engine::stage_stats::counted;
 use crate::analysis::time::timeline::bins::{Window, spread};
 use crate::model::{GpuId, Ns, PassId, ProcessId};
 
@@ -127,7 +126,7 @@ pub(super) fn over_time(
 impl QueueOverTime {
     fn of(context: &Context<'_>, queues: &Queues, at: usize, line: &Line) -> Option<Self> {
         let number = *line.middle_instances.first()?;
-        let instance = counted(context.facts, &line.summary).nth(number)?;
+        let instance = line.summary.counted_instances(context.facts).nth(number)?;
         let (start, end) = instance.projection?;
         let window = Window { start, end };
         let queue =

@@ -5,7 +5,7 @@ pub mod attribution;
 
 use crate::analysis::engine::classify::{ClassGroup, GroupTimes};
 use crate::analysis::engine::segments::exclusive;
-use crate::analysis::engine::stage_stats::{Summary, counted, summaries};
+use crate::analysis::engine::stage_stats::{Summary, summaries};
 use crate::analysis::engine::stats::doubtful_first;
 use crate::analysis::{Context, Known, Missing};
 use crate::model::PassId;
@@ -80,7 +80,7 @@ pub fn compute(context: &Context<'_>) -> Known<StageTimes> {
 }
 
 fn doubtful(context: &Context<'_>, summary: &Summary) -> Option<(f64, usize)> {
-    let times = counted(context.facts, summary).filter_map(|one| Some(one.time()? as f64));
+    let times = summary.counted_instances(context.facts).filter_map(|one| Some(one.time()? as f64));
     let times: Vec<f64> = times.collect();
     let factor = doubtful_first(&times).filter(|_| summary.is_outermost(context.facts))?;
     Some((factor, times.len() - 1))
@@ -89,7 +89,7 @@ fn doubtful(context: &Context<'_>, summary: &Summary) -> Option<(f64, usize)> {
 fn group_times(context: &Context<'_>, summary: &Summary) -> GroupTimes {
     let ops = &context.facts.ops;
     let mut times = GroupTimes::default();
-    for instance in counted(context.facts, summary) {
+    for instance in summary.counted_instances(context.facts) {
         for gpu in &instance.gpus {
             let own = instance.ops.iter().map(|op| *op as usize).filter(|op| ops.gpu[*op] == *gpu);
             for segment in exclusive(context, own) {

@@ -6,7 +6,7 @@ use crate::analysis::Context;
 use crate::analysis::engine::classify::ClassGroup;
 use crate::analysis::engine::facts::StageInstance;
 use crate::analysis::engine::intervals::{Interval, difference, union, union_length};
-use crate::analysis::engine::stage_stats::{Summary, counted, middle, summaries};
+use crate::analysis::engine::stage_stats::{Summary, middle, summaries};
 use crate::analysis::engine::stages::WHOLE_CAPTURE;
 use crate::model::{GpuId, Ns, PassId};
 
@@ -59,7 +59,7 @@ pub(super) fn find(context: &Context<'_>, overview: &Overview) -> Vec<Zoom> {
 }
 
 fn zoom(context: &Context<'_>, pass: PassId, summary: Summary) -> Option<Zoom> {
-    let counted = counted(context.facts, &summary).collect();
+    let counted = summary.counted_instances(context.facts).collect();
     let instance = *middle(counted, |one| (one.time(), one.ordinal)).first()?;
     let (start, end) = instance.projection?;
     let lead = start.saturating_sub(instance.host_start).clamp(0, (end - start) / 10);

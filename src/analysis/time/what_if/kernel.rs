@@ -5,7 +5,6 @@ use rustc_hash::FxHashMap;
 use crate::analysis::Context;
 use crate::analysis::engine::facts::StageInstance;
 use crate::analysis::engine::intervals::{add, total};
-use crate::analysis::engine::stage_stats::counted;
 use crate::analysis::engine::sweep::{length, slices};
 use crate::analysis::time::idle::Line;
 use crate::model::{KernelId, Ns};
@@ -46,6 +45,6 @@ fn middle<'a>(
     line: &Line,
 ) -> impl Iterator<Item = &'a StageInstance> + use<'a> {
     let numbers = line.middle_instances.clone();
-    let counted = counted(context.facts, &line.summary).enumerate();
+    let counted = line.summary.counted_instances(context.facts).enumerate();
     counted.filter(move |(number, _)| numbers.contains(number)).map(|(_, instance)| instance)
 }

@@ -58,7 +58,7 @@ impl StageTime {
 pub(super) fn timed(context: &Context<'_>) -> Vec<StageTime> {
     let (session, facts) = (context.session, context.facts);
     let mut all = baseline(session);
-    for pass in facts.passes_primary_first(session) {
+    for pass in facts.primary_first(session) {
         all.extend(summaries(facts, pass).iter().map(|line| StageTime {
             stage: line.stage(facts).name.clone(),
             pass: session.pass_name(pass).to_owned(),

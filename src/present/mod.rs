@@ -116,7 +116,7 @@ const fn class_color(class: KernelClass) -> Color {
 }
 
 /// The colour of a group of kernel classes.
-const fn group_color(group: ClassGroup) -> Color {
+pub(crate) const fn group_color(group: ClassGroup) -> Color {
     match group {
         ClassGroup::Gemm => Color::Gemm,
         ClassGroup::Attention => Color::Attention,

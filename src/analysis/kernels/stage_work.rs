@@ -2,11 +2,13 @@
 
 use std::cmp::Reverse;
 
+use rooflens_schemas::Evidence;
+
 use crate::analysis::engine::classify::KernelClass;
 use crate::analysis::engine::intervals::total;
 use crate::analysis::engine::stage_stats::{Summary, summaries};
 use crate::analysis::{Context, Known};
-use crate::model::{KernelId, Ns, PassId};
+use crate::model::{KernelId, Ns, PassId, Session};
 
 const CLASSES: usize = KernelClass::ALL.len();
 
@@ -31,6 +33,11 @@ impl StageWork {
     /// Number of operations.
     pub fn operations(&self) -> u64 {
         self.classes.iter().map(|class| class.0).sum()
+    }
+
+    /// What its figures rest on.
+    pub fn evidence(&self, session: &Session) -> Evidence {
+        session.evidence(self.pass, "launches", self.operations())
     }
 
     /// Time of the operations of a class, nanoseconds.

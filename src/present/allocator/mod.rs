@@ -11,6 +11,7 @@ use super::Section;
 use crate::analysis::memory::allocator::calls::StageCalls;
 use crate::analysis::memory::allocator::states::Figures;
 use crate::analysis::memory::allocator::{DeviceMemory, MemoryUsed};
+use crate::analysis::system::power::samples;
 use crate::analysis::{Context, Known};
 use crate::findings::catalogue::{
     ALLOCATOR_CALLS, MEMORY_FRAGMENTATION, MEMORY_PEAK_ALLOCATED, MEMORY_PEAK_RESERVED,
@@ -96,17 +97,12 @@ fn summary(context: &Context<'_>, memory: &DeviceMemory) -> Vec<Inline> {
 
 /// The metrics of the whole trace, then of each stage.
 fn metrics(context: &Context<'_>, memory: &DeviceMemory) -> Vec<Metric> {
-    let (session, facts) = (context.session, context.facts);
-    let states = &memory.states;
-    let gpu = Some(states.device);
-    let pass = Some(session.pass_name(states.pass).to_owned());
-    let whole = Scope { pass, gpu, ..Scope::default() };
-    let mut all = figures_metrics(&memory.whole, &whole, "the whole trace");
-    for (stage, figures) in &memory.stages {
-        let scope = Scope { gpu, ..stage.scope(session, facts) };
-        all.extend(figures_metrics(figures, &scope, "the ranges of the counted instances"));
-    }
-    let evidence = session.evidence(states.pass, "memory_events", states.events.len() as u64);
+    let of = |(scope, figures): (Scope, &Figures)| match scope.stage {
+        None => figures_metrics(figures, &scope, "the whole trace"),
+        Some(_) => figures_metrics(figures, &scope, "the ranges of the counted instances"),
+    };
+    let mut all: Vec<Metric> = memory.figures(context).into_iter().flat_map(of).collect();
+    let evidence = memory.evidence(context.session);
     all.iter_mut().for_each(|metric| metric.evidence.push(evidence.clone()));
     all
 }
@@ -132,11 +128,7 @@ fn used_metric(session: &Session, used: &MemoryUsed) -> Metric {
     let scope = Scope { gpu: Some(used.device), ..Scope::default() };
     let basis = format!("maximum of {} samples over the whole sampled period", used.samples);
     let mut metric = MEMORY_PEAK_USED.measured(scope, used.bytes as f64, basis);
-    metric.evidence.push(Evidence {
-        artifact: session.text(used.artifact).to_owned(),
-        table: Some("device_samples".to_owned()),
-        rows: Some(used.samples),
-    });
+    metric.evidence.push(samples::evidence(session, used.artifact, used.samples));
     metric
 }
 

@@ -79,8 +79,7 @@ fn shares(context: &Context<'_>, work: &StageWork) -> Vec<Metric> {
         let total = work.total;
         let basis = format!("{time} ns in {operations} operations / {total} ns of GPU operations");
         let mut metric = CLASS_SHARE.derived(scope, work.share(time)?, basis);
-        let evidence = context.session.evidence(work.pass, "launches", work.operations());
-        metric.evidence.push(evidence);
+        metric.evidence.push(work.evidence(context.session));
         Some(metric)
     };
     work.occurring().filter_map(metric).collect()

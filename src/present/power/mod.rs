@@ -9,11 +9,11 @@ use rooflens_schemas::{Evidence, Metric, Scope};
 
 use super::Section;
 use crate::analysis::system::power::Power;
-use crate::analysis::system::power::samples::{Device, Figures, StageFigures, folder};
+use crate::analysis::system::power::samples::{Device, Figures, StageFigures, evidence, folder};
 use crate::analysis::{Context, Known};
 use crate::findings::catalogue::{ENERGY, POWER_MEAN, POWER_P95, SM_CLOCK_MEAN, THROTTLED_SHARE};
 use crate::findings::{Block, Findings, Inline, Method, Quantity};
-use crate::model::{Session, StrId};
+use crate::model::Session;
 use crate::prose;
 
 /// Power and clocks.
@@ -93,7 +93,7 @@ fn introduction(context: &Context<'_>, power: &Power) -> Vec<Inline> {
 
 fn device_metrics(session: &Session, device: &Device) -> Vec<Metric> {
     let scope = Scope { gpu: Some(device.index), ..Scope::default() };
-    let evidence = evidence(session, device.artifact, device.samples.len() as u64);
+    let evidence = device.evidence(session);
     let place = "over the whole sampled period";
     let energy = "trapezoid sum of power over the samples over the whole sampled period";
     metrics(&device.whole, &scope, place, energy, &evidence)
@@ -112,14 +112,6 @@ fn stage_metrics(context: &Context<'_>, of: &StageFigures) -> Vec<Metric> {
     let energy =
         "mean power × time of the instances that hold samples, within the stage's projections";
     metrics(&of.figures, &scope, place, energy, &evidence)
-}
-
-fn evidence(session: &Session, artifact: StrId, rows: u64) -> Evidence {
-    Evidence {
-        artifact: session.text(artifact).to_owned(),
-        table: Some("device_samples".to_owned()),
-        rows: Some(rows),
-    }
 }
 
 /// The metrics of some samples, as far as samples state them.

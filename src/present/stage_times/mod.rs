@@ -116,8 +116,7 @@ fn metrics(context: &Context<'_>, stage: &StageTime) -> Vec<Metric> {
         OPERATIONS.derived(scope(), line.operations, over),
         INFERRED_SHARE.derived(scope(), line.inferred_share, inferred),
     ];
-    let (tables, rows) = ("launches, copies, api_calls, ranges", line.operations as u64);
-    let evidence = context.session.evidence(stage.pass, tables, rows);
+    let evidence = line.evidence(context.session, context.facts);
     all.iter_mut().for_each(|metric| metric.evidence.push(evidence.clone()));
     all
 }
@@ -133,9 +132,7 @@ fn parts_table<'t>(context: &Context<'t>) -> Table<'t, StagePart<'t>> {
         .text("pass", "pass", |(stage, _)| session.pass_name(stage.pass))
         .text("part", "part", |(_, (group, _))| group_color(*group).label())
         .time("time_ns", "busy time", |(_, (_, time))| *time)
-        .share("busy_share", "of busy time", |(stage, (_, time))| {
-            time / stage.parts().iter().map(|(_, time)| time).sum::<f64>()
-        })
+        .share("busy_share", "of busy time", |(stage, (group, _))| stage.share(*group))
 }
 
 fn method() -> Method {

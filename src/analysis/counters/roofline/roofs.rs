@@ -9,7 +9,7 @@ use crate::analysis::engine::measured_peaks::Measured;
 use crate::hardware::Gpu;
 
 /// What rooflines are drawn under.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Roofs {
     /// The specification, if the GPU is known.
     pub gpu: Option<Gpu>,

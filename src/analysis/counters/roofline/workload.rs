@@ -179,6 +179,14 @@ fn works(context: &Context<'_>, counters: &Counters, line: &Line) -> Vec<Work> {
     line.groups.iter().filter_map(work).collect()
 }
 
+impl Workload {
+    /// The stages; none if nothing of any was profiled.
+    pub fn profiled(&self) -> &[StageWork] {
+        let nothing = self.stages.iter().all(|stage| stage.works.is_empty());
+        if nothing { &[] } else { &self.stages }
+    }
+}
+
 impl Work {
     /// Operations of one launch.
     pub fn flops(&self) -> Option<f64> {
@@ -370,4 +378,39 @@ impl Sum {
 
 fn possible(share: f64) -> Result<f64, Lack> {
     if share <= 1.0 { Ok(share) } else { Err(Lack::AbovePeak(share)) }
+}
+
+#[cfg(test)]
+impl Workload {
+    /// A stage of which one launch was profiled, with this HFU.
+    pub(crate) fn made(summary: Summary, hfu: Result<f64, Lack>) -> Self {
+        let work = Work {
+            kernel: KernelId(0),
+            class: KernelClass::Gemm,
+            grid: Dim3::default(),
+            block: Dim3::default(),
+            launches: 1,
+            time: 1,
+            tier: Tier::Stage,
+            profiled: 1,
+            parts: None,
+            bytes: Levels::default(),
+            dram: None,
+            bounds: [Bound::Unknown; 2],
+        };
+        let stage = StageWork {
+            summary,
+            gpus: 1,
+            time: 1,
+            totals: Totals::default(),
+            works: vec![work],
+            unprofiled: Sum::default(),
+            covered: 1.0,
+            flushed: false,
+            hfu: hfu.map(|share| Hfu { share, parts: Vec::new(), left_out: Vec::new() }),
+            dram_share: Err(Lack::NoPeak),
+        };
+        let (pass, roofs) = (PassId(0), Roofs::default());
+        Self { pass, device: None, roofs, stages: vec![stage] }
+    }
 }

@@ -5,6 +5,8 @@ pub mod calls;
 pub mod peak;
 pub mod states;
 
+use rooflens_schemas::{Evidence, Scope};
+
 use crate::analysis::engine::facts::StageInstance;
 use crate::analysis::engine::stage_stats::{Summary, summaries};
 use crate::analysis::operators::call_tree::Spans;
@@ -16,6 +18,7 @@ use peak::Held;
 use states::{Figures, States};
 
 /// Device memory.
+#[derive(Default)]
 pub struct Allocator {
     /// Allocators that state what they hold, by (pass, device).
     pub devices: Vec<DeviceMemory>,
@@ -70,6 +73,25 @@ pub fn compute(context: &Context<'_>) -> Known<Allocator> {
     };
     let devices = all.into_iter().filter_map(device).collect();
     Ok(Allocator { devices, used: used(session), calls: calls::find(context) })
+}
+
+impl DeviceMemory {
+    /// Figures of the whole trace, then of each stage, with what they are about.
+    pub fn figures(&self, context: &Context<'_>) -> Vec<(Scope, &Figures)> {
+        let (session, facts) = (context.session, context.facts);
+        let gpu = Some(self.states.device);
+        let pass = Some(session.pass_name(self.states.pass).to_owned());
+        let whole = (Scope { pass, gpu, ..Scope::default() }, &self.whole);
+        let scope = |stage: &Summary| Scope { gpu, ..stage.scope(session, facts) };
+        let stages = self.stages.iter().map(|(stage, figures)| (scope(stage), figures));
+        std::iter::once(whole).chain(stages).collect()
+    }
+
+    /// What they rest on.
+    pub fn evidence(&self, session: &Session) -> Evidence {
+        let events = self.states.events.len() as u64;
+        session.evidence(self.states.pass, "memory_events", events)
+    }
 }
 
 fn stages(context: &Context<'_>, states: &States) -> Vec<(Summary, Figures)> {

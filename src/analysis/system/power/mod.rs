@@ -20,6 +20,7 @@ const MISSING: Missing = Missing(
 );
 
 /// NVML samples of all devices.
+#[derive(Default)]
 pub struct Power {
     /// Sampled devices; one that several artifacts sampled is in here once for each.
     pub devices: Vec<Device>,

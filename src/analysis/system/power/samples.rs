@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use rooflens_schemas::Evidence;
+
 use super::{busy, reasons};
 use crate::analysis::Context;
 use crate::analysis::engine::facts::StageInstance;
@@ -105,7 +107,21 @@ pub fn folder(session: &Session, artifact: StrId) -> Option<&str> {
     session.text(artifact).rsplit_once('/').map(|(folder, _)| folder)
 }
 
+/// Samples of a file as evidence.
+pub fn evidence(session: &Session, artifact: StrId, rows: u64) -> Evidence {
+    Evidence {
+        artifact: session.text(artifact).to_owned(),
+        table: Some("device_samples".to_owned()),
+        rows: Some(rows),
+    }
+}
+
 impl Device {
+    /// What its figures rest on.
+    pub fn evidence(&self, session: &Session) -> Evidence {
+        evidence(session, self.artifact, self.samples.len() as u64)
+    }
+
     /// Time of the first sample.
     pub fn start(&self) -> Ns {
         self.samples.first().map_or(0, |sample| sample.utc)

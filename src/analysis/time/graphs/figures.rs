@@ -7,7 +7,7 @@ use crate::analysis::engine::stats::median;
 use crate::model::Ns;
 
 /// Figures of some replays; times in nanoseconds.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
     /// Number of replays.
     pub replays: usize,

@@ -18,6 +18,7 @@ use nodes::PassNodes;
 use replays::{Replay, Replays};
 
 /// CUDA graphs of all passes.
+#[derive(Default)]
 pub struct Graphs {
     /// All replays.
     pub replays: Replays,

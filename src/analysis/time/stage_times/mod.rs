@@ -57,6 +57,13 @@ impl StageTime {
         let parts = ClassGroup::ALL.into_iter().zip(groups).filter(|(_, time)| **time > 0);
         parts.map(|(group, time)| (group, *time as f64)).collect()
     }
+
+    /// Busy time of a group of classes as a share of that of all.
+    pub fn share(&self, group: ClassGroup) -> f64 {
+        let parts = self.parts();
+        let own = parts.iter().find(|(own, _)| *own == group);
+        own.map_or(0.0, |(_, time)| time / parts.iter().map(|(_, time)| time).sum::<f64>())
+    }
 }
 
 /// Sums up all stages.

@@ -377,11 +377,6 @@ impl Color {
         Self::Other,
     ];
 
-    /// The group of kernels of that label.
-    pub fn of_label(label: &str) -> Option<Self> {
-        Self::KERNELS.into_iter().find(|color| color.label() == label)
-    }
-
     /// The words of legends.
     pub const fn label(self) -> &'static str {
         match self {

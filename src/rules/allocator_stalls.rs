@@ -1,10 +1,11 @@
 //! The GPU waits for memory to be allocated or freed.
 
 use super::stage::StageLine;
-use super::{Outcome, Results, Rule, Threshold, ids};
+use super::{Outcome, Results, Rule, Threshold};
+use crate::analysis::memory::allocator::Allocator;
+use crate::analysis::time::idle::{Cause, Line};
 use crate::findings::{Inline, Observation, Quantity};
 use crate::prose;
-use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
     id: "allocator-stalls",
@@ -27,37 +28,32 @@ const HOST: f64 = 0.01;
 const BUSY: f64 = 0.9;
 
 fn run(results: &Results<'_>) -> Outcome {
-    let by_cause = results.per_stage(ids::IDLE_ALLOCATOR, super::IDLE_NEEDS, finding);
-    let noted: Vec<Observation> =
-        results.stages.iter().filter_map(|stage| calls(results, stage)).collect();
-    match by_cause {
-        Outcome::Found(found) => Outcome::Found(found),
-        Outcome::Abstained(_) if results.rows(ids::ALLOCATOR_CALLS).next().is_some() => {
-            Outcome::of(noted)
-        }
-        Outcome::Clear(_) if !noted.is_empty() => Outcome::Found(noted),
-        other => other,
+    let by_cause = results.per_cause(Cause::Allocator, |stage, line, saved| {
+        (stage.share(saved) >= SHARE).then(|| finding(results, stage, line, saved)).into()
+    });
+    let allocator = results.context.results.allocator().ok();
+    let Some(allocator) = allocator.filter(|all| !all.calls.rows.is_empty()) else {
+        return by_cause;
+    };
+    let noted = results.stages.iter().filter_map(|stage| calls(results, stage, allocator));
+    match (by_cause, Outcome::of(noted.collect())) {
+        (Outcome::Abstained(_), noted) | (Outcome::Clear(_), noted @ Outcome::Found(_)) => noted,
+        (by_cause, _) => by_cause,
     }
 }
 
 /// Calls that take the host's time, whether or not the GPU waits for them.
-fn calls(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
-    let counted = |row: &super::results::Row<'_>| row.text("counted") == "yes";
-    let (mut number, mut time) = (0.0, 0.0);
-    for row in results.of_stage(ids::ALLOCATOR_CALLS, stage).filter(counted) {
-        number += row.sum("calls");
-        time += row.sum("time_ns");
-    }
-    let host = results.number(ids::HOST_TIME, &stage.scope)? * stage.counted;
-    let is_busy = results.number(ids::BUSY_SHARE, &stage.scope).is_some_and(|busy| busy >= BUSY);
-    if time <= 0.0 || time < HOST * host || is_busy {
+fn calls(results: &Results<'_>, stage: &StageLine, allocator: &Allocator) -> Option<Observation> {
+    let (number, time) = allocator.calls.counted(stage.stage, stage.process);
+    let (time, host) = (time as f64, results.summary(stage)?.host * stage.counted);
+    if time <= 0.0 || time < HOST * host || stage.busy_share >= BUSY {
         return None;
     }
     Some(Observation {
         statement: prose![
             Inline::Strong(stage.label.clone()),
             " allocates or frees memory in ",
-            Quantity::new(number, Unit::Count),
+            Quantity::count(number),
             " CUDA calls, which take ",
             Quantity::ratio(time / host),
             " of its time on the host."
@@ -66,17 +62,13 @@ fn calls(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
             "Such calls may wait until the GPU is idle: reuse memory, allocate before the loop, or let the framework's \
              allocator keep what it has."
         ]),
-        evidence: results.evidence(ids::HOST_TIME, &stage.scope),
+        evidence: vec![stage.figures.clone()],
         ..stage.note()
     })
 }
 
-fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
-    let saved = results.number(ids::IDLE_ALLOCATOR, &stage.scope)?;
-    if stage.share(saved) < SHARE {
-        return None;
-    }
-    Some(Observation {
+fn finding(results: &Results<'_>, stage: &StageLine, line: &Line, saved: f64) -> Observation {
+    Observation {
         statement: prose![
             Inline::Strong(stage.label.clone()),
             " waits for ",
@@ -95,10 +87,10 @@ fn finding(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
             Inline::Code("profile_memory=True".to_owned()),
             ": it shows which operator makes the allocator grow."
         ]),
-        evidence: results.evidence(ids::IDLE_ALLOCATOR, &stage.scope),
+        evidence: vec![line.evidence(&results.context)],
         query: stage.window.as_ref().map(|window| {
             window.calls(&["cudaMalloc%", "cudaFree%", "cudaHostAlloc%", "cudaGraphInstantiate%"])
         }),
         ..stage.saving_idle(saved, "stage time without the gaps that allocating calls left")
-    })
+    }
 }

@@ -1,6 +1,8 @@
 //! Much GPU work belongs to no stage, or was attributed by inference.
 
-use super::{Outcome, Results, Rule, Threshold, ids};
+use super::stage::StageLine;
+use super::{Outcome, Results, Rule, Threshold};
+use crate::analysis::time::stage_times::attribution::UNATTRIBUTED;
 use crate::findings::{Inline, Observation, Quantity, Severity};
 use crate::prose;
 use rooflens_schemas::Scope;
@@ -9,29 +11,28 @@ pub(super) static RULE: Rule = Rule {
     id: "attribution-coverage",
     title: "Attribution to stages",
     thresholds: &[
-        Threshold::ratio("GPU time from the first stage on in no stage, at least", OUTSIDE),
+        Threshold::ratio("GPU time from the first stage on in no stage, at least", UNATTRIBUTED),
         Threshold::ratio("operations of a stage attributed by inference, at least", INFERRED),
     ],
     run,
 };
 
-/// GPU time of the primary pass from its first stage on, outside of all stages, from which on the stages do not tell the run.
-const OUTSIDE: f64 = crate::analysis::time::stage_times::attribution::UNATTRIBUTED;
-
 /// Inferred operations of a stage from which on it is said.
 const INFERRED: f64 = 0.50;
 
 fn run(results: &Results<'_>) -> Outcome {
-    let scope = Scope { pass: Some(results.pass.clone()), ..Scope::default() };
-    let Some(inside) = results.number(ids::ATTRIBUTED_SHARE, &scope) else {
+    let times = results.context.results.stage_times().ok();
+    let Some(own) =
+        times.and_then(|all| all.attribution.iter().find(|own| own.pass == all.primary))
+    else {
         return Outcome::lacks("GPU operations and ranges of one pass");
     };
     let mut found = Vec::new();
-    if 1.0 - inside >= OUTSIDE {
+    if own.unattributed() >= UNATTRIBUTED {
         found.push(Observation {
             severity: Severity::Note,
             statement: prose![
-                Quantity::ratio(1.0 - inside),
+                Quantity::ratio(own.unattributed()),
                 " of the GPU time of pass ",
                 Inline::Code(results.pass.clone()),
                 " from its first stage on belongs to no stage: figures of stages leave it out."
@@ -41,33 +42,35 @@ fn run(results: &Results<'_>) -> Outcome {
                 Inline::Code("workload.toml".to_owned()),
                 "."
             ]),
-            evidence: results.evidence(
-                ids::STAGE_TIME,
-                &results.stages.first().map(|stage| stage.scope.clone()).unwrap_or_default(),
-            ),
-            scope,
+            evidence: results
+                .stages
+                .first()
+                .map(|stage| stage.figures.clone())
+                .into_iter()
+                .collect(),
+            scope: Scope { pass: Some(results.pass.clone()), ..Scope::default() },
             ..Observation::default()
         });
     }
-    for stage in &results.stages {
-        let inferred = results.number(ids::INFERRED_SHARE, &stage.scope).unwrap_or(0.0);
-        if inferred >= INFERRED {
-            found.push(Observation {
-                statement: prose![
-                    Quantity::ratio(inferred),
-                    " of the operations of ",
-                    Inline::Strong(stage.label.clone()),
-                    " were issued by a thread without ranges and lent the range of the one other thread that had one open."
-                ],
-                next: Some(prose![
-                    "Ranges on the issuing thread itself (",
-                    Inline::Code("torch.autograd.profiler.emit_nvtx()".to_owned()),
-                    ") leave nothing to infer."
-                ]),
-                evidence: results.evidence(ids::INFERRED_SHARE, &stage.scope),
-                ..stage.note()
-            });
-        }
-    }
+    found.extend(results.stages.iter().filter_map(|stage| inferred(results, stage)));
     Outcome::of(found)
+}
+
+fn inferred(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
+    let share = results.summary(stage)?.inferred_share;
+    (share >= INFERRED).then(|| Observation {
+        statement: prose![
+            Quantity::ratio(share),
+            " of the operations of ",
+            Inline::Strong(stage.label.clone()),
+            " were issued by a thread without ranges and lent the range of the one other thread that had one open."
+        ],
+        next: Some(prose![
+            "Ranges on the issuing thread itself (",
+            Inline::Code("torch.autograd.profiler.emit_nvtx()".to_owned()),
+            ") leave nothing to infer."
+        ]),
+        evidence: vec![stage.figures.clone()],
+        ..stage.note()
+    })
 }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::results::Row;
-use super::{Outcome, Results, Rule, Threshold, ids};
+use super::{Outcome, Results, Rule, Threshold};
+use crate::analysis::system::power::reasons::{POWER_CAP, describe, lowers_clock};
+use crate::analysis::system::power::samples::{ClockLimit, Device, folder};
 use crate::findings::{Gain, Inline, Observation, Quantity, Severity};
 use crate::prose;
 use rooflens_schemas::{Scope, Unit};
@@ -27,42 +28,46 @@ const SHARE: f64 = 0.01;
 /// Share of busy time that a power cap costs from which on it is worth a finding.
 const SAVED: f64 = 0.01;
 
-/// The reason that is a setting and no fault.
-const POWER_CAP: &str = "sw_power_cap";
-
 fn run(results: &Results<'_>) -> Outcome {
-    if results.rows(ids::POWER).next().is_none() {
+    let Ok(power) = results.context.results.power() else {
         return Outcome::lacks("NVML samples of clocks and their limits, taken during the run");
-    }
-    if !results.rows(ids::POWER).any(|row| row.sum("busy_ns") > 0.0) {
+    };
+    if !power.devices.iter().any(|device| device.busy > Some(0.0)) {
         return Outcome::lacks(
             "NVML samples of a GPU that works: none states a utilization or lies within a stage",
         );
     }
-    let lowers =
-        |row: &Row<'_>| row.text("lowers_clock") == "yes" && row.sum("busy_share") >= SHARE;
     // Of several sampled passes the first by name: `baseline`, un-profiled, where it is there.
     let mut told = BTreeSet::new();
-    let rows = results.rows(ids::THROTTLE_REASONS).filter(lowers);
-    let rows = rows.filter(|row| told.insert((row.text("reason"), row.sum("device") as u32)));
-    Outcome::of(rows.filter_map(|row| finding(results, row)).collect())
+    let limits = power.devices.iter().flat_map(|device| {
+        device.limits.iter().filter_map(move |limit| Some((device, limit, limit.busy_share?)))
+    });
+    let lowers = limits.filter(|(device, limit, share)| {
+        lowers_clock(limit.reason) && *share >= SHARE && told.insert((limit.reason, device.index))
+    });
+    Outcome::of(lowers.filter_map(|one| finding(results, one)).collect())
 }
 
-fn finding(results: &Results<'_>, row: Row<'_>) -> Option<Observation> {
-    let (reason, share, device) = (row.text("reason"), row.sum("busy_share"), row.sum("device"));
-    let clocks = row.number("busy_clock_with_hz").zip(row.number("busy_clock_without_hz"));
+/// `share` is that of the device's busy time in which the limit was set.
+fn finding(
+    results: &Results<'_>,
+    (device, limit, share): (&Device, &ClockLimit, f64),
+) -> Option<Observation> {
+    let session = results.context.session;
+    let (reason, meaning) = describe(limit.reason);
+    let clocks = limit.busy_clock.0.zip(limit.busy_clock.1);
     // At most the clock of the time without the reason, all the time that it was set.
     let slower = clocks.map_or(0.0, |(with, without)| (1.0 - with / without).max(0.0));
-    let is_power = reason == POWER_CAP;
+    let is_power = limit.reason == POWER_CAP;
     if is_power && clocks.is_some() && share * slower < SAVED {
         return None;
     }
     let mut statement = prose![
         "On GPU ",
-        Quantity::new(device, Unit::Count),
+        Quantity::count(u64::from(device.index)),
         format!(", {reason} was set for "),
         Quantity::ratio(share),
-        format!(" of the time in which it was busy ({})", row.text("meaning"))
+        format!(" of the time in which it was busy ({meaning})")
     ];
     if let Some((with, without)) = clocks {
         statement.extend(prose![
@@ -73,13 +78,11 @@ fn finding(results: &Results<'_>, row: Row<'_>) -> Option<Observation> {
             " without"
         ]);
     }
-    match row.text("samples_of") {
-        "" => statement.push(".".into()),
-        pass => {
-            statement.extend(prose![", in the samples of ", Inline::Code(pass.to_owned()), "."])
-        }
+    if let Some(pass) = folder(session, device.artifact) {
+        statement.extend(prose![", in the samples of ", Inline::Code(pass.to_owned())]);
     }
-    let found = saving(results, row, share * slower);
+    statement.push(".".into());
+    let found = saving(results, device.busy.unwrap_or(0.0), share * slower);
     let advice = match is_power {
         true => prose![
             "Rates that a peak at boost clock promises are out of reach under the cap: compare at the measured clock, \
@@ -89,25 +92,20 @@ fn finding(results: &Results<'_>, row: Row<'_>) -> Option<Observation> {
             "Have cooling and power of the machine checked; repeat the measurement afterwards."
         ],
     };
-    let scope = Scope { gpu: Some(device as u32), ..Scope::default() };
     Some(Observation {
-        title: format!("{reason}, GPU {device}"),
+        title: format!("{reason}, GPU {}", device.index),
         // Heat and hardware are faults of the machine: figures of this run are not its figures.
         severity: if is_power { found.severity } else { found.severity.max(Severity::Warning) },
         statement,
         advice: Some(advice),
-        evidence: results.evidence(ids::THROTTLED_SHARE, &scope),
-        scope,
+        evidence: vec![device.evidence(session)],
+        scope: Scope { gpu: Some(device.index), ..Scope::default() },
         ..found
     })
 }
 
 /// What could be saved of the sampled busy time: it may be that of another pass than the one that ranks findings.
-fn saving(results: &Results<'_>, reason: Row<'_>, share: f64) -> Observation {
-    let same = |row: &Row<'_>| {
-        row.text("what") == reason.text("what") && row.number("device") == reason.number("device")
-    };
-    let busy = results.rows(ids::POWER).find(same).map_or(0.0, |row| row.sum("busy_ns"));
+fn saving(results: &Results<'_>, busy: f64, share: f64) -> Observation {
     let weight_ns = share * results.busy_ns();
     Observation {
         severity: Severity::of_share(weight_ns / results.run_ns().max(1.0)),

@@ -1,9 +1,11 @@
 //! Whole-graph tracing hides the kernels.
 
-use super::{Outcome, Results, Rule, Threshold, ids};
+use super::{Outcome, Results, Rule, Threshold};
+use crate::analysis::engine::classify::KernelClass;
+use crate::analysis::kernels::stage_work::StageWork;
 use crate::findings::{Inline, Observation, Quantity, Severity};
 use crate::prose;
-use rooflens_schemas::{Metric, Scope};
+use rooflens_schemas::Scope;
 
 pub(super) static RULE: Rule = Rule {
     id: "hidden-graphs",
@@ -13,40 +15,36 @@ pub(super) static RULE: Rule = Rule {
 };
 
 /// Time of whole graphs ÷ operation time of a stage from which on it is said.
-pub(super) const SHARE: f64 = 0.10;
-
-/// The class of such operations.
-pub(super) const CLASS: &str = "cuda graph";
+const SHARE: f64 = 0.10;
 
 fn run(results: &Results<'_>) -> Outcome {
-    if results.all(ids::CLASS_SHARE).next().is_none() {
+    let work = results.context.results.stage_work().map_or(&[][..], |all| all);
+    if work.iter().all(|one| one.total == 0) {
         return Outcome::lacks("GPU operations in stages");
     }
-    let hidden = |metric: &&Metric| {
-        metric.scope.class.as_deref() == Some(CLASS)
-            && metric.value.number().is_some_and(|share| share >= SHARE)
-    };
-    let found: Vec<&Metric> = results.all(ids::CLASS_SHARE).filter(hidden).collect();
-    let passes = found.chunk_by(|a, b| a.scope.pass == b.scope.pass);
+    let found: Vec<(&StageWork, f64)> =
+        work.iter().filter_map(|one| Some((one, hidden(one)?))).collect();
+    let passes = found.chunk_by(|a, b| a.0.pass == b.0.pass);
     Outcome::of(passes.map(|of_pass| finding(results, of_pass)).collect())
 }
 
-/// The stage, with the rank where there are several.
-fn label(metric: &Metric) -> String {
-    let stage = metric.scope.stage.clone().unwrap_or_default();
-    metric.scope.rank.map_or(stage.clone(), |rank| format!("{stage} · rank {rank}"))
+/// The share of the operation time of a stage in whole graphs, if it is worth a finding.
+pub(super) fn hidden(work: &StageWork) -> Option<f64> {
+    work.share(work.time(KernelClass::Graph)).filter(|share| *share >= SHARE)
 }
 
 /// One finding a pass, with its stages.
-fn finding(results: &Results<'_>, stages: &[&Metric]) -> Observation {
-    let pass = stages.first().and_then(|metric| metric.scope.pass.clone()).unwrap_or_default();
+fn finding(results: &Results<'_>, stages: &[(&StageWork, f64)]) -> Observation {
+    let (session, facts) = (results.context.session, results.context.facts);
+    let first = stages[0].0;
+    let pass = session.pass_name(first.pass).to_owned();
     let mut statement = prose!["In pass ", Inline::Code(pass.clone()), " "];
-    for (number, metric) in stages.iter().enumerate() {
+    for (number, (work, share)) in stages.iter().enumerate() {
         statement.extend(prose![
             if number == 0 { "" } else { ", " },
-            Quantity::ratio(metric.value.number().unwrap_or_default()),
+            Quantity::ratio(*share),
             " of ",
-            Inline::Strong(label(metric))
+            Inline::Strong(work.summary.label(session, facts))
         ]);
     }
     statement.push(
@@ -56,7 +54,11 @@ fn finding(results: &Results<'_>, stages: &[&Metric]) -> Observation {
     );
     Observation {
         // Another pass of the bundle shows what this one hides.
-        severity: if pass == results.pass { Severity::Warning } else { Severity::Note },
+        severity: if Some(first.pass) == results.primary {
+            Severity::Warning
+        } else {
+            Severity::Note
+        },
         scope: Scope { pass: Some(pass.clone()), ..Scope::default() },
         title: format!("pass {pass}"),
         statement,
@@ -65,7 +67,7 @@ fn finding(results: &Results<'_>, stages: &[&Metric]) -> Observation {
             Inline::Code("--cuda-graph-trace=node".to_owned()),
             ": it costs more overhead and shows each kernel."
         ]),
-        evidence: stages.iter().take(1).flat_map(|metric| metric.evidence.clone()).collect(),
+        evidence: vec![first.evidence(session)],
         ..Observation::default()
     }
 }

@@ -1,8 +1,9 @@
 //! The GPU is busy, but its tensor cores are not.
 
 use super::stage::StageLine;
-use super::{Look, Outcome, Results, Rule, Threshold, ids};
-use crate::findings::chart::Color;
+use super::{Look, Outcome, Results, Rule, Threshold};
+use crate::analysis::engine::classify::ClassGroup;
+use crate::analysis::time::timeline::sampled::Counter;
 use crate::findings::{Inline, Observation, Quantity};
 use crate::prose;
 
@@ -73,18 +74,15 @@ fn finding(
         Quantity::ratio(mfu),
         " of the specified peak"
     ];
-    if let Some(tensor) = results.number(ids::TENSOR_ACTIVE, &stage.scope) {
+    let timeline = results.context.results.timeline().ok();
+    if let Some(tensor) = timeline.and_then(|all| all.mean(stage.stage, Counter::TensorActive)) {
         statement.extend(prose![
             "; tensor pipes are active for ",
             Quantity::ratio(tensor),
             " of the time"
         ]);
     }
-    let own = results.of_stage(ids::STAGE_PARTS, stage);
-    let products: f64 = own
-        .filter(|row| row.text("part") == Color::Gemm.label())
-        .map(|row| row.sum("busy_share"))
-        .sum();
+    let products = results.stage_time(stage).map_or(0.0, |time| time.share(ClassGroup::Gemm));
     if products > 0.0 {
         statement.extend(prose![
             ". Matrix products take ",

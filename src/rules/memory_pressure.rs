@@ -1,9 +1,10 @@
 //! The GPU's memory is nearly full, or the allocator holds much more than it gives out.
 
-use super::{Outcome, Results, Rule, Threshold, ids};
+use super::{Outcome, Results, Rule, Threshold};
+use crate::analysis::memory::allocator::DeviceMemory;
 use crate::findings::{Inline, Observation, Quantity, Severity};
 use crate::prose;
-use rooflens_schemas::{Metric, Unit};
+use rooflens_schemas::{Scope, Unit};
 
 pub(super) static RULE: Rule = Rule {
     id: "memory-pressure",
@@ -26,30 +27,44 @@ const FRAGMENTED: f64 = 0.20;
 const RESERVED: f64 = 0.50;
 
 fn run(results: &Results<'_>) -> Outcome {
-    if results.all(ids::MEMORY_PEAK_ALLOCATED).next().is_none() {
+    let context = &results.context;
+    let devices = context.results.allocator().map_or(&[][..], |all| &all.devices);
+    if devices.is_empty() {
         return Outcome::lacks("allocator events (PyTorch profiler with profile_memory=True)");
     }
-    let peaks = results.all(ids::MEMORY_PEAK_ALLOCATED).filter_map(|metric| full(results, metric));
+    let base = |scope: Scope, device: &DeviceMemory| Observation {
+        title: scope.stage.clone().or(scope.pass.clone()).unwrap_or_default(),
+        evidence: vec![device.evidence(context.session)],
+        scope,
+        ..Observation::default()
+    };
+    let memory = results.memory_bytes;
+    let figures = devices.iter().flat_map(|device| {
+        device.figures(context).into_iter().map(move |(scope, figures)| (device, scope, figures))
+    });
+    let peaks = figures.filter_map(|(device, scope, figures)| {
+        full(figures.peak.allocated as f64, memory?, base(scope, device))
+    });
     // Of the whole pass: stages share the allocator.
-    let whole =
-        results.all(ids::MEMORY_FRAGMENTATION).filter(|metric| metric.scope.stage.is_none());
-    let fragmented = whole.filter(|metric| is_large(results, metric)).filter_map(fragmented);
-    Outcome::of(peaks.chain(fragmented).collect())
+    let whole = devices.iter().filter_map(|device| {
+        let (scope, figures) = device.figures(context).into_iter().next()?;
+        let is_small = figures
+            .peak_reserved
+            .zip(memory)
+            .is_some_and(|(reserved, all)| (reserved as f64) < RESERVED * all);
+        let share = figures.fragmentation.filter(|share| *share >= FRAGMENTED && !is_small)?;
+        Some(fragmented(share, base(scope, device)))
+    });
+    Outcome::of(peaks.chain(whole).collect())
 }
 
-fn is_large(results: &Results<'_>, metric: &Metric) -> bool {
-    let reserved = results.number(ids::MEMORY_PEAK_RESERVED, &metric.scope);
-    reserved.zip(results.memory_bytes).is_none_or(|(reserved, all)| reserved >= RESERVED * all)
-}
-
-fn full(results: &Results<'_>, metric: &Metric) -> Option<Observation> {
-    let (peak, memory) = (metric.value.number()?, results.memory_bytes?);
+/// `base` is titled with the stage or the pass that it is about.
+fn full(peak: f64, memory: f64, base: Observation) -> Option<Observation> {
     (peak >= FULL * memory).then(|| Observation {
-        title: about(metric),
         severity: Severity::Warning,
         statement: prose![
             "At its peak ",
-            Inline::Strong(about(metric)),
+            Inline::Strong(base.title.clone()),
             " has ",
             Quantity::new(peak, Unit::Bytes),
             " allocated, ",
@@ -59,17 +74,16 @@ fn full(results: &Results<'_>, metric: &Metric) -> Option<Observation> {
         advice: Some(prose![
             "Leave room before raising batch or lengths: quantize weights or cache, recompute activations, or shard."
         ]),
-        ..base(metric)
+        ..base
     })
 }
 
-fn fragmented(metric: &Metric) -> Option<Observation> {
-    let share = metric.value.number().filter(|share| *share >= FRAGMENTED)?;
-    Some(Observation {
-        title: format!("{}, fragmented", about(metric)),
+fn fragmented(share: f64, base: Observation) -> Observation {
+    Observation {
+        title: format!("{}, fragmented", base.title),
         statement: prose![
             "In ",
-            Inline::Strong(about(metric)),
+            Inline::Strong(base.title),
             " ",
             Quantity::ratio(share),
             " of the memory that the allocator reserved is not in use, on average."
@@ -79,19 +93,6 @@ fn fragmented(metric: &Metric) -> Option<Observation> {
             Inline::Code("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True".to_owned()),
             ", and warm up with the largest sizes."
         ]),
-        ..base(metric)
-    })
-}
-
-fn base(metric: &Metric) -> Observation {
-    Observation {
-        scope: metric.scope.clone(),
-        evidence: metric.evidence.clone(),
-        ..Observation::default()
+        ..base
     }
-}
-
-/// The stage of a metric, or its pass.
-fn about(metric: &Metric) -> String {
-    metric.scope.stage.clone().or(metric.scope.pass.clone()).unwrap_or_default()
 }

@@ -10,6 +10,7 @@ use crate::analysis::kernels::kernel_sums::PassKernels;
 use crate::analysis::kernels::matmul::stages::StageProducts;
 use crate::analysis::kernels::stage_work::StageWork;
 use crate::analysis::memory::transfers::Place;
+use crate::analysis::time::stage_times::StageTime;
 use crate::analysis::utilization::flops_by_source::StageFlops;
 use crate::analysis::utilization::mfu::StageUtilization;
 
@@ -45,6 +46,19 @@ impl<'a> Results<'a> {
     /// GPU operations of a stage by class.
     pub(super) fn work(&self, stage: &StageLine) -> Option<&'a StageWork> {
         self.context.results.stage_work().ok()?.iter().find(|one| stage.is(&one.summary))
+    }
+
+    /// Busy time of a stage by group of classes.
+    pub(super) fn stage_time(&self, stage: &StageLine) -> Option<&'a StageTime> {
+        self.context.results.stage_times().ok()?.of_primary().find(|one| stage.is(&one.summary))
+    }
+
+    /// Whether most operations of a stage are replayed by CUDA graphs.
+    pub(super) fn replays_graphs(&self, stage: &StageLine) -> bool {
+        let all = self.context.results.graphs().map_or(&[][..], |graphs| &graphs.stages);
+        let own = all.iter().find(|one| stage.is(&one.summary));
+        let half = stage.operations * stage.counted / 2.0;
+        own.is_some_and(|own| own.figures.operations as f64 >= half)
     }
 
     /// GEMMs of a stage.

@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use rooflens_schemas::{Evidence, Metric, Scope};
 
 use super::stage::{Key, StageLine, stage_lines};
-use super::{Look, Outcome, hidden_graphs, ids};
+use super::{Look, Outcome, hidden_graphs};
 use crate::analysis::Context;
-use crate::analysis::engine::classify::KernelClass;
 use crate::analysis::time::idle::{Cause, Line};
 use crate::analysis::time::what_if::WhatIf;
 use crate::findings::{Cell, Dataset, Findings, Gain, Observation, Severity};
@@ -141,12 +140,6 @@ impl<'a> Results<'a> {
         self.metric(id, scope)?.value.number()
     }
 
-    /// A number of a stage without a profiler, where the bundle has it.
-    pub(super) fn unprofiled(&self, id: &str, stage: &StageLine) -> Option<f64> {
-        let pass = Some(stage.unprofiled_pass.clone()?);
-        self.number(id, &Scope { pass, ..stage.scope.clone() })
-    }
-
     /// What a metric rests on.
     pub(super) fn evidence(&self, id: &str, scope: &Scope) -> Vec<Evidence> {
         self.metric(id, scope).map(|metric| metric.evidence.clone()).unwrap_or_default()
@@ -183,19 +176,6 @@ impl<'a> Results<'a> {
         self.rows(id).filter(move |row| row.text("stage") == label && row.text("pass") == pass)
     }
 
-    /// Looks at each stage that has a number for the metric `id`; abstains if none has.
-    pub(super) fn per_stage(
-        &self,
-        id: &str,
-        needs: &str,
-        look: fn(&Self, &StageLine) -> Option<Observation>,
-    ) -> Outcome {
-        self.each_stage(needs, |stage| match self.number(id, &stage.scope) {
-            Some(_) => look(self, stage).into(),
-            None => Look::Lacks,
-        })
-    }
-
     /// Looks at each stage of which idle time of a cause is known, with that time of a typical instance; abstains if
     /// there is none.
     pub(super) fn per_cause(
@@ -228,9 +208,7 @@ impl<'a> Results<'a> {
 
     /// Whether the operations of a stage are known one by one: not as whole CUDA graphs.
     pub(super) fn shows_operations(&self, stage: &StageLine) -> bool {
-        let Some(work) = self.work(stage) else { return false };
-        let hidden = work.share(work.time(KernelClass::Graph)).unwrap_or(0.0);
-        hidden < hidden_graphs::SHARE
+        self.work(stage).is_some_and(|work| hidden_graphs::hidden(work).is_none())
     }
 
     /// Whether the primary pass is that of a process without others: of one rank, without collectives.
@@ -240,19 +218,6 @@ impl<'a> Results<'a> {
         self.stages.iter().any(alone)
             && self.stages.iter().all(alone)
             && !communication.is_ok_and(|all| all.runs.iter().any(|run| !run.lines.is_empty()))
-    }
-
-    /// Whether most operations of a stage are replayed by CUDA graphs.
-    pub(super) fn replays_graphs(&self, stage: &StageLine) -> bool {
-        let name = stage.scope.stage.as_deref().unwrap_or_default();
-        let ranks = self.stages.iter().filter(|one| one.scope.stage == stage.scope.stage).count();
-        let own = self.rows(ids::GRAPHS).filter(|row| {
-            row.text("stage") == name && Some(row.text("pass")) == stage.scope.pass.as_deref()
-        });
-        let replayed: f64 =
-            own.map(|row| row.sum("replays") * row.number("nodes").unwrap_or(1.0)).sum();
-        let operations = self.number(ids::OPERATIONS, &stage.scope).unwrap_or(0.0);
-        replayed > 0.0 && replayed >= operations * stage.counted * ranks as f64 / 2.0
     }
 
     /// Time of all stages of the primary pass, of the rank with the most, nanoseconds.

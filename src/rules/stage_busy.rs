@@ -1,10 +1,13 @@
 //! What each stage's time is spent on, in one sentence: it opens the verdict page.
 
 use super::stage::StageLine;
-use super::{Outcome, Results, Rule, Threshold, host_pauses, ids, profiler_overhead};
+use super::{Outcome, Results, Rule, Threshold, host_pauses, profiler_overhead};
+use crate::analysis::engine::classify::ClassGroup;
 use crate::analysis::time::idle::{Cause, Line};
-use crate::findings::chart::Color;
+use crate::analysis::utilization::Unavailable;
+use crate::analysis::utilization::mfu::StageUtilization;
 use crate::findings::{Inline, Observation, Quantity, Severity};
+use crate::present::group_color;
 use crate::prose;
 use rooflens_schemas::Unit;
 
@@ -70,26 +73,28 @@ fn busy_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<
         " of its ",
         Quantity::new(stage.time, Unit::Nanoseconds),
     ];
-    let own = results.of_stage(ids::STAGE_PARTS, stage);
-    let heaviest = own.max_by(|a, b| a.sum("time_ns").total_cmp(&b.sum("time_ns")));
-    if let Some(row) = heaviest {
-        let share = Quantity::ratio(row.sum("busy_share"));
-        statement.extend(prose![", ", share, format!(" of that with {}", row.text("part"))]);
+    let parts = results.stage_time(stage).map(|own| (own, own.parts()));
+    let heaviest = parts.and_then(|(own, parts)| {
+        let (group, _) = parts.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        Some((group, own.share(group)))
+    });
+    if let Some((group, share)) = heaviest {
+        let with = format!(" of that with {}", group_color(group).label());
+        statement.extend(prose![", ", Quantity::ratio(share), with]);
     }
     statement.push(".".into());
     let (said, waiting) = collectives(results, stage);
     statement.extend(said);
-    let part = heaviest.and_then(|row| Color::of_label(row.text("part")));
-    let advice = match part {
+    let advice = match heaviest.map(|(group, _)| group) {
         _ if waiting >= ALONE => prose![
             "It waits for another rank: equal work for the ranks, or a faster slowest rank, makes it faster. With faster \
              kernels of its own it would wait longer."
         ],
-        Some(Color::Communication) => prose![
+        Some(ClassGroup::Communication) => prose![
             "Collectives last until the slowest rank has come: compare the ranks' other kernels before tuning \
              the network."
         ],
-        Some(Color::Copy) => {
+        Some(ClassGroup::Copy) => {
             prose!["Move less; overlap the copies with kernels, and one direction with the other."]
         }
         _ => {
@@ -101,16 +106,17 @@ fn busy_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<
 
 /// How long the GPU runs collectives alone, in words; and the share of the stage in which that may be waiting.
 fn collectives(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, f64) {
-    let number = |id| results.number(id, &stage.scope);
-    let Some(exposed) = number(ids::COMM_EXPOSED).filter(|time| stage.share(*time) >= ALONE) else {
+    let line = results.communication(stage);
+    let Some(line) = line.filter(|line| stage.share(line.exposed) >= ALONE) else {
         return (Vec::new(), 0.0);
     };
+    let exposed = line.exposed;
     let mut said = prose![
         " For ",
         Quantity::ratio(stage.share(exposed)),
         " of its time it runs collectives and computes nothing"
     ];
-    let waiting = number(ids::COMM_WAIT).map_or(0.0, |wait| wait.min(exposed));
+    let waiting = line.wait.map_or(0.0, |wait| wait.min(exposed));
     if waiting > 0.0 {
         let share = Quantity::ratio(waiting / exposed);
         said.extend(prose![", up to ", share, " of that to wait for the rank that comes last"]);
@@ -139,7 +145,7 @@ fn idle_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<
             Cause::HostCode if host_pauses::hold(results, stage) => {
                 "the host pauses for other code in some instances or steps"
             }
-            cause => ids::because(cause),
+            cause => because(cause),
         };
         if time < ALL * idle * stage.time {
             statement.extend(prose![", for ", Quantity::ratio(stage.share(time))]);
@@ -169,19 +175,40 @@ fn idle_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<
     (statement, advice)
 }
 
+/// Why the GPU is idle, in words.
+const fn because(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Launching => "the host is launching",
+        Cause::HostCode => "the host runs other code",
+        Cause::Sync => "the host waits in a synchronizing call",
+        Cause::Allocator => "the host is in the allocator",
+        Cause::Copy => "a synchronous copy holds the host up",
+        Cause::Communication => "another rank is late",
+        Cause::Os => "the host thread is in the operating system",
+        Cause::OffCpu => "no CPU runs the host thread",
+        Cause::Profiler => "the profiler runs",
+        Cause::Queue => "issued work waits for its turn",
+        Cause::OtherWork => "it runs work of others",
+        Cause::Unknown => "the cause is unknown",
+    }
+}
+
 /// MFU and MBU, where they are known: without a profiler, if that was measured.
 fn utilization(results: &Results<'_>, stage: &StageLine) -> Vec<Inline> {
-    let best = |id| {
-        let unprofiled = results.unprofiled(id, stage).map(|value| (value, " un-profiled"));
-        unprofiled.or_else(|| Some((results.number(id, &stage.scope)?, "")))
+    let (profiled, unprofiled) =
+        (results.utilization(stage), results.unprofiled_utilization(stage));
+    let best = |value: fn(&StageUtilization) -> Result<f64, Unavailable>| {
+        let known = |one: Option<&StageUtilization>| value(one?).ok();
+        let unprofiled = known(unprofiled).map(|value| (value, " un-profiled"));
+        unprofiled.or_else(|| Some((known(profiled)?, "")))
     };
     let mut text = Vec::new();
-    if let (Some((mbu, how)), true) = (best(ids::MBU), stage.is_decode()) {
+    if let (Some((mbu, how)), true) = (best(StageUtilization::mbu), stage.is_decode()) {
         let mbu = Quantity::ratio(mbu);
         text.extend(prose![" It uses ", mbu, format!(" of the memory bandwidth (MBU){how}.")]);
-    } else if let Some((mfu, how)) = best(ids::MFU) {
+    } else if let Some((mfu, how)) = best(StageUtilization::mfu) {
         text.extend(prose![" Its MFU is ", Quantity::ratio(mfu), how]);
-        if let Some(kernels) = results.number(ids::KERNEL_TIME_MFU, &stage.scope) {
+        if let Some(kernels) = profiled.and_then(|own| own.kernel_time_mfu().ok()) {
             text.extend(prose![", and ", Quantity::ratio(kernels), " while the GPU is busy"]);
         }
         text.push(".".into());

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Outcome, Results, Rule, Threshold, ids};
+use super::{Outcome, Results, Rule, Threshold};
+use crate::analysis::counters::roofline::workload::{Lack, StageWork};
+use crate::analysis::engine::stage_stats::Summary;
 use crate::analysis::utilization::Unavailable;
 use crate::analysis::utilization::flops_by_source::StageFlops;
 use crate::analysis::utilization::mfu::StageUtilization;
@@ -28,13 +30,14 @@ fn run(results: &Results<'_>) -> Outcome {
     let known = results.context.results;
     let stages = known.utilization().map_or(&[][..], |all| &all.stages);
     let flops = known.flops().map_or(&[][..], |all| all);
-    if stages.is_empty() && flops.is_empty() && results.all(ids::HFU).next().is_none() {
+    let work = known.workload().map_or(&[][..], |all| all.profiled());
+    if stages.is_empty() && flops.is_empty() && work.is_empty() {
         return Outcome::lacks(
             "stages with a known amount of work (config.json and workload.toml)",
         );
     }
     let mut found = impossible(results, stages);
-    found.extend(above_one(results, flops));
+    found.extend(above_one(results, work, flops));
     found.extend(without_peak(stages));
     found.extend(other_types(results));
     Outcome::of(found)
@@ -79,8 +82,8 @@ fn above_peak(name: &str, scope: Scope, why: &Unavailable) -> Observation {
 }
 
 /// Utilizations by counters or by recorded sizes above 100 %.
-fn above_one(results: &Results<'_>, flops: &[StageFlops]) -> Vec<Observation> {
-    let finding = |name: &str, scope: Scope, value, evidence| Observation {
+fn above_one(results: &Results<'_>, work: &[StageWork], flops: &[StageFlops]) -> Vec<Observation> {
+    let finding = |name: &str, scope: Scope, value| Observation {
         title: format!("{name} of {}", scope.stage.clone().unwrap_or_default()),
         severity: Severity::Critical,
         statement: prose![
@@ -93,19 +96,17 @@ fn above_one(results: &Results<'_>, flops: &[StageFlops]) -> Vec<Observation> {
         advice: Some(prose![
             "Check the GPU, that both passes ran the same sizes, and that the ranges enclose the whole stage."
         ]),
-        evidence,
         scope,
         ..Observation::default()
     };
-    let by_counters = results.all(ids::HFU).filter_map(|metric| {
-        let value = metric.value.number().filter(|value| *value > 1.0)?;
-        Some(finding("HFU", metric.scope.clone(), value, metric.evidence.clone()))
+    let scope = |summary: &Summary| summary.scope(results.context.session, results.context.facts);
+    let by_counters = work.iter().filter_map(|stage| match stage.hfu {
+        Err(Lack::AbovePeak(value)) => Some(finding("HFU", scope(&stage.summary), value)),
+        _ => None,
     });
-    let (session, facts) = (results.context.session, results.context.facts);
     let by_sizes = flops.iter().filter_map(|stage| match stage.utilization {
         Err(Unavailable::AbovePeak(value)) => {
-            let scope = stage.summary.scope(session, facts);
-            Some(finding("Utilization by recorded sizes", scope, value, Vec::new()))
+            Some(finding("Utilization by recorded sizes", scope(&stage.summary), value))
         }
         _ => None,
     });

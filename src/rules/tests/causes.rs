@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::analysis::engine::classify::KernelClass;
+use crate::analysis::memory::allocator::Allocator;
+use crate::analysis::memory::allocator::calls::{AllocatorCalls, InstanceCalls};
 use crate::analysis::test_session::push;
 use crate::analysis::time::idle::between::{Between, Pair};
 use crate::analysis::time::idle::gaps::Gap;
@@ -66,9 +68,9 @@ fn causes_of_idle_time_have_a_rule_each() {
         ),
         (
             &allocator_stalls::RULE,
-            decode().with(ids::IDLE_ALLOCATOR, 10.0),
+            decode().idle(Cause::Allocator, 10.0),
             10.0,
-            decode().with(ids::IDLE_ALLOCATOR, 9.0),
+            decode().idle(Cause::Allocator, 9.0),
         ),
     ];
     for (rule, holds, expected, below) in cases {
@@ -180,24 +182,30 @@ fn gaps_charged_to_synchronizing_calls_go_before_the_cause() {
 
 #[test]
 fn allocating_calls_that_take_only_the_host_are_a_note() {
-    let made = |time: &str| {
-        decode().with(ids::IDLE_ALLOCATOR, 1.0).with(ids::HOST_TIME, 400.0).rows(
-            ids::ALLOCATOR_CALLS,
-            &["call", "pass", "stage", "counted", "calls", "time_ns"],
-            &[
-                &["cudaMalloc", "nsys", "decode", "yes", "3", time],
-                &["cudaMalloc", "nsys", "decode", "no", "9", "9999"],
-            ],
-        )
+    let made = |time| {
+        let mut made = decode().idle(Cause::Allocator, 1.0).summary(|summary| summary.host = 400.0);
+        let (stage, name) = (made.last_summary(), made.session.intern("cudaMalloc"));
+        let of = |counted, calls, time| InstanceCalls {
+            stage: stage.clone(),
+            instance: 0,
+            counted,
+            name,
+            calls,
+            time,
+        };
+        let rows = vec![of(true, 3, time), of(false, 9, 9999)];
+        let calls = AllocatorCalls { rows, ..AllocatorCalls::default() };
+        made.known.allocator = Ok(Allocator { calls, ..Allocator::default() });
+        made
     };
     // Ten counted instances of 400 ns on the host.
-    let found = made("100").one(&allocator_stalls::RULE);
+    let found = made(100).one(&allocator_stalls::RULE);
     assert!(
         words(&found.statement)
             .contains("in 3 CUDA calls, which take 2.50 % of its time on the host")
     );
     assert_eq!((found.gain, found.severity), (None, Severity::Note));
-    assert_eq!(made("30").outcome(&allocator_stalls::RULE), Outcome::CLEAR);
+    assert_eq!(made(30).outcome(&allocator_stalls::RULE), Outcome::CLEAR);
 }
 
 #[test]
@@ -247,40 +255,31 @@ fn idle_time_between_stages_is_said_with_the_stages_and_the_range() {
 }
 
 /// A stage of ten instances with 200 operations, of which graphs replay `nodes` each, once an instance.
-fn replaying(nodes: &str) -> Made {
-    decode().operations(200.0, 8e5).work_of(KernelClass::Gemm, 100).rows(
-        ids::GRAPHS,
-        &["graph", "pass", "stage", "replays", "nodes"],
-        &[
-            &["graph 1", "nsys", "decode", "10", nodes],
-            &["graph 2", "torch", "decode", "10", "200"],
-        ],
-    )
+fn replaying(nodes: u64) -> Made {
+    decode().operations(200.0, 8e5).work_of(KernelClass::Gemm, 100).replays(10 * nodes)
 }
 
 #[test]
 fn no_graph_is_advised_inside_of_a_graph() {
     let advice = |made: Made, rule| words(&made.one(rule).advice.unwrap());
     // 100 of 200 operations are half, 99 are less.
-    let short = advice(replaying("100"), &short_kernels::RULE);
+    let short = advice(replaying(100), &short_kernels::RULE);
     assert!(short.contains("capture the fused kernels"), "{short}");
     assert!(
-        advice(replaying("99"), &short_kernels::RULE).contains("replay the rest as a CUDA graph")
+        advice(replaying(99), &short_kernels::RULE).contains("replay the rest as a CUDA graph")
     );
     let launching = |nodes| replaying(nodes).idle(Cause::Launching, 600.0);
-    assert!(advice(launching("100"), &launch_bound::RULE).contains("replays CUDA graphs already"));
-    assert!(
-        advice(launching("99"), &launch_bound::RULE).contains("Replay the step as a CUDA graph")
-    );
+    assert!(advice(launching(100), &launch_bound::RULE).contains("replays CUDA graphs already"));
+    assert!(advice(launching(99), &launch_bound::RULE).contains("Replay the step as a CUDA graph"));
 }
 
 #[test]
 fn gaps_with_work_issued_are_not_the_hosts() {
-    let made = |nodes: &'static str, idle: f64| {
+    let made = |nodes, idle| {
         replaying(nodes).busy(0.8).idle(Cause::Queue, idle).gaps(Cause::Queue, 50, 1500)
     };
     // 150 of 1000 ns; all instances have 50 gaps of 1500 ns in all.
-    let found = made("200", 150.0).one(&queue_gaps::RULE);
+    let found = made(200, 150.0).one(&queue_gaps::RULE);
     assert_eq!(saved(&found), 150.0);
     assert_eq!(
         words(&found.statement),
@@ -288,11 +287,11 @@ fn gaps_with_work_issued_are_not_the_hosts() {
          30.00 ns on average: the host does not hold it up."
     );
     assert!(words(&found.advice.unwrap()).contains("Another graph changes nothing"));
-    let eager = made("0", 150.0).one(&queue_gaps::RULE);
+    let eager = made(0, 150.0).one(&queue_gaps::RULE);
     assert!(words(&eager.statement).contains("that were issued before the gap"));
-    assert_eq!(made("200", 99.0).outcome(&queue_gaps::RULE), Outcome::CLEAR);
+    assert_eq!(made(200, 99.0).outcome(&queue_gaps::RULE), Outcome::CLEAR);
     // The sentence about the stage has the words, too: of 200 ns of idle time, and where it is all of them.
-    let stage = |idle| words(&made("200", idle).one(&stage_busy::RULE).statement);
+    let stage = |idle| words(&made(200, idle).one(&stage_busy::RULE).statement);
     let because = " because operations that a CUDA graph replays follow one another with gaps.";
     assert!(stage(150.0).ends_with(&format!(", for 15.0 %{because}")), "{}", stage(150.0));
     assert!(stage(199.5).ends_with(&format!(", all of it{because}")), "{}", stage(199.5));

@@ -1,7 +1,8 @@
 //! Rules about the measurement itself.
 
 use super::*;
-use crate::analysis::engine::classify::KernelClass::{Gemm, Normalization, Other};
+use crate::analysis::engine::classify::KernelClass::{Gemm, Graph, Normalization, Other};
+use crate::analysis::time::stage_times::attribution::PassAttribution;
 use crate::analysis::utilization::Unavailable;
 
 #[test]
@@ -59,14 +60,29 @@ fn utilization_is_doubted_above_the_peak_without_one_and_by_other_types() {
 
 #[test]
 fn limits_of_the_data_are_said() {
-    let made = decode()
-        .metric(ids::ATTRIBUTED_SHARE, scope("nsys", ""), 0.8)
-        .with(ids::INFERRED_SHARE, 0.6)
+    let attributed = |mut made: Made, staged| {
+        let own = PassAttribution {
+            pass: PassId(0),
+            by_how: Vec::new(),
+            staged: 0.5,
+            staged_from_first: staged,
+        };
+        made.times().attribution = vec![own];
+        made
+    };
+    let mut made = attributed(decode(), 0.8)
+        .summary(|summary| summary.inferred_share = 0.6)
         .launches("a", Gemm, ("", None), (1, 95))
         .launches("b", Other, ("", None), (1, 5))
-        .class(ids::CLASS_SHARE, "graphs", "decode", "cuda graph", 0.9)
-        .class(ids::CLASS_SHARE, "graphs", "offload", "cuda graph", 0.2)
-        .class(ids::CLASS_SHARE, "nsys", "decode", "gemm", 0.9);
+        .work_of(Gemm, 90);
+    let graphs = made.session.add_pass("graphs", PassKind::Timeline, "graphs/timeline.sqlite");
+    for (stage, time) in [("decode", 90), ("offload", 20)] {
+        let at = made.add_stage(stage, StageKind::Decode, 1000.0, None);
+        made.facts.stages[at].pass = graphs;
+        let mut other = decode().work_of(Graph, time).known.stage_work.unwrap();
+        (other[0].pass, other[0].summary) = (graphs, made.last_summary());
+        made.known.stage_work.as_mut().unwrap().append(&mut other);
+    }
     let found = made.found(&attribution_coverage::RULE);
     assert!(words(&found[0].statement).starts_with("20.0 % of the GPU time of pass nsys"));
     assert!(words(&found[1].statement).starts_with("60.0 % of the operations of decode"));
@@ -79,11 +95,10 @@ fn limits_of_the_data_are_said() {
             .starts_with("In pass graphs 90.0 % of decode, 20.0 % of offload is CUDA graphs")
     );
     assert_eq!(hidden.severity, Severity::Note, "the primary pass shows the kernels");
-    let whole = decode()
-        .metric(ids::ATTRIBUTED_SHARE, scope("nsys", ""), 0.95)
+    let whole = attributed(decode(), 0.95)
         .launches("a", Gemm, ("", None), (1, 99))
         .launches("b", Other, ("", None), (1, 1))
-        .class(ids::CLASS_SHARE, "nsys", "decode", "cuda graph", 0.05);
+        .work_of(Graph, 5);
     for rule in [&attribution_coverage::RULE, &unknown_kernels::RULE, &hidden_graphs::RULE] {
         assert_eq!(whole.outcome(rule), Outcome::CLEAR, "{}", rule.id);
     }

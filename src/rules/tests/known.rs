@@ -6,13 +6,16 @@ use super::*;
 use crate::analysis::communication::calls::{Member, Run};
 use crate::analysis::communication::lines::Line;
 use crate::analysis::communication::{Communication, Ranks};
-use crate::analysis::engine::classify::{KernelClass, KernelIdentity};
+use crate::analysis::engine::classify::{GroupTimes, KernelClass, KernelIdentity};
 use crate::analysis::engine::stage_stats::Summary;
 use crate::analysis::kernels::kernel_sums::KernelSum;
 use crate::analysis::kernels::stage_work::StageWork;
 use crate::analysis::memory::transfers::sums::{Sum, Sums};
 use crate::analysis::memory::transfers::{Place, Transfers};
-use crate::analysis::utilization::mfu::timed::StageTime;
+use crate::analysis::time::graphs::figures::Figures;
+use crate::analysis::time::graphs::{Graphs, StageReplays};
+use crate::analysis::time::stage_times::{StageTime, StageTimes};
+use crate::analysis::utilization::mfu::timed;
 use crate::analysis::utilization::mfu::work::{Formula, Work};
 use crate::analysis::utilization::mfu::{Ceiling, StageUtilization, Utilization};
 use crate::model::{CopyKind, KernelId, MemoryKind, Ns, PassId};
@@ -83,6 +86,39 @@ impl Made {
         self
     }
 
+    /// The times of all stages.
+    pub(super) fn times(&mut self) -> &mut StageTimes {
+        if self.known.stage_times.is_err() {
+            let (stages, attribution) = (Vec::new(), Vec::new());
+            self.known.stage_times = Ok(StageTimes { primary: PassId(0), stages, attribution });
+        }
+        self.known.stage_times.as_mut().unwrap()
+    }
+
+    /// Busy time of the stage that was added last by group of classes.
+    pub(super) fn groups(mut self, parts: &[(ClassGroup, Ns)]) -> Self {
+        let mut groups = GroupTimes::default();
+        parts.iter().for_each(|(group, time)| groups[*group as usize] = *time);
+        let (summary, groups) = (self.last_summary(), Some(groups));
+        let stage = StageTime { pass: PassId(0), summary, groups, doubtful_first: None };
+        self.times().stages.push(stage);
+        self
+    }
+
+    /// Graphs that replay so many operations in the counted instances of the stage that was added last, and as many
+    /// as there are in a stage of another pass.
+    pub(super) fn replays(mut self, operations: u64) -> Self {
+        let of = |summary, operations| StageReplays {
+            summary,
+            figures: Figures { operations, ..Figures::default() },
+            whole: false,
+        };
+        let other = Summary { stage: 9, ..self.last_summary() };
+        let stages = vec![of(other, 2000), of(self.last_summary(), operations)];
+        self.known.graphs = Ok(Graphs { stages, ..Graphs::default() });
+        self
+    }
+
     /// MFU and MBU of the stage that was added last.
     pub(super) fn utilization(mut self, mfu: f64, mbu: f64) -> Self {
         let (summary, line) = (self.last_summary(), self.stages.last().unwrap());
@@ -93,7 +129,7 @@ impl Made {
         let peak = 1e9 / line.time;
         let (gpu, dtype) = ("H200".to_owned(), "bf16".to_owned());
         let one = StageUtilization {
-            timed: StageTime {
+            timed: timed::StageTime {
                 stage: line.label.clone(),
                 pass: "nsys".to_owned(),
                 kind: line.kind,

@@ -14,6 +14,7 @@ use super::results::Results;
 use super::stage::{Nested, StageLine};
 use super::*;
 use crate::analysis::engine::baseline;
+use crate::analysis::engine::classify::ClassGroup;
 use crate::analysis::engine::facts::Stage;
 use crate::analysis::engine::stage_stats::Summary;
 use crate::analysis::time::drift;
@@ -101,7 +102,7 @@ impl Made {
     /// Number and time of the operations of the stage that was added last.
     fn operations(mut self, number: f64, time: f64) -> Self {
         (self.last().operations, self.last().operation_time) = (number, time);
-        self.with(ids::OPERATIONS, number)
+        self
     }
 
     /// The idle time of a stage, of which the GPU computes so long.
@@ -347,7 +348,7 @@ fn stages_come_first_then_the_gravest_then_the_largest() {
 #[test]
 fn the_largest_cause_of_idle_time_is_named() {
     let made = decode().busy(0.3).idle(Cause::Launching, 200.0);
-    let made = made.idle(Cause::Sync, 450.0).with(ids::MBU, 0.12);
+    let made = made.idle(Cause::Sync, 450.0).utilization(0.0, 0.12);
     let found = made.one(&stage_busy::RULE);
     assert_eq!(
         words(&found.statement),
@@ -359,14 +360,8 @@ fn the_largest_cause_of_idle_time_is_named() {
 
 #[test]
 fn a_busy_stage_names_its_largest_part() {
-    let made = prefill().busy(0.95).rows(
-        ids::STAGE_PARTS,
-        &["stage", "pass", "part", "time_ns", "busy_share"],
-        &[
-            &["prefill", "nsys", "attention", "200", "0.25"],
-            &["prefill", "nsys", "communication", "600", "0.75"],
-        ],
-    );
+    let made = prefill().busy(0.95);
+    let made = made.groups(&[(ClassGroup::Attention, 200), (ClassGroup::Communication, 600)]);
     let found = made.one(&stage_busy::RULE);
     let expected =
         "prefill keeps the GPU busy for 95.0 % of its 1.000 µs, 75.0 % of that with communication.";
@@ -434,11 +429,7 @@ fn the_table_of_outcomes_has_what_was_found_first_and_one_row_a_reason() {
 #[test]
 fn a_rank_that_waits_is_told_not_to_get_faster() {
     let made = |exposed: f64, wait: f64| {
-        prefill()
-            .busy(0.99)
-            .with(ids::COMM_EXPOSED, exposed)
-            .with(ids::COMM_WAIT, wait)
-            .one(&stage_busy::RULE)
+        prefill().busy(0.99).collectives(exposed, Some(wait)).one(&stage_busy::RULE)
     };
     // 120 of 1000 ns, of which 90 may be waiting.
     let waits = made(120.0, 90.0);

@@ -2,6 +2,7 @@
 
 use super::*;
 
+use crate::analysis::counters::roofline::workload::{Lack, Workload};
 use crate::analysis::engine::classify::KernelIdentity;
 use crate::analysis::kernels::gemm::tiles::Tiling;
 use crate::analysis::kernels::matmul::roof::{Bound, Ceiling, Roof};
@@ -193,14 +194,19 @@ fn sizes_that_are_not_known_are_said() {
 
 #[test]
 fn utilization_by_counters_or_sizes_above_the_peak_cannot_be() {
-    let counted = |value| decode().with(ids::HFU, value);
+    let counted = |hfu| {
+        let mut made = decode();
+        let summary = made.last_summary();
+        made.known.workload = Ok(Workload::made(summary, hfu));
+        made
+    };
     let sized = |value| flops(FlopSums::default(), value);
-    for above in [counted(1.25), sized(Err(Unavailable::AbovePeak(1.25)))] {
+    for above in [counted(Err(Lack::AbovePeak(1.25))), sized(Err(Unavailable::AbovePeak(1.25)))] {
         let found = above.one(&utilization_basis::RULE);
         assert_eq!(found.severity, Severity::Critical);
         assert!(words(&found.statement).contains("of decode comes to 125.0 %"));
     }
-    for possible in [counted(0.99), sized(Ok(0.99))] {
+    for possible in [counted(Ok(0.99)), sized(Ok(0.99))] {
         assert_eq!(possible.outcome(&utilization_basis::RULE), Outcome::CLEAR);
     }
 }

@@ -2,6 +2,12 @@
 
 use super::*;
 use crate::analysis::engine::classify::KernelClass::{Elementwise, Gemm};
+use crate::analysis::memory::allocator::peak::Held;
+use crate::analysis::memory::allocator::states::{self as memory, State, States};
+use crate::analysis::memory::allocator::{Allocator, DeviceMemory};
+use crate::analysis::system::power::Power;
+use crate::analysis::system::power::reasons::POWER_CAP;
+use crate::analysis::system::power::samples::{ClockLimit, Device, Figures};
 use crate::hardware::{Gpu, Peak};
 
 #[test]
@@ -69,28 +75,37 @@ fn products_without_tensor_cores_are_those_that_could_have_them() {
 
 #[test]
 fn a_clock_held_down_costs_its_share_of_the_busy_time() {
-    let reasons = [
-        "reason",
-        "device",
-        "what",
-        "share",
-        "busy_share",
-        "meaning",
-        "lowers_clock",
-        "busy_clock_with_hz",
-        "busy_clock_without_hz",
-    ];
-    let power = ["what", "pass", "device", "busy_ns"];
-    let made = |rows: &[&[&str]], busy: &str| {
-        let mut made = decode()
-            .rows(ids::POWER, &power, &[&["a", "", "0", "9"], &["b", "", "0", busy]])
-            .rows(ids::THROTTLE_REASONS, &reasons, rows);
+    // Two files of samples of one device; in each these limits.
+    let made = |limits: [&[ClockLimit]; 2]| {
+        let mut made = decode();
         made.stages[0].busy = 800.0;
+        let artifact = made.session.intern("nvml.csv");
+        let device = |(busy, limits): (f64, &[ClockLimit])| Device {
+            index: 0,
+            artifact,
+            samples: Vec::new(),
+            whole: Figures::default(),
+            busy: Some(busy),
+            limits: limits.to_vec(),
+            alone: true,
+        };
+        let devices = [4000.0, 9.0].into_iter().zip(limits).map(device).collect();
+        made.known.power = Ok(Power { devices, ..Power::default() });
         made
     };
-    let cap: &[&str] = &["sw_power_cap", "0", "b", "0.1", "0.5", "m", "yes", "1.5e9", "2e9"];
-    let idle: &[&str] = &["gpu_idle", "0", "b", "0.9", "0.9", "m", "no", "1e9", "2e9"];
-    let found = made(&[cap, idle], "4000").one(&clock_limits::RULE);
+    let limit = |reason, share, busy_share, with: Option<f64>| ClockLimit {
+        reason,
+        samples: 1,
+        share,
+        clock: (None, None),
+        busy_share: Some(busy_share),
+        busy_clock: (with, with.and(Some(2e9))),
+    };
+    let of_first = |limits: &[ClockLimit]| made([limits, &[]]);
+    let cap = limit(POWER_CAP, 0.1, 0.5, Some(1.5e9));
+    let (nothing_runs, thermal) = (0x1, 0x40);
+    let idle = limit(nothing_runs, 0.9, 0.9, Some(1e9));
+    let found = of_first(&[cap.clone(), idle.clone()]).one(&clock_limits::RULE);
     // Half of the busy time at three quarters of the clock: 12.5 % of 4000 ns, and of the ten times 800 ns that the GPU
     // is busy in stages, which are 5 % of the run of 20 000 ns.
     assert!((saved(&found) - 500.0).abs() < 1e-9 && (found.weight_ns - 1000.0).abs() < 1e-9);
@@ -98,17 +113,18 @@ fn a_clock_held_down_costs_its_share_of_the_busy_time() {
     assert!(
         words(&found.statement).contains("was set for 50.0 % of the time in which it was busy")
     );
-    let hot: &[&str] = &["hw_thermal_slowdown", "0", "b", "0.02", "0.02", "m", "yes", "", ""];
-    let found = made(&[hot], "4000").one(&clock_limits::RULE);
+    let hot = limit(thermal, 0.02, 0.02, None);
+    let found = of_first(&[hot]).one(&clock_limits::RULE);
     assert_eq!((found.severity, found.gain), (Severity::Warning, None));
     // Set only while nothing ran, or for less than 1 % of the busy time.
-    let rare: &[&str] = &["sw_power_cap", "0", "b", "0.9", "0.009", "m", "yes", "", ""];
-    assert_eq!(made(&[idle, rare], "4000").outcome(&clock_limits::RULE), Outcome::CLEAR);
+    let rare = limit(POWER_CAP, 0.9, 0.009, None);
+    assert_eq!(of_first(&[idle, rare]).outcome(&clock_limits::RULE), Outcome::CLEAR);
     // The same cap in the samples of another pass is told once, and one that costs 0.5 × 1 % not at all.
-    assert_eq!(made(&[cap, cap], "4000").found(&clock_limits::RULE).len(), 1);
-    let cheap: &[&str] = &["sw_power_cap", "0", "b", "0.9", "0.5", "m", "yes", "1.98e9", "2e9"];
-    assert_eq!(made(&[cheap], "4000").outcome(&clock_limits::RULE), Outcome::CLEAR);
-    let never = decode().rows(ids::POWER, &power, &[&["b", "", "0", ""]]);
+    assert_eq!(made([&[cap.clone()], &[cap]]).found(&clock_limits::RULE).len(), 1);
+    let cheap = limit(POWER_CAP, 0.9, 0.5, Some(1.98e9));
+    assert_eq!(of_first(&[cheap]).outcome(&clock_limits::RULE), Outcome::CLEAR);
+    let mut never = of_first(&[]);
+    never.known.power.as_mut().unwrap().devices.iter_mut().for_each(|one| one.busy = None);
     assert_eq!(silent(never.outcome(&clock_limits::RULE)).0, "abstained");
 }
 
@@ -129,16 +145,29 @@ fn pace_and_memory_have_limits() {
     let why = format!("8 counted instances of a stage in one pass (decode: {reason})");
     assert_eq!(silent(short.outcome(&uneven_pace::RULE)), ("abstained", why));
     // The GPU has 1000 bytes.
-    let memory = |peak: f64, reserved: f64, share: f64| {
-        let pass = Scope { pass: Some("torch".to_owned()), ..Scope::default() };
-        decode()
-            .metric(ids::MEMORY_PEAK_ALLOCATED, pass.clone(), peak)
-            .metric(ids::MEMORY_PEAK_RESERVED, pass.clone(), reserved)
-            .metric(ids::MEMORY_FRAGMENTATION, pass, share)
+    let memory = |allocated: i64, reserved: i64, share: f64| {
+        let peak = State { time: 0, allocated, reserved: None };
+        let (pass, fragmentation) = (PassId(0), Some(share));
+        let device = DeviceMemory {
+            states: States { pass, device: 0, events: Vec::new(), states: Vec::new() },
+            whole: memory::Figures {
+                peak,
+                peak_reserved: Some(reserved),
+                fragmentation,
+                allocations: 0.0,
+                bytes: 0.0,
+            },
+            stages: Vec::new(),
+            stage_at_peak: None,
+            held: Held { holders: Vec::new(), before: None },
+        };
+        let mut made = decode();
+        made.known.allocator = Ok(Allocator { devices: vec![device], ..Allocator::default() });
+        made
     };
-    assert_eq!(memory(950.0, 990.0, 0.3).found(&memory_pressure::RULE).len(), 2);
-    assert_eq!(memory(400.0, 500.0, 0.2).found(&memory_pressure::RULE).len(), 1);
-    for clear in [memory(890.0, 900.0, 0.1), memory(100.0, 490.0, 0.8)] {
+    assert_eq!(memory(950, 990, 0.3).found(&memory_pressure::RULE).len(), 2);
+    assert_eq!(memory(400, 500, 0.2).found(&memory_pressure::RULE).len(), 1);
+    for clear in [memory(890, 900, 0.1), memory(100, 490, 0.8)] {
         assert_eq!(clear.outcome(&memory_pressure::RULE), Outcome::CLEAR);
     }
 }

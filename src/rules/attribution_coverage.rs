@@ -2,7 +2,7 @@
 
 use super::stage::StageLine;
 use super::{Outcome, Results, Rule, Threshold};
-use crate::analysis::time::stage_times::attribution::UNATTRIBUTED;
+use crate::analysis::time::stage_times::attribution::{PassAttribution, UNATTRIBUTED};
 use crate::findings::{Inline, Observation, Quantity, Severity};
 use crate::prose;
 use rooflens_schemas::Scope;
@@ -22,38 +22,32 @@ const INFERRED: f64 = 0.50;
 
 fn run(results: &Results<'_>) -> Outcome {
     let times = results.context.results.stage_times().ok();
-    let Some(own) =
-        times.and_then(|all| all.attribution.iter().find(|own| own.pass == all.primary))
-    else {
+    let own = times.and_then(|all| all.attribution.iter().find(|own| own.pass == all.primary));
+    let Some(own) = own else {
         return Outcome::lacks("GPU operations and ranges of one pass");
     };
-    let mut found = Vec::new();
-    if own.unattributed() >= UNATTRIBUTED {
-        found.push(Observation {
-            severity: Severity::Note,
-            statement: prose![
-                Quantity::ratio(own.unattributed()),
-                " of the GPU time of pass ",
-                Inline::Code(results.pass.clone()),
-                " from its first stage on belongs to no stage: figures of stages leave it out."
-            ],
-            advice: Some(prose![
-                "Push ranges around the remaining phases, or name them in ",
-                Inline::Code("workload.toml".to_owned()),
-                "."
-            ]),
-            evidence: results
-                .stages
-                .first()
-                .map(|stage| stage.figures.clone())
-                .into_iter()
-                .collect(),
-            scope: Scope { pass: Some(results.pass.clone()), ..Scope::default() },
-            ..Observation::default()
-        });
-    }
-    found.extend(results.stages.iter().filter_map(|stage| inferred(results, stage)));
-    Outcome::of(found)
+    let inferred = results.stages.iter().filter_map(|stage| inferred(results, stage));
+    Outcome::of(outside(results, own).into_iter().chain(inferred).collect())
+}
+
+fn outside(results: &Results<'_>, own: &PassAttribution) -> Option<Observation> {
+    (own.unattributed() >= UNATTRIBUTED).then(|| Observation {
+        severity: Severity::Note,
+        statement: prose![
+            Quantity::ratio(own.unattributed()),
+            " of the GPU time of pass ",
+            Inline::Code(results.pass.clone()),
+            " from its first stage on belongs to no stage: figures of stages leave it out."
+        ],
+        advice: Some(prose![
+            "Push ranges around the remaining phases, or name them in ",
+            Inline::Code("workload.toml".to_owned()),
+            "."
+        ]),
+        evidence: results.stages.iter().take(1).map(|stage| stage.figures.clone()).collect(),
+        scope: Scope { pass: Some(results.pass.clone()), ..Scope::default() },
+        ..Observation::default()
+    })
 }
 
 fn inferred(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {

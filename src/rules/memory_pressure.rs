@@ -1,10 +1,10 @@
 //! The GPU's memory is nearly full, or the allocator holds much more than it gives out.
 
 use super::{Outcome, Results, Rule, Threshold};
-use crate::analysis::memory::allocator::DeviceMemory;
+use crate::analysis::memory::allocator::states::Figures;
 use crate::findings::{Inline, Observation, Quantity, Severity};
 use crate::prose;
-use rooflens_schemas::{Scope, Unit};
+use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
     id: "memory-pressure",
@@ -32,39 +32,31 @@ fn run(results: &Results<'_>) -> Outcome {
     if devices.is_empty() {
         return Outcome::lacks("allocator events (PyTorch profiler with profile_memory=True)");
     }
-    let base = |scope: Scope, device: &DeviceMemory| Observation {
-        title: scope.stage.clone().or(scope.pass.clone()).unwrap_or_default(),
-        evidence: vec![device.evidence(context.session)],
-        scope,
-        ..Observation::default()
-    };
     let memory = results.memory_bytes;
-    let figures = devices.iter().flat_map(|device| {
-        device.figures(context).into_iter().map(move |(scope, figures)| (device, scope, figures))
-    });
-    let peaks = figures.filter_map(|(device, scope, figures)| {
-        full(figures.peak.allocated as f64, memory?, base(scope, device))
-    });
+    let mut all = Vec::new();
+    for device in devices {
+        let evidence = vec![device.evidence(context.session)];
+        for (scope, figures) in device.figures(context) {
+            let title = scope.stage.clone().or(scope.pass.clone()).unwrap_or_default();
+            let evidence = evidence.clone();
+            all.push((Observation { title, scope, evidence, ..Observation::default() }, figures));
+        }
+    }
+    let peaks = all.iter().filter_map(|(about, figures)| full(figures, memory?, about));
     // Of the whole pass: stages share the allocator.
-    let whole = devices.iter().filter_map(|device| {
-        let (scope, figures) = device.figures(context).into_iter().next()?;
-        let is_small = figures
-            .peak_reserved
-            .zip(memory)
-            .is_some_and(|(reserved, all)| (reserved as f64) < RESERVED * all);
-        let share = figures.fragmentation.filter(|share| *share >= FRAGMENTED && !is_small)?;
-        Some(fragmented(share, base(scope, device)))
-    });
-    Outcome::of(peaks.chain(whole).collect())
+    let whole = all.iter().filter(|(about, _)| about.scope.stage.is_none());
+    let fragmented = whole.filter_map(|(about, figures)| fragmented(figures, memory, about));
+    Outcome::of(peaks.chain(fragmented).collect())
 }
 
-/// `base` is titled with the stage or the pass that it is about.
-fn full(peak: f64, memory: f64, base: Observation) -> Option<Observation> {
+/// `about` has the stage or the pass as its title.
+fn full(figures: &Figures, memory: f64, about: &Observation) -> Option<Observation> {
+    let peak = figures.peak.allocated as f64;
     (peak >= FULL * memory).then(|| Observation {
         severity: Severity::Warning,
         statement: prose![
             "At its peak ",
-            Inline::Strong(base.title.clone()),
+            Inline::Strong(about.title.clone()),
             " has ",
             Quantity::new(peak, Unit::Bytes),
             " allocated, ",
@@ -74,16 +66,19 @@ fn full(peak: f64, memory: f64, base: Observation) -> Option<Observation> {
         advice: Some(prose![
             "Leave room before raising batch or lengths: quantize weights or cache, recompute activations, or shard."
         ]),
-        ..base
+        ..about.clone()
     })
 }
 
-fn fragmented(share: f64, base: Observation) -> Observation {
-    Observation {
-        title: format!("{}, fragmented", base.title),
+fn fragmented(figures: &Figures, memory: Option<f64>, about: &Observation) -> Option<Observation> {
+    let reserved = figures.peak_reserved.map(|bytes| bytes as f64);
+    let is_large = reserved.zip(memory).is_none_or(|(reserved, all)| reserved >= RESERVED * all);
+    let share = figures.fragmentation.filter(|share| *share >= FRAGMENTED && is_large)?;
+    Some(Observation {
+        title: format!("{}, fragmented", about.title),
         statement: prose![
             "In ",
-            Inline::Strong(base.title),
+            Inline::Strong(about.title.clone()),
             " ",
             Quantity::ratio(share),
             " of the memory that the allocator reserved is not in use, on average."
@@ -93,6 +88,6 @@ fn fragmented(share: f64, base: Observation) -> Observation {
             Inline::Code("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True".to_owned()),
             ", and warm up with the largest sizes."
         ]),
-        ..base
-    }
+        ..about.clone()
+    })
 }

@@ -4,6 +4,7 @@ use super::stage::StageLine;
 use super::{Outcome, Results, Rule, Threshold, host_pauses, profiler_overhead};
 use crate::analysis::engine::classify::ClassGroup;
 use crate::analysis::time::idle::{Cause, Line};
+use crate::analysis::time::stage_times::StageTime;
 use crate::analysis::utilization::Unavailable;
 use crate::analysis::utilization::mfu::StageUtilization;
 use crate::findings::{Inline, Observation, Quantity, Severity};
@@ -73,19 +74,15 @@ fn busy_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<
         " of its ",
         Quantity::new(stage.time, Unit::Nanoseconds),
     ];
-    let parts = results.stage_time(stage).map(|own| (own, own.parts()));
-    let heaviest = parts.and_then(|(own, parts)| {
-        let (group, _) = parts.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-        Some((group, own.share(group)))
-    });
-    if let Some((group, share)) = heaviest {
+    let largest = results.stage_time(stage).and_then(StageTime::largest);
+    if let Some((group, share)) = largest {
         let with = format!(" of that with {}", group_color(group).label());
         statement.extend(prose![", ", Quantity::ratio(share), with]);
     }
     statement.push(".".into());
     let (said, waiting) = collectives(results, stage);
     statement.extend(said);
-    let advice = match heaviest.map(|(group, _)| group) {
+    let advice = match largest.map(|(group, _)| group) {
         _ if waiting >= ALONE => prose![
             "It waits for another rank: equal work for the ranks, or a faster slowest rank, makes it faster. With faster \
              kernels of its own it would wait longer."

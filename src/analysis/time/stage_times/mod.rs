@@ -64,6 +64,12 @@ impl StageTime {
         let own = parts.iter().find(|(own, _)| *own == group);
         own.map_or(0.0, |(_, time)| time / parts.iter().map(|(_, time)| time).sum::<f64>())
     }
+
+    /// The group of classes with the most busy time, and its share.
+    pub fn largest(&self) -> Option<(ClassGroup, f64)> {
+        let (group, _) = self.parts().into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        Some((group, self.share(group)))
+    }
 }
 
 /// Sums up all stages.

@@ -61,13 +61,8 @@ fn utilization_is_doubted_above_the_peak_without_one_and_by_other_types() {
 #[test]
 fn limits_of_the_data_are_said() {
     let attributed = |mut made: Made, staged| {
-        let own = PassAttribution {
-            pass: PassId(0),
-            by_how: Vec::new(),
-            staged: 0.5,
-            staged_from_first: staged,
-        };
-        made.times().attribution = vec![own];
+        made.times().attribution =
+            vec![PassAttribution { staged_from_first: staged, ..PassAttribution::default() }];
         made
     };
     let mut made = attributed(decode(), 0.8)

@@ -2,12 +2,11 @@
 
 use super::*;
 use crate::analysis::engine::classify::KernelClass::{Elementwise, Gemm};
-use crate::analysis::memory::allocator::peak::Held;
-use crate::analysis::memory::allocator::states::{self as memory, State, States};
+use crate::analysis::memory::allocator::states::{Figures, State};
 use crate::analysis::memory::allocator::{Allocator, DeviceMemory};
 use crate::analysis::system::power::Power;
 use crate::analysis::system::power::reasons::POWER_CAP;
-use crate::analysis::system::power::samples::{ClockLimit, Device, Figures};
+use crate::analysis::system::power::samples::{ClockLimit, Device};
 use crate::hardware::{Gpu, Peak};
 
 #[test]
@@ -79,15 +78,10 @@ fn a_clock_held_down_costs_its_share_of_the_busy_time() {
     let made = |limits: [&[ClockLimit]; 2]| {
         let mut made = decode();
         made.stages[0].busy = 800.0;
-        let artifact = made.session.intern("nvml.csv");
         let device = |(busy, limits): (f64, &[ClockLimit])| Device {
-            index: 0,
-            artifact,
-            samples: Vec::new(),
-            whole: Figures::default(),
             busy: Some(busy),
             limits: limits.to_vec(),
-            alone: true,
+            ..Device::default()
         };
         let devices = [4000.0, 9.0].into_iter().zip(limits).map(device).collect();
         made.known.power = Ok(Power { devices, ..Power::default() });
@@ -95,11 +89,10 @@ fn a_clock_held_down_costs_its_share_of_the_busy_time() {
     };
     let limit = |reason, share, busy_share, with: Option<f64>| ClockLimit {
         reason,
-        samples: 1,
         share,
-        clock: (None, None),
         busy_share: Some(busy_share),
         busy_clock: (with, with.and(Some(2e9))),
+        ..ClockLimit::default()
     };
     let of_first = |limits: &[ClockLimit]| made([limits, &[]]);
     let cap = limit(POWER_CAP, 0.1, 0.5, Some(1.5e9));
@@ -120,7 +113,8 @@ fn a_clock_held_down_costs_its_share_of_the_busy_time() {
     let rare = limit(POWER_CAP, 0.9, 0.009, None);
     assert_eq!(of_first(&[idle, rare]).outcome(&clock_limits::RULE), Outcome::CLEAR);
     // The same cap in the samples of another pass is told once, and one that costs 0.5 × 1 % not at all.
-    assert_eq!(made([&[cap.clone()], &[cap]]).found(&clock_limits::RULE).len(), 1);
+    let cap = [cap];
+    assert_eq!(made([&cap, &cap]).found(&clock_limits::RULE).len(), 1);
     let cheap = limit(POWER_CAP, 0.9, 0.5, Some(1.98e9));
     assert_eq!(of_first(&[cheap]).outcome(&clock_limits::RULE), Outcome::CLEAR);
     let mut never = of_first(&[]);
@@ -146,23 +140,12 @@ fn pace_and_memory_have_limits() {
     assert_eq!(silent(short.outcome(&uneven_pace::RULE)), ("abstained", why));
     // The GPU has 1000 bytes.
     let memory = |allocated: i64, reserved: i64, share: f64| {
-        let peak = State { time: 0, allocated, reserved: None };
-        let (pass, fragmentation) = (PassId(0), Some(share));
-        let device = DeviceMemory {
-            states: States { pass, device: 0, events: Vec::new(), states: Vec::new() },
-            whole: memory::Figures {
-                peak,
-                peak_reserved: Some(reserved),
-                fragmentation,
-                allocations: 0.0,
-                bytes: 0.0,
-            },
-            stages: Vec::new(),
-            stage_at_peak: None,
-            held: Held { holders: Vec::new(), before: None },
-        };
+        let peak = State { allocated, ..State::default() };
+        let (peak_reserved, fragmentation) = (Some(reserved), Some(share));
+        let whole = Figures { peak, peak_reserved, fragmentation, ..Figures::default() };
+        let devices = vec![DeviceMemory { whole, ..DeviceMemory::default() }];
         let mut made = decode();
-        made.known.allocator = Ok(Allocator { devices: vec![device], ..Allocator::default() });
+        made.known.allocator = Ok(Allocator { devices, ..Allocator::default() });
         made
     };
     assert_eq!(memory(950, 990, 0.3).found(&memory_pressure::RULE).len(), 2);

@@ -29,6 +29,7 @@ pub struct Allocator {
 }
 
 /// The allocator of one GPU in one pass.
+#[derive(Default)]
 pub struct DeviceMemory {
     /// What it states.
     pub states: States,

@@ -23,7 +23,7 @@ pub struct Holder {
 }
 
 /// What holds the memory at a state.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Held {
     /// Makers by (bytes descending, names).
     pub holders: Vec<Holder>,

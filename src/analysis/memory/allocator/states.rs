@@ -4,7 +4,7 @@ use crate::analysis::engine::stats::median;
 use crate::model::{MemoryEventId, Ns, PassId, Session};
 
 /// The allocator of one GPU in one pass.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct States {
     /// Pass.
     pub pass: PassId,
@@ -17,7 +17,7 @@ pub struct States {
 }
 
 /// What is allocated and reserved from an event on.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct State {
     /// Time, nanoseconds.
     pub time: Ns,
@@ -28,7 +28,7 @@ pub struct State {
 }
 
 /// Figures over some stretches of time.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
     /// The state with the most allocated, the first of several.
     pub peak: State,

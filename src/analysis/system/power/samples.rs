@@ -29,7 +29,7 @@ pub struct Sample {
 }
 
 /// The samples of a device, by time.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Device {
     /// Number that NVML gives it.
     pub index: u32,
@@ -73,7 +73,7 @@ pub struct Figures {
 }
 
 /// A reason for a limit of clocks on a device.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClockLimit {
     /// Its bit.
     pub reason: u64,

@@ -48,6 +48,7 @@ pub struct Sum {
 }
 
 /// Attribution in one pass.
+#[derive(Default)]
 pub struct PassAttribution {
     /// Pass.
     pub pass: PassId,

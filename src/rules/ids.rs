@@ -5,14 +5,12 @@ use crate::analysis::time::idle::Cause;
 pub(super) const STAGE_TIME: &str = "stage_time";
 pub(super) const BUSY_SHARE: &str = "busy_share";
 pub(super) const OPERATIONS: &str = "operations";
-pub(super) const OPERATION_TIME_SUM: &str = "operation_time_sum";
 pub(super) const INFERRED_SHARE: &str = "inferred_share";
 pub(super) const ATTRIBUTED_SHARE: &str = "attributed_share_from_first_stage";
 pub(super) const CLASS_SHARE: &str = "class_share";
 pub(super) const MFU: &str = "mfu";
 pub(super) const KERNEL_TIME_MFU: &str = "kernel_time_mfu";
 pub(super) const MBU: &str = "mbu";
-pub(super) const BOUND_SHARE: &str = "bound_share";
 pub(super) const THROTTLED_SHARE: &str = "throttled_share";
 
 pub(super) const IDLE_ALLOCATOR: &str = "idle_allocator";
@@ -26,9 +24,6 @@ pub(super) const MEMORY_FRAGMENTATION: &str = "memory_fragmentation";
 pub(super) const TENSOR_ACTIVE: &str = "tensor_active";
 
 pub(super) const HFU: &str = "hfu";
-pub(super) const PROFILED_SHARE: &str = "profiled_share";
-pub(super) const PROFILED_TIME: &str = "profiled_time";
-pub(super) const REPRESENTATIVE_SHARE: &str = "representative_share";
 
 /// Why the GPU is idle, in words.
 pub(super) const fn because(cause: Cause) -> &'static str {
@@ -51,14 +46,7 @@ pub(super) const fn because(cause: Cause) -> &'static str {
 // Data sets.
 
 pub(super) const ALLOCATOR_CALLS: &str = "allocator_calls";
-pub(super) const DEEP_DIVE: &str = "deep_dive";
-pub(super) const DEEP_DIVE_RULES: &str = "deep_dive_rules";
 pub(super) const GRAPHS: &str = "graphs";
 pub(super) const POWER: &str = "power";
-pub(super) const PROFILED_KERNELS: &str = "profiled_kernels";
-pub(super) const REPRESENTATIVENESS: &str = "representativeness";
-pub(super) const STAGE_KERNELS: &str = "stage_kernels";
 pub(super) const STAGE_PARTS: &str = "stage_parts";
 pub(super) const THROTTLE_REASONS: &str = "throttle_reasons";
-pub(super) const WORKLOAD_BOUNDS: &str = "workload_bounds";
-pub(super) const UNPROFILED_KERNELS: &str = "unprofiled_kernels";

@@ -198,8 +198,7 @@ impl Made {
     fn holds(mut self, kind: StageKind, name: &str) -> Self {
         let outer = self.stages.last().unwrap().stage;
         let (stage, process) = (self.add_stage(name, kind, 0.0, Some(outer)), ProcessId(0));
-        let (label, scope) = (name.to_owned(), scope("nsys", name));
-        let one = Nested { stage, process, label, kind, scope };
+        let one = Nested { stage, process, kind, scope: scope("nsys", name) };
         self.stages.last_mut().unwrap().nested.push(one);
         self
     }

@@ -37,7 +37,7 @@ pub(super) struct Profiled<'a> {
     pub(super) verdict: Verdict,
 }
 
-impl<'a> Profiled<'a> {
+impl Profiled<'_> {
     /// Name of the kernel for people.
     pub(super) fn name(&self) -> Inline {
         Inline::Code(self.launch.identity.short.clone())

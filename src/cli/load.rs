@@ -69,7 +69,7 @@ pub(super) fn report(loaded: &Loaded, input: &Input, term: &mut Term) -> Result<
     let results = analysis::Results::compute(&context);
     let context = context.with(&results);
     let sections = present::run(&context);
-    let rules = rules::run(&context, &sections);
+    let rules = rules::run(&context);
     let headline = present::headline::headline(&context);
     let report =
         report::build(&provenance(bundle, session), headline, rules, sections, diagnostics);

@@ -3,6 +3,8 @@
 use super::profiled::{self, Profiled};
 use super::stage::StageLine;
 use super::{Look, Outcome, Results, Rule, Threshold};
+use crate::analysis::counters::ncu::bound::Bound;
+use crate::analysis::engine::classify::KernelClass;
 use crate::analysis::kernels::matmul::stages::Group;
 use crate::findings::{Inline, Observation, Quantity};
 use crate::prose;
@@ -38,19 +40,19 @@ fn run(results: &Results<'_>) -> Outcome {
 }
 
 fn look(results: &Results<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Look {
-    let attention = || all.iter().filter(|one| one.counters.text("class") == "attention");
+    let attention = || all.iter().filter(|one| one.launch.identity.class == KernelClass::Attention);
     if attention().next().is_none() {
         return Look::Lacks;
     }
     let misses = |one: &&Profiled<'_>| {
-        (one.is_bound("dram-bound") || one.is_bound("memory-bound"))
-            && one.counters.number("l2_hit_percent").is_some_and(|hits| hits < 100.0 * HITS)
+        one.verdict.bound == Bound::Dram
+            && one.launch.l2_hit_rate.is_some_and(|hits| hits < 100.0 * HITS)
     };
     let Some(one) = attention().find(misses).filter(|one| one.share >= SHARE) else {
         return Look::Clear;
     };
     // Without sizes the bytes that must move are not known, and nothing can be said of the misses.
-    match least_bytes(results, stage, one.kernel).zip(one.counters.number("dram_bytes")) {
+    match least_bytes(results, stage, one).zip(one.launch.bytes.dram) {
         None => Look::Lacks,
         Some((least, moved)) if moved < EXCESS * least => Look::Clear,
         Some((least, moved)) => Look::found(finding(results, stage, one, least, moved)),
@@ -64,14 +66,14 @@ fn finding(
     least: f64,
     moved: f64,
 ) -> Observation {
-    let hits = one.counters.sum("l2_hit_percent") / 100.0;
+    let hits = one.launch.l2_hit_rate.unwrap_or_default() / 100.0;
     let bytes = |value| Quantity::new(value, Unit::Bytes);
     Observation {
         statement: prose![
             "Attention of ",
             Inline::Strong(stage.label.clone()),
             " (",
-            Inline::Code(one.kernel.to_owned()),
+            one.name(),
             ", ",
             Quantity::ratio(one.share),
             " of its GPU time) is memory-bound, and ",
@@ -99,9 +101,9 @@ fn finding(
 }
 
 /// Bytes that a launch of a kernel must move, by its sizes.
-fn least_bytes(results: &Results<'_>, stage: &StageLine, kernel: &str) -> Option<f64> {
-    let (attention, facts) = (results.attention(stage)?, results.context.facts);
-    let own = |group: &&Group| facts.identities[group.kernel.index()].short == kernel;
+fn least_bytes(results: &Results<'_>, stage: &StageLine, one: &Profiled<'_>) -> Option<f64> {
+    let attention = results.attention(stage)?;
+    let own = |group: &&Group| Some(group.kernel) == one.kernel;
     let sum = &attention.groups.iter().find(own)?.sum;
     let bytes = attention.per_instance(sum.bytes?);
     Some(bytes / attention.per_instance(sum.launches as f64)).filter(|bytes| *bytes > 0.0)

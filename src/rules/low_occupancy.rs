@@ -4,6 +4,9 @@ use super::profiled::{self, Profiled};
 use super::small_grids::WAVES;
 use super::stage::StageLine;
 use super::{Outcome, Results, Rule, Threshold};
+use crate::analysis::counters::details::figures::{Figure, Limit};
+use crate::analysis::counters::ncu::bound::Bound;
+use crate::analysis::engine::classify::KernelClass;
 use crate::findings::{Inline, Observation, Quantity};
 use crate::prose;
 
@@ -27,19 +30,23 @@ fn run(results: &Results<'_>) -> Outcome {
     profiled::per_stage(results, finding)
 }
 
+/// Theoretical occupancy of a launch.
+fn occupancy(one: &Profiled<'_>) -> Option<f64> {
+    one.figures.get(Figure::Theoretical).map(|percent| percent / 100.0)
+}
+
 /// Products and convolutions keep tensor cores busy with few warps on purpose.
 fn is_limited(one: &Profiled<'_>) -> bool {
-    let limiter = one.depth.text("limiter");
-    let percent = one.depth.number("theoretical_occupancy_percent");
-    one.is_bound("latency-bound")
-        && !matches!(one.counters.text("class"), "gemm" | "convolution")
-        && (limiter.contains("registers") || limiter.contains("shared memory"))
-        && percent.is_some_and(|percent| percent <= 100.0 * OCCUPANCY)
+    let limits = one.figures.limiters().unwrap_or_default();
+    one.verdict.bound == Bound::Latency
+        && !matches!(one.launch.identity.class, KernelClass::Gemm | KernelClass::Convolution)
+        && limits.iter().any(|limit| matches!(limit, Limit::Registers | Limit::SharedMemory))
+        && occupancy(one).is_some_and(|occupancy| occupancy <= OCCUPANCY)
         && one.waves().is_some_and(|waves| waves >= WAVES)
 }
 
 fn finding(results: &Results<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Option<Observation> {
-    let few: Vec<Profiled<'_>> = all.iter().filter(|one| is_limited(one)).copied().collect();
+    let few: Vec<Profiled<'_>> = all.iter().filter(|one| is_limited(one)).cloned().collect();
     let share = profiled::share(&few);
     let largest = few.first()?;
     if share < SHARE {
@@ -47,17 +54,16 @@ fn finding(results: &Results<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Op
     }
     let saved: f64 =
         few.iter().filter_map(|one| Some(one.share * (1.0 - one.use_of_units()?))).sum();
-    let theoretical = largest.depth.number("theoretical_occupancy_percent").unwrap_or_default();
     let mut statement = prose![
         Quantity::ratio(share),
         " of the GPU time of ",
         Inline::Strong(stage.label.clone()),
         " is in latency-bound kernels with room for few warps; the largest is ",
-        Inline::Code(largest.kernel.to_owned()),
+        largest.name(),
         ": ",
-        Inline::Strong(largest.depth.text("limiter").to_owned()),
+        Inline::Strong(largest.figures.limiter().unwrap_or_default()),
         " allow an occupancy of ",
-        Quantity::ratio(theoretical / 100.0),
+        Quantity::ratio(occupancy(largest).unwrap_or_default()),
         "."
     ];
     statement.extend(profiled::known(results, stage));
@@ -73,7 +79,7 @@ fn finding(results: &Results<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Op
         ]),
         evidence: profiled::evidence(results, stage, &few),
         ..stage.saving(
-            saved * profiled::gpu_time(results, stage),
+            saved * results.gpu_time(stage),
             "Σ time × (1 − use of the unit that the kernel uses most)",
         )
     })

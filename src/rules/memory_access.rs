@@ -24,21 +24,21 @@ pub(super) const PATTERNS: [&str; 4] = [
 ];
 
 fn run(results: &Results<'_>) -> Outcome {
-    let is_pattern = |one: &Estimate<'_>| PATTERNS.contains(&one.rule);
+    let is_pattern = |one: &Estimate<'_>| PATTERNS.contains(&one.name);
     profiled_rule_estimate::largest(results, is_pattern, SHARE, finding)
 }
 
 fn finding(results: &Results<'_>, one: &Estimate<'_>) -> Observation {
     let mut statement = prose![
         "By ncu's rule ",
-        Inline::Strong(one.rule.to_owned()),
+        Inline::Strong(one.name.to_owned()),
         ", better access patterns save up to ",
         Quantity::ratio(one.share),
         " of the time profiled in pass ",
-        Inline::Code(one.pass.to_owned()),
+        one.pass_name(results),
         "."
     ];
-    statement.extend(one.remark());
+    statement.extend(one.remark(results));
     Observation {
         statement,
         advice: Some(prose![

@@ -1,9 +1,7 @@
-//! Rules: what is slow, why, and what to try first, told from the metrics of the analyses.
+//! Rules: what is slow, why, and what to try first, told from the typed results of the analyses.
 //!
-//! A rule reads metrics and data sets by id, so it knows no analysis and can be tested with numbers made by
-//! hand. `docs/findings.md` describes each one.
+//! `docs/findings.md` describes each one.
 
-mod ids;
 mod of_stage;
 mod products;
 mod profiled;
@@ -157,10 +155,9 @@ pub static RULES: &[&Rule] = &[
 const IDLE_NEEDS: &str =
     "idle time by cause: a timeline with CUDA API calls (nsys --trace=cuda,nvtx,osrt)";
 
-/// Runs all rules on what the analyses found: observations, the weightiest first, and the tables of findings
-/// and of rules.
-pub fn run(context: &Context<'_>, sections: &[(&'static str, &'static str, Findings)]) -> Findings {
-    judge(&Results::new(context, sections))
+/// Runs all rules on the results: observations, the weightiest first, and the tables of findings and of rules.
+pub fn run(context: &Context<'_>) -> Findings {
+    judge(&Results::new(context))
 }
 
 fn judge(results: &Results<'_>) -> Findings {

@@ -5,6 +5,7 @@ use rooflens_schemas::Evidence;
 use super::results::Results;
 use super::stage::StageLine;
 use crate::analysis::communication::lines::Line;
+use crate::analysis::counters::roofline::workload;
 use crate::analysis::engine::stage_stats::Summary;
 use crate::analysis::kernels::kernel_sums::PassKernels;
 use crate::analysis::kernels::matmul::stages::StageProducts;
@@ -13,10 +14,11 @@ use crate::analysis::memory::transfers::Place;
 use crate::analysis::time::stage_times::StageTime;
 use crate::analysis::utilization::flops_by_source::StageFlops;
 use crate::analysis::utilization::mfu::StageUtilization;
+use crate::model::PassId;
 
 impl StageLine {
     /// Whether it is the stage of this summary.
-    fn is(&self, summary: &Summary) -> bool {
+    pub(super) fn is(&self, summary: &Summary) -> bool {
         (self.stage, self.process) == (summary.stage, summary.process)
     }
 }
@@ -98,6 +100,18 @@ impl<'a> Results<'a> {
     /// Communication of a stage.
     pub(super) fn communication(&self, stage: &StageLine) -> Option<&'a Line> {
         self.context.results.communication().ok()?.of_stage(self.summary(stage)?)
+    }
+
+    /// Executed work of a stage, by counters of the profiled launches that stand for it.
+    pub(super) fn executed(&self, stage: &StageLine) -> Option<&'a workload::StageWork> {
+        let all = self.context.results.workload().ok()?.profiled();
+        all.iter().find(|one| stage.is(&one.summary))
+    }
+
+    /// What figures of the profiled launches of a pass rest on.
+    pub(super) fn profile_evidence(&self, pass: PassId) -> Vec<Evidence> {
+        let counters = self.context.results.counters().into_iter();
+        counters.map(|counters| counters.evidence(self.context.session, pass)).collect()
     }
 
     /// Kernels of the primary pass.

@@ -1,14 +1,19 @@
 //! Profiled launches as rules see them: what part of a stage's GPU time each kernel, grid and block stands for,
 //! with the counters of the launch that is nearest to the timeline.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use rooflens_schemas::{Evidence, Scope};
+use rooflens_schemas::Evidence;
 
-use super::results::Row;
 use super::stage::StageLine;
-use super::{Look, Outcome, Results, ids, products};
+use super::{Look, Outcome, Results, products};
+use crate::analysis::counters::details::figures::{Figure, Figures};
+use crate::analysis::counters::ncu::KernelCounters;
+use crate::analysis::counters::ncu::bound::{THRESHOLDS, Verdict};
+use crate::analysis::engine::stage_stats::Summary;
+use crate::analysis::{Classifier, Known};
 use crate::findings::{Inline, Quantity, Query};
+use crate::model::KernelId;
 use crate::prose;
 
 /// What these rules lack.
@@ -16,36 +21,39 @@ const NEEDS: &str =
     "kernels of the timeline profiled with counters (an Nsight Compute pass of the same workload)";
 
 /// A kernel, grid and block of a stage, profiled.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Profiled<'a> {
-    pub(super) kernel: &'a str,
-    pub(super) pass: &'a str,
+    /// The kernel of the timeline.
+    pub(super) kernel: Option<KernelId>,
     /// Share of the stage's GPU time.
     pub(super) share: f64,
     /// How far the launch is from the median of those that it stands for.
     distance: f64,
-    /// Its row of `profiled_kernels`.
-    pub(super) counters: Row<'a>,
-    /// Its row of `deep_dive`.
-    pub(super) depth: Row<'a>,
+    /// Its counters.
+    pub(super) launch: &'a KernelCounters,
+    /// Its figures.
+    pub(super) figures: &'a Figures,
+    /// What bounds it.
+    pub(super) verdict: Verdict,
 }
 
 impl Profiled<'_> {
-    pub(super) fn is_bound(&self, class: &str) -> bool {
-        self.counters.text("bound") == class
+    /// Name of the kernel for people.
+    pub(super) fn name(&self) -> Inline {
+        Inline::Code(self.launch.identity.short.clone())
     }
 
     /// Waves of its grid.
     pub(super) fn waves(&self) -> Option<f64> {
-        self.depth.number("waves").filter(|waves| *waves > 0.0)
+        self.figures.get(Figure::Waves).filter(|waves| *waves > 0.0)
     }
 
     /// Use of the unit that it uses most, as a share of that unit's peak.
     pub(super) fn use_of_units(&self) -> Option<f64> {
-        const UNITS: [&str; 4] =
-            ["sol_compute_percent", "sol_dram_percent", "sol_l2_percent", "sol_l1_percent"];
-        let known = UNITS.iter().filter_map(|unit| self.counters.number(unit));
-        known.reduce(f64::max).map(|percent| (percent / 100.0).clamp(0.0, 1.0))
+        let sol = &self.launch.sol;
+        let memory = sol.memory.highest().map(|(_, percent)| percent);
+        let highest = sol.compute.into_iter().chain(memory).reduce(f64::max);
+        highest.map(|percent| (percent / 100.0).clamp(0.0, 1.0))
     }
 }
 
@@ -57,15 +65,15 @@ pub(super) fn per_stage<L: Into<Look>>(
     results: &Results<'_>,
     look: fn(&Results<'_>, &StageLine, &[Profiled<'_>]) -> L,
 ) -> Outcome {
-    let index = Index::new(results);
     results.each_stage(NEEDS, |stage| {
-        let profiled = index.of_stage(results, stage);
+        let profiled = of_stage(results, stage);
         if profiled.is_empty() {
             return Look::Lacks;
         }
-        let known = results.number(ids::PROFILED_SHARE, &stage.scope);
         match look(results, stage, &profiled).into() {
-            Look::Clear if known.is_some_and(|share| share < ENOUGH) => Look::Lacks,
+            Look::Clear if results.executed(stage).is_some_and(|own| own.covered < ENOUGH) => {
+                Look::Lacks
+            }
             look => look,
         }
     })
@@ -73,74 +81,48 @@ pub(super) fn per_stage<L: Into<Look>>(
 
 /// What was profiled of a stage, the most time first.
 pub(super) fn of_stage<'a>(results: &Results<'a>, stage: &StageLine) -> Vec<Profiled<'a>> {
-    Index::new(results).of_stage(results, stage)
+    groups(results, stage).unwrap_or_default()
 }
 
-/// Rows of launches by pass and number.
-struct Index<'a> {
-    counters: BTreeMap<(&'a str, u64), Row<'a>>,
-    depth: BTreeMap<(&'a str, u64), Row<'a>>,
-}
-
-impl<'a> Index<'a> {
-    fn new(results: &Results<'a>) -> Self {
-        let by_launch = |id| results.rows(id).filter_map(|row| Some((key(&row)?, row))).collect();
-        Self { counters: by_launch(ids::PROFILED_KERNELS), depth: by_launch(ids::DEEP_DIVE) }
-    }
-
-    /// What was profiled of a stage, the most time first.
-    fn of_stage(&self, results: &Results<'a>, stage: &StageLine) -> Vec<Profiled<'a>> {
-        let mut groups = BTreeMap::<_, Profiled<'a>>::new();
-        let rows = results.rows(ids::REPRESENTATIVENESS);
-        for row in rows {
-            let Some(part) = part(results, stage, row.text("stage")) else { continue };
-            let Some(profiled) = self.profiled(&row, part) else { continue };
-            // Launches that stand for the same time are one group; two sizes on one grid are two.
-            let group = (row.text("kernel"), row.text("grid"), row.text("block"));
-            groups
-                .entry((group, profiled.share.to_bits()))
-                .and_modify(|own| {
-                    if profiled.distance < own.distance {
-                        *own = profiled;
-                    }
-                })
-                .or_insert(profiled);
+fn groups<'a>(results: &Results<'a>, stage: &StageLine) -> Known<Vec<Profiled<'a>>> {
+    let known = results.context.results;
+    let (counters, details) = (known.counters()?, known.details()?);
+    let (matching, all) = (known.matching()?, known.represent()?);
+    // Launches that stand for the same time are one group; two sizes on one grid are two.
+    let mut groups = BTreeMap::<(usize, usize), Profiled<'a>>::new();
+    for one in &all.launches {
+        let (Some(group), Some(share)) = (one.line.zip(one.group), one.share) else { continue };
+        let Some(part) = part(results, stage, &matching.lines[group.0].summary) else { continue };
+        let launch = counters.launch(one.profile);
+        let profiled = Profiled {
+            kernel: matching.kernels[one.profile.index()].kernel,
+            share: part * share,
+            distance: one.ratio.map_or(f64::MAX, |ratio| (ratio - 1.0).abs()),
+            launch,
+            figures: &details.launch(one.profile).figures,
+            verdict: THRESHOLDS.classify(Classifier::Rooflens, launch),
+        };
+        let nearest = groups.entry(group).or_insert_with(|| profiled.clone());
+        if profiled.distance < nearest.distance {
+            *nearest = profiled;
         }
-        let mut groups: Vec<_> = groups.into_iter().collect();
-        groups.sort_by(|a, b| b.1.share.total_cmp(&a.1.share).then(a.0.cmp(&b.0)));
-        groups.into_iter().map(|(_, profiled)| profiled).collect()
     }
-
-    fn profiled(&self, row: &Row<'a>, part: f64) -> Option<Profiled<'a>> {
-        let key = key(row)?;
-        Some(Profiled {
-            kernel: row.text("kernel"),
-            pass: row.text("pass"),
-            share: part * row.number("time_share").filter(|share| *share > 0.0)?,
-            distance: row.number("ratio").map_or(f64::MAX, |ratio| (ratio - 1.0).abs()),
-            counters: *self.counters.get(&key)?,
-            depth: *self.depth.get(&key)?,
-        })
-    }
+    let mut groups: Vec<_> = groups.into_values().filter(|one| one.share > 0.0).collect();
+    groups.sort_by(|a, b| b.share.total_cmp(&a.share));
+    Ok(groups)
 }
 
-/// The part of a stage's GPU time that the stage of this label has: itself, or one within it.
-fn part(results: &Results<'_>, stage: &StageLine, label: &str) -> Option<f64> {
-    if label == stage.label {
+/// The part of a stage's GPU time that another one has: itself, or one within it.
+fn part(results: &Results<'_>, stage: &StageLine, other: &Summary) -> Option<f64> {
+    if stage.is(other) {
         return Some(1.0);
     }
-    let inner = stage.nested.iter().find(|one| one.label == label)?;
-    let time = results.number(ids::OPERATION_TIME_SUM, &inner.scope)?;
-    let times = stage
-        .steps
-        .filter(|_| stage.step().is_some_and(|step| step.scope == inner.scope))
-        .unwrap_or(1.0);
-    let whole = gpu_time(results, stage);
-    (whole > 0.0).then(|| (time * times / whole).min(1.0))
-}
-
-fn key<'a>(row: &Row<'a>) -> Option<(&'a str, u64)> {
-    Some((row.text("pass"), row.number("launch")? as u64))
+    let key = (other.stage, other.process);
+    stage.nested.iter().find(|one| one.key() == key)?;
+    let is_step = stage.step().is_some_and(|step| step.key() == key);
+    let times = stage.steps.filter(|_| is_step).unwrap_or(1.0);
+    let whole = results.gpu_time(stage);
+    (whole > 0.0).then(|| (other.sum * times / whole).min(1.0))
 }
 
 /// Σ of the shares.
@@ -148,26 +130,18 @@ pub(super) fn share(profiled: &[Profiled<'_>]) -> f64 {
     profiled.iter().map(|one| one.share).sum()
 }
 
-/// GPU time of an instance of the stage, nanoseconds: what shares are of.
-pub(super) fn gpu_time(results: &Results<'_>, stage: &StageLine) -> f64 {
-    results.number(ids::OPERATION_TIME_SUM, &stage.scope).unwrap_or(stage.busy)
-}
-
 /// How much of the stage the profile knows, in words.
 pub(super) fn known(results: &Results<'_>, stage: &StageLine) -> Vec<Inline> {
-    match results.number(ids::PROFILED_SHARE, &stage.scope) {
-        Some(share) => {
-            prose![" Profiled launches stand for ", Quantity::ratio(share), " of that GPU time."]
-        }
-        None => Vec::new(),
-    }
+    let words = |share| {
+        prose![" Profiled launches stand for ", Quantity::ratio(share), " of that GPU time."]
+    };
+    results.executed(stage).map_or_else(Vec::new, |own| words(own.covered))
 }
 
 /// The time of a kernel on its grid in the timeline.
-pub(super) fn query(stage: &StageLine, one: &Profiled<'_>) -> Option<Query> {
-    let name = products::short_name(one.counters.text("name"));
-    let sizes = one.counters.text("grid").split('x').map(|size| size.parse::<u64>().ok());
-    let blocks = sizes.collect::<Option<Vec<u64>>>()?.into_iter().try_fold(1, u64::checked_mul)?;
+pub(super) fn query(results: &Results<'_>, stage: &StageLine, one: &Profiled<'_>) -> Option<Query> {
+    let name = products::short_name(results.context.session.text(one.launch.name));
+    let blocks = Some(one.launch.grid.volume()).filter(|blocks| *blocks > 0)?;
     products::is_plain(name).then(|| Some(stage.window.as_ref()?.grid(name, blocks))).flatten()
 }
 
@@ -177,10 +151,7 @@ pub(super) fn evidence(
     stage: &StageLine,
     profiled: &[Profiled<'_>],
 ) -> Vec<Evidence> {
-    let passes: std::collections::BTreeSet<&str> = profiled.iter().map(|one| one.pass).collect();
-    let of_pass = passes.into_iter().flat_map(|pass| {
-        let scope = Scope { pass: Some(pass.to_owned()), ..Scope::default() };
-        results.evidence(ids::PROFILED_TIME, &scope)
-    });
+    let passes: BTreeSet<_> = profiled.iter().map(|one| one.launch.pass).collect();
+    let of_pass = passes.into_iter().flat_map(|pass| results.profile_evidence(pass));
     std::iter::once(stage.evidence()).chain(of_pass).collect()
 }

@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 
 use super::profiled::{self, Profiled};
-use super::results::Row;
 use super::stage::StageLine;
-use super::{Look, Outcome, Results, Rule, Threshold, ids, small_grids};
+use super::{Look, Outcome, Results, Rule, Threshold, small_grids};
+use crate::analysis::Classifier;
+use crate::analysis::counters::ncu::bound::{Bound, Reason};
+use crate::analysis::counters::roofline::workload::Sum;
 use crate::findings::{Inline, Observation, Quantity};
+use crate::model::PassId;
 use crate::prose;
-use rooflens_schemas::Metric;
+use rooflens_schemas::Scope;
 
 pub(super) static RULE: Rule = Rule {
     id: "profiled-bound",
@@ -26,110 +29,104 @@ pub(super) static RULE: Rule = Rule {
 /// Share of a bound class in the time with counters from which on it speaks for it.
 const SHARE: f64 = 0.5;
 
-/// The row of time without counters.
-const NOT_PROFILED: &str = "not profiled";
-
 fn run(results: &Results<'_>) -> Outcome {
-    if results.all(ids::BOUND_SHARE).next().is_none() {
+    let (context, known) = (results.context, results.context.results);
+    let passes = known.ncu_kernels().map_or(&[][..], Vec::as_slice);
+    let of_pass = passes.iter().map(|pass| (pass.pass, pass.shares(context.options.classifier)));
+    let shares: Vec<_> = of_pass.filter(|(_, shares)| !shares.is_empty()).collect();
+    if shares.is_empty() {
         return Outcome::lacks("kernels profiled with counters (an Nsight Compute pass)");
     }
-    if results.rows(ids::WORKLOAD_BOUNDS).next().is_none() {
-        let found = results.all(ids::BOUND_SHARE).filter(|metric| speaks(metric));
-        return Outcome::of(found.map(of_pass).collect());
+    if known.workload().is_ok_and(|all| !all.phases(context.facts).is_empty()) {
+        let needs = "counters of launches that stand for a quarter of a stage's GPU time, and kernels in the timeline one by one";
+        return results.each_stage(needs, |stage| look(results, stage));
     }
-    let needs = "counters of launches that stand for a quarter of a stage's GPU time, and kernels in the timeline one by one";
-    results.each_stage(needs, |stage| look(results, stage))
+    // Without a timeline only the profiled time itself can be weighed.
+    let all = shares.iter().flat_map(|(pass, own)| own.iter().map(|one| (*pass, one.0, one.2)));
+    let speaks = |(_, bound, share): &_| *bound != Bound::Unknown && *share >= SHARE;
+    Outcome::of(all.filter(speaks).map(|one| of_pass_time(results, one)).collect())
 }
 
-/// Without a timeline only the profiled time itself can be weighed.
-fn speaks(metric: &Metric) -> bool {
-    metric.scope.class.as_deref().is_some_and(|class| class != "unknown")
-        && metric.scope.stage.is_none()
-        && metric.value.number().is_some_and(|share| share >= SHARE)
-}
-
-fn of_pass(metric: &Metric) -> Observation {
-    let class = metric.scope.class.clone().unwrap_or_default();
-    let pass = metric.scope.pass.clone().unwrap_or_default();
+fn of_pass_time(results: &Results<'_>, (pass, bound, share): (PassId, Bound, f64)) -> Observation {
+    let name = results.context.session.pass_name(pass).to_owned();
+    let class = bound.label().to_owned();
+    let scope = Scope { pass: Some(name.clone()), class: Some(class.clone()), ..Scope::default() };
     Observation {
-        title: pass.clone(),
-        scope: metric.scope.clone(),
+        title: name.clone(),
+        scope,
         statement: prose![
-            Quantity::ratio(metric.value.number().unwrap_or_default()),
+            Quantity::ratio(share),
             " of the time profiled in pass ",
-            Inline::Code(pass),
+            Inline::Code(name),
             " is ",
-            Inline::Strong(class.clone()),
+            Inline::Strong(class),
             ". Without a timeline it is not known what part of the run that is."
         ],
-        advice: advice(&class),
-        evidence: metric.evidence.clone(),
+        advice: advice(bound),
+        evidence: results.profile_evidence(pass),
         ..Observation::default()
     }
 }
 
 fn look(results: &Results<'_>, stage: &StageLine) -> Look {
-    let own = results.rows(ids::WORKLOAD_BOUNDS).filter(|row| row.text("stage") == stage.label);
-    let mut shares: Vec<(&str, f64)> = own
-        .filter(|row: &Row<'_>| row.sum("share") > 0.0)
-        .map(|row| (row.text("bound"), row.sum("share")))
-        .filter(|(bound, _)| *bound != NOT_PROFILED)
-        .collect();
-    shares.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(b.0)));
+    let Some(executed) = results.executed(stage) else { return Look::Lacks };
+    let sums = executed.bounds(Classifier::Rooflens).into_iter();
+    let share = |(bound, sum): (_, Sum)| (bound, sum.time as f64 / executed.time as f64);
+    let mut shares: Vec<(Bound, f64)> = sums.map(share).filter(|(_, share)| *share > 0.0).collect();
+    shares.sort_by(|a, b| b.1.total_cmp(&a.1));
     let covered: f64 = shares.iter().map(|(_, share)| share).sum();
-    let Some((class, share)) = shares.first().filter(|_| covered >= profiled::ENOUGH) else {
+    let Some((bound, share)) = shares.first().filter(|_| covered >= profiled::ENOUGH) else {
         return Look::Lacks;
     };
-    if *class == "unknown" || *share < SHARE * covered {
+    if *bound == Bound::Unknown || *share < SHARE * covered {
         return Look::Clear;
     }
-    if *class == "latency-bound" && small_grids::holds(results, stage) {
+    if *bound == Bound::Latency && small_grids::holds(results, stage) {
         return Look::said_by(&small_grids::RULE);
     }
-    Look::found(finding(results, stage, &shares, covered))
+    Look::found(finding(results, stage, *bound, &shares, covered))
 }
 
 fn finding(
     results: &Results<'_>,
     stage: &StageLine,
-    shares: &[(&str, f64)],
+    bound: Bound,
+    shares: &[(Bound, f64)],
     covered: f64,
 ) -> Observation {
-    let class = shares.first().map_or("", |(class, _)| *class);
     let profiled = profiled::of_stage(results, stage);
     let mut statement = prose!["Of the GPU time of ", Inline::Strong(stage.label.clone())];
-    for (number, (bound, share)) in shares.iter().take(3).enumerate() {
+    for (number, (class, share)) in shares.iter().take(3).enumerate() {
         statement.extend(prose![
             if number == 0 { " " } else { ", " },
             Quantity::ratio(*share),
             if number == 0 { " is " } else { " " },
-            Inline::Strong((*bound).to_owned())
+            Inline::Strong(class.label().to_owned())
         ]);
     }
     statement.push("; counters are of launches that stand for ".into());
     statement.extend(prose![Quantity::ratio(covered), " of it."]);
-    if let Some((reason, share)) = reason(&profiled, class) {
+    if let Some((reason, share)) = reason(&profiled, bound) {
         statement.extend(prose![
-            format!(" What is {class} is so for "),
+            format!(" What is {} is so for ", bound.label()),
             Quantity::ratio(share),
             format!(" of its time by: {reason}.")
         ]);
     }
     Observation {
         statement,
-        advice: advice(class),
+        advice: advice(bound),
         evidence: profiled::evidence(results, stage, &profiled),
         ..stage.note()
     }
 }
 
 /// The reason that most of a class's time has, and its share of that.
-fn reason<'a>(profiled: &[Profiled<'a>], class: &str) -> Option<(&'a str, f64)> {
-    let own = || profiled.iter().filter(|one| one.is_bound(class));
-    let mut reasons = BTreeMap::<&str, f64>::new();
+fn reason<'a>(profiled: &'a [Profiled<'_>], bound: Bound) -> Option<(&'a Reason, f64)> {
+    let own = || profiled.iter().filter(|one| one.verdict.bound == bound);
+    let mut reasons = BTreeMap::<&Reason, f64>::new();
     for one in own() {
-        let reason = one.counters.text("bound_reason");
-        if !reason.is_empty() {
+        if let Some(reason) = &one.verdict.reason {
             *reasons.entry(reason).or_default() += one.share;
         }
     }
@@ -139,15 +136,15 @@ fn reason<'a>(profiled: &[Profiled<'a>], class: &str) -> Option<(&'a str, f64)> 
     largest.filter(|_| total > 0.0).map(|(reason, share)| (reason, share / total))
 }
 
-fn advice(class: &str) -> Option<Vec<Inline>> {
-    Some(match class {
-        "latency-bound" => prose![
+fn advice(bound: Bound) -> Option<Vec<Inline>> {
+    Some(match bound {
+        Bound::Latency => prose![
             "Give each launch more work (larger batch, fused kernels): neither units nor memory are busy."
         ],
-        "compute-bound" => {
+        Bound::Compute => {
             prose!["A lower precision or fewer operations help; more bandwidth does not."]
         }
-        "balanced" => return None,
+        Bound::Balanced => return None,
         _ => prose!["Move fewer bytes: fuse, quantize, reuse what caches hold."],
     })
 }

@@ -1,12 +1,11 @@
 //! The rule of Nsight Compute that estimates to save most.
 
-use std::collections::BTreeMap;
-
 use rooflens_schemas::Scope;
 
 use super::memory_access::PATTERNS;
-use super::results::Row;
-use super::{Outcome, Results, Rule, Threshold, ids};
+use super::{Outcome, Results, Rule, Threshold};
+use crate::analysis::counters::details::PassDetails;
+use crate::analysis::counters::details::remarks::RuleSum;
 use crate::findings::{Inline, Observation, Quantity};
 use crate::prose;
 
@@ -25,17 +24,28 @@ const QUOTED: usize = 160;
 
 /// What one of ncu's rules says about a pass.
 pub(super) struct Estimate<'a> {
-    pub(super) rule: &'a str,
-    pub(super) pass: &'a str,
+    /// Name of the rule.
+    pub(super) name: &'a str,
     /// Saved time ÷ profiled time.
     pub(super) share: f64,
-    row: Row<'a>,
+    pass: &'a PassDetails,
+    sum: &'a RuleSum,
 }
 
-impl Estimate<'_> {
+impl<'a> Estimate<'a> {
+    fn new(results: &Results<'a>, pass: &'a PassDetails, sum: &'a RuleSum) -> Option<Self> {
+        let name = results.context.session.text(sum.rule);
+        Some(Self { name, share: pass.share(sum.saved?)?, pass, sum })
+    }
+
+    /// Name of the pass.
+    pub(super) fn pass_name(&self, results: &Results<'_>) -> Inline {
+        Inline::Code(results.context.session.pass_name(self.pass.pass).to_owned())
+    }
+
     /// The remark on the longest launch, its first sentence.
-    pub(super) fn remark(&self) -> Vec<Inline> {
-        let text = self.row.text("remark");
+    pub(super) fn remark(&self, results: &Results<'_>) -> Vec<Inline> {
+        let text = results.context.session.text(self.sum.remark);
         let first = text.split_once(". ").map_or(text, |(first, _)| first).trim_end_matches('.');
         match first.chars().count() {
             0 => Vec::new(),
@@ -50,11 +60,11 @@ impl Estimate<'_> {
 
     /// A finding about the pass. Profiled durations are those of replays, so they bound no gain of the run.
     pub(super) fn note(&self, results: &Results<'_>) -> Observation {
-        let scope = Scope { pass: Some(self.pass.to_owned()), ..Scope::default() };
+        let name = results.context.session.pass_name(self.pass.pass).to_owned();
         Observation {
-            title: self.pass.to_owned(),
-            evidence: results.evidence(ids::PROFILED_TIME, &scope),
-            scope,
+            title: name.clone(),
+            evidence: results.profile_evidence(self.pass.pass),
+            scope: Scope { pass: Some(name), ..Scope::default() },
             ..Observation::default()
         }
     }
@@ -67,40 +77,39 @@ pub(super) fn largest<'a>(
     least: f64,
     finding: fn(&Results<'_>, &Estimate<'_>) -> Observation,
 ) -> Outcome {
-    let mut by_pass = BTreeMap::<&str, Option<Estimate<'a>>>::new();
-    for row in results.rows(ids::DEEP_DIVE_RULES) {
-        let best = by_pass.entry(row.text("pass")).or_default();
-        let Some(share) = row.number("saved_share") else { continue };
-        let one = Estimate { rule: row.text("rule"), pass: row.text("pass"), share, row };
-        if which(&one) && best.as_ref().is_none_or(|best| share > best.share) {
-            *best = Some(one);
-        }
-    }
-    if !results.rows(ids::DEEP_DIVE_RULES).any(|row| row.number("saved_share").is_some()) {
+    let passes = results.context.results.details().map_or(&[][..], |all| &all.passes);
+    let of_pass = |pass: &'a PassDetails| -> Vec<Estimate<'a>> {
+        pass.rules.iter().filter_map(|sum| Estimate::new(results, pass, sum)).collect()
+    };
+    let all: Vec<Vec<Estimate<'a>>> = passes.iter().map(of_pass).collect();
+    if all.iter().all(Vec::is_empty) {
         return Outcome::lacks(
             "estimates of ncu's rules: an Nsight Compute report or its details page (--page details)",
         );
     }
-    let worth = by_pass.into_values().flatten().filter(|one| one.share >= least);
+    let larger =
+        |best: Estimate<'a>, next: Estimate<'a>| if next.share > best.share { next } else { best };
+    let best = all.into_iter().filter_map(|own| own.into_iter().filter(&which).reduce(larger));
+    let worth = best.filter(|one| one.share >= least);
     Outcome::joined(worth.map(|one| finding(results, &one)).collect())
 }
 
 fn run(results: &Results<'_>) -> Outcome {
-    largest(results, |one| !PATTERNS.contains(&one.rule), SHARE, finding)
+    largest(results, |one| !PATTERNS.contains(&one.name), SHARE, finding)
 }
 
 fn finding(results: &Results<'_>, one: &Estimate<'_>) -> Observation {
     let mut statement = prose![
         "Of ncu's rules ",
-        Inline::Strong(one.rule.to_owned()),
+        Inline::Strong(one.name.to_owned()),
         " estimates most: to save ",
         Quantity::ratio(one.share),
         " of the time profiled in pass ",
-        Inline::Code(one.pass.to_owned()),
+        one.pass_name(results),
         ", with remarks on ",
-        Quantity::count(one.row.sum("launches") as u64),
+        Quantity::count(one.sum.launches),
         " launches."
     ];
-    statement.extend(one.remark());
+    statement.extend(one.remark(results));
     Observation { statement, ..one.note(results) }
 }

@@ -1,15 +1,15 @@
-//! What rules read: metrics and data sets of the analyses by id, and the stages of the primary pass.
+//! What rules read: typed results, and the stages of the primary pass.
 
 use std::collections::BTreeMap;
 
-use rooflens_schemas::{Evidence, Metric, Scope};
+use rooflens_schemas::Scope;
 
 use super::stage::{Key, StageLine, stage_lines};
 use super::{Look, Outcome, hidden_graphs};
 use crate::analysis::Context;
 use crate::analysis::time::idle::{Cause, Line};
 use crate::analysis::time::what_if::WhatIf;
-use crate::findings::{Cell, Dataset, Findings, Gain, Observation, Severity};
+use crate::findings::{Gain, Observation, Severity};
 use crate::model::PassId;
 
 /// Share of the time of all stages below which nothing that can be said of a stage matters.
@@ -19,8 +19,6 @@ const WORTH_A_LOOK: f64 = 0.01;
 pub struct Results<'a> {
     /// The tables and the typed results.
     pub(super) context: Context<'a>,
-    pub(super) metrics: BTreeMap<&'a str, Vec<&'a Metric>>,
-    pub(super) datasets: BTreeMap<&'a str, &'a Dataset>,
     /// The outermost stages of the primary pass, one a rank.
     pub(super) stages: Vec<StageLine>,
     /// The primary pass.
@@ -33,20 +31,11 @@ pub struct Results<'a> {
     pub(super) memory_bytes: Option<f64>,
 }
 
-/// A row of a data set.
-#[derive(Clone, Copy)]
-pub(super) struct Row<'a> {
-    dataset: &'a Dataset,
-    cells: &'a [Cell],
-}
-
 impl<'a> Results<'a> {
     /// Nothing but the typed results.
     pub(super) fn empty(context: Context<'a>) -> Self {
         Self {
             context,
-            metrics: BTreeMap::new(),
-            datasets: BTreeMap::new(),
             stages: Vec::new(),
             primary: None,
             pass: String::new(),
@@ -56,7 +45,7 @@ impl<'a> Results<'a> {
     }
 
     /// Gathers what the analyses found.
-    pub(super) fn new(context: &Context<'a>, sections: &'a [(&str, &str, Findings)]) -> Self {
+    pub(super) fn new(context: &Context<'a>) -> Self {
         let session = context.session;
         let stated = session.workload.dtype.clone();
         let primary = context.facts.primary_pass(session);
@@ -70,9 +59,6 @@ impl<'a> Results<'a> {
             memory_bytes: memory.map(|bytes| *bytes as f64),
             ..Self::empty(*context)
         };
-        for (_, _, findings) in sections {
-            results.add(&findings.metrics, &findings.datasets);
-        }
         results.add_unprofiled();
         results.add_run();
         let weighs =
@@ -110,41 +96,6 @@ impl<'a> Results<'a> {
         }
     }
 
-    /// Adds metrics and data sets.
-    pub(super) fn add(&mut self, metrics: &'a [Metric], datasets: &'a [Dataset]) {
-        for metric in metrics {
-            self.metrics.entry(&metric.id).or_default().push(metric);
-        }
-        self.datasets.extend(datasets.iter().map(|dataset| (dataset.id, dataset)));
-    }
-
-    /// All metrics of an id.
-    pub(super) fn all(&self, id: &str) -> impl Iterator<Item = &'a Metric> + use<'a> {
-        self.metrics.get(id).cloned().unwrap_or_default().into_iter()
-    }
-
-    /// The metric of a pass, stage and rank, of no class; of several GPUs the first.
-    pub(super) fn metric(&self, id: &str, scope: &Scope) -> Option<&'a Metric> {
-        let here = |metric: &&Metric| {
-            let own = &metric.scope;
-            own.pass == scope.pass
-                && own.stage == scope.stage
-                && own.class == scope.class
-                && (own.rank == scope.rank || own.rank.is_none())
-        };
-        self.all(id).filter(here).min_by_key(|metric| (metric.scope != *scope, metric.scope.gpu))
-    }
-
-    /// Its number, if there is one.
-    pub(super) fn number(&self, id: &str, scope: &Scope) -> Option<f64> {
-        self.metric(id, scope)?.value.number()
-    }
-
-    /// What a metric rests on.
-    pub(super) fn evidence(&self, id: &str, scope: &Scope) -> Vec<Evidence> {
-        self.metric(id, scope).map(|metric| metric.evidence.clone()).unwrap_or_default()
-    }
-
     /// Idle time of a stage; of several GPUs that of the first.
     pub(super) fn idle(&self, (stage, process): Key) -> Option<&'a Line> {
         let ordinal = |line: &&Line| self.context.session.gpus.ordinal[line.gpu.index()];
@@ -156,24 +107,6 @@ impl<'a> Results<'a> {
         let bounds = self.context.results.what_if().ok()?.of(stage.stage, stage.process)?;
         let bound = bounds.get(what).as_ref().ok()?;
         Some((stage.time - bound.new_time()).max(0.0))
-    }
-
-    /// The rows of a data set; none if it is not there.
-    pub(super) fn rows(&self, id: &str) -> impl Iterator<Item = Row<'a>> + use<'a> {
-        let dataset = self.datasets.get(id).copied();
-        dataset
-            .into_iter()
-            .flat_map(|dataset| dataset.rows.iter().map(move |cells| Row { dataset, cells }))
-    }
-
-    /// The rows of a data set that are of a stage.
-    pub(super) fn of_stage(
-        &self,
-        id: &str,
-        stage: &StageLine,
-    ) -> impl Iterator<Item = Row<'a>> + use<'a> {
-        let (label, pass) = (stage.label.clone(), stage.scope.pass.clone().unwrap_or_default());
-        self.rows(id).filter(move |row| row.text("stage") == label && row.text("pass") == pass)
     }
 
     /// Looks at each stage of which idle time of a cause is known, with that time of a typical instance; abstains if
@@ -247,36 +180,5 @@ impl<'a> Results<'a> {
             gain: (of > 0.0).then_some(gain),
             ..Observation::default()
         }
-    }
-}
-
-impl<'a> Row<'a> {
-    fn cell(&self, column: &str) -> Option<&'a Cell> {
-        let at = self.dataset.columns.iter().position(|own| own.id == column)?;
-        self.cells.get(at)
-    }
-
-    /// A text; empty if the cell holds none.
-    pub(super) fn text(&self, column: &str) -> &'a str {
-        match self.cell(column) {
-            Some(Cell::Text(text) | Cell::Name(text)) => text,
-            Some(Cell::Flag(true)) => "yes",
-            Some(Cell::Flag(false)) => "no",
-            _ => "",
-        }
-    }
-
-    /// A number.
-    pub(super) fn number(&self, column: &str) -> Option<f64> {
-        match self.cell(column)? {
-            Cell::Int(value) => Some(*value as f64),
-            Cell::Float(value) => Some(*value),
-            Cell::Text(_) | Cell::Name(_) | Cell::Flag(_) | Cell::Missing => None,
-        }
-    }
-
-    /// A number, 0 if the cell holds none: for sums over rows.
-    pub(super) fn sum(&self, column: &str) -> f64 {
-        self.number(column).unwrap_or(0.0)
     }
 }

@@ -3,6 +3,7 @@
 use super::profiled::{self, Profiled};
 use super::stage::StageLine;
 use super::{Outcome, Results, Rule, Threshold};
+use crate::analysis::counters::ncu::bound::Bound;
 use crate::findings::{Inline, Observation, Quantity};
 use crate::prose;
 use rooflens_schemas::Unit;
@@ -39,9 +40,9 @@ pub(super) fn holds(results: &Results<'_>, stage: &StageLine) -> bool {
 
 fn small<'a>(all: &[Profiled<'a>]) -> Vec<Profiled<'a>> {
     let is_small = |one: &&Profiled<'_>| {
-        one.is_bound("latency-bound") && one.waves().is_some_and(|waves| waves < WAVES)
+        one.verdict.bound == Bound::Latency && one.waves().is_some_and(|waves| waves < WAVES)
     };
-    all.iter().filter(is_small).copied().collect()
+    all.iter().filter(is_small).cloned().collect()
 }
 
 fn finding(results: &Results<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Option<Observation> {
@@ -58,7 +59,7 @@ fn finding(results: &Results<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Op
         " of the GPU time of ",
         Inline::Strong(stage.label.clone()),
         " is in latency-bound kernels whose blocks fill less than half of the slots of the GPU; the largest is ",
-        Inline::Code(largest.kernel.to_owned()),
+        largest.name(),
         " (",
         Quantity::ratio(largest.share),
         ", ",
@@ -76,9 +77,9 @@ fn finding(results: &Results<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Op
             "The same stage with a larger batch, or compiled: grids must grow, or kernels become fewer."
         ]),
         evidence: profiled::evidence(results, stage, &small),
-        query: profiled::query(stage, largest),
+        query: profiled::query(results, stage, largest),
         ..stage.saving(
-            empty * profiled::gpu_time(results, stage),
+            empty * results.gpu_time(stage),
             "Σ time × (1 − waves, or the use of the unit that the kernel uses most where that is more), as if other blocks filled the empty slots"
         )
     })

@@ -59,7 +59,6 @@ pub(super) struct Nested {
     pub(super) stage: usize,
     /// Process.
     pub(super) process: ProcessId,
-    pub(super) label: String,
     pub(super) kind: StageKind,
     pub(super) scope: Scope,
 }
@@ -106,7 +105,6 @@ fn nested(context: &Context<'_>, outer: &Summary, all: &[Summary]) -> Vec<Nested
     let nested = |line: &Summary| Nested {
         stage: line.stage,
         process: line.process,
-        label: line.label(session, facts),
         kind: line.kind(facts),
         scope: line.scope(session, facts),
     };

@@ -1,10 +1,11 @@
 //! Profiled launches that last longer or shorter than those of the run.
 
-use super::results::Row;
-use super::{Outcome, Results, Rule, Threshold, ids};
+use super::{Outcome, Results, Rule, Threshold};
+use crate::analysis::counters::represent::{Comparison, Likeness};
 use crate::findings::{Inline, Observation, Quantity};
+use crate::model::PassId;
 use crate::prose;
-use rooflens_schemas::{Metric, Unit};
+use rooflens_schemas::{Scope, Unit};
 
 pub(super) static RULE: Rule = Rule {
     id: "unrepresentative-profile",
@@ -20,40 +21,29 @@ pub(super) static RULE: Rule = Rule {
 const SHARE: f64 = 0.50;
 
 fn run(results: &Results<'_>) -> Outcome {
-    let known = |metric: &&Metric| metric.value.number().is_some();
-    if !results.all(ids::REPRESENTATIVE_SHARE).any(|metric| known(&metric)) {
+    let passes = results.context.results.represent().into_iter().flat_map(|all| &all.passes);
+    let known: Vec<(PassId, f64)> =
+        passes.filter_map(|(pass, sums)| Some((*pass, sums.share()?))).collect();
+    if known.is_empty() {
         return Outcome::lacks("kernels profiled with counters beside a timeline of the workload");
     }
-    let metrics = results.all(ids::REPRESENTATIVE_SHARE);
-    let low = metrics.filter(|metric| metric.value.number().is_some_and(|share| share < SHARE));
-    Outcome::joined(low.map(|metric| finding(results, metric)).collect())
+    let low = known.into_iter().filter(|(_, share)| *share < SHARE);
+    Outcome::joined(low.map(|(pass, share)| finding(results, pass, share)).collect())
 }
 
-fn finding(results: &Results<'_>, metric: &Metric) -> Observation {
-    let pass = metric.scope.pass.clone().unwrap_or_default();
+fn finding(results: &Results<'_>, pass: PassId, share: f64) -> Observation {
+    let name = results.context.session.pass_name(pass).to_owned();
     let mut statement = prose![
-        Quantity::ratio(metric.value.number().unwrap_or_default()),
+        Quantity::ratio(share),
         " of the time profiled in pass ",
-        Inline::Code(pass.clone()),
+        Inline::Code(name.clone()),
         " is in launches that last about as long as in the timeline"
     ];
-    if let Some((row, ratio)) = unlike(results, &pass) {
-        statement.extend(prose![
-            ". Of the others, ",
-            Inline::Code(row.text("kernel").to_owned()),
-            " stands for the most time (",
-            Quantity::ratio(row.sum("time_share")),
-            " of ",
-            Inline::Strong(row.text("stage").to_owned()),
-            "): its launch took ",
-            Quantity::new(ratio, Unit::One),
-            " times the median"
-        ]);
-    }
+    statement.extend(unlike(results, pass).unwrap_or_default());
     statement.push(".".into());
     Observation {
-        title: pass,
-        scope: metric.scope.clone(),
+        title: name.clone(),
+        scope: Scope { pass: Some(name), ..Scope::default() },
         statement,
         advice: Some(prose![
             "Take instructions, bytes and occupancy from this profile; rates, throughputs and durations are those of the profiled launch alone."
@@ -63,17 +53,30 @@ fn finding(results: &Results<'_>, metric: &Metric) -> Observation {
             Inline::Code("--clock-control none --cache-control none".to_owned()),
             " over launches in the middle of the run."
         ]),
-        evidence: metric.evidence.clone(),
+        evidence: results.profile_evidence(pass),
         ..Observation::default()
     }
 }
 
-/// The launch unlike the timeline's that stands for most time, and by how much it is longer or shorter.
-fn unlike<'a>(results: &Results<'a>, pass: &str) -> Option<(Row<'a>, f64)> {
-    let verdicts = ["longer than the median", "shorter than the median"];
-    let own = results.rows(ids::REPRESENTATIVENESS).filter(|row| row.text("pass") == pass);
-    let mut unlike = own.filter(|row| verdicts.contains(&row.text("verdict")));
-    // The data set has those first that stand for most time.
-    let row = unlike.next()?;
-    Some((row, row.number("ratio")?))
+/// The launch unlike the timeline's that stands for most time, and by how much it is longer or shorter, in words.
+fn unlike(results: &Results<'_>, pass: PassId) -> Option<Vec<Inline>> {
+    let (context, known) = (results.context, results.context.results);
+    let (counters, matching) = (known.counters().ok()?, known.matching().ok()?);
+    let is_unlike = |one: &&Comparison| {
+        counters.launch(one.profile).pass == pass
+            && matches!(one.likeness, Likeness::Longer | Likeness::Shorter)
+    };
+    // Those that stand for most time come first.
+    let one = known.represent().ok()?.launches.iter().find(is_unlike)?;
+    Some(prose![
+        ". Of the others, ",
+        Inline::Code(counters.launch(one.profile).identity.short.clone()),
+        " stands for the most time (",
+        Quantity::ratio(one.share.unwrap_or_default()),
+        " of ",
+        Inline::Strong(matching.lines[one.line?].summary.label(context.session, context.facts)),
+        "): its launch took ",
+        Quantity::new(one.ratio?, Unit::One),
+        " times the median"
+    ])
 }

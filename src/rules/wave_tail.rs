@@ -4,6 +4,7 @@ use super::profiled::{self, Profiled};
 use super::small_grids::WAVES;
 use super::stage::StageLine;
 use super::{Outcome, Results, Rule, Threshold};
+use crate::analysis::counters::ncu::bound::Bound;
 use crate::findings::{Inline, Observation, Quantity};
 use crate::prose;
 use rooflens_schemas::Unit;
@@ -28,7 +29,7 @@ fn run(results: &Results<'_>) -> Outcome {
 /// Share of the stage's GPU time that goes with empty slots. Memory can be at its limit with slots left empty.
 fn lost(one: &Profiled<'_>) -> Option<f64> {
     let waves = one.waves().filter(|waves| *waves >= WAVES)?;
-    let by_slots = ["compute-bound", "latency-bound", "balanced"].iter().any(|c| one.is_bound(c));
+    let by_slots = matches!(one.verdict.bound, Bound::Compute | Bound::Latency | Bound::Balanced);
     by_slots.then(|| one.share * (1.0 - waves / waves.ceil()))
 }
 
@@ -47,7 +48,7 @@ fn finding(results: &Results<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Op
         " of the GPU time of ",
         Inline::Strong(stage.label.clone()),
         "; the largest part is that of ",
-        Inline::Code(largest.kernel.to_owned()),
+        largest.name(),
         ": ",
         Quantity::new(waves, Unit::One),
         " waves take the time of ",
@@ -62,9 +63,9 @@ fn finding(results: &Results<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Op
              kernels have no last wave."
         ]),
         evidence: profiled::evidence(results, stage, all),
-        query: profiled::query(stage, largest),
+        query: profiled::query(results, stage, largest),
         ..stage.saving(
-            share * profiled::gpu_time(results, stage),
+            share * results.gpu_time(stage),
             "Σ time × (1 − waves ÷ ⌈waves⌉), as if all blocks took the same time",
         )
     })

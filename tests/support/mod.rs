@@ -97,7 +97,7 @@ impl Loaded {
 
     /// What the rules find.
     pub(crate) fn rules(&self) -> Findings {
-        rules::run(&self.context(), self.sections())
+        rules::run(&self.context())
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rooflens_schemas::Unit;
 
-use super::{charts, tables};
+use super::charts;
 use crate::analysis::counters::details::figures::Figure;
 use crate::analysis::counters::details::groups::Group;
 use crate::analysis::counters::details::stalls::{State, ranked};
@@ -145,7 +145,7 @@ fn occupancy(group: &Group) -> Option<Fact> {
         (None, Some(theoretical)) => prose![theoretical, " possible"],
         (None, None) => return None,
     };
-    if let Some(limiter) = tables::limiter(figures) {
+    if let Some(limiter) = figures.limiter() {
         let limits: Vec<String> = figures
             .limits()
             .into_iter()

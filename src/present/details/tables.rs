@@ -51,7 +51,7 @@ pub(super) fn launches(context: &Context<'_>, counters: &Counters, details: &Det
         .text("nvtx", "NVTX", |(kernel, _)| session.text(profiles.nvtx[kernel.profile.index()]))
         .text("grid", "Grid", |(kernel, _)| extent(kernel.grid))
         .text("block", "Block", |(kernel, _)| extent(kernel.block))
-        .text("limiter", "Limiter", |(_, launch)| limiter(&launch.figures))
+        .text("limiter", "Limiter", |(_, launch)| launch.figures.limiter())
         .with(|table| figures(table, |row| &row.1.figures, |row| row.1.stalls.as_ref()))
         .rows(&rows)
 }
@@ -72,7 +72,7 @@ pub(super) fn groups(session: &Session, passes: &[PassDetails]) -> Dataset {
         .time("time_ns", "Time", |(_, group)| group.seconds * 1e9)
         .share("time_share", "Share", |(_, group)| group.share)
         .time("timeline_ns", "Stands for", |(_, group)| group.stands_for)
-        .text("limiter", "Limiter", |(_, group)| limiter(&group.figures))
+        .text("limiter", "Limiter", |(_, group)| group.figures.limiter())
         .text("top_stall", "Top stall", |(_, group)| {
             Some(ranked(group.stalls.as_ref()?).first()?.0.reason)
         })
@@ -96,12 +96,6 @@ where
     STATES.iter().enumerate().fold(table, |table, (at, state)| {
         table.share(state.column, state.reason, move |row| states(row).map(|shares| shares[at]))
     })
-}
-
-/// What limits occupancy, in words.
-pub(super) fn limiter(figures: &Figures) -> Option<String> {
-    let limits: Vec<&str> = figures.limiters()?.into_iter().map(|limit| limit.label()).collect();
-    Some(if limits.is_empty() { "none".to_owned() } else { limits.join(", ") })
 }
 
 /// What ncu's rules estimate.

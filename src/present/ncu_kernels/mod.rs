@@ -6,6 +6,7 @@ mod tables;
 use rooflens_schemas::{Metric, Scope, Unit};
 
 use super::{Section, pass_scope};
+use crate::analysis::counters::ncu::Counters;
 use crate::analysis::counters::ncu::bound::{Bound, THRESHOLDS};
 use crate::analysis::counters::ncu_kernels::PassBounds;
 use crate::analysis::{Classifier, Context, Known};
@@ -27,7 +28,7 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     blocks.extend([of_classes, of_launches]);
     Ok(Findings {
         blocks,
-        metrics: passes.iter().flat_map(|pass| metrics(context, pass)).collect(),
+        metrics: passes.iter().flat_map(|pass| metrics(context, counters, pass)).collect(),
         datasets: vec![launches, metrics::dataset(context.session, counters), classes],
         methods: methods(rule),
         ..Findings::default()
@@ -53,18 +54,8 @@ fn summary(context: &Context<'_>, pass: &PassBounds) -> Block {
     ])
 }
 
-/// Classes with profiled time by one rule, in the order of reports: class, seconds, share.
-fn shares(pass: &PassBounds, rule: Classifier) -> Vec<(Bound, f64, f64)> {
-    let sums = pass.by(rule);
-    let one = |bound| {
-        let seconds = sums.get(&bound)?.seconds;
-        Some((bound, seconds, pass.share(seconds)?)).filter(|_| seconds > 0.0)
-    };
-    Bound::ALL.into_iter().filter_map(one).collect()
-}
-
 /// Profiled time and its shares by class.
-fn metrics(context: &Context<'_>, pass: &PassBounds) -> Vec<Metric> {
+fn metrics(context: &Context<'_>, counters: &Counters, pass: &PassBounds) -> Vec<Metric> {
     let (scope, rule) = (pass_scope(context.session, pass.pass), context.options.classifier);
     if pass.timed == 0 {
         let reason = "no durations: the report lacks gpu__time_duration (ncu section SpeedOfLight)";
@@ -75,7 +66,7 @@ fn metrics(context: &Context<'_>, pass: &PassBounds) -> Vec<Metric> {
         pass.timed, pass.launches
     );
     let mut metrics = vec![PROFILED_TIME.derived(scope.clone(), pass.seconds * 1e9, basis)];
-    metrics.extend(shares(pass, rule).into_iter().map(|(bound, seconds, share)| {
+    metrics.extend(pass.shares(rule).into_iter().map(|(bound, seconds, share)| {
         let scope = Scope { class: Some(bound.label().to_owned()), ..scope.clone() };
         let basis = format!(
             "{} of {} of profiled time, by rule {}",
@@ -85,7 +76,7 @@ fn metrics(context: &Context<'_>, pass: &PassBounds) -> Vec<Metric> {
         );
         BOUND_SHARE.derived(scope, share, basis)
     }));
-    let evidence = context.session.evidence(pass.pass, "kernel_profiles", pass.launches);
+    let evidence = counters.evidence(context.session, pass.pass);
     metrics.iter_mut().for_each(|metric| metric.evidence.push(evidence.clone()));
     metrics
 }
@@ -110,7 +101,7 @@ fn chart(context: &Context<'_>, passes: &[PassBounds]) -> Option<Chart> {
         .filter(|pass| pass.seconds > 0.0)
         .map(|pass| {
             let name = context.session.pass_name(pass.pass);
-            (name, pass.seconds, shares(pass, context.options.classifier))
+            (name, pass.seconds, pass.shares(context.options.classifier))
         })
         .collect();
     let occurs = |bound: &Bound| {

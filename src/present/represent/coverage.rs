@@ -1,26 +1,19 @@
 //! How much of each stage the profiled launches stand for, and what to profile next.
 
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use rooflens_schemas::Unit;
 
 use crate::analysis::Context;
 use crate::analysis::counters::represent::matching::{Group, Line, Matching, Tier};
 use crate::analysis::counters::represent::{Gap, Representativeness};
+use crate::analysis::kernels::kernel_sums::{ENOUGH, command};
 use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
 use crate::findings::{Block, Chart, Dataset, Inline, Quantity, Table};
-use crate::model::{KernelId, Ns};
 use crate::prose;
 
 /// Kernels without a profiled launch that the section shows.
 const SHOWN_GAPS: usize = 8;
-
-/// Share of a stage's GPU time beyond which nothing more need be profiled.
-const ENOUGH: f64 = 0.9;
-
-/// Most kernels that a command asks for: each costs replays.
-const MOST: usize = 30;
 
 /// One row a stage.
 pub(super) fn coverage(context: &Context<'_>, matching: &Matching) -> Dataset {
@@ -111,48 +104,27 @@ pub(super) fn gaps(
 
 /// The commands that list what to profile, one a phase that is not covered.
 pub(super) fn commands(context: &Context<'_>, matching: &Matching) -> Option<Vec<Inline>> {
-    let mut lines: Vec<(String, usize)> = Vec::new();
+    let mut stages = BTreeSet::new();
+    let mut commands = Vec::new();
     for (_, line) in matching.outermost(context.facts) {
-        if line.covered() >= ENOUGH {
-            continue;
-        }
-        let stage = &line.summary.stage(context.facts).name;
-        if lines.iter().all(|(name, _)| name != stage) {
-            lines.push((stage.clone(), kernels_for(line)));
+        if line.covered() < ENOUGH && stages.insert(&line.summary.stage(context.facts).name) {
+            commands.push(Inline::Code(command(context, &line.summary)));
         }
     }
     let mut text = prose![
         "To profile what is missing, list the kernels with the most time and give the list to \
          rooflens-capture ncu --kernels: ",
     ];
-    for (at, (stage, top)) in lines.iter().enumerate() {
+    let found = !commands.is_empty();
+    for (at, command) in commands.into_iter().enumerate() {
         if at > 0 {
             text.push("; ".into());
         }
-        let command = format!("rooflens kernels BUNDLE --top {top} --stage '{stage}' --yaml");
-        text.push(Inline::Code(command));
+        text.push(command);
     }
     text.push(
         ". It names launches of the grid with the most time whose duration is nearest to the median."
             .into(),
     );
-    (!lines.is_empty()).then_some(text)
-}
-
-/// How many kernels hold enough of a line's time.
-fn kernels_for(line: &Line) -> usize {
-    let mut kernels = BTreeMap::<KernelId, Ns>::new();
-    for group in &line.groups {
-        *kernels.entry(group.kernel).or_default() += group.time;
-    }
-    let mut times: Vec<Ns> = kernels.into_values().collect();
-    times.sort_unstable_by_key(|time| Reverse(*time));
-    let enough = ENOUGH * times.iter().sum::<Ns>() as f64;
-    let mut sum = 0;
-    let needed = times.iter().take_while(|time| {
-        let before = sum;
-        sum += **time;
-        (before as f64) < enough
-    });
-    needed.count().clamp(1, MOST)
+    found.then_some(text)
 }

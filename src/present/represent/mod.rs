@@ -6,6 +6,7 @@ mod launches;
 use rooflens_schemas::{Metric, Unit};
 
 use super::{Section, pass_scope};
+use crate::analysis::counters::ncu::Counters;
 use crate::analysis::counters::represent::Sums;
 use crate::analysis::counters::represent::control::{self, Control};
 use crate::analysis::counters::represent::matching::{ALIKE, MAX_SCALE, Matching, SAME_SIZE};
@@ -35,9 +36,10 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     blocks.push(of_launches);
     blocks.extend(of_gaps);
     blocks.extend(coverage::commands(context, matching).map(Block::Prose));
+    let metrics = all.passes.iter().map(|(pass, sums)| metric(session, counters, (*pass, sums)));
     Ok(Findings {
         blocks,
-        metrics: all.passes.iter().map(|(pass, sums)| metric(session, *pass, sums)).collect(),
+        metrics: metrics.collect(),
         datasets: vec![launches, coverage::coverage(context, matching), gaps],
         methods: vec![method()],
         ..Findings::default()
@@ -95,7 +97,7 @@ fn explain(control: &Control<'_>) -> String {
 }
 
 /// The share of a pass's profiled time in representative launches.
-fn metric(session: &Session, pass: PassId, sums: &Sums) -> Metric {
+fn metric(session: &Session, counters: &Counters, (pass, sums): (PassId, &Sums)) -> Metric {
     let time = |seconds: f64| Quantity::new(seconds * 1e9, Unit::Nanoseconds);
     let basis = format!(
         "{} of {} of profiled time: {} of {} launches last {} of the median of the same kernel and grid in the timeline",
@@ -105,11 +107,10 @@ fn metric(session: &Session, pass: PassId, sums: &Sums) -> Metric {
         sums.launches,
         bounds()
     );
-    let share = (sums.seconds > 0.0).then(|| (sums.alike_seconds / sums.seconds, basis));
+    let share = sums.share().map(|share| (share, basis));
     let share = share.ok_or("no durations: the report lacks gpu__time_duration".to_owned());
     let metric = REPRESENTATIVE_SHARE.known(pass_scope(session, pass), share);
-    let evidence = vec![session.evidence(pass, "kernel_profiles", sums.launches)];
-    Metric { evidence, ..metric }
+    Metric { evidence: vec![counters.evidence(session, pass)], ..metric }
 }
 
 /// The bounds of likeness in words.

@@ -19,13 +19,10 @@ use crate::prose;
 
 /// Adds the workload's rooflines, tables and metrics, if something of it was profiled.
 pub(super) fn add(context: &Context<'_>, workload: &Workload, findings: &mut Findings) {
-    let stages = &workload.stages;
-    if stages.iter().all(|stage| stage.works.is_empty()) {
+    let (stages, phases) = (workload.profiled(), workload.phases(context.facts));
+    if stages.is_empty() {
         return;
     }
-    let is_phase =
-        |stage: &&StageWork| stage.summary.is_outermost(context.facts) && !stage.works.is_empty();
-    let phases: Vec<&StageWork> = stages.iter().filter(is_phase).collect();
     let (stage_rows, of_stages) = tables::stages(context, stages);
     let (kernels, of_kernels) = tables::kernels(context, &phases);
     let (bounds, of_bounds) = tables::bounds(context, &phases);

@@ -1,6 +1,6 @@
-//! Rules on metrics made by hand.
+//! Rules on typed results made by hand.
 
-use rooflens_schemas::{Evidence, Metric, MetricValue, PassKind, Polarity, Scope, StageKind, Unit};
+use rooflens_schemas::{Evidence, PassKind, Scope, StageKind};
 
 mod causes;
 mod data;
@@ -21,31 +21,23 @@ use crate::analysis::time::drift;
 use crate::analysis::time::idle::line::CauseSum;
 use crate::analysis::time::idle::{Cause, IdleTime, Line};
 use crate::analysis::{self, Context, Facts, Options};
-use crate::findings::{Cell, Column, Dataset, Inline, Severity};
+use crate::findings::{Cell, Inline, Severity};
 use crate::hardware::Hardware;
 use crate::model::{CopyKind, MemoryKind, Ns, PassId, ProcessId, Session, Timing};
 
-/// Results, stages, metrics and data sets of one pass `nsys`.
+/// Results and stages of one pass `nsys`.
 struct Made {
     known: analysis::Results,
     session: Session,
     facts: Facts,
     hardware: Hardware,
     options: Options,
-    metrics: Vec<Metric>,
-    datasets: Vec<Dataset>,
     stages: Vec<StageLine>,
 }
 
 fn scope(pass: &str, stage: &str) -> Scope {
     let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     Scope { pass: some(pass), stage: some(stage), ..Scope::default() }
-}
-
-fn metric(id: &str, scope: Scope, value: MetricValue) -> Metric {
-    let (unit, polarity) = (Unit::One, Polarity::Neutral);
-    let (basis, evidence) = (String::new(), Vec::new());
-    Metric { id: id.to_owned(), scope, value, unit, polarity, basis, evidence }
 }
 
 impl Default for Made {
@@ -60,8 +52,6 @@ impl Default for Made {
             facts: Facts::default(),
             hardware: Hardware::default(),
             options: Options::default(),
-            metrics: Vec::new(),
-            datasets: Vec::new(),
             stages: Vec::new(),
         }
     }
@@ -199,42 +189,8 @@ impl Made {
     fn holds(mut self, kind: StageKind, name: &str) -> Self {
         let outer = self.stages.last().unwrap().stage;
         let (stage, process) = (self.add_stage(name, kind, 0.0, Some(outer)), ProcessId(0));
-        let (label, scope) = (name.to_owned(), scope("nsys", name));
-        let one = Nested { stage, process, label, kind, scope };
+        let one = Nested { stage, process, kind, scope: scope("nsys", name) };
         self.stages.last_mut().unwrap().nested.push(one);
-        self
-    }
-
-    /// A number of the stage that was added last.
-    fn with(mut self, id: &str, value: f64) -> Self {
-        let scope = self.stages.last().unwrap().scope.clone();
-        self.metrics.push(metric(id, scope, MetricValue::Derived { value }));
-        self
-    }
-
-    fn metric(mut self, id: &str, scope: Scope, value: f64) -> Self {
-        self.metrics.push(metric(id, scope, MetricValue::Derived { value }));
-        self
-    }
-
-    fn class(self, id: &str, pass: &str, stage: &str, class: &str, value: f64) -> Self {
-        let scope = Scope { class: Some(class.to_owned()), ..scope(pass, stage) };
-        self.metric(id, scope, value)
-    }
-
-    /// A data set; cells that are no numbers are texts, empty ones are missing.
-    fn rows(mut self, id: &'static str, columns: &[&'static str], rows: &[&[&str]]) -> Self {
-        let cell = |text: &&str| match text.parse::<f64>() {
-            Ok(value) => Cell::Float(value),
-            Err(_) if text.is_empty() => Cell::Missing,
-            Err(_) => Cell::Text((*text).to_owned()),
-        };
-        self.datasets.push(Dataset {
-            id,
-            title: id.to_owned(),
-            columns: columns.iter().map(|id| Column::text(id, id)).collect(),
-            rows: rows.iter().map(|row| row.iter().map(cell).collect()).collect(),
-        });
         self
     }
 
@@ -248,7 +204,6 @@ impl Made {
             memory_bytes: Some(1000.0),
             ..Results::empty(context.with(&self.known))
         };
-        results.add(&self.metrics, &self.datasets);
         results.add_unprofiled();
         results
     }

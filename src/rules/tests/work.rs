@@ -154,14 +154,3 @@ fn pace_and_memory_have_limits() {
         assert_eq!(clear.outcome(&memory_pressure::RULE), Outcome::CLEAR);
     }
 }
-
-#[test]
-fn without_a_timeline_the_profiled_time_is_weighed() {
-    let made = |share| Made::default().class(ids::BOUND_SHARE, "ncu", "", "latency-bound", share);
-    let text = words(&made(0.7).one(&profiled_bound::RULE).statement);
-    assert!(
-        text.starts_with("70.0 % of the time profiled in pass ncu is latency-bound."),
-        "{text}"
-    );
-    assert_eq!(made(0.4).outcome(&profiled_bound::RULE), Outcome::CLEAR);
-}

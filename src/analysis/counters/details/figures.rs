@@ -169,6 +169,12 @@ impl Figures {
         Some(least.map(|(limit, _)| limit).collect())
     }
 
+    /// The same in words.
+    pub fn limiter(&self) -> Option<String> {
+        let limits: Vec<&str> = self.limiters()?.into_iter().map(Limit::label).collect();
+        Some(if limits.is_empty() { "none".to_owned() } else { limits.join(", ") })
+    }
+
     /// The limits, resource and blocks an SM.
     pub fn limits(&self) -> Vec<(Limit, f64)> {
         LIMITS.iter().filter_map(|(figure, limit)| Some((*limit, self.get(*figure)?))).collect()

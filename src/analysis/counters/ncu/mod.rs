@@ -14,6 +14,7 @@ pub use self::stall::Stall;
 use crate::analysis::engine::classify::{self, KernelIdentity};
 use crate::analysis::{Context, Known, Missing};
 use crate::model::{Dim3, PassId, ProfileId, Session, StrId};
+use rooflens_schemas::Evidence;
 
 /// The counters of all profiled launches.
 pub struct Counters {
@@ -49,6 +50,12 @@ impl Counters {
             passes.entry(kernel.pass).or_default().push(kernel);
         }
         passes
+    }
+
+    /// What figures of a pass rest on.
+    pub fn evidence(&self, session: &Session, pass: PassId) -> Evidence {
+        let launches = self.launches.iter().filter(|launch| launch.pass == pass).count();
+        session.evidence(pass, "kernel_profiles", launches as u64)
     }
 }
 

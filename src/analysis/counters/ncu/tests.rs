@@ -15,26 +15,31 @@ pub(crate) fn session(launches: &[(&str, &[Metric<'_>])]) -> Session {
     let mut session = Session::default();
     let pass = session.add_pass("ncu-decode", PassKind::Counters, "ncu-decode/raw.csv");
     session.gpu(pass, 0);
-    for (ordinal, (name, metrics)) in launches.iter().enumerate() {
-        let name = session.intern(name);
-        let profile = session.kernel_profiles.push(KernelProfile {
-            pass,
-            ordinal: u32::try_from(ordinal).unwrap(),
-            name,
-            process: 1,
-            context: 1,
-            stream: 7,
-            device: 0,
-            compute_capability: Some(90),
-            grid: Dim3 { x: 2, y: 64, z: 1 },
-            block: Dim3 { x: 384, y: 1, z: 1 },
-            nvtx: crate::model::StrId::default(),
-        });
+    for (name, metrics) in launches {
+        let profile = profile(&mut session, pass, name);
         for metric in *metrics {
             count(&mut session, profile, *metric);
         }
     }
     session
+}
+
+/// Adds a launch to the only pass with profiled launches.
+pub(crate) fn profile(session: &mut Session, pass: PassId, name: &str) -> ProfileId {
+    let name = session.intern(name);
+    session.kernel_profiles.push(KernelProfile {
+        pass,
+        ordinal: u32::try_from(session.kernel_profiles.len()).unwrap(),
+        name,
+        process: 1,
+        context: 1,
+        stream: 7,
+        device: 0,
+        compute_capability: Some(90),
+        grid: Dim3 { x: 2, y: 64, z: 1 },
+        block: Dim3 { x: 384, y: 1, z: 1 },
+        nvtx: StrId::default(),
+    })
 }
 
 /// Adds a metric to a launch.

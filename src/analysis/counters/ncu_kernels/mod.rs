@@ -77,6 +77,12 @@ impl PassBounds {
         }
     }
 
+    /// Classes with profiled time by one rule, in the order of reports: class, seconds, share.
+    pub fn shares(&self, rule: Classifier) -> Vec<(Bound, f64, f64)> {
+        let timed = self.by(rule).iter().filter(|(_, sum)| sum.seconds > 0.0);
+        timed.map(|(bound, sum)| (*bound, sum.seconds, sum.seconds / self.seconds)).collect()
+    }
+
     /// A time as a share of the profiled time; absent without any.
     pub fn share(&self, seconds: f64) -> Option<f64> {
         (self.seconds > 0.0).then(|| seconds / self.seconds)

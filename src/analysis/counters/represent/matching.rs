@@ -64,7 +64,7 @@ pub struct MatchedKernel {
 }
 
 /// Launches of one kernel with one grid and block in a stage of the timeline.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Group {
     /// Kernel.
     pub kernel: KernelId,
@@ -77,7 +77,7 @@ pub struct Group {
     /// Their durations, summed, nanoseconds.
     pub time: Ns,
     /// Durations in ascending order; only of kernels that were profiled.
-    durations: Vec<Ns>,
+    pub durations: Vec<Ns>,
     /// What the profiled launches have in common with these; absent if there are none.
     pub tier: Option<Tier>,
     /// Profiled launches that stand for these.
@@ -214,7 +214,8 @@ fn gather(
             let OpSource::Launch(launch) = facts.ops.source[op] else { continue };
             let key = key(session, launch);
             let at = *place.entry(key).or_insert_with(|| {
-                groups.push(empty(key));
+                let (kernel, grid, block) = key;
+                groups.push(Group { kernel, grid, block, ..Group::default() });
                 groups.len() - 1
             });
             groups[at].launches += 1;
@@ -233,19 +234,6 @@ fn gather(
 fn key(session: &Session, launch: LaunchId) -> (KernelId, Dim3, Dim3) {
     let (launches, row) = (&session.launches, launch.index());
     (launches.kernel[row], launches.grid[row], launches.block[row])
-}
-
-fn empty((kernel, grid, block): (KernelId, Dim3, Dim3)) -> Group {
-    Group {
-        kernel,
-        grid,
-        block,
-        launches: 0,
-        time: 0,
-        durations: Vec::new(),
-        tier: None,
-        from: Vec::new(),
-    }
 }
 
 /// Parts a group of products where its launches are of several sizes, by the profiled launch that lasts as long;
@@ -268,8 +256,8 @@ fn by_size(group: Group, counters: &Counters) -> Vec<Group> {
     if sizes.is_empty() {
         return vec![group];
     }
-    let blank = || empty((group.kernel, group.grid, group.block));
-    let mut parts: Vec<Group> = (0..=sizes.len()).map(|_| blank()).collect();
+    let (kernel, grid, block) = (group.kernel, group.grid, group.block);
+    let mut parts = vec![Group { kernel, grid, block, ..Group::default() }; sizes.len() + 1];
     for duration in &group.durations {
         let distance = |size: &(f64, Vec<ProfileId>)| libm::log(*duration as f64 / size.0).abs();
         let fits = |(_, size): &(usize, &(f64, Vec<ProfileId>))| {

@@ -181,6 +181,13 @@ fn likeness(
     }
 }
 
+impl Sums {
+    /// Share of the profiled time in launches about as long as those that they stand for; absent without any.
+    pub fn share(&self) -> Option<f64> {
+        (self.seconds > 0.0).then(|| self.alike_seconds / self.seconds)
+    }
+}
+
 impl Comparison {
     /// Whether the launch lasted about as long as those that it stands for.
     pub fn is_alike(&self) -> bool {

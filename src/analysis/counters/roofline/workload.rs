@@ -11,7 +11,7 @@ use crate::analysis::counters::ncu::{Counters, KernelCounters, Level, Levels};
 use crate::analysis::counters::represent::matching::{ENOUGH, Group, Line, Spread, Tier};
 use crate::analysis::engine::classify::KernelClass;
 use crate::analysis::engine::stage_stats::Summary;
-use crate::analysis::{Classifier, Context, Known};
+use crate::analysis::{Classifier, Context, Facts, Known};
 use crate::hardware::Gpu;
 use crate::model::{Dim3, KernelId, Ns, PassId};
 
@@ -184,6 +184,13 @@ impl Workload {
     pub fn profiled(&self) -> &[StageWork] {
         let nothing = self.stages.iter().all(|stage| stage.works.is_empty());
         if nothing { &[] } else { &self.stages }
+    }
+
+    /// Outermost stages of which something was profiled.
+    pub fn phases<'a>(&'a self, facts: &Facts) -> Vec<&'a StageWork> {
+        let is_phase =
+            |stage: &&StageWork| stage.summary.is_outermost(facts) && !stage.works.is_empty();
+        self.stages.iter().filter(is_phase).collect()
     }
 }
 

@@ -12,7 +12,7 @@ use crate::analysis::engine::intervals::total;
 use crate::analysis::{Context, Facts, Known, Missing};
 use crate::model::{Ns, PassId, Session};
 
-pub use selection::{Selected, Window, needed, select, window};
+pub use selection::{ENOUGH, Selected, Window, command, select, window};
 pub use sums::KernelSum;
 
 /// Share of unclassified kernel time from which on the report says so.

@@ -2,11 +2,12 @@
 
 use std::cmp::Reverse;
 
-use crate::analysis::Facts;
 use crate::analysis::engine::classify::KernelClass;
 use crate::analysis::engine::facts::OpSource;
 use crate::analysis::engine::intervals::total;
+use crate::analysis::engine::stage_stats::Summary;
 use crate::analysis::kernels::stage_work::StageWork;
+use crate::analysis::{Context, Facts};
 use crate::model::{KernelId, LaunchId, PassId, ProcessId, Session};
 
 /// Launches of a kernel that are worth profiling.
@@ -137,8 +138,25 @@ pub fn select(
     (!selected.is_empty()).then_some(selected)
 }
 
+/// Share of a stage's GPU time beyond which nothing more need be profiled.
+pub const ENOUGH: f64 = 0.9;
+
+/// Most kernels that a command asks for: each costs replays.
+const MOST: usize = 30;
+
+/// The command that lists the kernels to profile of a stage: those with most of its time.
+pub fn command(context: &Context<'_>, stage: &Summary) -> String {
+    let is = |work: &&StageWork| {
+        (work.summary.stage, work.summary.process) == (stage.stage, stage.process)
+    };
+    let work = context.results.stage_work().ok().and_then(|all| all.iter().find(is));
+    let top = work.map_or(1, |work| needed(work, ENOUGH).clamp(1, MOST));
+    let name = stage.stage(context.facts).name.replace('\'', "'\\''");
+    format!("rooflens kernels BUNDLE --top {top} --stage '{name}' --yaml")
+}
+
 /// How many of a stage's kernels, those with the most time first, have this share of the time of all of them.
-pub fn needed(work: &StageWork, share: f64) -> usize {
+fn needed(work: &StageWork, share: f64) -> usize {
     let enough = share * total(work.kernels.iter().map(|kernel| kernel.2)) as f64;
     let mut sum = 0;
     let before = work.kernels.iter().take_while(|kernel| {

@@ -13,25 +13,20 @@
 //! - [`report`] arranges findings into a document; it never sees the tables.
 //! - [`render`] writes the document in one format each.
 //!
-//! Most rooms are crates of their own, so that the compiler holds their walls; each module of this one uses only those
-//! before it, which `tests/architecture.rs` holds.
+//! Rooms are crates of their own, so that the compiler holds their walls.
 
+pub use rooflens_analysis as analysis;
 pub use rooflens_bundle as bundle;
 pub use rooflens_findings::{self as findings, prose};
+pub use rooflens_hardware as hardware;
 pub use rooflens_ingest as ingest;
 pub use rooflens_model::{self as model, diagnostic};
+pub use rooflens_present as present;
 pub use rooflens_render as render;
 pub use rooflens_report as report;
+pub use rooflens_rules as rules;
 
 #[cfg(feature = "tables")]
 pub mod tables;
-
-pub mod hardware;
-
-pub mod analysis;
-
-pub mod present;
-
-pub mod rules;
 
 pub mod cli;

@@ -43,7 +43,7 @@ fn normalized(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::hardware::Hardware;
+    use crate::Hardware;
 
     fn found(name: &str) -> Option<String> {
         Hardware::builtin().find(name).map(|gpu| gpu.name.clone())

@@ -3,14 +3,13 @@
 use rooflens_schemas::{Metric, Unit};
 
 use super::Section;
-use crate::analysis::engine::baseline::{Repeat, Series};
-use crate::analysis::engine::stats::OUTLIER_Z;
-use crate::analysis::{Context, Known};
-use crate::findings::catalogue::{STAGE_TIME, TIME_PER_STEP};
-use crate::findings::chart::{Dots, Plot};
-use crate::findings::{Block, Chart, Findings, Inline, Method, Quantity, Table};
-use crate::model::Session;
-use crate::prose;
+use rooflens_analysis::engine::baseline::{Repeat, Series};
+use rooflens_analysis::engine::stats::OUTLIER_Z;
+use rooflens_analysis::{Context, Known};
+use rooflens_findings::catalogue::{STAGE_TIME, TIME_PER_STEP};
+use rooflens_findings::chart::{Dots, Plot};
+use rooflens_findings::{Block, Chart, Findings, Inline, Method, Quantity, Table, prose};
+use rooflens_model::Session;
 
 /// Repeats.
 pub(super) static SECTION: Section = Section { id: "repeats", title: "Repeats", show };
@@ -146,9 +145,9 @@ mod tests {
     use rooflens_schemas::{MetricValue, PassKind};
 
     use super::*;
-    use crate::analysis::engine::baseline::tests::session;
-    use crate::findings::Cell;
-    use crate::present::testing::{column, dataset, show};
+    use crate::testing::{column, dataset, show};
+    use rooflens_analysis::testing::repeats as session;
+    use rooflens_findings::Cell;
 
     #[test]
     fn stage_time_is_the_median_and_a_step_its_part() {

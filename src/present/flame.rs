@@ -5,13 +5,13 @@ mod tests;
 
 use rooflens_schemas::Unit;
 
-use crate::analysis::Context;
-use crate::analysis::engine::classify::{KernelClass, copy_class};
-use crate::analysis::operators::call_tree::{Activity, Leaf, Node, Tree};
-use crate::findings::Chart;
-use crate::findings::chart::{Color, Flame, FlameFrame, Part, Plot};
-use crate::model::{Ns, Session};
-use crate::present::class_color;
+use crate::class_color;
+use rooflens_analysis::Context;
+use rooflens_analysis::engine::classify::{KernelClass, copy_class};
+use rooflens_analysis::operators::call_tree::{Activity, Leaf, Node, Tree};
+use rooflens_findings::Chart;
+use rooflens_findings::chart::{Color, Flame, FlameFrame, Part, Plot};
+use rooflens_model::{Ns, Session};
 
 /// Frames narrower than this share of the width are merged into one.
 const NARROW: f64 = 0.003;

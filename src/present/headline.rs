@@ -2,11 +2,11 @@
 
 use rooflens_schemas::{StageKind, Unit};
 
-use crate::analysis::Context;
-use crate::analysis::engine::stage_stats::{Summary, summaries};
-use crate::analysis::utilization::mfu::StageUtilization;
-use crate::findings::{Block, Findings, Table};
-use crate::model::Session;
+use rooflens_analysis::Context;
+use rooflens_analysis::engine::stage_stats::{Summary, summaries};
+use rooflens_analysis::utilization::mfu::StageUtilization;
+use rooflens_findings::{Block, Findings, Table};
+use rooflens_model::Session;
 
 /// Stages that the first page shows.
 const SHOWN: usize = 10;

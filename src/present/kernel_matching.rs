@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::Section;
-use crate::analysis::engine::classify::identify;
-use crate::analysis::engine::kernel_matching::{How, MatchedName, md5_hex};
-use crate::analysis::{Context, Known};
-use crate::findings::{Block, Findings, Inline, Method, Table};
-use crate::model::{PassId, Session};
-use crate::prose;
+use rooflens_analysis::engine::classify::identify;
+use rooflens_analysis::engine::kernel_matching::{How, MatchedName, md5_hex};
+use rooflens_analysis::{Context, Known};
+use rooflens_findings::{Block, Findings, Inline, Method, Table, prose};
+use rooflens_model::{PassId, Session};
 
 /// Kernel identity.
 pub(super) static SECTION: Section = Section { id: "identity", title: "Kernel identity", show };
@@ -102,10 +101,10 @@ mod tests {
     use rooflens_schemas::PassKind;
 
     use super::*;
-    use crate::analysis::counters::ncu::tests::session as profiled;
-    use crate::analysis::counters::represent::tests::launch;
-    use crate::findings::Cell;
-    use crate::present::testing::{column, dataset, show};
+    use crate::testing::{column, dataset, show};
+    use rooflens_analysis::testing::counters::session as profiled;
+    use rooflens_analysis::testing::represent::launch;
+    use rooflens_findings::Cell;
 
     #[test]
     fn names_of_other_passes_are_listed_with_their_partner() {

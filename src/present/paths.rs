@@ -2,11 +2,11 @@
 
 use rooflens_schemas::Unit;
 
-use crate::analysis::engine::spans::Sum;
-use crate::analysis::operators::PassWork;
-use crate::analysis::operators::call_tree::{Flops, Node, Tree};
-use crate::findings::{Cell, Dataset, Table};
-use crate::model::Session;
+use rooflens_analysis::engine::spans::Sum;
+use rooflens_analysis::operators::PassWork;
+use rooflens_analysis::operators::call_tree::{Flops, Node, Tree};
+use rooflens_findings::{Cell, Dataset, Table};
+use rooflens_model::Session;
 
 /// Stages that a section shows; the data sets hold all.
 const SHOWN_STAGES: usize = 4;

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use rooflens_schemas::Unit;
 
-use crate::analysis::Context;
-use crate::analysis::engine::classify::KernelIdentity;
-use crate::analysis::kernels::matmul::roof::{Bound, Ceiling, Roof};
-use crate::analysis::kernels::matmul::stages::{Group, StageProducts};
-use crate::findings::{Quantity, Table};
+use rooflens_analysis::Context;
+use rooflens_analysis::engine::classify::KernelIdentity;
+use rooflens_analysis::kernels::matmul::roof::{Bound, Ceiling, Roof};
+use rooflens_analysis::kernels::matmul::stages::{Group, StageProducts};
+use rooflens_findings::{Quantity, Table};
 
 /// A row of such a table. Figures are per instance of the stage.
 pub(super) struct Row<'a> {

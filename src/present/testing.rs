@@ -1,10 +1,10 @@
 //! What tests of sections share: a section of a session, and its cells and metrics.
 
 use super::Section;
-use crate::analysis::{Context, Facts, Options, Results};
-use crate::findings::{Block, Cell, Chart, Dataset, Findings};
-use crate::hardware::Hardware;
-use crate::model::Session;
+use rooflens_analysis::{Context, Facts, Options, Results};
+use rooflens_findings::{Block, Cell, Chart, Dataset, Findings};
+use rooflens_hardware::Hardware;
+use rooflens_model::Session;
 use rooflens_schemas::Scope;
 
 /// What a section shows of a session, computed from the start, on specified hardware.

@@ -2,14 +2,13 @@
 
 use rooflens_schemas::Metric;
 
-use crate::analysis::time::what_if::{Bound, StageBounds, WhatIf};
-use crate::analysis::{Context, Known};
-use crate::findings::catalogue::{
+use rooflens_analysis::time::what_if::{Bound, StageBounds, WhatIf};
+use rooflens_analysis::{Context, Known};
+use rooflens_findings::catalogue::{
     BOUND_COMMUNICATION, BOUND_COPIES, BOUND_HOST, BOUND_LAUNCHING, BOUND_MATRIX_PRODUCTS,
     BOUND_TOP_KERNEL,
 };
-use crate::findings::{Block, Findings, Inline, Method, MetricDef, Table};
-use crate::prose;
+use rooflens_findings::{Block, Findings, Inline, Method, MetricDef, Table, prose};
 
 /// Rows that a page shows.
 const SHOWN: usize = 15;

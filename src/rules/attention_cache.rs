@@ -3,11 +3,10 @@
 use super::profiled::{self, Profiled};
 use super::stage::StageLine;
 use super::{Look, Outcome, Results, Rule, Threshold};
-use crate::analysis::counters::ncu::bound::Bound;
-use crate::analysis::engine::classify::KernelClass;
-use crate::analysis::kernels::matmul::stages::Group;
-use crate::findings::{Inline, Observation, Quantity};
-use crate::prose;
+use rooflens_analysis::counters::ncu::bound::Bound;
+use rooflens_analysis::engine::classify::KernelClass;
+use rooflens_analysis::kernels::matmul::stages::Group;
+use rooflens_findings::{Inline, Observation, Quantity, prose};
 use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {

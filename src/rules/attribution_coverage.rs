@@ -2,9 +2,8 @@
 
 use super::stage::StageLine;
 use super::{Outcome, Results, Rule, Threshold};
-use crate::analysis::time::stage_times::attribution::{PassAttribution, UNATTRIBUTED};
-use crate::findings::{Inline, Observation, Quantity, Severity};
-use crate::prose;
+use rooflens_analysis::time::stage_times::attribution::{PassAttribution, UNATTRIBUTED};
+use rooflens_findings::{Inline, Observation, Quantity, Severity, prose};
 use rooflens_schemas::Scope;
 
 pub(super) static RULE: Rule = Rule {

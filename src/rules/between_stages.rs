@@ -3,10 +3,9 @@
 use rooflens_schemas::Unit;
 
 use super::{Outcome, Results, Rule, Threshold};
-use crate::analysis::time::idle::Cause;
-use crate::analysis::time::idle::between::{Between, Pair};
-use crate::findings::{Gain, Inline, Observation, Quantity, Severity};
-use crate::prose;
+use rooflens_analysis::time::idle::Cause;
+use rooflens_analysis::time::idle::between::{Between, Pair};
+use rooflens_findings::{Gain, Inline, Observation, Quantity, Severity, prose};
 
 pub(super) static RULE: Rule = Rule {
     id: "between-stages",

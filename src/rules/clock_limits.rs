@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::{Outcome, Results, Rule, Threshold};
-use crate::analysis::system::power::reasons::{POWER_CAP, describe, lowers_clock};
-use crate::analysis::system::power::samples::{ClockLimit, Device, folder};
-use crate::findings::{Gain, Inline, Observation, Quantity, Severity};
-use crate::prose;
+use rooflens_analysis::system::power::reasons::{POWER_CAP, describe, lowers_clock};
+use rooflens_analysis::system::power::samples::{ClockLimit, Device, folder};
+use rooflens_findings::{Gain, Inline, Observation, Quantity, Severity, prose};
 use rooflens_schemas::{Scope, Unit};
 
 pub(super) static RULE: Rule = Rule {

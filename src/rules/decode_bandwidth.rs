@@ -3,9 +3,8 @@
 use super::stage::StageLine;
 use super::stage_busy::BUSY;
 use super::{Look, Outcome, Results, Rule, Threshold};
-use crate::analysis::utilization::mfu::StageUtilization;
-use crate::findings::{Inline, Observation, Quantity};
-use crate::prose;
+use rooflens_analysis::utilization::mfu::StageUtilization;
+use rooflens_findings::{Inline, Observation, Quantity, prose};
 
 pub(super) static RULE: Rule = Rule {
     id: "decode-bandwidth",

@@ -2,10 +2,9 @@
 
 use super::stage::StageLine;
 use super::{Look, Outcome, Results, Rule, Threshold};
-use crate::analysis::communication::lines::Line;
-use crate::analysis::time::what_if::WhatIf;
-use crate::findings::{Inline, Observation, Quantity, Severity};
-use crate::prose;
+use rooflens_analysis::communication::lines::Line;
+use rooflens_analysis::time::what_if::WhatIf;
+use rooflens_findings::{Inline, Observation, Quantity, Severity, prose};
 
 pub(super) static RULE: Rule = Rule {
     id: "exposed-communication",

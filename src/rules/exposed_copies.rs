@@ -2,11 +2,10 @@
 
 use super::stage::StageLine;
 use super::{Look, Outcome, Results, Rule, Threshold, pageable_copies};
-use crate::analysis::memory::transfers::Place;
-use crate::analysis::time::what_if::WhatIf;
-use crate::findings::{Inline, Observation, Quantity};
-use crate::model::CopyKind;
-use crate::prose;
+use rooflens_analysis::memory::transfers::Place;
+use rooflens_analysis::time::what_if::WhatIf;
+use rooflens_findings::{Inline, Observation, Quantity, prose};
+use rooflens_model::CopyKind;
 use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {

@@ -2,9 +2,8 @@
 
 use super::stage::StageLine;
 use super::{Look, Outcome, Results, Rule, Threshold};
-use crate::analysis::kernels::matmul::stages::StageProducts;
-use crate::findings::{Inline, Observation, Quantity};
-use crate::prose;
+use rooflens_analysis::kernels::matmul::stages::StageProducts;
+use rooflens_findings::{Inline, Observation, Quantity, prose};
 
 pub(super) static RULE: Rule = Rule {
     id: "flop-coverage",

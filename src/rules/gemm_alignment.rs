@@ -2,8 +2,7 @@
 
 use super::products::{self, Products};
 use super::{Look, Outcome, Results, Rule, Threshold};
-use crate::findings::{Inline, Observation, Quantity};
-use crate::prose;
+use rooflens_findings::{Inline, Observation, Quantity, prose};
 use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {

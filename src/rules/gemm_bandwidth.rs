@@ -2,9 +2,8 @@
 
 use super::products::{self, Products, time};
 use super::{Outcome, Results, Rule, Threshold};
-use crate::analysis::kernels::matmul::roof::Bound;
-use crate::findings::{Inline, Observation, Quantity};
-use crate::prose;
+use rooflens_analysis::kernels::matmul::roof::Bound;
+use rooflens_findings::{Inline, Observation, Quantity, prose};
 use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {

@@ -1,10 +1,9 @@
 //! Whole-graph tracing hides the kernels.
 
 use super::{Outcome, Results, Rule, Threshold};
-use crate::analysis::engine::classify::KernelClass;
-use crate::analysis::kernels::stage_work::StageWork;
-use crate::findings::{Inline, Observation, Quantity, Severity};
-use crate::prose;
+use rooflens_analysis::engine::classify::KernelClass;
+use rooflens_analysis::kernels::stage_work::StageWork;
+use rooflens_findings::{Inline, Observation, Quantity, Severity, prose};
 use rooflens_schemas::Scope;
 
 pub(super) static RULE: Rule = Rule {

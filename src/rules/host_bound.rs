@@ -2,9 +2,8 @@
 
 use super::stage::StageLine;
 use super::{Look, Outcome, Results, Rule, Threshold, host_pauses};
-use crate::analysis::time::idle::{Cause, Line};
-use crate::findings::{Inline, Observation, Quantity};
-use crate::prose;
+use rooflens_analysis::time::idle::{Cause, Line};
+use rooflens_findings::{Inline, Observation, Quantity, prose};
 
 pub(super) static RULE: Rule = Rule {
     id: "host-bound",

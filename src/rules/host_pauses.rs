@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 
 use super::stage::StageLine;
 use super::{Look, Outcome, Results, Rule, Threshold, repeat_outliers, uneven_pace};
-use crate::analysis::time::idle::Cause;
-use crate::analysis::time::idle::longest::ended_by;
-use crate::findings::{Gain, Inline, Observation, Quantity, Severity};
-use crate::model::Ns;
-use crate::prose;
+use rooflens_analysis::time::idle::Cause;
+use rooflens_analysis::time::idle::longest::ended_by;
+use rooflens_findings::{Gain, Inline, Observation, Quantity, Severity, prose};
+use rooflens_model::Ns;
 use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {

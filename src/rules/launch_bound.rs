@@ -2,10 +2,9 @@
 
 use super::stage::StageLine;
 use super::{Outcome, Results, Rule, Threshold, host_pauses};
-use crate::analysis::time::idle::{Cause, Line, Verdict};
-use crate::analysis::time::what_if::WhatIf;
-use crate::findings::{Inline, Observation, Quantity};
-use crate::prose;
+use rooflens_analysis::time::idle::{Cause, Line, Verdict};
+use rooflens_analysis::time::what_if::WhatIf;
+use rooflens_findings::{Inline, Observation, Quantity, prose};
 use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {

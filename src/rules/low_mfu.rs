@@ -2,10 +2,9 @@
 
 use super::stage::StageLine;
 use super::{Look, Outcome, Results, Rule, Threshold};
-use crate::analysis::engine::classify::ClassGroup;
-use crate::analysis::time::timeline::sampled::Counter;
-use crate::findings::{Inline, Observation, Quantity};
-use crate::prose;
+use rooflens_analysis::engine::classify::ClassGroup;
+use rooflens_analysis::time::timeline::sampled::Counter;
+use rooflens_findings::{Inline, Observation, Quantity, prose};
 
 pub(super) static RULE: Rule = Rule {
     id: "low-mfu",

@@ -4,11 +4,10 @@ use super::profiled::{self, Profiled};
 use super::small_grids::WAVES;
 use super::stage::StageLine;
 use super::{Outcome, Results, Rule, Threshold};
-use crate::analysis::counters::details::figures::{Figure, Limit};
-use crate::analysis::counters::ncu::bound::Bound;
-use crate::analysis::engine::classify::KernelClass;
-use crate::findings::{Inline, Observation, Quantity};
-use crate::prose;
+use rooflens_analysis::counters::details::figures::{Figure, Limit};
+use rooflens_analysis::counters::ncu::bound::Bound;
+use rooflens_analysis::engine::classify::KernelClass;
+use rooflens_findings::{Inline, Observation, Quantity, prose};
 
 pub(super) static RULE: Rule = Rule {
     id: "low-occupancy",

@@ -2,8 +2,7 @@
 
 use super::profiled_rule_estimate::{self, Estimate};
 use super::{Outcome, Results, Rule, Threshold};
-use crate::findings::{Inline, Observation, Quantity};
-use crate::prose;
+use rooflens_findings::{Inline, Observation, Quantity, prose};
 
 pub(super) static RULE: Rule = Rule {
     id: "memory-access",

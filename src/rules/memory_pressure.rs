@@ -1,9 +1,8 @@
 //! The GPU's memory is nearly full, or the allocator holds much more than it gives out.
 
 use super::{Outcome, Results, Rule, Threshold};
-use crate::analysis::memory::allocator::states::Figures;
-use crate::findings::{Inline, Observation, Quantity, Severity};
-use crate::prose;
+use rooflens_analysis::memory::allocator::states::Figures;
+use rooflens_findings::{Inline, Observation, Quantity, Severity, prose};
 use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {

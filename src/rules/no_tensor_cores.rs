@@ -1,12 +1,11 @@
 //! Matrix products that run without tensor cores although their type has them.
 
 use super::{Outcome, Results, Rule, Threshold};
-use crate::analysis::engine::classify::KernelIdentity;
-use crate::analysis::engine::intervals::total;
-use crate::analysis::engine::measured_peaks::gpu_name;
-use crate::analysis::kernels::kernel_sums::{KernelSum, PassKernels};
-use crate::findings::{Inline, Observation, Quantity};
-use crate::prose;
+use rooflens_analysis::engine::classify::KernelIdentity;
+use rooflens_analysis::engine::intervals::total;
+use rooflens_analysis::engine::measured_peaks::gpu_name;
+use rooflens_analysis::kernels::kernel_sums::{KernelSum, PassKernels};
+use rooflens_findings::{Inline, Observation, Quantity, prose};
 use rooflens_schemas::{Scope, Unit};
 
 pub(super) static RULE: Rule = Rule {

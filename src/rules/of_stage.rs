@@ -4,17 +4,17 @@ use rooflens_schemas::Evidence;
 
 use super::results::Results;
 use super::stage::StageLine;
-use crate::analysis::communication::lines::Line;
-use crate::analysis::counters::roofline::workload;
-use crate::analysis::engine::stage_stats::Summary;
-use crate::analysis::kernels::kernel_sums::PassKernels;
-use crate::analysis::kernels::matmul::stages::StageProducts;
-use crate::analysis::kernels::stage_work::StageWork;
-use crate::analysis::memory::transfers::Place;
-use crate::analysis::time::stage_times::StageTime;
-use crate::analysis::utilization::flops_by_source::StageFlops;
-use crate::analysis::utilization::mfu::StageUtilization;
-use crate::model::PassId;
+use rooflens_analysis::communication::lines::Line;
+use rooflens_analysis::counters::roofline::workload;
+use rooflens_analysis::engine::stage_stats::Summary;
+use rooflens_analysis::kernels::kernel_sums::PassKernels;
+use rooflens_analysis::kernels::matmul::stages::StageProducts;
+use rooflens_analysis::kernels::stage_work::StageWork;
+use rooflens_analysis::memory::transfers::Place;
+use rooflens_analysis::time::stage_times::StageTime;
+use rooflens_analysis::utilization::flops_by_source::StageFlops;
+use rooflens_analysis::utilization::mfu::StageUtilization;
+use rooflens_model::PassId;
 
 impl StageLine {
     /// Whether it is the stage of this summary.

@@ -2,10 +2,9 @@
 
 use super::stage::StageLine;
 use super::{Look, Outcome, Results, Rule, Threshold};
-use crate::analysis::memory::transfers::Place;
-use crate::analysis::memory::transfers::sums::crosses_host;
-use crate::findings::{Inline, Observation, Quantity};
-use crate::prose;
+use rooflens_analysis::memory::transfers::Place;
+use rooflens_analysis::memory::transfers::sums::crosses_host;
+use rooflens_findings::{Inline, Observation, Quantity, prose};
 
 pub(super) static RULE: Rule = Rule {
     id: "pageable-copies",

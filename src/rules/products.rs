@@ -4,11 +4,10 @@ use rooflens_schemas::Unit;
 
 use super::stage::StageLine;
 use super::{Look, Outcome, Results};
-use crate::analysis::kernels::matmul::Gemm;
-use crate::analysis::kernels::matmul::roof::Bound;
-use crate::analysis::kernels::matmul::stages::{Group, StageProducts};
-use crate::findings::{Inline, Observation, Quantity, Query};
-use crate::prose;
+use rooflens_analysis::kernels::matmul::Gemm;
+use rooflens_analysis::kernels::matmul::roof::Bound;
+use rooflens_analysis::kernels::matmul::stages::{Group, StageProducts};
+use rooflens_findings::{Inline, Observation, Quantity, Query, prose};
 
 /// What rules about products lack.
 const NEEDS: &str = "sizes of matrix products: a PyTorch trace with record_shapes=True, a cuBLASLt log, or config.json, \

@@ -2,10 +2,9 @@
 
 use super::stage::StageLine;
 use super::{Outcome, Results, Rule, Threshold};
-use crate::analysis::counters::represent::Gap;
-use crate::analysis::kernels::kernel_sums::command;
-use crate::findings::{Inline, Observation, Quantity};
-use crate::prose;
+use rooflens_analysis::counters::represent::Gap;
+use rooflens_analysis::kernels::kernel_sums::command;
+use rooflens_findings::{Inline, Observation, Quantity, prose};
 use rooflens_schemas::Scope;
 
 pub(super) static RULE: Rule = Rule {

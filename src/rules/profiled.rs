@@ -7,14 +7,13 @@ use rooflens_schemas::Evidence;
 
 use super::stage::StageLine;
 use super::{Look, Outcome, Results, products};
-use crate::analysis::counters::details::figures::{Figure, Figures};
-use crate::analysis::counters::ncu::KernelCounters;
-use crate::analysis::counters::ncu::bound::{THRESHOLDS, Verdict};
-use crate::analysis::engine::stage_stats::Summary;
-use crate::analysis::{Classifier, Known};
-use crate::findings::{Inline, Quantity, Query};
-use crate::model::KernelId;
-use crate::prose;
+use rooflens_analysis::counters::details::figures::{Figure, Figures};
+use rooflens_analysis::counters::ncu::KernelCounters;
+use rooflens_analysis::counters::ncu::bound::{THRESHOLDS, Verdict};
+use rooflens_analysis::engine::stage_stats::Summary;
+use rooflens_analysis::{Classifier, Known};
+use rooflens_findings::{Inline, Quantity, Query, prose};
+use rooflens_model::KernelId;
 
 /// What these rules lack.
 const NEEDS: &str =
@@ -57,7 +56,7 @@ impl Profiled<'_> {
     }
 }
 
-pub(super) use crate::analysis::counters::represent::matching::ENOUGH;
+pub(super) use rooflens_analysis::counters::represent::matching::ENOUGH;
 
 /// Looks at the profiled kernels of each stage. A stage of which little was profiled can have findings, but is not
 /// clear of them.

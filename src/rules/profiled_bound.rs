@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use super::profiled::{self, Profiled};
 use super::stage::StageLine;
 use super::{Look, Outcome, Results, Rule, Threshold, small_grids};
-use crate::analysis::Classifier;
-use crate::analysis::counters::ncu::bound::{Bound, Reason};
-use crate::analysis::counters::roofline::workload::Sum;
-use crate::findings::{Inline, Observation, Quantity};
-use crate::model::PassId;
-use crate::prose;
+use rooflens_analysis::Classifier;
+use rooflens_analysis::counters::ncu::bound::{Bound, Reason};
+use rooflens_analysis::counters::roofline::workload::Sum;
+use rooflens_findings::{Inline, Observation, Quantity, prose};
+use rooflens_model::PassId;
 use rooflens_schemas::Scope;
 
 pub(super) static RULE: Rule = Rule {

@@ -4,10 +4,9 @@ use rooflens_schemas::Scope;
 
 use super::memory_access::PATTERNS;
 use super::{Outcome, Results, Rule, Threshold};
-use crate::analysis::counters::details::PassDetails;
-use crate::analysis::counters::details::remarks::RuleSum;
-use crate::findings::{Inline, Observation, Quantity};
-use crate::prose;
+use rooflens_analysis::counters::details::PassDetails;
+use rooflens_analysis::counters::details::remarks::RuleSum;
+use rooflens_findings::{Inline, Observation, Quantity, prose};
 
 pub(super) static RULE: Rule = Rule {
     id: "profiled-rule-estimate",

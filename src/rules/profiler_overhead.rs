@@ -2,8 +2,7 @@
 
 use super::stage::StageLine;
 use super::{Outcome, Results, Rule, Threshold};
-use crate::findings::{Inline, Observation, Quantity, Severity};
-use crate::prose;
+use rooflens_findings::{Inline, Observation, Quantity, Severity, prose};
 use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {

@@ -2,10 +2,9 @@
 
 use super::stage::StageLine;
 use super::{Outcome, Results, Rule, Threshold};
-use crate::analysis::time::idle::line::CauseSum;
-use crate::analysis::time::idle::{Cause, Line};
-use crate::findings::{Inline, Observation, Quantity};
-use crate::prose;
+use rooflens_analysis::time::idle::line::CauseSum;
+use rooflens_analysis::time::idle::{Cause, Line};
+use rooflens_findings::{Inline, Observation, Quantity, prose};
 use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {

@@ -2,10 +2,9 @@
 
 use super::stage::StageLine;
 use super::{Outcome, Results, Rule, Threshold, host_pauses};
-use crate::analysis::engine::baseline::{Repeat, Series};
-use crate::analysis::engine::stats::OUTLIER_Z;
-use crate::findings::{Inline, Observation, Quantity, Severity};
-use crate::prose;
+use rooflens_analysis::engine::baseline::{Repeat, Series};
+use rooflens_analysis::engine::stats::OUTLIER_Z;
+use rooflens_findings::{Inline, Observation, Quantity, Severity, prose};
 use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {

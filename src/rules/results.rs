@@ -6,11 +6,11 @@ use rooflens_schemas::Scope;
 
 use super::stage::{Key, StageLine, stage_lines};
 use super::{Look, Outcome, hidden_graphs};
-use crate::analysis::Context;
-use crate::analysis::time::idle::{Cause, Line};
-use crate::analysis::time::what_if::WhatIf;
-use crate::findings::{Gain, Observation, Severity};
-use crate::model::PassId;
+use rooflens_analysis::Context;
+use rooflens_analysis::time::idle::{Cause, Line};
+use rooflens_analysis::time::what_if::WhatIf;
+use rooflens_findings::{Gain, Observation, Severity};
+use rooflens_model::PassId;
 
 /// Share of the time of all stages below which nothing that can be said of a stage matters.
 const WORTH_A_LOOK: f64 = 0.01;

@@ -4,12 +4,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::analysis::Context;
-use crate::analysis::engine::facts::{OpSource, StageInstance};
-use crate::analysis::engine::stage_stats::Summary;
-use crate::findings::{Quantity, Query};
-use crate::model::{CopyKind, Ns, PassId};
-use crate::prose;
+use rooflens_analysis::Context;
+use rooflens_analysis::engine::facts::{OpSource, StageInstance};
+use rooflens_analysis::engine::stage_stats::Summary;
+use rooflens_findings::{Quantity, Query, prose};
+use rooflens_model::{CopyKind, Ns, PassId};
 
 /// Tables of GPU operations in an nsys export. It holds a table only if that has rows.
 const TABLES: [&str; 4] = [

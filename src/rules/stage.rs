@@ -3,18 +3,18 @@
 use rooflens_schemas::{Evidence, Scope, StageKind, Unit};
 
 use super::sql::Window;
-use crate::analysis::Context;
-use crate::analysis::engine::stage_stats::{Summary, summaries};
-use crate::findings::{Gain, Observation, Quantity, Severity};
-use crate::model::ProcessId;
+use rooflens_analysis::Context;
+use rooflens_analysis::engine::stage_stats::{Summary, summaries};
+use rooflens_findings::{Gain, Observation, Quantity, Severity};
+use rooflens_model::ProcessId;
 
-/// A stage, an index into [`Facts::stages`](crate::analysis::Facts::stages), and the process that ran it.
+/// A stage, an index into [`Facts::stages`](rooflens_analysis::Facts::stages), and the process that ran it.
 pub(super) type Key = (usize, ProcessId);
 
 /// A stage of the primary pass on one rank.
 #[derive(Clone, Debug)]
 pub(super) struct StageLine {
-    /// Stage, an index into [`Facts::stages`](crate::analysis::Facts::stages).
+    /// Stage, an index into [`Facts::stages`](rooflens_analysis::Facts::stages).
     pub(super) stage: usize,
     /// Process.
     pub(super) process: ProcessId,
@@ -55,7 +55,7 @@ pub(super) struct StageLine {
 /// A stage within another one, of the same process.
 #[derive(Clone, Debug)]
 pub(super) struct Nested {
-    /// Stage, an index into [`Facts::stages`](crate::analysis::Facts::stages).
+    /// Stage, an index into [`Facts::stages`](rooflens_analysis::Facts::stages).
     pub(super) stage: usize,
     /// Process.
     pub(super) process: ProcessId,

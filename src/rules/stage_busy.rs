@@ -2,14 +2,13 @@
 
 use super::stage::StageLine;
 use super::{Outcome, Results, Rule, Threshold, host_pauses, profiler_overhead};
-use crate::analysis::engine::classify::ClassGroup;
-use crate::analysis::time::idle::{Cause, Line};
-use crate::analysis::time::stage_times::StageTime;
-use crate::analysis::utilization::Unavailable;
-use crate::analysis::utilization::mfu::StageUtilization;
-use crate::findings::{Inline, Observation, Quantity, Severity};
-use crate::present::group_color;
-use crate::prose;
+use rooflens_analysis::engine::classify::ClassGroup;
+use rooflens_analysis::time::idle::{Cause, Line};
+use rooflens_analysis::time::stage_times::StageTime;
+use rooflens_analysis::utilization::Unavailable;
+use rooflens_analysis::utilization::mfu::StageUtilization;
+use rooflens_findings::{Inline, Observation, Quantity, Severity, prose};
+use rooflens_present::group_color;
 use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {

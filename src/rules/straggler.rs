@@ -2,12 +2,11 @@
 
 use super::stage::StageLine;
 use super::{Outcome, Results, Rule, Threshold};
-use crate::analysis::communication::Ranks;
-use crate::analysis::communication::lines::Line;
-use crate::analysis::communication::speed::{BY_CLOCK, LowerClock};
-use crate::analysis::communication::straggler::{IMBALANCE, Imbalance};
-use crate::findings::{Inline, Observation, Quantity};
-use crate::prose;
+use rooflens_analysis::communication::Ranks;
+use rooflens_analysis::communication::lines::Line;
+use rooflens_analysis::communication::speed::{BY_CLOCK, LowerClock};
+use rooflens_analysis::communication::straggler::{IMBALANCE, Imbalance};
+use rooflens_findings::{Inline, Observation, Quantity, prose};
 use rooflens_schemas::{Scope, Unit};
 
 pub(super) static RULE: Rule = Rule {

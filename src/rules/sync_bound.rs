@@ -4,10 +4,9 @@ use rooflens_schemas::Evidence;
 
 use super::stage::StageLine;
 use super::{Look, Outcome, Results, Rule, Threshold};
-use crate::analysis::time::idle::Cause;
-use crate::analysis::time::sync::{PassSync, StageSync};
-use crate::findings::{Inline, Observation, Quantity};
-use crate::prose;
+use rooflens_analysis::time::idle::Cause;
+use rooflens_analysis::time::sync::{PassSync, StageSync};
+use rooflens_findings::{Inline, Observation, Quantity, prose};
 
 pub(super) static RULE: Rule = Rule {
     id: "sync-bound",

@@ -3,9 +3,8 @@
 use rooflens_schemas::Unit;
 
 use super::{Outcome, Rule};
-use crate::findings::observation::{CRITICAL_SHARE, WARNING_SHARE};
-use crate::findings::{Cell, Column, Dataset, Inline, Method, Observation, Quantity};
-use crate::prose;
+use rooflens_findings::observation::{CRITICAL_SHARE, WARNING_SHARE};
+use rooflens_findings::{Cell, Column, Dataset, Inline, Method, Observation, Quantity, prose};
 
 /// One row a finding, in the order of their weight.
 pub(super) fn findings(observations: &[Observation]) -> Dataset {
@@ -25,7 +24,7 @@ pub(super) fn findings(observations: &[Observation]) -> Dataset {
             one.scope.rank.map_or(Cell::Missing, |rank| Cell::Int(i64::from(rank))),
             Cell::maybe(gain.map(|gain| gain.saved_ns)),
             Cell::maybe(gain.map(|gain| gain.of_ns)),
-            Cell::maybe(gain.map(crate::findings::Gain::share)),
+            Cell::maybe(gain.map(rooflens_findings::Gain::share)),
             Cell::Float(one.weight_ns),
             words(&one.statement),
             words(one.advice.as_deref().unwrap_or_default()),

@@ -2,10 +2,9 @@
 
 use super::stage::{Nested, StageLine};
 use super::{Outcome, Results, Rule, Threshold, host_pauses};
-use crate::analysis::engine::stage_stats::Summary;
-use crate::analysis::time::drift::{Direction, LEAST_FOR_TREND, Series, Subject, TREND_Z};
-use crate::findings::{Inline, Observation, Quantity, Severity};
-use crate::prose;
+use rooflens_analysis::engine::stage_stats::Summary;
+use rooflens_analysis::time::drift::{Direction, LEAST_FOR_TREND, Series, Subject, TREND_Z};
+use rooflens_findings::{Inline, Observation, Quantity, Severity, prose};
 
 pub(super) static RULE: Rule = Rule {
     id: "uneven-pace",

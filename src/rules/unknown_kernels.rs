@@ -1,9 +1,8 @@
 //! Kernels whose class the rules of names do not know.
 
 use super::{Outcome, Results, Rule, Threshold};
-use crate::analysis::kernels::kernel_sums::OTHER_LIMIT;
-use crate::findings::{Inline, Observation, Quantity};
-use crate::prose;
+use rooflens_analysis::kernels::kernel_sums::OTHER_LIMIT;
+use rooflens_findings::{Inline, Observation, Quantity, prose};
 use rooflens_schemas::Scope;
 
 pub(super) static RULE: Rule = Rule {

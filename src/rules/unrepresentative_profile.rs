@@ -1,10 +1,9 @@
 //! Profiled launches that last longer or shorter than those of the run.
 
 use super::{Outcome, Results, Rule, Threshold};
-use crate::analysis::counters::represent::{Comparison, Likeness};
-use crate::findings::{Inline, Observation, Quantity};
-use crate::model::PassId;
-use crate::prose;
+use rooflens_analysis::counters::represent::{Comparison, Likeness};
+use rooflens_findings::{Inline, Observation, Quantity, prose};
+use rooflens_model::PassId;
 use rooflens_schemas::{Scope, Unit};
 
 pub(super) static RULE: Rule = Rule {

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::{Outcome, Results, Rule, Threshold};
-use crate::analysis::counters::roofline::workload::{Lack, StageWork};
-use crate::analysis::engine::stage_stats::Summary;
-use crate::analysis::utilization::Unavailable;
-use crate::analysis::utilization::flops_by_source::StageFlops;
-use crate::analysis::utilization::mfu::StageUtilization;
-use crate::findings::{Inline, Observation, Quantity, Severity};
-use crate::present::utilization::words::reason;
-use crate::prose;
+use rooflens_analysis::counters::roofline::workload::{Lack, StageWork};
+use rooflens_analysis::engine::stage_stats::Summary;
+use rooflens_analysis::utilization::Unavailable;
+use rooflens_analysis::utilization::flops_by_source::StageFlops;
+use rooflens_analysis::utilization::mfu::StageUtilization;
+use rooflens_findings::{Inline, Observation, Quantity, Severity, prose};
+use rooflens_present::why_unknown;
 use rooflens_schemas::Scope;
 
 pub(super) static RULE: Rule = Rule {
@@ -60,7 +59,7 @@ fn impossible(results: &Results<'_>, stages: &[StageUtilization]) -> Vec<Observa
 fn above_peak(name: &str, scope: Scope, why: &Unavailable) -> Observation {
     let stage = scope.stage.clone().unwrap_or_default();
     let pass = scope.pass.clone().unwrap_or_default();
-    let reason = reason(why);
+    let reason = why_unknown(why);
     Observation {
         title: format!("{name} of {stage}, pass {pass}"),
         severity: Severity::Critical,
@@ -116,7 +115,7 @@ fn above_one(results: &Results<'_>, work: &[StageWork], flops: &[StageFlops]) ->
 /// No peak to divide by.
 fn without_peak(stages: &[StageUtilization]) -> Option<Observation> {
     let unknown = |one: &StageUtilization| match one.mfu() {
-        Err(why @ (Unavailable::UnknownGpu(_) | Unavailable::NoGpu)) => Some(reason(&why)),
+        Err(why @ (Unavailable::UnknownGpu(_) | Unavailable::NoGpu)) => Some(why_unknown(&why)),
         _ => None,
     };
     let reason = stages.iter().find_map(unknown)?;

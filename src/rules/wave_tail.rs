@@ -4,9 +4,8 @@ use super::profiled::{self, Profiled};
 use super::small_grids::WAVES;
 use super::stage::StageLine;
 use super::{Outcome, Results, Rule, Threshold};
-use crate::analysis::counters::ncu::bound::Bound;
-use crate::findings::{Inline, Observation, Quantity};
-use crate::prose;
+use rooflens_analysis::counters::ncu::bound::Bound;
+use rooflens_findings::{Inline, Observation, Quantity, prose};
 use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {

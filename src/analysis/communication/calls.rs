@@ -6,10 +6,10 @@ use rustc_hash::FxHashMap;
 
 use super::matching::Channel;
 use super::operation::Operation;
-use crate::analysis::Context;
-use crate::analysis::engine::facts::{OpIndex, OpSource};
-use crate::analysis::engine::tiers::{Tier, tier};
-use crate::model::{CollectiveId, GpuId, KernelId, Ns, PassId, ProcessId, Session, StrId};
+use crate::Context;
+use crate::engine::facts::{OpIndex, OpSource};
+use crate::engine::tiers::{Tier, tier};
+use rooflens_model::{CollectiveId, GpuId, KernelId, Ns, PassId, ProcessId, Session, StrId};
 
 /// The ranks of one execution of the workload under one tool: processes of a pass, or passes of one name.
 #[derive(Clone, Debug, Default)]

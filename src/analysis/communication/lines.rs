@@ -8,13 +8,13 @@ use rustc_hash::FxHashMap;
 use super::calls::{Member, Run};
 use super::speed::{self, Speed};
 use super::waits::Wait;
-use crate::analysis::Context;
-use crate::analysis::engine::facts::{OpIndex, StageInstance};
-use crate::analysis::engine::stage_stats::summaries;
-use crate::analysis::engine::stages::WHOLE_CAPTURE;
-use crate::analysis::engine::stats::median;
-use crate::analysis::engine::tiers::{GpuTiers, Parts, by_gpu, parts};
-use crate::model::{GpuId, Ns, PassId, Session};
+use crate::Context;
+use crate::engine::facts::{OpIndex, StageInstance};
+use crate::engine::stage_stats::summaries;
+use crate::engine::stages::WHOLE_CAPTURE;
+use crate::engine::stats::median;
+use crate::engine::tiers::{GpuTiers, Parts, by_gpu, parts};
+use rooflens_model::{GpuId, Ns, PassId, Session};
 
 /// The tiers of each GPU of a pass.
 type PassTiers = BTreeMap<GpuId, GpuTiers>;

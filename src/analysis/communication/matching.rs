@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::calls::{Call, Group, Member, Run};
 use super::operation::Operation;
-use crate::analysis::engine::stats::median;
-use crate::model::Ns;
+use crate::engine::stats::median;
+use rooflens_model::Ns;
 
 /// Positions beyond the difference in length by which two lists of collectives are shifted against each other
 /// to find where they fit, and the most of them.
@@ -220,7 +220,7 @@ fn from_mean<'a>(run: &'a Run, one: &'a Match) -> impl Iterator<Item = (usize, f
 pub(super) mod tests {
     use super::super::calls::{Call, Group, Member, Run};
     use super::*;
-    use crate::model::{GpuId, KernelId, PassId, ProcessId};
+    use rooflens_model::{GpuId, KernelId, PassId, ProcessId};
 
     /// A rank's all-reduces from (start, end) on stream 17.
     pub(crate) fn member(rank: u32, times: &[(Ns, Ns)]) -> Member {

@@ -9,15 +9,15 @@ pub mod speed;
 pub mod straggler;
 pub mod sums;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 pub mod waits;
 
 use rustc_hash::FxHashMap;
 
-use crate::analysis::engine::facts::OpIndex;
-use crate::analysis::engine::stage_stats::Summary;
-use crate::analysis::{Context, Known};
-use crate::model::PassId;
+use crate::engine::facts::OpIndex;
+use crate::engine::stage_stats::Summary;
+use crate::{Context, Known};
+use rooflens_model::PassId;
 
 use calls::{Call, Run};
 use lines::Line;

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use super::calls::{Member, Run};
 use super::lines::Line;
-use crate::analysis::Context;
-use crate::analysis::engine::facts::{OpIndex, OpSource, StageInstance};
-use crate::analysis::engine::intervals::total;
-use crate::analysis::engine::sm_clock::Clocks;
-use crate::analysis::engine::tiers::{Tier, tier};
-use crate::analysis::system::power::reasons;
-use crate::analysis::system::power::sampled;
-use crate::analysis::system::power::samples::Device;
-use crate::model::{Dim3, KernelId, Ns, Session};
+use crate::Context;
+use crate::engine::facts::{OpIndex, OpSource, StageInstance};
+use crate::engine::intervals::total;
+use crate::engine::sm_clock::Clocks;
+use crate::engine::tiers::{Tier, tier};
+use crate::system::power::reasons;
+use crate::system::power::sampled;
+use crate::system::power::samples::Device;
+use rooflens_model::{Dim3, KernelId, Ns, Session};
 
 /// Kernel time that must be in kernels of one name and grid on both ranks, and by how much the numbers of their
 /// launches may differ, for their work to be taken as equal. Persistent kernels have one grid for all sizes, so

@@ -4,10 +4,10 @@
 use super::Ranks;
 use super::lines::Line;
 use super::speed::LowerClock;
-use crate::analysis::Context;
-use crate::analysis::engine::intervals::total;
-use crate::analysis::engine::stats::median;
-use crate::model::Ns;
+use crate::Context;
+use crate::engine::intervals::total;
+use crate::engine::stats::median;
+use rooflens_model::Ns;
 
 /// Longest ÷ mean computing time of the ranks from which on one of them is a straggler of a stage.
 pub const IMBALANCE: f64 = 1.05;

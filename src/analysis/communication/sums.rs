@@ -7,9 +7,9 @@ use rustc_hash::FxHashMap;
 use super::calls::{Call, Group, Run};
 use super::operation::Operation;
 use super::waits::Wait;
-use crate::analysis::engine::facts::OpIndex;
-use crate::analysis::engine::stats::median;
-use crate::model::{KernelId, Ns};
+use crate::engine::facts::OpIndex;
+use crate::engine::stats::median;
+use rooflens_model::{KernelId, Ns};
 
 /// What a rank calls again and again: one operation of one size in one group by one kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

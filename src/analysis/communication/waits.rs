@@ -5,8 +5,8 @@ use rustc_hash::FxHashMap;
 use super::calls::{Call, Run};
 use super::matching::{Match, Matching};
 use super::messages;
-use crate::analysis::engine::facts::OpIndex;
-use crate::model::Ns;
+use crate::engine::facts::OpIndex;
+use rooflens_model::Ns;
 
 /// A collective on one rank: the time that the last rank to come needed, and what this one needed more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

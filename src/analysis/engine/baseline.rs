@@ -2,9 +2,9 @@
 
 use rooflens_schemas::{Evidence, PassKind, Scope};
 
-use crate::analysis::engine::stats::{OUTLIER_Z, Statistics, modified_z};
-use crate::analysis::{Context, Known, Missing};
-use crate::model::{Ns, Session, StrId};
+use crate::engine::stats::{OUTLIER_Z, Statistics, modified_z};
+use crate::{Context, Known, Missing};
+use rooflens_model::{Ns, Session, StrId};
 
 /// The timed repeats of a bundle.
 pub struct Baseline {
@@ -154,24 +154,11 @@ impl Repeat {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-    use crate::analysis::{Facts, Options};
-    use crate::hardware::Hardware;
-    use crate::model::Timing;
-
-    /// Stage, pass, steps of each repeat, and times of the repeats.
-    pub(crate) fn session(series: &[(&str, &str, Option<u64>, &[Ns])]) -> Session {
-        let mut session = Session::default();
-        for (stage, pass, steps, times) in series {
-            let (stage, pass) = (session.intern(stage), session.intern(pass));
-            for (repeat, duration) in (0..).zip(*times) {
-                let (duration, steps, artifact) = (*duration, *steps, pass);
-                session.timings.push(Timing { stage, repeat, duration, steps, artifact, pass });
-            }
-        }
-        session
-    }
+    use crate::testing::repeats as session;
+    use crate::{Facts, Options};
+    use rooflens_hardware::Hardware;
 
     fn series(session: &Session) -> Vec<Series> {
         let (facts, hardware, options) =

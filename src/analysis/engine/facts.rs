@@ -1,8 +1,8 @@
 //! Derived tables that several analyses need, computed once.
 
-use crate::analysis::engine::classify::{KernelClass, KernelIdentity};
-use crate::analysis::engine::stage_stats::{self, Summary};
-use crate::model::{
+use crate::engine::classify::{KernelClass, KernelIdentity};
+use crate::engine::stage_stats::{self, Summary};
+use rooflens_model::{
     ApiCallId, CopyId, GpuId, GraphLaunchId, KernelId, LaunchId, Ns, PassId, ProcessId, RangeId,
     Session, ThreadId,
 };
@@ -208,10 +208,10 @@ impl StageInstance {
 impl Facts {
     /// Derives all tables of a session.
     pub fn new(session: &Session) -> Self {
-        let identities = crate::analysis::engine::classify::identities(session);
-        let ops = crate::analysis::engine::attribution::operations(session);
+        let identities = crate::engine::classify::identities(session);
+        let ops = crate::engine::attribution::operations(session);
         let mut facts = Self { ops, identities, ..Self::default() };
-        crate::analysis::engine::stages::find(session, &mut facts);
+        crate::engine::stages::find(session, &mut facts);
         facts.summaries = stage_stats::summarize(&facts);
         facts
     }

@@ -1,6 +1,6 @@
 //! Interval arithmetic on integer nanoseconds.
 
-use crate::model::Ns;
+use rooflens_model::Ns;
 
 /// A half-open interval [start, end).
 pub type Interval = (Ns, Ns);

@@ -1,8 +1,8 @@
 //! Peaks that were measured on the very GPU (`peaks.json`).
 
-use crate::analysis::Context;
-use crate::hardware::Gpu;
-use crate::model::{PassId, Session};
+use crate::Context;
+use rooflens_hardware::Gpu;
+use rooflens_model::{PassId, Session};
 
 /// What was measured on one GPU: names, such as `bf16` and `copy`, with medians per second.
 #[derive(Clone, Debug, Default)]
@@ -69,9 +69,9 @@ pub fn gpu_name(session: &Session, pass: Option<PassId>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::{Facts, Options};
-    use crate::hardware::Hardware;
-    use crate::model::{MeasuredPeak, Session};
+    use crate::{Facts, Options};
+    use rooflens_hardware::Hardware;
+    use rooflens_model::{MeasuredPeak, Session};
 
     /// bf16 800 on an H200, 700 on a GPU without a name, 600 on an A100; fp64 60 on the H200; a copy.
     fn rates(recorded: &str, chosen: Option<&str>) -> [Option<f64>; 4] {

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use crate::model::{Ns, StrId, ThreadId};
+use rooflens_model::{Ns, StrId, ThreadId};
 
 /// Moments of threads, by number.
 pub struct Moments {

@@ -4,7 +4,7 @@ use std::hash::Hash;
 
 use rustc_hash::FxHashMap;
 
-use crate::model::{ApiCalls, Ns, ThreadId};
+use rooflens_model::{ApiCalls, Ns, ThreadId};
 
 /// A stretch of time on a thread of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

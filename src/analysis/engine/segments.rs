@@ -1,11 +1,11 @@
 //! To whom each busy moment of a GPU belongs, so that parts add up to busy time.
 
-use crate::analysis::Context;
-use crate::analysis::engine::classify::ClassGroup;
-use crate::analysis::engine::sweep::{append, slices};
-use crate::analysis::engine::tiers::Tier;
+use crate::Context;
+use crate::engine::classify::ClassGroup;
+use crate::engine::sweep::{append, slices};
+use crate::engine::tiers::Tier;
 
-use crate::model::Ns;
+use rooflens_model::Ns;
 
 /// A stretch of a GPU's time that belongs to one group of classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

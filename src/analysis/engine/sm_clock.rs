@@ -1,27 +1,27 @@
 //! The SM clock during stages: from sampled hardware counters of the same pass, or from NVML.
 
-use crate::analysis::Context;
-use crate::analysis::engine::stats::mean;
-use crate::model::{GpuId, Ns, PassId};
+use crate::Context;
+use crate::engine::stats::mean;
+use rooflens_model::{GpuId, Ns, PassId};
 
 /// Names of counters that hold the clock of the SMs, in megahertz.
 const COUNTERS: [&str; 2] = ["GPC Clock Frequency", "SM Clock Frequency"];
 
 /// Clock samples of a pass on its clock, by time.
-pub(crate) struct Clocks {
+pub struct Clocks {
     samples: Vec<(Ns, f64)>,
     /// Where they are from.
-    pub(crate) source: &'static str,
+    pub source: &'static str,
 }
 
 impl Clocks {
     /// The samples of a GPU of a pass, or of all that the pass knows.
-    pub(crate) fn of(context: &Context<'_>, pass: PassId, gpu: Option<GpuId>) -> Option<Self> {
+    pub fn of(context: &Context<'_>, pass: PassId, gpu: Option<GpuId>) -> Option<Self> {
         counters(context, pass, gpu).or_else(|| nvml(context, pass, gpu))
     }
 
     /// Mean clock in hertz over these times; none if no sample lies in one.
-    pub(crate) fn mean(&self, times: impl Iterator<Item = (Ns, Ns)>) -> Option<f64> {
+    pub fn mean(&self, times: impl Iterator<Item = (Ns, Ns)>) -> Option<f64> {
         let mut values = Vec::new();
         for (start, end) in times {
             let first = self.samples.partition_point(|sample| sample.0 < start);
@@ -80,9 +80,9 @@ mod tests {
     use rooflens_schemas::PassKind;
 
     use super::*;
-    use crate::analysis::{Facts, Options};
-    use crate::hardware::Hardware;
-    use crate::model::{CounterSample, Session};
+    use crate::{Facts, Options};
+    use rooflens_hardware::Hardware;
+    use rooflens_model::{CounterSample, Session};
 
     #[test]
     fn each_gpu_has_the_mean_of_its_own_samples() {

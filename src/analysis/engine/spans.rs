@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::facts::{OpSource, Ops};
 use super::nesting::{Nesting, Span};
-use crate::model::Ns;
+use rooflens_model::Ns;
 
 /// GPU work that was issued somewhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -152,7 +152,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::model::{ApiCalls, ThreadId};
+    use rooflens_model::{ApiCalls, ThreadId};
 
     /// The span around another by the definition: the last that begins before it and lasts beyond its start.
     fn parent(spans: &[Span], span: usize) -> Option<usize> {

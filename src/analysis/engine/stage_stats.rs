@@ -2,9 +2,9 @@
 
 use rooflens_schemas::{Evidence, Scope, StageKind};
 
-use crate::analysis::engine::facts::{Facts, Stage, StageInstance};
-use crate::analysis::engine::stats::median;
-use crate::model::{GpuId, PassId, ProcessId, Session};
+use crate::engine::facts::{Facts, Stage, StageInstance};
+use crate::engine::stats::median;
+use rooflens_model::{GpuId, PassId, ProcessId, Session};
 
 /// A stage as one process ran it.
 #[derive(Clone, Debug, Default, PartialEq)]

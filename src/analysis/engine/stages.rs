@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use regex::Regex;
 use rooflens_schemas::{StageKind, Workload};
 
-use crate::analysis::engine::attribution::{ThreadOps, attribute};
-use crate::analysis::engine::facts::{Facts, Ops, Stage, StageInstance};
-use crate::analysis::engine::intervals::{Interval, total, union_length};
-use crate::analysis::engine::stats::modified_z_of_first;
-use crate::model::pattern::whole_match;
-use crate::model::{GpuId, Ns, PassId, ProcessId, RangeId, Session, StrId, ThreadId};
+use crate::engine::attribution::{ThreadOps, attribute};
+use crate::engine::facts::{Facts, Ops, Stage, StageInstance};
+use crate::engine::intervals::{Interval, total, union_length};
+use crate::engine::stats::modified_z_of_first;
+use rooflens_model::pattern::whole_match;
+use rooflens_model::{GpuId, Ns, PassId, ProcessId, RangeId, Session, StrId, ThreadId};
 
 /// Names that become stages where the workload description names none.
 const BUILT_IN: [(&str, StageKind); 11] = [

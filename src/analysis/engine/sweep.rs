@@ -5,10 +5,10 @@ use std::collections::BinaryHeap;
 use std::iter::Peekable;
 use std::ops::Range;
 
-use crate::analysis::engine::facts::{Facts, OpIndex};
-use crate::analysis::engine::intervals::{Interval, total};
-use crate::analysis::engine::tiers::{Tier, tier};
-use crate::model::{GpuId, Ns, Session};
+use crate::engine::facts::{Facts, OpIndex};
+use crate::engine::intervals::{Interval, total};
+use crate::engine::tiers::{Tier, tier};
+use rooflens_model::{GpuId, Ns, Session};
 
 /// A stretch of time in which the same operations run, at least one; of `N` kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::analysis::engine::classify::KernelClass;
-use crate::analysis::engine::facts::{Facts, OpIndex};
-use crate::analysis::engine::intervals::{Interval, add, difference, measure};
-use crate::analysis::engine::sweep::{Slice, append, slices};
-use crate::model::{GpuId, Ns, PassId, Session};
+use crate::engine::classify::KernelClass;
+use crate::engine::facts::{Facts, OpIndex};
+use crate::engine::intervals::{Interval, add, difference, measure};
+use crate::engine::sweep::{Slice, append, slices};
+use rooflens_model::{GpuId, Ns, PassId, Session};
 
 /// What kind of time an operation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use super::matmul::roof::{Ceilings, Roof};
 use super::matmul::stages::{Group, MatrixLaunch, StageProducts, of_class};
 use super::matmul::{Attention, Product, Shape, Source};
-use crate::analysis::engine::classify::KernelClass;
-use crate::analysis::{Context, Known};
-use crate::model::KernelId;
+use crate::engine::classify::KernelClass;
+use crate::{Context, Known};
+use rooflens_model::KernelId;
 
 /// The attention of each outermost stage, the primary pass first; never missing, but empty without such kernels.
 pub fn compute(context: &Context<'_>) -> Known<Vec<StageProducts>> {

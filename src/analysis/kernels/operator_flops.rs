@@ -7,7 +7,7 @@
 
 use serde_json::Value;
 
-use crate::analysis::kernels::matmul::{Attention as AttentionShape, Gemm, Shape};
+use crate::kernels::matmul::{Attention as AttentionShape, Gemm, Shape};
 
 /// FLOPs of one operator call.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,14 +21,14 @@ pub struct OperatorFlops {
 /// FLOPs of a call of operator `name`, from its input shapes and concrete inputs as JSON texts.
 ///
 /// None for operators without a formula and for shapes that do not fit it.
-pub(crate) fn flops(name: &str, shapes: &str, inputs: &str) -> Option<OperatorFlops> {
+pub fn flops(name: &str, shapes: &str, inputs: &str) -> Option<OperatorFlops> {
     let shape = shape(name, shapes, inputs)?;
     let flops = OperatorFlops { full: shape.flops_full(), masked: shape.flops() };
     Some(flops).filter(|flops| flops.full.is_finite())
 }
 
 /// What a call of operator `name` computes, if it is a product, a convolution or attention.
-pub(crate) fn shape(name: &str, shapes: &str, inputs: &str) -> Option<Shape> {
+pub fn shape(name: &str, shapes: &str, inputs: &str) -> Option<Shape> {
     let formula = Formula::of(name)?;
     let shapes: Value = serde_json::from_str(shapes).ok()?;
     let call = Call { shapes, inputs: serde_json::from_str(inputs).unwrap_or(Value::Null) };
@@ -43,7 +43,7 @@ pub(crate) fn shape(name: &str, shapes: &str, inputs: &str) -> Option<Shape> {
 }
 
 /// Position of the operands in the inputs of an operator: the first of them has the type of the work.
-pub(crate) fn first_operand(name: &str) -> usize {
+pub fn first_operand(name: &str) -> usize {
     match Formula::of(name) {
         Some(Formula::Product { first }) => first,
         Some(Formula::Attention(attention)) => attention.query,

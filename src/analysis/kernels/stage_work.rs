@@ -4,11 +4,11 @@ use std::cmp::Reverse;
 
 use rooflens_schemas::Evidence;
 
-use crate::analysis::engine::classify::KernelClass;
-use crate::analysis::engine::intervals::total;
-use crate::analysis::engine::stage_stats::{Summary, summaries};
-use crate::analysis::{Context, Known};
-use crate::model::{KernelId, Ns, PassId, Session};
+use crate::engine::classify::KernelClass;
+use crate::engine::intervals::total;
+use crate::engine::stage_stats::{Summary, summaries};
+use crate::{Context, Known};
+use rooflens_model::{KernelId, Ns, PassId, Session};
 
 const CLASSES: usize = KernelClass::ALL.len();
 

@@ -3,11 +3,11 @@
 //! Work belongs to the innermost backward operator with a forward one around the start of its CUDA call. An operator
 //! that the backward pass computes again, as with checkpoints, stands for the operator that was checkpointed.
 
-use crate::analysis::engine::facts::{OpIndex, Ops};
-use crate::analysis::engine::intervals::total;
-use crate::analysis::engine::nesting::innermost;
-use crate::analysis::{Context, Known};
-use crate::model::{ApiCallId, Ns, OperatorId, PassId, Session, ThreadId};
+use crate::engine::facts::{OpIndex, Ops};
+use crate::engine::intervals::total;
+use crate::engine::nesting::innermost;
+use crate::{Context, Known};
+use rooflens_model::{ApiCallId, Ns, OperatorId, PassId, Session, ThreadId};
 
 /// Times that an operator of the forward pass may itself be one of the backward pass.
 const MAX_DEPTH: usize = 16;

@@ -6,12 +6,12 @@ use rustc_hash::FxHashMap;
 
 use super::PassWork;
 use super::call_tree::{Spans, Tree, all_trees};
-use crate::analysis::engine::nesting::{Nesting, Span};
-use crate::analysis::engine::spans::{Groups, NO_GROUP, Sum, Work, roll_up};
-use crate::analysis::engine::stages::WHOLE_CAPTURE;
-use crate::analysis::kernels::operator_flops::{OperatorFlops, flops};
-use crate::analysis::{Context, Known, Missing};
-use crate::model::{Ns, PassId, Session, StrId, ThreadId};
+use crate::engine::nesting::{Nesting, Span};
+use crate::engine::spans::{Groups, NO_GROUP, Sum, Work, roll_up};
+use crate::engine::stages::WHOLE_CAPTURE;
+use crate::kernels::operator_flops::{OperatorFlops, flops};
+use crate::{Context, Known, Missing};
+use rooflens_model::{Ns, PassId, Session, StrId, ThreadId};
 
 /// Operators of all passes.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,9 +6,9 @@ pub mod calls;
 pub mod modules;
 pub mod python;
 
-use crate::analysis::engine::facts::Facts;
-use crate::analysis::engine::intervals::total;
-use crate::model::{Ns, PassId};
+use crate::engine::facts::Facts;
+use crate::engine::intervals::total;
+use rooflens_model::{Ns, PassId};
 
 /// GPU work of a pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! Where the time of a stage goes by range and module: NVTX ranges, and module frames of PyTorch traces.
 
 use super::call_tree::{Spans, Tree, trees};
-use crate::analysis::{Context, Known};
-use crate::model::PassId;
+use crate::{Context, Known};
+use rooflens_model::PassId;
 
 /// Ranges and modules of all passes.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,9 +1,9 @@
 //! Environment: the GPUs, and the peaks that utilization divides by.
 
-use crate::analysis::engine::measured_peaks::Measured;
-use crate::analysis::{Context, Known};
-use crate::hardware::Gpu;
-use crate::model::{GpuId, Session};
+use crate::engine::measured_peaks::Measured;
+use crate::{Context, Known};
+use rooflens_hardware::Gpu;
+use rooflens_model::{GpuId, Session};
 
 /// GPUs and their peaks.
 pub struct Environment {
@@ -91,7 +91,7 @@ pub fn compute(context: &Context<'_>) -> Known<Environment> {
 
 fn rates(context: &Context<'_>, name: &str, gpu: &Gpu) -> Vec<Rate> {
     let measured = Measured::of(context, name);
-    let rate = |peak: &crate::hardware::Peak| Rate {
+    let rate = |peak: &rooflens_hardware::Peak| Rate {
         gpu: gpu.name.clone(),
         dtype: peak.dtype.clone(),
         dense: peak.dense,

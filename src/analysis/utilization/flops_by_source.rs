@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 
 use super::Unavailable;
-use crate::analysis::counters::roofline::workload::StageWork;
-use crate::analysis::engine::classify::KernelClass;
-use crate::analysis::engine::facts::OpIndex;
-use crate::analysis::engine::measured_peaks::gpu_name;
-use crate::analysis::engine::sm_clock::Clocks;
-use crate::analysis::engine::stage_stats::Summary;
-use crate::analysis::kernels::matmul::roof::dtype;
-use crate::analysis::kernels::matmul::{Product, Products, Source};
-use crate::analysis::{Context, Known};
-use crate::hardware::Gpu;
-use crate::model::{Ns, PassId};
+use crate::counters::roofline::workload::StageWork;
+use crate::engine::classify::KernelClass;
+use crate::engine::facts::OpIndex;
+use crate::engine::measured_peaks::gpu_name;
+use crate::engine::sm_clock::Clocks;
+use crate::engine::stage_stats::Summary;
+use crate::kernels::matmul::roof::dtype;
+use crate::kernels::matmul::{Product, Products, Source};
+use crate::{Context, Known};
+use rooflens_hardware::Gpu;
+use rooflens_model::{Ns, PassId};
 
 /// FLOPs of a stage, of one process.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 //! Matrix products count 2·M·N·K; embedding look-ups, norms, softmax and activations count 0 (the
 //! convention of PaLM, appendix B). Attention counts 2 products per query-key pair and head.
 
-use crate::model::ModelConfig;
+use rooflens_model::ModelConfig;
 
 /// How attention pairs are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,7 +180,7 @@ fn head_dims(model: &ModelConfig) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::model_config::MoeConfig;
+    use rooflens_model::model_config::MoeConfig;
 
     /// Llama-3-8B: the shape of the showcase.
     fn llama_8b() -> ModelConfig {

@@ -2,12 +2,12 @@
 
 use rooflens_schemas::Unit;
 
-use crate::analysis::Context;
-use crate::analysis::engine::facts::Stage;
-use crate::analysis::memory::allocator::states::States;
-use crate::findings::chart::{Panel, Plot, Series, thin};
-use crate::findings::{Chart, Quantity};
-use crate::model::Ns;
+use rooflens_analysis::Context;
+use rooflens_analysis::engine::facts::Stage;
+use rooflens_analysis::memory::allocator::states::States;
+use rooflens_findings::chart::{Panel, Plot, Series, thin};
+use rooflens_findings::{Chart, Quantity};
+use rooflens_model::Ns;
 
 /// Bands of stages that a chart can show legibly.
 const MAX_BANDS: usize = 64;

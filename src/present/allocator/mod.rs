@@ -8,18 +8,17 @@ mod tests;
 use rooflens_schemas::{Evidence, Metric, Scope, Unit};
 
 use super::Section;
-use crate::analysis::memory::allocator::calls::StageCalls;
-use crate::analysis::memory::allocator::states::Figures;
-use crate::analysis::memory::allocator::{DeviceMemory, MemoryUsed};
-use crate::analysis::system::power::samples;
-use crate::analysis::{Context, Known};
-use crate::findings::catalogue::{
+use rooflens_analysis::memory::allocator::calls::StageCalls;
+use rooflens_analysis::memory::allocator::states::Figures;
+use rooflens_analysis::memory::allocator::{DeviceMemory, MemoryUsed};
+use rooflens_analysis::system::power::samples;
+use rooflens_analysis::{Context, Known};
+use rooflens_findings::catalogue::{
     ALLOCATOR_CALLS, MEMORY_FRAGMENTATION, MEMORY_PEAK_ALLOCATED, MEMORY_PEAK_RESERVED,
     MEMORY_PEAK_USED,
 };
-use crate::findings::{Block, Findings, Inline, Method, Quantity};
-use crate::model::Session;
-use crate::prose;
+use rooflens_findings::{Block, Findings, Inline, Method, Quantity, prose};
+use rooflens_model::Session;
 
 /// Memory.
 pub(super) static SECTION: Section = Section { id: "memory", title: "Device memory", show };

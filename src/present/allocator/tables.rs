@@ -1,13 +1,12 @@
 //! The data sets of what allocators held, and of the CUDA calls that allocate.
 
 use super::SHOWN_GPUS;
-use crate::analysis::Context;
-use crate::analysis::memory::allocator::DeviceMemory;
-use crate::analysis::memory::allocator::calls::{AllocatorCalls, InstanceCalls};
-use crate::analysis::memory::allocator::states::{Figures, State, States};
-use crate::findings::{Block, Cell, Findings, Quantity, Table, View};
-use crate::model::Session;
-use crate::prose;
+use rooflens_analysis::Context;
+use rooflens_analysis::memory::allocator::DeviceMemory;
+use rooflens_analysis::memory::allocator::calls::{AllocatorCalls, InstanceCalls};
+use rooflens_analysis::memory::allocator::states::{Figures, State, States};
+use rooflens_findings::{Block, Cell, Findings, Quantity, Table, View, prose};
+use rooflens_model::Session;
 
 /// Rows of the tables on pages: stages, makers of live allocations, calls.
 const SHOWN_ROWS: usize = 20;

@@ -5,11 +5,11 @@
 use rooflens_schemas::PassKind;
 
 use super::*;
-use crate::analysis::test_session::{Made, api_call, copy};
-use crate::findings::Cell;
-use crate::findings::chart::Plot;
-use crate::model::{ApiCall, Copy, MemoryEvent, Ns, ThreadId};
-use crate::present::testing::{self, column, dataset, show};
+use crate::testing::{self, column, dataset, show};
+use rooflens_analysis::testing::{Made, api_call, copy};
+use rooflens_findings::Cell;
+use rooflens_findings::chart::Plot;
+use rooflens_model::{ApiCall, Copy, MemoryEvent, Ns, ThreadId};
 
 struct Trace {
     made: Made,

@@ -7,12 +7,11 @@ use rooflens_schemas::Unit;
 
 use super::Section;
 use super::products::{Row, figures, heads, under, whole_name};
-use crate::analysis::kernels::matmul::Attention;
-use crate::analysis::kernels::matmul::stages::{Group, StageProducts};
-use crate::analysis::{Context, Known};
-use crate::diagnostic::{Diagnostic, Severity};
-use crate::findings::{Block, Dataset, Findings, Method, Quantity, View};
-use crate::prose;
+use rooflens_analysis::kernels::matmul::Attention;
+use rooflens_analysis::kernels::matmul::stages::{Group, StageProducts};
+use rooflens_analysis::{Context, Known};
+use rooflens_findings::{Block, Dataset, Findings, Method, Quantity, View, prose};
+use rooflens_model::diagnostic::{Diagnostic, Severity};
 
 /// Attention. A bundle without such kernels has no such section.
 pub(super) static SECTION: Section = Section { id: "attention", title: "Attention", show };

@@ -5,9 +5,9 @@
 use rooflens_schemas::PassKind;
 
 use super::*;
-use crate::analysis::test_session::Made;
-use crate::findings::Cell;
-use crate::present::testing::{column, dataset, show_gpu};
+use crate::testing::{column, dataset, show_gpu};
+use rooflens_analysis::testing::Made;
+use rooflens_findings::Cell;
 
 const FORWARD: &str = "flash_fwd_splitkv_kernel";
 const COMBINE: &str = "flash_fwd_splitkv_combine_kernel";

@@ -2,14 +2,14 @@
 
 use rooflens_schemas::{Metric, PassKind, Scope};
 
-use crate::analysis::Context;
-use crate::analysis::communication::Ranks;
-use crate::analysis::communication::calls::{Member, Run};
-use crate::analysis::communication::lines::Line;
-use crate::analysis::communication::straggler::Imbalance;
-use crate::analysis::communication::sums::Traffic;
-use crate::findings::MetricDef;
-use crate::findings::catalogue::{
+use rooflens_analysis::Context;
+use rooflens_analysis::communication::Ranks;
+use rooflens_analysis::communication::calls::{Member, Run};
+use rooflens_analysis::communication::lines::Line;
+use rooflens_analysis::communication::straggler::Imbalance;
+use rooflens_analysis::communication::sums::Traffic;
+use rooflens_findings::MetricDef;
+use rooflens_findings::catalogue::{
     BUS_BANDWIDTH, CLOCK_RESIDUAL, COMM_EXPOSED, COMM_EXPOSED_SHARE, COMM_OVERLAP_SHARE, COMM_TIME,
     COMM_TRANSFER, COMM_WAIT, IMBALANCE,
 };

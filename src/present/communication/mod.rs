@@ -9,11 +9,11 @@ mod text;
 use rooflens_schemas::Unit;
 
 use super::Section;
-use crate::analysis::communication::Ranks;
-use crate::analysis::communication::lines::Line;
-use crate::analysis::{Context, Known};
-use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
-use crate::findings::{Block, Chart, Findings, Quantity};
+use rooflens_analysis::communication::Ranks;
+use rooflens_analysis::communication::lines::Line;
+use rooflens_analysis::{Context, Known};
+use rooflens_findings::chart::{Bar, Color, Part, Plot, StackedBars};
+use rooflens_findings::{Block, Chart, Findings, Quantity};
 
 /// Collectives and ranks.
 pub(super) static SECTION: Section = Section { id: "communication", title: "Communication", show };

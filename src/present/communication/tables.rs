@@ -3,15 +3,15 @@
 use rooflens_schemas::Unit;
 
 use super::SHOWN;
-use crate::analysis::Context;
-use crate::analysis::communication::Ranks;
-use crate::analysis::communication::calls::Group;
-use crate::analysis::communication::lines::Line;
-use crate::analysis::communication::messages::{Key, Pair};
-use crate::analysis::communication::operation::{NcclName, nccl_name};
-use crate::analysis::communication::sums::Kind;
-use crate::findings::{Block, Findings, Table, View};
-use crate::model::Session;
+use rooflens_analysis::Context;
+use rooflens_analysis::communication::Ranks;
+use rooflens_analysis::communication::calls::Group;
+use rooflens_analysis::communication::lines::Line;
+use rooflens_analysis::communication::messages::{Key, Pair};
+use rooflens_analysis::communication::operation::{NcclName, nccl_name};
+use rooflens_analysis::communication::sums::Kind;
+use rooflens_findings::{Block, Findings, Table, View};
+use rooflens_model::Session;
 
 /// Adds the data sets and their views.
 pub(super) fn add(context: &Context<'_>, all: &[Ranks], findings: &mut Findings) {

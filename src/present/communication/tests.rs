@@ -3,9 +3,11 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::analysis::communication::tests::{US, messages, sample, session as two_ranks, sized};
-use crate::findings::{Cell, Inline};
-use crate::present::testing::{self, column, dataset, show};
+use crate::testing::{self, column, dataset, show};
+use rooflens_analysis::testing::communication::{
+    US, messages, sample, session as two_ranks, sized,
+};
+use rooflens_findings::{Cell, Inline};
 
 fn metric(findings: &Findings, id: &str, rank: Option<u32>) -> Option<f64> {
     testing::metric(findings, id, |scope| scope.stage.is_none() && scope.rank == rank)

@@ -3,13 +3,12 @@
 use rooflens_schemas::Unit;
 
 use super::metrics;
-use crate::analysis::Context;
-use crate::analysis::communication::Ranks;
-use crate::analysis::communication::speed::LowerClock;
-use crate::analysis::communication::straggler::{CHANCE, Cause, Reason, Straggler};
-use crate::diagnostic::{Diagnostic, Severity};
-use crate::findings::{Inline, Method, Quantity};
-use crate::prose;
+use rooflens_analysis::Context;
+use rooflens_analysis::communication::Ranks;
+use rooflens_analysis::communication::speed::LowerClock;
+use rooflens_analysis::communication::straggler::{CHANCE, Cause, Reason, Straggler};
+use rooflens_findings::{Inline, Method, Quantity, prose};
+use rooflens_model::diagnostic::{Diagnostic, Severity};
 
 /// How much communication there is, and how much of it shows.
 pub(super) fn introduction(context: &Context<'_>, ranks: &Ranks) -> Vec<Inline> {

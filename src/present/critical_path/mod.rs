@@ -5,16 +5,16 @@ mod text;
 use rooflens_schemas::{Evidence, Metric, Scope, Unit};
 
 use super::Section;
-use crate::analysis::time::critical_path::{Category, CriticalPath, PathSum, Slack, Subject};
-use crate::analysis::{Context, Known};
-use crate::findings::catalogue::{
+use rooflens_analysis::time::critical_path::{Category, CriticalPath, PathSum, Slack, Subject};
+use rooflens_analysis::{Context, Known};
+use rooflens_findings::catalogue::{
     CRITICAL_PATH, CRITICAL_PATH_SHARE_CALLS, CRITICAL_PATH_SHARE_COMMUNICATION,
     CRITICAL_PATH_SHARE_COMPUTE, CRITICAL_PATH_SHARE_COPY, CRITICAL_PATH_SHARE_GAP,
     CRITICAL_PATH_SHARE_HOST, CRITICAL_PATH_SHARE_LAUNCH, CRITICAL_PATH_SHARE_UNKNOWN,
 };
-use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
-use crate::findings::{Block, Cell, Chart, Findings, MetricDef, Quantity, Table};
-use crate::model::{Ns, Session};
+use rooflens_findings::chart::{Bar, Color, Part, Plot, StackedBars};
+use rooflens_findings::{Block, Cell, Chart, Findings, MetricDef, Quantity, Table};
+use rooflens_model::{Ns, Session};
 
 /// The longest chain of a step.
 pub(super) static SECTION: Section = Section { id: "critical-path", title: "Critical path", show };

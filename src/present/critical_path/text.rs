@@ -1,12 +1,11 @@
 //! What the section says.
 
 use super::label;
-use crate::analysis::Context;
-use crate::analysis::time::critical_path::CriticalPath;
-use crate::analysis::time::critical_path::graph::DEPENDENCY_NS;
-use crate::findings::{Inline, Method, Quantity};
-use crate::model::PassId;
-use crate::prose;
+use rooflens_analysis::Context;
+use rooflens_analysis::time::critical_path::CriticalPath;
+use rooflens_analysis::time::critical_path::graph::DEPENDENCY_NS;
+use rooflens_findings::{Inline, Method, Quantity, prose};
+use rooflens_model::PassId;
 
 /// Passes that are named.
 const NAMED: usize = 4;

@@ -2,12 +2,12 @@
 
 use rooflens_schemas::Unit;
 
-use crate::analysis::counters::details::figures::PERCENTAGES;
-use crate::analysis::counters::details::groups::Group;
-use crate::analysis::counters::details::histograms::{BINS, Histogram};
-use crate::analysis::counters::details::stalls::{STATES, Shares, ranked};
-use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
-use crate::findings::{Chart, Quantity};
+use rooflens_analysis::counters::details::figures::PERCENTAGES;
+use rooflens_analysis::counters::details::groups::Group;
+use rooflens_analysis::counters::details::histograms::{BINS, Histogram};
+use rooflens_analysis::counters::details::stalls::{STATES, Shares, ranked};
+use rooflens_findings::chart::{Bar, Color, Part, Plot, StackedBars};
+use rooflens_findings::{Chart, Quantity};
 
 /// Bars of the chart of warp states.
 const SHOWN_BARS: usize = 8;

@@ -8,16 +8,15 @@ mod tables;
 use rooflens_schemas::Metric;
 
 use super::{Section, pass_scope};
-use crate::analysis::counters::details::figures::Figure;
-use crate::analysis::counters::details::groups::{Group, Launch};
-use crate::analysis::counters::details::{Details, PassDetails};
-use crate::analysis::{Context, Known};
-use crate::findings::catalogue::{
+use rooflens_analysis::counters::details::figures::Figure;
+use rooflens_analysis::counters::details::groups::{Group, Launch};
+use rooflens_analysis::counters::details::{Details, PassDetails};
+use rooflens_analysis::{Context, Known};
+use rooflens_findings::catalogue::{
     PROFILED_NO_ELIGIBLE, PROFILED_OCCUPANCY, PROFILED_TAIL, PROFILED_TENSOR_PIPE,
 };
-use crate::findings::{Block, Findings, Inline, Method, MetricDef, Quantity, View};
-use crate::model::{PassId, Session};
-use crate::prose;
+use rooflens_findings::{Block, Findings, Inline, Method, MetricDef, Quantity, View, prose};
+use rooflens_model::{PassId, Session};
 
 use charts::Weight;
 

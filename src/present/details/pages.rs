@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 use rooflens_schemas::Unit;
 
 use super::charts;
-use crate::analysis::counters::details::figures::Figure;
-use crate::analysis::counters::details::groups::Group;
-use crate::analysis::counters::details::stalls::{State, ranked};
-use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
-use crate::findings::{Block, Chart, Inline, Quantity};
-use crate::model::{ProfileId, ProfileRule, Session, StrId};
-use crate::prose;
+use rooflens_analysis::counters::details::figures::Figure;
+use rooflens_analysis::counters::details::groups::Group;
+use rooflens_analysis::counters::details::stalls::{State, ranked};
+use rooflens_findings::chart::{Bar, Color, Part, Plot, StackedBars};
+use rooflens_findings::{Block, Chart, Inline, Quantity, prose};
+use rooflens_model::{ProfileId, ProfileRule, Session, StrId};
 
 /// Stalls that are explained.
 const SHOWN_STALLS: usize = 3;

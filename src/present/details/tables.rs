@@ -2,17 +2,17 @@
 
 use rooflens_schemas::Unit;
 
-use crate::analysis::Context;
-use crate::analysis::counters::details::figures::{Figure, Figures};
-use crate::analysis::counters::details::groups::{Group, Launch};
-use crate::analysis::counters::details::histograms::{BINS, Histogram};
-use crate::analysis::counters::details::remarks::RuleSum;
-use crate::analysis::counters::details::stalls::{STATES, Shares, ranked};
-use crate::analysis::counters::details::{Details, PassDetails};
-use crate::analysis::counters::ncu::{Counters, KernelCounters};
-use crate::findings::{Dataset, Table};
-use crate::model::Session;
-use crate::present::extent;
+use crate::extent;
+use rooflens_analysis::Context;
+use rooflens_analysis::counters::details::figures::{Figure, Figures};
+use rooflens_analysis::counters::details::groups::{Group, Launch};
+use rooflens_analysis::counters::details::histograms::{BINS, Histogram};
+use rooflens_analysis::counters::details::remarks::RuleSum;
+use rooflens_analysis::counters::details::stalls::{STATES, Shares, ranked};
+use rooflens_analysis::counters::details::{Details, PassDetails};
+use rooflens_analysis::counters::ncu::{Counters, KernelCounters};
+use rooflens_findings::{Dataset, Table};
+use rooflens_model::Session;
 
 /// Data set of groups.
 pub(super) const GROUPS: &str = "deep_dive_groups";

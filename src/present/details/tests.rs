@@ -1,11 +1,11 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::analysis::counters::ncu::tests::session;
-use crate::findings::Cell;
-use crate::hardware::Hardware;
-use crate::model::{ProfileId, ProfileRule};
-use crate::present::testing::{column, dataset, headings, metric, numbers, show_on};
+use crate::testing::{column, dataset, headings, metric, numbers, show_on};
+use rooflens_analysis::testing::counters::session;
+use rooflens_findings::Cell;
+use rooflens_hardware::Hardware;
+use rooflens_model::{ProfileId, ProfileRule};
 
 const LAUNCHES: &str = "deep_dive";
 
@@ -172,7 +172,7 @@ fn histograms_count_launches_and_their_time() {
 
 #[test]
 fn blocks_are_in_the_order_of_the_time_that_they_stand_for_and_named_apart() {
-    use crate::analysis::counters::represent::tests as made;
+    use rooflens_analysis::testing::represent as made;
     // `add` stands for 90 + 110 + 50 ns of the timeline, the product for 110, and `gone`, which is profiled for a
     // second, for none.
     let mut session = made::session();

@@ -6,16 +6,15 @@ mod tests;
 use rooflens_schemas::{Metric, Unit};
 
 use super::Section;
-use crate::analysis::engine::intervals::{Interval, union};
-use crate::analysis::engine::stats::OUTLIER_Z;
-use crate::analysis::time::drift::{
+use rooflens_analysis::engine::intervals::{Interval, union};
+use rooflens_analysis::engine::stats::OUTLIER_Z;
+use rooflens_analysis::time::drift::{
     Change, Direction, Instance, LEAST, LEAST_FOR_TREND, Series, Subject, TREND_Z, grouped,
 };
-use crate::analysis::{Context, Known};
-use crate::findings::catalogue::{PACE_DRIFT, PACE_TREND_Z};
-use crate::findings::chart::{Line, Lines, Plot, Track, Tracks};
-use crate::findings::{Block, Chart, Findings, Inline, Method, Quantity, Table, View};
-use crate::prose;
+use rooflens_analysis::{Context, Known};
+use rooflens_findings::catalogue::{PACE_DRIFT, PACE_TREND_Z};
+use rooflens_findings::chart::{Line, Lines, Plot, Track, Tracks};
+use rooflens_findings::{Block, Chart, Findings, Inline, Method, Quantity, Table, View, prose};
 
 /// Pace.
 pub(super) static SECTION: Section = Section { id: "pace", title: "Pace", show };

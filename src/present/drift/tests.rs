@@ -5,10 +5,10 @@
 use rooflens_schemas::MetricValue;
 
 use super::*;
-use crate::analysis::time::drift::tests::look;
-use crate::findings::Cell;
-use crate::model::Ns;
-use crate::present::testing::{column, dataset};
+use crate::testing::{column, dataset};
+use rooflens_analysis::testing::drift::look;
+use rooflens_findings::Cell;
+use rooflens_model::Ns;
 
 fn findings(times: &[Ns], left_out: usize, ranges: &[(&str, Ns)]) -> Findings {
     look(times, left_out, ranges, |context| show(context).unwrap())

@@ -9,11 +9,10 @@ use std::collections::BTreeMap;
 use rooflens_schemas::{PassKind, Unit};
 
 use super::Section;
-use crate::analysis::system::environment::{Environment, stated};
-use crate::analysis::{Context, Known};
-use crate::findings::{Block, Findings, Inline, Quantity, Table};
-use crate::model::{GpuId, PassId, Session};
-use crate::prose;
+use rooflens_analysis::system::environment::{Environment, stated};
+use rooflens_analysis::{Context, Known};
+use rooflens_findings::{Block, Findings, Inline, Quantity, Table, prose};
+use rooflens_model::{GpuId, PassId, Session};
 
 /// The section says what is unknown, too: it is always there.
 pub(super) static SECTION: Section = Section { id: "environment", title: "Environment", show };

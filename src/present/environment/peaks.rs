@@ -2,9 +2,8 @@
 
 use rooflens_schemas::Unit;
 
-use crate::analysis::system::environment::{Bandwidth, Environment, Rate};
-use crate::findings::{Block, Findings, Method, Table};
-use crate::prose;
+use rooflens_analysis::system::environment::{Bandwidth, Environment, Rate};
+use rooflens_findings::{Block, Findings, Method, Table, prose};
 
 /// Rows of each table on the page.
 const SHOWN: usize = 20;

@@ -1,10 +1,10 @@
 //! Sessions with a GPU, known or not.
 
 use super::*;
-use crate::findings::Cell;
-use crate::hardware::Hardware;
-use crate::model::MeasuredPeak;
-use crate::present::testing::{column, dataset, show_on};
+use crate::testing::{column, dataset, show_on};
+use rooflens_findings::Cell;
+use rooflens_hardware::Hardware;
+use rooflens_model::MeasuredPeak;
 
 fn findings(session: &Session) -> Findings {
     show_on(&SECTION, session, &Hardware::builtin())

@@ -5,11 +5,11 @@
 use rooflens_schemas::PassKind;
 
 use super::*;
-use crate::analysis::operators::call_tree::{Spans, trees};
-use crate::analysis::test_session::Trace;
-use crate::analysis::{Facts, Options, Results};
-use crate::hardware::Hardware;
-use crate::model::PassId;
+use rooflens_analysis::operators::call_tree::{Spans, trees};
+use rooflens_analysis::testing::Trace;
+use rooflens_analysis::{Facts, Options, Results};
+use rooflens_hardware::Hardware;
+use rooflens_model::PassId;
 
 const KERNEL: &str = "ampere_sgemm_128x64_tn";
 

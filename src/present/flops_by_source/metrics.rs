@@ -2,15 +2,15 @@
 
 use rooflens_schemas::{Metric, Unit};
 
-use crate::analysis::Context;
-use crate::analysis::utilization::Unavailable;
-use crate::analysis::utilization::flops_by_source::StageFlops;
-use crate::findings::catalogue::{
+use crate::utilization::words::reason;
+use rooflens_analysis::Context;
+use rooflens_analysis::utilization::Unavailable;
+use rooflens_analysis::utilization::flops_by_source::StageFlops;
+use rooflens_findings::catalogue::{
     CLOCK_NORMALIZED_MFU, FLOP_COVERAGE, GEMM_LOG_FLOPS, IDEAL_TIME, MIXED_DTYPE_UTILIZATION,
     OPERATOR_FLOPS,
 };
-use crate::findings::{MetricDef, Quantity};
-use crate::present::utilization::words::reason;
+use rooflens_findings::{MetricDef, Quantity};
 
 /// All metrics of a stage.
 pub(super) fn of(context: &Context<'_>, stage: &StageFlops) -> [Metric; 6] {

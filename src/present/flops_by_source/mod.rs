@@ -8,14 +8,13 @@ mod tests;
 use std::cmp::Reverse;
 
 use super::Section;
-use crate::analysis::engine::classify::KernelClass;
-use crate::analysis::utilization::Unavailable;
-use crate::analysis::utilization::flops_by_source::StageFlops;
-use crate::analysis::{Context, Known};
-use crate::diagnostic::{Diagnostic, Severity};
-use crate::findings::{Block, Findings, Inline, Method, Quantity, View};
-use crate::model::Ns;
-use crate::prose;
+use rooflens_analysis::engine::classify::KernelClass;
+use rooflens_analysis::utilization::Unavailable;
+use rooflens_analysis::utilization::flops_by_source::StageFlops;
+use rooflens_analysis::{Context, Known};
+use rooflens_findings::{Block, Findings, Inline, Method, Quantity, View, prose};
+use rooflens_model::Ns;
+use rooflens_model::diagnostic::{Diagnostic, Severity};
 
 /// FLOPs by source. A bundle in which no kernel has sizes has no such section.
 pub(super) static SECTION: Section = Section { id: "flops", title: "FLOPs by source", show };
@@ -78,7 +77,7 @@ fn uncounted(context: &Context<'_>, stage: &StageFlops) -> Option<(String, Vec<I
         return None;
     }
     let share = |time: Ns| Quantity::ratio(time as f64 / total as f64);
-    let rest = crate::analysis::engine::intervals::total(unknown.values().copied());
+    let rest = rooflens_analysis::engine::intervals::total(unknown.values().copied());
     let mut text = prose![share(rest), " of the GPU time counts no FLOPs: "];
     let mut classes: Vec<(&KernelClass, &Ns)> = unknown.iter().collect();
     classes.sort_by_key(|(_, time)| Reverse(**time));

@@ -2,9 +2,9 @@
 
 use rooflens_schemas::Unit;
 
-use crate::analysis::Context;
-use crate::analysis::utilization::flops_by_source::StageFlops;
-use crate::findings::{Dataset, Table};
+use rooflens_analysis::Context;
+use rooflens_analysis::utilization::flops_by_source::StageFlops;
+use rooflens_findings::{Dataset, Table};
 
 /// One row per stage and pass.
 pub(super) fn dataset(context: &Context<'_>, stages: &[StageFlops]) -> Dataset {

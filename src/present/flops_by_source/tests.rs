@@ -5,9 +5,9 @@
 use rooflens_schemas::{MetricValue, PassKind};
 
 use super::*;
-use crate::analysis::test_session::Made;
-use crate::model::{CounterSample, ModelConfig};
-use crate::present::testing::show_gpu;
+use crate::testing::show_gpu;
+use rooflens_analysis::testing::Made;
+use rooflens_model::{CounterSample, ModelConfig};
 
 /// A prefill of one layer: 1 of 8 tokens, sizes of two dtypes, 1000 ns of kernels in a row.
 fn made() -> Made {

@@ -3,9 +3,9 @@
 use rooflens_schemas::Metric;
 
 use super::products;
-use crate::analysis::Context;
-use crate::analysis::kernels::matmul::stages::StageProducts;
-use crate::findings::catalogue::{GEMM_RECOVERABLE, GEMM_SHAPE_COVERAGE, GEMM_TIME_SHARE};
+use rooflens_analysis::Context;
+use rooflens_analysis::kernels::matmul::stages::StageProducts;
+use rooflens_findings::catalogue::{GEMM_RECOVERABLE, GEMM_SHAPE_COVERAGE, GEMM_TIME_SHARE};
 
 /// All metrics of a stage.
 pub(super) fn of(context: &Context<'_>, stage: &StageProducts) -> [Metric; 3] {

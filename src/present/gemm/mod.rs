@@ -8,13 +8,12 @@ mod tests;
 use rooflens_schemas::Unit;
 
 use super::{Section, products};
-use crate::analysis::kernels::matmul::Products;
-use crate::analysis::kernels::matmul::config::unsized_parts;
-use crate::analysis::kernels::matmul::stages::StageProducts;
-use crate::analysis::{Context, Known};
-use crate::diagnostic::{Diagnostic, Severity};
-use crate::findings::{Block, Findings, Inline, Method, Quantity, View};
-use crate::prose;
+use rooflens_analysis::kernels::matmul::Products;
+use rooflens_analysis::kernels::matmul::config::unsized_parts;
+use rooflens_analysis::kernels::matmul::stages::StageProducts;
+use rooflens_analysis::{Context, Known};
+use rooflens_findings::{Block, Findings, Inline, Method, Quantity, View, prose};
+use rooflens_model::diagnostic::{Diagnostic, Severity};
 
 /// GEMMs. A bundle without such kernels has no such section.
 pub(super) static SECTION: Section = Section { id: "gemms", title: "Matrix products", show };

@@ -2,12 +2,12 @@
 
 use rooflens_schemas::Unit;
 
-use crate::analysis::Context;
-use crate::analysis::kernels::gemm::LoggedGemm;
-use crate::analysis::kernels::matmul::stages::{Group, StageProducts};
-use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
-use crate::findings::{Chart, Dataset, Quantity, Table};
-use crate::present::products::{Row, figures, heads, whole_name};
+use crate::products::{Row, figures, heads, whole_name};
+use rooflens_analysis::Context;
+use rooflens_analysis::kernels::gemm::LoggedGemm;
+use rooflens_analysis::kernels::matmul::stages::{Group, StageProducts};
+use rooflens_findings::chart::{Bar, Color, Part, Plot, StackedBars};
+use rooflens_findings::{Chart, Dataset, Quantity, Table};
 
 /// Bars of the chart.
 const BARS: usize = 12;

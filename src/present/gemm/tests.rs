@@ -5,14 +5,14 @@
 use rooflens_schemas::{MetricValue, PassKind};
 
 use super::*;
-use crate::analysis::kernels::gemm::above_roofline;
-use crate::analysis::test_session::Made;
-use crate::analysis::{Facts, Options, Results};
-use crate::findings::Cell;
-use crate::hardware::Hardware;
-use crate::model::model_config::MoeConfig;
-use crate::model::{MeasuredPeak, ModelConfig};
-use crate::present::testing::{column, dataset, show_gpu};
+use crate::testing::{column, dataset, show_gpu};
+use rooflens_analysis::kernels::gemm::above_roofline;
+use rooflens_analysis::testing::Made;
+use rooflens_analysis::{Facts, Options, Results};
+use rooflens_findings::Cell;
+use rooflens_hardware::Hardware;
+use rooflens_model::model_config::MoeConfig;
+use rooflens_model::{MeasuredPeak, ModelConfig};
 
 const NAME: &str = "nvjet_sm90_tst_64x8_64x16_2x1_v_bz_TNT";
 
@@ -159,8 +159,8 @@ fn what_a_stage_gains_with_its_products_at_the_roofline() {
     assert_eq!(above.len(), 1);
     assert!((above[0].2 - (300.0 - 590_848.0 / 4.8e12 * 1e9)).abs() < 1e-9);
     // 176.9 ns less than the stage time, rounded.
-    let results = crate::analysis::Results::compute(&context);
-    let all = crate::present::run(&context.with(&results));
+    let results = rooflens_analysis::Results::compute(&context);
+    let all = crate::run(&context.with(&results));
     let number = |id: &str| {
         let mut metrics = all.iter().flat_map(|(_, _, findings)| &findings.metrics);
         metrics.find(|metric| metric.id == id).unwrap().value.number().unwrap()

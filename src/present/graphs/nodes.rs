@@ -5,13 +5,12 @@ use std::collections::BTreeSet;
 use rooflens_schemas::Scope;
 
 use super::SHOWN;
-use crate::analysis::Context;
-use crate::analysis::time::graphs::Graphs;
-use crate::analysis::time::graphs::nodes::{Origin, PassNodes, Sum};
-use crate::findings::catalogue::{GRAPH_CAPTURE_ATTRIBUTED_SHARE, GRAPH_EAGER_MATCHED_SHARE};
-use crate::findings::{Block, Findings, Inline, MetricDef, Quantity, Table};
-use crate::model::{KernelId, PassId, StrId};
-use crate::prose;
+use rooflens_analysis::Context;
+use rooflens_analysis::time::graphs::Graphs;
+use rooflens_analysis::time::graphs::nodes::{Origin, PassNodes, Sum};
+use rooflens_findings::catalogue::{GRAPH_CAPTURE_ATTRIBUTED_SHARE, GRAPH_EAGER_MATCHED_SHARE};
+use rooflens_findings::{Block, Findings, Inline, MetricDef, Quantity, Table, prose};
+use rooflens_model::{KernelId, PassId, StrId};
 
 /// Operations of one origin.
 type Row<'a> = (&'a PassNodes, &'a Origin, Sum);

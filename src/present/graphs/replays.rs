@@ -2,14 +2,14 @@
 
 use rooflens_schemas::Unit;
 
-use crate::analysis::Context;
-use crate::analysis::engine::classify::{ClassGroup, KernelClass};
-use crate::analysis::engine::intervals::total;
-use crate::analysis::time::graphs::{Graphs, StageGraph};
-use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
-use crate::findings::{Chart, Quantity, Table};
-use crate::model::PassId;
-use crate::present::group_color;
+use crate::group_color;
+use rooflens_analysis::Context;
+use rooflens_analysis::engine::classify::{ClassGroup, KernelClass};
+use rooflens_analysis::engine::intervals::total;
+use rooflens_analysis::time::graphs::{Graphs, StageGraph};
+use rooflens_findings::chart::{Bar, Color, Part, Plot, StackedBars};
+use rooflens_findings::{Chart, Quantity, Table};
+use rooflens_model::PassId;
 
 /// Bars of the chart.
 const SHOWN_BARS: usize = 12;

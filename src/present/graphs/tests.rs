@@ -5,11 +5,11 @@
 use rooflens_schemas::{MetricValue, PassKind};
 
 use super::*;
-use crate::analysis::test_session::{Made, Node};
-use crate::findings::Chart;
-use crate::findings::chart::Plot;
-use crate::model::{Frame, GpuId, GraphLaunch, Ns, Operator, PassId, ProcessId, ThreadId};
-use crate::present::testing::{column, dataset, show};
+use crate::testing::{column, dataset, show};
+use rooflens_analysis::testing::{Made, Node};
+use rooflens_findings::Chart;
+use rooflens_findings::chart::Plot;
+use rooflens_model::{Frame, GpuId, GraphLaunch, Ns, Operator, PassId, ProcessId, ThreadId};
 
 fn replay(made: &mut Made, start: Ns, kernels: &[Node<'_>]) {
     made.issue("cudaGraphLaunch", start..start + 3, kernels);

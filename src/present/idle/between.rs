@@ -6,11 +6,10 @@ use rooflens_schemas::Unit;
 
 use super::causes::legend;
 use super::metrics;
-use crate::analysis::Context;
-use crate::analysis::time::idle::between::{Between, Pair};
-use crate::findings::chart::{Bar, Chart, Color, Part, Plot, StackedBars};
-use crate::findings::{Block, Findings, Inline, Method, Quantity, Table, View};
-use crate::prose;
+use rooflens_analysis::Context;
+use rooflens_analysis::time::idle::between::{Between, Pair};
+use rooflens_findings::chart::{Bar, Chart, Color, Part, Plot, StackedBars};
+use rooflens_findings::{Block, Findings, Inline, Method, Quantity, Table, View, prose};
 
 /// Pairs of stages that a page shows at most.
 const SHOWN: usize = 8;

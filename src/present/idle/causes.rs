@@ -1,12 +1,12 @@
 //! What a reader sees of causes.
 
-use crate::analysis::time::idle::Cause;
-use crate::findings::MetricDef;
-use crate::findings::catalogue::{
+use rooflens_analysis::time::idle::Cause;
+use rooflens_findings::MetricDef;
+use rooflens_findings::catalogue::{
     IDLE_ALLOCATOR, IDLE_COMMUNICATION, IDLE_COPY, IDLE_HOST_CODE, IDLE_LAUNCHING, IDLE_OFF_CPU,
     IDLE_OS, IDLE_OTHER_WORK, IDLE_PROFILER, IDLE_QUEUE, IDLE_SYNC, IDLE_UNKNOWN,
 };
-use crate::findings::chart::{Color, Part};
+use rooflens_findings::chart::{Color, Part};
 
 /// The metric of a cause, its colour, and what a reader makes of it. Causes of one colour are told apart by tint.
 pub(super) const fn of(cause: Cause) -> (&'static MetricDef, Color, &'static str) {

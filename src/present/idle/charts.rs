@@ -4,17 +4,17 @@ use rooflens_schemas::Unit;
 
 use super::causes::legend;
 use super::tables::window;
-use crate::analysis::Context;
-use crate::analysis::engine::intervals::difference;
-use crate::analysis::time::idle::histogram::Bin;
-use crate::analysis::time::idle::queue::QueueOverTime;
-use crate::analysis::time::idle::{Cause, Line};
-use crate::analysis::time::timeline::bins::cover;
-use crate::findings::Quantity;
-use crate::findings::chart::{
+use rooflens_analysis::Context;
+use rooflens_analysis::engine::intervals::difference;
+use rooflens_analysis::time::idle::histogram::Bin;
+use rooflens_analysis::time::idle::queue::QueueOverTime;
+use rooflens_analysis::time::idle::{Cause, Line};
+use rooflens_analysis::time::timeline::bins::cover;
+use rooflens_findings::Quantity;
+use rooflens_findings::chart::{
     self, Areas, Bar, Chart, Color, Lines, Part, Plot, StackedBars, Track, Tracks,
 };
-use crate::model::Ns;
+use rooflens_model::Ns;
 
 /// One bar a stage: busy time and idle time by cause.
 pub(super) fn causes(context: &Context<'_>, lines: &[&Line]) -> Chart {

@@ -3,15 +3,15 @@
 use rooflens_schemas::{Metric, Scope, Unit};
 
 use super::causes;
-use crate::analysis::time::idle::between::Between;
-use crate::analysis::time::idle::{Cause, Line};
-use crate::analysis::{Context, Missing};
-use crate::findings::catalogue::{
+use rooflens_analysis::time::idle::between::Between;
+use rooflens_analysis::time::idle::{Cause, Line};
+use rooflens_analysis::{Context, Missing};
+use rooflens_findings::catalogue::{
     BETWEEN_HOST, BETWEEN_IDLE, BETWEEN_IDLE_SHARE, IDLE, IDLE_SHARE, LAUNCH_API_TIME,
     LAUNCHES_PER_STEP, LAUNCHES_PER_TOKEN, MEAN_KERNEL_TIME, QUEUE_DEPTH, QUEUE_EMPTY_SHARE,
     QUEUE_TIME,
 };
-use crate::findings::{MetricDef, Quantity};
+use rooflens_findings::{MetricDef, Quantity};
 
 /// All metrics of a line.
 pub(super) fn of_line(context: &Context<'_>, line: &Line) -> Vec<Metric> {

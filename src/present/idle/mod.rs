@@ -9,11 +9,10 @@ mod tables;
 mod tests;
 
 use super::{Section, what_if};
-use crate::analysis::time::idle::gaps::HOST_STRETCH;
-use crate::analysis::time::idle::{Cause, IdleTime, Line};
-use crate::analysis::{Context, Known};
-use crate::findings::{Block, Findings, Inline, Method, Quantity};
-use crate::prose;
+use rooflens_analysis::time::idle::gaps::HOST_STRETCH;
+use rooflens_analysis::time::idle::{Cause, IdleTime, Line};
+use rooflens_analysis::{Context, Known};
+use rooflens_findings::{Block, Findings, Inline, Method, Quantity, prose};
 
 /// Idle time.
 pub(super) static SECTION: Section = Section { id: "idle", title: "Idle time", show };

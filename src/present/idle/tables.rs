@@ -3,15 +3,15 @@
 use std::cmp::Reverse;
 
 use super::causes;
-use crate::analysis::Context;
-use crate::analysis::operators::call_tree::fold;
-use crate::analysis::time::idle::histogram::Bin;
-use crate::analysis::time::idle::longest::{LongGap, ended_by};
-use crate::analysis::time::idle::queue::QueueOverTime;
-use crate::analysis::time::idle::{Cause, IdleTime, Line};
-use crate::analysis::time::timeline::bins::Window;
-use crate::findings::{Block, Dataset, Findings, Table, View};
-use crate::model::{Ns, StrId};
+use rooflens_analysis::Context;
+use rooflens_analysis::operators::call_tree::fold;
+use rooflens_analysis::time::idle::histogram::Bin;
+use rooflens_analysis::time::idle::longest::{LongGap, ended_by};
+use rooflens_analysis::time::idle::queue::QueueOverTime;
+use rooflens_analysis::time::idle::{Cause, IdleTime, Line};
+use rooflens_analysis::time::timeline::bins::Window;
+use rooflens_findings::{Block, Dataset, Findings, Table, View};
+use rooflens_model::{Ns, StrId};
 
 /// Rows that a page shows at most: of stages and causes, of gaps, of gaps of another pass.
 const SHOWN: usize = 20;

@@ -3,11 +3,11 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::analysis::test_session::Made;
-use crate::findings::Cell;
-use crate::findings::chart::{Chart, Plot, Track};
-use crate::model::MemoryKind;
-use crate::present::testing::{column, dataset, metric, show};
+use crate::testing::{column, dataset, metric, show};
+use rooflens_analysis::testing::Made;
+use rooflens_findings::Cell;
+use rooflens_findings::chart::{Chart, Plot, Track};
+use rooflens_model::MemoryKind;
 
 /// What a page shows of a gap: 10 to 200 030 in the range `layer`, in a pause of the host.
 #[test]

@@ -5,14 +5,14 @@ use std::cmp::Reverse;
 use rooflens_schemas::{Metric, Scope, Unit};
 
 use super::tables::number;
-use crate::analysis::Context;
-use crate::analysis::engine::classify::KernelClass;
-use crate::analysis::kernels::stage_work::StageWork;
-use crate::findings::catalogue::CLASS_SHARE;
-use crate::findings::chart::{Bar, Part, Plot, StackedBars};
-use crate::findings::{Block, Chart, Dataset, Findings, Quantity, Table};
-use crate::model::{KernelId, Ns, PassId};
-use crate::present::class_color;
+use crate::class_color;
+use rooflens_analysis::Context;
+use rooflens_analysis::engine::classify::KernelClass;
+use rooflens_analysis::kernels::stage_work::StageWork;
+use rooflens_findings::catalogue::CLASS_SHARE;
+use rooflens_findings::chart::{Bar, Part, Plot, StackedBars};
+use rooflens_findings::{Block, Chart, Dataset, Findings, Quantity, Table};
+use rooflens_model::{KernelId, Ns, PassId};
 
 /// Adds class mix and kernels per stage: data sets, charts of the passes shown, metrics.
 pub(super) fn add(

@@ -8,15 +8,14 @@ mod tests;
 use rooflens_schemas::{PassKind, Scope};
 
 use super::Section;
-use crate::analysis::kernels::kernel_sums::{OTHER_LIMIT, PassKernels};
-use crate::analysis::{Context, Known};
-use crate::diagnostic::{Diagnostic, Severity};
-use crate::findings::catalogue::{KERNEL_TIME, OTHER_SHARE};
-use crate::findings::{Block, Findings, Inline, Method, Quantity, View};
-use crate::model::{KernelId, PassId};
-use crate::prose;
+use rooflens_analysis::kernels::kernel_sums::{OTHER_LIMIT, PassKernels};
+use rooflens_analysis::{Context, Known};
+use rooflens_findings::catalogue::{KERNEL_TIME, OTHER_SHARE};
+use rooflens_findings::{Block, Findings, Inline, Method, Quantity, View, prose};
+use rooflens_model::diagnostic::{Diagnostic, Severity};
+use rooflens_model::{KernelId, PassId};
 
-pub(crate) use tables::kernels as table;
+pub use tables::kernels as table;
 
 /// Kernels.
 pub(super) static SECTION: Section = Section { id: "kernels", title: "Kernels", show };

@@ -1,9 +1,9 @@
 //! The data sets of kernels and of their libraries.
 
-use crate::analysis::engine::classify::{KernelIdentity, Tile};
-use crate::analysis::kernels::kernel_sums::{KernelSum, LibrarySum, PassKernels};
-use crate::findings::{Dataset, Table};
-use crate::model::{KernelId, Session};
+use rooflens_analysis::engine::classify::{KernelIdentity, Tile};
+use rooflens_analysis::kernels::kernel_sums::{KernelSum, LibrarySum, PassKernels};
+use rooflens_findings::{Dataset, Table};
+use rooflens_model::{KernelId, Session};
 
 /// Number by which tables and the appendix name a kernel.
 pub(super) const fn number(kernel: KernelId) -> i64 {
@@ -22,7 +22,7 @@ fn tile(tile: Tile) -> String {
 }
 
 /// One row per (pass, kernel), by (pass, total descending, name).
-pub(crate) fn kernels(
+pub fn kernels(
     session: &Session,
     identities: &[KernelIdentity],
     passes: &[PassKernels],

@@ -5,14 +5,14 @@
 use rooflens_schemas::StageKind;
 
 use super::*;
-use crate::analysis::engine::facts::{Facts, Stage, StageInstance};
-use crate::analysis::engine::stage_stats::summarize;
-use crate::analysis::test_session::{copy, push, session_of};
-use crate::analysis::{Options, Results};
-use crate::findings::Cell;
-use crate::hardware::Hardware;
-use crate::model::{GpuId, ProcessId, Session};
-use crate::present::testing::{self, column, dataset};
+use crate::testing::{self, column, dataset};
+use rooflens_analysis::engine::facts::{Facts, Stage, StageInstance};
+use rooflens_analysis::engine::stage_stats::summarize;
+use rooflens_analysis::testing::{copy, push, session_of};
+use rooflens_analysis::{Options, Results};
+use rooflens_findings::Cell;
+use rooflens_hardware::Hardware;
+use rooflens_model::{GpuId, ProcessId, Session};
 
 const GEMM: &str = "nvjet_tst_128x64_64x11_1x2_h_bz_TNT";
 const SILU: &str =

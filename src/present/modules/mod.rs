@@ -7,11 +7,10 @@ use std::cmp::Reverse;
 
 use super::paths::{self, Place, node, on_host, shown_stages};
 use super::{Section, flame};
-use crate::analysis::operators::call_tree::{Kind, Tree};
-use crate::analysis::{Context, Known};
-use crate::findings::{Block, Dataset, Findings, Inline, Method, Table, View};
-use crate::model::{PassId, Session};
-use crate::prose;
+use rooflens_analysis::operators::call_tree::{Kind, Tree};
+use rooflens_analysis::{Context, Known};
+use rooflens_findings::{Block, Dataset, Findings, Inline, Method, Table, View, prose};
+use rooflens_model::{PassId, Session};
 
 /// Modules and ranges.
 pub(super) static SECTION: Section = Section { id: "modules", title: "Modules and ranges", show };

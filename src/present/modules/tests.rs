@@ -5,10 +5,10 @@
 use rooflens_schemas::PassKind;
 
 use super::*;
-use crate::analysis::test_session::{api_call, copy, operator, range};
-use crate::findings::{Cell, View};
-use crate::model::{ApiCall, BackwardOperator, Copy, Ns};
-use crate::present::testing::{column, dataset, show};
+use crate::testing::{column, dataset, show};
+use rooflens_analysis::testing::{api_call, copy, operator, range};
+use rooflens_findings::{Cell, View};
+use rooflens_model::{ApiCall, BackwardOperator, Copy, Ns};
 
 /// Adds a pass with ranges on one thread and one copy of 10 ns, issued at 35.
 fn add_pass(session: &mut Session, kind: PassKind, ranges: &[(&str, Ns, Ns)]) -> PassId {

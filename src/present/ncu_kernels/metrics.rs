@@ -1,8 +1,8 @@
 //! All metrics of all launches as one long data set.
 
-use crate::analysis::counters::ncu::Counters;
-use crate::findings::{Dataset, Table};
-use crate::model::{ProfileMetric, Session};
+use rooflens_analysis::counters::ncu::Counters;
+use rooflens_findings::{Dataset, Table};
+use rooflens_model::{ProfileMetric, Session};
 
 /// Attributes of the device, the same for all launches.
 const DEVICE_ATTRIBUTES: &str = "device__attribute_";

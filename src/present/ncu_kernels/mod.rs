@@ -6,14 +6,13 @@ mod tables;
 use rooflens_schemas::{Metric, Scope, Unit};
 
 use super::{Section, pass_scope};
-use crate::analysis::counters::ncu::Counters;
-use crate::analysis::counters::ncu::bound::{Bound, THRESHOLDS};
-use crate::analysis::counters::ncu_kernels::PassBounds;
-use crate::analysis::{Classifier, Context, Known};
-use crate::findings::catalogue::{BOUND_SHARE, PROFILED_TIME};
-use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
-use crate::findings::{Block, Chart, Findings, Inline, Method, Quantity};
-use crate::prose;
+use rooflens_analysis::counters::ncu::Counters;
+use rooflens_analysis::counters::ncu::bound::{Bound, THRESHOLDS};
+use rooflens_analysis::counters::ncu_kernels::PassBounds;
+use rooflens_analysis::{Classifier, Context, Known};
+use rooflens_findings::catalogue::{BOUND_SHARE, PROFILED_TIME};
+use rooflens_findings::chart::{Bar, Color, Part, Plot, StackedBars};
+use rooflens_findings::{Block, Chart, Findings, Inline, Method, Quantity, prose};
 
 /// Profiled kernels.
 pub(super) static SECTION: Section = Section { id: "profiled", title: "Profiled kernels", show };

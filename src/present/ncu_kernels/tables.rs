@@ -2,13 +2,13 @@
 
 use rooflens_schemas::Unit::{BytesPerSecond, Flop, FlopPerByte, FlopPerSecond, Percent};
 
-use crate::analysis::counters::ncu::bound::{Bound, THRESHOLDS, Verdict};
-use crate::analysis::counters::ncu::flops::Flops;
-use crate::analysis::counters::ncu::{Counters, KernelCounters, Level};
-use crate::analysis::counters::ncu_kernels::{BoundSum, PassBounds};
-use crate::analysis::{Classifier, Context};
-use crate::findings::{Block, Dataset, Quantity, Table, View};
-use crate::present::extent;
+use crate::extent;
+use rooflens_analysis::counters::ncu::bound::{Bound, THRESHOLDS, Verdict};
+use rooflens_analysis::counters::ncu::flops::Flops;
+use rooflens_analysis::counters::ncu::{Counters, KernelCounters, Level};
+use rooflens_analysis::counters::ncu_kernels::{BoundSum, PassBounds};
+use rooflens_analysis::{Classifier, Context};
+use rooflens_findings::{Block, Dataset, Quantity, Table, View};
 
 /// Name of the data set of launches.
 const LAUNCHES: &str = "profiled_kernels";

@@ -1,12 +1,12 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::analysis::counters::ncu::tests::session;
-use crate::analysis::{Facts, Options, Results};
-use crate::findings::Cell;
-use crate::hardware::Hardware;
-use crate::model::Session;
-use crate::present::testing::{column, dataset, metric, numbers, show_with};
+use crate::testing::{column, dataset, metric, numbers, show_with};
+use rooflens_analysis::testing::counters::session;
+use rooflens_analysis::{Facts, Options, Results};
+use rooflens_findings::Cell;
+use rooflens_hardware::Hardware;
+use rooflens_model::Session;
 
 const SM: &str = "sm__throughput.avg.pct_of_peak_sustained_elapsed";
 const DRAM: &str = "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed";

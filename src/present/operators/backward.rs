@@ -2,14 +2,13 @@
 
 use rooflens_schemas::{Scope, Unit};
 
-use crate::analysis::Context;
-use crate::analysis::operators::backward::PassBackward;
-use crate::analysis::operators::calls::Operators;
-use crate::findings::catalogue::BACKWARD_COVERAGE;
-use crate::findings::{Block, Findings, Quantity, Table, View};
-use crate::model::Session;
-use crate::present::paths::{self, Place, node};
-use crate::prose;
+use crate::paths::{self, Place, node};
+use rooflens_analysis::Context;
+use rooflens_analysis::operators::backward::PassBackward;
+use rooflens_analysis::operators::calls::Operators;
+use rooflens_findings::catalogue::BACKWARD_COVERAGE;
+use rooflens_findings::{Block, Findings, Quantity, Table, View, prose};
+use rooflens_model::Session;
 
 /// Paths that the table shows.
 const SHOWN: usize = 10;

@@ -9,14 +9,13 @@ use rooflens_schemas::Scope;
 
 use super::paths::{self, shown_stages};
 use super::{Section, flame};
-use crate::analysis::operators::call_tree::Tree;
-use crate::analysis::operators::calls::{Operators, PassOperators};
-use crate::analysis::{Context, Known};
-use crate::diagnostic::{Diagnostic, Severity};
-use crate::findings::catalogue::{FLOP_COVERAGE, OPERATOR_COVERAGE};
-use crate::findings::{Block, Findings, Inline, Method, Quantity};
-use crate::model::Session;
-use crate::prose;
+use rooflens_analysis::operators::call_tree::Tree;
+use rooflens_analysis::operators::calls::{Operators, PassOperators};
+use rooflens_analysis::{Context, Known};
+use rooflens_findings::catalogue::{FLOP_COVERAGE, OPERATOR_COVERAGE};
+use rooflens_findings::{Block, Findings, Inline, Method, Quantity, prose};
+use rooflens_model::Session;
+use rooflens_model::diagnostic::{Diagnostic, Severity};
 
 /// Operators.
 pub(super) static SECTION: Section = Section { id: "operators", title: "Operators", show };

@@ -4,11 +4,10 @@ use std::cmp::Reverse;
 
 use rooflens_schemas::Unit;
 
-use crate::analysis::operators::calls::{OperatorSum, Operators, PassOperators, ThreadSum};
-use crate::findings::{Block, Dataset, Findings, Inline, Quantity, Table, View};
-use crate::model::Session;
-use crate::present::paths;
-use crate::prose;
+use crate::paths;
+use rooflens_analysis::operators::calls::{OperatorSum, Operators, PassOperators, ThreadSum};
+use rooflens_findings::{Block, Dataset, Findings, Inline, Quantity, Table, View, prose};
+use rooflens_model::Session;
 
 /// Operators shown by device time.
 const SHOWN_BY_DEVICE: usize = 15;

@@ -5,12 +5,12 @@
 use rooflens_schemas::PassKind;
 
 use super::*;
-use crate::analysis::operators::calls;
-use crate::analysis::test_session::Trace;
-use crate::analysis::{Facts, Options};
-use crate::findings::{Cell, Dataset};
-use crate::hardware::Hardware;
-use crate::present::testing::{self, column, dataset, show};
+use crate::testing::{self, column, dataset, show};
+use rooflens_analysis::operators::calls;
+use rooflens_analysis::testing::Trace;
+use rooflens_analysis::{Facts, Options};
+use rooflens_findings::{Cell, Dataset};
+use rooflens_hardware::Hardware;
 
 fn empty() -> Trace {
     Trace::new(PassKind::Operators, "gemm_kernel")

@@ -9,13 +9,12 @@ use std::collections::BTreeSet;
 use rooflens_schemas::{Metric, Scope, Unit};
 
 use super::Section;
-use crate::analysis::time::overlap::Line;
-use crate::analysis::{Context, Known};
-use crate::findings::catalogue::CONCURRENT_SHARE;
-use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
-use crate::findings::{Block, Chart, Findings, Method, Quantity, View};
-use crate::model::GpuId;
-use crate::prose;
+use rooflens_analysis::time::overlap::Line;
+use rooflens_analysis::{Context, Known};
+use rooflens_findings::catalogue::CONCURRENT_SHARE;
+use rooflens_findings::chart::{Bar, Color, Part, Plot, StackedBars};
+use rooflens_findings::{Block, Chart, Findings, Method, Quantity, View, prose};
+use rooflens_model::GpuId;
 
 /// Concurrency.
 pub(super) static SECTION: Section = Section { id: "concurrency", title: "Concurrency", show };

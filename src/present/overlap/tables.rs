@@ -1,10 +1,10 @@
 //! Data sets about what runs at once.
 
 use super::name_of;
-use crate::analysis::Context;
-use crate::analysis::time::overlap::{Line, Overlap, Stream};
-use crate::findings::{Cell, Table};
-use crate::model::Ns;
+use rooflens_analysis::Context;
+use rooflens_analysis::time::overlap::{Line, Overlap, Stream};
+use rooflens_findings::{Cell, Table};
+use rooflens_model::Ns;
 
 /// Pairs of kinds: column ids of time and share, heading, places in the matrix.
 const PAIRS: [(&str, &str, &str, usize, usize); 5] = [

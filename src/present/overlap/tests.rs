@@ -3,9 +3,9 @@
 use rooflens_schemas::MetricValue;
 
 use super::*;
-use crate::analysis::time::overlap::tests::{GEMM, session_of};
-use crate::findings::Cell;
-use crate::present::testing::{column, dataset, show};
+use crate::testing::{column, dataset, show};
+use rooflens_analysis::testing::overlap::{GEMM, session_of};
+use rooflens_findings::Cell;
 
 #[test]
 fn one_stream_makes_no_section() {

@@ -3,12 +3,12 @@
 use rooflens_schemas::Unit;
 
 use super::place;
-use crate::analysis::Context;
-use crate::analysis::system::power::reasons::lowers_clock;
-use crate::analysis::system::power::samples::{Device, Sample};
-use crate::findings::chart::{Panel, Plot, Series};
-use crate::findings::{Chart, Quantity};
-use crate::model::Ns;
+use rooflens_analysis::Context;
+use rooflens_analysis::system::power::reasons::lowers_clock;
+use rooflens_analysis::system::power::samples::{Device, Sample};
+use rooflens_findings::chart::{Panel, Plot, Series};
+use rooflens_findings::{Chart, Quantity};
+use rooflens_model::Ns;
 
 /// Devices beyond this number have their rows in the tables, but no chart.
 pub(super) const MAX_CHARTS: usize = 8;

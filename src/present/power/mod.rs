@@ -8,13 +8,12 @@ mod tests;
 use rooflens_schemas::{Evidence, Metric, Scope};
 
 use super::Section;
-use crate::analysis::system::power::Power;
-use crate::analysis::system::power::samples::{Device, Figures, StageFigures, evidence, folder};
-use crate::analysis::{Context, Known};
-use crate::findings::catalogue::{ENERGY, POWER_MEAN, POWER_P95, SM_CLOCK_MEAN, THROTTLED_SHARE};
-use crate::findings::{Block, Findings, Inline, Method, Quantity};
-use crate::model::Session;
-use crate::prose;
+use rooflens_analysis::system::power::Power;
+use rooflens_analysis::system::power::samples::{Device, Figures, StageFigures, evidence, folder};
+use rooflens_analysis::{Context, Known};
+use rooflens_findings::catalogue::{ENERGY, POWER_MEAN, POWER_P95, SM_CLOCK_MEAN, THROTTLED_SHARE};
+use rooflens_findings::{Block, Findings, Inline, Method, Quantity, prose};
+use rooflens_model::Session;
 
 /// Power and clocks.
 pub(super) static SECTION: Section = Section { id: "power", title: "Power and clocks", show };

@@ -3,12 +3,12 @@
 use rooflens_schemas::Unit;
 
 use super::place;
-use crate::analysis::Context;
-use crate::analysis::system::power::Power;
-use crate::analysis::system::power::reasons;
-use crate::analysis::system::power::samples::{ClockLimit, Device, Figures, folder};
-use crate::findings::{Block, Cell, Findings, Table, View};
-use crate::model::Session;
+use rooflens_analysis::Context;
+use rooflens_analysis::system::power::Power;
+use rooflens_analysis::system::power::reasons;
+use rooflens_analysis::system::power::samples::{ClockLimit, Device, Figures, folder};
+use rooflens_findings::{Block, Cell, Findings, Table, View};
+use rooflens_model::Session;
 
 /// Rows of each table on the page.
 const SHOWN: usize = 20;

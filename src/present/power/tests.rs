@@ -5,11 +5,11 @@
 use rooflens_schemas::PassKind;
 
 use super::*;
-use crate::analysis::test_session::launch;
-use crate::findings::chart::Plot;
-use crate::findings::{Cell, Dataset};
-use crate::model::{DeviceSample, Ns, Timing};
-use crate::present::testing::{column, dataset, show};
+use crate::testing::{column, dataset, show};
+use rooflens_analysis::testing::launch;
+use rooflens_findings::chart::Plot;
+use rooflens_findings::{Cell, Dataset};
+use rooflens_model::{DeviceSample, Ns, Timing};
 
 /// A sample every second from `start` seconds on: (watts, MHz, reasons).
 fn sampled(start: Ns, samples: &[(u64, u32, u64)]) -> Session {

@@ -9,13 +9,12 @@ use rooflens_schemas::Scope;
 
 use super::paths::{self, shown_stages};
 use super::{Section, flame};
-use crate::analysis::operators::call_tree::{Node, Tree};
-use crate::analysis::operators::python::{FunctionSum, PassFunctions, Python};
-use crate::analysis::{Context, Known};
-use crate::findings::catalogue::PYTHON_COVERAGE;
-use crate::findings::{Block, Findings, Inline, Method, Quantity, Table, View};
-use crate::model::Session;
-use crate::prose;
+use rooflens_analysis::operators::call_tree::{Node, Tree};
+use rooflens_analysis::operators::python::{FunctionSum, PassFunctions, Python};
+use rooflens_analysis::{Context, Known};
+use rooflens_findings::catalogue::PYTHON_COVERAGE;
+use rooflens_findings::{Block, Findings, Inline, Method, Quantity, Table, View, prose};
+use rooflens_model::Session;
 
 /// Functions of Python.
 pub(super) static SECTION: Section = Section { id: "python", title: "Python functions", show };

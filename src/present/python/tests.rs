@@ -5,10 +5,10 @@
 use rooflens_schemas::PassKind;
 
 use super::*;
-use crate::analysis::test_session::Trace;
-use crate::findings::chart::Plot;
-use crate::findings::{Cell, Dataset};
-use crate::present::testing::{column, dataset, metric, show};
+use crate::testing::{column, dataset, metric, show};
+use rooflens_analysis::testing::Trace;
+use rooflens_findings::chart::Plot;
+use rooflens_findings::{Cell, Dataset};
 
 fn empty() -> Trace {
     Trace::new(PassKind::Operators, "axpy")

@@ -4,13 +4,12 @@ use std::collections::BTreeSet;
 
 use rooflens_schemas::Unit;
 
-use crate::analysis::Context;
-use crate::analysis::counters::represent::matching::{Group, Line, Matching, Tier};
-use crate::analysis::counters::represent::{Gap, Representativeness};
-use crate::analysis::kernels::kernel_sums::{ENOUGH, command};
-use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
-use crate::findings::{Block, Chart, Dataset, Inline, Quantity, Table};
-use crate::prose;
+use rooflens_analysis::Context;
+use rooflens_analysis::counters::represent::matching::{Group, Line, Matching, Tier};
+use rooflens_analysis::counters::represent::{Gap, Representativeness};
+use rooflens_analysis::kernels::kernel_sums::{ENOUGH, command};
+use rooflens_findings::chart::{Bar, Color, Part, Plot, StackedBars};
+use rooflens_findings::{Block, Chart, Dataset, Inline, Quantity, Table, prose};
 
 /// Kernels without a profiled launch that the section shows.
 const SHOWN_GAPS: usize = 8;

@@ -2,11 +2,11 @@
 
 use rooflens_schemas::Unit;
 
-use crate::analysis::Context;
-use crate::analysis::counters::ncu::Counters;
-use crate::analysis::counters::represent::matching::{Group, Matching};
-use crate::analysis::counters::represent::{Comparison, Likeness, Representativeness};
-use crate::findings::{Block, Dataset, Table, View};
+use rooflens_analysis::Context;
+use rooflens_analysis::counters::ncu::Counters;
+use rooflens_analysis::counters::represent::matching::{Group, Matching};
+use rooflens_analysis::counters::represent::{Comparison, Likeness, Representativeness};
+use rooflens_findings::{Block, Dataset, Table, View};
 
 /// Rows of the table in the section.
 const SHOWN: usize = 15;

@@ -6,15 +6,14 @@ mod launches;
 use rooflens_schemas::{Metric, Unit};
 
 use super::{Section, pass_scope};
-use crate::analysis::counters::ncu::Counters;
-use crate::analysis::counters::represent::Sums;
-use crate::analysis::counters::represent::control::{self, Control};
-use crate::analysis::counters::represent::matching::{ALIKE, MAX_SCALE, Matching, SAME_SIZE};
-use crate::analysis::{Context, Known};
-use crate::findings::catalogue::REPRESENTATIVE_SHARE;
-use crate::findings::{Block, Findings, Inline, Method, Quantity};
-use crate::model::{PassId, Session};
-use crate::prose;
+use rooflens_analysis::counters::ncu::Counters;
+use rooflens_analysis::counters::represent::Sums;
+use rooflens_analysis::counters::represent::control::{self, Control};
+use rooflens_analysis::counters::represent::matching::{ALIKE, MAX_SCALE, Matching, SAME_SIZE};
+use rooflens_analysis::{Context, Known};
+use rooflens_findings::catalogue::REPRESENTATIVE_SHARE;
+use rooflens_findings::{Block, Findings, Inline, Method, Quantity, prose};
+use rooflens_model::{PassId, Session};
 
 /// Representativeness of profiled launches.
 pub(super) static SECTION: Section =

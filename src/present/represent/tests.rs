@@ -1,11 +1,11 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::analysis::counters::ncu::tests::session as profiled;
-use crate::analysis::counters::represent::tests::session;
-use crate::findings::Cell;
-use crate::model::Dim3;
-use crate::present::testing::{column, dataset, metric, numbers, show};
+use crate::testing::{column, dataset, metric, numbers, show};
+use rooflens_analysis::testing::counters::session as profiled;
+use rooflens_analysis::testing::represent::session;
+use rooflens_findings::Cell;
+use rooflens_model::Dim3;
 
 #[test]
 fn each_profiled_launch_has_a_verdict() {

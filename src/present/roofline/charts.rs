@@ -2,13 +2,13 @@
 
 use rooflens_schemas::Unit;
 
-use crate::analysis::counters::ncu::Level;
-use crate::analysis::counters::roofline::PassRoofline;
-use crate::analysis::counters::roofline::group::Group;
-use crate::analysis::counters::roofline::roofs::{Peak, Roof, Roofs};
-use crate::findings::chart::{Ceiling, Color, LevelMark, Plot, Point, Roofline, Scatter};
-use crate::findings::{Chart, Quantity};
-use crate::present::ncu_kernels;
+use crate::ncu_kernels;
+use rooflens_analysis::counters::ncu::Level;
+use rooflens_analysis::counters::roofline::PassRoofline;
+use rooflens_analysis::counters::roofline::group::Group;
+use rooflens_analysis::counters::roofline::roofs::{Peak, Roof, Roofs};
+use rooflens_findings::chart::{Ceiling, Color, LevelMark, Plot, Point, Roofline, Scatter};
+use rooflens_findings::{Chart, Quantity};
 
 /// Kernels of the chart of all memory levels: as many as get a number in it.
 const WITH_LEVELS: usize = 10;

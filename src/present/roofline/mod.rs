@@ -9,15 +9,14 @@ mod workload_tables;
 use rooflens_schemas::Metric;
 
 use super::{Section, pass_scope};
-use crate::analysis::counters::ncu::{BYTES_METHOD, Level, flops};
-use crate::analysis::counters::roofline::PassRoofline;
-use crate::analysis::counters::roofline::device::Device;
-use crate::analysis::counters::roofline::group::Group;
-use crate::analysis::counters::roofline::roofs::Roofs;
-use crate::analysis::{Context, Known};
-use crate::findings::catalogue::EXECUTED_FLOPS;
-use crate::findings::{Block, Findings, Inline, Method, Quantity};
-use crate::prose;
+use rooflens_analysis::counters::ncu::{BYTES_METHOD, Level, flops};
+use rooflens_analysis::counters::roofline::PassRoofline;
+use rooflens_analysis::counters::roofline::device::Device;
+use rooflens_analysis::counters::roofline::group::Group;
+use rooflens_analysis::counters::roofline::roofs::Roofs;
+use rooflens_analysis::{Context, Known};
+use rooflens_findings::catalogue::EXECUTED_FLOPS;
+use rooflens_findings::{Block, Findings, Inline, Method, Quantity, prose};
 
 /// Roofline.
 pub(super) static SECTION: Section = Section { id: "roofline", title: "Roofline", show };

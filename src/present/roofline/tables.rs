@@ -2,11 +2,11 @@
 
 use rooflens_schemas::Unit::{Flop, FlopPerByte, FlopPerSecond};
 
-use crate::analysis::counters::ncu::Level;
-use crate::analysis::counters::roofline::group::Group;
-use crate::analysis::counters::roofline::{PassRoofline, TypeSum};
-use crate::findings::{Block, Dataset, Table, View};
-use crate::model::Session;
+use rooflens_analysis::counters::ncu::Level;
+use rooflens_analysis::counters::roofline::group::Group;
+use rooflens_analysis::counters::roofline::{PassRoofline, TypeSum};
+use rooflens_findings::{Block, Dataset, Table, View};
+use rooflens_model::Session;
 
 /// Rows of a table in the section; the data sets hold all.
 const SHOWN_ROWS: usize = 12;

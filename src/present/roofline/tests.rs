@@ -1,13 +1,13 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::analysis::counters::ncu::tests::{count, session};
-use crate::analysis::counters::roofline::device;
-use crate::findings::Cell;
-use crate::findings::chart::{Color, Plot};
-use crate::hardware::{Gpu, Hardware, Peak};
-use crate::model::{MeasuredPeak, PassId, ProfileId, Session, StrId};
-use crate::present::testing::{charts, column, dataset, numbers, show_on};
+use crate::testing::{charts, column, dataset, numbers, show_on};
+use rooflens_analysis::counters::roofline::device;
+use rooflens_analysis::testing::counters::{count, session};
+use rooflens_findings::Cell;
+use rooflens_findings::chart::{Color, Plot};
+use rooflens_hardware::{Gpu, Hardware, Peak};
+use rooflens_model::{MeasuredPeak, PassId, ProfileId, Session, StrId};
 
 const TIME: &str = "gpu__time_duration.sum";
 const BF16: &str = "sm__ops_path_tensor_src_bf16_dst_fp32.sum";

@@ -5,17 +5,18 @@ use rooflens_schemas::{Metric, Unit};
 
 use super::charts::{labels, slug, under};
 use super::workload_tables as tables;
-use crate::analysis::Context;
-use crate::analysis::counters::ncu::Level;
-use crate::analysis::counters::represent::matching::ENOUGH;
-use crate::analysis::counters::roofline::roofs::Roofs;
-use crate::analysis::counters::roofline::workload::{Hfu, Lack, StageWork, Totals, Work, Workload};
-use crate::analysis::engine::classify::KernelClass;
-use crate::findings::catalogue::{DRAM_BYTES, HFU, PROFILED_DRAM_SHARE, PROFILED_SHARE};
-use crate::findings::chart::{Color, Plot, Point};
-use crate::findings::{Block, Chart, Findings, Method, Quantity};
-use crate::present::class_color;
-use crate::prose;
+use crate::class_color;
+use rooflens_analysis::Context;
+use rooflens_analysis::counters::ncu::Level;
+use rooflens_analysis::counters::represent::matching::ENOUGH;
+use rooflens_analysis::counters::roofline::roofs::Roofs;
+use rooflens_analysis::counters::roofline::workload::{
+    Hfu, Lack, StageWork, Totals, Work, Workload,
+};
+use rooflens_analysis::engine::classify::KernelClass;
+use rooflens_findings::catalogue::{DRAM_BYTES, HFU, PROFILED_DRAM_SHARE, PROFILED_SHARE};
+use rooflens_findings::chart::{Color, Plot, Point};
+use rooflens_findings::{Block, Chart, Findings, Method, Quantity, prose};
 
 /// Adds the workload's rooflines, tables and metrics, if something of it was profiled.
 pub(super) fn add(context: &Context<'_>, workload: &Workload, findings: &mut Findings) {

@@ -2,13 +2,13 @@
 
 use rooflens_schemas::Unit::{BytesPerSecond, Flop, FlopPerByte, FlopPerSecond};
 
-use crate::analysis::counters::ncu::Level;
-use crate::analysis::counters::ncu::bound::Bound;
-use crate::analysis::counters::represent::matching::ENOUGH;
-use crate::analysis::counters::roofline::workload::{StageWork, Sum, Totals, Work};
-use crate::analysis::engine::classify::KernelClass;
-use crate::analysis::{Classifier, Context};
-use crate::findings::{Block, Dataset, Table, View};
+use rooflens_analysis::counters::ncu::Level;
+use rooflens_analysis::counters::ncu::bound::Bound;
+use rooflens_analysis::counters::represent::matching::ENOUGH;
+use rooflens_analysis::counters::roofline::workload::{StageWork, Sum, Totals, Work};
+use rooflens_analysis::engine::classify::KernelClass;
+use rooflens_analysis::{Classifier, Context};
+use rooflens_findings::{Block, Dataset, Table, View};
 
 /// Rows of the table of kernels in the section.
 const SHOWN_KERNELS: usize = 15;

@@ -1,13 +1,13 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::analysis::counters::ncu::tests as ncu;
-use crate::analysis::counters::represent::tests::{launch, session};
-use crate::findings::Cell;
-use crate::findings::chart::{Color, Plot};
-use crate::hardware::{Gpu, Hardware, Peak};
-use crate::model::{ProfileId, Session};
-use crate::present::testing::{self, charts, column, dataset, numbers, show_on};
+use crate::testing::{self, charts, column, dataset, numbers, show_on};
+use rooflens_analysis::testing::counters as ncu;
+use rooflens_analysis::testing::represent::{launch, session};
+use rooflens_findings::Cell;
+use rooflens_findings::chart::{Color, Plot};
+use rooflens_hardware::{Gpu, Hardware, Peak};
+use rooflens_model::{ProfileId, Session};
 
 const BF16: &str = "sm__ops_path_tensor_src_bf16_dst_fp32.sum";
 const FADD: &str = "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum";

@@ -2,13 +2,12 @@
 
 use rooflens_schemas::Scope;
 
-use crate::analysis::Context;
-use crate::analysis::time::stage_times::StageTimes;
-use crate::analysis::time::stage_times::attribution::{How, PassAttribution, Sum, UNATTRIBUTED};
-use crate::diagnostic::{Diagnostic, Severity};
-use crate::findings::catalogue::{ATTRIBUTED_SHARE, ATTRIBUTED_SHARE_FROM_FIRST_STAGE};
-use crate::findings::{Block, Findings, Quantity, Table};
-use crate::prose;
+use rooflens_analysis::Context;
+use rooflens_analysis::time::stage_times::StageTimes;
+use rooflens_analysis::time::stage_times::attribution::{How, PassAttribution, Sum, UNATTRIBUTED};
+use rooflens_findings::catalogue::{ATTRIBUTED_SHARE, ATTRIBUTED_SHARE_FROM_FIRST_STAGE};
+use rooflens_findings::{Block, Findings, Quantity, Table, prose};
+use rooflens_model::diagnostic::{Diagnostic, Severity};
 
 /// Operations of a pass that were attributed in one way.
 type Row<'a> = (&'a PassAttribution, How, Sum);

@@ -6,16 +6,15 @@ mod tables;
 use rooflens_schemas::{Metric, Unit};
 
 use super::{Section, group_color};
-use crate::analysis::engine::classify::ClassGroup;
-use crate::analysis::engine::stages::WARMUP_Z;
-use crate::analysis::time::stage_times::{StageTime, StageTimes};
-use crate::analysis::{Context, Known};
-use crate::findings::catalogue::{
+use rooflens_analysis::engine::classify::ClassGroup;
+use rooflens_analysis::engine::stages::WARMUP_Z;
+use rooflens_analysis::time::stage_times::{StageTime, StageTimes};
+use rooflens_analysis::{Context, Known};
+use rooflens_findings::catalogue::{
     BUSY_SHARE, HOST_TIME, INFERRED_SHARE, OPERATION_TIME_SUM, OPERATIONS, STAGE_TIME,
 };
-use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
-use crate::findings::{Block, Chart, Findings, Inline, Method, Quantity, Table};
-use crate::prose;
+use rooflens_findings::chart::{Bar, Color, Part, Plot, StackedBars};
+use rooflens_findings::{Block, Chart, Findings, Inline, Method, Quantity, Table, prose};
 
 /// Stages and their time.
 pub(super) static SECTION: Section = Section { id: "stages", title: "Stages", show };

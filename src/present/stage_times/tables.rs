@@ -1,9 +1,9 @@
 //! The tables of stages and of their instances.
 
-use crate::analysis::Context;
-use crate::analysis::engine::facts::StageInstance;
-use crate::analysis::time::stage_times::{StageTime, StageTimes};
-use crate::findings::{Block, Findings, Table, View};
+use rooflens_analysis::Context;
+use rooflens_analysis::engine::facts::StageInstance;
+use rooflens_analysis::time::stage_times::{StageTime, StageTimes};
+use rooflens_findings::{Block, Findings, Table, View};
 
 /// Stages and instances that a page shows; the files have all.
 const SHOWN_STAGES: usize = 40;

@@ -8,12 +8,13 @@ use std::ops::Range;
 use rooflens_schemas::Metric;
 
 use super::Section;
-use crate::analysis::time::sync::{PassSync, Place, StageSync, Sum};
-use crate::analysis::{Context, Known};
-use crate::findings::catalogue::{SYNC_CALLS, SYNC_IDLE, SYNC_TIME};
-use crate::findings::{Block, Dataset, Findings, Inline, Method, MetricDef, Quantity, Table, View};
-use crate::model::PassId;
-use crate::prose;
+use rooflens_analysis::time::sync::{PassSync, Place, StageSync, Sum};
+use rooflens_analysis::{Context, Known};
+use rooflens_findings::catalogue::{SYNC_CALLS, SYNC_IDLE, SYNC_TIME};
+use rooflens_findings::{
+    Block, Dataset, Findings, Inline, Method, MetricDef, Quantity, Table, View, prose,
+};
+use rooflens_model::PassId;
 
 /// Waits of the host; without synchronizing calls there is no section.
 pub(super) static SECTION: Section =

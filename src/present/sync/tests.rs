@@ -1,9 +1,9 @@
 //! What the section shows of small sessions, by hand.
 
 use super::*;
-use crate::analysis::test_session::Made;
-use crate::findings::Cell;
-use crate::present::testing::{column, dataset, show};
+use crate::testing::{column, dataset, show};
+use rooflens_analysis::testing::Made;
+use rooflens_findings::Cell;
 
 /// The greatest wait is at start-up, before the range: it comes last, and in a table of its own.
 #[test]

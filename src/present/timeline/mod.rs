@@ -10,11 +10,10 @@ mod zoom;
 use rooflens_schemas::Unit;
 
 use super::Section;
-use crate::analysis::time::timeline::Timeline;
-use crate::analysis::{Context, Known};
-use crate::findings::{Block, Findings, Inline, Method, Quantity};
-use crate::model::{GpuId, Session};
-use crate::prose;
+use rooflens_analysis::time::timeline::Timeline;
+use rooflens_analysis::{Context, Known};
+use rooflens_findings::{Block, Findings, Inline, Method, Quantity, prose};
+use rooflens_model::{GpuId, Session};
 
 /// Timeline.
 pub(super) static SECTION: Section = Section { id: "timeline", title: "Timeline", show };

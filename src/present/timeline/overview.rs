@@ -6,18 +6,18 @@ use rooflens_schemas::Unit;
 
 use super::ordinal;
 use super::tracks::{counter_tracks, nvml_tracks};
-use crate::analysis::Context;
-use crate::analysis::engine::classify::{ClassGroup, GroupTimes};
-use crate::analysis::engine::facts::OpSource;
-use crate::analysis::system::power;
-use crate::analysis::system::power::samples::{Device, Sample};
-use crate::analysis::time::timeline::Timeline;
-use crate::analysis::time::timeline::bins::rounded;
-use crate::analysis::time::timeline::overview::Overview;
-use crate::findings::chart::{Areas, Part, Plot, Track, Tracks};
-use crate::findings::{Chart, Quantity};
-use crate::model::{GpuId, Ns};
-use crate::present::group_color;
+use crate::group_color;
+use rooflens_analysis::Context;
+use rooflens_analysis::engine::classify::{ClassGroup, GroupTimes};
+use rooflens_analysis::engine::facts::OpSource;
+use rooflens_analysis::system::power;
+use rooflens_analysis::system::power::samples::{Device, Sample};
+use rooflens_analysis::time::timeline::Timeline;
+use rooflens_analysis::time::timeline::bins::rounded;
+use rooflens_analysis::time::timeline::overview::Overview;
+use rooflens_findings::chart::{Areas, Part, Plot, Track, Tracks};
+use rooflens_findings::{Chart, Quantity};
+use rooflens_model::{GpuId, Ns};
 
 /// GPUs that a chart shows; the data set holds all.
 const MAX_GPUS: usize = 8;

@@ -3,14 +3,14 @@
 use rooflens_schemas::{Metric, Scope, Unit};
 
 use super::ordinal;
-use crate::analysis::Context;
-use crate::analysis::engine::classify::{ClassGroup, GroupTimes};
-use crate::analysis::time::timeline::Timeline;
-use crate::analysis::time::timeline::overview::Overview;
-use crate::analysis::time::timeline::sampled::{Counter, GpuCounters, StageSums};
-use crate::findings::catalogue::{DRAM_BANDWIDTH_SHARE, SM_ACTIVE, TENSOR_ACTIVE};
-use crate::findings::{Block, Findings, Quantity, Table};
-use crate::model::GpuId;
+use rooflens_analysis::Context;
+use rooflens_analysis::engine::classify::{ClassGroup, GroupTimes};
+use rooflens_analysis::time::timeline::Timeline;
+use rooflens_analysis::time::timeline::overview::Overview;
+use rooflens_analysis::time::timeline::sampled::{Counter, GpuCounters, StageSums};
+use rooflens_findings::catalogue::{DRAM_BANDWIDTH_SHARE, SM_ACTIVE, TENSOR_ACTIVE};
+use rooflens_findings::{Block, Findings, Quantity, Table};
+use rooflens_model::GpuId;
 
 /// Columns of groups of classes, in the order of [`ClassGroup::ALL`].
 const GROUPS: [(&str, &str); ClassGroup::ALL.len()] = [
@@ -109,7 +109,7 @@ fn metrics(context: &Context<'_>, timeline: &Timeline, (gpu, of): &Sums<'_>) -> 
         (&TENSOR_ACTIVE, &[Counter::TensorActive], of.mean(Counter::TensorActive)),
         (&DRAM_BANDWIDTH_SHARE, &[Counter::DramRead, Counter::DramWrite], of.traffic()),
     ];
-    let metric = |(metric, counters, value): (&crate::findings::MetricDef, &[Counter], _)| {
+    let metric = |(metric, counters, value): (&rooflens_findings::MetricDef, &[Counter], _)| {
         let Some(value) = value else {
             return metric.unavailable(scope.clone(), why(gpu, of, counters));
         };

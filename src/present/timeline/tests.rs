@@ -5,11 +5,11 @@
 use rooflens_schemas::MetricValue;
 
 use super::*;
-use crate::analysis::test_session::one_pass;
-use crate::findings::Cell;
-use crate::findings::chart::{Plot, Track};
-use crate::model::{CounterSample, DeviceSample, Ns, PassId};
-use crate::present::testing::{column, dataset, show};
+use crate::testing::{column, dataset, show};
+use rooflens_analysis::testing::one_pass;
+use rooflens_findings::Cell;
+use rooflens_findings::chart::{Plot, Track};
+use rooflens_model::{CounterSample, DeviceSample, Ns, PassId};
 
 const GEMM: &str = "nvjet_tst_128x64_64x11_1x2_h_bz_TNT";
 

@@ -2,12 +2,12 @@
 
 use rooflens_schemas::Unit;
 
-use crate::analysis::system::power::reasons::lowers_clock;
-use crate::analysis::system::power::samples::Sample;
-use crate::analysis::time::timeline::bins::{Window, means};
-use crate::analysis::time::timeline::sampled::{Counter, GpuCounters};
-use crate::findings::chart::{Line, Lines, Track};
-use crate::model::Ns;
+use rooflens_analysis::system::power::reasons::lowers_clock;
+use rooflens_analysis::system::power::samples::Sample;
+use rooflens_analysis::time::timeline::bins::{Window, means};
+use rooflens_analysis::time::timeline::sampled::{Counter, GpuCounters};
+use rooflens_findings::chart::{Line, Lines, Track};
+use rooflens_model::Ns;
 
 fn line(name: &str, filled: bool, points: Vec<(Ns, f64)>) -> Line {
     let points = points.into_iter().map(|(time, value)| (time, significant(value))).collect();

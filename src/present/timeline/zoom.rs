@@ -3,14 +3,14 @@
 use rooflens_schemas::Unit;
 
 use super::ordinal;
-use crate::analysis::Context;
-use crate::analysis::engine::intervals::Interval;
-use crate::analysis::time::timeline::bins::{Window, cover};
-use crate::analysis::time::timeline::zoom::Zoom;
-use crate::findings::chart::{Areas, Color, MarkRow, Part, Plot, Track, Tracks};
-use crate::findings::{Chart, Quantity};
-use crate::model::Ns;
-use crate::present::group_color;
+use crate::group_color;
+use rooflens_analysis::Context;
+use rooflens_analysis::engine::intervals::Interval;
+use rooflens_analysis::time::timeline::bins::{Window, cover};
+use rooflens_analysis::time::timeline::zoom::Zoom;
+use rooflens_findings::chart::{Areas, Color, MarkRow, Part, Plot, Track, Tracks};
+use rooflens_findings::{Chart, Quantity};
+use rooflens_model::Ns;
 
 /// Marks closer than this part of the axis are one: it is less than a point wide.
 const PIXELS: Ns = 500;

@@ -2,16 +2,16 @@
 
 use rooflens_schemas::{Metric, Scope};
 
-use crate::analysis::Context;
-use crate::analysis::engine::intervals::total;
-use crate::analysis::memory::transfers::Place;
-use crate::analysis::memory::transfers::link::Link;
-use crate::analysis::memory::transfers::sums::{LARGE, crosses_host};
-use crate::findings::MetricDef;
-use crate::findings::catalogue::{
+use rooflens_analysis::Context;
+use rooflens_analysis::engine::intervals::total;
+use rooflens_analysis::memory::transfers::Place;
+use rooflens_analysis::memory::transfers::link::Link;
+use rooflens_analysis::memory::transfers::sums::{LARGE, crosses_host};
+use rooflens_findings::MetricDef;
+use rooflens_findings::catalogue::{
     COPY_BANDWIDTH, COPY_BYTES, COPY_EXPOSED, COPY_TIME, PAGEABLE_SHARE,
 };
-use crate::model::CopyKind;
+use rooflens_model::CopyKind;
 
 /// The metrics of a place.
 pub(super) fn of_place(context: &Context<'_>, place: &Place, link: Option<&Link>) -> Vec<Metric> {

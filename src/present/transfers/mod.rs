@@ -8,11 +8,10 @@ mod tests;
 use rooflens_schemas::Unit;
 
 use super::Section;
-use crate::analysis::engine::intervals::total;
-use crate::analysis::memory::transfers::{Place, Transfers, sums};
-use crate::analysis::{Context, Known};
-use crate::findings::{Block, Findings, Inline, Method, Quantity};
-use crate::prose;
+use rooflens_analysis::engine::intervals::total;
+use rooflens_analysis::memory::transfers::{Place, Transfers, sums};
+use rooflens_analysis::{Context, Known};
+use rooflens_findings::{Block, Findings, Inline, Method, Quantity, prose};
 
 /// Copies and memsets.
 pub(super) static SECTION: Section = Section { id: "copies", title: "Copies", show };

@@ -2,12 +2,12 @@
 
 use rooflens_schemas::Unit;
 
-use crate::analysis::Context;
-use crate::analysis::engine::stages::WHOLE_CAPTURE;
-use crate::analysis::memory::transfers::sums::{Group, Kind, Sum, crosses_host};
-use crate::analysis::memory::transfers::{Place, Transfers};
-use crate::findings::{Block, Findings, Table, View};
-use crate::model::{MemoryKind, PassId};
+use rooflens_analysis::Context;
+use rooflens_analysis::engine::stages::WHOLE_CAPTURE;
+use rooflens_analysis::memory::transfers::sums::{Group, Kind, Sum, crosses_host};
+use rooflens_analysis::memory::transfers::{Place, Transfers};
+use rooflens_findings::{Block, Findings, Table, View};
+use rooflens_model::{MemoryKind, PassId};
 
 /// Groups of copies that the data set holds per pass.
 const GROUPS: usize = 200;

@@ -5,11 +5,11 @@
 use rooflens_schemas::PassKind;
 
 use super::*;
-use crate::findings::Cell;
-use crate::model::{
+use crate::testing::{self, column, dataset, show};
+use rooflens_findings::Cell;
+use rooflens_model::{
     Copy, CopyKind, Dim3, GpuId, Launch, MemoryKind, Ns, PassId, ProcessId, Session,
 };
-use crate::present::testing::{self, column, dataset, show};
 
 fn copy(session: &mut Session, times: (Ns, Ns), bytes: u64, kind: CopyKind, host: MemoryKind) {
     let device = MemoryKind::Device;

@@ -3,13 +3,13 @@
 use rooflens_schemas::{Metric, Unit};
 
 use super::words;
-use crate::analysis::Context;
-use crate::analysis::utilization::Unavailable;
-use crate::analysis::utilization::mfu::StageUtilization;
-use crate::findings::catalogue::{
+use rooflens_analysis::Context;
+use rooflens_analysis::utilization::Unavailable;
+use rooflens_analysis::utilization::mfu::StageUtilization;
+use rooflens_findings::catalogue::{
     KERNEL_TIME_MBU, KERNEL_TIME_MFU, MBU, MFU, MFU_FULL_ATTENTION, MODEL_FLOPS, TOKENS_PER_SECOND,
 };
-use crate::findings::{MetricDef, Quantity};
+use rooflens_findings::{MetricDef, Quantity};
 
 /// All metrics of a stage.
 pub(super) fn of(context: &Context<'_>, stage: &StageUtilization) -> [Metric; 7] {

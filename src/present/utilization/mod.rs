@@ -10,13 +10,14 @@ use std::collections::BTreeMap;
 use rooflens_schemas::Unit;
 
 use super::Section;
-use crate::analysis::utilization::Unavailable;
-use crate::analysis::utilization::mfu::{StageUtilization, Utilization};
-use crate::analysis::{Context, Known};
-use crate::diagnostic::{Diagnostic, Severity};
-use crate::findings::chart::{Bar, Color, Part, Plot, StackedBars};
-use crate::findings::{Block, Chart, Dataset, Findings, Inline, Method, Quantity, Table, View};
-use crate::prose;
+use rooflens_analysis::utilization::Unavailable;
+use rooflens_analysis::utilization::mfu::{StageUtilization, Utilization};
+use rooflens_analysis::{Context, Known};
+use rooflens_findings::chart::{Bar, Color, Part, Plot, StackedBars};
+use rooflens_findings::{
+    Block, Chart, Dataset, Findings, Inline, Method, Quantity, Table, View, prose,
+};
+use rooflens_model::diagnostic::{Diagnostic, Severity};
 
 /// Model FLOPs utilization.
 pub(super) static SECTION: Section = Section { id: "utilization", title: "Utilization", show };

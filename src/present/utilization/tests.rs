@@ -5,9 +5,9 @@
 use rooflens_schemas::PassKind;
 
 use super::*;
-use crate::analysis::test_session::Made;
-use crate::model::ModelConfig;
-use crate::present::testing::{metric, show_gpu};
+use crate::testing::{metric, show_gpu};
+use rooflens_analysis::testing::Made;
+use rooflens_model::ModelConfig;
 
 const ADD: &str = "void at::native::vectorized_elementwise_kernel<4>(int)";
 

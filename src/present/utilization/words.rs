@@ -2,10 +2,10 @@
 
 use rooflens_schemas::{StageKind, Unit};
 
-use crate::analysis::utilization::Unavailable;
-use crate::analysis::utilization::mfu::Ceiling;
-use crate::analysis::utilization::mfu::work::Formula;
-use crate::findings::Quantity;
+use rooflens_analysis::utilization::Unavailable;
+use rooflens_analysis::utilization::mfu::Ceiling;
+use rooflens_analysis::utilization::mfu::work::Formula;
+use rooflens_findings::Quantity;
 
 /// How the reason ends where a utilization cannot be.
 pub(crate) const ABOVE_PEAK: &str = "is more than the peak allows";
@@ -14,7 +14,7 @@ pub(crate) const ABOVE_PEAK: &str = "is more than the peak allows";
 pub(crate) const NO_PEAK: &str = "no peak for";
 
 /// Why a figure is not known.
-pub(crate) fn reason(why: &Unavailable) -> String {
+pub fn reason(why: &Unavailable) -> String {
     let text = match why {
         Unavailable::NotStated(what) => return format!("workload.toml does not state {what}"),
         Unavailable::TooManySteps(steps) => {

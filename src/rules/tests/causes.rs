@@ -1,17 +1,17 @@
 //! Rules about idle time and launching.
 
 use super::*;
-use crate::analysis::engine::classify::KernelClass;
-use crate::analysis::memory::allocator::Allocator;
-use crate::analysis::memory::allocator::calls::{AllocatorCalls, InstanceCalls};
-use crate::analysis::test_session::push;
-use crate::analysis::time::idle::between::{Between, Pair};
-use crate::analysis::time::idle::gaps::Gap;
-use crate::analysis::time::idle::longest::LongGap;
-use crate::analysis::time::sync::charges::Charges;
-use crate::analysis::time::sync::{PassSync, Place, StageSync, Sum, Synchronization};
-use crate::analysis::time::what_if::{Bound, Bounds, StageBounds, WhatIf};
-use crate::model::{CopyKind, MemoryKind};
+use rooflens_analysis::engine::classify::KernelClass;
+use rooflens_analysis::memory::allocator::Allocator;
+use rooflens_analysis::memory::allocator::calls::{AllocatorCalls, InstanceCalls};
+use rooflens_analysis::testing::push;
+use rooflens_analysis::time::idle::between::{Between, Pair};
+use rooflens_analysis::time::idle::gaps::Gap;
+use rooflens_analysis::time::idle::longest::LongGap;
+use rooflens_analysis::time::sync::charges::Charges;
+use rooflens_analysis::time::sync::{PassSync, Place, StageSync, Sum, Synchronization};
+use rooflens_analysis::time::what_if::{Bound, Bounds, StageBounds, WhatIf};
+use rooflens_model::{CopyKind, MemoryKind};
 
 #[test]
 fn launch_bound_needs_launching_to_be_the_largest_cause() {

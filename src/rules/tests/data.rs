@@ -1,9 +1,9 @@
 //! Rules about the measurement itself.
 
 use super::*;
-use crate::analysis::engine::classify::KernelClass::{Gemm, Graph, Normalization, Other};
-use crate::analysis::time::stage_times::attribution::PassAttribution;
-use crate::analysis::utilization::Unavailable;
+use rooflens_analysis::engine::classify::KernelClass::{Gemm, Graph, Normalization, Other};
+use rooflens_analysis::time::stage_times::attribution::PassAttribution;
+use rooflens_analysis::utilization::Unavailable;
 
 #[test]
 fn a_cold_first_repeat_is_told_from_other_outliers() {

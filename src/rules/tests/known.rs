@@ -3,22 +3,22 @@
 use std::mem::replace;
 
 use super::*;
-use crate::analysis::communication::calls::{Member, Run};
-use crate::analysis::communication::lines::Line;
-use crate::analysis::communication::{Communication, Ranks};
-use crate::analysis::engine::classify::{GroupTimes, KernelClass, KernelIdentity};
-use crate::analysis::engine::stage_stats::Summary;
-use crate::analysis::kernels::kernel_sums::KernelSum;
-use crate::analysis::kernels::stage_work::StageWork;
-use crate::analysis::memory::transfers::sums::{Sum, Sums};
-use crate::analysis::memory::transfers::{Place, Transfers};
-use crate::analysis::time::graphs::figures::Figures;
-use crate::analysis::time::graphs::{Graphs, StageReplays};
-use crate::analysis::time::stage_times::{StageTime, StageTimes};
-use crate::analysis::utilization::mfu::timed;
-use crate::analysis::utilization::mfu::work::{Formula, Work};
-use crate::analysis::utilization::mfu::{Ceiling, StageUtilization, Utilization};
-use crate::model::{CopyKind, KernelId, MemoryKind, Ns, PassId};
+use rooflens_analysis::communication::calls::{Member, Run};
+use rooflens_analysis::communication::lines::Line;
+use rooflens_analysis::communication::{Communication, Ranks};
+use rooflens_analysis::engine::classify::{GroupTimes, KernelClass, KernelIdentity};
+use rooflens_analysis::engine::stage_stats::Summary;
+use rooflens_analysis::kernels::kernel_sums::KernelSum;
+use rooflens_analysis::kernels::stage_work::StageWork;
+use rooflens_analysis::memory::transfers::sums::{Sum, Sums};
+use rooflens_analysis::memory::transfers::{Place, Transfers};
+use rooflens_analysis::time::graphs::figures::Figures;
+use rooflens_analysis::time::graphs::{Graphs, StageReplays};
+use rooflens_analysis::time::stage_times::{StageTime, StageTimes};
+use rooflens_analysis::utilization::mfu::timed;
+use rooflens_analysis::utilization::mfu::work::{Formula, Work};
+use rooflens_analysis::utilization::mfu::{Ceiling, StageUtilization, Utilization};
+use rooflens_model::{CopyKind, KernelId, MemoryKind, Ns, PassId};
 
 impl Made {
     /// Changes the medians of the stage that was added last.

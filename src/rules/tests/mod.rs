@@ -13,21 +13,21 @@ mod work;
 use super::results::Results;
 use super::stage::{Nested, StageLine};
 use super::*;
-use crate::analysis::engine::baseline;
-use crate::analysis::engine::classify::ClassGroup;
-use crate::analysis::engine::facts::Stage;
-use crate::analysis::engine::stage_stats::Summary;
-use crate::analysis::time::drift;
-use crate::analysis::time::idle::line::CauseSum;
-use crate::analysis::time::idle::{Cause, IdleTime, Line};
-use crate::analysis::{self, Context, Facts, Options};
-use crate::findings::{Cell, Inline, Severity};
-use crate::hardware::Hardware;
-use crate::model::{CopyKind, MemoryKind, Ns, PassId, ProcessId, Session, Timing};
+use rooflens_analysis::engine::baseline;
+use rooflens_analysis::engine::classify::ClassGroup;
+use rooflens_analysis::engine::facts::Stage;
+use rooflens_analysis::engine::stage_stats::Summary;
+use rooflens_analysis::time::drift;
+use rooflens_analysis::time::idle::line::CauseSum;
+use rooflens_analysis::time::idle::{Cause, IdleTime, Line};
+use rooflens_analysis::{self, Context, Facts, Options};
+use rooflens_findings::{Cell, Inline, Severity};
+use rooflens_hardware::Hardware;
+use rooflens_model::{CopyKind, MemoryKind, Ns, PassId, ProcessId, Session, Timing};
 
 /// Results and stages of one pass `nsys`.
 struct Made {
-    known: analysis::Results,
+    known: rooflens_analysis::Results,
     session: Session,
     facts: Facts,
     hardware: Hardware,
@@ -47,7 +47,7 @@ impl Default for Made {
         session.process(pass, 1, 1);
         session.gpu(pass, 0);
         Self {
-            known: analysis::Results::NONE,
+            known: rooflens_analysis::Results::NONE,
             session,
             facts: Facts::default(),
             hardware: Hardware::default(),

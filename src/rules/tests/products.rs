@@ -2,15 +2,15 @@
 
 use super::*;
 
-use crate::analysis::counters::roofline::workload::{Lack, Workload};
-use crate::analysis::engine::classify::KernelIdentity;
-use crate::analysis::kernels::gemm::tiles::Tiling;
-use crate::analysis::kernels::matmul::roof::{Bound, Ceiling, Roof};
-use crate::analysis::kernels::matmul::stages::{Group, StageProducts};
-use crate::analysis::kernels::matmul::{Gemm, Product, Shape, Source};
-use crate::analysis::utilization::Unavailable;
-use crate::analysis::utilization::flops_by_source::{FlopSums, StageFlops};
-use crate::model::{KernelId, Ns};
+use rooflens_analysis::counters::roofline::workload::{Lack, Workload};
+use rooflens_analysis::engine::classify::KernelIdentity;
+use rooflens_analysis::kernels::gemm::tiles::Tiling;
+use rooflens_analysis::kernels::matmul::roof::{Bound, Ceiling, Roof};
+use rooflens_analysis::kernels::matmul::stages::{Group, StageProducts};
+use rooflens_analysis::kernels::matmul::{Gemm, Product, Shape, Source};
+use rooflens_analysis::utilization::Unavailable;
+use rooflens_analysis::utilization::flops_by_source::{FlopSums, StageFlops};
+use rooflens_model::{KernelId, Ns};
 
 /// A product: times of an instance, nanoseconds.
 #[derive(Clone, Copy)]

@@ -3,22 +3,24 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::analysis::counters::details::figures::Figures;
-use crate::analysis::counters::details::remarks::RuleSum;
-use crate::analysis::counters::details::{self, Details, PassDetails};
-use crate::analysis::counters::ncu::bound::Bound;
-use crate::analysis::counters::ncu::tests::{count, profile};
-use crate::analysis::counters::ncu::{self, KernelCounters, Levels, SpeedOfLight};
-use crate::analysis::counters::ncu_kernels::{self, BoundSum, PassBounds};
-use crate::analysis::counters::represent::matching::{Group, Line, MatchedKernel, Matching, Tier};
-use crate::analysis::counters::represent::{self, Gap, Sums};
-use crate::analysis::counters::roofline::workload;
-use crate::analysis::engine::classify::{KernelClass, KernelIdentity};
-use crate::analysis::engine::kernel_matching::How;
-use crate::analysis::kernels::matmul::roof::{Roof, Sum};
-use crate::analysis::kernels::matmul::stages::{Group as Products, StageProducts};
-use crate::analysis::kernels::stage_work::StageWork;
-use crate::model::{KernelId, StrId};
+use rooflens_analysis::counters::details::figures::Figures;
+use rooflens_analysis::counters::details::remarks::RuleSum;
+use rooflens_analysis::counters::details::{self, Details, PassDetails};
+use rooflens_analysis::counters::ncu::bound::Bound;
+use rooflens_analysis::counters::ncu::{self, KernelCounters, Levels, SpeedOfLight};
+use rooflens_analysis::counters::ncu_kernels::{self, BoundSum, PassBounds};
+use rooflens_analysis::counters::represent::matching::{
+    Group, Line, MatchedKernel, Matching, Tier,
+};
+use rooflens_analysis::counters::represent::{self, Gap, Sums};
+use rooflens_analysis::counters::roofline::workload;
+use rooflens_analysis::engine::classify::{KernelClass, KernelIdentity};
+use rooflens_analysis::engine::kernel_matching::How;
+use rooflens_analysis::kernels::matmul::roof::{Roof, Sum};
+use rooflens_analysis::kernels::matmul::stages::{Group as Products, StageProducts};
+use rooflens_analysis::kernels::stage_work::StageWork;
+use rooflens_analysis::testing::counters::{count, profile};
+use rooflens_model::{KernelId, StrId};
 
 /// A profiled launch of `decode`: its share of the GPU time, ratio to the median, and what counters say.
 struct Launch {

@@ -1,17 +1,17 @@
 //! Rules about copies, collectives and ranks.
 
 use super::*;
-use crate::analysis::Missing;
-use crate::analysis::communication::calls::{Member, Run};
-use crate::analysis::communication::lines::Line;
-use crate::analysis::communication::speed::Speed;
-use crate::analysis::communication::straggler::Imbalance;
-use crate::analysis::communication::{Communication, Ranks};
-use crate::analysis::engine::classify::KernelClass;
-use crate::analysis::time::what_if::{Bound, Bounds, StageBounds, WhatIf};
-use crate::model::CopyKind::{DeviceToHost, HostToDevice};
-use crate::model::MemoryKind::{Pageable, Pinned, Unknown};
-use crate::model::Ns;
+use rooflens_analysis::Missing;
+use rooflens_analysis::communication::calls::{Member, Run};
+use rooflens_analysis::communication::lines::Line;
+use rooflens_analysis::communication::speed::Speed;
+use rooflens_analysis::communication::straggler::Imbalance;
+use rooflens_analysis::communication::{Communication, Ranks};
+use rooflens_analysis::engine::classify::KernelClass;
+use rooflens_analysis::time::what_if::{Bound, Bounds, StageBounds, WhatIf};
+use rooflens_model::CopyKind::{DeviceToHost, HostToDevice};
+use rooflens_model::MemoryKind::{Pageable, Pinned, Unknown};
+use rooflens_model::Ns;
 
 /// Copies to the GPU from pinned memory in a stage of 1000 ns.
 fn copying(exposed: Ns) -> Made {
@@ -148,7 +148,7 @@ fn advice_about_copies_is_what_the_figures_leave_to_try() {
             (HostToDevice, Pageable, pageable, 0, 0),
             (HostToDevice, Pinned, 100 - pageable, to, to),
             (DeviceToHost, Pinned, 0, from, from),
-            (crate::model::CopyKind::DeviceToDevice, Unknown, 0, within, within),
+            (rooflens_model::CopyKind::DeviceToDevice, Unknown, 0, within, within),
         ]);
         words(&made.one(&exposed_copies::RULE).advice.unwrap())
     };

@@ -1,13 +1,13 @@
 //! Rules about kernels, clocks, pace and memory.
 
 use super::*;
-use crate::analysis::engine::classify::KernelClass::{Elementwise, Gemm};
-use crate::analysis::memory::allocator::states::{Figures, State};
-use crate::analysis::memory::allocator::{Allocator, DeviceMemory};
-use crate::analysis::system::power::Power;
-use crate::analysis::system::power::reasons::POWER_CAP;
-use crate::analysis::system::power::samples::{ClockLimit, Device};
-use crate::hardware::{Gpu, Peak};
+use rooflens_analysis::engine::classify::KernelClass::{Elementwise, Gemm};
+use rooflens_analysis::memory::allocator::states::{Figures, State};
+use rooflens_analysis::memory::allocator::{Allocator, DeviceMemory};
+use rooflens_analysis::system::power::Power;
+use rooflens_analysis::system::power::reasons::POWER_CAP;
+use rooflens_analysis::system::power::samples::{ClockLimit, Device};
+use rooflens_hardware::{Gpu, Peak};
 
 #[test]
 fn a_busy_stage_far_from_the_peak_could_save_down_to_it() {

@@ -2,8 +2,8 @@
 
 use rooflens_schemas::Unit;
 
-use crate::analysis::counters::ncu::KernelCounters;
-use crate::analysis::counters::ncu::lookup::{Launch, Source};
+use crate::counters::ncu::KernelCounters;
+use crate::counters::ncu::lookup::{Launch, Source};
 
 macro_rules! figures {
     ($($figure:ident: $column:literal, $title:literal, $unit:ident;)*) => {

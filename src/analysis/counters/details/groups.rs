@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::figures::Figures;
 use super::stalls::{self, Shares};
 use super::timeline::Timeline;
-use crate::analysis::counters::ncu::{Counters, KernelCounters, stall};
-use crate::model::{Dim3, Ns, ProfileId, Session, StrId};
+use crate::counters::ncu::{Counters, KernelCounters, stall};
+use rooflens_model::{Dim3, Ns, ProfileId, Session, StrId};
 
 /// A profiled launch with its figures.
 pub struct Launch {

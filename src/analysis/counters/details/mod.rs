@@ -15,9 +15,9 @@ use self::groups::{Group, Launch};
 use self::histograms::Histogram;
 use self::remarks::RuleSum;
 use self::timeline::Timeline;
-use crate::analysis::counters::ncu::KernelCounters;
-use crate::analysis::{Context, Known};
-use crate::model::{PassId, ProfileId, ProfileRule};
+use crate::counters::ncu::KernelCounters;
+use crate::{Context, Known};
+use rooflens_model::{PassId, ProfileId, ProfileRule};
 
 /// Profiled kernels in depth.
 pub struct Details {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::groups::Launch;
-use crate::model::{ProfileId, ProfileRule, Session, StrId};
+use rooflens_model::{ProfileId, ProfileRule, Session, StrId};
 
 /// What one rule says in a pass.
 pub struct RuleSum {

@@ -1,6 +1,6 @@
 //! Warp states: what a warp waited for in each cycle that it was resident.
 
-use crate::analysis::counters::ncu::Stall;
+use crate::counters::ncu::Stall;
 
 /// A warp state.
 pub struct State {

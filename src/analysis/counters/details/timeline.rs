@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::analysis::Context;
-use crate::model::{Ns, ProfileId};
+use crate::Context;
+use rooflens_model::{Ns, ProfileId};
 
 /// Launches of the outermost stages with counters, each with its time and the profiled launches that stand for it.
 #[derive(Default)]

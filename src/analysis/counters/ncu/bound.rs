@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{KernelCounters, Level, Levels, SpeedOfLight};
-use crate::analysis::Classifier;
+use crate::Classifier;
 
 /// What bounds a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,6 +1,6 @@
 //! Metrics by launch and name.
 
-use crate::model::{ProfileId, ProfileMetricId, Session, StrId};
+use rooflens_model::{ProfileId, ProfileMetricId, Session, StrId};
 
 /// Where a quantity may stand: section (its beginning; empty for any) and metric, best source first.
 pub type Source = (&'static str, &'static str);

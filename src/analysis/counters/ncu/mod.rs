@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 use self::flops::Flops;
 use self::lookup::{Launch, Lookup};
 pub use self::stall::Stall;
-use crate::analysis::engine::classify::{self, KernelIdentity};
-use crate::analysis::{Context, Known, Missing};
-use crate::model::{Dim3, PassId, ProfileId, Session, StrId};
+use crate::engine::classify::{self, KernelIdentity};
+use crate::{Context, Known, Missing};
+use rooflens_model::{Dim3, PassId, ProfileId, Session, StrId};
 use rooflens_schemas::Evidence;
 
 /// The counters of all profiled launches.
@@ -222,4 +222,4 @@ impl KernelCounters {
 }
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::analysis::counters::ncu::KernelCounters;
-use crate::analysis::counters::ncu::bound::{Bound, THRESHOLDS};
-use crate::analysis::{Classifier, Context, Known};
-use crate::model::{PassId, StrId};
+use crate::counters::ncu::KernelCounters;
+use crate::counters::ncu::bound::{Bound, THRESHOLDS};
+use crate::{Classifier, Context, Known};
+use rooflens_model::{PassId, StrId};
 
 /// Profiled launches of one pass by bound class.
 pub struct PassBounds {

@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use rustc_hash::FxHashMap;
 
 use super::control;
-use crate::analysis::counters::ncu::flops::{Flops, Part};
-use crate::analysis::counters::ncu::{Counters, KernelCounters, Level, Levels};
-use crate::analysis::engine::classify::KernelIdentity;
-use crate::analysis::engine::facts::{OpSource, Stage};
-use crate::analysis::engine::kernel_matching::{How, of_pass};
-use crate::analysis::engine::stage_stats::{Summary, summaries};
-use crate::analysis::{Context, Facts, Known, Missing};
-use crate::model::{Dim3, KernelId, LaunchId, Ns, PassId, ProfileId, Session};
+use crate::counters::ncu::flops::{Flops, Part};
+use crate::counters::ncu::{Counters, KernelCounters, Level, Levels};
+use crate::engine::classify::KernelIdentity;
+use crate::engine::facts::{OpSource, Stage};
+use crate::engine::kernel_matching::{How, of_pass};
+use crate::engine::stage_stats::{Summary, summaries};
+use crate::{Context, Facts, Known, Missing};
+use rooflens_model::{Dim3, KernelId, LaunchId, Ns, PassId, ProfileId, Session};
 
 /// A launch within these bounds of a median, as a ratio to it, is like it.
 pub const ALIKE: std::ops::RangeInclusive<f64> = 0.8..=1.25;
@@ -359,7 +359,7 @@ impl Group {
         });
         let values: Vec<f64> = scaled.collect::<Option<_>>()?;
         Some(Spread {
-            mean: crate::analysis::engine::stats::mean(&values)?,
+            mean: crate::engine::stats::mean(&values)?,
             min: values.iter().copied().reduce(f64::min)?,
             max: values.iter().copied().reduce(f64::max)?,
         })

@@ -6,9 +6,9 @@ pub mod matching;
 use std::collections::BTreeMap;
 
 use self::matching::{ALIKE, Group, Line, MatchedKernel, Matching};
-use crate::analysis::counters::ncu::Counters;
-use crate::analysis::{Context, Known};
-use crate::model::{KernelId, Ns, PassId, ProfileId};
+use crate::counters::ncu::Counters;
+use crate::{Context, Known};
+use rooflens_model::{KernelId, Ns, PassId, ProfileId};
 
 /// Launches of one kernel and grid of which less time than this is like their median are of several sizes.
 const MOSTLY: f64 = 0.5;
@@ -215,4 +215,4 @@ fn unprofiled(at: usize, line: &Line) -> Vec<Gap> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;

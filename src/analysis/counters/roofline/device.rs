@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::{PassId, Session};
+use rooflens_model::{PassId, Session};
 
 /// A device name and where it is from.
 #[derive(Clone, Debug, PartialEq)]

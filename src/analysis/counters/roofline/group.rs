@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::analysis::Classifier;
-use crate::analysis::counters::ncu::bound::{Bound, THRESHOLDS};
-use crate::analysis::counters::ncu::flops::Flops;
-use crate::analysis::counters::ncu::{KernelCounters, Level, Levels};
-use crate::model::{Dim3, StrId};
+use crate::Classifier;
+use crate::counters::ncu::bound::{Bound, THRESHOLDS};
+use crate::counters::ncu::flops::Flops;
+use crate::counters::ncu::{KernelCounters, Level, Levels};
+use rooflens_model::{Dim3, StrId};
 
 /// The launches of one kernel, grid and block in one pass; sums over them.
 #[derive(Clone, Debug)]

@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use self::device::Device;
 use self::group::Group;
 use self::roofs::Roofs;
-use crate::analysis::counters::ncu::KernelCounters;
-use crate::analysis::counters::ncu::flops::Flops;
-use crate::analysis::{Context, Known};
-use crate::model::PassId;
+use crate::counters::ncu::KernelCounters;
+use crate::counters::ncu::flops::Flops;
+use crate::{Context, Known};
+use rooflens_model::PassId;
 
 /// The kernels of one pass under their roofs.
 pub struct PassRoofline {

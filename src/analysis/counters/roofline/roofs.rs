@@ -2,11 +2,11 @@
 
 use super::device::Device;
 use super::group::Group;
-use crate::analysis::Context;
-use crate::analysis::counters::ncu::flops::Flops;
-use crate::analysis::counters::ncu::{KernelCounters, Level};
-use crate::analysis::engine::measured_peaks::Measured;
-use crate::hardware::Gpu;
+use crate::Context;
+use crate::counters::ncu::flops::Flops;
+use crate::counters::ncu::{KernelCounters, Level};
+use crate::engine::measured_peaks::Measured;
+use rooflens_hardware::Gpu;
 
 /// What rooflines are drawn under.
 #[derive(Clone, Debug, Default)]

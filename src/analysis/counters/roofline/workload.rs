@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 
 use super::device::{self, Device};
 use super::roofs::Roofs;
-use crate::analysis::counters::ncu::bound::{Bound, THRESHOLDS};
-use crate::analysis::counters::ncu::flops::Part;
-use crate::analysis::counters::ncu::{Counters, KernelCounters, Level, Levels};
-use crate::analysis::counters::represent::matching::{ENOUGH, Group, Line, Spread, Tier};
-use crate::analysis::engine::classify::KernelClass;
-use crate::analysis::engine::stage_stats::Summary;
-use crate::analysis::{Classifier, Context, Facts, Known};
-use crate::hardware::Gpu;
-use crate::model::{Dim3, KernelId, Ns, PassId};
+use crate::counters::ncu::bound::{Bound, THRESHOLDS};
+use crate::counters::ncu::flops::Part;
+use crate::counters::ncu::{Counters, KernelCounters, Level, Levels};
+use crate::counters::represent::matching::{ENOUGH, Group, Line, Spread, Tier};
+use crate::engine::classify::KernelClass;
+use crate::engine::stage_stats::Summary;
+use crate::{Classifier, Context, Facts, Known};
+use rooflens_hardware::Gpu;
+use rooflens_model::{Dim3, KernelId, Ns, PassId};
 
 /// The work of the stages of the timeline.
 pub struct Workload {
@@ -387,10 +387,9 @@ fn possible(share: f64) -> Result<f64, Lack> {
     if share <= 1.0 { Ok(share) } else { Err(Lack::AbovePeak(share)) }
 }
 
-#[cfg(test)]
 impl Workload {
     /// A stage of which one launch was profiled, with this HFU.
-    pub(crate) fn made(summary: Summary, hfu: Result<f64, Lack>) -> Self {
+    pub fn made(summary: Summary, hfu: Result<f64, Lack>) -> Self {
         let work = Work {
             kernel: KernelId(0),
             class: KernelClass::Gemm,

@@ -6,8 +6,8 @@
 use rustc_hash::FxHashMap;
 
 use super::sweep;
-use crate::analysis::engine::facts::{Captured, OpSource, Ops};
-use crate::model::{Ns, ProcessId, RangeId, Session, StrId, ThreadId};
+use crate::engine::facts::{Captured, OpSource, Ops};
+use rooflens_model::{Ns, ProcessId, RangeId, Session, StrId, ThreadId};
 
 /// What stands in the names of all calls that replay a graph: `cudaGraphLaunch`, `cuGraphLaunch`, `hipGraphLaunch`.
 const LAUNCH: &str = "GraphLaunch";

@@ -7,8 +7,8 @@ mod capture;
 
 use rustc_hash::FxHashMap;
 
-use crate::analysis::engine::facts::{Attribution, Captured, OpIndex, OpSource, Ops};
-use crate::model::{ApiCallId, CopyId, GraphLaunchId, LaunchId, Ns, RangeId, Session, ThreadId};
+use crate::engine::facts::{Attribution, Captured, OpIndex, OpSource, Ops};
+use rooflens_model::{ApiCallId, CopyId, GraphLaunchId, LaunchId, Ns, RangeId, Session, ThreadId};
 
 /// The columns that the three tables of GPU work have in common.
 macro_rules! columns {

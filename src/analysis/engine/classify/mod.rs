@@ -12,7 +12,7 @@ mod tests;
 
 use rayon::prelude::*;
 
-use crate::model::{CopyKind, Ns, Session};
+use rooflens_model::{CopyKind, Ns, Session};
 
 use engine::{RULES, first};
 use names::Name;

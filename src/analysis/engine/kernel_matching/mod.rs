@@ -5,9 +5,9 @@ mod signature;
 
 use std::collections::BTreeMap;
 
-use crate::analysis::engine::facts::OpSource;
-use crate::analysis::{Context, Facts, Known, Missing};
-use crate::model::{KernelId, PassId, Session, StrId};
+use crate::engine::facts::OpSource;
+use crate::{Context, Facts, Known, Missing};
+use rooflens_model::{KernelId, PassId, Session, StrId};
 
 pub use names::{How, Names, md5_hex};
 

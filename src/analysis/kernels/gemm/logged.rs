@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::analysis::kernels::matmul::Gemm;
-use crate::analysis::{Context, Known};
-use crate::model::StrId;
+use crate::kernels::matmul::Gemm;
+use crate::{Context, Known};
+use rooflens_model::StrId;
 
 /// Calls of one function in one log with the same sizes, type and tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

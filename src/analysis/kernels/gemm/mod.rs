@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use super::matmul::roof::{Bound, Ceilings, Roof};
 use super::matmul::stages::{Group, MatrixLaunch, StageProducts, of_class};
 use super::matmul::{Product, Shape};
-use crate::analysis::engine::classify::KernelClass;
-use crate::analysis::{Context, Known};
-use crate::hardware::Gpu;
-use crate::hardware::element_bytes;
-use crate::model::{Dim3, KernelId, ProcessId, Session};
+use crate::engine::classify::KernelClass;
+use crate::{Context, Known};
+use rooflens_hardware::Gpu;
+use rooflens_hardware::element_bytes;
+use rooflens_model::{Dim3, KernelId, ProcessId, Session};
 use tiles::{Launch, Tiling, blocks_per_sm};
 
 pub use logged::{LoggedGemm, compute as logged};
@@ -107,7 +107,7 @@ impl Group {
 
 /// Time of a stage's GEMMs above their roofline, nanoseconds per counted instance: stage and process of each, of the
 /// primary pass.
-pub(crate) fn above_roofline(context: &Context<'_>) -> Vec<(usize, ProcessId, f64)> {
+pub fn above_roofline(context: &Context<'_>) -> Vec<(usize, ProcessId, f64)> {
     let primary = context.facts.primary_pass(context.session);
     let stages = context.results.gemm().into_iter().flatten();
     let one = |stage: &StageProducts| {

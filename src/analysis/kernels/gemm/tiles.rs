@@ -8,9 +8,9 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::analysis::engine::classify::Tile;
-use crate::analysis::kernels::matmul::Gemm;
-use crate::model::Dim3;
+use crate::engine::classify::Tile;
+use crate::kernels::matmul::Gemm;
+use rooflens_model::Dim3;
 
 /// What a launch says of how it runs.
 #[derive(Clone, Copy, Debug)]

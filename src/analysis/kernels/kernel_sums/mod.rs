@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 
 use rooflens_schemas::Evidence;
 
-use crate::analysis::engine::classify::{KernelClass, KernelIdentity};
-use crate::analysis::engine::intervals::total;
-use crate::analysis::{Context, Facts, Known, Missing};
-use crate::model::{Ns, PassId, Session};
+use crate::engine::classify::{KernelClass, KernelIdentity};
+use crate::engine::intervals::total;
+use crate::{Context, Facts, Known, Missing};
+use rooflens_model::{Ns, PassId, Session};
 
 pub use selection::{ENOUGH, Selected, Window, command, select, window};
 pub use sums::KernelSum;

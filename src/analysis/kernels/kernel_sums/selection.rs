@@ -2,13 +2,13 @@
 
 use std::cmp::Reverse;
 
-use crate::analysis::engine::classify::KernelClass;
-use crate::analysis::engine::facts::OpSource;
-use crate::analysis::engine::intervals::total;
-use crate::analysis::engine::stage_stats::Summary;
-use crate::analysis::kernels::stage_work::StageWork;
-use crate::analysis::{Context, Facts};
-use crate::model::{KernelId, LaunchId, PassId, ProcessId, Session};
+use crate::engine::classify::KernelClass;
+use crate::engine::facts::OpSource;
+use crate::engine::intervals::total;
+use crate::engine::stage_stats::Summary;
+use crate::kernels::stage_work::StageWork;
+use crate::{Context, Facts};
+use rooflens_model::{KernelId, LaunchId, PassId, ProcessId, Session};
 
 /// Launches of a kernel that are worth profiling.
 const LAUNCHES: usize = 3;
@@ -283,10 +283,10 @@ fn function(session: &Session, kernel: KernelId) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::test_session::{Made, launch};
-    use crate::analysis::{Context, Options, Results};
-    use crate::hardware::Hardware;
-    use crate::model::{Dim3, GpuId, Launch, ProcessId};
+    use crate::testing::{Made, launch};
+    use crate::{Context, Options, Results};
+    use rooflens_hardware::Hardware;
+    use rooflens_model::{Dim3, GpuId, Launch, ProcessId};
     use rooflens_schemas::PassKind;
 
     /// Two kernels of one function, launched in turn; the second has the most time.

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use crate::model::{KernelId, Ns, PassId, Session};
+use rooflens_model::{KernelId, Ns, PassId, Session};
 
 /// The launches of one kernel in one pass.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,7 +93,7 @@ fn imported(session: &Session, own: &[KernelSum]) -> Vec<KernelSum> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::analysis::test_session::session_of;
+    use crate::testing::session_of;
 
     #[test]
     fn totals_medians_and_sample_deviations() {
@@ -121,7 +121,7 @@ mod tests {
         let sums_only = session.add_pass("sums", rooflens_schemas::PassKind::Timeline, "sums.csv");
         let kernel = session.kernel("b", "");
         for pass in [PassId(0), sums_only] {
-            session.kernel_sums.push(crate::model::KernelSum {
+            session.kernel_sums.push(rooflens_model::KernelSum {
                 pass,
                 kernel,
                 count: 4,

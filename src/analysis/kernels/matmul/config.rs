@@ -9,9 +9,9 @@ use rooflens_schemas::{StageKind, Workload};
 use super::{
     Attention, Gemm, Layer, Matrix, Product, Products, Shape, Source, innermost_first, positions,
 };
-use crate::analysis::engine::classify::KernelClass;
-use crate::analysis::engine::facts::{Facts, OpIndex};
-use crate::model::{KernelId, ModelConfig, Session};
+use crate::engine::classify::KernelClass;
+use crate::engine::facts::{Facts, OpIndex};
+use rooflens_model::{KernelId, ModelConfig, Session};
 
 /// A matrix kernel of an instance.
 #[derive(Clone, Copy)]

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use super::search::{Searches, Stream};
 use super::{Gemm, Layer, Matrix, Product, Products, Shape, Source, dtype, innermost_first};
-use crate::analysis::engine::classify::KernelClass;
-use crate::analysis::engine::facts::{Facts, OpIndex};
-use crate::model::{Session, StrId};
+use crate::engine::classify::KernelClass;
+use crate::engine::facts::{Facts, OpIndex};
+use rooflens_model::{Session, StrId};
 
 /// What a log and a kernel's name both tell of a product: rows and columns of the tile, and whether k is split.
 type Key = (u32, u32, bool);

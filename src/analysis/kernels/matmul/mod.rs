@@ -17,10 +17,10 @@ mod tests;
 
 use rustc_hash::FxHashMap;
 
-use crate::analysis::engine::classify::KernelClass;
-use crate::analysis::engine::facts::{Facts, OpIndex, OpSource, StageInstance};
-use crate::analysis::{Context, Known};
-use crate::model::{KernelId, Session};
+use crate::engine::classify::KernelClass;
+use crate::engine::facts::{Facts, OpIndex, OpSource, StageInstance};
+use crate::{Context, Known};
+use rooflens_model::{KernelId, Session};
 
 pub use shape::{Attention, Gemm, Shape};
 

@@ -4,10 +4,10 @@ use rustc_hash::FxHashMap;
 use serde_json::Value;
 
 use super::{Layer, Matrix, Product, Products, Shape, Source, dtype};
-use crate::analysis::engine::facts::{Facts, OpIndex};
-use crate::analysis::engine::nesting::innermost;
-use crate::analysis::kernels::operator_flops::{first_operand, shape};
-use crate::model::{Ns, Session, StrId, ThreadId};
+use crate::engine::facts::{Facts, OpIndex};
+use crate::engine::nesting::innermost;
+use crate::kernels::operator_flops::{first_operand, shape};
+use rooflens_model::{Ns, Session, StrId, ThreadId};
 
 /// Calls of operators with sizes and without such calls within, by (thread, start).
 #[derive(Default)]
@@ -44,7 +44,7 @@ pub(super) fn find(session: &Session, facts: &Facts, matrix: &Matrix, products: 
             .map(|(_, op)| *op)
             .filter(|op| facts.kernel(session, *op).is_some())
             .collect();
-        let is = |op: &&OpIndex, test: &dyn Fn(crate::model::KernelId) -> bool| {
+        let is = |op: &&OpIndex, test: &dyn Fn(rooflens_model::KernelId) -> bool| {
             facts.kernel(session, **op).is_some_and(test)
         };
         let main = kernels.iter().find(|op| is(op, &|kernel| matrix.is_main(kernel)));

@@ -1,13 +1,13 @@
 //! The least time that a product takes on a GPU.
 
 use super::{Product, Shape};
-use crate::analysis::Context;
-use crate::analysis::engine::classify::KernelIdentity;
-use crate::analysis::engine::measured_peaks::Measured;
-use crate::analysis::engine::measured_peaks::gpu_name;
-use crate::hardware::Gpu;
-use crate::hardware::element_bytes;
-use crate::model::{Ns, PassId};
+use crate::Context;
+use crate::engine::classify::KernelIdentity;
+use crate::engine::measured_peaks::Measured;
+use crate::engine::measured_peaks::gpu_name;
+use rooflens_hardware::Gpu;
+use rooflens_hardware::element_bytes;
+use rooflens_model::{Ns, PassId};
 
 /// A rate or a bandwidth that bounds products.
 #[derive(Clone, Copy, Debug, PartialEq)]

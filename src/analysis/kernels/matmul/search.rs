@@ -106,7 +106,7 @@ fn occurrences<K: PartialEq>(text: &[K], needle: &[K]) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::kernels::matmul::{Gemm, Shape, Source};
+    use crate::kernels::matmul::{Gemm, Shape, Source};
 
     #[test]
     fn occurrences_overlap() {

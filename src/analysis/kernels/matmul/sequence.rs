@@ -9,10 +9,10 @@ use super::{
     Attention, Layer, Matrix, Product, Products, Shape, Source, innermost_first, launch_of,
     positions,
 };
-use crate::analysis::engine::align::common;
-use crate::analysis::engine::classify::signature;
-use crate::analysis::engine::facts::{Facts, OpIndex};
-use crate::model::{Dim3, KernelId, ProcessId, Session};
+use crate::engine::align::common;
+use crate::engine::classify::signature;
+use crate::engine::facts::{Facts, OpIndex};
+use rooflens_model::{Dim3, KernelId, ProcessId, Session};
 
 use rooflens_schemas::StageKind;
 

@@ -6,13 +6,13 @@ use rooflens_schemas::Evidence;
 
 use super::roof::{Ceilings, Roof, Sum};
 use super::{Attention, Gemm, Matrix, Product, Shape, launch_of};
-use crate::analysis::engine::classify::KernelClass;
-use crate::analysis::engine::facts::StageInstance;
-use crate::analysis::engine::intervals::total;
-use crate::analysis::engine::stage_stats::Summary;
-use crate::analysis::kernels::gemm::tiles::Tiling;
-use crate::analysis::{Context, Known};
-use crate::model::{Dim3, KernelId, Ns, PassId, Session};
+use crate::engine::classify::KernelClass;
+use crate::engine::facts::StageInstance;
+use crate::engine::intervals::total;
+use crate::engine::stage_stats::Summary;
+use crate::kernels::gemm::tiles::Tiling;
+use crate::{Context, Known};
+use rooflens_model::{Dim3, KernelId, Ns, PassId, Session};
 
 /// The GEMMs, or the attention kernels, of an outermost stage of one process, over its counted instances.
 #[derive(Clone, Debug, Default)]
@@ -100,7 +100,7 @@ fn share(part: Ns, whole: Ns) -> f64 {
 
 impl Group {
     /// Nothing yet, of launches like this one.
-    pub(in crate::analysis::kernels) fn like(launch: &MatrixLaunch) -> Self {
+    pub(in crate::kernels) fn like(launch: &MatrixLaunch) -> Self {
         Self {
             kernel: launch.kernel,
             grid: launch.grid,
@@ -131,22 +131,22 @@ impl Group {
 
 /// A matrix kernel with its helpers: the sum after a split, say.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::analysis::kernels) struct MatrixLaunch {
-    pub(in crate::analysis::kernels) kernel: KernelId,
+pub(in crate::kernels) struct MatrixLaunch {
+    pub(in crate::kernels) kernel: KernelId,
     /// Row of its launch.
-    pub(in crate::analysis::kernels) row: usize,
-    pub(in crate::analysis::kernels) grid: Dim3,
+    pub(in crate::kernels) row: usize,
+    pub(in crate::kernels) grid: Dim3,
     /// What it computes, if that is known.
-    pub(in crate::analysis::kernels) product: Option<Product>,
+    pub(in crate::kernels) product: Option<Product>,
     /// Its time and that of its helpers, nanoseconds.
-    pub(in crate::analysis::kernels) time: Ns,
+    pub(in crate::kernels) time: Ns,
     /// That of its helpers alone.
-    pub(in crate::analysis::kernels) helpers: Ns,
+    pub(in crate::kernels) helpers: Ns,
 }
 
 /// The kernels of a class in the outermost stages of all passes, the primary pass first; stages without such kernels
 /// have none. `groups` puts the launches of a stage together.
-pub(in crate::analysis::kernels) fn of_class(
+pub(in crate::kernels) fn of_class(
     context: &Context<'_>,
     class: KernelClass,
     groups: impl Fn(&Ceilings<'_>, &[MatrixLaunch]) -> Vec<Group>,

@@ -5,8 +5,8 @@
 use rooflens_schemas::PassKind;
 
 use super::*;
-use crate::analysis::test_session::Made;
-use crate::model::PassId;
+use crate::testing::Made;
+use rooflens_model::PassId;
 
 const NSYS: &str = "void Kernel<(int)128, (bool)1>_nvjet_tst_64x8_64x16_2x1_v_bz_TNT(T1::Params)";
 const TORCH: &str = "void Kernel<128, true>_nvjet_tst_64x8_64x16_2x1_v_bz_TNT(float*)";

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::analysis::engine::facts::{Stage, StageInstance};
-use crate::analysis::engine::stage_stats::{Summary, summaries};
-use crate::analysis::engine::stats::median;
-use crate::analysis::{Context, Facts};
-use crate::model::{Ns, PassId, ProcessId, StrId};
+use crate::engine::facts::{Stage, StageInstance};
+use crate::engine::stage_stats::{Summary, summaries};
+use crate::engine::stats::median;
+use crate::{Context, Facts};
+use rooflens_model::{Ns, PassId, ProcessId, StrId};
 
 /// Beginnings of the names of such calls; what follows is a variant, such as `Async` or `Pitch`.
 const ALLOCATING: [&str; 15] = [

@@ -7,11 +7,11 @@ pub mod states;
 
 use rooflens_schemas::{Evidence, Scope};
 
-use crate::analysis::engine::facts::StageInstance;
-use crate::analysis::engine::stage_stats::{Summary, summaries};
-use crate::analysis::operators::call_tree::Spans;
-use crate::analysis::{Context, Known};
-use crate::model::{Ns, PassId, Session, StrId};
+use crate::engine::facts::StageInstance;
+use crate::engine::stage_stats::{Summary, summaries};
+use crate::operators::call_tree::Spans;
+use crate::{Context, Known};
+use rooflens_model::{Ns, PassId, Session, StrId};
 
 use calls::AllocatorCalls;
 use peak::Held;

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use super::states::{State, States};
-use crate::analysis::operators::call_tree::{Source, Spans, fold};
-use crate::model::{MemoryEventId, Session};
+use crate::operators::call_tree::{Source, Spans, fold};
+use rooflens_model::{MemoryEventId, Session};
 
 /// Live allocations of one maker.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,7 +1,7 @@
 //! What the framework's allocator held over time, by pass and GPU.
 
-use crate::analysis::engine::stats::median;
-use crate::model::{MemoryEventId, Ns, PassId, Session};
+use crate::engine::stats::median;
+use rooflens_model::{MemoryEventId, Ns, PassId, Session};
 
 /// The allocator of one GPU in one pass.
 #[derive(Clone, Debug, Default, PartialEq)]

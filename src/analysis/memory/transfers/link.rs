@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::Session;
+use rooflens_model::Session;
 
 /// Bytes per second and lane in one direction by PCIe generation: transfers per second × what the line code leaves
 /// (8b/10b up to 2.0, 128b/130b up to 5.0, 242 of 256 bytes of a flit in 6.0), before the headers of packets.

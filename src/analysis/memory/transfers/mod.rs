@@ -5,13 +5,13 @@ pub mod sums;
 
 use rooflens_schemas::Evidence;
 
-use crate::analysis::engine::facts::{OpIndex, StageInstance};
-use crate::analysis::engine::intervals::total;
-use crate::analysis::engine::stage_stats::{Summary, summaries};
-use crate::analysis::engine::stats::median;
-use crate::analysis::engine::tiers::by_gpu;
-use crate::analysis::{Context, Known};
-use crate::model::{CopyKind, MemoryKind, PassId, Session};
+use crate::engine::facts::{OpIndex, StageInstance};
+use crate::engine::intervals::total;
+use crate::engine::stage_stats::{Summary, summaries};
+use crate::engine::stats::median;
+use crate::engine::tiers::by_gpu;
+use crate::{Context, Known};
+use rooflens_model::{CopyKind, MemoryKind, PassId, Session};
 
 use link::Link;
 use sums::{Group, Kind, Sum, Sums, host_memory};

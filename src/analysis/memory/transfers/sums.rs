@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::analysis::Context;
-use crate::analysis::engine::facts::{OpIndex, OpSource};
-use crate::analysis::engine::intervals::{Interval, measure, total, union};
-use crate::analysis::engine::stats::quantile;
-use crate::analysis::engine::tiers::{GpuTiers, exposed};
-use crate::model::{CopyId, CopyKind, GpuId, MemoryKind, Ns, StrId};
+use crate::Context;
+use crate::engine::facts::{OpIndex, OpSource};
+use crate::engine::intervals::{Interval, measure, total, union};
+use crate::engine::stats::quantile;
+use crate::engine::tiers::{GpuTiers, exposed};
+use rooflens_model::{CopyId, CopyKind, GpuId, MemoryKind, Ns, StrId};
 
 /// From this size on a copy is large: latency no longer decides its rate.
 pub const LARGE: u64 = 1 << 20;

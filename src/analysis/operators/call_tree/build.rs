@@ -7,13 +7,13 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::names::{Folded, FoldedId};
 use super::{Activity, Flops, Kind, Leaf, MAX_DEPTH, Node, Source, Spans, Tree};
-use crate::analysis::Context;
-use crate::analysis::engine::facts::{OpIndex, OpSource, StageInstance};
-use crate::analysis::engine::nesting::Span;
-use crate::analysis::engine::spans::{Work, roll_up};
-use crate::analysis::engine::stage_stats::Summary;
-use crate::analysis::engine::stages::WHOLE_CAPTURE;
-use crate::model::{Ns, PassId, ProcessId, StrId, ThreadId};
+use crate::Context;
+use crate::engine::facts::{OpIndex, OpSource, StageInstance};
+use crate::engine::nesting::Span;
+use crate::engine::spans::{Work, roll_up};
+use crate::engine::stage_stats::Summary;
+use crate::engine::stages::WHOLE_CAPTURE;
+use rooflens_model::{Ns, PassId, ProcessId, StrId, ThreadId};
 
 /// No node.
 const NONE: u32 = u32::MAX;

@@ -2,9 +2,9 @@
 
 use std::ops::AddAssign;
 
-use crate::analysis::Context;
-use crate::analysis::engine::facts::OpIndex;
-use crate::model::Ns;
+use crate::Context;
+use crate::engine::facts::OpIndex;
+use rooflens_model::Ns;
 
 /// FLOPs of matrix products, convolutions and attention of known sizes, and the time that they stand for.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

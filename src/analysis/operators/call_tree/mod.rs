@@ -10,11 +10,11 @@ mod spans;
 #[cfg(test)]
 mod tests;
 
-use crate::analysis::Context;
-use crate::analysis::engine::intervals::total;
-use crate::analysis::engine::spans::Sum;
-use crate::analysis::engine::stage_stats::{Summary, summaries};
-use crate::model::{CopyKind, KernelId, Ns, PassId, ProcessId, StrId};
+use crate::Context;
+use crate::engine::intervals::total;
+use crate::engine::spans::Sum;
+use crate::engine::stage_stats::{Summary, summaries};
+use rooflens_model::{CopyKind, KernelId, Ns, PassId, ProcessId, StrId};
 
 pub use flops::Flops;
 pub use names::{Folded, FoldedId, fold, is_function};

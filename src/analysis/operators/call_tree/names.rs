@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::model::{Session, StrId};
+use rooflens_model::{Session, StrId};
 
 /// How PyTorch names frames of modules: class and number.
 const MODULE: &str = "nn.Module: ";

@@ -1,9 +1,9 @@
 //! The spans that trees are made of: ranges, frames of modules, functions of Python, operators.
 
 use super::names::FrameKind;
-use crate::analysis::engine::nesting::{Nesting, Span};
-use crate::analysis::engine::stages::LIBRARY_DOMAINS;
-use crate::model::{FrameId, Ns, OperatorId, RangeId, RangeKind, Session, StrId, ThreadId};
+use crate::engine::nesting::{Nesting, Span};
+use crate::engine::stages::LIBRARY_DOMAINS;
+use rooflens_model::{FrameId, Ns, OperatorId, RangeId, RangeKind, Session, StrId, ThreadId};
 
 /// What a span is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

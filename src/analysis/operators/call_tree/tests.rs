@@ -5,9 +5,9 @@
 use rooflens_schemas::PassKind;
 
 use super::*;
-use crate::analysis::test_session::Trace;
-use crate::analysis::{Facts, Options, Results};
-use crate::hardware::Hardware;
+use crate::testing::Trace;
+use crate::{Facts, Options, Results};
+use rooflens_hardware::Hardware;
 
 const PASS: PassId = PassId(0);
 

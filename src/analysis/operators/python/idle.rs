@@ -1,7 +1,7 @@
 //! Time in which no GPU of a pass ran anything.
 
-use crate::analysis::engine::facts::Facts;
-use crate::model::{Ns, PassId};
+use crate::engine::facts::Facts;
+use rooflens_model::{Ns, PassId};
 
 /// The gaps between the GPU operations of a pass, whatever GPU they ran on.
 pub(super) struct Idle {

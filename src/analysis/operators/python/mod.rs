@@ -4,9 +4,9 @@ mod idle;
 
 use super::PassWork;
 use super::call_tree::{Folded, Source, Spans, Tree, all_trees};
-use crate::analysis::engine::spans::{Groups, Sum, Work, roll_up};
-use crate::analysis::{Context, Known};
-use crate::model::{Ns, PassId};
+use crate::engine::spans::{Groups, Sum, Work, roll_up};
+use crate::{Context, Known};
+use rooflens_model::{Ns, PassId};
 
 use idle::Idle;
 

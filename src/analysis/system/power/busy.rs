@@ -1,8 +1,8 @@
 //! Which samples show a GPU that works.
 
 use super::samples::{Device, Sample};
-use crate::analysis::Context;
-use crate::analysis::engine::stats::mean;
+use crate::Context;
+use crate::engine::stats::mean;
 
 /// The share of the period of each sample of a device in which the GPU was busy: the utilization where samples state
 /// it; else a sample within a stage is busy, and any other one is not.

@@ -6,8 +6,8 @@ pub mod samples;
 
 use std::collections::BTreeMap;
 
-use crate::analysis::{Context, Known, Missing};
-use crate::model::{Ns, PassId, StrId};
+use crate::{Context, Known, Missing};
+use rooflens_model::{Ns, PassId, StrId};
 
 use samples::{Device, StageFigures, devices};
 

@@ -6,10 +6,10 @@ use std::ops::Range;
 use rooflens_schemas::Evidence;
 
 use super::{busy, reasons};
-use crate::analysis::Context;
-use crate::analysis::engine::facts::StageInstance;
-use crate::analysis::engine::stats::{mean, quantile};
-use crate::model::{DeviceSampleId, GpuId, Ns, Session, StrId};
+use crate::Context;
+use crate::engine::facts::StageInstance;
+use crate::engine::stats::{mean, quantile};
+use rooflens_model::{DeviceSampleId, GpuId, Ns, Session, StrId};
 
 /// One sample, reduced to what is computed with.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -180,7 +180,7 @@ impl Device {
 }
 
 /// The samples of all devices; a device that two artifacts sampled counts once for each.
-pub(crate) fn devices(context: &Context<'_>) -> Vec<Device> {
+pub fn devices(context: &Context<'_>) -> Vec<Device> {
     let table = &context.session.device_samples;
     let mut by_device: BTreeMap<(StrId, u32), Vec<DeviceSampleId>> = BTreeMap::new();
     for row in table.ids() {

@@ -10,11 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
 
-use crate::analysis::Context;
-use crate::analysis::engine::facts::OpIndex;
-use crate::analysis::engine::tiers::{Tier, tier};
-use crate::analysis::time::sync::charges::charge;
-use crate::model::{ApiCallId, GpuId, Ns, PassId, ProcessId, ThreadId};
+use crate::Context;
+use crate::engine::facts::OpIndex;
+use crate::engine::tiers::{Tier, tier};
+use crate::time::sync::charges::charge;
+use rooflens_model::{ApiCallId, GpuId, Ns, PassId, ProcessId, ThreadId};
 
 /// An operation that begins so much later than its launch and its stream allow waited for another stream.
 pub const DEPENDENCY_NS: Ns = 5_000;

@@ -8,11 +8,11 @@ mod walk;
 
 use std::collections::BTreeMap;
 
-use crate::analysis::engine::facts::{Facts, OpIndex, Stage, StageInstance};
-use crate::analysis::engine::intervals::total;
-use crate::analysis::engine::stage_stats::middle;
-use crate::analysis::{Context, Known, Missing};
-use crate::model::{Ns, PassId};
+use crate::engine::facts::{Facts, OpIndex, Stage, StageInstance};
+use crate::engine::intervals::total;
+use crate::engine::stage_stats::middle;
+use crate::{Context, Known, Missing};
+use rooflens_model::{Ns, PassId};
 
 use graph::{Graph, Step};
 

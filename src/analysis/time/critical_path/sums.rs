@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::graph::Graph;
 use super::walk::{Piece, Segment};
-use crate::analysis::Context;
-use crate::analysis::engine::facts::{OpIndex, OpSource};
-use crate::analysis::engine::stats::median;
-use crate::analysis::engine::tiers::{Tier, tier};
-use crate::model::{ApiCallId, CopyKind, Ns, ProcessId, StrId};
+use crate::Context;
+use crate::engine::facts::{OpIndex, OpSource};
+use crate::engine::stats::median;
+use crate::engine::tiers::{Tier, tier};
+use rooflens_model::{ApiCallId, CopyKind, Ns, ProcessId, StrId};
 
 /// What a piece of the path is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -7,8 +7,8 @@ use rustc_hash::FxHashMap;
 
 use super::walk::{Piece, Segment, path, slack};
 use super::*;
-use crate::analysis::test_session::{api_call, launch};
-use crate::model::{ApiCall, Launch, Session};
+use crate::testing::{api_call, launch};
+use rooflens_model::{ApiCall, Launch, Session};
 
 struct Program {
     session: Session,
@@ -47,7 +47,7 @@ impl Program {
     fn solve(&self, last_rank: &[(u32, u32)]) -> (Vec<(&'static str, Ns)>, Vec<Ns>) {
         let facts = Facts::new(&self.session);
         let (hardware, options) =
-            (crate::hardware::Hardware::default(), crate::analysis::Options::default());
+            (rooflens_hardware::Hardware::default(), crate::Options::default());
         let context = Context::new(&self.session, &facts, &hardware, &options);
         let step = Step {
             pass: self.pass,

@@ -1,8 +1,8 @@
 //! The path from the last operation of a step back to its begin, along what each waited for last.
 
 use super::graph::{Graph, Step};
-use crate::analysis::engine::facts::OpIndex;
-use crate::model::{ApiCallId, Ns};
+use crate::engine::facts::OpIndex;
+use rooflens_model::{ApiCallId, Ns};
 
 /// What a piece of the path is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,15 +2,15 @@
 
 mod series;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 mod trend;
 
 use rooflens_schemas::{Evidence, Scope};
 
-use crate::analysis::engine::intervals::total;
-use crate::analysis::engine::stage_stats::Summary;
-use crate::analysis::{Context, Known};
-use crate::model::{Ns, PassId, StrId};
+use crate::engine::intervals::total;
+use crate::engine::stage_stats::Summary;
+use crate::{Context, Known};
+use rooflens_model::{Ns, PassId, StrId};
 
 pub use trend::{Trend, grouped};
 

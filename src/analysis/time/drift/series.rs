@@ -6,13 +6,13 @@ use rustc_hash::FxHashMap;
 
 use super::trend::{Trend, trend};
 use super::{Instance, LEAST, LEAST_FOR_TREND, Series, Subject};
-use crate::analysis::Context;
-use crate::analysis::engine::facts::Stage;
-use crate::analysis::engine::intervals::{Interval, union};
-use crate::analysis::engine::stage_stats::{Summary, summaries};
-use crate::analysis::engine::stages::{LIBRARY_DOMAINS, WARMUP_Z};
-use crate::analysis::engine::stats::{OUTLIER_Z, median, modified_z, modified_z_of_first};
-use crate::model::{Ns, PassId, ProcessId, RangeId, StrId, ThreadId};
+use crate::Context;
+use crate::engine::facts::Stage;
+use crate::engine::intervals::{Interval, union};
+use crate::engine::stage_stats::{Summary, summaries};
+use crate::engine::stages::{LIBRARY_DOMAINS, WARMUP_Z};
+use crate::engine::stats::{OUTLIER_Z, median, modified_z, modified_z_of_first};
+use rooflens_model::{Ns, PassId, ProcessId, RangeId, StrId, ThreadId};
 
 /// Ranges beside the stages that are looked at.
 const MAX_RANGES: usize = 2;

@@ -6,11 +6,11 @@
 use rustc_hash::FxHashMap;
 
 use super::replays::{Replay, Replays};
-use crate::analysis::Context;
-use crate::analysis::engine::align::common;
-use crate::analysis::engine::facts::{Captured, OpIndex, OpSource};
-use crate::analysis::engine::nesting::innermost;
-use crate::model::{Dim3, KernelId, Ns, PassId, StrId, ThreadId};
+use crate::Context;
+use crate::engine::align::common;
+use crate::engine::facts::{Captured, OpIndex, OpSource};
+use crate::engine::nesting::innermost;
+use rooflens_model::{Dim3, KernelId, Ns, PassId, StrId, ThreadId};
 
 /// Graphs that are aligned: those with the most time.
 const MAX_GRAPHS: usize = 100;

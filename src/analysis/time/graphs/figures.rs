@@ -1,10 +1,10 @@
 //! Figures of some replays.
 
 use super::replays::Replay;
-use crate::analysis::Context;
-use crate::analysis::engine::intervals::total;
-use crate::analysis::engine::stats::median;
-use crate::model::Ns;
+use crate::Context;
+use crate::engine::intervals::total;
+use crate::engine::stats::median;
+use rooflens_model::Ns;
 
 /// Figures of some replays; times in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq)]

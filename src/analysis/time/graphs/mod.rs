@@ -7,11 +7,11 @@ pub mod replays;
 
 use std::cmp::Reverse;
 
-use crate::analysis::engine::classify::KernelClass;
-use crate::analysis::engine::intervals::total;
-use crate::analysis::engine::stage_stats::{Summary, summaries};
-use crate::analysis::{Context, Known};
-use crate::model::Ns;
+use crate::engine::classify::KernelClass;
+use crate::engine::intervals::total;
+use crate::engine::stage_stats::{Summary, summaries};
+use crate::{Context, Known};
+use rooflens_model::Ns;
 
 use figures::Figures;
 use nodes::PassNodes;

@@ -7,9 +7,9 @@ use rustc_hash::FxHashMap;
 
 use super::eager::{self, EagerKernel, Match};
 use super::replays::Replays;
-use crate::analysis::Context;
-use crate::analysis::engine::facts::{Captured, OpIndex};
-use crate::model::{KernelId, Ns, PassId, StrId};
+use crate::Context;
+use crate::engine::facts::{Captured, OpIndex};
+use rooflens_model::{KernelId, Ns, PassId, StrId};
 
 /// How an operation in a graph got its name, or why it has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -2,10 +2,10 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::analysis::Context;
-use crate::analysis::engine::facts::{Captured, OpIndex, OpSource, Ops};
-use crate::analysis::engine::intervals::{Interval, measure_within, total, union, union_length};
-use crate::model::{ApiCallId, GpuId, KernelId, Ns, PassId, ProcessId, Session};
+use crate::Context;
+use crate::engine::facts::{Captured, OpIndex, OpSource, Ops};
+use crate::engine::intervals::{Interval, measure_within, total, union, union_length};
+use rooflens_model::{ApiCallId, GpuId, KernelId, Ns, PassId, ProcessId, Session};
 
 /// All operations of one graph launch.
 #[derive(Clone, Debug, PartialEq)]

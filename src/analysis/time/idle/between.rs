@@ -9,12 +9,12 @@ use rooflens_schemas::{Evidence, Scope};
 use super::Inputs;
 use super::cause::{Cause, Traced};
 use super::line::gpus_of;
-use crate::analysis::engine::facts::StageInstance;
-use crate::analysis::engine::intervals::{Interval, add, measure, total, union};
-use crate::analysis::engine::stage_stats::{Summary, summaries};
-use crate::analysis::engine::stats::median;
-use crate::analysis::{Context, Known};
-use crate::model::{GpuId, Ns, PassId, Session, StrId, ThreadId};
+use crate::engine::facts::StageInstance;
+use crate::engine::intervals::{Interval, add, measure, total, union};
+use crate::engine::stage_stats::{Summary, summaries};
+use crate::engine::stats::median;
+use crate::{Context, Known};
+use rooflens_model::{GpuId, Ns, PassId, Session, StrId, ThreadId};
 
 /// The times between the stages of a process on one GPU.
 pub struct Between {
@@ -274,19 +274,17 @@ impl Pair {
     }
 }
 
-#[cfg(test)]
 impl Between {
     /// Of the first process and GPU.
-    pub(crate) fn made(run: Ns, pairs: Vec<Pair>) -> Self {
+    pub fn made(run: Ns, pairs: Vec<Pair>) -> Self {
         let (summary, traced) = (Summary::default(), Traced::ALL);
         Self { summary, gpu: GpuId(0), several_gpus: false, traced, pairs, run }
     }
 }
 
-#[cfg(test)]
 impl Pair {
     /// Windows in which the GPU is idle all the time, by one cause; so much of it is covered by a range.
-    pub(crate) fn made(
+    pub fn made(
         (after, before): (usize, usize),
         idle: &[Ns],
         cause: Cause,

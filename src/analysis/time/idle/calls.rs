@@ -1,8 +1,8 @@
 //! The host's side, by thread: CUDA calls in order, calls of the operating system, profiler overhead.
 
-use crate::analysis::engine::facts::{OpIndex, OpSource, Ops};
-use crate::analysis::engine::intervals::{Interval, difference, union};
-use crate::model::{ApiCallId, MemoryKind, Ns, Session, ThreadId};
+use crate::engine::facts::{OpIndex, OpSource, Ops};
+use crate::engine::intervals::{Interval, difference, union};
+use rooflens_model::{ApiCallId, MemoryKind, Ns, Session, ThreadId};
 
 /// What a CUDA call does, as far as idle time is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Why a GPU is idle.
 
-use crate::analysis::results::Missing;
-use crate::model::{PassId, Session};
+use crate::results::Missing;
+use rooflens_model::{PassId, Session};
 
 /// The one cause that each gap is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,7 +90,6 @@ pub(super) struct Traced {
 
 impl Traced {
     /// All that an artifact can tell.
-    #[cfg(test)]
     pub(super) const ALL: Self = Self { calls: true, os: true, off_cpu: true, profiler: true };
 
     /// What the tables hold of a pass.

@@ -2,12 +2,12 @@
 
 use super::calls::{CallKind, Calls};
 use super::cause::Cause;
-use crate::analysis::Context;
-use crate::analysis::engine::facts::OpIndex;
-use crate::analysis::engine::intervals::{Interval, measure_within};
-use crate::analysis::engine::sweep;
-use crate::analysis::engine::tiers::{Tier, tier};
-use crate::model::{ApiCallId, GpuId, Ns};
+use crate::Context;
+use crate::engine::facts::OpIndex;
+use crate::engine::intervals::{Interval, measure_within};
+use crate::engine::sweep;
+use crate::engine::tiers::{Tier, tier};
+use rooflens_model::{ApiCallId, GpuId, Ns};
 
 /// Host time between two CUDA calls from which on it is host code of its own rather than a part of issuing
 /// launches, nanoseconds. A framework's dispatch of one operator takes a tenth of it.

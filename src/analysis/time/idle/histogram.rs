@@ -1,8 +1,8 @@
 //! Lengths of gaps: how many and how much idle time, by length and cause.
 
 use super::cause::Cause;
-use crate::analysis::engine::intervals::{add, total};
-use crate::model::Ns;
+use crate::engine::intervals::{add, total};
+use rooflens_model::Ns;
 
 /// Upper ends of the bins, nanoseconds: 1, 2 and 5 of each decade from 1 µs to 1 s; the last bin has none.
 const ENDS: [Ns; 19] = {

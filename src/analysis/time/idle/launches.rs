@@ -3,13 +3,13 @@
 use rooflens_schemas::StageKind;
 
 use super::calls::Calls;
-use crate::analysis::Context;
-use crate::analysis::engine::facts::{OpIndex, OpSource};
-use crate::analysis::engine::intervals::{Interval, add, measure};
-use crate::analysis::engine::stage_stats::Summary;
-use crate::analysis::engine::stats::median;
-use crate::analysis::engine::sweep::slices;
-use crate::model::Ns;
+use crate::Context;
+use crate::engine::facts::{OpIndex, OpSource};
+use crate::engine::intervals::{Interval, add, measure};
+use crate::engine::stage_stats::Summary;
+use crate::engine::stats::median;
+use crate::engine::sweep::slices;
+use rooflens_model::Ns;
 
 /// Launch figures of the instances of a line.
 #[derive(Clone, Debug, Default)]

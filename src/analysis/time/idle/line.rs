@@ -7,13 +7,13 @@ use super::cause::{Cause, Traced};
 use super::histogram::Histogram;
 use super::launches::Launches;
 use super::longest::LongGap;
-use crate::analysis::engine::facts::{Facts, OpIndex, StageInstance};
-use crate::analysis::engine::intervals::{Interval, add, measure, total};
-use crate::analysis::engine::stage_stats::{Summary, middle};
-use crate::analysis::engine::sweep::{append, slices};
-use crate::analysis::engine::tiers::{Tier, tier};
-use crate::analysis::{Context, Known};
-use crate::model::{GpuId, Ns, PassId, Session};
+use crate::engine::facts::{Facts, OpIndex, StageInstance};
+use crate::engine::intervals::{Interval, add, measure, total};
+use crate::engine::stage_stats::{Summary, middle};
+use crate::engine::sweep::{append, slices};
+use crate::engine::tiers::{Tier, tier};
+use crate::{Context, Known};
+use rooflens_model::{GpuId, Ns, PassId, Session};
 
 /// Idle time of a stage on one GPU, over the instances that count.
 pub struct Line {
@@ -265,10 +265,9 @@ impl Line {
     }
 }
 
-#[cfg(test)]
 impl Line {
     /// Ten instances of a stage of the first process, each of `time` ns; the artifact tells all causes.
-    pub(crate) fn made(stage: usize, time: f64) -> Self {
+    pub fn made(stage: usize, time: f64) -> Self {
         let summary = Summary { stage, time, ..Summary::default() };
         let mut line = Self::new(summary, GpuId(0), false, Traced::ALL);
         line.middle_instances = (0..10).collect();
@@ -277,7 +276,7 @@ impl Line {
     }
 
     /// Idle time of a cause in each instance, nanoseconds.
-    pub(crate) fn set(&mut self, cause: Cause, time: f64) {
+    pub fn set(&mut self, cause: Cause, time: f64) {
         self.middle.causes[cause as usize] = (10.0 * time).round() as Ns;
     }
 }

@@ -5,12 +5,12 @@ use super::calls::Calls;
 use super::cause::Cause;
 use super::gaps::Gap;
 use super::line::Line;
-use crate::analysis::Context;
-use crate::analysis::engine::facts::{OpIndex, OpSource};
-use crate::analysis::engine::intervals::measure_within;
-use crate::analysis::engine::moments::Moments;
-use crate::analysis::operators::call_tree::is_function;
-use crate::model::{ApiCallId, Ns, StrId};
+use crate::Context;
+use crate::engine::facts::{OpIndex, OpSource};
+use crate::engine::intervals::measure_within;
+use crate::engine::moments::Moments;
+use crate::operators::call_tree::is_function;
+use rooflens_model::{ApiCallId, Ns, StrId};
 
 /// Gaps of a line that are kept.
 const KEPT: usize = 20;

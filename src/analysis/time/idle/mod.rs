@@ -13,9 +13,9 @@ pub mod queue;
 mod tests;
 pub mod verdict;
 
-use crate::analysis::engine::stage_stats::summaries;
-use crate::analysis::{Context, Known};
-use crate::model::{PassId, ProcessId};
+use crate::engine::stage_stats::summaries;
+use crate::{Context, Known};
+use rooflens_model::{PassId, ProcessId};
 
 use between::Between;
 use calls::Calls;

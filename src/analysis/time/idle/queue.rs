@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use super::calls::Calls;
 use super::line::Line;
-use crate::analysis::Context;
-use crate::analysis::engine::facts::OpIndex;
-use crate::analysis::engine::intervals::{Interval, union};
-use crate::analysis::time::timeline::bins::{Window, spread};
-use crate::model::{GpuId, Ns, PassId, ProcessId};
+use crate::Context;
+use crate::engine::facts::OpIndex;
+use crate::engine::intervals::{Interval, union};
+use crate::time::timeline::bins::{Window, spread};
+use rooflens_model::{GpuId, Ns, PassId, ProcessId};
 
 /// Stages whose queue over time is kept.
 const KEPT: usize = 2;

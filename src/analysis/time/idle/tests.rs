@@ -6,9 +6,9 @@ use rooflens_schemas::workload::StageRule;
 
 use super::gaps::Gaps;
 use super::*;
-use crate::analysis::Context;
-use crate::analysis::test_session::Made;
-use crate::model::{GpuId, MemoryKind, Ns};
+use crate::Context;
+use crate::testing::Made;
+use rooflens_model::{GpuId, MemoryKind, Ns};
 
 const US: Ns = 1000;
 

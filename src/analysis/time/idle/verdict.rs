@@ -2,8 +2,8 @@
 
 use super::cause::Cause;
 use super::line::Line;
-use crate::analysis::engine::intervals::total;
-use crate::analysis::engine::tiers::Tier;
+use crate::engine::intervals::total;
+use crate::engine::tiers::Tier;
 
 /// What bounds a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,13 +2,13 @@
 
 mod streams;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 
 use std::collections::BTreeMap;
 
-use crate::analysis::engine::stages::WHOLE_CAPTURE;
-use crate::analysis::{Context, Known};
-use crate::model::{GpuId, PassId};
+use crate::engine::stages::WHOLE_CAPTURE;
+use crate::{Context, Known};
+use rooflens_model::{GpuId, PassId};
 
 pub use streams::{Overlap, Stream};
 

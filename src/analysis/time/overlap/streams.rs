@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::analysis::Context;
-use crate::analysis::engine::tiers::tier;
-use crate::model::{Ns, ProcessId};
+use crate::Context;
+use crate::engine::tiers::tier;
+use rooflens_model::{Ns, ProcessId};
 
 /// Streams whose pairs are told apart; the busiest ones.
 const MAX_STREAMS: usize = 8;

@@ -4,33 +4,14 @@
 
 use std::collections::BTreeSet;
 
-use rooflens_schemas::PassKind;
-
 use super::*;
-use crate::analysis::Options;
-use crate::analysis::engine::facts::Facts;
-use crate::analysis::test_session::{copy, launch};
-use crate::hardware::Hardware;
-use crate::model::{Copy, Launch, Ns, Session};
+use crate::Options;
+use crate::engine::facts::Facts;
+use crate::testing::overlap::{GEMM, session_of};
+use rooflens_hardware::Hardware;
+use rooflens_model::{Ns, Session};
 
-pub(crate) const GEMM: &str = "nvjet_tst_128x64_64x11_1x2_h_bz_TNT";
 const REDUCE: &str = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
-
-/// One pass on one GPU: kernels by stream, name, start and end, and copies by stream, start and end.
-pub(crate) fn session_of(launches: &[(u64, &str, Ns, Ns)], copies: &[(u64, Ns, Ns)]) -> Session {
-    let mut session = Session::default();
-    let pass = session.add_pass("nsys", PassKind::Timeline, "nsys/timeline.sqlite");
-    let (process, gpu) = (session.process(pass, 0, 1), session.gpu(pass, 0));
-    for (stream, name, start, end) in launches {
-        let launch = launch(pass, session.kernel(name, ""), *start..*end);
-        session.launches.push(Launch { process, gpu, stream: *stream, ..launch });
-    }
-    for (stream, start, end) in copies {
-        let copy = copy(pass, 1, *start..*end);
-        session.copies.push(Copy { process, gpu, stream: *stream, ..copy });
-    }
-    session
-}
 
 fn overlap(session: &Session) -> Overlap {
     let (facts, hardware, options) = (Facts::new(session), Hardware::default(), Options::default());

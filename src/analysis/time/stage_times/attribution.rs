@@ -1,8 +1,8 @@
 //! How much GPU time is attributed to ranges, how, and how much is not.
 
-use crate::analysis::Context;
-use crate::analysis::engine::facts::Attribution;
-use crate::model::{Ns, PassId};
+use crate::Context;
+use crate::engine::facts::Attribution;
+use rooflens_model::{Ns, PassId};
 
 /// Share of GPU time from the first stage on, outside of all stages, from which on a report warns.
 pub const UNATTRIBUTED: f64 = 0.10;

@@ -3,12 +3,12 @@
 
 pub mod attribution;
 
-use crate::analysis::engine::classify::{ClassGroup, GroupTimes};
-use crate::analysis::engine::segments::exclusive;
-use crate::analysis::engine::stage_stats::{Summary, summaries};
-use crate::analysis::engine::stats::doubtful_first;
-use crate::analysis::{Context, Known, Missing};
-use crate::model::PassId;
+use crate::engine::classify::{ClassGroup, GroupTimes};
+use crate::engine::segments::exclusive;
+use crate::engine::stage_stats::{Summary, summaries};
+use crate::engine::stats::doubtful_first;
+use crate::{Context, Known, Missing};
+use rooflens_model::PassId;
 
 use attribution::PassAttribution;
 
@@ -119,10 +119,10 @@ mod tests {
     use rooflens_schemas::PassKind;
 
     use super::*;
-    use crate::analysis::test_session::{copy, launch};
-    use crate::analysis::{Facts, Options};
-    use crate::hardware::Hardware;
-    use crate::model::Session;
+    use crate::testing::{copy, launch};
+    use crate::{Facts, Options};
+    use rooflens_hardware::Hardware;
+    use rooflens_model::Session;
 
     /// A matrix product in [0, 10), an all-reduce in [5, 20), a copy in [15, 30): 10 + 10 + 10 = busy 30.
     #[test]

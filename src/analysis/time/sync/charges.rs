@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::analysis::engine::facts::{Facts, OpIndex, OpSource, Stage};
-use crate::analysis::engine::intervals::{Interval, add, union};
-use crate::analysis::engine::sweep::gaps;
-use crate::model::{
+use crate::engine::facts::{Facts, OpIndex, OpSource, Stage};
+use crate::engine::intervals::{Interval, add, union};
+use crate::engine::sweep::gaps;
+use rooflens_model::{
     ApiCallId, CopyKind, MemoryKind, Ns, PassId, ProcessId, Session, StrId, ThreadId,
 };
 

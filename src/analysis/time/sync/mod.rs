@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 
 use rooflens_schemas::Evidence;
 
-use crate::analysis::engine::facts::StageInstance;
-use crate::analysis::engine::intervals::add;
-use crate::analysis::engine::moments::Moments;
-use crate::analysis::engine::stage_stats::{Summary, summaries};
-use crate::analysis::engine::stats::median;
-use crate::analysis::{Context, Known};
-use crate::model::{Ns, PassId, ProcessId, Session, StrId};
+use crate::engine::facts::StageInstance;
+use crate::engine::intervals::add;
+use crate::engine::moments::Moments;
+use crate::engine::stage_stats::{Summary, summaries};
+use crate::engine::stats::median;
+use crate::{Context, Known};
+use rooflens_model::{Ns, PassId, ProcessId, Session, StrId};
 
 use charges::{Charges, SyncCall, charge};
 

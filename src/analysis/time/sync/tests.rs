@@ -4,9 +4,9 @@
 
 use super::charges::charge;
 use super::*;
-use crate::analysis::Facts;
-use crate::analysis::engine::sweep::gaps;
-use crate::analysis::test_session::Made;
+use crate::Facts;
+use crate::engine::sweep::gaps;
+use crate::testing::Made;
 
 /// Kernels at [10, 100), [130, 140), [150, 160), [200, 210); the host waits at [20, 105) and [165, 166).
 fn program() -> Made {

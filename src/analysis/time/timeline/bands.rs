@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use super::bins::Window;
 use super::overview::Band;
-use crate::analysis::Context;
-use crate::analysis::engine::facts::{Stage, StageInstance};
-use crate::analysis::engine::stages::WHOLE_CAPTURE;
-use crate::model::{Ns, PassId, ProcessId};
+use crate::Context;
+use crate::engine::facts::{Stage, StageInstance};
+use crate::engine::stages::WHOLE_CAPTURE;
+use rooflens_model::{Ns, PassId, ProcessId};
 
 /// Bands narrower than this many stretches are joined with their like.
 const NARROW: Ns = 4;

@@ -1,9 +1,9 @@
 //! Equal stretches of time.
 
-use crate::analysis::engine::classify::GroupTimes;
-use crate::analysis::engine::intervals::Interval;
-use crate::analysis::engine::segments::Segment;
-use crate::model::Ns;
+use crate::engine::classify::GroupTimes;
+use crate::engine::intervals::Interval;
+use crate::engine::segments::Segment;
+use rooflens_model::Ns;
 
 /// Stretches of a chart: one is about as wide as a line is thick.
 const BINS: i64 = 300;

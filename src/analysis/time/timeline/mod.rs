@@ -8,9 +8,9 @@ pub mod sampled;
 mod tests;
 pub mod zoom;
 
-use crate::analysis::system::power;
-use crate::analysis::{Context, Known};
-use crate::model::{GpuId, PassId};
+use crate::system::power;
+use crate::{Context, Known};
+use rooflens_model::{GpuId, PassId};
 
 use overview::Overview;
 use sampled::{Counter, GpuCounters};

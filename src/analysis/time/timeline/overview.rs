@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use super::bands;
 use super::bins::{Window, mix};
-use crate::analysis::Context;
-use crate::analysis::engine::classify::GroupTimes;
-use crate::analysis::engine::segments::exclusive;
-use crate::model::{GpuId, Ns, PassId};
+use crate::Context;
+use crate::engine::classify::GroupTimes;
+use crate::engine::segments::exclusive;
+use rooflens_model::{GpuId, Ns, PassId};
 
 /// A stage (an index into `Facts::stages`), start and end from the window's start, nanoseconds.
 pub type Band = (usize, Ns, Ns);

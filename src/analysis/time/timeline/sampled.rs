@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use crate::analysis::Context;
-use crate::analysis::engine::facts::Stage;
-use crate::model::{GpuId, Ns, PassId, StrId};
+use crate::Context;
+use crate::engine::facts::Stage;
+use rooflens_model::{GpuId, Ns, PassId, StrId};
 
 /// What a sampled counter tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

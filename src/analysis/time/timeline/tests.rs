@@ -4,14 +4,14 @@
 
 use super::bins::{Window, means, mix};
 use super::*;
-use crate::analysis::Options;
-use crate::analysis::engine::classify::ClassGroup;
-use crate::analysis::engine::facts::Facts;
-use crate::analysis::engine::intervals::union_length;
-use crate::analysis::engine::segments::{Segment, exclusive};
-use crate::analysis::test_session::one_pass;
-use crate::hardware::Hardware;
-use crate::model::{Ns, Session};
+use crate::Options;
+use crate::engine::classify::ClassGroup;
+use crate::engine::facts::Facts;
+use crate::engine::intervals::union_length;
+use crate::engine::segments::{Segment, exclusive};
+use crate::testing::one_pass;
+use rooflens_hardware::Hardware;
+use rooflens_model::{Ns, Session};
 
 const GEMM: &str = "nvjet_tst_128x64_64x11_1x2_h_bz_TNT";
 const REDUCE: &str = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";

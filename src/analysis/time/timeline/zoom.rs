@@ -2,13 +2,13 @@
 
 use super::bins::Window;
 use super::overview::Overview;
-use crate::analysis::Context;
-use crate::analysis::engine::classify::ClassGroup;
-use crate::analysis::engine::facts::StageInstance;
-use crate::analysis::engine::intervals::{Interval, difference, union, union_length};
-use crate::analysis::engine::stage_stats::{Summary, middle, summaries};
-use crate::analysis::engine::stages::WHOLE_CAPTURE;
-use crate::model::{GpuId, Ns, PassId};
+use crate::Context;
+use crate::engine::classify::ClassGroup;
+use crate::engine::facts::StageInstance;
+use crate::engine::intervals::{Interval, difference, union, union_length};
+use crate::engine::stage_stats::{Summary, middle, summaries};
+use crate::engine::stages::WHOLE_CAPTURE;
+use rooflens_model::{GpuId, Ns, PassId};
 
 /// Instances that a report shows.
 const MAX_ZOOMS: usize = 2;

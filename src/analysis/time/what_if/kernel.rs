@@ -2,12 +2,12 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::analysis::Context;
-use crate::analysis::engine::facts::StageInstance;
-use crate::analysis::engine::intervals::{add, total};
-use crate::analysis::engine::sweep::{length, slices};
-use crate::analysis::time::idle::Line;
-use crate::model::{KernelId, Ns};
+use crate::Context;
+use crate::engine::facts::StageInstance;
+use crate::engine::intervals::{add, total};
+use crate::engine::sweep::{length, slices};
+use crate::time::idle::Line;
+use rooflens_model::{KernelId, Ns};
 
 /// The kernel with the greatest sum of durations; of equal ones the first.
 pub(super) fn top(context: &Context<'_>, line: &Line) -> Option<KernelId> {

@@ -4,13 +4,13 @@ mod kernel;
 #[cfg(test)]
 mod tests;
 
-use crate::analysis::engine::intervals::total;
-use crate::analysis::engine::stage_stats::Summary;
-use crate::analysis::engine::tiers::Tier;
-use crate::analysis::kernels::gemm;
-use crate::analysis::time::idle::{Cause, Line};
-use crate::analysis::{Context, Known, Missing};
-use crate::model::{KernelId, Ns, ProcessId};
+use crate::engine::intervals::total;
+use crate::engine::stage_stats::Summary;
+use crate::engine::tiers::Tier;
+use crate::kernels::gemm;
+use crate::time::idle::{Cause, Line};
+use crate::{Context, Known, Missing};
+use rooflens_model::{KernelId, Ns, ProcessId};
 
 /// What is thought away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -108,10 +108,9 @@ impl StageBounds {
     }
 }
 
-#[cfg(test)]
 impl StageBounds {
     /// One bound of a stage of the first process.
-    pub(crate) fn made(stage: usize, bound: Bound) -> Self {
+    pub fn made(stage: usize, bound: Bound) -> Self {
         let known = |what| if what == bound.what { Ok(bound) } else { Err(Missing("not made")) };
         let summary = Summary { stage, ..Summary::default() };
         Self { summary, bounds: WhatIf::ALL.map(known) }

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 use super::WhatIf;
-use crate::analysis::test_session::Made;
-use crate::model::MemoryKind;
+use crate::testing::Made;
+use rooflens_model::MemoryKind;
 
 /// 100: `gemm` [0, 40), launching until 60, `axpy` [60, 80), a copy [70, 100) of which 20 stand alone.
 #[test]

@@ -6,9 +6,9 @@ pub mod work;
 use rooflens_schemas::StageKind;
 
 use super::Unavailable;
-use crate::analysis::engine::measured_peaks::Measured;
-use crate::analysis::engine::measured_peaks::gpu_name;
-use crate::analysis::{Context, Known, Missing};
+use crate::engine::measured_peaks::Measured;
+use crate::engine::measured_peaks::gpu_name;
+use crate::{Context, Known, Missing};
 use timed::{StageTime, timed};
 use work::{Work, work};
 

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use rooflens_schemas::{Scope, StageKind};
 
-use crate::analysis::Context;
-use crate::analysis::engine::stage_stats::{Summary, summaries};
-use crate::analysis::engine::stages::kind_by_name;
-use crate::analysis::engine::stats::median;
-use crate::model::{Session, StrId};
+use crate::Context;
+use crate::engine::stage_stats::{Summary, summaries};
+use crate::engine::stages::kind_by_name;
+use crate::engine::stats::median;
+use rooflens_model::{Session, StrId};
 
 /// The time of a stage from one source: un-profiled repeats, or a profiled pass.
 #[derive(Clone, Debug)]

@@ -2,10 +2,10 @@
 
 use rooflens_schemas::{StageKind, Workload};
 
-use crate::analysis::utilization::Unavailable;
-use crate::analysis::utilization::model_flops::{Convention, Shape, forward, forward_bytes};
-use crate::hardware::element_bytes;
-use crate::model::ModelConfig;
+use crate::utilization::Unavailable;
+use crate::utilization::model_flops::{Convention, Shape, forward, forward_bytes};
+use rooflens_hardware::element_bytes;
+use rooflens_model::ModelConfig;
 
 /// Decode steps beyond which a workload description is not believed.
 const MAX_STEPS: u64 = 1 << 20;

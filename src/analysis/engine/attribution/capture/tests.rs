@@ -3,8 +3,8 @@
 use rooflens_schemas::PassKind;
 
 use super::*;
-use crate::analysis::Facts;
-use crate::model::{
+use crate::Facts;
+use rooflens_model::{
     ApiCall, ApiLevel, Copy, CopyKind, GraphCreation, GraphLaunch, GraphNode, MemoryKind, Ns,
     PassId, Range, RangeKind,
 };
@@ -47,7 +47,7 @@ fn replay(session: &mut Session, process: ProcessId, start: Ns, graph_node: Opti
         source: MemoryKind::Unknown,
         destination: MemoryKind::Device,
         pass: PassId(0),
-        gpu: crate::model::GpuId(0),
+        gpu: rooflens_model::GpuId(0),
         process,
         stream: 7,
         correlation: Some(start),
@@ -155,7 +155,7 @@ fn a_whole_graph_belongs_to_the_range_in_which_it_was_created() {
             start,
             end: start + 1,
             pass: PassId(0),
-            gpu: crate::model::GpuId(0),
+            gpu: rooflens_model::GpuId(0),
             process: PROCESS,
             stream: 7,
             correlation: Some(start),

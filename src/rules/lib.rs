@@ -56,8 +56,8 @@ mod tests;
 
 use rooflens_schemas::{Scope, Unit};
 
-use crate::analysis::Context;
-use crate::findings::{Findings, Observation, Quantity};
+use rooflens_analysis::Context;
+use rooflens_findings::{Findings, Observation, Quantity};
 
 pub use results::Results;
 

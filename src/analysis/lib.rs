@@ -11,11 +11,12 @@ pub mod system;
 pub mod time;
 pub mod utilization;
 
-#[cfg(test)]
-pub mod test_session;
+#[doc(hidden)]
+#[allow(clippy::unwrap_used)]
+pub mod testing;
 
-use crate::hardware::{Gpu, Hardware};
-use crate::model::Session;
+use rooflens_hardware::{Gpu, Hardware};
+use rooflens_model::Session;
 
 pub use engine::facts::Facts;
 pub use results::{Known, Missing, Results};

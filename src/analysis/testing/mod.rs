@@ -1,20 +1,26 @@
 //! Rows and sessions for tests. A row has what nearly all tests want; a test that wants more says just that:
 //! `Launch { grid, ..launch(pass, kernel, 0..10) }`.
 
+pub mod communication;
+pub mod counters;
+pub mod drift;
+pub mod overlap;
+pub mod represent;
+
 use std::ops::Range as Span;
 
 use rooflens_schemas::PassKind;
 
-use crate::analysis::{Context, Facts, Options, Results};
-use crate::hardware::Hardware;
-use crate::model::{
+use crate::{Context, Facts, Options, Results};
+use rooflens_hardware::Hardware;
+use rooflens_model::{
     ApiCall, ApiLevel, BackwardOperator, Copy, CopyKind, Dim3, Frame, GemmCall, GpuId, KernelId,
     Launch, MemoryKind, Ns, OffCpuTime, Operator, OperatorId, OsCall, Overhead, PassId, ProcessId,
-    Range, RangeKind, Session, StrId, ThreadId,
+    Range, RangeKind, Session, StrId, ThreadId, Timing,
 };
 
 /// A launch of one block of one thread, of the process and GPU with the number of the pass.
-pub(crate) fn launch(pass: PassId, kernel: KernelId, time: Span<Ns>) -> Launch {
+pub fn launch(pass: PassId, kernel: KernelId, time: Span<Ns>) -> Launch {
     let one = Dim3 { x: 1, y: 1, z: 1 };
     Launch {
         start: time.start,
@@ -35,7 +41,7 @@ pub(crate) fn launch(pass: PassId, kernel: KernelId, time: Span<Ns>) -> Launch {
 }
 
 /// One timeline pass with these launches: name, start, end.
-pub(crate) fn session_of(launches: &[(&str, Ns, Ns)]) -> Session {
+pub fn session_of(launches: &[(&str, Ns, Ns)]) -> Session {
     let mut session = Session::default();
     let pass = session.add_pass("nsys", PassKind::Timeline, "nsys/timeline.sqlite");
     for (name, start, end) in launches {
@@ -45,14 +51,14 @@ pub(crate) fn session_of(launches: &[(&str, Ns, Ns)]) -> Session {
 }
 
 /// A launch of a kernel by name on the first GPU of a pass.
-pub(crate) fn push(session: &mut Session, pass: PassId, name: &str, start: Ns, end: Ns) {
+pub fn push(session: &mut Session, pass: PassId, name: &str, start: Ns, end: Ns) {
     let kernel = session.kernel(name, "");
     let (gpu, process) = (session.gpu(pass, 0), session.process(pass, 1, 1));
     session.launches.push(Launch { gpu, process, ..launch(pass, kernel, start..end) });
 }
 
 /// A copy from pageable memory to the device, of the process and GPU with the number of the pass.
-pub(crate) fn copy(pass: PassId, bytes: u64, time: Span<Ns>) -> Copy {
+pub fn copy(pass: PassId, bytes: u64, time: Span<Ns>) -> Copy {
     Copy {
         start: time.start,
         end: time.end,
@@ -71,7 +77,7 @@ pub(crate) fn copy(pass: PassId, bytes: u64, time: Span<Ns>) -> Copy {
 }
 
 /// A call of the runtime, of the process and thread with the number of the pass.
-pub(crate) fn api_call(pass: PassId, name: StrId, time: Span<Ns>) -> ApiCall {
+pub fn api_call(pass: PassId, name: StrId, time: Span<Ns>) -> ApiCall {
     ApiCall {
         start: time.start,
         end: time.end,
@@ -86,7 +92,7 @@ pub(crate) fn api_call(pass: PassId, name: StrId, time: Span<Ns>) -> ApiCall {
 }
 
 /// A range of the thread with the number of the pass.
-pub(crate) fn range(pass: PassId, name: StrId, time: Span<Ns>) -> Range {
+pub fn range(pass: PassId, name: StrId, time: Span<Ns>) -> Range {
     Range {
         start: time.start,
         end: time.end,
@@ -100,7 +106,7 @@ pub(crate) fn range(pass: PassId, name: StrId, time: Span<Ns>) -> Range {
 }
 
 /// What `look` sees of the results of a session, on no known hardware.
-pub(crate) fn with_results<T>(session: &Session, look: impl FnOnce(&Context<'_>) -> T) -> T {
+pub fn with_results<T>(session: &Session, look: impl FnOnce(&Context<'_>) -> T) -> T {
     let (facts, hardware, options) = (Facts::new(session), Hardware::default(), Options::default());
     let context = Context::new(session, &facts, &hardware, &options);
     let results = Results::compute(&context);
@@ -108,7 +114,7 @@ pub(crate) fn with_results<T>(session: &Session, look: impl FnOnce(&Context<'_>)
 }
 
 /// A launching call on a thread, and the kernel that it launches.
-pub(crate) fn call_and_launch(
+pub fn call_and_launch(
     session: &mut Session,
     (pass, thread): (PassId, ThreadId),
     call: Span<Ns>,
@@ -123,10 +129,10 @@ pub(crate) fn call_and_launch(
 }
 
 /// A kernel by name with start, end and node of a graph.
-pub(crate) type Node<'a> = (&'a str, Ns, Ns, Option<u64>);
+pub type Node<'a> = (&'a str, Ns, Ns, Option<u64>);
 
 /// One pass without ranges: the whole capture is its stage. Kernels by name with start and end.
-pub(crate) fn one_pass(kernels: &[(&str, Ns, Ns)]) -> Session {
+pub fn one_pass(kernels: &[(&str, Ns, Ns)]) -> Session {
     let mut made = Made::default();
     made.pass("nsys", PassKind::Timeline);
     for (name, start, end) in kernels {
@@ -137,7 +143,7 @@ pub(crate) fn one_pass(kernels: &[(&str, Ns, Ns)]) -> Session {
 }
 
 /// An operator of the thread with the number of the pass.
-pub(crate) fn operator(pass: PassId, name: StrId, time: Span<Ns>) -> Operator {
+pub fn operator(pass: PassId, name: StrId, time: Span<Ns>) -> Operator {
     let text = StrId::default();
     Operator {
         start: time.start,
@@ -153,14 +159,14 @@ pub(crate) fn operator(pass: PassId, name: StrId, time: Span<Ns>) -> Operator {
 }
 
 /// A trace of one pass, with one process of two threads and one GPU.
-pub(crate) struct Trace {
-    pub(crate) session: Session,
+pub struct Trace {
+    pub session: Session,
     /// Name of all kernels.
-    pub(crate) kernel: &'static str,
+    pub kernel: &'static str,
 }
 
 impl Trace {
-    pub(crate) fn new(kind: PassKind, kernel: &'static str) -> Self {
+    pub fn new(kind: PassKind, kernel: &'static str) -> Self {
         let mut session = Session::default();
         let pass = session.add_pass(kind.label(), kind, "artifact");
         let process = session.process(pass, 1, 1);
@@ -171,23 +177,23 @@ impl Trace {
     }
 
     /// A range of a domain on the first thread.
-    pub(crate) fn range_in(&mut self, domain: &str, name: &str, start: Ns, end: Ns) {
+    pub fn range_in(&mut self, domain: &str, name: &str, start: Ns, end: Ns) {
         let (name, domain) = (self.session.intern(name), self.session.intern(domain));
         self.session.ranges.push(Range { domain, ..range(PassId(0), name, start..end) });
     }
 
     /// A range on the first thread.
-    pub(crate) fn range(&mut self, name: &str, start: Ns, end: Ns) {
+    pub fn range(&mut self, name: &str, start: Ns, end: Ns) {
         self.range_in("", name, start, end);
     }
 
     /// A frame of Python on the first thread.
-    pub(crate) fn frame(&mut self, name: &str, start: Ns, end: Ns) {
+    pub fn frame(&mut self, name: &str, start: Ns, end: Ns) {
         let (name, pass, thread) = (self.session.intern(name), PassId(0), ThreadId(0));
         self.session.frames.push(Frame { start, end, name, pass, thread });
     }
 
-    pub(crate) fn operator(
+    pub fn operator(
         &mut self,
         thread: u32,
         name: &str,
@@ -200,17 +206,17 @@ impl Trace {
     }
 
     /// Ties an operator of the backward pass to its forward one.
-    pub(crate) fn tie(&mut self, operator: OperatorId, forward: OperatorId) {
+    pub fn tie(&mut self, operator: OperatorId, forward: OperatorId) {
         self.session.backward_operators.push(BackwardOperator { operator, forward });
     }
 
     /// A launching call of 5 ns, and its kernel.
-    pub(crate) fn launch(&mut self, thread: u32, call: Ns, kernel: (Ns, Ns)) {
+    pub fn launch(&mut self, thread: u32, call: Ns, kernel: (Ns, Ns)) {
         self.launch_in(thread, (call, call + 5), kernel);
     }
 
     /// A launching call, and its kernel.
-    pub(crate) fn launch_in(&mut self, thread: u32, call: (Ns, Ns), kernel: (Ns, Ns)) {
+    pub fn launch_in(&mut self, thread: u32, call: (Ns, Ns), kernel: (Ns, Ns)) {
         let of = (PassId(0), ThreadId(thread));
         let (call, time) = (call.0..call.1, kernel.0..kernel.1);
         call_and_launch(&mut self.session, of, call, self.kernel, time);
@@ -219,14 +225,14 @@ impl Trace {
 
 /// A session in which each pass has one process, one thread and one GPU.
 #[derive(Default)]
-pub(crate) struct Made {
-    pub(crate) session: Session,
-    pub(crate) pass: PassId,
-    pub(crate) time: Ns,
+pub struct Made {
+    pub session: Session,
+    pub pass: PassId,
+    pub time: Ns,
 }
 
 impl Made {
-    pub(crate) fn pass(&mut self, name: &str, kind: PassKind) {
+    pub fn pass(&mut self, name: &str, kind: PassKind) {
         self.pass = self.session.add_pass(name, kind, "artifact");
         let process = self.session.process(self.pass, 1, 1);
         self.session.thread(process, 1);
@@ -235,7 +241,7 @@ impl Made {
     }
 
     /// A range around what `body` adds.
-    pub(crate) fn range(&mut self, name: &str, body: &dyn Fn(&mut Self)) {
+    pub fn range(&mut self, name: &str, body: &dyn Fn(&mut Self)) {
         let start = self.time;
         body(self);
         let name = self.session.intern(name);
@@ -244,13 +250,13 @@ impl Made {
     }
 
     /// A range.
-    pub(crate) fn span(&mut self, name: &str, time: Span<Ns>) {
+    pub fn span(&mut self, name: &str, time: Span<Ns>) {
         let name = self.session.intern(name);
         self.session.ranges.push(range(self.pass, name, time));
     }
 
     /// A call that issues these kernels.
-    pub(crate) fn issue(&mut self, name: &str, time: Span<Ns>, kernels: &[Node<'_>]) {
+    pub fn issue(&mut self, name: &str, time: Span<Ns>, kernels: &[Node<'_>]) {
         let correlation = Some(self.session.api_calls.len() as i64 + 1);
         let name = self.session.intern(name);
         self.session.api_calls.push(ApiCall { correlation, ..api_call(self.pass, name, time) });
@@ -263,12 +269,12 @@ impl Made {
     }
 
     /// A kernel of 3 ns.
-    pub(crate) fn kernel(&mut self, name: &str) {
+    pub fn kernel(&mut self, name: &str) {
         self.kernel_of(name, 3);
     }
 
     /// A kernel of so many nanoseconds, launched 1 ns before it begins.
-    pub(crate) fn kernel_of(&mut self, name: &str, duration: Ns) {
+    pub fn kernel_of(&mut self, name: &str, duration: Ns) {
         let start = self.time;
         let correlation = Some(start);
         let call = self.session.intern("cudaLaunchKernel");
@@ -281,7 +287,7 @@ impl Made {
     }
 
     /// A product of m×4 by 4×8 by kernels within `aten::linear` and `aten::mm`.
-    pub(crate) fn product(&mut self, m: u64, kernels: &[&str]) {
+    pub fn product(&mut self, m: u64, kernels: &[&str]) {
         let start = self.time;
         kernels.iter().for_each(|kernel| self.kernel(kernel));
         self.operator(start, "aten::linear", &format!("[[{m},4],[8,4],[]]"), "c10::BFloat16");
@@ -289,7 +295,7 @@ impl Made {
     }
 
     /// An operator from `start` until now.
-    pub(crate) fn operator(&mut self, start: Ns, name: &str, shapes: &str, dtype: &str) {
+    pub fn operator(&mut self, start: Ns, name: &str, shapes: &str, dtype: &str) {
         let types = format!(r#"["{dtype}","{dtype}"]"#);
         let [name, shapes, types] =
             [name, shapes, types.as_str()].map(|text| self.session.intern(text));
@@ -297,7 +303,7 @@ impl Made {
         self.session.operators.push(Operator { shapes, types, ..row });
     }
 
-    pub(crate) fn log(&mut self, (m, n, k): (u64, u64, u64), tile: (u32, u32), parts: u32) {
+    pub fn log(&mut self, (m, n, k): (u64, u64, u64), tile: (u32, u32), parts: u32) {
         let text = self.session.intern("R_16BF");
         self.session.gemm_calls.push(GemmCall {
             artifact: StrId::default(),
@@ -330,59 +336,59 @@ impl Made {
 /// Events of the pass's thread and GPU at given times; a correlation joins a call with what it issues.
 impl Made {
     /// A timeline as its one pass.
-    pub(crate) fn timeline() -> Self {
+    pub fn timeline() -> Self {
         let mut made = Self::default();
         made.pass("nsys", PassKind::Timeline);
         made
     }
 
-    pub(crate) fn call(&mut self, name: &str, start: Ns, end: Ns, correlation: i64) {
+    pub fn call(&mut self, name: &str, start: Ns, end: Ns, correlation: i64) {
         let correlation = Some(correlation);
         let call = api_call(self.pass, self.session.intern(name), start..end);
         self.session.api_calls.push(ApiCall { correlation, ..call });
     }
 
     /// A launching call, and the kernel that it launches.
-    pub(crate) fn launch(&mut self, call: Span<Ns>, kernel: Span<Ns>) {
+    pub fn launch(&mut self, call: Span<Ns>, kernel: Span<Ns>) {
         let thread = (self.pass, self.thread());
         call_and_launch(&mut self.session, thread, call, "gemm", kernel);
     }
 
-    pub(crate) fn kernel_at(&mut self, name: &str, start: Ns, end: Ns, correlation: i64) {
+    pub fn kernel_at(&mut self, name: &str, start: Ns, end: Ns, correlation: i64) {
         let (kernel, correlation) = (self.session.kernel(name, name), Some(correlation));
         let launch = launch(self.pass, kernel, start..end);
         self.session.launches.push(Launch { correlation, ..launch });
     }
 
     /// A copy of one byte to the device.
-    pub(crate) fn copy_at(&mut self, source: MemoryKind, start: Ns, end: Ns, correlation: i64) {
+    pub fn copy_at(&mut self, source: MemoryKind, start: Ns, end: Ns, correlation: i64) {
         let correlation = Some(correlation);
         let copy = copy(self.pass, 1, start..end);
         self.session.copies.push(Copy { source, correlation, ..copy });
     }
 
-    pub(crate) fn range_at(&mut self, name: &str, start: Ns, end: Ns) {
+    pub fn range_at(&mut self, name: &str, start: Ns, end: Ns) {
         let name = self.session.intern(name);
         self.session.ranges.push(range(self.pass, name, start..end));
     }
 
-    pub(crate) fn os_call(&mut self, start: Ns, end: Ns) {
+    pub fn os_call(&mut self, start: Ns, end: Ns) {
         let (pass, thread, name) = (self.pass, self.thread(), self.session.intern("read"));
         self.session.os_calls.push(OsCall { start, end, name, pass, thread });
     }
 
-    pub(crate) fn off_cpu(&mut self, start: Ns, end: Ns) {
+    pub fn off_cpu(&mut self, start: Ns, end: Ns) {
         let (pass, thread) = (self.pass, self.thread());
         self.session.off_cpu.push(OffCpuTime { start, end, pass, thread });
     }
 
-    pub(crate) fn overhead(&mut self, start: Ns, end: Ns) {
+    pub fn overhead(&mut self, start: Ns, end: Ns) {
         let (pass, thread, process) = (self.pass, self.thread(), ProcessId(self.pass.0));
         let name = self.session.intern("CUPTI Buffer flush");
         self.session.overheads.push(Overhead { start, end, name, pass, process, thread });
     }
 
-    pub(crate) fn frame(&mut self, name: &str, start: Ns, end: Ns) {
+    pub fn frame(&mut self, name: &str, start: Ns, end: Ns) {
         let (pass, thread, name) = (self.pass, self.thread(), self.session.intern(name));
         self.session.frames.push(Frame { start, end, name, pass, thread });
     }
@@ -392,11 +398,24 @@ impl Made {
     }
 
     /// What `test` gives of the session with its results, without known hardware.
-    pub(crate) fn with<T>(&self, test: impl FnOnce(&Context<'_>) -> T) -> T {
+    pub fn with<T>(&self, test: impl FnOnce(&Context<'_>) -> T) -> T {
         let (facts, options) = (Facts::new(&self.session), Options::default());
         let hardware = Hardware::default();
         let context = Context::new(&self.session, &facts, &hardware, &options);
         let results = Results::compute(&context);
         test(&context.with(&results))
     }
+}
+
+/// Stage, pass, steps of each repeat, and times of the repeats.
+pub fn repeats(series: &[(&str, &str, Option<u64>, &[Ns])]) -> Session {
+    let mut session = Session::default();
+    for (stage, pass, steps, times) in series {
+        let (stage, pass) = (session.intern(stage), session.intern(pass));
+        for (repeat, duration) in (0..).zip(*times) {
+            let (duration, steps, artifact) = (*duration, *steps, pass);
+            session.timings.push(Timing { stage, repeat, duration, steps, artifact, pass });
+        }
+    }
+    session
 }

@@ -20,7 +20,7 @@ mod graphs;
 pub mod headline;
 mod idle;
 mod kernel_matching;
-pub(crate) mod kernels;
+pub mod kernels;
 mod modules;
 mod ncu_kernels;
 mod operators;
@@ -35,16 +35,18 @@ mod stage_times;
 mod sync;
 mod timeline;
 mod transfers;
-pub(crate) mod utilization;
+mod utilization;
 mod what_if;
+
+pub use utilization::words::reason as why_unknown;
 
 use rooflens_schemas::Scope;
 
-use crate::analysis::engine::classify::{ClassGroup, KernelClass};
-use crate::analysis::{Context, Known, Missing};
-use crate::findings::chart::Color;
-use crate::findings::{Block, Findings};
-use crate::model::{Dim3, PassId, Session};
+use rooflens_analysis::engine::classify::{ClassGroup, KernelClass};
+use rooflens_analysis::{Context, Known, Missing};
+use rooflens_findings::chart::Color;
+use rooflens_findings::{Block, Findings};
+use rooflens_model::{Dim3, PassId, Session};
 
 /// A section of the report.
 pub struct Section {
@@ -116,7 +118,7 @@ const fn class_color(class: KernelClass) -> Color {
 }
 
 /// The colour of a group of kernel classes.
-pub(crate) const fn group_color(group: ClassGroup) -> Color {
+pub const fn group_color(group: ClassGroup) -> Color {
     match group {
         ClassGroup::Gemm => Color::Gemm,
         ClassGroup::Attention => Color::Attention,

@@ -7,7 +7,7 @@ use super::term::{Term, printable};
 use crate::analysis::Facts;
 use crate::analysis::engine::classify;
 use crate::analysis::kernels::kernel_sums;
-use crate::findings::Dataset;
+use crate::findings::{Catalogue, Dataset};
 use crate::present;
 
 /// Columns of the printed table.
@@ -31,7 +31,8 @@ pub(super) fn run(args: &Kernels, term: &mut Term) -> Result<(), CliError> {
         let message = "no kernel with a time in the input".to_owned();
         return Err(CliError::Unusable { message, hint: None });
     }
-    let mut kernels = present::kernels::table(&loaded.session, &identities, &passes);
+    let mut kernels =
+        present::kernels::table(Catalogue::english(), &loaded.session, &identities, &passes);
     kernels.rows.truncate(args.top.unwrap_or(usize::MAX));
     let text = if args.csv { csv(&kernels)? } else { table(&kernels) };
     term.print(text.as_bytes())

@@ -11,6 +11,7 @@ use super::term::Term;
 use crate::analysis::{self, Context, Facts, Options};
 use crate::bundle::{self, ArtifactFile, Bundle};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
+use crate::findings::Catalogue;
 use crate::hardware::Hardware;
 use crate::ingest;
 use crate::model::Session;
@@ -68,8 +69,10 @@ pub(super) fn report(loaded: &Loaded, input: &Input, term: &mut Term) -> Result<
     let context = Context::new(session, &facts, &hardware, &options);
     let results = analysis::Results::compute(&context);
     let context = context.with(&results);
+    let text = Catalogue::english();
+    let rules = rules::run(&context, text);
+    let context = present::Context::new(context, text);
     let sections = present::run(&context);
-    let rules = rules::run(&context);
     let headline = present::headline::headline(&context);
     let report =
         report::build(&provenance(bundle, session), headline, rules, sections, diagnostics);

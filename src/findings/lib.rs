@@ -6,6 +6,7 @@ pub mod dataset;
 pub mod observation;
 pub mod quantity;
 pub mod table;
+pub mod text;
 
 use rooflens_schemas::{Metric, MetricValue, Polarity, Scope, Unit};
 use serde::Serialize;
@@ -18,6 +19,7 @@ pub use dataset::{Cell, Column, Dataset, View};
 pub use observation::{Gain, Observation, Query, Severity};
 pub use quantity::{Quantity, Scale};
 pub use table::Table;
+pub use text::{Arg, Catalogue};
 
 /// What one analysis found.
 #[derive(Clone, Debug, Default)]
@@ -70,6 +72,26 @@ pub enum Inline {
     Quantity(Quantity),
     /// Words with weight.
     Strong(String),
+}
+
+impl Inline {
+    /// A name from the data.
+    pub fn code(text: impl Into<String>) -> Self {
+        Self::Code(text.into())
+    }
+
+    /// Words with weight.
+    pub fn strong(text: impl Into<String>) -> Self {
+        Self::Strong(text.into())
+    }
+
+    /// The piece as plain text.
+    pub fn plain(&self) -> String {
+        match self {
+            Self::Text(text) | Self::Code(text) | Self::Strong(text) => text.clone(),
+            Self::Quantity(quantity) => quantity.to_string(),
+        }
+    }
 }
 
 impl From<&str> for Inline {

@@ -1,13 +1,14 @@
-//! A data set declared once: each column with its name, heading, unit and cell.
+//! A data set declared once: each column with its name, unit and cell.
 
 use rooflens_schemas::Unit;
 
 use super::dataset::{Cell, Column, Dataset, View};
+use super::text::Catalogue;
 
 /// How rows of type `R` become a data set.
 pub struct Table<'t, R> {
+    text: &'static Catalogue,
     id: &'static str,
-    title: String,
     columns: Vec<Col<'t, R>>,
 }
 
@@ -18,9 +19,9 @@ struct Col<'t, R> {
 }
 
 impl<'t, R> Table<'t, R> {
-    /// A data set without columns yet; `id` names its file.
-    pub fn new(id: &'static str, title: impl Into<String>) -> Self {
-        Self { id, title: title.into(), columns: Vec::new() }
+    /// A data set without columns yet; `id` names its file. The catalogue has its title and the headings of columns.
+    pub fn new(text: &'static Catalogue, id: &'static str) -> Self {
+        Self { text, id, columns: Vec::new() }
     }
 
     /// Adds a column.
@@ -28,11 +29,10 @@ impl<'t, R> Table<'t, R> {
     pub fn column<C: Into<Cell>>(
         mut self,
         id: &'static str,
-        title: &'static str,
         unit: Unit,
         cell: impl Fn(&R) -> C + 't,
     ) -> Self {
-        let column = Column::new(id, title, unit);
+        let column = Column::new(id, self.text.column(self.id, id), unit);
         let cell = Box::new(move |row: &R| cell(row).into());
         self.columns.push(Col { column, on_page: false, cell });
         self
@@ -40,24 +40,14 @@ impl<'t, R> Table<'t, R> {
 
     /// Adds a column of words or plain numbers.
     #[must_use]
-    pub fn text<C: Into<Cell>>(
-        self,
-        id: &'static str,
-        title: &'static str,
-        cell: impl Fn(&R) -> C + 't,
-    ) -> Self {
-        self.column(id, title, Unit::One, cell)
+    pub fn text<C: Into<Cell>>(self, id: &'static str, cell: impl Fn(&R) -> C + 't) -> Self {
+        self.column(id, Unit::One, cell)
     }
 
     /// Adds a column of names from the data, which pages may shorten.
     #[must_use]
-    pub fn name<C: Into<Cell>>(
-        self,
-        id: &'static str,
-        title: &'static str,
-        cell: impl Fn(&R) -> C + 't,
-    ) -> Self {
-        self.column(id, title, Unit::One, move |row| match cell(row).into() {
+    pub fn name<C: Into<Cell>>(self, id: &'static str, cell: impl Fn(&R) -> C + 't) -> Self {
+        self.column(id, Unit::One, move |row| match cell(row).into() {
             Cell::Text(text) => Cell::Name(text),
             other => other,
         })
@@ -65,46 +55,26 @@ impl<'t, R> Table<'t, R> {
 
     /// Adds a column of counts.
     #[must_use]
-    pub fn count<C: Into<Cell>>(
-        self,
-        id: &'static str,
-        title: &'static str,
-        cell: impl Fn(&R) -> C + 't,
-    ) -> Self {
-        self.column(id, title, Unit::Count, cell)
+    pub fn count<C: Into<Cell>>(self, id: &'static str, cell: impl Fn(&R) -> C + 't) -> Self {
+        self.column(id, Unit::Count, cell)
     }
 
     /// Adds a column of times in nanoseconds.
     #[must_use]
-    pub fn time<C: Into<Cell>>(
-        self,
-        id: &'static str,
-        title: &'static str,
-        cell: impl Fn(&R) -> C + 't,
-    ) -> Self {
-        self.column(id, title, Unit::Nanoseconds, cell)
+    pub fn time<C: Into<Cell>>(self, id: &'static str, cell: impl Fn(&R) -> C + 't) -> Self {
+        self.column(id, Unit::Nanoseconds, cell)
     }
 
     /// Adds a column of bytes.
     #[must_use]
-    pub fn bytes<C: Into<Cell>>(
-        self,
-        id: &'static str,
-        title: &'static str,
-        cell: impl Fn(&R) -> C + 't,
-    ) -> Self {
-        self.column(id, title, Unit::Bytes, cell)
+    pub fn bytes<C: Into<Cell>>(self, id: &'static str, cell: impl Fn(&R) -> C + 't) -> Self {
+        self.column(id, Unit::Bytes, cell)
     }
 
     /// Adds a column of shares between 0 and 1.
     #[must_use]
-    pub fn share<C: Into<Cell>>(
-        self,
-        id: &'static str,
-        title: &'static str,
-        cell: impl Fn(&R) -> C + 't,
-    ) -> Self {
-        self.column(id, title, Unit::Ratio, cell)
+    pub fn share<C: Into<Cell>>(self, id: &'static str, cell: impl Fn(&R) -> C + 't) -> Self {
+        self.column(id, Unit::Ratio, cell)
     }
 
     /// Shows the last column on pages, after those that were marked before.
@@ -143,7 +113,7 @@ impl<'t, R> Table<'t, R> {
         let cells = |row: &R| self.columns.iter().map(|column| (column.cell)(row)).collect();
         Dataset {
             id: self.id,
-            title: self.title.clone(),
+            title: self.text.title(self.id),
             columns: self.columns.iter().map(|column| column.column.clone()).collect(),
             rows: rows.into_iter().map(cells).collect(),
         }
@@ -163,15 +133,15 @@ mod tests {
 
     #[test]
     fn a_column_and_its_cell_stand_together() {
-        let table = Table::<(u64, Option<f64>)>::new("pairs", "Pairs")
-            .count("count", "count", |row| row.0)
+        let table = Table::<(u64, Option<f64>)>::new(Catalogue::english(), "kernels")
+            .count("count", |row| row.0)
             .on_page()
-            .share("share", "share", |row| row.1)
-            .text("even", "even", |row| row.0 % 2 == 0)
+            .share("share", |row| row.1)
+            .text("stage", |row| row.0 % 2 == 0)
             .on_page();
         let dataset = table.rows(&[(2, None), (3, Some(0.5))]);
         let ids: Vec<&str> = dataset.columns.iter().map(|column| column.id).collect();
-        assert_eq!(ids, ["count", "share", "even"]);
+        assert_eq!(ids, ["count", "share", "stage"]);
         assert_eq!(dataset.rows[0], [Cell::Int(2), Cell::Missing, Cell::Flag(true)]);
         assert_eq!(dataset.rows[1], [Cell::Int(3), Cell::Float(0.5), Cell::Flag(false)]);
         assert_eq!(dataset.rows[0][2].plain(), "yes");

@@ -3,23 +3,24 @@
 use rooflens_schemas::{Metric, Unit};
 
 use super::Section;
+use crate::Context;
+use rooflens_analysis::Known;
 use rooflens_analysis::engine::baseline::{Repeat, Series};
 use rooflens_analysis::engine::stats::OUTLIER_Z;
-use rooflens_analysis::{Context, Known};
 use rooflens_findings::catalogue::{STAGE_TIME, TIME_PER_STEP};
 use rooflens_findings::chart::{Dots, Plot};
 use rooflens_findings::{Block, Chart, Findings, Inline, Method, Quantity, Table, prose};
 use rooflens_model::Session;
 
 /// Repeats.
-pub(super) static SECTION: Section = Section { id: "repeats", title: "Repeats", show };
+pub(super) static SECTION: Section = Section { id: "repeats", show };
 
 /// Rows of the table on the page.
 const SHOWN: usize = 20;
 
 fn show(context: &Context<'_>) -> Known<Findings> {
     let (session, all) = (context.session, &context.results.baseline()?.series);
-    let statistics = statistics(session);
+    let statistics = statistics(context);
     let single = all.iter().flat_map(|series| series.repeats.iter().map(move |one| (series, one)));
     Ok(Findings {
         blocks: vec![
@@ -27,7 +28,7 @@ fn show(context: &Context<'_>) -> Known<Findings> {
             Block::Chart(chart(session, all)),
             Block::Table(statistics.view("Times of the repeats of each stage", SHOWN)),
         ],
-        datasets: vec![statistics.rows(all), repeats(session).rows(&single.collect::<Vec<_>>())],
+        datasets: vec![statistics.rows(all), repeats(context).rows(&single.collect::<Vec<_>>())],
         metrics: all.iter().flat_map(|series| metrics(session, series)).collect(),
         methods: vec![method()],
         ..Findings::default()
@@ -71,45 +72,47 @@ fn chart(session: &Session, all: &[Series]) -> Chart {
     }
 }
 
-fn statistics(session: &Session) -> Table<'_, Series> {
+fn statistics<'t>(context: &Context<'t>) -> Table<'t, Series> {
+    let session = context.session;
     let interval = |series: &Series| series.statistics.median_interval;
-    Table::new("repeat_statistics", "Repeats per stage")
-        .name("stage", "Stage", |series: &Series| session.text(series.stage))
+    Table::new(context.text, "repeat_statistics")
+        .name("stage", |series: &Series| session.text(series.stage))
         .on_page()
-        .name("pass", "Pass", |series| session.text(series.pass))
+        .name("pass", |series| session.text(series.pass))
         .on_page()
-        .text("profiled", "Profiled", |series| series.profiled)
-        .count("n", "n", |series| series.statistics.n)
+        .text("profiled", |series| series.profiled)
+        .count("n", |series| series.statistics.n)
         .on_page()
-        .time("median_ns", "Median", |series| series.statistics.median)
+        .time("median_ns", |series| series.statistics.median)
         .on_page()
-        .time("median_low_ns", "95 % from", move |series| interval(series).map(|(low, _)| low))
+        .time("median_low_ns", move |series| interval(series).map(|(low, _)| low))
         .on_page()
-        .time("median_high_ns", "to", move |series| interval(series).map(|(_, high)| high))
+        .time("median_high_ns", move |series| interval(series).map(|(_, high)| high))
         .on_page()
-        .time("mean_ns", "Mean", |series| series.statistics.mean)
-        .time("std_ns", "Std", |series| series.statistics.std)
-        .time("mad_ns", "MAD", |series| series.statistics.mad)
+        .time("mean_ns", |series| series.statistics.mean)
+        .time("std_ns", |series| series.statistics.std)
+        .time("mad_ns", |series| series.statistics.mad)
         .on_page()
-        .time("min_ns", "Min", |series| series.statistics.min)
+        .time("min_ns", |series| series.statistics.min)
         .on_page()
-        .time("p5_ns", "p5", |series| series.statistics.p5)
-        .time("p95_ns", "p95", |series| series.statistics.p95)
-        .time("max_ns", "Max", |series| series.statistics.max)
+        .time("p5_ns", |series| series.statistics.p5)
+        .time("p95_ns", |series| series.statistics.p95)
+        .time("max_ns", |series| series.statistics.max)
         .on_page()
-        .count("outliers", "Outliers", |series| series.outliers().count())
-        .time("median_per_step_ns", "Median per step", Series::median_per_step)
+        .count("outliers", |series| series.outliers().count())
+        .time("median_per_step_ns", Series::median_per_step)
 }
 
-fn repeats<'t>(session: &'t Session) -> Table<'t, (&'t Series, &'t Repeat)> {
-    Table::new("repeats", "Single repeats")
-        .name("stage", "Stage", |(series, _): &(&Series, &Repeat)| session.text(series.stage))
-        .name("pass", "Pass", |(series, _)| session.text(series.pass))
-        .count("repeat", "Repeat", |(_, repeat)| repeat.number)
-        .time("duration_ns", "Time", |(_, repeat)| repeat.duration)
-        .time("per_step_ns", "Per step", |(_, repeat)| repeat.per_step())
-        .text("modified_z", "Modified z", |(_, repeat)| repeat.z)
-        .text("outlier", "Outlier", |(_, repeat)| repeat.is_outlier())
+fn repeats<'t>(context: &Context<'t>) -> Table<'t, (&'t Series, &'t Repeat)> {
+    let session = context.session;
+    Table::new(context.text, "repeats")
+        .name("stage", |(series, _): &(&Series, &Repeat)| session.text(series.stage))
+        .name("pass", |(series, _)| session.text(series.pass))
+        .count("repeat", |(_, repeat)| repeat.number)
+        .time("duration_ns", |(_, repeat)| repeat.duration)
+        .time("per_step_ns", |(_, repeat)| repeat.per_step())
+        .text("modified_z", |(_, repeat)| repeat.z)
+        .text("outlier", |(_, repeat)| repeat.is_outlier())
 }
 
 fn metrics(session: &Session, series: &Series) -> Vec<Metric> {

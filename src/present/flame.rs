@@ -5,8 +5,8 @@ mod tests;
 
 use rooflens_schemas::Unit;
 
+use crate::Context;
 use crate::class_color;
-use rooflens_analysis::Context;
 use rooflens_analysis::engine::classify::{KernelClass, copy_class};
 use rooflens_analysis::operators::call_tree::{Activity, Leaf, Node, Tree};
 use rooflens_findings::Chart;

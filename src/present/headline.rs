@@ -2,7 +2,7 @@
 
 use rooflens_schemas::{StageKind, Unit};
 
-use rooflens_analysis::Context;
+use crate::Context;
 use rooflens_analysis::engine::stage_stats::{Summary, summaries};
 use rooflens_analysis::utilization::mfu::StageUtilization;
 use rooflens_findings::{Block, Findings, Table};
@@ -118,7 +118,7 @@ pub fn headline(context: &Context<'_>) -> Findings {
         rows = utilization.iter().map(baseline_row).collect();
     }
     if !rows.is_empty() {
-        let table = table(&rows);
+        let table = table(context, &rows);
         let caption = "Medians over the instances that count; MFU and MBU un-profiled where that was measured";
         findings.blocks.push(Block::Table(table.view(caption, rows.len().min(SHOWN))));
         findings.datasets.push(table.rows(&rows));
@@ -127,24 +127,22 @@ pub fn headline(context: &Context<'_>) -> Findings {
 }
 
 /// Columns are on the page as far as a row has them.
-fn table(rows: &[Row]) -> Table<'static, Row> {
+fn table(context: &Context<'_>, rows: &[Row]) -> Table<'static, Row> {
     let has = |value: fn(&Row) -> Option<f64>| rows.iter().any(|row| value(row).is_some());
-    Table::new("headline", "Headline figures")
-        .text("stage", "stage", |row: &Row| row.stage.clone())
+    Table::new(context.text, "headline")
+        .text("stage", |row: &Row| row.stage.clone())
         .on_page()
-        .time("profiled_ns", "profiled", |row| row.profiled)
+        .time("profiled_ns", |row| row.profiled)
         .on_page_if(has(|row| row.profiled))
-        .time("unprofiled_ns", "un-profiled", |row| row.unprofiled)
+        .time("unprofiled_ns", |row| row.unprofiled)
         .on_page_if(has(|row| row.unprofiled))
-        .share("busy_share", "GPU busy", |row| row.busy_share)
+        .share("busy_share", |row| row.busy_share)
         .on_page_if(has(|row| row.busy_share))
-        .share("mfu", "MFU", |row| row.mfu)
+        .share("mfu", |row| row.mfu)
         .on_page_if(has(|row| row.mfu))
-        .share("mbu", "MBU", |row| row.mbu)
+        .share("mbu", |row| row.mbu)
         .on_page_if(has(|row| row.mbu))
-        .column("tokens_per_second", "throughput", Unit::TokensPerSecond, |row| {
-            row.tokens_per_second
-        })
+        .column("tokens_per_second", Unit::TokensPerSecond, |row| row.tokens_per_second)
         .on_page_if(has(|row| row.tokens_per_second))
 }
 

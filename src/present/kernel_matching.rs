@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 
 use super::Section;
+use crate::Context;
+use rooflens_analysis::Known;
 use rooflens_analysis::engine::classify::identify;
 use rooflens_analysis::engine::kernel_matching::{How, MatchedName, md5_hex};
-use rooflens_analysis::{Context, Known};
 use rooflens_findings::{Block, Findings, Inline, Method, Table, prose};
-use rooflens_model::{PassId, Session};
+use rooflens_model::PassId;
 
 /// Kernel identity.
-pub(super) static SECTION: Section = Section { id: "identity", title: "Kernel identity", show };
+pub(super) static SECTION: Section = Section { id: "identity", show };
 
 /// Rows of the summary, and names without a partner, that the appendix shows.
 const SHOWN_PASSES: usize = 30;
@@ -19,7 +20,7 @@ const SHOWN: usize = 15;
 fn show(context: &Context<'_>) -> Known<Findings> {
     let session = context.session;
     let Ok(found) = context.results.kernel_matching() else { return Ok(Findings::default()) };
-    let (summary, names) = (summary(session), names(session, found.reference));
+    let (summary, names) = (summary(context), names(context, found.reference));
     let title = "Kernel names by how they matched";
     let mut appendix = vec![
         Block::Prose(prose![
@@ -42,29 +43,22 @@ fn show(context: &Context<'_>) -> Known<Findings> {
 }
 
 /// One row a pass: how many of its names matched how.
-fn summary(session: &Session) -> Table<'_, (PassId, BTreeMap<How, u64>)> {
+fn summary<'t>(context: &Context<'t>) -> Table<'t, (PassId, BTreeMap<How, u64>)> {
+    let session = context.session;
     let producer = |pass: PassId| session.text(session.passes.producer[pass.index()]);
-    let columns = [
-        ("exact", "Exact"),
-        ("md5", "md5"),
-        ("signature", "Signature"),
-        ("without_parameters", "Without parameters"),
-        ("ambiguous", "Ambiguous"),
-        ("none", "None"),
-    ];
-    let table = Table::new("identity_passes", "Kernel names by how they matched")
-        .text("pass", "Pass", |(pass, _): &(PassId, BTreeMap<How, u64>)| session.pass_name(*pass))
-        .text("tool", "Tool", move |(pass, _)| {
-            Some(producer(*pass)).filter(|tool| !tool.is_empty())
-        })
-        .count("kernels", "Kernels", |(_, counts)| counts.values().sum::<u64>());
-    let table = How::ALL.into_iter().zip(columns).fold(table, |table, (how, (id, title))| {
-        table.count(id, title, move |(_, counts)| counts.get(&how).copied().unwrap_or(0))
+    let columns = ["exact", "md5", "signature", "without_parameters", "ambiguous", "none"];
+    let table = Table::new(context.text, "identity_passes")
+        .text("pass", |(pass, _): &(PassId, BTreeMap<How, u64>)| session.pass_name(*pass))
+        .text("tool", move |(pass, _)| Some(producer(*pass)).filter(|tool| !tool.is_empty()))
+        .count("kernels", |(_, counts)| counts.values().sum::<u64>());
+    let table = How::ALL.into_iter().zip(columns).fold(table, |table, (how, id)| {
+        table.count(id, move |(_, counts)| counts.get(&how).copied().unwrap_or(0))
     });
     table.all_on_page()
 }
 
-fn names(session: &Session, reference: PassId) -> Table<'_, MatchedName> {
+fn names<'t>(context: &Context<'t>, reference: PassId) -> Table<'t, MatchedName> {
+    let session = context.session;
     let name = |one: &MatchedName| session.text(one.name);
     let partner = |one: &MatchedName| one.kernel.map(|kernel| session.kernel_name(kernel));
     let reason = move |one: &MatchedName| match one.how {
@@ -72,17 +66,17 @@ fn names(session: &Session, reference: PassId) -> Table<'_, MatchedName> {
         How::None => format!("did not run in pass {}", session.pass_name(reference)),
         _ => String::new(),
     };
-    Table::new("identity", "Kernel names of all passes and the kernels that they are")
-        .name("kernel", "Kernel", move |one| identify(name(one)).short)
-        .text("pass", "Pass", |one| session.pass_name(one.pass))
-        .count("launches", "Launches", |one| one.launches)
-        .text("how", "Match", |one| one.how.label())
-        .text("reason", "Reason", reason)
+    Table::new(context.text, "identity")
+        .name("kernel", move |one| identify(name(one)).short)
+        .text("pass", |one| session.pass_name(one.pass))
+        .count("launches", |one| one.launches)
+        .text("how", |one| one.how.label())
+        .text("reason", reason)
         .all_on_page()
-        .text("md5", "md5", move |one| md5_hex(name(one)))
-        .text("timeline_md5", "md5 in the timeline", move |one| partner(one).map(md5_hex))
-        .name("name", "Whole name", name)
-        .name("timeline_name", "Whole name in the timeline", partner)
+        .text("md5", move |one| md5_hex(name(one)))
+        .text("timeline_md5", move |one| partner(one).map(md5_hex))
+        .name("name", name)
+        .name("timeline_name", partner)
 }
 
 fn method() -> Method {
@@ -128,7 +122,7 @@ mod tests {
 
     #[test]
     fn one_pass_alone_has_nothing_to_say() {
-        let mut session = Session::default();
+        let mut session = rooflens_model::Session::default();
         let pass = session.add_pass("nsys", PassKind::Timeline, "nsys.sqlite");
         launch(&mut session, pass, "f", [1, 1, 1], 0..10);
         assert!(show(&SECTION, &session).appendix.is_empty());

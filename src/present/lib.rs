@@ -40,20 +40,43 @@ mod what_if;
 
 pub use utilization::words::reason as why_unknown;
 
+use std::ops::Deref;
+
 use rooflens_schemas::Scope;
 
 use rooflens_analysis::engine::classify::{ClassGroup, KernelClass};
-use rooflens_analysis::{Context, Known, Missing};
+use rooflens_analysis::{Known, Missing};
 use rooflens_findings::chart::Color;
-use rooflens_findings::{Block, Findings};
+use rooflens_findings::{Block, Catalogue, Findings};
 use rooflens_model::{Dim3, PassId, Session};
+
+/// What sections read: the results, and the words to show them with.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    inner: rooflens_analysis::Context<'a>,
+    /// The words.
+    pub text: &'static Catalogue,
+}
+
+impl<'a> Context<'a> {
+    /// Results in the words of a catalogue.
+    pub const fn new(inner: rooflens_analysis::Context<'a>, text: &'static Catalogue) -> Self {
+        Self { inner, text }
+    }
+}
+
+impl<'a> Deref for Context<'a> {
+    type Target = rooflens_analysis::Context<'a>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.inner
+    }
+}
 
 /// A section of the report.
 pub struct Section {
     /// Stable name; the section's anchor.
     pub id: &'static str,
-    /// The section's heading.
-    pub title: &'static str,
     /// Shows the results.
     pub show: fn(&Context<'_>) -> Known<Findings>,
 }
@@ -97,7 +120,7 @@ pub fn run(context: &Context<'_>) -> Vec<(&'static str, &'static str, Findings)>
     };
     let one = |section: &&Section| {
         let shown = (section.show)(context);
-        (section.id, section.title, shown.unwrap_or_else(missing))
+        (section.id, context.text.heading(section.id), shown.unwrap_or_else(missing))
     };
     SECTIONS.iter().map(one).collect()
 }

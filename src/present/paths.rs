@@ -1,5 +1,6 @@
 //! Tables of call trees, and the columns that all sections of callers share.
 
+use crate::Context;
 use rooflens_schemas::Unit;
 
 use rooflens_analysis::engine::spans::Sum;
@@ -37,28 +38,24 @@ pub(super) fn places<'t>(
 
 /// One row per place.
 pub(super) fn dataset<'t>(
-    session: &'t Session,
+    context: &Context<'t>,
     id: &'static str,
-    title: &str,
     places: &[Place<'t>],
 ) -> Dataset {
-    Table::new(id, title)
-        .with(|table| stage(table, session, "Path"))
-        .count("depth", "Depth", |place| node(place).depth)
+    let session = context.session;
+    Table::new(context.text, id)
+        .with(|table| stage(table, session))
+        .count("depth", |place| node(place).depth)
         .with(times)
         .rows(places)
 }
 
 /// Columns that say where a node stands.
-pub(super) fn stage<'t>(
-    table: Table<'t, Place<'t>>,
-    session: &'t Session,
-    heading: &'static str,
-) -> Table<'t, Place<'t>> {
+pub(super) fn stage<'t>(table: Table<'t, Place<'t>>, session: &'t Session) -> Table<'t, Place<'t>> {
     table
-        .name("path", heading, |(tree, node)| tree.path(*node))
-        .text("pass", "Pass", |(tree, _)| session.pass_name(tree.pass))
-        .text("stage", "Stage", |(tree, _)| tree.label.clone())
+        .name("path", |(tree, node)| tree.path(*node))
+        .text("pass", |(tree, _)| session.pass_name(tree.pass))
+        .text("stage", |(tree, _)| tree.label.clone())
 }
 
 pub(super) fn node<'t>((tree, node): &Place<'t>) -> &'t Node {
@@ -68,34 +65,28 @@ pub(super) fn node<'t>((tree, node): &Place<'t>) -> &'t Node {
 /// Columns of a node's times; spans of other threads than the stage's have no host time here.
 pub(super) fn times<'t>(table: Table<'t, Place<'t>>) -> Table<'t, Place<'t>> {
     table
-        .count("calls", "Calls", |place| on_host(place, node(place).sum.calls))
-        .time("host_total_ns", "Host time", |place| on_host(place, node(place).sum.host_total))
-        .time("host_self_ns", "Own host time", |place| on_host(place, node(place).sum.host_self))
-        .time("host_cuda_ns", "In CUDA calls", |place| on_host(place, node(place).sum.host_cuda))
-        .time("device_total_ns", "Device time", |place| node(place).sum.within.device)
-        .time("device_self_ns", "Own device time", |place| node(place).sum.own.device)
-        .time("busy_ns", "Busy", |place| node(place).busy)
-        .share("device_share", "Share", |place| {
+        .count("calls", |place| on_host(place, node(place).sum.calls))
+        .time("host_total_ns", |place| on_host(place, node(place).sum.host_total))
+        .time("host_self_ns", |place| on_host(place, node(place).sum.host_self))
+        .time("host_cuda_ns", |place| on_host(place, node(place).sum.host_cuda))
+        .time("device_total_ns", |place| node(place).sum.within.device)
+        .time("device_self_ns", |place| node(place).sum.own.device)
+        .time("busy_ns", |place| node(place).busy)
+        .share("device_share", |place| {
             let whole = place.0.nodes[0].sum.within.device;
             (whole > 0).then(|| node(place).sum.within.device as f64 / whole as f64)
         })
-        .count("launches", "Launches", |place| node(place).sum.within.launches)
-        .column("flops", "FLOPs", Unit::Flop, |place| flops(place).map(|flops| flops.full))
-        .column("flops_self", "Own FLOPs", Unit::Flop, |place| {
-            flops(place).map(|_| node(place).flops_self)
-        })
-        .column("flops_masked", "FLOPs, causal", Unit::Flop, |place| {
-            flops(place).map(|flops| flops.masked)
-        })
+        .count("launches", |place| node(place).sum.within.launches)
+        .column("flops", Unit::Flop, |place| flops(place).map(|flops| flops.full))
+        .column("flops_self", Unit::Flop, |place| flops(place).map(|_| node(place).flops_self))
+        .column("flops_masked", Unit::Flop, |place| flops(place).map(|flops| flops.masked))
         // FLOPs a nanosecond are billions a second.
-        .column("flop_rate", "Rate", Unit::FlopPerSecond, |place| {
+        .column("flop_rate", Unit::FlopPerSecond, |place| {
             Some(flops(place)?.full / device(place)? * 1e9)
         })
-        .share("flop_coverage", "Counted", |place| {
-            Some(node(place).flops.counted as f64 / device(place)?)
-        })
-        .time("uncounted_ns", "Matrix work of unknown sizes", |place| node(place).flops.uncounted)
-        .time("backward_ns", "Backward", |place| {
+        .share("flop_coverage", |place| Some(node(place).flops.counted as f64 / device(place)?))
+        .time("uncounted_ns", |place| node(place).flops.uncounted)
+        .time("backward_ns", |place| {
             place.0.has_backward().then(|| node(place).sum.within.backward)
         })
 }
@@ -119,9 +110,9 @@ pub(super) fn host<'t, R: 't>(
     sum: impl Fn(&R) -> &Sum + Copy + 't,
 ) -> Table<'t, R> {
     table
-        .count("calls", "Calls", move |row| sum(row).calls)
-        .time("host_self_ns", "Own host time", move |row| sum(row).host_self)
-        .time("host_cuda_ns", "In CUDA calls", move |row| sum(row).host_cuda)
+        .count("calls", move |row| sum(row).calls)
+        .time("host_self_ns", move |row| sum(row).host_self)
+        .time("host_cuda_ns", move |row| sum(row).host_cuda)
 }
 
 /// Columns of device times of callers; missing where the trace does not say which call issued what.
@@ -130,15 +121,15 @@ pub(super) fn device_times<'t, R: 't>(
     sum: impl Fn(&R) -> (&Sum, PassWork) + Copy + 't,
 ) -> Table<'t, R> {
     table
-        .time("device_self_ns", "Own device time", move |row| {
+        .time("device_self_ns", move |row| {
             let (sum, work) = sum(row);
             work.known(sum.own.device)
         })
-        .share("device_share", "Share", move |row| {
+        .share("device_share", move |row| {
             let (sum, work) = sum(row);
             work.share(sum.own.device)
         })
-        .time("device_total_ns", "Device time", move |row| {
+        .time("device_total_ns", move |row| {
             let (sum, work) = sum(row);
             work.known(sum.within.device)
         })

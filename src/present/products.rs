@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rooflens_schemas::Unit;
 
-use rooflens_analysis::Context;
+use crate::Context;
 use rooflens_analysis::engine::classify::KernelIdentity;
 use rooflens_analysis::kernels::matmul::roof::{Bound, Ceiling, Roof};
 use rooflens_analysis::kernels::matmul::stages::{Group, StageProducts};
@@ -46,45 +46,40 @@ impl<'a> Row<'a> {
 }
 
 /// The columns before the sizes.
-pub(super) fn heads<'t>(
-    context: &Context<'t>,
-    id: &'static str,
-    title: &str,
-    shape: &'static str,
-) -> Table<'t, Row<'t>> {
+pub(super) fn heads<'t>(context: &Context<'t>, id: &'static str) -> Table<'t, Row<'t>> {
     let (session, facts) = (context.session, context.facts);
-    Table::new(id, title)
-        .name("kernel", "Kernel", |row: &Row<'_>| row.identity.short.clone())
-        .text("stage", "Stage", |row| row.stage.summary.label(session, facts))
-        .text("pass", "Pass", |row| session.pass_name(row.stage.pass))
-        .text("shape", shape, |row| row.shape.clone())
+    Table::new(context.text, id)
+        .name("kernel", |row: &Row<'_>| row.identity.short.clone())
+        .text("stage", |row| row.stage.summary.label(session, facts))
+        .text("pass", |row| session.pass_name(row.stage.pass))
+        .text("shape", |row| row.shape.clone())
 }
 
 /// The columns after the sizes. A type that the sizes do not tell is that of the kernel's name where `by_name` is set.
 pub(super) fn figures<'t>(table: Table<'t, Row<'t>>, by_name: bool) -> Table<'t, Row<'t>> {
     table
-        .text("dtype", "Type", move |row| {
+        .text("dtype", move |row| {
             let named = by_name.then_some(row.identity.dtype);
             row.group.sum.roof.map(|roof| roof.dtype).or(named).filter(|dtype| !dtype.is_empty())
         })
-        .text("source", "Sizes from", |row| row.source.map(|source| source.0))
-        .text("confidence", "Confidence", |row| row.source.map(|source| source.1))
-        .count("launches", "Launches", |row| row.per(Some(row.group.sum.launches as f64)))
-        .time("time_ns", "Time", |row| row.per(Some(row.group.sum.time as f64)))
-        .share("share", "Share", |row| {
+        .text("source", |row| row.source.map(|source| source.0))
+        .text("confidence", |row| row.source.map(|source| source.1))
+        .count("launches", |row| row.per(Some(row.group.sum.launches as f64)))
+        .time("time_ns", |row| row.per(Some(row.group.sum.time as f64)))
+        .share("share", |row| {
             let (time, total) = (row.group.sum.time, row.stage.total);
             (total > 0).then(|| time as f64 / total as f64)
         })
-        .time("helper_ns", "Of it helpers", |row| row.per(Some(row.group.sum.helpers as f64)))
-        .column("flops", "FLOPs", Unit::Flop, |row| row.per(row.group.sum.flops))
-        .column("flop_per_second", "Rate", Unit::FlopPerSecond, |row| row.group.sum.rate())
-        .share("of_peak", "Of peak", |row| row.group.sum.of_peak())
-        .bytes("bytes", "Bytes", |row| row.per(row.group.sum.bytes))
-        .column("intensity", "Intensity", Unit::FlopPerByte, |row| row.group.sum.intensity())
-        .text("bound", "Bound", |row| row.group.sum.bound().map(Bound::label))
-        .text("ceiling", "Ceiling", |row| row.group.sum.ceiling().map(Ceiling::label))
-        .time("roof_ns", "At the roofline", |row| row.per(row.group.sum.least))
-        .time("recoverable_ns", "Recoverable", |row| row.per(row.group.sum.recoverable()))
+        .time("helper_ns", |row| row.per(Some(row.group.sum.helpers as f64)))
+        .column("flops", Unit::Flop, |row| row.per(row.group.sum.flops))
+        .column("flop_per_second", Unit::FlopPerSecond, |row| row.group.sum.rate())
+        .share("of_peak", |row| row.group.sum.of_peak())
+        .bytes("bytes", |row| row.per(row.group.sum.bytes))
+        .column("intensity", Unit::FlopPerByte, |row| row.group.sum.intensity())
+        .text("bound", |row| row.group.sum.bound().map(Bound::label))
+        .text("ceiling", |row| row.group.sum.ceiling().map(Ceiling::label))
+        .time("roof_ns", |row| row.per(row.group.sum.least))
+        .time("recoverable_ns", |row| row.per(row.group.sum.recoverable()))
 }
 
 /// The last column.
@@ -93,7 +88,7 @@ pub(super) fn whole_name<'t>(
     context: &Context<'t>,
 ) -> Table<'t, Row<'t>> {
     let session = context.session;
-    table.name("name", "Whole name", |row| session.kernel_name(row.group.kernel))
+    table.name("name", |row| session.kernel_name(row.group.kernel))
 }
 
 /// The ceilings of several roofs in words: `bf16 787.5 TFLOP/s measured, memory 4.80 TB/s specified`.

@@ -2,7 +2,7 @@
 
 use super::Section;
 use rooflens_analysis::{Context, Facts, Options, Results};
-use rooflens_findings::{Block, Cell, Chart, Dataset, Findings};
+use rooflens_findings::{Block, Catalogue, Cell, Chart, Dataset, Findings};
 use rooflens_hardware::Hardware;
 use rooflens_model::Session;
 use rooflens_schemas::Scope;
@@ -27,7 +27,13 @@ pub fn show_with(
 ) -> Findings {
     let facts = Facts::new(session);
     let context = Context::new(session, &facts, hardware, options);
-    (section.show)(&context.with(&Results::compute(&context))).unwrap_or_default()
+    let results = Results::compute(&context);
+    (section.show)(&english(&context.with(&results))).unwrap_or_default()
+}
+
+/// A context in English.
+pub fn english<'a>(context: &Context<'a>) -> super::Context<'a> {
+    super::Context::new(*context, Catalogue::english())
 }
 
 /// The same on no known hardware.

@@ -2,8 +2,9 @@
 
 use rooflens_schemas::Metric;
 
+use crate::Context;
+use rooflens_analysis::Known;
 use rooflens_analysis::time::what_if::{Bound, StageBounds, WhatIf};
-use rooflens_analysis::{Context, Known};
 use rooflens_findings::catalogue::{
     BOUND_COMMUNICATION, BOUND_COPIES, BOUND_HOST, BOUND_LAUNCHING, BOUND_MATRIX_PRODUCTS,
     BOUND_TOP_KERNEL,
@@ -137,23 +138,21 @@ fn table<'t>(context: &'t Context<'_>) -> Table<'t, OfStage<'t>> {
         Some(kernel) => format!("{}: {kernel}", label(bound.what)),
         None => label(bound.what).to_owned(),
     };
-    Table::new("bounds", "Upper bounds of gains")
-        .text("stage", "Stage", |(stage, _): &OfStage<'t>| stage.summary.label(session, facts))
+    Table::new(context.text, "bounds")
+        .text("stage", |(stage, _): &OfStage<'t>| stage.summary.label(session, facts))
         .on_page()
-        .text("pass", "Pass", |(stage, _)| session.pass_name(stage.summary.stage(facts).pass))
-        .name("what", "If", move |(_, bound)| what(bound))
+        .text("pass", |(stage, _)| session.pass_name(stage.summary.stage(facts).pass))
+        .name("what", move |(_, bound)| what(bound))
         .on_page()
-        .time("time_ns", "Stage time", |(_, bound)| bound.time)
-        .time("new_time_ns", "New time", |(_, bound)| bound.new_time())
+        .time("time_ns", |(_, bound)| bound.time)
+        .time("new_time_ns", |(_, bound)| bound.new_time())
         .on_page()
-        .time("gain_ns", "Gain", |(_, bound)| bound.gain())
+        .time("gain_ns", |(_, bound)| bound.gain())
         .on_page()
-        .share("gain_share", "Gain", |(_, bound)| {
-            (bound.time > 0.0).then(|| bound.gain() / bound.time)
-        })
+        .share("gain_share", |(_, bound)| (bound.time > 0.0).then(|| bound.gain() / bound.time))
         .on_page()
-        .text("formula", "What vanishes", |(_, bound)| formula(bound.what))
-        .text("assumption", "Assumption", |(_, bound)| assumption(bound.what))
+        .text("formula", |(_, bound)| formula(bound.what))
+        .text("assumption", |(_, bound)| assumption(bound.what))
         .on_page()
 }
 

@@ -8,7 +8,6 @@ use rooflens_findings::{Inline, Observation, Quantity, prose};
 
 pub(super) static RULE: Rule = Rule {
     id: "allocator-stalls",
-    title: "Allocator stalls",
     thresholds: &[
         Threshold::ratio("idle time in the allocator, of the stage time, at least", SHARE),
         Threshold::ratio("such calls, of the stage's time on the host, at least", HOST),

@@ -11,7 +11,6 @@ use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
     id: "attention-cache",
-    title: "Attention misses the L2 cache",
     thresholds: &[
         Threshold::ratio("L2 hit rate, less than", HITS),
         Threshold::ratio("share of the GPU time of a stage, at least", SHARE),

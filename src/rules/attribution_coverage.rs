@@ -8,7 +8,6 @@ use rooflens_schemas::Scope;
 
 pub(super) static RULE: Rule = Rule {
     id: "attribution-coverage",
-    title: "Attribution to stages",
     thresholds: &[
         Threshold::ratio("GPU time from the first stage on in no stage, at least", UNATTRIBUTED),
         Threshold::ratio("operations of a stage attributed by inference, at least", INFERRED),

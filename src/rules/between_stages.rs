@@ -9,7 +9,6 @@ use rooflens_findings::{Gain, Inline, Observation, Quantity, Severity, prose};
 
 pub(super) static RULE: Rule = Rule {
     id: "between-stages",
-    title: "The GPU waits between stages",
     thresholds: &[
         Threshold::ratio("idle time between stages, of the run, at least", SHARE),
         Threshold {

@@ -10,7 +10,6 @@ use rooflens_schemas::{Scope, Unit};
 
 pub(super) static RULE: Rule = Rule {
     id: "clock-limits",
-    title: "Clock held down",
     thresholds: &[
         Threshold::ratio("busy time with a reason that lowers the clock, at least", SHARE),
         Threshold::ratio(

@@ -8,7 +8,6 @@ use rooflens_findings::{Inline, Observation, Quantity, prose};
 
 pub(super) static RULE: Rule = Rule {
     id: "decode-bandwidth",
-    title: "Decode and memory bandwidth",
     thresholds: &[
         Threshold::ratio("the GPU is busy for at least", BUSY),
         Threshold::ratio("near the bandwidth from an MBU of", NEAR),

@@ -8,7 +8,6 @@ use rooflens_findings::{Inline, Observation, Quantity, Severity, prose};
 
 pub(super) static RULE: Rule = Rule {
     id: "exposed-communication",
-    title: "Exposed collectives",
     thresholds: &[Threshold::ratio(
         "collectives without computing beside them, of the stage time, at least",
         SHARE,

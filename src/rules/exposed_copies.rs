@@ -10,7 +10,6 @@ use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
     id: "exposed-copies",
-    title: "Exposed copies",
     thresholds: &[Threshold::ratio(
         "copies without kernels beside them, of the stage time, at least",
         SHARE,

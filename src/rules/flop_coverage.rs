@@ -7,7 +7,6 @@ use rooflens_findings::{Inline, Observation, Quantity, prose};
 
 pub(super) static RULE: Rule = Rule {
     id: "flop-coverage",
-    title: "Matrix products of unknown size",
     thresholds: &[
         Threshold::ratio("time of products of known sizes, of all products, less than", KNOWN),
         Threshold::ratio("time of products, of the GPU time of a stage, at least", PRODUCTS),

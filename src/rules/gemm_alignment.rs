@@ -7,7 +7,6 @@ use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
     id: "gemm-alignment",
-    title: "Unaligned matrix products",
     thresholds: &[
         Threshold { of: "alignment of rows, less than", value: Quantity::new(BYTES, Unit::Bytes) },
         Threshold::ratio("share of the GPU time of a stage, at least", SHARE),

@@ -8,7 +8,6 @@ use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
     id: "gemm-bandwidth",
-    title: "Matrix products below the memory bandwidth",
     thresholds: &[
         Threshold::ratio("share of the bandwidth, less than", NEAR),
         Threshold::ratio("time above the roofline, of the GPU time of a stage, at least", LOST),

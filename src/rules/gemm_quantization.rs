@@ -7,7 +7,6 @@ use rooflens_findings::{Inline, Observation, Quantity, prose};
 
 pub(super) static RULE: Rule = Rule {
     id: "gemm-quantization",
-    title: "Tiles and waves of matrix products not full",
     thresholds: &[Threshold::ratio(
         "time that they explain, of the GPU time of a stage, at least",
         LOST,

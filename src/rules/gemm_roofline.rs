@@ -8,7 +8,6 @@ use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
     id: "gemm-roofline",
-    title: "Matrix products far above the roofline",
     thresholds: &[
         Threshold::one("time ÷ time at the roofline, at least", FAR),
         Threshold::ratio("time above the roofline, of the GPU time of a stage, at least", LOST),

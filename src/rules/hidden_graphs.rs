@@ -8,7 +8,6 @@ use rooflens_schemas::Scope;
 
 pub(super) static RULE: Rule = Rule {
     id: "hidden-graphs",
-    title: "Kernels hidden in CUDA graphs",
     thresholds: &[Threshold::ratio("operation time of a stage in whole graphs, at least", SHARE)],
     run,
 };

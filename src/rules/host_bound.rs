@@ -7,7 +7,6 @@ use rooflens_findings::{Inline, Observation, Quantity, prose};
 
 pub(super) static RULE: Rule = Rule {
     id: "host-bound",
-    title: "Host code holds up the GPU",
     thresholds: &[Threshold::ratio("idle time in host code, of the stage time, at least", SHARE)],
     run,
 };
@@ -18,7 +17,7 @@ const SHARE: f64 = 0.05;
 fn run(results: &Results<'_>) -> Outcome {
     results.per_cause(Cause::HostCode, |stage, line, code| match finding(results, stage, line) {
         Some(found) => Look::found(found),
-        None if stage.share(code) >= SHARE => Look::said_by(&host_pauses::RULE),
+        None if stage.share(code) >= SHARE => Look::said_by(results, &host_pauses::RULE),
         None => Look::Clear,
     })
 }

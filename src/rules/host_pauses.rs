@@ -12,7 +12,6 @@ use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
     id: "host-pauses",
-    title: "Pauses of the host in some instances",
     thresholds: &[
         Threshold::ratio(
             "idle time in host code beyond that of typical instances, of the time of all stages, at least",

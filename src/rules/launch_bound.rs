@@ -9,7 +9,6 @@ use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
     id: "launch-bound",
-    title: "Launches hold up the GPU",
     thresholds: &[Threshold::ratio(
         "idle time while launching, of the stage time, at least",
         SHARE,

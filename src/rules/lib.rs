@@ -57,7 +57,7 @@ mod tests;
 use rooflens_schemas::{Scope, Unit};
 
 use rooflens_analysis::Context;
-use rooflens_findings::{Findings, Observation, Quantity};
+use rooflens_findings::{Catalogue, Findings, Observation, Quantity};
 
 pub use results::Results;
 
@@ -65,8 +65,6 @@ pub use results::Results;
 pub struct Rule {
     /// Stable name, such as `launch-bound`.
     pub id: &'static str,
-    /// What it looks for, in a few words.
-    pub title: &'static str,
     /// The numbers that decide.
     pub thresholds: &'static [Threshold],
     /// Looks.
@@ -156,8 +154,8 @@ const IDLE_NEEDS: &str =
     "idle time by cause: a timeline with CUDA API calls (nsys --trace=cuda,nvtx,osrt)";
 
 /// Runs all rules on the results: observations, the weightiest first, and the tables of findings and of rules.
-pub fn run(context: &Context<'_>) -> Findings {
-    judge(&Results::new(context))
+pub fn run(context: &Context<'_>, text: &'static Catalogue) -> Findings {
+    judge(&Results::new(context, text))
 }
 
 fn judge(results: &Results<'_>) -> Findings {
@@ -166,7 +164,8 @@ fn judge(results: &Results<'_>) -> Findings {
     for rule in RULES {
         let outcome = (rule.run)(results);
         if let Outcome::Found(found) = &outcome {
-            observations.extend(found.iter().map(|one| named(rule, one)));
+            observations
+                .extend(found.iter().map(|one| named(results.text.rule(rule.id), rule, one)));
         }
         outcomes.push((*rule, outcome));
     }
@@ -180,17 +179,16 @@ fn judge(results: &Results<'_>) -> Findings {
     });
     let datasets = vec![
         tables::findings(&observations),
-        tables::outcomes(&outcomes),
-        tables::rules(&outcomes),
+        tables::outcomes(results.text, &outcomes),
+        tables::rules(results.text, &outcomes),
     ];
     Findings { observations, datasets, methods: vec![tables::method()], ..Findings::default() }
 }
 
 /// The observation with the name of its rule.
-fn named(rule: &Rule, observation: &Observation) -> Observation {
+fn named(name: &str, rule: &Rule, observation: &Observation) -> Observation {
     let about = &observation.title;
-    let title =
-        if about.is_empty() { rule.title.to_owned() } else { format!("{}: {about}", rule.title) };
+    let title = if about.is_empty() { name.to_owned() } else { format!("{name}: {about}") };
     Observation { id: rule.id, title, ..observation.clone() }
 }
 
@@ -271,8 +269,8 @@ impl Look {
     }
 
     /// Made moot by another rule, which holds for the same stage.
-    fn said_by(rule: &Rule) -> Self {
-        Self::Moot(format!("“{}” says it", rule.title))
+    fn said_by(results: &Results<'_>, rule: &Rule) -> Self {
+        Self::Moot(format!("“{}” says it", results.text.rule(rule.id)))
     }
 }
 

@@ -8,7 +8,6 @@ use rooflens_findings::{Inline, Observation, Quantity, prose};
 
 pub(super) static RULE: Rule = Rule {
     id: "low-mfu",
-    title: "Busy, but far from the peak",
     thresholds: &[
         Threshold::ratio("the GPU is busy for at least", BUSY),
         Threshold::ratio("MFU while busy, less than", MFU),

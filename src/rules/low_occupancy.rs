@@ -11,7 +11,6 @@ use rooflens_findings::{Inline, Observation, Quantity, prose};
 
 pub(super) static RULE: Rule = Rule {
     id: "low-occupancy",
-    title: "Too few warps to hide latency",
     thresholds: &[
         Threshold::ratio("theoretical occupancy, at most", OCCUPANCY),
         Threshold::ratio("share of the GPU time of a stage, at least", SHARE),

@@ -6,7 +6,6 @@ use rooflens_findings::{Inline, Observation, Quantity, prose};
 
 pub(super) static RULE: Rule = Rule {
     id: "memory-access",
-    title: "Uncoalesced accesses, bank conflicts",
     thresholds: &[Threshold::ratio("estimate, of the profiled time of a pass, at least", SHARE)],
     run,
 };

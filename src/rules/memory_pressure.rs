@@ -7,7 +7,6 @@ use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
     id: "memory-pressure",
-    title: "Memory nearly full",
     thresholds: &[
         Threshold::ratio("peak of allocated memory, of the GPU's, at least", FULL),
         Threshold::ratio("reserved but not allocated, on average, at least", FRAGMENTED),

@@ -10,7 +10,6 @@ use rooflens_schemas::{Scope, Unit};
 
 pub(super) static RULE: Rule = Rule {
     id: "no-tensor-cores",
-    title: "Matrix products without tensor cores",
     thresholds: &[Threshold::ratio("their share of the kernel time, at least", SHARE)],
     run,
 };

@@ -8,7 +8,6 @@ use rooflens_findings::{Inline, Observation, Quantity, prose};
 
 pub(super) static RULE: Rule = Rule {
     id: "pageable-copies",
-    title: "Pageable memory",
     thresholds: &[
         Threshold::ratio(
             "bytes from or to pageable memory, of those of host copies, at least",

@@ -9,7 +9,6 @@ use rooflens_schemas::Scope;
 
 pub(super) static RULE: Rule = Rule {
     id: "profile-coverage",
-    title: "Kernels without counters",
     thresholds: &[
         Threshold::ratio("GPU time that profiled launches stand for, less than", COVERED),
         Threshold::ratio("time of the stage, of the run, at least", STAGE),

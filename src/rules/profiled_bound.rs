@@ -14,7 +14,6 @@ use rooflens_schemas::Scope;
 
 pub(super) static RULE: Rule = Rule {
     id: "profiled-bound",
-    title: "What kernels are bound by",
     thresholds: &[
         Threshold::ratio("one bound class, of the GPU time with counters, at least", SHARE),
         Threshold::ratio(
@@ -81,7 +80,7 @@ fn look(results: &Results<'_>, stage: &StageLine) -> Look {
         return Look::Clear;
     }
     if *bound == Bound::Latency && small_grids::holds(results, stage) {
-        return Look::said_by(&small_grids::RULE);
+        return Look::said_by(results, &small_grids::RULE);
     }
     Look::found(finding(results, stage, *bound, &shares, covered))
 }

@@ -10,7 +10,6 @@ use rooflens_findings::{Inline, Observation, Quantity, prose};
 
 pub(super) static RULE: Rule = Rule {
     id: "profiled-rule-estimate",
-    title: "What ncu's rules estimate",
     thresholds: &[Threshold::ratio("estimate, of the profiled time of a pass, at least", SHARE)],
     run,
 };

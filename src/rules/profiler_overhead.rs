@@ -7,7 +7,6 @@ use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
     id: "profiler-overhead",
-    title: "Profiler overhead",
     thresholds: &[
         Threshold::one("profiled ÷ un-profiled stage time, at least", RATIO),
         Threshold::one("a warning from", WARNING),

@@ -9,7 +9,6 @@ use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
     id: "queue-gaps",
-    title: "Gaps between issued operations",
     thresholds: &[Threshold::ratio(
         "idle time with work issued, of the stage time, at least",
         SHARE,

@@ -9,7 +9,6 @@ use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
     id: "repeat-outliers",
-    title: "Outliers among repeats",
     thresholds: &[Threshold::one("modified z-score beyond", OUTLIER_Z)],
     run,
 };
@@ -37,7 +36,7 @@ fn run(results: &Results<'_>) -> Outcome {
         true => Outcome::NotApplicable(format!(
             "{}: “{}” says it",
             told.join(", "),
-            host_pauses::RULE.title
+            results.text.rule(host_pauses::RULE.id)
         )),
         false => Outcome::of(found),
     }

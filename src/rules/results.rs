@@ -9,7 +9,7 @@ use super::{Look, Outcome, hidden_graphs};
 use rooflens_analysis::Context;
 use rooflens_analysis::time::idle::{Cause, Line};
 use rooflens_analysis::time::what_if::WhatIf;
-use rooflens_findings::{Gain, Observation, Severity};
+use rooflens_findings::{Catalogue, Gain, Observation, Severity};
 use rooflens_model::PassId;
 
 /// Share of the time of all stages below which nothing that can be said of a stage matters.
@@ -19,6 +19,8 @@ const WORTH_A_LOOK: f64 = 0.01;
 pub struct Results<'a> {
     /// The tables and the typed results.
     pub(super) context: Context<'a>,
+    /// The words.
+    pub(super) text: &'static Catalogue,
     /// The outermost stages of the primary pass, one a rank.
     pub(super) stages: Vec<StageLine>,
     /// The primary pass.
@@ -33,9 +35,10 @@ pub struct Results<'a> {
 
 impl<'a> Results<'a> {
     /// Nothing but the typed results.
-    pub(super) fn empty(context: Context<'a>) -> Self {
+    pub(super) fn empty(context: Context<'a>, text: &'static Catalogue) -> Self {
         Self {
             context,
+            text,
             stages: Vec::new(),
             primary: None,
             pass: String::new(),
@@ -45,7 +48,7 @@ impl<'a> Results<'a> {
     }
 
     /// Gathers what the analyses found.
-    pub(super) fn new(context: &Context<'a>) -> Self {
+    pub(super) fn new(context: &Context<'a>, text: &'static Catalogue) -> Self {
         let session = context.session;
         let stated = session.workload.dtype.clone();
         let primary = context.facts.primary_pass(session);
@@ -57,7 +60,7 @@ impl<'a> Results<'a> {
             pass: name.unwrap_or_default(),
             dtype: stated.or_else(|| session.model.as_ref().and_then(|model| model.dtype.clone())),
             memory_bytes: memory.map(|bytes| *bytes as f64),
-            ..Self::empty(*context)
+            ..Self::empty(*context, text)
         };
         results.add_unprofiled();
         results.add_run();

@@ -7,7 +7,6 @@ use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
     id: "short-kernels",
-    title: "Short kernels",
     thresholds: &[
         Threshold::ns("mean GPU operation, less than", MEAN as i64),
         Threshold::one("at least this many operations", MANY),
@@ -39,7 +38,7 @@ fn look(results: &Results<'_>, stage: &StageLine) -> Look {
         return Look::Clear;
     }
     if launch_bound::launching(results, stage).is_some() {
-        return Look::said_by(&launch_bound::RULE);
+        return Look::said_by(results, &launch_bound::RULE);
     }
     let what = if kernels.is_some() { "kernels" } else { "GPU operations" };
     Look::found(finding(results, stage, what, mean))

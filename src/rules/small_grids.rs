@@ -9,7 +9,6 @@ use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
     id: "small-grids",
-    title: "Grids too small for the GPU",
     thresholds: &[
         Threshold::one("waves, less than", WAVES),
         Threshold::ratio("share of the GPU time of a stage, at least", SHARE),

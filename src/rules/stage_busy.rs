@@ -13,7 +13,6 @@ use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
     id: "stage-busy",
-    title: "Where the time goes",
     thresholds: &[
         Threshold::ratio("the GPU is busy for at least", BUSY),
         Threshold::ratio("collectives alone, of the stage time, at least", ALONE),

@@ -11,7 +11,6 @@ use rooflens_schemas::{Scope, Unit};
 
 pub(super) static RULE: Rule = Rule {
     id: "straggler",
-    title: "Straggler",
     thresholds: &[
         Threshold::one("longest computing time of a rank ÷ mean, at least", IMBALANCE),
         Threshold::ratio(

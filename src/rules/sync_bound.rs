@@ -10,7 +10,6 @@ use rooflens_findings::{Inline, Observation, Quantity, prose};
 
 pub(super) static RULE: Rule = Rule {
     id: "sync-bound",
-    title: "Synchronizing calls in the loop",
     thresholds: &[Threshold::ratio(
         "idle time by synchronizing, of the stage time, at least",
         SHARE,

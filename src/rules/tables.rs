@@ -4,7 +4,9 @@ use rooflens_schemas::Unit;
 
 use super::{Outcome, Rule};
 use rooflens_findings::observation::{CRITICAL_SHARE, WARNING_SHARE};
-use rooflens_findings::{Cell, Column, Dataset, Inline, Method, Observation, Quantity, prose};
+use rooflens_findings::{
+    Catalogue, Cell, Column, Dataset, Inline, Method, Observation, Quantity, prose,
+};
 
 /// One row a finding, in the order of their weight.
 pub(super) fn findings(observations: &[Observation]) -> Dataset {
@@ -52,19 +54,19 @@ pub(super) fn findings(observations: &[Observation]) -> Dataset {
 }
 
 /// What came of the rules at a glance: one row an outcome and reason, what was found first.
-pub(super) fn outcomes(outcomes: &[(&Rule, Outcome)]) -> Dataset {
+pub(super) fn outcomes(text: &'static Catalogue, outcomes: &[(&Rule, Outcome)]) -> Dataset {
     let mut rows: Vec<(usize, String, Vec<String>)> = Vec::new();
     for (rule, outcome) in outcomes {
         let (title, said) = match outcome {
             Outcome::Found(found) if found.len() > 1 => {
-                (format!("{} ({})", rule.title, found.len()), String::new())
+                (format!("{} ({})", text.rule(rule.id), found.len()), String::new())
             }
             Outcome::Clear(unseen) if !unseen.is_empty() => {
-                (format!("{} (not seen: {unseen})", rule.title), String::new())
+                (format!("{} (not seen: {unseen})", text.rule(rule.id)), String::new())
             }
-            Outcome::Found(_) | Outcome::Clear(_) => (rule.title.to_owned(), String::new()),
+            Outcome::Found(_) | Outcome::Clear(_) => (text.rule(rule.id).to_owned(), String::new()),
             Outcome::NotApplicable(why) | Outcome::Abstained(why) => {
-                (rule.title.to_owned(), why.clone())
+                (text.rule(rule.id).to_owned(), why.clone())
             }
         };
         let rank = rank(outcome);
@@ -107,7 +109,7 @@ fn rank(outcome: &Outcome) -> usize {
 }
 
 /// One row a rule by outcome, in the order of the registry.
-pub(super) fn rules(outcomes: &[(&Rule, Outcome)]) -> Dataset {
+pub(super) fn rules(text: &'static Catalogue, outcomes: &[(&Rule, Outcome)]) -> Dataset {
     let row = |(rule, outcome): &&(&Rule, Outcome)| {
         let word = OUTCOMES[rank(outcome)];
         let (word, reason) = match outcome {
@@ -118,7 +120,7 @@ pub(super) fn rules(outcomes: &[(&Rule, Outcome)]) -> Dataset {
         };
         vec![
             Cell::Text(rule.id.to_owned()),
-            Cell::Text(rule.title.to_owned()),
+            Cell::Text(text.rule(rule.id).to_owned()),
             Cell::Text(word),
             if reason.is_empty() { Cell::Missing } else { Cell::Text(reason) },
             Cell::Text(thresholds(rule)),

@@ -8,7 +8,6 @@ use rooflens_findings::{Inline, Observation, Quantity, Severity, prose};
 
 pub(super) static RULE: Rule = Rule {
     id: "uneven-pace",
-    title: "Uneven pace",
     thresholds: &[
         Threshold::ratio("change of a stage's time over the run, at least", DRIFT),
         Threshold::one("statistic of the trend, where there is one, beyond", TREND_Z),
@@ -36,9 +35,10 @@ fn run(results: &Results<'_>) -> Outcome {
     let found: Vec<Observation> =
         own.map(|(series, name, drift)| finding(results, series, name, *drift)).collect();
     match (found.is_empty(), drifting.first()) {
-        (true, Some((_, name, _))) => {
-            Outcome::NotApplicable(format!("{name}: “{}” says it", host_pauses::RULE.title))
-        }
+        (true, Some((_, name, _))) => Outcome::NotApplicable(format!(
+            "{name}: “{}” says it",
+            results.text.rule(host_pauses::RULE.id)
+        )),
         _ => Outcome::of(found),
     }
 }

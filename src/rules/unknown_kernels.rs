@@ -7,7 +7,6 @@ use rooflens_schemas::Scope;
 
 pub(super) static RULE: Rule = Rule {
     id: "unknown-kernels",
-    title: "Kernels of unknown class",
     thresholds: &[Threshold::ratio("their share of the kernel time, at least", OTHER_LIMIT)],
     run,
 };

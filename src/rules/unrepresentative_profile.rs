@@ -8,7 +8,6 @@ use rooflens_schemas::{Scope, Unit};
 
 pub(super) static RULE: Rule = Rule {
     id: "unrepresentative-profile",
-    title: "Profiled launches unlike those of the run",
     thresholds: &[Threshold::ratio(
         "profiled time in launches as long as in the timeline, less than",
         SHARE,

@@ -14,7 +14,6 @@ use rooflens_schemas::Scope;
 
 pub(super) static RULE: Rule = Rule {
     id: "utilization-basis",
-    title: "Doubtful utilization",
     thresholds: &[Threshold::ratio(
         "matrix products in another type than the stated one, at least",
         SHARE,

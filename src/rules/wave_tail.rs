@@ -10,7 +10,6 @@ use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
     id: "wave-tail",
-    title: "Last wave not full",
     thresholds: &[
         Threshold::one("waves, at least", WAVES),
         Threshold::ratio("time × empty slots, of the GPU time of a stage, at least", LOST),

@@ -6,7 +6,7 @@ use std::sync::{LazyLock, Mutex, OnceLock};
 
 use rooflens::analysis::{Context, Facts, Options, Results};
 use rooflens::diagnostic::Diagnostics;
-use rooflens::findings::{Dataset, Findings};
+use rooflens::findings::{Catalogue, Dataset, Findings};
 use rooflens::hardware::Hardware;
 use rooflens::model::Session;
 use rooflens::{bundle, ingest, present, rules};
@@ -73,7 +73,9 @@ impl Loaded {
     }
 
     pub(crate) fn sections(&self) -> &Sections {
-        self.sections.get_or_init(|| present::run(&self.context()))
+        self.sections.get_or_init(|| {
+            present::run(&present::Context::new(self.context(), Catalogue::english()))
+        })
     }
 
     /// The section with that id.
@@ -97,7 +99,7 @@ impl Loaded {
 
     /// What the rules find.
     pub(crate) fn rules(&self) -> Findings {
-        rules::run(&self.context())
+        rules::run(&self.context(), Catalogue::english())
     }
 }
 

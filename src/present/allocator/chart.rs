@@ -2,7 +2,7 @@
 
 use rooflens_schemas::Unit;
 
-use rooflens_analysis::Context;
+use crate::Context;
 use rooflens_analysis::engine::facts::Stage;
 use rooflens_analysis::memory::allocator::states::States;
 use rooflens_findings::chart::{Panel, Plot, Series, thin};

@@ -8,11 +8,12 @@ mod tests;
 use rooflens_schemas::{Evidence, Metric, Scope, Unit};
 
 use super::Section;
+use crate::Context;
+use rooflens_analysis::Known;
 use rooflens_analysis::memory::allocator::calls::StageCalls;
 use rooflens_analysis::memory::allocator::states::Figures;
 use rooflens_analysis::memory::allocator::{DeviceMemory, MemoryUsed};
 use rooflens_analysis::system::power::samples;
-use rooflens_analysis::{Context, Known};
 use rooflens_findings::catalogue::{
     ALLOCATOR_CALLS, MEMORY_FRAGMENTATION, MEMORY_PEAK_ALLOCATED, MEMORY_PEAK_RESERVED,
     MEMORY_PEAK_USED,
@@ -21,7 +22,7 @@ use rooflens_findings::{Block, Findings, Inline, Method, Quantity, prose};
 use rooflens_model::Session;
 
 /// Memory.
-pub(super) static SECTION: Section = Section { id: "memory", title: "Device memory", show };
+pub(super) static SECTION: Section = Section { id: "memory", show };
 
 /// GPUs that have charts and tables of holders; the data sets hold all.
 const SHOWN_GPUS: usize = 4;

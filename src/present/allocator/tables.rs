@@ -1,12 +1,11 @@
 //! The data sets of what allocators held, and of the CUDA calls that allocate.
 
 use super::SHOWN_GPUS;
-use rooflens_analysis::Context;
+use crate::Context;
 use rooflens_analysis::memory::allocator::DeviceMemory;
 use rooflens_analysis::memory::allocator::calls::{AllocatorCalls, InstanceCalls};
 use rooflens_analysis::memory::allocator::states::{Figures, State, States};
 use rooflens_findings::{Block, Cell, Findings, Quantity, Table, View, prose};
-use rooflens_model::Session;
 
 /// Rows of the tables on pages: stages, makers of live allocations, calls.
 const SHOWN_ROWS: usize = 20;
@@ -35,13 +34,13 @@ pub(super) fn add(context: &Context<'_>, devices: &[DeviceMemory], findings: &mu
             (&memory.states, stage.label(session, context.facts), figures)
         }));
     }
-    let table = table(session);
+    let table = table(context);
     let caption =
         "Allocator by stage: peaks, unused share of what is reserved, allocations an instance";
     let view = table.view(caption, rows.len().min(SHOWN_ROWS));
     findings.blocks.push(Block::Table(view));
     findings.datasets.push(table.rows(&rows));
-    let table = holders_table(session);
+    let table = holders_table(context);
     let mut holders: Vec<HolderRow<'_>> = Vec::new();
     for (number, memory) in devices.iter().enumerate() {
         let skip = holders.len();
@@ -57,28 +56,29 @@ pub(super) fn add(context: &Context<'_>, devices: &[DeviceMemory], findings: &mu
 }
 
 /// One row per (allocator, stage); the whole trace first.
-fn table<'t>(session: &'t Session) -> Table<'t, Row<'t>> {
+fn table<'t>(context: &Context<'t>) -> Table<'t, Row<'t>> {
+    let session = context.session;
     let peak = |row: &Row<'_>| -> State { row.2.peak };
-    Table::new("memory", "Memory that the framework's allocator held")
-        .text("stage", "Stage", |(_, label, _): &Row<'_>| label.clone())
+    Table::new(context.text, "memory")
+        .text("stage", |(_, label, _): &Row<'_>| label.clone())
         .on_page()
-        .text("pass", "Pass", |(states, ..)| session.pass_name(states.pass))
+        .text("pass", |(states, ..)| session.pass_name(states.pass))
         .on_page()
-        .count("device", "GPU", |(states, ..)| states.device)
+        .count("device", |(states, ..)| states.device)
         .on_page()
-        .bytes("peak_allocated_bytes", "Most allocated", move |row| peak(row).allocated)
+        .bytes("peak_allocated_bytes", move |row| peak(row).allocated)
         .on_page()
-        .time("peak_time_ns", "At", move |row| peak(row).time.saturating_sub(row.0.span().0))
-        .bytes("reserved_at_peak_bytes", "Reserved then", move |row| peak(row).reserved)
-        .bytes("peak_reserved_bytes", "Most reserved", |(.., figures)| figures.peak_reserved)
+        .time("peak_time_ns", move |row| peak(row).time.saturating_sub(row.0.span().0))
+        .bytes("reserved_at_peak_bytes", move |row| peak(row).reserved)
+        .bytes("peak_reserved_bytes", |(.., figures)| figures.peak_reserved)
         .on_page()
-        .share("fragmentation_at_peak", "Unused at the peak", move |row| peak(row).fragmentation())
+        .share("fragmentation_at_peak", move |row| peak(row).fragmentation())
         .on_page()
-        .share("fragmentation", "Unused on average", |(.., figures)| figures.fragmentation)
+        .share("fragmentation", |(.., figures)| figures.fragmentation)
         .on_page()
-        .count("allocations", "Allocations", |(.., figures)| figures.allocations)
+        .count("allocations", |(.., figures)| figures.allocations)
         .on_page()
-        .bytes("allocated_bytes", "Allocated in all", |(.., figures)| figures.bytes)
+        .bytes("allocated_bytes", |(.., figures)| figures.bytes)
         .on_page()
 }
 
@@ -101,19 +101,20 @@ fn holder_rows(memory: &DeviceMemory) -> impl Iterator<Item = HolderRow<'_>> {
     before.into_iter().chain(holders)
 }
 
-fn holders_table<'t>(session: &'t Session) -> Table<'t, HolderRow<'t>> {
-    Table::new("memory_at_peak", "What holds the memory at the peak")
-        .text("operator", "Allocated by", |row: &HolderRow<'_>| row.operator.clone())
+fn holders_table<'t>(context: &Context<'t>) -> Table<'t, HolderRow<'t>> {
+    let session = context.session;
+    Table::new(context.text, "memory_at_peak")
+        .text("operator", |row: &HolderRow<'_>| row.operator.clone())
         .on_page()
-        .text("range", "In", |row| row.range.clone())
+        .text("range", |row| row.range.clone())
         .on_page()
-        .text("pass", "Pass", |row| session.pass_name(row.memory.states.pass))
-        .count("device", "GPU", |row| row.memory.states.device)
-        .count("allocations", "Allocations", |row| row.allocations)
+        .text("pass", |row| session.pass_name(row.memory.states.pass))
+        .count("device", |row| row.memory.states.device)
+        .count("allocations", |row| row.allocations)
         .on_page()
-        .bytes("bytes", "Bytes", |row| row.bytes)
+        .bytes("bytes", |row| row.bytes)
         .on_page()
-        .share("share", "Share of the peak", |row| {
+        .share("share", |row| {
             let peak = row.memory.whole.peak.allocated;
             (peak > 0).then(|| row.bytes as f64 / peak as f64)
         })
@@ -142,18 +143,18 @@ pub(super) fn add_calls(context: &Context<'_>, calls: &AllocatorCalls, findings:
 /// One row per (pass, stage, process, instance, call).
 fn calls_table<'t>(context: &Context<'t>) -> Table<'t, InstanceCalls> {
     let (session, facts) = (context.session, context.facts);
-    Table::new("allocator_calls", "CUDA calls that allocate or free memory, within stages")
-        .name("call", "Call", |row: &InstanceCalls| session.text(row.name))
+    Table::new(context.text, "allocator_calls")
+        .name("call", |row: &InstanceCalls| session.text(row.name))
         .on_page()
-        .text("pass", "Pass", |row| session.pass_name(row.stage.stage(facts).pass))
+        .text("pass", |row| session.pass_name(row.stage.stage(facts).pass))
         .on_page()
-        .text("stage", "Stage", |row| row.stage.label(session, facts))
+        .text("stage", |row| row.stage.label(session, facts))
         .on_page()
-        .count("instance", "Instance", |row| row.instance)
+        .count("instance", |row| row.instance)
         .on_page()
-        .text("counted", "Counted", |row| row.counted)
-        .count("calls", "Calls", |row| row.calls)
+        .text("counted", |row| row.counted)
+        .count("calls", |row| row.calls)
         .on_page()
-        .time("time_ns", "Host time", |row| row.time)
+        .time("time_ns", |row| row.time)
         .on_page()
 }

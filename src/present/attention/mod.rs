@@ -7,14 +7,15 @@ use rooflens_schemas::Unit;
 
 use super::Section;
 use super::products::{Row, figures, heads, under, whole_name};
+use crate::Context;
+use rooflens_analysis::Known;
 use rooflens_analysis::kernels::matmul::Attention;
 use rooflens_analysis::kernels::matmul::stages::{Group, StageProducts};
-use rooflens_analysis::{Context, Known};
 use rooflens_findings::{Block, Dataset, Findings, Method, Quantity, View, prose};
 use rooflens_model::diagnostic::{Diagnostic, Severity};
 
 /// Attention. A bundle without such kernels has no such section.
-pub(super) static SECTION: Section = Section { id: "attention", title: "Attention", show };
+pub(super) static SECTION: Section = Section { id: "attention", show };
 
 /// Kernels that a page shows.
 const SHOWN: usize = 10;
@@ -74,24 +75,24 @@ fn dataset(context: &Context<'_>, stages: &[StageProducts]) -> Dataset {
             Row::new(context, stage, group, shape)
         }));
     }
-    heads(context, "attention", "Attention, per instance of its stage", "Sizes")
-        .count("batch", "Batch", |row| Some(row.group.attention()?.batch))
-        .count("heads", "Query heads", |row| Some(row.group.attention()?.heads))
-        .count("kv_heads", "Key heads", |row| Some(row.group.attention()?.kv_heads))
-        .count("queries", "Queries", |row| Some(row.group.attention()?.queries))
-        .count("keys_min", "Fewest keys", |row| row.group.product.map(|_| row.group.keys.0))
-        .count("keys_max", "Most keys", |row| row.group.product.map(|_| row.group.keys.1))
-        .count("head_size", "Head size", |row| Some(row.group.attention()?.size))
-        .text("causal", "Causal", |row| Some(row.group.attention()?.causal))
-        .text("backward", "Backward", |row| Some(row.group.attention()?.backward))
+    heads(context, "attention")
+        .count("batch", |row| Some(row.group.attention()?.batch))
+        .count("heads", |row| Some(row.group.attention()?.heads))
+        .count("kv_heads", |row| Some(row.group.attention()?.kv_heads))
+        .count("queries", |row| Some(row.group.attention()?.queries))
+        .count("keys_min", |row| row.group.product.map(|_| row.group.keys.0))
+        .count("keys_max", |row| row.group.product.map(|_| row.group.keys.1))
+        .count("head_size", |row| Some(row.group.attention()?.size))
+        .text("causal", |row| Some(row.group.attention()?.causal))
+        .text("backward", |row| Some(row.group.attention()?.backward))
         .with(|table| figures(table, false))
-        .column("flops_full", "FLOPs, all pairs", Unit::Flop, |row| {
+        .column("flops_full", Unit::Flop, |row| {
             row.per(row.group.product.map(|_| row.group.flops_full))
         })
-        .column("bytes_per_second", "Bandwidth", Unit::BytesPerSecond, |row| {
+        .column("bytes_per_second", Unit::BytesPerSecond, |row| {
             row.group.sum.per_second(row.group.sum.bytes)
         })
-        .share("of_bandwidth", "Of bandwidth", |row| row.group.of_bandwidth())
+        .share("of_bandwidth", |row| row.group.of_bandwidth())
         .with(|table| whole_name(table, context))
         .rows(&rows)
 }

@@ -2,7 +2,7 @@
 
 use rooflens_schemas::{Metric, PassKind, Scope};
 
-use rooflens_analysis::Context;
+use crate::Context;
 use rooflens_analysis::communication::Ranks;
 use rooflens_analysis::communication::calls::{Member, Run};
 use rooflens_analysis::communication::lines::Line;

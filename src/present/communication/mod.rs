@@ -9,14 +9,15 @@ mod text;
 use rooflens_schemas::Unit;
 
 use super::Section;
+use crate::Context;
+use rooflens_analysis::Known;
 use rooflens_analysis::communication::Ranks;
 use rooflens_analysis::communication::lines::Line;
-use rooflens_analysis::{Context, Known};
 use rooflens_findings::chart::{Bar, Color, Part, Plot, StackedBars};
 use rooflens_findings::{Block, Chart, Findings, Quantity};
 
 /// Collectives and ranks.
-pub(super) static SECTION: Section = Section { id: "communication", title: "Communication", show };
+pub(super) static SECTION: Section = Section { id: "communication", show };
 
 /// Rows of each table on the page, and bars.
 const SHOWN: usize = 16;

@@ -3,7 +3,7 @@
 use rooflens_schemas::Unit;
 
 use super::SHOWN;
-use rooflens_analysis::Context;
+use crate::Context;
 use rooflens_analysis::communication::Ranks;
 use rooflens_analysis::communication::calls::Group;
 use rooflens_analysis::communication::lines::Line;
@@ -21,7 +21,7 @@ pub(super) fn add(context: &Context<'_>, all: &[Ranks], findings: &mut Findings)
     let messages: Vec<Message<'_>> =
         all.iter().flat_map(|one| one.messages.iter().map(move |message| (one, message))).collect();
     if !messages.is_empty() {
-        let (table, shown) = (messages_table(), messages.len().min(SHOWN));
+        let (table, shown) = (messages_table(context), messages.len().min(SHOWN));
         findings.blocks.push(Block::Table(table.view("Messages from rank to rank", shown)));
         findings.datasets.push(table.rows(&messages));
     }
@@ -65,36 +65,30 @@ fn add_collectives(context: &Context<'_>, all: &[Ranks], matched: bool, findings
 
 /// One row per line: (run, whole pass before stages, rank).
 fn ranks<'t>(context: &'t Context<'t>) -> Table<'t, (&'t Ranks, &'t Line)> {
-    Table::new("ranks", "Ranks by stage: medians over the instances that count")
-        .text("stage", "Stage", |(_, line): &(&Ranks, &Line)| {
+    Table::new(context.text, "ranks")
+        .text("stage", |(_, line): &(&Ranks, &Line)| {
             line.stage_name(context).unwrap_or("whole pass")
         })
-        .text("pass", "Pass", |(ranks, _)| ranks.run.name.clone())
-        .text("rank", "Rank", |(_, line)| line.rank.to_string())
-        .count("instances", "Counted", |(_, line)| line.instances)
-        .time("time_ns", "Stage time", |(_, line)| line.time)
-        .time("compute_ns", "Computing", |(_, line)| line.compute)
-        .time("communication_ns", "Communicating", |(_, line)| line.communication)
-        .time("exposed_ns", "Exposed", |(_, line)| line.exposed)
-        .share("exposed_share", "Exposed share", |(_, line)| {
-            (line.time > 0.0).then(|| line.exposed / line.time)
-        })
-        .time("idle_ns", "Idle", |(_, line)| line.idle)
-        .time("wait_ns", "Waiting", |(_, line)| line.wait)
-        .time("transfer_ns", "Transfer", |(_, line)| line.transfer)
-        .count("last", "Came last", |(ranks, line)| {
+        .text("pass", |(ranks, _)| ranks.run.name.clone())
+        .text("rank", |(_, line)| line.rank.to_string())
+        .count("instances", |(_, line)| line.instances)
+        .time("time_ns", |(_, line)| line.time)
+        .time("compute_ns", |(_, line)| line.compute)
+        .time("communication_ns", |(_, line)| line.communication)
+        .time("exposed_ns", |(_, line)| line.exposed)
+        .share("exposed_share", |(_, line)| (line.time > 0.0).then(|| line.exposed / line.time))
+        .time("idle_ns", |(_, line)| line.idle)
+        .time("wait_ns", |(_, line)| line.wait)
+        .time("transfer_ns", |(_, line)| line.transfer)
+        .count("last", |(ranks, line)| {
             let whole = line.stage.is_none() && ranks.run.members.len() > 1;
             whole.then(|| ranks.last[line.member])
         })
-        .text("slowdown", "Same kernels", |(_, line)| line.speed.slowdown)
-        .column("sm_clock_hz", "SM clock", Unit::Hertz, |(_, line)| line.speed.clock)
-        .share("by_clock", "By the clock", |(_, line)| line.speed.by_clock())
-        .name("clock_limit", "Clock lowered by", |(_, line)| {
-            line.speed.limit.map(|(reason, _)| reason)
-        })
-        .share("clock_limit_share", "Share of samples", |(_, line)| {
-            line.speed.limit.map(|(_, share)| share)
-        })
+        .text("slowdown", |(_, line)| line.speed.slowdown)
+        .column("sm_clock_hz", Unit::Hertz, |(_, line)| line.speed.clock)
+        .share("by_clock", |(_, line)| line.speed.by_clock())
+        .name("clock_limit", |(_, line)| line.speed.limit.map(|(reason, _)| reason))
+        .share("clock_limit_share", |(_, line)| line.speed.limit.map(|(_, share)| share))
 }
 
 /// One row per (run, rank, kind), by (run, rank, time descending, kind).
@@ -104,25 +98,25 @@ fn collectives<'t>(context: &'t Context<'t>) -> Table<'t, (&'t Ranks, &'t Kind)>
         Some(word).filter(|word| !word.is_empty())
     };
     let rate = Unit::BytesPerSecond;
-    Table::new("collectives", "Collectives")
-        .text("operation", "Collective", |(_, kind): &(&Ranks, &Kind)| kind.key.operation.label())
-        .text("pass", "Pass", |(ranks, _)| ranks.run.name.clone())
-        .text("rank", "Rank", |(ranks, kind)| ranks.run.members[kind.member].rank.to_string())
-        .text("dtype", "Type", move |(_, kind)| name(kind, |name| name.dtype))
-        .text("algorithm", "Algorithm", move |(_, kind)| name(kind, |name| name.algorithm))
-        .text("protocol", "Protocol", move |(_, kind)| name(kind, |name| name.protocol))
-        .name("group", "Group", |(_, kind)| group_name(context.session, kind.key.group))
-        .count("group_size", "Ranks", |(_, kind)| kind.key.size)
-        .bytes("bytes", "Message", |(_, kind)| kind.key.bytes.map(|bytes| bytes as f64))
-        .count("count", "Count", |(_, kind)| kind.count)
-        .time("total_ns", "Time", |(_, kind)| kind.total)
-        .time("median_ns", "Median", |(_, kind)| kind.median())
-        .count("matched", "Matched", |(_, kind)| kind.matched)
-        .time("transfer_ns", "Transfer", |(_, kind)| kind.transfer())
-        .time("wait_ns", "Waiting", |(_, kind)| (kind.matched > 0).then_some(kind.wait))
-        .column("algorithm_bandwidth", "Algorithm bandwidth", rate, |(_, kind)| kind.rate())
-        .column("bus_bandwidth", "Bus bandwidth", rate, |(_, kind)| kind.bus_rate())
-        .share("nvlink_share", "Of NVLink", |row| nvlink_share(context, row))
+    Table::new(context.text, "collectives")
+        .text("operation", |(_, kind): &(&Ranks, &Kind)| kind.key.operation.label())
+        .text("pass", |(ranks, _)| ranks.run.name.clone())
+        .text("rank", |(ranks, kind)| ranks.run.members[kind.member].rank.to_string())
+        .text("dtype", move |(_, kind)| name(kind, |name| name.dtype))
+        .text("algorithm", move |(_, kind)| name(kind, |name| name.algorithm))
+        .text("protocol", move |(_, kind)| name(kind, |name| name.protocol))
+        .name("group", |(_, kind)| group_name(context.session, kind.key.group))
+        .count("group_size", |(_, kind)| kind.key.size)
+        .bytes("bytes", |(_, kind)| kind.key.bytes.map(|bytes| bytes as f64))
+        .count("count", |(_, kind)| kind.count)
+        .time("total_ns", |(_, kind)| kind.total)
+        .time("median_ns", |(_, kind)| kind.median())
+        .count("matched", |(_, kind)| kind.matched)
+        .time("transfer_ns", |(_, kind)| kind.transfer())
+        .time("wait_ns", |(_, kind)| (kind.matched > 0).then_some(kind.wait))
+        .column("algorithm_bandwidth", rate, |(_, kind)| kind.rate())
+        .column("bus_bandwidth", rate, |(_, kind)| kind.bus_rate())
+        .share("nvlink_share", |row| nvlink_share(context, row))
 }
 
 /// Bus bandwidth as a share of what the NVLinks carry.
@@ -143,18 +137,16 @@ fn group_name(session: &Session, group: Group) -> Option<String> {
 /// A run, and messages of one size from one of its ranks to another.
 type Message<'a> = (&'a Ranks, &'a (Key, Pair));
 
-fn messages_table<'t>() -> Table<'t, Message<'t>> {
-    Table::new("messages", "Messages from rank to rank, those found on both")
-        .text("pass", "Pass", |(ranks, _): &Message<'_>| ranks.run.name.clone())
-        .text("from", "From rank", |(_, (key, _))| key.from.to_string())
-        .text("to", "To rank", |(_, (key, _))| key.to.to_string())
-        .bytes("bytes", "Message", |(_, (key, _))| key.bytes.map(|bytes| bytes as f64))
-        .count("count", "Count", |(_, (_, pair))| pair.count)
-        .time("sender_wait_ns", "Sender waits", |(_, (_, pair))| pair.sender_wait)
-        .time("receiver_wait_ns", "Receiver waits", |(_, (_, pair))| pair.receiver_wait)
-        .time("transfer_ns", "Transfer", |(_, (_, pair))| pair.transfer())
-        .column("bandwidth", "Bandwidth", Unit::BytesPerSecond, |(_, (key, pair))| {
-            key.rate(pair.transfer())
-        })
+fn messages_table<'t>(context: &Context<'t>) -> Table<'t, Message<'t>> {
+    Table::new(context.text, "messages")
+        .text("pass", |(ranks, _): &Message<'_>| ranks.run.name.clone())
+        .text("from", |(_, (key, _))| key.from.to_string())
+        .text("to", |(_, (key, _))| key.to.to_string())
+        .bytes("bytes", |(_, (key, _))| key.bytes.map(|bytes| bytes as f64))
+        .count("count", |(_, (_, pair))| pair.count)
+        .time("sender_wait_ns", |(_, (_, pair))| pair.sender_wait)
+        .time("receiver_wait_ns", |(_, (_, pair))| pair.receiver_wait)
+        .time("transfer_ns", |(_, (_, pair))| pair.transfer())
+        .column("bandwidth", Unit::BytesPerSecond, |(_, (key, pair))| key.rate(pair.transfer()))
         .all_on_page()
 }

@@ -3,7 +3,7 @@
 use rooflens_schemas::Unit;
 
 use super::metrics;
-use rooflens_analysis::Context;
+use crate::Context;
 use rooflens_analysis::communication::Ranks;
 use rooflens_analysis::communication::speed::LowerClock;
 use rooflens_analysis::communication::straggler::{CHANCE, Cause, Reason, Straggler};

@@ -5,8 +5,9 @@ mod text;
 use rooflens_schemas::{Evidence, Metric, Scope, Unit};
 
 use super::Section;
+use crate::Context;
+use rooflens_analysis::Known;
 use rooflens_analysis::time::critical_path::{Category, CriticalPath, PathSum, Slack, Subject};
-use rooflens_analysis::{Context, Known};
 use rooflens_findings::catalogue::{
     CRITICAL_PATH, CRITICAL_PATH_SHARE_CALLS, CRITICAL_PATH_SHARE_COMMUNICATION,
     CRITICAL_PATH_SHARE_COMPUTE, CRITICAL_PATH_SHARE_COPY, CRITICAL_PATH_SHARE_GAP,
@@ -17,7 +18,7 @@ use rooflens_findings::{Block, Cell, Chart, Findings, MetricDef, Quantity, Table
 use rooflens_model::{Ns, Session};
 
 /// The longest chain of a step.
-pub(super) static SECTION: Section = Section { id: "critical-path", title: "Critical path", show };
+pub(super) static SECTION: Section = Section { id: "critical-path", show };
 
 /// Rows of each table on the page.
 const SHOWN: usize = 10;
@@ -25,7 +26,7 @@ const SHOWN: usize = 10;
 fn show(context: &Context<'_>) -> Known<Findings> {
     let Ok(found) = context.results.critical_path() else { return Ok(Findings::default()) };
     let stage = &context.facts.stages[found.stage].name;
-    let (path, slack) = (path(found.length), slack());
+    let (path, slack) = (path(context, found.length), slack(context));
     let rows = path_rows(context.session, &found.path);
     let path_view = path.view("What the critical path consists of", rows.len().min(SHOWN));
     let shown = found.slack.len().min(2 * SHOWN);
@@ -134,29 +135,27 @@ fn path_rows<'a>(session: &Session, path: &'a [PathSum]) -> Vec<(Cell, &'a PathS
     rows
 }
 
-fn path<'t>(length: Ns) -> Table<'t, (Cell, &'t PathSum)> {
-    Table::new("critical_path", "The critical path of one step")
-        .text("name", "Name", |(name, _): &(Cell, &PathSum)| name.clone())
-        .text("category", "Category", |(_, sum)| label(sum.category))
-        .text("rank", "Rank", |(_, sum)| sum.rank.map(|rank| rank.to_string()))
-        .count("count", "Count", |(_, sum)| sum.count)
-        .time("time_ns", "Time on the path", |(_, sum)| sum.time)
-        .share("share", "Share", move |(_, sum)| {
-            (length > 0).then(|| sum.time as f64 / length as f64)
-        })
+fn path<'t>(context: &Context<'t>, length: Ns) -> Table<'t, (Cell, &'t PathSum)> {
+    Table::new(context.text, "critical_path")
+        .text("name", |(name, _): &(Cell, &PathSum)| name.clone())
+        .text("category", |(_, sum)| label(sum.category))
+        .text("rank", |(_, sum)| sum.rank.map(|rank| rank.to_string()))
+        .count("count", |(_, sum)| sum.count)
+        .time("time_ns", |(_, sum)| sum.time)
+        .share("share", move |(_, sum)| (length > 0).then(|| sum.time as f64 / length as f64))
         .all_on_page()
 }
 
-fn slack<'t>() -> Table<'t, Slack> {
-    Table::new("slack", "Slack of the operations of one step")
-        .text("class", "Operations", |line: &Slack| label(line.category))
-        .text("rank", "Rank", |line| line.rank.to_string())
-        .count("count", "Count", |line| line.count)
-        .time("time_ns", "Time", |line| line.time)
-        .time("on_path_ns", "on the path", |line| line.on_path)
+fn slack<'t>(context: &Context<'t>) -> Table<'t, Slack> {
+    Table::new(context.text, "slack")
+        .text("class", |line: &Slack| label(line.category))
+        .text("rank", |line| line.rank.to_string())
+        .count("count", |line| line.count)
+        .time("time_ns", |line| line.time)
+        .time("on_path_ns", |line| line.on_path)
         .all_on_page()
-        .time("slack_min_ns", "Smallest slack", |line| line.smallest)
-        .time("slack_median_ns", "Median slack", |line| line.median)
+        .time("slack_min_ns", |line| line.smallest)
+        .time("slack_median_ns", |line| line.median)
         .on_page()
 }
 

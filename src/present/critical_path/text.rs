@@ -1,7 +1,7 @@
 //! What the section says.
 
 use super::label;
-use rooflens_analysis::Context;
+use crate::Context;
 use rooflens_analysis::time::critical_path::CriticalPath;
 use rooflens_analysis::time::critical_path::graph::DEPENDENCY_NS;
 use rooflens_findings::{Inline, Method, Quantity, prose};

@@ -8,10 +8,11 @@ mod tables;
 use rooflens_schemas::Metric;
 
 use super::{Section, pass_scope};
+use crate::Context;
+use rooflens_analysis::Known;
 use rooflens_analysis::counters::details::figures::Figure;
 use rooflens_analysis::counters::details::groups::{Group, Launch};
 use rooflens_analysis::counters::details::{Details, PassDetails};
-use rooflens_analysis::{Context, Known};
 use rooflens_findings::catalogue::{
     PROFILED_NO_ELIGIBLE, PROFILED_OCCUPANCY, PROFILED_TAIL, PROFILED_TENSOR_PIPE,
 };
@@ -21,8 +22,7 @@ use rooflens_model::{PassId, Session};
 use charts::Weight;
 
 /// Profiled kernels in depth.
-pub(super) static SECTION: Section =
-    Section { id: "deep_dive", title: "Profiled kernels in depth", show };
+pub(super) static SECTION: Section = Section { id: "deep_dive", show };
 
 /// Groups of a pass in the section's table; the data set holds all.
 const SHOWN_GROUPS: usize = 10;
@@ -48,10 +48,10 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     }
     findings.appendix.extend(appendix(session, details));
     findings.datasets = vec![
-        tables::groups(session, &details.passes),
+        tables::groups(context, &details.passes),
         tables::launches(context, counters, details),
-        tables::rules(session, &details.passes),
-        tables::histograms(session, &details.passes),
+        tables::rules(context, &details.passes),
+        tables::histograms(context, &details.passes),
     ];
     findings.methods = methods();
     Ok(findings)

@@ -6,18 +6,19 @@ mod tests;
 use rooflens_schemas::{Metric, Unit};
 
 use super::Section;
+use crate::Context;
+use rooflens_analysis::Known;
 use rooflens_analysis::engine::intervals::{Interval, union};
 use rooflens_analysis::engine::stats::OUTLIER_Z;
 use rooflens_analysis::time::drift::{
     Change, Direction, Instance, LEAST, LEAST_FOR_TREND, Series, Subject, TREND_Z, grouped,
 };
-use rooflens_analysis::{Context, Known};
 use rooflens_findings::catalogue::{PACE_DRIFT, PACE_TREND_Z};
 use rooflens_findings::chart::{Line, Lines, Plot, Track, Tracks};
 use rooflens_findings::{Block, Chart, Findings, Inline, Method, Quantity, Table, View, prose};
 
 /// Pace.
-pub(super) static SECTION: Section = Section { id: "pace", title: "Pace", show };
+pub(super) static SECTION: Section = Section { id: "pace", show };
 
 /// Sequences with a chart, and rows of the table.
 const MAX_CHARTS: usize = 2;
@@ -168,21 +169,21 @@ const fn words(direction: Direction) -> &'static str {
 }
 
 fn table<'t>(context: &'t Context<'t>) -> Table<'t, Series> {
-    Table::new("pace", "Time of repeated stages and ranges over the run")
-        .name("stage", "Stage or range", |series: &Series| series.label(context))
-        .name("pass", "Pass", |series| context.session.pass_name(series.pass))
-        .count("n", "n", |series| series.instances.len())
-        .count("left_out", "Left out", |series| series.left_out.len())
-        .time("median_ns", "Median", |series| series.median)
-        .time("first_ns", "First third", |series| series.thirds.map(|(first, _)| first))
-        .time("last_ns", "Last third", |series| series.thirds.map(|(_, last)| last))
-        .time("slope_ns", "Per instance", |series| series.trend.map(|trend| trend.slope))
-        .share("drift", "Drift", |series| series.drift)
-        .text("trend_z", "Mann–Kendall z", |series| series.trend.map(|trend| trend.z))
-        .text("trend", "Trend", |series| series.direction().map(words))
-        .count("outliers", "Outliers", |series| series.outliers.len())
-        .count("worst", "Longest, no.", |series| series.longest().map(|one| one.number))
-        .time("worst_ns", "Longest", |series| series.longest().map(|one| one.time))
+    Table::new(context.text, "pace")
+        .name("stage", |series: &Series| series.label(context))
+        .name("pass", |series| context.session.pass_name(series.pass))
+        .count("n", |series| series.instances.len())
+        .count("left_out", |series| series.left_out.len())
+        .time("median_ns", |series| series.median)
+        .time("first_ns", |series| series.thirds.map(|(first, _)| first))
+        .time("last_ns", |series| series.thirds.map(|(_, last)| last))
+        .time("slope_ns", |series| series.trend.map(|trend| trend.slope))
+        .share("drift", |series| series.drift)
+        .text("trend_z", |series| series.trend.map(|trend| trend.z))
+        .text("trend", |series| series.direction().map(words))
+        .count("outliers", |series| series.outliers.len())
+        .count("worst", |series| series.longest().map(|one| one.number))
+        .time("worst_ns", |series| series.longest().map(|one| one.time))
 }
 
 fn metrics(context: &Context<'_>, series: &Series) -> Vec<Metric> {

@@ -5,13 +5,13 @@
 use rooflens_schemas::MetricValue;
 
 use super::*;
-use crate::testing::{column, dataset};
+use crate::testing::{column, dataset, english};
 use rooflens_analysis::testing::drift::look;
 use rooflens_findings::Cell;
 use rooflens_model::Ns;
 
 fn findings(times: &[Ns], left_out: usize, ranges: &[(&str, Ns)]) -> Findings {
-    look(times, left_out, ranges, |context| show(context).unwrap())
+    look(times, left_out, ranges, |context| show(&english(context)).unwrap())
 }
 
 #[test]

@@ -9,13 +9,14 @@ use std::collections::BTreeMap;
 use rooflens_schemas::{PassKind, Unit};
 
 use super::Section;
+use crate::Context;
+use rooflens_analysis::Known;
 use rooflens_analysis::system::environment::{Environment, stated};
-use rooflens_analysis::{Context, Known};
 use rooflens_findings::{Block, Findings, Inline, Quantity, Table, prose};
 use rooflens_model::{GpuId, PassId, Session};
 
 /// The section says what is unknown, too: it is always there.
-pub(super) static SECTION: Section = Section { id: "environment", title: "Environment", show };
+pub(super) static SECTION: Section = Section { id: "environment", show };
 
 fn show(context: &Context<'_>) -> Known<Findings> {
     let (session, environment) = (context.session, context.results.environment()?);
@@ -23,17 +24,18 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     findings.blocks.push(Block::Facts(facts(context, environment)));
     let passes = passes(context);
     if !passes.is_empty() {
-        let view = passes_table().view("Passes: each is a run of its own on its own clock", 20);
+        let view =
+            passes_table(context).view("Passes: each is a run of its own on its own clock", 20);
         findings.blocks.push(Block::Table(view));
     }
-    findings.datasets.push(passes_table().rows(&passes));
-    peaks::add(environment, &mut findings);
+    findings.datasets.push(passes_table(context).rows(&passes));
+    peaks::add(context, environment, &mut findings);
     let recorded: Vec<usize> = (0..session.environment.len()).collect();
     if !recorded.is_empty() {
-        let view = recorded_table(session).view("Environment as recorded", 200);
+        let view = recorded_table(context).view("Environment as recorded", 200);
         findings.appendix.push(Block::Table(view));
     }
-    findings.datasets.push(recorded_table(session).rows(&recorded));
+    findings.datasets.push(recorded_table(context).rows(&recorded));
     Ok(findings)
 }
 
@@ -147,35 +149,36 @@ fn pass<'a>(context: &Context<'a>, pass: PassId) -> Pass<'a> {
     }
 }
 
-fn passes_table<'t>() -> Table<'t, Pass<'t>> {
+fn passes_table<'t>(context: &Context<'t>) -> Table<'t, Pass<'t>> {
     let stated = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-    Table::new("passes", "Passes")
-        .name("pass", "Pass", move |pass: &Pass<'_>| stated(pass.name))
+    Table::new(context.text, "passes")
+        .name("pass", move |pass: &Pass<'_>| stated(pass.name))
         .on_page()
-        .text("kind", "Kind", |pass| pass.kind.label())
+        .text("kind", |pass| pass.kind.label())
         .on_page()
-        .name("artifact", "Artifact", move |pass| stated(pass.artifact))
-        .name("producer", "Recorded by", move |pass| stated(pass.producer))
+        .name("artifact", move |pass| stated(pass.artifact))
+        .name("producer", move |pass| stated(pass.producer))
         .on_page()
-        .count("rank", "Rank", |pass| pass.rank)
+        .count("rank", |pass| pass.rank)
         .on_page()
-        .name("gpu", "GPU", |pass| pass.gpu.clone())
+        .name("gpu", |pass| pass.gpu.clone())
         .on_page()
-        .count("operations", "GPU operations", |pass| pass.operations)
+        .count("operations", |pass| pass.operations)
         .on_page()
-        .count("rows", "Other rows", |pass| Some(pass.others).filter(|rows| *rows > 0))
+        .count("rows", |pass| Some(pass.others).filter(|rows| *rows > 0))
 }
 
 /// Rows of the table of facts by number.
-fn recorded_table(session: &Session) -> Table<'_, usize> {
+fn recorded_table<'t>(context: &Context<'t>) -> Table<'t, usize> {
+    let session = context.session;
     let facts = &session.environment;
-    Table::new("environment", "Environment as recorded")
-        .name("subject", "Of", |row: &usize| session.text(facts.subject[*row]))
+    Table::new(context.text, "environment")
+        .name("subject", |row: &usize| session.text(facts.subject[*row]))
         .on_page()
-        .name("key", "What", |row| session.text(facts.key[*row]))
+        .name("key", |row| session.text(facts.key[*row]))
         .on_page()
-        .name("value", "Value", |row| session.text(facts.value[*row]))
+        .name("value", |row| session.text(facts.value[*row]))
         .on_page()
-        .name("artifact", "Artifact", |row| session.text(facts.artifact[*row]))
+        .name("artifact", |row| session.text(facts.artifact[*row]))
         .on_page()
 }

@@ -1,5 +1,6 @@
 //! Peaks: the specified ones that reports divide by, and those measured on the very GPU.
 
+use crate::Context;
 use rooflens_schemas::Unit;
 
 use rooflens_analysis::system::environment::{Bandwidth, Environment, Rate};
@@ -8,13 +9,13 @@ use rooflens_findings::{Block, Findings, Method, Table, prose};
 /// Rows of each table on the page.
 const SHOWN: usize = 20;
 
-pub(super) fn add(environment: &Environment, findings: &mut Findings) {
+pub(super) fn add(context: &Context<'_>, environment: &Environment, findings: &mut Findings) {
     findings.blocks.extend(environment.unspecified.iter().map(|name| {
         Block::Missing(format!(
             "no peak for {name}: it is not in the table of GPUs (rooflens gpus lists it); --gpu NAME names an equal one"
         ))
     }));
-    let (rates, bandwidths) = (rates(), bandwidths());
+    let (rates, bandwidths) = (rates(context), bandwidths(context));
     if !environment.rates.is_empty() {
         let caption = "Rates: dense specification, and measured on this GPU";
         findings.blocks.push(Block::Table(rates.view(caption, SHOWN)));
@@ -27,37 +28,35 @@ pub(super) fn add(environment: &Environment, findings: &mut Findings) {
     findings.datasets.push(bandwidths.rows(&environment.bandwidths));
 }
 
-fn rates() -> Table<'static, Rate> {
+fn rates(context: &Context<'_>) -> Table<'static, Rate> {
     let unit = Unit::FlopPerSecond;
-    Table::new("peaks", "Peak rates")
-        .text("gpu", "GPU", |rate: &Rate| rate.gpu.clone())
+    Table::new(context.text, "peaks")
+        .text("gpu", |rate: &Rate| rate.gpu.clone())
         .on_page()
-        .text("dtype", "Data type", |rate| rate.dtype.clone())
+        .text("dtype", |rate| rate.dtype.clone())
         .on_page()
-        .column("dense_flop_per_s", "Specified, dense", unit, |rate| rate.dense)
+        .column("dense_flop_per_s", unit, |rate| rate.dense)
         .on_page()
-        .column("sparse_flop_per_s", "Specified, 2:4 sparse", unit, |rate| rate.sparse)
-        .column("measured_flop_per_s", "Measured", unit, |rate| rate.measured)
+        .column("sparse_flop_per_s", unit, |rate| rate.sparse)
+        .column("measured_flop_per_s", unit, |rate| rate.measured)
         .on_page()
-        .share("ratio", "Measured / dense", Rate::reached)
+        .share("ratio", Rate::reached)
         .on_page()
-        .text("source", "Source", |rate| rate.source.clone())
+        .text("source", |rate| rate.source.clone())
 }
 
-fn bandwidths() -> Table<'static, Bandwidth> {
+fn bandwidths(context: &Context<'_>) -> Table<'static, Bandwidth> {
     let unit = Unit::BytesPerSecond;
-    Table::new("bandwidths", "Memory bandwidth")
-        .text("gpu", "GPU", |memory: &Bandwidth| memory.gpu.clone())
+    Table::new(context.text, "bandwidths")
+        .text("gpu", |memory: &Bandwidth| memory.gpu.clone())
         .on_page()
-        .column("specified_bytes_per_s", "Specified", unit, |memory| memory.specified)
+        .column("specified_bytes_per_s", unit, |memory| memory.specified)
         .on_page()
-        .column("measured_bytes_per_s", "Measured", unit, |memory| memory.measured)
+        .column("measured_bytes_per_s", unit, |memory| memory.measured)
         .on_page()
-        .share("ratio", "Measured / specified", |memory| {
-            memory.measured.map(|rate| rate / memory.specified)
-        })
+        .share("ratio", |memory| memory.measured.map(|rate| rate / memory.specified))
         .on_page()
-        .text("source", "Source", |memory| memory.source.clone())
+        .text("source", |memory| memory.source.clone())
 }
 
 fn method() -> Method {

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::testing::english;
 use rooflens_schemas::PassKind;
 
 use super::*;
@@ -32,11 +33,12 @@ fn decode() -> Trace {
 fn flames(capture: &Trace) -> [Flame; 2] {
     let facts = Facts::new(&capture.session);
     let (hardware, options) = (Hardware::default(), Options::default());
-    let context = Context::new(&capture.session, &facts, &hardware, &options);
+    let context = rooflens_analysis::Context::new(&capture.session, &facts, &hardware, &options);
     let results = Results::compute(&context);
     let context = context.with(&results);
     let tree = &trees(&context, &Spans::of_modules(&capture.session), PassId(0))[0];
     let id = || "flame".to_owned();
+    let context = english(&context);
     [of_device(&context, tree, id()), of_host(&context, tree, id())].map(flame)
 }
 

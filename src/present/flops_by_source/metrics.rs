@@ -2,8 +2,8 @@
 
 use rooflens_schemas::{Metric, Unit};
 
+use crate::Context;
 use crate::utilization::words::reason;
-use rooflens_analysis::Context;
 use rooflens_analysis::utilization::Unavailable;
 use rooflens_analysis::utilization::flops_by_source::StageFlops;
 use rooflens_findings::catalogue::{

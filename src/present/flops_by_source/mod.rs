@@ -8,16 +8,17 @@ mod tests;
 use std::cmp::Reverse;
 
 use super::Section;
+use crate::Context;
+use rooflens_analysis::Known;
 use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::utilization::Unavailable;
 use rooflens_analysis::utilization::flops_by_source::StageFlops;
-use rooflens_analysis::{Context, Known};
 use rooflens_findings::{Block, Findings, Inline, Method, Quantity, View, prose};
 use rooflens_model::Ns;
 use rooflens_model::diagnostic::{Diagnostic, Severity};
 
 /// FLOPs by source. A bundle in which no kernel has sizes has no such section.
-pub(super) static SECTION: Section = Section { id: "flops", title: "FLOPs by source", show };
+pub(super) static SECTION: Section = Section { id: "flops", show };
 
 /// Stages that a page shows.
 const SHOWN: usize = 12;

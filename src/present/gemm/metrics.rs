@@ -3,7 +3,7 @@
 use rooflens_schemas::Metric;
 
 use super::products;
-use rooflens_analysis::Context;
+use crate::Context;
 use rooflens_analysis::kernels::matmul::stages::StageProducts;
 use rooflens_findings::catalogue::{GEMM_RECOVERABLE, GEMM_SHAPE_COVERAGE, GEMM_TIME_SHARE};
 

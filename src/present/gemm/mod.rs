@@ -8,15 +8,16 @@ mod tests;
 use rooflens_schemas::Unit;
 
 use super::{Section, products};
+use crate::Context;
+use rooflens_analysis::Known;
 use rooflens_analysis::kernels::matmul::Products;
 use rooflens_analysis::kernels::matmul::config::unsized_parts;
 use rooflens_analysis::kernels::matmul::stages::StageProducts;
-use rooflens_analysis::{Context, Known};
 use rooflens_findings::{Block, Findings, Inline, Method, Quantity, View, prose};
 use rooflens_model::diagnostic::{Diagnostic, Severity};
 
 /// GEMMs. A bundle without such kernels has no such section.
-pub(super) static SECTION: Section = Section { id: "gemms", title: "Matrix products", show };
+pub(super) static SECTION: Section = Section { id: "gemms", show };
 
 /// Products that a page shows of each stage.
 const SHOWN: usize = 8;

@@ -2,8 +2,8 @@
 
 use rooflens_schemas::Unit;
 
+use crate::Context;
 use crate::products::{Row, figures, heads, whole_name};
-use rooflens_analysis::Context;
 use rooflens_analysis::kernels::gemm::LoggedGemm;
 use rooflens_analysis::kernels::matmul::stages::{Group, StageProducts};
 use rooflens_findings::chart::{Bar, Color, Part, Plot, StackedBars};
@@ -21,22 +21,20 @@ pub(super) fn dataset(context: &Context<'_>, stages: &[StageProducts]) -> Datase
     let rows = stages
         .iter()
         .flat_map(|stage| stage.groups.iter().map(move |group| row(context, stage, group)));
-    heads(context, "gemms", "Matrix products, per instance of their stage", "M × N × K")
-        .count("m", "M", |row| Some(row.group.gemm()?.m))
-        .count("n", "N", |row| Some(row.group.gemm()?.n))
-        .count("k", "K", |row| Some(row.group.gemm()?.k))
-        .count("batch", "Batch", |row| Some(row.group.gemm()?.batch))
+    heads(context, "gemms")
+        .count("m", |row| Some(row.group.gemm()?.m))
+        .count("n", |row| Some(row.group.gemm()?.n))
+        .count("k", |row| Some(row.group.gemm()?.k))
+        .count("batch", |row| Some(row.group.gemm()?.batch))
         .with(|table| figures(table, true))
-        .text("tile", "Tile", |row| {
-            row.identity.tile.map(|tile| format!("{} × {}", tile.m, tile.n))
-        })
-        .share("tile_efficiency", "Tiles full", move |row| tiling(row).tile_efficiency)
-        .count("splits", "Parts of K", move |row| tiling(row).splits)
-        .text("waves", "Waves", move |row| tiling(row).waves)
-        .share("wave_efficiency", "Waves full", move |row| tiling(row).wave_efficiency())
-        .bytes("alignment_bytes", "Alignment", |row| row.group.alignment())
-        .text("tensor_cores", "Tensor cores", |row| row.identity.tensor_cores)
-        .text("grid", "Grid", |row| row.group.grid.to_string())
+        .text("tile", |row| row.identity.tile.map(|tile| format!("{} × {}", tile.m, tile.n)))
+        .share("tile_efficiency", move |row| tiling(row).tile_efficiency)
+        .count("splits", move |row| tiling(row).splits)
+        .text("waves", move |row| tiling(row).waves)
+        .share("wave_efficiency", move |row| tiling(row).wave_efficiency())
+        .bytes("alignment_bytes", |row| row.group.alignment())
+        .text("tensor_cores", |row| row.identity.tensor_cores)
+        .text("grid", |row| row.group.grid.to_string())
         .with(|table| whole_name(table, context))
         .rows(&rows.collect::<Vec<_>>())
 }
@@ -62,20 +60,18 @@ fn at_most(context: &Context<'_>, row: &Row<'_>) -> Option<String> {
 /// One row per (log, function, sizes, type, tile).
 pub(super) fn logged(context: &Context<'_>, log: &[LoggedGemm]) -> Dataset {
     let session = context.session;
-    Table::<LoggedGemm>::new("gemm_log", "Matrix products in logs")
-        .text("shape", "M × N × K", |one| {
-            format!("{} × {} × {}", one.gemm.m, one.gemm.n, one.gemm.k)
-        })
-        .count("m", "M", |one| one.gemm.m)
-        .count("n", "N", |one| one.gemm.n)
-        .count("k", "K", |one| one.gemm.k)
-        .count("batch", "Batch", |one| one.gemm.batch)
-        .text("dtype", "Type", |one| session.text(one.dtype))
-        .text("tile", "Tile", |one| one.tile.map(|(m, n)| format!("{m} × {n}")))
-        .count("calls", "Calls", |one| one.calls)
-        .column("flops", "FLOPs", Unit::Flop, LoggedGemm::flops)
-        .name("function", "Function", |one| session.text(one.function))
-        .name("artifact", "Log", |one| session.text(one.artifact))
+    Table::<LoggedGemm>::new(context.text, "gemm_log")
+        .text("shape", |one| format!("{} × {} × {}", one.gemm.m, one.gemm.n, one.gemm.k))
+        .count("m", |one| one.gemm.m)
+        .count("n", |one| one.gemm.n)
+        .count("k", |one| one.gemm.k)
+        .count("batch", |one| one.gemm.batch)
+        .text("dtype", |one| session.text(one.dtype))
+        .text("tile", |one| one.tile.map(|(m, n)| format!("{m} × {n}")))
+        .count("calls", |one| one.calls)
+        .column("flops", Unit::Flop, LoggedGemm::flops)
+        .name("function", |one| session.text(one.function))
+        .name("artifact", |one| session.text(one.artifact))
         .rows(log)
 }
 

@@ -5,7 +5,7 @@
 use rooflens_schemas::{MetricValue, PassKind};
 
 use super::*;
-use crate::testing::{column, dataset, show_gpu};
+use crate::testing::{column, dataset, english, show_gpu};
 use rooflens_analysis::kernels::gemm::above_roofline;
 use rooflens_analysis::testing::Made;
 use rooflens_analysis::{Facts, Options, Results};
@@ -152,7 +152,7 @@ fn what_a_stage_gains_with_its_products_at_the_roofline() {
     let hardware = Hardware::builtin();
     let options = Options { gpu: Some("H200".to_owned()), ..Options::default() };
     let facts = Facts::new(&made.session);
-    let context = Context::new(&made.session, &facts, &hardware, &options);
+    let context = rooflens_analysis::Context::new(&made.session, &facts, &hardware, &options);
     let results = Results::compute(&context);
     let context = context.with(&results);
     let above = above_roofline(&context);
@@ -160,7 +160,7 @@ fn what_a_stage_gains_with_its_products_at_the_roofline() {
     assert!((above[0].2 - (300.0 - 590_848.0 / 4.8e12 * 1e9)).abs() < 1e-9);
     // 176.9 ns less than the stage time, rounded.
     let results = rooflens_analysis::Results::compute(&context);
-    let all = crate::run(&context.with(&results));
+    let all = crate::run(&english(&context.with(&results)));
     let number = |id: &str| {
         let mut metrics = all.iter().flat_map(|(_, _, findings)| &findings.metrics);
         metrics.find(|metric| metric.id == id).unwrap().value.number().unwrap()

@@ -8,15 +8,16 @@ mod tests;
 use rooflens_schemas::Metric;
 
 use super::Section;
+use crate::Context;
+use rooflens_analysis::Known;
 use rooflens_analysis::time::graphs::replays::Graph;
 use rooflens_analysis::time::graphs::{Graphs, StageReplays};
-use rooflens_analysis::{Context, Known};
 use rooflens_findings::catalogue::{GRAPH_BUSY_SHARE, GRAPH_GAP, GRAPH_REPLAY_TIME, GRAPH_REPLAYS};
 use rooflens_findings::{Block, Findings, Inline, Method, Quantity, prose};
 use rooflens_model::PassId;
 
 /// CUDA graphs. A bundle without graphs has no such section.
-pub(super) static SECTION: Section = Section { id: "graphs", title: "CUDA graphs", show };
+pub(super) static SECTION: Section = Section { id: "graphs", show };
 
 /// Rows of each table on the page.
 const SHOWN: usize = 15;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use rooflens_schemas::Scope;
 
 use super::SHOWN;
-use rooflens_analysis::Context;
+use crate::Context;
 use rooflens_analysis::time::graphs::Graphs;
 use rooflens_analysis::time::graphs::nodes::{Origin, PassNodes, Sum};
 use rooflens_findings::catalogue::{GRAPH_CAPTURE_ATTRIBUTED_SHARE, GRAPH_EAGER_MATCHED_SHARE};
@@ -94,21 +94,21 @@ fn table<'t>(context: &Context<'t>, rows: &[Row<'_>]) -> Table<'t, Row<'t>> {
     let (session, context) = (context.session, *context);
     let text = |id: Option<StrId>| id.map(|id| session.text(id));
     let has = |at: usize| rows.iter().any(|(_, origin, _)| names(origin)[at].is_some());
-    Table::new("graph_nodes_by_range", "Device time of CUDA graphs by range at capture")
-        .name("range", "Range", move |(_, origin, _): &Row<'_>| text(names(origin)[0]))
+    Table::new(context.text, "graph_nodes_by_range")
+        .name("range", move |(_, origin, _): &Row<'_>| text(names(origin)[0]))
         .on_page_if(has(0))
-        .name("operator", "Operator", move |(_, origin, _)| text(names(origin)[1]))
+        .name("operator", move |(_, origin, _)| text(names(origin)[1]))
         .on_page_if(has(1))
-        .name("module", "Module", move |(_, origin, _)| text(names(origin)[2]))
+        .name("module", move |(_, origin, _)| text(names(origin)[2]))
         .on_page_if(has(2))
-        .text("found", "Found by", move |(of, origin, _)| found(&context, of.pass, origin))
+        .text("found", move |(of, origin, _)| found(&context, of.pass, origin))
         .on_page()
-        .text("pass", "Pass", |(of, ..)| session.pass_name(of.pass))
-        .count("operations", "Operations", |(.., sum)| sum.0)
+        .text("pass", |(of, ..)| session.pass_name(of.pass))
+        .count("operations", |(.., sum)| sum.0)
         .on_page()
-        .time("total_ns", "Total", |(.., sum)| sum.1)
+        .time("total_ns", |(.., sum)| sum.1)
         .on_page()
-        .share("share", "Share", |(of, _, sum)| {
+        .share("share", |(of, _, sum)| {
             Some(of.all().1).filter(|all| *all > 0).map(|all| sum.1 as f64 / all as f64)
         })
         .on_page_if(rows.iter().any(|(of, ..)| of.all().1 > 0))
@@ -150,18 +150,17 @@ fn add_unmatched(context: &Context<'_>, passes: &[PassNodes], findings: &mut Fin
     if rows.is_empty() {
         return;
     }
-    let title = "Kernels of CUDA graphs without a twin in a run without graphs";
-    let table = Table::new("graph_unmatched_kernels", title)
-        .name("kernel", "Kernel", |(_, (kernel, _)): &(PassId, (KernelId, Sum))| {
+    let table = Table::new(context.text, "graph_unmatched_kernels")
+        .name("kernel", |(_, (kernel, _)): &(PassId, (KernelId, Sum))| {
             facts.identities[kernel.index()].short.as_str()
         })
         .on_page()
-        .text("pass", "Pass", |(pass, _)| session.pass_name(*pass))
-        .count("launches", "Launches", |(_, (_, sum))| sum.0)
+        .text("pass", |(pass, _)| session.pass_name(*pass))
+        .count("launches", |(_, (_, sum))| sum.0)
         .on_page()
-        .time("total_ns", "Total", |(_, (_, sum))| sum.1)
+        .time("total_ns", |(_, (_, sum))| sum.1)
         .on_page()
-        .name("name", "Whole name", |(_, (kernel, _))| session.kernel_name(*kernel));
+        .name("name", |(_, (kernel, _))| session.kernel_name(*kernel));
     let shown = passes.first().map_or(0, |of| of.unmatched.len()).min(SHOWN);
     if shown > 0 {
         let caption = "Kernels of graphs that the run without graphs does not have";

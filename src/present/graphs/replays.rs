@@ -2,8 +2,8 @@
 
 use rooflens_schemas::Unit;
 
+use crate::Context;
 use crate::group_color;
-use rooflens_analysis::Context;
 use rooflens_analysis::engine::classify::{ClassGroup, KernelClass};
 use rooflens_analysis::engine::intervals::total;
 use rooflens_analysis::time::graphs::{Graphs, StageGraph};
@@ -20,37 +20,37 @@ pub(super) fn table<'t>(context: &Context<'t>, graphs: &'t Graphs) -> Table<'t, 
     let graph = |own: &StageGraph| &graphs.replays.graphs[own.graph];
     // What runs inside of a graph that was traced as one operation is not known.
     let inside = move |own: &StageGraph| (!graph(own).whole).then_some(());
-    Table::new("graphs", "Replays of CUDA graphs")
-        .text("graph", "Graph", move |own: &StageGraph| format!("graph {}", graph(own).number))
+    Table::new(context.text, "graphs")
+        .text("graph", move |own: &StageGraph| format!("graph {}", graph(own).number))
         .on_page()
-        .text("pass", "Pass", move |own| session.pass_name(graph(own).pass))
+        .text("pass", move |own| session.pass_name(graph(own).pass))
         .on_page()
-        .text("stage", "Stage", |own| own.stage.map(|at| facts.stages[at].name.as_str()))
+        .text("stage", |own| own.stage.map(|at| facts.stages[at].name.as_str()))
         .on_page()
-        .count("replays", "Replays", |own| own.figures.replays)
+        .count("replays", |own| own.figures.replays)
         .on_page()
-        .count("nodes", "Operations", move |own| inside(own).and(own.figures.median_operations))
+        .count("nodes", move |own| inside(own).and(own.figures.median_operations))
         .on_page()
-        .time("replay_ns", "Replay", |own| own.figures.time)
+        .time("replay_ns", |own| own.figures.time)
         .on_page()
-        .share("busy_share", "Busy inside", move |own| inside(own).and(own.figures.busy_share()))
+        .share("busy_share", move |own| inside(own).and(own.figures.busy_share()))
         .on_page()
-        .time("gap_ns", "Between replays", |own| own.figures.gap)
+        .time("gap_ns", |own| own.figures.gap)
         .on_page()
-        .time("gap_idle_ns", "of it idle", |own| own.figures.gap_idle)
+        .time("gap_idle_ns", |own| own.figures.gap_idle)
         .on_page()
-        .time("launch_ns", "Launch call", |own| own.figures.launch)
+        .time("launch_ns", |own| own.figures.launch)
         .on_page()
-        .time("total_ns", "Total", |own| own.figures.total)
-        .text("class", "Largest class", move |own| {
+        .time("total_ns", |own| own.figures.total)
+        .text("class", move |own| {
             inside(own).and(own.largest_class()).map(|(class, _)| class.label())
         })
-        .share("class_share", "Its share", move |own| {
+        .share("class_share", move |own| {
             let all = Some(own.operation_time()).filter(|all| *all > 0)?;
             inside(own).and(own.largest_class()).map(|(_, time)| time as f64 / all as f64)
         })
-        .text("process", "Process", move |own| session.processes.pid[graph(own).process.index()])
-        .text("graph_id", "Graph id", move |own| graph(own).id)
+        .text("process", move |own| session.processes.pid[graph(own).process.index()])
+        .text("graph_id", move |own| graph(own).id)
 }
 
 /// Where the time from the first to the last replay goes, one bar a graph and stage of the pass.

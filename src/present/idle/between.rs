@@ -6,7 +6,7 @@ use rooflens_schemas::Unit;
 
 use super::causes::legend;
 use super::metrics;
-use rooflens_analysis::Context;
+use crate::Context;
 use rooflens_analysis::time::idle::between::{Between, Pair};
 use rooflens_findings::chart::{Bar, Chart, Color, Part, Plot, StackedBars};
 use rooflens_findings::{Block, Findings, Inline, Method, Quantity, Table, View, prose};
@@ -68,22 +68,20 @@ fn introduction(context: &Context<'_>, all: &[Between]) -> Vec<Inline> {
 fn table<'t>(context: &'t Context<'_>) -> Table<'t, OfPair<'t>> {
     let (session, stages) = (context.session, &context.facts.stages);
     let range = move |pair: &Pair| pair.range(session);
-    Table::new("between", "Idle time between stages")
-        .text("rank", "Rank", |(one, _): &OfPair<'t>| one.label(context))
-        .text("after", "After", |(_, pair)| stages[pair.after].name.clone())
-        .text("before", "Before", |(_, pair)| stages[pair.before].name.clone())
-        .count("windows", "No.", |(_, pair)| pair.windows())
-        .time("time_ns", "Time between", |(_, pair)| pair.time)
-        .time("idle_ns", "Idle", |(_, pair)| pair.idle())
-        .share("run_share", "Of the run", |(one, pair)| one.share(pair.idle()))
-        .time("median_ns", "Median", |(_, pair)| pair.median())
-        .time("longest_ns", "Longest", |(_, pair)| pair.longest())
-        .text("cause", "Most by", |(_, pair)| pair.cause().label())
-        .time("cause_ns", "That cause", |(_, pair)| pair.of(pair.cause()))
-        .name("range", "Range on the host", move |(_, pair)| {
-            range(pair).map(|(name, _)| session.text(name))
-        })
-        .share("range_share", "It covers", move |(_, pair)| range(pair).map(|(_, share)| share))
+    Table::new(context.text, "between")
+        .text("rank", |(one, _): &OfPair<'t>| one.label(context))
+        .text("after", |(_, pair)| stages[pair.after].name.clone())
+        .text("before", |(_, pair)| stages[pair.before].name.clone())
+        .count("windows", |(_, pair)| pair.windows())
+        .time("time_ns", |(_, pair)| pair.time)
+        .time("idle_ns", |(_, pair)| pair.idle())
+        .share("run_share", |(one, pair)| one.share(pair.idle()))
+        .time("median_ns", |(_, pair)| pair.median())
+        .time("longest_ns", |(_, pair)| pair.longest())
+        .text("cause", |(_, pair)| pair.cause().label())
+        .time("cause_ns", |(_, pair)| pair.of(pair.cause()))
+        .name("range", move |(_, pair)| range(pair).map(|(name, _)| session.text(name)))
+        .share("range_share", move |(_, pair)| range(pair).map(|(_, share)| share))
 }
 
 /// One bar a pair: idle time by cause, and what the GPU does besides.

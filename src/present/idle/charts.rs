@@ -4,7 +4,7 @@ use rooflens_schemas::Unit;
 
 use super::causes::legend;
 use super::tables::window;
-use rooflens_analysis::Context;
+use crate::Context;
 use rooflens_analysis::engine::intervals::difference;
 use rooflens_analysis::time::idle::histogram::Bin;
 use rooflens_analysis::time::idle::queue::QueueOverTime;

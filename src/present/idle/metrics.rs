@@ -3,9 +3,10 @@
 use rooflens_schemas::{Metric, Scope, Unit};
 
 use super::causes;
+use crate::Context;
+use rooflens_analysis::Missing;
 use rooflens_analysis::time::idle::between::Between;
 use rooflens_analysis::time::idle::{Cause, Line};
-use rooflens_analysis::{Context, Missing};
 use rooflens_findings::catalogue::{
     BETWEEN_HOST, BETWEEN_IDLE, BETWEEN_IDLE_SHARE, IDLE, IDLE_SHARE, LAUNCH_API_TIME,
     LAUNCHES_PER_STEP, LAUNCHES_PER_TOKEN, MEAN_KERNEL_TIME, QUEUE_DEPTH, QUEUE_EMPTY_SHARE,

@@ -9,13 +9,14 @@ mod tables;
 mod tests;
 
 use super::{Section, what_if};
+use crate::Context;
+use rooflens_analysis::Known;
 use rooflens_analysis::time::idle::gaps::HOST_STRETCH;
 use rooflens_analysis::time::idle::{Cause, IdleTime, Line};
-use rooflens_analysis::{Context, Known};
 use rooflens_findings::{Block, Findings, Inline, Method, Quantity, prose};
 
 /// Idle time.
-pub(super) static SECTION: Section = Section { id: "idle", title: "Idle time", show };
+pub(super) static SECTION: Section = Section { id: "idle", show };
 
 /// Share of launching in a stage's time from which on the text says what it consists of.
 const WORTH_SAYING: f64 = 0.1;

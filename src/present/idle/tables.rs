@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use super::causes;
-use rooflens_analysis::Context;
+use crate::Context;
 use rooflens_analysis::operators::call_tree::fold;
 use rooflens_analysis::time::idle::histogram::Bin;
 use rooflens_analysis::time::idle::longest::{LongGap, ended_by};
@@ -20,29 +20,24 @@ const SHOWN_GAPS_OF_OTHERS: usize = 5;
 
 /// What bounds each stage: one row a line.
 pub(super) fn launch_figures<'t>(context: &'t Context<'_>) -> Table<'t, &'t Line> {
-    let title = "What bounds each stage, and what launching costs";
     let counted = |line: &Line, count: u64| (line.launches.calls > 0).then_some(count);
-    stage_and_pass(context, Table::new("launch_figures", title), |line: &&Line| line)
-        .text("verdict", "Verdict", |line| line.verdict().0.label())
-        .share("verdict_share", "Its share", |line| line.verdict().1)
-        .share("busy_share", "Busy", |line| line.share(line.busy()))
-        .count("launches", "Launches", move |line| {
-            counted(line, line.launches.calls / line.instances.max(1))
-        })
-        .count("launches_per_step", "Per step", |line| line.launches.per_step)
-        .text("launches_per_token", "Per token", |line| line.launches.per_token)
-        .time("kernel_mean_ns", "Mean kernel", |line| line.launches.mean_kernel())
-        .time("launch_api_mean_ns", "Mean call", |line| line.launches.mean_call())
-        .time("queue_time_ns", "Queue time", |line| line.launches.queue_time)
-        .count("begun_in_call", "Begun in call", move |line| {
-            counted(line, line.launches.begun_in_call)
-        })
-        .text("queue_depth_mean", "Queue depth", |line| line.launches.depth_mean())
-        .count("queue_depth_max", "Deepest", move |line| counted(line, line.launches.depth_max))
-        .share("queue_empty_share", "Queue empty", |line| line.queue_empty_share())
-        .time("launching_calls_ns", "Launching: in calls", |line| line.issuing.calls)
-        .time("launching_between_ns", "Between calls", |line| line.issuing.between)
-        .time("launching_latency_ns", "After the call", |line| line.issuing.latency)
+    stage_and_pass(context, Table::new(context.text, "launch_figures"), |line: &&Line| line)
+        .text("verdict", |line| line.verdict().0.label())
+        .share("verdict_share", |line| line.verdict().1)
+        .share("busy_share", |line| line.share(line.busy()))
+        .count("launches", move |line| counted(line, line.launches.calls / line.instances.max(1)))
+        .count("launches_per_step", |line| line.launches.per_step)
+        .text("launches_per_token", |line| line.launches.per_token)
+        .time("kernel_mean_ns", |line| line.launches.mean_kernel())
+        .time("launch_api_mean_ns", |line| line.launches.mean_call())
+        .time("queue_time_ns", |line| line.launches.queue_time)
+        .count("begun_in_call", move |line| counted(line, line.launches.begun_in_call))
+        .text("queue_depth_mean", |line| line.launches.depth_mean())
+        .count("queue_depth_max", move |line| counted(line, line.launches.depth_max))
+        .share("queue_empty_share", |line| line.queue_empty_share())
+        .time("launching_calls_ns", |line| line.issuing.calls)
+        .time("launching_between_ns", |line| line.issuing.between)
+        .time("launching_latency_ns", |line| line.issuing.latency)
 }
 
 /// The columns that begin all tables of lines.
@@ -51,11 +46,10 @@ fn stage_and_pass<'t, R>(
     table: Table<'t, R>,
     line: impl Fn(&R) -> &Line + Copy + 't,
 ) -> Table<'t, R> {
-    table.text("stage", "Stage", move |row| line(row).label(context)).on_page().text(
-        "pass",
-        "Pass",
-        move |row| context.session.pass_name(line(row).pass(context)),
-    )
+    table
+        .text("stage", move |row| line(row).label(context))
+        .on_page()
+        .text("pass", move |row| context.session.pass_name(line(row).pass(context)))
 }
 
 /// A line and one of its causes.
@@ -76,21 +70,21 @@ fn causes_of<'a>(lines: &[&'a Line]) -> Vec<OfCause<'a>> {
 
 fn idle<'t>(context: &'t Context<'_>) -> Table<'t, OfCause<'t>> {
     let sum = |(line, cause): &OfCause<'_>| line.sums[*cause as usize];
-    stage_and_pass(context, Table::new("idle", "Idle time by cause"), |row: &OfCause<'t>| row.0)
-        .text("cause", "Cause", |(_, cause)| cause.label())
+    stage_and_pass(context, Table::new(context.text, "idle"), |row: &OfCause<'t>| row.0)
+        .text("cause", |(_, cause)| cause.label())
         .on_page()
-        .text("meaning", "What it is", |(_, cause)| causes::of(*cause).2)
-        .count("gaps", "Gaps", move |row| sum(row).gaps)
+        .text("meaning", |(_, cause)| causes::of(*cause).2)
+        .count("gaps", move |row| sum(row).gaps)
         .on_page()
-        .time("total_ns", "Idle time", move |row| sum(row).time)
+        .time("total_ns", move |row| sum(row).time)
         .on_page()
-        .share("idle_share", "Share of idle", move |row| of_idle(row.0, sum(row).time))
+        .share("idle_share", move |row| of_idle(row.0, sum(row).time))
         .on_page()
-        .time("longest_ns", "Longest", move |row| sum(row).longest)
+        .time("longest_ns", move |row| sum(row).longest)
         .on_page()
-        .time("median_ns", "Median instance", |(line, cause)| line.per_instance(line.of(*cause)))
+        .time("median_ns", |(line, cause)| line.per_instance(line.of(*cause)))
         .on_page()
-        .share("stage_share", "Share of stage", |(line, cause)| line.share(line.of(*cause)))
+        .share("stage_share", |(line, cause)| line.share(line.of(*cause)))
         .on_page()
 }
 
@@ -130,12 +124,12 @@ pub(super) fn histogram(context: &Context<'_>, order: &[&Line]) -> Dataset {
     type Row<'a> = (&'a Line, (Ns, Option<Ns>, &'a Bin));
     let bins = order.iter().flat_map(|line| line.histogram.used().map(|bin| (*line, bin)));
     let rows: Vec<Row<'_>> = bins.collect();
-    stage_and_pass(context, Table::new("gap_histogram", "Gaps by length"), |row: &Row<'_>| row.0)
-        .time("from_ns", "From", |(_, bin)| bin.0)
-        .time("to_ns", "To", |(_, bin)| bin.1)
-        .count("gaps", "Gaps", |(_, bin)| bin.2.gaps)
-        .time("total_ns", "Idle time", |(_, bin)| bin.2.time())
-        .share("idle_share", "Share of idle", |(line, bin)| of_idle(line, bin.2.time()))
+    stage_and_pass(context, Table::new(context.text, "gap_histogram"), |row: &Row<'_>| row.0)
+        .time("from_ns", |(_, bin)| bin.0)
+        .time("to_ns", |(_, bin)| bin.1)
+        .count("gaps", |(_, bin)| bin.2.gaps)
+        .time("total_ns", |(_, bin)| bin.2.time())
+        .share("idle_share", |(line, bin)| of_idle(line, bin.2.time()))
         .rows(&rows)
 }
 
@@ -146,13 +140,13 @@ pub(super) fn queues(context: &Context<'_>, idle: &IdleTime) -> Dataset {
         idle.queues.iter().flat_map(|queue| (0..queue.bins.len()).map(move |at| (queue, at)));
     let rows: Vec<Row<'_>> = bins.collect();
     let edge = |queue: &QueueOverTime, at: usize| window(queue).edge(at);
-    let table = Table::new("queue_over_time", "Queue depth over time");
+    let table = Table::new(context.text, "queue_over_time");
     stage_and_pass(context, table, |row: &Row<'_>| &idle.lines[row.0.line])
-        .count("ordinal", "No.", |(queue, _)| queue.ordinal)
-        .time("start_ns", "Start", move |(queue, at)| edge(queue, *at))
-        .time("end_ns", "End", move |(queue, at)| edge(queue, at + 1))
-        .text("depth_mean", "Mean depth", |(queue, at)| queue.bins[*at].0)
-        .count("depth_max", "Deepest", |(queue, at)| queue.bins[*at].1)
+        .count("ordinal", |(queue, _)| queue.ordinal)
+        .time("start_ns", move |(queue, at)| edge(queue, *at))
+        .time("end_ns", move |(queue, at)| edge(queue, at + 1))
+        .text("depth_mean", |(queue, at)| queue.bins[*at].0)
+        .count("depth_max", |(queue, at)| queue.bins[*at].1)
         .rows(&rows)
 }
 
@@ -177,26 +171,20 @@ fn gaps<'t>(context: &'t Context<'_>) -> Table<'t, OfGap<'t>> {
         name(names.join(" / "))
     };
     let frame = move |gap: &LongGap| name(fold(session.text(gap.frame?)));
-    stage_and_pass(
-        context,
-        Table::new("gaps", "The longest gaps of each stage"),
-        |row: &OfGap<'t>| row.0,
-    )
-    .count("ordinal", "No.", |(_, gap)| gap.ordinal)
-    .time("start_ns", "Start", |(_, gap)| gap.gap.start)
-    .time("length_ns", "Length", |(_, gap)| gap.gap.end - gap.gap.start)
-    .time("off_cpu_ns", "Thread off CPU", |(_, gap)| gap.off_cpu)
-    .text("cause", "Cause", |(_, gap)| gap.gap.cause.label())
-    .text("host", "The host was in", move |(_, gap)| {
-        gap.host.map_or("no call", |host| session.text(host))
-    })
-    .name("range", "Range", move |(_, gap)| text(gap.ranges.last().copied()))
-    .name("path", "Path of ranges", move |(_, gap)| path(gap))
-    .name("operator", "Operator", move |(_, gap)| text(gap.operator))
-    .name("frame", "Function", move |(_, gap)| frame(gap))
-    .name("waits", "Waits for", move |(_, gap)| text(gap.waits_for))
-    .name("issued_by", "Issued by", move |(_, gap)| text(issued_by(gap)))
-    .name("ended_by", "Ended by", |(_, gap)| ended_by(context, gap.gap.op))
+    stage_and_pass(context, Table::new(context.text, "gaps"), |row: &OfGap<'t>| row.0)
+        .count("ordinal", |(_, gap)| gap.ordinal)
+        .time("start_ns", |(_, gap)| gap.gap.start)
+        .time("length_ns", |(_, gap)| gap.gap.end - gap.gap.start)
+        .time("off_cpu_ns", |(_, gap)| gap.off_cpu)
+        .text("cause", |(_, gap)| gap.gap.cause.label())
+        .text("host", move |(_, gap)| gap.host.map_or("no call", |host| session.text(host)))
+        .name("range", move |(_, gap)| text(gap.ranges.last().copied()))
+        .name("path", move |(_, gap)| path(gap))
+        .name("operator", move |(_, gap)| text(gap.operator))
+        .name("frame", move |(_, gap)| frame(gap))
+        .name("waits", move |(_, gap)| text(gap.waits_for))
+        .name("issued_by", move |(_, gap)| text(issued_by(gap)))
+        .name("ended_by", |(_, gap)| ended_by(context, gap.gap.op))
 }
 
 /// Adds the longest gaps of the outermost stages of all passes: the most idle stage first, as a page shows the

@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use rooflens_schemas::{Metric, Scope, Unit};
 
 use super::tables::number;
+use crate::Context;
 use crate::class_color;
-use rooflens_analysis::Context;
 use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::kernels::stage_work::StageWork;
 use rooflens_findings::catalogue::CLASS_SHARE;
@@ -93,31 +93,28 @@ fn class_rows(context: &Context<'_>, work: &[StageWork]) -> Dataset {
         classes.sort_by_key(|(class, _, time)| (Reverse(*time), *class));
         rows.extend(classes.into_iter().map(|class| (work, class)));
     }
-    Table::<(&StageWork, (KernelClass, u64, Ns))>::new(
-        "kernel_classes",
-        "GPU operation time by stage and class",
-    )
-    .text("class", "Class", |(_, (class, ..))| class.label())
-    .text("pass", "Pass", |(work, _)| context.session.pass_name(work.pass))
-    .text("stage", "Stage", |(work, _)| label(context, work))
-    .count("operations", "Operations", |(_, (_, operations, _))| *operations)
-    .time("total_ns", "Total", |(_, (.., time))| *time)
-    .share("share", "Share", |(work, (.., time))| work.share(*time))
-    .rows(&rows)
+    Table::<(&StageWork, (KernelClass, u64, Ns))>::new(context.text, "kernel_classes")
+        .text("class", |(_, (class, ..))| class.label())
+        .text("pass", |(work, _)| context.session.pass_name(work.pass))
+        .text("stage", |(work, _)| label(context, work))
+        .count("operations", |(_, (_, operations, _))| *operations)
+        .time("total_ns", |(_, (.., time))| *time)
+        .share("share", |(work, (.., time))| work.share(*time))
+        .rows(&rows)
 }
 
 /// One row per (pass, stage, kernel), by time descending within a stage.
 fn kernel_rows(context: &Context<'_>, work: &[StageWork]) -> Dataset {
     let identity = |kernel: KernelId| &context.facts.identities[kernel.index()];
     let rows = work.iter().flat_map(|work| work.kernels.iter().map(move |one| (work, one)));
-    Table::<(&StageWork, &(KernelId, u64, Ns))>::new("stage_kernels", "Kernels by stage")
-        .name("short", "Kernel", |(_, (kernel, ..))| identity(*kernel).short.clone())
-        .count("number", "No.", |(_, (kernel, ..))| number(*kernel))
-        .text("pass", "Pass", |(work, _)| context.session.pass_name(work.pass))
-        .text("stage", "Stage", |(work, _)| label(context, work))
-        .text("class", "Class", |(_, (kernel, ..))| identity(*kernel).class.label())
-        .count("count", "Launches", |(_, (_, launches, _))| *launches)
-        .time("total_ns", "Total", |(_, (.., time))| *time)
-        .share("share", "Share", |(work, (.., time))| work.share(*time))
+    Table::<(&StageWork, &(KernelId, u64, Ns))>::new(context.text, "stage_kernels")
+        .name("short", |(_, (kernel, ..))| identity(*kernel).short.clone())
+        .count("number", |(_, (kernel, ..))| number(*kernel))
+        .text("pass", |(work, _)| context.session.pass_name(work.pass))
+        .text("stage", |(work, _)| label(context, work))
+        .text("class", |(_, (kernel, ..))| identity(*kernel).class.label())
+        .count("count", |(_, (_, launches, _))| *launches)
+        .time("total_ns", |(_, (.., time))| *time)
+        .share("share", |(work, (.., time))| work.share(*time))
         .rows(&rows.collect::<Vec<_>>())
 }

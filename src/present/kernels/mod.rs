@@ -8,8 +8,9 @@ mod tests;
 use rooflens_schemas::{PassKind, Scope};
 
 use super::Section;
+use crate::Context;
+use rooflens_analysis::Known;
 use rooflens_analysis::kernels::kernel_sums::{OTHER_LIMIT, PassKernels};
-use rooflens_analysis::{Context, Known};
 use rooflens_findings::catalogue::{KERNEL_TIME, OTHER_SHARE};
 use rooflens_findings::{Block, Findings, Inline, Method, Quantity, View, prose};
 use rooflens_model::diagnostic::{Diagnostic, Severity};
@@ -18,7 +19,7 @@ use rooflens_model::{KernelId, PassId};
 pub use tables::kernels as table;
 
 /// Kernels.
-pub(super) static SECTION: Section = Section { id: "kernels", title: "Kernels", show };
+pub(super) static SECTION: Section = Section { id: "kernels", show };
 
 /// Kernels that a page shows per pass.
 const SHOWN: usize = 20;
@@ -39,8 +40,8 @@ fn show(context: &Context<'_>) -> Known<Findings> {
         add_metrics(context, pass, &mut findings);
     }
     add_names(context, passes, &shown, &mut findings);
-    findings.datasets.push(tables::kernels(session, &facts.identities, passes));
-    findings.datasets.push(tables::libraries(session, passes));
+    findings.datasets.push(tables::kernels(context.text, session, &facts.identities, passes));
+    findings.datasets.push(tables::libraries(context, passes));
     Ok(findings)
 }
 

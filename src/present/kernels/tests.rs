@@ -5,7 +5,7 @@
 use rooflens_schemas::StageKind;
 
 use super::*;
-use crate::testing::{self, column, dataset};
+use crate::testing::{self, column, dataset, english};
 use rooflens_analysis::engine::facts::{Facts, Stage, StageInstance};
 use rooflens_analysis::engine::stage_stats::summarize;
 use rooflens_analysis::testing::{copy, push, session_of};
@@ -26,8 +26,8 @@ fn decode(instances: std::ops::Range<usize>) -> Stage {
 
 fn findings_of(session: &Session, facts: &Facts) -> Findings {
     let (hardware, options) = (Hardware::default(), Options::default());
-    let context = Context::new(session, facts, &hardware, &options);
-    show(&context.with(&Results::compute(&context))).unwrap()
+    let context = rooflens_analysis::Context::new(session, facts, &hardware, &options);
+    show(&english(&context.with(&Results::compute(&context)))).unwrap()
 }
 
 fn metric(findings: &Findings, id: &str, class: Option<&str>) -> Option<f64> {
@@ -143,7 +143,7 @@ fn nothing_to_show_is_said() {
     let kernels = |session: &Session| {
         let (facts, hardware, options) =
             (Facts::new(session), Hardware::default(), Options::default());
-        Results::compute(&Context::new(session, &facts, &hardware, &options))
+        Results::compute(&rooflens_analysis::Context::new(session, &facts, &hardware, &options))
             .kernels()
             .map(Vec::len)
     };

@@ -7,13 +7,14 @@ use std::cmp::Reverse;
 
 use super::paths::{self, Place, node, on_host, shown_stages};
 use super::{Section, flame};
+use crate::Context;
+use rooflens_analysis::Known;
 use rooflens_analysis::operators::call_tree::{Kind, Tree};
-use rooflens_analysis::{Context, Known};
 use rooflens_findings::{Block, Dataset, Findings, Inline, Method, Table, View, prose};
 use rooflens_model::{PassId, Session};
 
 /// Modules and ranges.
-pub(super) static SECTION: Section = Section { id: "modules", title: "Modules and ranges", show };
+pub(super) static SECTION: Section = Section { id: "modules", show };
 
 /// Nodes that a table shows.
 const SHOWN_NODES: usize = 15;
@@ -51,13 +52,14 @@ fn show(context: &Context<'_>) -> Known<Findings> {
         ]));
     }
     if !with_modules.is_empty() {
-        findings.datasets.push(dataset(session, &with_modules));
+        findings.datasets.push(dataset(context, &with_modules));
     }
     findings.methods.push(method());
     Ok(findings)
 }
 
-fn dataset(session: &Session, trees: &[&Tree]) -> Dataset {
+fn dataset(context: &Context<'_>, trees: &[&Tree]) -> Dataset {
+    let session = context.session;
     let kind = |place: &Place<'_>| match node(place).kind {
         Kind::Stage | Kind::Range { part: true } => "stage",
         Kind::Range { part: false } => "range",
@@ -65,11 +67,11 @@ fn dataset(session: &Session, trees: &[&Tree]) -> Dataset {
         Kind::Function => "function",
         Kind::Operator => "operator",
     };
-    Table::new("modules", "Host and device time by range and module")
-        .with(|table| paths::stage(table, session, "Range or module"))
-        .text("kind", "Kind", kind)
-        .count("depth", "Depth", |place| node(place).depth)
-        .count("names", "Names", |place| on_host(place, node(place).names))
+    Table::new(context.text, "modules")
+        .with(|table| paths::stage(table, session))
+        .text("kind", kind)
+        .count("depth", |place| node(place).depth)
+        .count("names", |place| on_host(place, node(place).names))
         .with(paths::times)
         .rows(&paths::places(trees.iter().copied(), &|_, _| true))
 }

@@ -6,16 +6,17 @@ mod tables;
 use rooflens_schemas::{Metric, Scope, Unit};
 
 use super::{Section, pass_scope};
+use crate::Context;
 use rooflens_analysis::counters::ncu::Counters;
 use rooflens_analysis::counters::ncu::bound::{Bound, THRESHOLDS};
 use rooflens_analysis::counters::ncu_kernels::PassBounds;
-use rooflens_analysis::{Classifier, Context, Known};
+use rooflens_analysis::{Classifier, Known};
 use rooflens_findings::catalogue::{BOUND_SHARE, PROFILED_TIME};
 use rooflens_findings::chart::{Bar, Color, Part, Plot, StackedBars};
 use rooflens_findings::{Block, Chart, Findings, Inline, Method, Quantity, prose};
 
 /// Profiled kernels.
-pub(super) static SECTION: Section = Section { id: "profiled", title: "Profiled kernels", show };
+pub(super) static SECTION: Section = Section { id: "profiled", show };
 
 fn show(context: &Context<'_>) -> Known<Findings> {
     let (counters, passes) = (context.results.counters()?, context.results.ncu_kernels()?);
@@ -28,7 +29,7 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     Ok(Findings {
         blocks,
         metrics: passes.iter().flat_map(|pass| metrics(context, counters, pass)).collect(),
-        datasets: vec![launches, metrics::dataset(context.session, counters), classes],
+        datasets: vec![launches, metrics::dataset(context, counters), classes],
         methods: methods(rule),
         ..Findings::default()
     })

@@ -2,12 +2,13 @@
 
 use rooflens_schemas::Unit::{BytesPerSecond, Flop, FlopPerByte, FlopPerSecond, Percent};
 
+use crate::Context;
 use crate::extent;
+use rooflens_analysis::Classifier;
 use rooflens_analysis::counters::ncu::bound::{Bound, THRESHOLDS, Verdict};
 use rooflens_analysis::counters::ncu::flops::Flops;
 use rooflens_analysis::counters::ncu::{Counters, KernelCounters, Level};
 use rooflens_analysis::counters::ncu_kernels::{BoundSum, PassBounds};
-use rooflens_analysis::{Classifier, Context};
 use rooflens_findings::{Block, Dataset, Quantity, Table, View};
 
 /// Name of the data set of launches.
@@ -56,61 +57,49 @@ pub(super) fn launches(context: &Context<'_>, counters: &Counters) -> (Dataset, 
 
 fn columns<'a>(context: &Context<'a>) -> Table<'a, Row<'a>> {
     let (session, profiles) = (context.session, &context.session.kernel_profiles);
-    Table::new(LAUNCHES, "Profiled launches")
-        .name("kernel", "Kernel", |row: &Row<'_>| row.kernel.identity.short.as_str())
-        .text("pass", "Pass", |row| session.pass_name(row.kernel.pass))
-        .count("launch", "Launch", |row| profiles.ordinal[row.kernel.profile.index()])
-        .name("name", "Full name", |row| session.text(row.kernel.name))
-        .text("class", "Class", |row| row.kernel.identity.class.label())
-        .text("nvtx", "NVTX", |row| session.text(profiles.nvtx[row.kernel.profile.index()]))
-        .text("grid", "Grid", |row| extent(row.kernel.grid))
-        .text("block", "Block", |row| extent(row.kernel.block))
-        .time("duration_ns", "Duration", |row| row.kernel.seconds.map(|seconds| seconds * 1e9))
-        .column("sol_compute_percent", "SM", Percent, |row| row.kernel.sol.compute)
-        .column("sol_dram_percent", "DRAM", Percent, |row| row.kernel.sol.memory.dram)
-        .column("sol_l2_percent", "L2", Percent, |row| row.kernel.sol.memory.l2)
-        .column("sol_l1_percent", "L1", Percent, |row| row.kernel.sol.memory.l1)
-        .column("achieved_occupancy_percent", "Occupancy", Percent, |row| {
-            row.kernel.achieved_occupancy
-        })
-        .column("theoretical_occupancy_percent", "Theoretical occupancy", Percent, |row| {
-            row.kernel.theoretical_occupancy
-        })
-        .text("waves", "Waves", |row| row.kernel.waves)
-        .count("registers", "Registers", |row| row.kernel.registers)
-        .bytes("dram_bytes", "DRAM bytes", |row| row.kernel.bytes.dram)
-        .bytes("l2_bytes", "L2 bytes", |row| row.kernel.bytes.l2)
-        .bytes("l1_bytes", "L1 bytes", |row| row.kernel.bytes.l1)
-        .column("dram_bytes_per_second", "DRAM rate", BytesPerSecond, |row| row.kernel.dram_rate())
-        .column("flop", "FLOPs", Flop, |row| row.kernel.flops.total())
-        .text("flop_dtype", "Main dtype", |row| row.kernel.flops.main().map(|part| part.dtype))
-        .text("flop_note", "FLOP note", |row| match row.kernel.flops {
+    Table::new(context.text, LAUNCHES)
+        .name("kernel", |row: &Row<'_>| row.kernel.identity.short.as_str())
+        .text("pass", |row| session.pass_name(row.kernel.pass))
+        .count("launch", |row| profiles.ordinal[row.kernel.profile.index()])
+        .name("name", |row| session.text(row.kernel.name))
+        .text("class", |row| row.kernel.identity.class.label())
+        .text("nvtx", |row| session.text(profiles.nvtx[row.kernel.profile.index()]))
+        .text("grid", |row| extent(row.kernel.grid))
+        .text("block", |row| extent(row.kernel.block))
+        .time("duration_ns", |row| row.kernel.seconds.map(|seconds| seconds * 1e9))
+        .column("sol_compute_percent", Percent, |row| row.kernel.sol.compute)
+        .column("sol_dram_percent", Percent, |row| row.kernel.sol.memory.dram)
+        .column("sol_l2_percent", Percent, |row| row.kernel.sol.memory.l2)
+        .column("sol_l1_percent", Percent, |row| row.kernel.sol.memory.l1)
+        .column("achieved_occupancy_percent", Percent, |row| row.kernel.achieved_occupancy)
+        .column("theoretical_occupancy_percent", Percent, |row| row.kernel.theoretical_occupancy)
+        .text("waves", |row| row.kernel.waves)
+        .count("registers", |row| row.kernel.registers)
+        .bytes("dram_bytes", |row| row.kernel.bytes.dram)
+        .bytes("l2_bytes", |row| row.kernel.bytes.l2)
+        .bytes("l1_bytes", |row| row.kernel.bytes.l1)
+        .column("dram_bytes_per_second", BytesPerSecond, |row| row.kernel.dram_rate())
+        .column("flop", Flop, |row| row.kernel.flops.total())
+        .text("flop_dtype", |row| row.kernel.flops.main().map(|part| part.dtype))
+        .text("flop_note", |row| match row.kernel.flops {
             Flops::Counted(_) => "",
             Flops::NotCounted(reason) => reason,
         })
-        .column("flop_per_second", "FLOP rate", FlopPerSecond, |row| row.kernel.flop_rate())
-        .column("dram_flop_per_byte", "Intensity", FlopPerByte, |row| {
-            row.kernel.intensity(Level::Dram)
-        })
-        .column("l1_hit_percent", "L1 hits", Percent, |row| row.kernel.l1_hit_rate)
-        .column("l2_hit_percent", "L2 hits", Percent, |row| row.kernel.l2_hit_rate)
-        .text("top_stall", "Top stall", |row| {
-            row.kernel.top_stall.as_ref().map(|stall| stall.reason.as_str())
-        })
-        .share("top_stall_share", "Stall share", |row| {
-            row.kernel.top_stall.as_ref().map(|stall| stall.share)
-        })
-        .text("bound", "Bound", |row| row.rooflens.bound.label())
-        .text("bound_reason", "Reason", |row| {
+        .column("flop_per_second", FlopPerSecond, |row| row.kernel.flop_rate())
+        .column("dram_flop_per_byte", FlopPerByte, |row| row.kernel.intensity(Level::Dram))
+        .column("l1_hit_percent", Percent, |row| row.kernel.l1_hit_rate)
+        .column("l2_hit_percent", Percent, |row| row.kernel.l2_hit_rate)
+        .text("top_stall", |row| row.kernel.top_stall.as_ref().map(|stall| stall.reason.as_str()))
+        .share("top_stall_share", |row| row.kernel.top_stall.as_ref().map(|stall| stall.share))
+        .text("bound", |row| row.rooflens.bound.label())
+        .text("bound_reason", |row| {
             row.rooflens.reason.as_ref().map(ToString::to_string).unwrap_or_default()
         })
-        .text("borderline", "Borderline", |row| borderline(&row.rooflens))
-        .text("next_points", "Points to the next class", |row| {
-            row.rooflens.next.map(|next| next.points)
-        })
-        .text("next", "Next class", |row| row.rooflens.next.map_or("", |next| next.bound.label()))
-        .text("bound_seed", "Seed rule", |row| row.seed.bound.label())
-        .text("borderline_seed", "Borderline (seed rule)", |row| borderline(&row.seed))
+        .text("borderline", |row| borderline(&row.rooflens))
+        .text("next_points", |row| row.rooflens.next.map(|next| next.points))
+        .text("next", |row| row.rooflens.next.map_or("", |next| next.bound.label()))
+        .text("bound_seed", |row| row.seed.bound.label())
+        .text("borderline_seed", |row| borderline(&row.seed))
 }
 
 /// How near another class is, where it is near; empty elsewhere.
@@ -143,24 +132,24 @@ pub(super) fn classes(context: &Context<'_>, passes: &[PassBounds]) -> (Dataset,
             seed: pass.seed.get(&bound).cloned().unwrap_or_default(),
         }));
     }
-    let table = Table::new("bound_classes", "Profiled launches by bound class")
-        .text("bound", "Bound", |row: &Class<'_>| row.bound.label())
+    let table = Table::new(context.text, "bound_classes")
+        .text("bound", |row: &Class<'_>| row.bound.label())
         .on_page()
-        .text("pass", "Pass", |row| context.session.pass_name(row.pass.pass))
+        .text("pass", |row| context.session.pass_name(row.pass.pass))
         .on_page()
-        .count("launches", "Launches", |row| row.rooflens.launches)
+        .count("launches", |row| row.rooflens.launches)
         .on_page()
-        .count("kernels", "Kernels", |row| row.rooflens.kernels.len())
+        .count("kernels", |row| row.rooflens.kernels.len())
         .on_page()
-        .time("duration_ns", "Time", |row| row.rooflens.seconds * 1e9)
+        .time("duration_ns", |row| row.rooflens.seconds * 1e9)
         .on_page()
-        .share("share", "Share", |row| row.pass.share(row.rooflens.seconds))
+        .share("share", |row| row.pass.share(row.rooflens.seconds))
         .on_page()
-        .count("seed_launches", "Launches (seed)", |row| row.seed.launches)
-        .count("seed_kernels", "Kernels (seed)", |row| row.seed.kernels.len())
-        .time("seed_duration_ns", "Time (seed)", |row| row.seed.seconds * 1e9)
-        .share("seed_share", "Share (seed)", |row| row.pass.share(row.seed.seconds))
-        .count("borderline", "Borderline", |row| row.rooflens.borderline);
+        .count("seed_launches", |row| row.seed.launches)
+        .count("seed_kernels", |row| row.seed.kernels.len())
+        .time("seed_duration_ns", |row| row.seed.seconds * 1e9)
+        .share("seed_share", |row| row.pass.share(row.seed.seconds))
+        .count("borderline", |row| row.rooflens.borderline);
     let caption = "Profiled launches by bound class, by both rules";
     let mut view = table.view(caption, 16);
     view.columns.extend(["borderline", "seed_launches", "seed_duration_ns", "seed_share"]);

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::testing::{column, dataset, metric, numbers, show_with};
+use crate::testing::{column, dataset, english, metric, numbers, show_with};
 use rooflens_analysis::testing::counters::session;
 use rooflens_analysis::{Facts, Options, Results};
 use rooflens_findings::Cell;
@@ -91,8 +91,8 @@ fn without_a_pass_the_reason_names_the_command() {
     let missing = |session: &Session| {
         let (facts, hardware, options) =
             (Facts::new(session), Hardware::default(), Options::default());
-        let context = Context::new(session, &facts, &hardware, &options);
-        show(&context.with(&Results::compute(&context))).err()
+        let context = rooflens_analysis::Context::new(session, &facts, &hardware, &options);
+        show(&english(&context.with(&Results::compute(&context)))).err()
     };
     assert!(missing(&Session::default()).unwrap().0.contains("ncu"));
     assert!(missing(&two_launches()).is_none());

@@ -2,8 +2,8 @@
 
 use rooflens_schemas::{Scope, Unit};
 
+use crate::Context;
 use crate::paths::{self, Place, node};
-use rooflens_analysis::Context;
 use rooflens_analysis::operators::backward::PassBackward;
 use rooflens_analysis::operators::calls::Operators;
 use rooflens_findings::catalogue::BACKWARD_COVERAGE;
@@ -25,16 +25,15 @@ pub(super) fn add(context: &Context<'_>, operators: &Operators, findings: &mut F
     let found: Vec<Place<'_>> = found.map(|one| (&operators.trees[one.tree], one.node)).collect();
     let skip = found.iter().filter(|(tree, _)| tree.pass < primary).count();
     let shown = found.iter().filter(|(tree, _)| tree.pass == primary).count().min(SHOWN);
-    let table =
-        Table::new("backward_by_operator", "Backward GPU time by the operator of the forward pass")
-            .with(|table| paths::stage(table, session, "Path"))
-            .count("calls", "Calls", |place| node(place).sum.calls)
-            .time("device_total_ns", "Forward", |place| node(place).sum.within.device)
-            .time("backward_ns", "Backward", |place| node(place).sum.own.backward)
-            .column("ratio", "Backward ÷ forward", Unit::One, |place| {
-                let sum = &node(place).sum;
-                (sum.within.device > 0).then(|| sum.own.backward as f64 / sum.within.device as f64)
-            });
+    let table = Table::new(context.text, "backward_by_operator")
+        .with(|table| paths::stage(table, session))
+        .count("calls", |place| node(place).sum.calls)
+        .time("device_total_ns", |place| node(place).sum.within.device)
+        .time("backward_ns", |place| node(place).sum.own.backward)
+        .column("ratio", Unit::One, |place| {
+            let sum = &node(place).sum;
+            (sum.within.device > 0).then(|| sum.own.backward as f64 / sum.within.device as f64)
+        });
     if shown > 0 {
         let name = session.pass_name(primary);
         let caption = format!("Backward GPU time by the operator of the forward pass, pass {name}");

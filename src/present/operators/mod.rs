@@ -9,16 +9,17 @@ use rooflens_schemas::Scope;
 
 use super::paths::{self, shown_stages};
 use super::{Section, flame};
+use crate::Context;
+use rooflens_analysis::Known;
 use rooflens_analysis::operators::call_tree::Tree;
 use rooflens_analysis::operators::calls::{Operators, PassOperators};
-use rooflens_analysis::{Context, Known};
 use rooflens_findings::catalogue::{FLOP_COVERAGE, OPERATOR_COVERAGE};
 use rooflens_findings::{Block, Findings, Inline, Method, Quantity, prose};
 use rooflens_model::Session;
 use rooflens_model::diagnostic::{Diagnostic, Severity};
 
 /// Operators.
-pub(super) static SECTION: Section = Section { id: "operators", title: "Operators", show };
+pub(super) static SECTION: Section = Section { id: "operators", show };
 
 /// Share of GPU time in operators below which the report says so.
 const COVERAGE_LIMIT: f64 = 0.95;
@@ -28,13 +29,13 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     let operators = context.results.operators()?;
     let mut findings = Findings { methods: methods(), ..Findings::default() };
     tables::views(session, operators, &mut findings);
-    tables::add_quiet(session, operators, &mut findings);
-    tables::add_threads(session, operators, &mut findings);
+    tables::add_quiet(context, operators, &mut findings);
+    tables::add_threads(context, operators, &mut findings);
     add_trees(context, operators, &mut findings);
     for of_pass in &operators.passes {
         add_metrics(session, of_pass, &mut findings);
     }
-    findings.datasets.extend(tables::operators(session, operators));
+    findings.datasets.extend(tables::operators(context, operators));
     Ok(findings)
 }
 
@@ -51,8 +52,7 @@ fn add_trees(context: &Context<'_>, operators: &Operators, findings: &mut Findin
     }
     if trees.iter().any(Tree::has_inner) {
         let places = paths::places(trees.iter(), &|_, _| true);
-        let title = "Operators by path";
-        findings.datasets.push(paths::dataset(context.session, "operator_tree", title, &places));
+        findings.datasets.push(paths::dataset(context, "operator_tree", &places));
         backward::add(context, operators, findings);
     }
 }

@@ -1,5 +1,6 @@
 //! The data sets of operators and their views.
 
+use crate::Context;
 use std::cmp::Reverse;
 
 use rooflens_schemas::Unit;
@@ -56,47 +57,47 @@ pub(super) fn views(session: &Session, operators: &Operators, findings: &mut Fin
 }
 
 /// Operators by own device time, by own host time, and with their shapes.
-pub(super) fn operators(session: &Session, operators: &Operators) -> [Dataset; 3] {
-    let named = |id, title| {
-        Table::new(id, title)
-            .name("name", "Operator", |one: &OperatorSum| session.text(one.name))
-            .text("pass", "Pass", |one| session.pass_name(one.pass))
+pub(super) fn operators(context: &Context<'_>, operators: &Operators) -> [Dataset; 3] {
+    let session = context.session;
+    let named = |id| {
+        Table::new(context.text, id)
+            .name("name", |one: &OperatorSum| session.text(one.name))
+            .text("pass", |one| session.pass_name(one.pass))
             .with(host)
     };
-    let by_device = named("operators", "Operators by own device time").with(device);
-    let shaped = Table::new("operator_shapes", "Operators and shapes by own device time")
-        .name("name", "Operator", |one: &OperatorSum| session.text(one.name))
-        .name("shapes", "Input shapes", |one| session.text(one.shapes))
-        .text("pass", "Pass", |one| session.pass_name(one.pass))
+    let by_device = named("operators").with(device);
+    let shaped = Table::new(context.text, "operator_shapes")
+        .name("name", |one: &OperatorSum| session.text(one.name))
+        .name("shapes", |one| session.text(one.shapes))
+        .text("pass", |one| session.pass_name(one.pass))
         .with(host)
         .with(device);
     let mut by_host: Vec<&OperatorSum> = operators.by_name.iter().collect();
     by_host.sort_by_key(|one| (one.pass, Reverse(one.sum.host_self), session.text(one.name)));
     [
         by_device.rows(&operators.by_name),
-        named("operators_by_host", "Operators by own host time").rows(by_host),
+        named("operators_by_host").rows(by_host),
         shaped.rows(&operators.by_shapes),
     ]
 }
 
 fn host(table: Table<'_, OperatorSum>) -> Table<'_, OperatorSum> {
-    paths::host(table, |one| &one.sum).time("host_total_ns", "Host time", |one| one.sum.host_total)
+    paths::host(table, |one| &one.sum).time("host_total_ns", |one| one.sum.host_total)
 }
 
 fn device(table: Table<'_, OperatorSum>) -> Table<'_, OperatorSum> {
     paths::device_times(table, |one| (&one.sum, one.work))
-        .count("launches", "Launches", |one| one.work.known(one.sum.within.launches))
-        .column("flops", "FLOPs, all pairs", Unit::Flop, |one| one.flops.map(|flops| flops.full))
-        .column("flops_masked", "FLOPs, causal", Unit::Flop, |one| {
-            one.flops.map(|flops| flops.masked)
-        })
-        .column("flop_rate", "Rate, all pairs", Unit::FlopPerSecond, OperatorSum::flop_rate)
+        .count("launches", |one| one.work.known(one.sum.within.launches))
+        .column("flops", Unit::Flop, |one| one.flops.map(|flops| flops.full))
+        .column("flops_masked", Unit::Flop, |one| one.flops.map(|flops| flops.masked))
+        .column("flop_rate", Unit::FlopPerSecond, OperatorSum::flop_rate)
 }
 
 /// Adds the data set of operators that cost host time and give the GPU nothing to do: views, allocations, casts to the
 /// same type; of the first pass with operators, a sentence and a table. Passes that do not say which call issued what
 /// are left out: their operators may all have GPU work.
-pub(super) fn add_quiet(session: &Session, operators: &Operators, findings: &mut Findings) {
+pub(super) fn add_quiet(context: &Context<'_>, operators: &Operators, findings: &mut Findings) {
+    let session = context.session;
     let primary = operators.primary();
     if !primary.work.linked {
         return;
@@ -125,22 +126,21 @@ pub(super) fn add_quiet(session: &Session, operators: &Operators, findings: &mut
         let view = View::new("operators_without_gpu_work", caption, &columns, shown);
         findings.blocks.push(Block::Table(view));
     }
-    let table = Table::new("operators_without_gpu_work", "Operator calls without GPU work")
-        .name("name", "Operator", |one: &OperatorSum| session.text(one.name))
-        .text("pass", "Pass", |one| session.pass_name(one.pass))
-        .count("quiet_calls", "Calls without GPU work", |one| one.quiet_calls)
-        .count("calls", "Calls", |one| one.sum.calls)
-        .time("quiet_self_ns", "Own host time of these", |one| one.quiet_self)
-        .time("quiet_mean_ns", "Per call", |one| one.quiet_self as f64 / one.quiet_calls as f64)
-        .share("quiet_share", "Share of own host time", |one| {
-            operators.of_pass(one.pass)?.quiet_share(one.quiet_self)
-        });
+    let table = Table::new(context.text, "operators_without_gpu_work")
+        .name("name", |one: &OperatorSum| session.text(one.name))
+        .text("pass", |one| session.pass_name(one.pass))
+        .count("quiet_calls", |one| one.quiet_calls)
+        .count("calls", |one| one.sum.calls)
+        .time("quiet_self_ns", |one| one.quiet_self)
+        .time("quiet_mean_ns", |one| one.quiet_self as f64 / one.quiet_calls as f64)
+        .share("quiet_share", |one| operators.of_pass(one.pass)?.quiet_share(one.quiet_self));
     findings.datasets.push(table.rows(quiet));
 }
 
 /// Adds the data set of operators by thread (PyTorch runs the backward pass on a thread of its own) and, if those of the
 /// first pass ran on several, its table.
-pub(super) fn add_threads(session: &Session, operators: &Operators, findings: &mut Findings) {
+pub(super) fn add_threads(context: &Context<'_>, operators: &Operators, findings: &mut Findings) {
+    let session = context.session;
     let primary = operators.primary().pass;
     let threads = &operators.threads;
     let skip = threads.iter().filter(|one| one.pass < primary).count();
@@ -158,11 +158,11 @@ pub(super) fn add_threads(session: &Session, operators: &Operators, findings: &m
         let tid = session.threads.tid[row];
         if name.is_empty() { format!("thread {tid}") } else { name.to_owned() }
     };
-    let table = Table::new("operator_threads", "Operators by thread")
-        .name("thread", "Thread", label)
-        .text("pass", "Pass", |one| session.pass_name(one.pass))
+    let table = Table::new(context.text, "operator_threads")
+        .name("thread", label)
+        .text("pass", |one| session.pass_name(one.pass))
         .with(|table| paths::host(table, |one: &ThreadSum| &one.sum))
-        .time("device_self_ns", "Own device time", |one| one.work.known(one.sum.own.device))
-        .count("launches", "Launches", |one| one.work.known(one.sum.own.launches));
+        .time("device_self_ns", |one| one.work.known(one.sum.own.device))
+        .count("launches", |one| one.work.known(one.sum.own.launches));
     findings.datasets.push(table.rows(threads));
 }

@@ -225,7 +225,7 @@ fn sessions_without_a_trace_say_what_to_record() {
     let made = |session: &Session| {
         let (facts, options, hardware) =
             (Facts::new(session), Options::default(), Hardware::default());
-        calls::compute(&Context::new(session, &facts, &hardware, &options))
+        calls::compute(&rooflens_analysis::Context::new(session, &facts, &hardware, &options))
     };
     let missing = made(&Session::default()).unwrap_err();
     assert!(missing.0.contains("no PyTorch trace"));

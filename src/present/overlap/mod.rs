@@ -9,15 +9,16 @@ use std::collections::BTreeSet;
 use rooflens_schemas::{Metric, Scope, Unit};
 
 use super::Section;
+use crate::Context;
+use rooflens_analysis::Known;
 use rooflens_analysis::time::overlap::Line;
-use rooflens_analysis::{Context, Known};
 use rooflens_findings::catalogue::CONCURRENT_SHARE;
 use rooflens_findings::chart::{Bar, Color, Part, Plot, StackedBars};
 use rooflens_findings::{Block, Chart, Findings, Method, Quantity, View, prose};
 use rooflens_model::GpuId;
 
 /// Concurrency.
-pub(super) static SECTION: Section = Section { id: "concurrency", title: "Concurrency", show };
+pub(super) static SECTION: Section = Section { id: "concurrency", show };
 
 /// Lines that the chart and the table show.
 const SHOWN: usize = 16;

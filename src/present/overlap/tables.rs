@@ -1,18 +1,18 @@
 //! Data sets about what runs at once.
 
 use super::name_of;
-use rooflens_analysis::Context;
+use crate::Context;
 use rooflens_analysis::time::overlap::{Line, Overlap, Stream};
 use rooflens_findings::{Cell, Table};
 use rooflens_model::Ns;
 
 /// Pairs of kinds: column ids of time and share, heading, places in the matrix.
-const PAIRS: [(&str, &str, &str, usize, usize); 5] = [
-    ("compute_compute_ns", "compute_compute_share", "Kernels twice", 0, 0),
-    ("compute_communication_ns", "compute_communication_share", "Kernel + collective", 0, 1),
-    ("compute_copy_ns", "compute_copy_share", "Kernel + copy", 0, 2),
-    ("communication_copy_ns", "communication_copy_share", "Collective + copy", 1, 2),
-    ("copy_copy_ns", "copy_copy_share", "Copies twice", 2, 2),
+const PAIRS: [(&str, &str, usize, usize); 5] = [
+    ("compute_compute_ns", "compute_compute_share", 0, 0),
+    ("compute_communication_ns", "compute_communication_share", 0, 1),
+    ("compute_copy_ns", "compute_copy_share", 0, 2),
+    ("communication_copy_ns", "communication_copy_share", 1, 2),
+    ("copy_copy_ns", "copy_copy_share", 2, 2),
 ];
 
 /// Two streams that work at once, by their places in the line's streams, and for how long.
@@ -51,28 +51,26 @@ fn start<'t, R: 't>(
         line(row).stage.map_or_else(|| Cell::from(name), |_| Cell::Name(name.to_owned()))
     };
     table
-        .text("stage", "Stage", stage)
-        .name("pass", "Pass", move |row| session.pass_name(line(row).pass))
-        .count("gpu", "GPU", move |row| session.gpus.ordinal[line(row).gpu.index()])
+        .text("stage", stage)
+        .name("pass", move |row| session.pass_name(line(row).pass))
+        .count("gpu", move |row| session.gpus.ordinal[line(row).gpu.index()])
 }
 
 /// Times by number of streams and by pairs of kinds.
 pub(super) fn concurrency<'t>(context: &'t Context<'t>) -> Table<'t, Line> {
-    let table = Table::new("concurrency", "Operations that run at once");
+    let table = Table::new(context.text, "concurrency");
     let table = start(context, table, |line: &Line| line)
-        .count("streams", "Streams", |line| line.overlap.streams.len())
-        .time("busy_ns", "Busy", |line| line.overlap.busy)
-        .time("one_stream_ns", "One stream", |line| line.overlap.by_streams[0])
-        .time("two_streams_ns", "Two streams", |line| line.overlap.by_streams[1])
-        .time("more_streams_ns", "Three or more", |line| line.overlap.by_streams[2])
-        .time("concurrent_ns", "At once", |line| line.overlap.concurrent)
-        .share("concurrent_share", "Share", |line| line.overlap.concurrent_share());
-    PAIRS.into_iter().fold(table, |table, (id, share_id, title, a, b)| {
-        table.time(id, title, move |line| line.overlap.kinds[a][b]).share(
-            share_id,
-            "Share",
-            move |line| line.overlap.share(line.overlap.kinds[a][b]),
-        )
+        .count("streams", |line| line.overlap.streams.len())
+        .time("busy_ns", |line| line.overlap.busy)
+        .time("one_stream_ns", |line| line.overlap.by_streams[0])
+        .time("two_streams_ns", |line| line.overlap.by_streams[1])
+        .time("more_streams_ns", |line| line.overlap.by_streams[2])
+        .time("concurrent_ns", |line| line.overlap.concurrent)
+        .share("concurrent_share", |line| line.overlap.concurrent_share());
+    PAIRS.into_iter().fold(table, |table, (id, share_id, a, b)| {
+        table
+            .time(id, move |line| line.overlap.kinds[a][b])
+            .share(share_id, move |line| line.overlap.share(line.overlap.kinds[a][b]))
     })
 }
 
@@ -96,12 +94,12 @@ pub(super) fn stream_overlap<'t>(context: &'t Context<'t>) -> Table<'t, Pair<'t>
     let name = |pair: &Pair<'_>, place: usize| {
         stream_name(context, &pair.line.overlap, pair.line.overlap.streams[place].0)
     };
-    let table = Table::new("stream_overlap", "Streams that work at once");
+    let table = Table::new(context.text, "stream_overlap");
     start(context, table, |pair: &Pair<'t>| pair.line)
-        .text("stream", "Stream", move |pair| name(pair, pair.streams.0))
-        .text("other", "Other stream", move |pair| name(pair, pair.streams.1))
-        .time("overlap_ns", "At once", |pair| pair.time)
-        .share("share", "Share", |pair| {
+        .text("stream", move |pair| name(pair, pair.streams.0))
+        .text("other", move |pair| name(pair, pair.streams.1))
+        .time("overlap_ns", |pair| pair.time)
+        .share("share", |pair| {
             // Of two streams the one with the higher place is less busy.
             let busy = pair.line.overlap.streams[pair.streams.1].1;
             (busy > 0).then(|| pair.time as f64 / busy as f64)

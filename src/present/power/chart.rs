@@ -3,7 +3,7 @@
 use rooflens_schemas::Unit;
 
 use super::place;
-use rooflens_analysis::Context;
+use crate::Context;
 use rooflens_analysis::system::power::reasons::lowers_clock;
 use rooflens_analysis::system::power::samples::{Device, Sample};
 use rooflens_findings::chart::{Panel, Plot, Series};

@@ -8,15 +8,16 @@ mod tests;
 use rooflens_schemas::{Evidence, Metric, Scope};
 
 use super::Section;
+use crate::Context;
+use rooflens_analysis::Known;
 use rooflens_analysis::system::power::Power;
 use rooflens_analysis::system::power::samples::{Device, Figures, StageFigures, evidence, folder};
-use rooflens_analysis::{Context, Known};
 use rooflens_findings::catalogue::{ENERGY, POWER_MEAN, POWER_P95, SM_CLOCK_MEAN, THROTTLED_SHARE};
 use rooflens_findings::{Block, Findings, Inline, Method, Quantity, prose};
 use rooflens_model::Session;
 
 /// Power and clocks.
-pub(super) static SECTION: Section = Section { id: "power", title: "Power and clocks", show };
+pub(super) static SECTION: Section = Section { id: "power", show };
 
 fn show(context: &Context<'_>) -> Known<Findings> {
     let power = context.results.power()?;

@@ -3,7 +3,7 @@
 use rooflens_schemas::Unit;
 
 use super::place;
-use rooflens_analysis::Context;
+use crate::Context;
 use rooflens_analysis::system::power::Power;
 use rooflens_analysis::system::power::reasons;
 use rooflens_analysis::system::power::samples::{ClockLimit, Device, Figures, folder};
@@ -43,7 +43,7 @@ pub(super) fn add(context: &Context<'_>, power: &Power, findings: &mut Findings)
         }
     });
     let rows: Vec<Row<'_>> = devices.chain(stages).collect();
-    let table = table(!power.stages.is_empty());
+    let table = table(context, !power.stages.is_empty());
     findings.blocks.push(Block::Table(table.view("Power, clocks and throttling", SHOWN)));
     findings.datasets.push(table.rows(&rows));
     let limits: Vec<(&Device, &ClockLimit)> = power
@@ -54,39 +54,37 @@ pub(super) fn add(context: &Context<'_>, power: &Power, findings: &mut Findings)
     if !limits.is_empty() {
         findings.blocks.push(Block::Table(limits_view(session, &power.devices)));
     }
-    findings.datasets.push(limits_table(session).rows(&limits));
+    findings.datasets.push(limits_table(context).rows(&limits));
 }
 
 /// One row a device for the whole period, then one a stage; the pass is named where there are rows of stages.
-fn table<'t>(stages: bool) -> Table<'t, Row<'t>> {
-    Table::new("power", "Power, clocks and throttling")
-        .text("what", "What", |row: &Row<'_>| row.what.clone())
+fn table<'t>(context: &Context<'t>, stages: bool) -> Table<'t, Row<'t>> {
+    Table::new(context.text, "power")
+        .text("what", |row: &Row<'_>| row.what.clone())
         .on_page()
-        .name("pass", "Pass", |row| row.pass)
+        .name("pass", |row| row.pass)
         .on_page_if(stages)
-        .count("device", "GPU", |row| row.device)
+        .count("device", |row| row.device)
         .on_page()
-        .count("samples", "Samples", |row| row.figures.samples)
+        .count("samples", |row| row.figures.samples)
         .on_page()
-        .time("duration_ns", "Time", |row| row.figures.duration)
+        .time("duration_ns", |row| row.figures.duration)
         .on_page()
-        .column("power_mean_w", "Power", Unit::Watts, |row| row.figures.power_mean)
+        .column("power_mean_w", Unit::Watts, |row| row.figures.power_mean)
         .on_page()
-        .column("power_p95_w", "Power p95", Unit::Watts, |row| row.figures.power_p95)
+        .column("power_p95_w", Unit::Watts, |row| row.figures.power_p95)
         .on_page()
-        .column("power_max_w", "Power max", Unit::Watts, |row| row.figures.power_max)
-        .column("energy_j", "Energy", Unit::Joules, |row| row.figures.energy)
+        .column("power_max_w", Unit::Watts, |row| row.figures.power_max)
+        .column("energy_j", Unit::Joules, |row| row.figures.energy)
         .on_page()
-        .column("sm_clock_mean_hz", "SM clock", Unit::Hertz, |row| row.figures.sm_clock_mean)
+        .column("sm_clock_mean_hz", Unit::Hertz, |row| row.figures.sm_clock_mean)
         .on_page()
-        .column("sm_clock_min_hz", "SM clock min", Unit::Hertz, |row| row.figures.sm_clock_min)
-        .column("temperature_max_c", "Temperature max", Unit::Celsius, |row| {
-            row.figures.temperature_max
-        })
+        .column("sm_clock_min_hz", Unit::Hertz, |row| row.figures.sm_clock_min)
+        .column("temperature_max_c", Unit::Celsius, |row| row.figures.temperature_max)
         .on_page()
-        .share("throttled_share", "Throttled", |row| row.figures.throttled)
+        .share("throttled_share", |row| row.figures.throttled)
         .on_page()
-        .time("busy_ns", "GPU busy", |row| row.busy)
+        .time("busy_ns", |row| row.busy)
 }
 
 /// The sampled period of a device, in words.
@@ -107,26 +105,21 @@ fn limits_view(session: &Session, devices: &[Device]) -> View {
 }
 
 /// One row a reason for a limit of clocks that was set in some sample of a device.
-fn limits_table<'t>(session: &'t Session) -> Table<'t, (&'t Device, &'t ClockLimit)> {
+fn limits_table<'t>(context: &Context<'t>) -> Table<'t, (&'t Device, &'t ClockLimit)> {
+    let session = context.session;
     let clock = Unit::Hertz;
-    Table::new("throttle_reasons", "Throttle reasons")
-        .name("reason", "Reason", |(_, limit): &(&Device, &ClockLimit)| {
-            reasons::describe(limit.reason).0
-        })
-        .name("samples_of", "Samples of", |(device, _)| folder(session, device.artifact))
-        .count("device", "GPU", |(device, _)| device.index)
-        .count("samples", "Samples", |(_, limit)| limit.samples)
-        .share("share", "Share of samples", |(_, limit)| limit.share)
-        .text("meaning", "Meaning", |(_, limit)| reasons::describe(limit.reason).1)
-        .text("lowers_clock", "Lowers the clock", |(_, limit)| reasons::lowers_clock(limit.reason))
-        .column("sm_clock_with_hz", "SM clock with it", clock, |(_, limit)| limit.clock.0)
-        .column("sm_clock_without_hz", "SM clock without it", clock, |(_, limit)| limit.clock.1)
-        .text("what", "What", |(device, _)| whole_period(session, device))
-        .share("busy_share", "Share of busy time", |(_, limit)| limit.busy_share)
-        .column("busy_clock_with_hz", "Busy SM clock with it", clock, |(_, limit)| {
-            limit.busy_clock.0
-        })
-        .column("busy_clock_without_hz", "Busy SM clock without it", clock, |(_, limit)| {
-            limit.busy_clock.1
-        })
+    Table::new(context.text, "throttle_reasons")
+        .name("reason", |(_, limit): &(&Device, &ClockLimit)| reasons::describe(limit.reason).0)
+        .name("samples_of", |(device, _)| folder(session, device.artifact))
+        .count("device", |(device, _)| device.index)
+        .count("samples", |(_, limit)| limit.samples)
+        .share("share", |(_, limit)| limit.share)
+        .text("meaning", |(_, limit)| reasons::describe(limit.reason).1)
+        .text("lowers_clock", |(_, limit)| reasons::lowers_clock(limit.reason))
+        .column("sm_clock_with_hz", clock, |(_, limit)| limit.clock.0)
+        .column("sm_clock_without_hz", clock, |(_, limit)| limit.clock.1)
+        .text("what", |(device, _)| whole_period(session, device))
+        .share("busy_share", |(_, limit)| limit.busy_share)
+        .column("busy_clock_with_hz", clock, |(_, limit)| limit.busy_clock.0)
+        .column("busy_clock_without_hz", clock, |(_, limit)| limit.busy_clock.1)
 }

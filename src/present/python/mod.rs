@@ -9,15 +9,16 @@ use rooflens_schemas::Scope;
 
 use super::paths::{self, shown_stages};
 use super::{Section, flame};
+use crate::Context;
+use rooflens_analysis::Known;
 use rooflens_analysis::operators::call_tree::{Node, Tree};
 use rooflens_analysis::operators::python::{FunctionSum, PassFunctions, Python};
-use rooflens_analysis::{Context, Known};
 use rooflens_findings::catalogue::PYTHON_COVERAGE;
 use rooflens_findings::{Block, Findings, Inline, Method, Quantity, Table, View, prose};
 use rooflens_model::Session;
 
 /// Functions of Python.
-pub(super) static SECTION: Section = Section { id: "python", title: "Python functions", show };
+pub(super) static SECTION: Section = Section { id: "python", show };
 
 /// Functions that a table shows.
 const SHOWN: usize = 10;
@@ -45,12 +46,11 @@ fn show(context: &Context<'_>) -> Known<Findings> {
         metric.evidence.push(session.evidence(of_pass.pass, "frames", of_pass.calls));
         findings.metrics.push(metric);
     }
-    let by_device = table(session, "python_functions", "Python functions by own device time");
+    let by_device = table(context, "python_functions");
     findings.datasets.push(by_device.with(device).rows(&python.functions));
     let mut by_host: Vec<&FunctionSum> = python.functions.iter().collect();
     by_host.sort_by_key(|one| (one.pass, Reverse(one.sum.host_self), &one.name));
-    let title = "Python functions by own host time";
-    findings.datasets.push(table(session, "python_functions_by_host", title).rows(by_host));
+    findings.datasets.push(table(context, "python_functions_by_host").rows(by_host));
     findings.methods.push(method());
     Ok(findings)
 }
@@ -102,8 +102,7 @@ fn add_trees(context: &Context<'_>, trees: &[Tree], findings: &mut Findings) {
     }
     if trees.iter().any(Tree::has_inner) {
         let places = paths::places(trees.iter(), &is_listed);
-        let title = "Python functions by path";
-        findings.datasets.push(paths::dataset(context.session, "python_tree", title, &places));
+        findings.datasets.push(paths::dataset(context, "python_tree", &places));
     }
 }
 
@@ -141,20 +140,21 @@ fn views(session: &Session, python: &Python, primary: &PassFunctions) -> Vec<Vie
 }
 
 /// Names and host times.
-fn table<'t>(session: &'t Session, id: &'static str, title: &str) -> Table<'t, FunctionSum> {
-    Table::new(id, title)
-        .name("function", "Function", |one: &FunctionSum| one.name.clone())
-        .text("pass", "Pass", |one| session.pass_name(one.pass))
+fn table<'t>(context: &Context<'t>, id: &'static str) -> Table<'t, FunctionSum> {
+    let session = context.session;
+    Table::new(context.text, id)
+        .name("function", |one: &FunctionSum| one.name.clone())
+        .text("pass", |one| session.pass_name(one.pass))
         .with(|table| paths::host(table, |one| &one.sum))
-        .time("host_total_ns", "Host time", |one| one.sum.host_total)
-        .time("idle_self_ns", "Own GPU idle", |one| one.idle.own)
-        .time("idle_ns", "GPU idle", |one| one.idle.total)
+        .time("host_total_ns", |one| one.sum.host_total)
+        .time("idle_self_ns", |one| one.idle.own)
+        .time("idle_ns", |one| one.idle.total)
 }
 
 fn device(table: Table<'_, FunctionSum>) -> Table<'_, FunctionSum> {
     paths::device_times(table, |one| (&one.sum, one.work))
-        .time("backward_ns", "Backward", |one| one.work.known(one.sum.within.backward))
-        .count("launches", "Launches", |one| one.work.known(one.sum.within.launches))
+        .time("backward_ns", |one| one.work.known(one.sum.within.backward))
+        .count("launches", |one| one.work.known(one.sum.within.launches))
 }
 
 fn method() -> Method {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use rooflens_schemas::Unit;
 
-use rooflens_analysis::Context;
+use crate::Context;
 use rooflens_analysis::counters::represent::matching::{Group, Line, Matching, Tier};
 use rooflens_analysis::counters::represent::{Gap, Representativeness};
 use rooflens_analysis::kernels::kernel_sums::{ENOUGH, command};
@@ -21,17 +21,15 @@ pub(super) fn coverage(context: &Context<'_>, matching: &Matching) -> Dataset {
     };
     let by = |tier| move |line: &&Line| line.share(|group| group.tier == Some(tier));
     let lines: Vec<&Line> = matching.lines.iter().filter(|line| line.time > 0).collect();
-    Table::new("profile_coverage", "GPU time that profiled launches stand for")
-        .text("stage", "Stage", |line: &&Line| line.summary.label(context.session, context.facts))
-        .time("time_ns", "GPU time", |line| line.time)
-        .share("profiled_share", "Profiled", |line| line.covered())
-        .share("stage_share", "By kernel, grid, stage", by(Tier::Stage))
-        .share("grid_share", "By kernel, grid", by(Tier::Grid))
-        .share("kernel_share", "By kernel, blocks", by(Tier::Kernel))
-        .count("launches", "Launches", |line| launches(line, |_| true))
-        .count("matched_launches", "Matched launches", |line| {
-            launches(line, |group| group.tier.is_some())
-        })
+    Table::new(context.text, "profile_coverage")
+        .text("stage", |line: &&Line| line.summary.label(context.session, context.facts))
+        .time("time_ns", |line| line.time)
+        .share("profiled_share", |line| line.covered())
+        .share("stage_share", by(Tier::Stage))
+        .share("grid_share", by(Tier::Grid))
+        .share("kernel_share", by(Tier::Kernel))
+        .count("launches", |line| launches(line, |_| true))
+        .count("matched_launches", |line| launches(line, |group| group.tier.is_some()))
         .rows(&lines)
 }
 
@@ -81,20 +79,20 @@ pub(super) fn gaps(
     let (session, facts) = (context.session, context.facts);
     let identity = |gap: &Gap| &facts.identities[gap.kernel.index()];
     let label = |gap: &Gap| matching.lines[gap.line].summary.label(session, facts);
-    let table = Table::new("unprofiled_kernels", "Kernels without a profiled launch")
-        .name("kernel", "Kernel", |gap: &Gap| identity(gap).short.as_str())
+    let table = Table::new(context.text, "unprofiled_kernels")
+        .name("kernel", |gap: &Gap| identity(gap).short.as_str())
         .on_page()
-        .text("stage", "Stage", label)
+        .text("stage", label)
         .on_page()
-        .text("class", "Class", |gap| identity(gap).class.label())
+        .text("class", |gap| identity(gap).class.label())
         .on_page()
-        .count("launches", "Launches", |gap| gap.launches)
+        .count("launches", |gap| gap.launches)
         .on_page()
-        .time("time_ns", "Time", |gap| gap.time)
+        .time("time_ns", |gap| gap.time)
         .on_page()
-        .share("share", "Share of the stage", |gap| gap.share)
+        .share("share", |gap| gap.share)
         .on_page()
-        .name("name", "Whole name", |gap| session.kernel_name(gap.kernel));
+        .name("name", |gap| session.kernel_name(gap.kernel));
     let shown = all.gaps.len().min(SHOWN_GAPS);
     let caption = format!("Kernels without a profiled launch, {shown} of {}", all.gaps.len());
     let view = (shown > 0).then(|| Block::Table(table.view(caption, shown)));

@@ -2,7 +2,7 @@
 
 use rooflens_schemas::Unit;
 
-use rooflens_analysis::Context;
+use crate::Context;
 use rooflens_analysis::counters::ncu::Counters;
 use rooflens_analysis::counters::represent::matching::{Group, Matching};
 use rooflens_analysis::counters::represent::{Comparison, Likeness, Representativeness};
@@ -23,34 +23,34 @@ pub(super) fn table(
     let group = |row: &Comparison| Some(&line(row)?.groups[row.group?]);
     let ordinals = &session.kernel_profiles.ordinal;
     let how = |row: &Comparison| matching.kernels[row.profile.index()].how.label();
-    let table = Table::new("representativeness", "Profiled launches against the timeline")
-        .name("kernel", "Kernel", |row: &Comparison| launch(row).identity.short.as_str())
+    let table = Table::new(context.text, "representativeness")
+        .name("kernel", |row: &Comparison| launch(row).identity.short.as_str())
         .on_page()
-        .text("pass", "Pass", |row| session.pass_name(launch(row).pass))
+        .text("pass", |row| session.pass_name(launch(row).pass))
         .on_page()
-        .count("launch", "Launch", |row| ordinals[row.profile.index()])
+        .count("launch", |row| ordinals[row.profile.index()])
         .on_page()
-        .text("stage", "Stage", |row| line(row).map(|line| line.summary.label(session, facts)))
+        .text("stage", |row| line(row).map(|line| line.summary.label(session, facts)))
         .on_page()
-        .text("grid", "Grid", |row| launch(row).grid.to_string())
-        .text("block", "Block", |row| launch(row).block.to_string())
-        .time("duration_ns", "Profiled", |row| launch(row).seconds.map(|seconds| seconds * 1e9))
+        .text("grid", |row| launch(row).grid.to_string())
+        .text("block", |row| launch(row).block.to_string())
+        .time("duration_ns", |row| launch(row).seconds.map(|seconds| seconds * 1e9))
         .on_page()
-        .time("median_ns", "Timeline median", |row| group(row).and_then(Group::median))
+        .time("median_ns", |row| group(row).and_then(Group::median))
         .on_page()
-        .column("ratio", "Ratio", Unit::One, |row| row.ratio)
+        .column("ratio", Unit::One, |row| row.ratio)
         .on_page()
-        .share("alike_share", "Time like the median", |row| group(row).and_then(Group::alike))
-        .count("stands_for", "Stands for", |row| group(row).map(|group| group.launches))
+        .share("alike_share", |row| group(row).and_then(Group::alike))
+        .count("stands_for", |row| group(row).map(|group| group.launches))
         .on_page()
-        .share("time_share", "Share", |row| row.share)
+        .share("time_share", |row| row.share)
         .on_page()
-        .text("verdict", "Verdict", |row| {
+        .text("verdict", |row| {
             let stage = line(row).map(|line| line.summary.stage(facts).name.as_str());
             verdict(row.likeness, how(row), stage.unwrap_or("any stage"))
         })
         .on_page()
-        .text("match", "Name match", how);
+        .text("match", how);
     let shown = all.launches.len().min(SHOWN);
     let caption = format!(
         "Profiled launches by the GPU time that they stand for, {shown} of {}",

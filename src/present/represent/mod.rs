@@ -6,18 +6,18 @@ mod launches;
 use rooflens_schemas::{Metric, Unit};
 
 use super::{Section, pass_scope};
+use crate::Context;
+use rooflens_analysis::Known;
 use rooflens_analysis::counters::ncu::Counters;
 use rooflens_analysis::counters::represent::Sums;
 use rooflens_analysis::counters::represent::control::{self, Control};
 use rooflens_analysis::counters::represent::matching::{ALIKE, MAX_SCALE, Matching, SAME_SIZE};
-use rooflens_analysis::{Context, Known};
 use rooflens_findings::catalogue::REPRESENTATIVE_SHARE;
 use rooflens_findings::{Block, Findings, Inline, Method, Quantity, prose};
 use rooflens_model::{PassId, Session};
 
 /// Representativeness of profiled launches.
-pub(super) static SECTION: Section =
-    Section { id: "representativeness", title: "What the profiled launches stand for", show };
+pub(super) static SECTION: Section = Section { id: "representativeness", show };
 
 fn show(context: &Context<'_>) -> Known<Findings> {
     let results = context.results;

@@ -9,17 +9,18 @@ mod workload_tables;
 use rooflens_schemas::Metric;
 
 use super::{Section, pass_scope};
+use crate::Context;
+use rooflens_analysis::Known;
 use rooflens_analysis::counters::ncu::{BYTES_METHOD, Level, flops};
 use rooflens_analysis::counters::roofline::PassRoofline;
 use rooflens_analysis::counters::roofline::device::Device;
 use rooflens_analysis::counters::roofline::group::Group;
 use rooflens_analysis::counters::roofline::roofs::Roofs;
-use rooflens_analysis::{Context, Known};
 use rooflens_findings::catalogue::EXECUTED_FLOPS;
 use rooflens_findings::{Block, Findings, Inline, Method, Quantity, prose};
 
 /// Roofline.
-pub(super) static SECTION: Section = Section { id: "roofline", title: "Roofline", show };
+pub(super) static SECTION: Section = Section { id: "roofline", show };
 
 fn show(context: &Context<'_>) -> Known<Findings> {
     let rooflines = context.results.rooflines()?;
@@ -30,10 +31,10 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     let mut rows = tables::Rows::default();
     for pass in rooflines {
         add_pass(context, pass, &mut findings);
-        findings.blocks.extend(rows.add(context.session, pass));
+        findings.blocks.extend(rows.add(context, pass));
         findings.metrics.push(executed_flops(context, pass));
     }
-    findings.datasets.extend(rows.datasets(context.session));
+    findings.datasets.extend(rows.datasets(context));
     findings.methods.extend(methods());
     Ok(findings)
 }

@@ -1,12 +1,12 @@
 //! Data sets of the roofline section.
 
+use crate::Context;
 use rooflens_schemas::Unit::{Flop, FlopPerByte, FlopPerSecond};
 
 use rooflens_analysis::counters::ncu::Level;
 use rooflens_analysis::counters::roofline::group::Group;
 use rooflens_analysis::counters::roofline::{PassRoofline, TypeSum};
 use rooflens_findings::{Block, Dataset, Table, View};
-use rooflens_model::Session;
 
 /// Rows of a table in the section; the data sets hold all.
 const SHOWN_ROWS: usize = 12;
@@ -27,7 +27,7 @@ pub(super) struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     /// Adds a pass; gives its views.
-    pub(super) fn add(&mut self, session: &Session, pass: &'a PassRoofline) -> Vec<Block> {
+    pub(super) fn add(&mut self, context: &Context<'a>, pass: &'a PassRoofline) -> Vec<Block> {
         let first = [self.types.len(), self.points.len(), self.unplotted.len()];
         self.types.extend(pass.types.iter().map(|sum| (pass, sum)));
         for group in &pass.groups {
@@ -35,12 +35,12 @@ impl<'a> Rows<'a> {
         }
         let last = [self.types.len(), self.points.len(), self.unplotted.len()];
         let [types, points, unplotted] = [0, 1, 2].map(|at| last[at] - first[at]);
-        let name = session.pass_name(pass.pass);
+        let name = context.session.pass_name(pass.pass);
         let (some, others) = (points.min(SHOWN_ROWS), unplotted.min(SHOWN_ROWS));
         let views = [
-            type_table(session)
+            type_table(context)
                 .view(format!("Pass {name}: executed FLOPs by dtype and pipe"), types),
-            point_table(session)
+            point_table(context)
                 .view(format!("Pass {name}: marks of the rooflines, {some} of {points}"), some),
             unplotted_view(
                 format!("Pass {name}: kernels without a mark, {others} of {unplotted}"),
@@ -66,77 +66,79 @@ impl<'a> Rows<'a> {
     }
 
     /// The data sets.
-    pub(super) fn datasets(&self, session: &Session) -> [Dataset; 3] {
+    pub(super) fn datasets(&self, context: &Context<'a>) -> [Dataset; 3] {
         [
-            point_table(session).rows(&self.points),
-            unplotted_table(session).rows(&self.unplotted),
-            type_table(session).rows(&self.types),
+            point_table(context).rows(&self.points),
+            unplotted_table(context).rows(&self.unplotted),
+            type_table(context).rows(&self.types),
         ]
     }
 }
 
-fn type_table<'t>(session: &'t Session) -> Table<'t, (&'t PassRoofline, &'t TypeSum)> {
+fn type_table<'t>(context: &Context<'t>) -> Table<'t, (&'t PassRoofline, &'t TypeSum)> {
+    let session = context.session;
     let peak = |pass: &PassRoofline, dtype, measured| {
         let roofs = pass.roofs.rates(&[dtype]);
         roofs.into_iter().find(|roof| roof.measured == measured).map(|roof| roof.value)
     };
-    Table::new("executed_flops_types", "Executed FLOPs of profiled launches by dtype and pipe")
-        .text("dtype", "dtype", |(_, sum): &(&PassRoofline, &TypeSum)| sum.dtype)
+    Table::new(context.text, "executed_flops_types")
+        .text("dtype", |(_, sum): &(&PassRoofline, &TypeSum)| sum.dtype)
         .on_page()
-        .text("pass", "Pass", |(pass, _)| session.pass_name(pass.pass))
-        .text("pipe", "Pipe", |(_, sum)| if sum.tensor { "tensor cores" } else { "vector" })
+        .text("pass", |(pass, _)| session.pass_name(pass.pass))
+        .text("pipe", |(_, sum)| if sum.tensor { "tensor cores" } else { "vector" })
         .on_page()
-        .count("launches", "Launches", |(_, sum)| sum.launches)
+        .count("launches", |(_, sum)| sum.launches)
         .on_page()
-        .column("flop", "FLOPs", Flop, |(_, sum)| sum.flops)
+        .column("flop", Flop, |(_, sum)| sum.flops)
         .on_page()
-        .share("flop_share", "Share", |(_, sum)| sum.share)
+        .share("flop_share", |(_, sum)| sum.share)
         .on_page()
-        .time("duration_ns", "Time of the launches", |(_, sum)| sum.seconds * 1e9)
-        .column("flop_per_second", "FLOP rate", FlopPerSecond, |(_, sum)| {
+        .time("duration_ns", |(_, sum)| sum.seconds * 1e9)
+        .column("flop_per_second", FlopPerSecond, |(_, sum)| {
             (sum.seconds > 0.0).then(|| sum.flops / sum.seconds)
         })
         .on_page()
-        .column("peak_flop_per_second", "Specified peak", FlopPerSecond, move |(pass, sum)| {
+        .column("peak_flop_per_second", FlopPerSecond, move |(pass, sum)| {
             peak(pass, sum.dtype, false)
         })
         .on_page()
-        .column("measured_flop_per_second", "Measured peak", FlopPerSecond, move |(pass, sum)| {
+        .column("measured_flop_per_second", FlopPerSecond, move |(pass, sum)| {
             peak(pass, sum.dtype, true)
         })
         .on_page()
 }
 
-fn point_table<'t>(session: &'t Session) -> Table<'t, Mark<'t>> {
+fn point_table<'t>(context: &Context<'t>) -> Table<'t, Mark<'t>> {
+    let session = context.session;
     let intensity = |level| move |(_, group): &Mark<'_>| group.intensity(level);
-    Table::new("roofline_points", "Roofline points")
-        .name("kernel", "Kernel", |(_, group): &Mark<'_>| group.short.as_str())
+    Table::new(context.text, "roofline_points")
+        .name("kernel", |(_, group): &Mark<'_>| group.short.as_str())
         .on_page()
-        .text("pass", "Pass", |(pass, _)| session.pass_name(pass.pass))
-        .text("grid", "Grid", |(_, group)| group.grid.to_string())
-        .text("block", "Block", |(_, group)| group.block.to_string())
-        .count("launches", "Launches", |(_, group)| group.launches)
+        .text("pass", |(pass, _)| session.pass_name(pass.pass))
+        .text("grid", |(_, group)| group.grid.to_string())
+        .text("block", |(_, group)| group.block.to_string())
+        .count("launches", |(_, group)| group.launches)
         .on_page()
-        .time("duration_ns", "Time", |(_, group)| group.seconds.map(|seconds| seconds * 1e9))
-        .share("time_share", "Share", |(_, group)| group.share)
+        .time("duration_ns", |(_, group)| group.seconds.map(|seconds| seconds * 1e9))
+        .share("time_share", |(_, group)| group.share)
         .on_page()
-        .column("flop", "FLOPs", Flop, |(_, group)| group.flops.ok())
-        .text("dtype", "dtype", |(_, group)| group.dtype)
+        .column("flop", Flop, |(_, group)| group.flops.ok())
+        .text("dtype", |(_, group)| group.dtype)
         .on_page()
-        .column("flop_per_second", "FLOP rate", FlopPerSecond, |(_, group)| group.rate())
+        .column("flop_per_second", FlopPerSecond, |(_, group)| group.rate())
         .on_page()
-        .column("dram_flop_per_byte", "DRAM intensity", FlopPerByte, intensity(Level::Dram))
+        .column("dram_flop_per_byte", FlopPerByte, intensity(Level::Dram))
         .on_page()
-        .column("l2_flop_per_byte", "L2 intensity", FlopPerByte, intensity(Level::L2))
-        .column("l1_flop_per_byte", "L1 intensity", FlopPerByte, intensity(Level::L1))
-        .column("attainable_flop_per_second", "Attainable", FlopPerSecond, |(pass, group)| {
+        .column("l2_flop_per_byte", FlopPerByte, intensity(Level::L2))
+        .column("l1_flop_per_byte", FlopPerByte, intensity(Level::L1))
+        .column("attainable_flop_per_second", FlopPerSecond, |(pass, group)| {
             pass.roofs.attainable(group)
         })
-        .share("attained_share", "Attained", |(pass, group)| {
+        .share("attained_share", |(pass, group)| {
             Some(group.rate()? / pass.roofs.attainable(group)?)
         })
         .on_page()
-        .text("bound", "Bound", |(_, group)| group.bound.label())
+        .text("bound", |(_, group)| group.bound.label())
         .on_page()
 }
 
@@ -147,15 +149,16 @@ fn unplotted_view(caption: String, limit: usize) -> View {
     View::new(UNPLOTTED, caption, &columns, limit)
 }
 
-fn unplotted_table<'t>(session: &'t Session) -> Table<'t, Unplotted<'t>> {
-    Table::new(UNPLOTTED, "Kernels outside of the rooflines")
-        .name("kernel", "Kernel", |(_, group, ..): &Unplotted<'_>| group.short.as_str())
-        .text("pass", "Pass", |(pass, ..)| session.pass_name(pass.pass))
-        .text("roofline", "Roofline", |row| row.2)
-        .text("grid", "Grid", |(_, group, ..)| group.grid.to_string())
-        .text("block", "Block", |(_, group, ..)| group.block.to_string())
-        .count("launches", "Launches", |(_, group, ..)| group.launches)
-        .time("duration_ns", "Time", |(_, group, ..)| group.seconds.map(|seconds| seconds * 1e9))
-        .share("time_share", "Share", |(_, group, ..)| group.share)
-        .text("reason", "Reason", |row| row.3)
+fn unplotted_table<'t>(context: &Context<'t>) -> Table<'t, Unplotted<'t>> {
+    let session = context.session;
+    Table::new(context.text, UNPLOTTED)
+        .name("kernel", |(_, group, ..): &Unplotted<'_>| group.short.as_str())
+        .text("pass", |(pass, ..)| session.pass_name(pass.pass))
+        .text("roofline", |row| row.2)
+        .text("grid", |(_, group, ..)| group.grid.to_string())
+        .text("block", |(_, group, ..)| group.block.to_string())
+        .count("launches", |(_, group, ..)| group.launches)
+        .time("duration_ns", |(_, group, ..)| group.seconds.map(|seconds| seconds * 1e9))
+        .share("time_share", |(_, group, ..)| group.share)
+        .text("reason", |row| row.3)
 }

@@ -5,8 +5,8 @@ use rooflens_schemas::{Metric, Unit};
 
 use super::charts::{labels, slug, under};
 use super::workload_tables as tables;
+use crate::Context;
 use crate::class_color;
-use rooflens_analysis::Context;
 use rooflens_analysis::counters::ncu::Level;
 use rooflens_analysis::counters::represent::matching::ENOUGH;
 use rooflens_analysis::counters::roofline::roofs::Roofs;

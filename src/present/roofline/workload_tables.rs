@@ -2,12 +2,13 @@
 
 use rooflens_schemas::Unit::{BytesPerSecond, Flop, FlopPerByte, FlopPerSecond};
 
+use crate::Context;
+use rooflens_analysis::Classifier;
 use rooflens_analysis::counters::ncu::Level;
 use rooflens_analysis::counters::ncu::bound::Bound;
 use rooflens_analysis::counters::represent::matching::ENOUGH;
 use rooflens_analysis::counters::roofline::workload::{StageWork, Sum, Totals, Work};
 use rooflens_analysis::engine::classify::KernelClass;
-use rooflens_analysis::{Classifier, Context};
 use rooflens_findings::{Block, Dataset, Table, View};
 
 /// Rows of the table of kernels in the section.
@@ -27,39 +28,38 @@ pub(super) fn stages(context: &Context<'_>, stages: &[StageWork]) -> (Dataset, B
     let flops = |stage: &StageWork| enough(stage, stage.totals.all_flops());
     let dram = |stage: &StageWork| enough(stage, stage.totals.bytes.dram);
     let each = |stage: &StageWork, sum: Option<f64>| sum.map(|sum| stage.per_instance(sum));
-    let title = "Executed work per stage, from counters of profiled launches";
-    let table = Table::new("workload_stages", title)
-        .text("stage", "Stage", |stage: &StageWork| label(context, stage))
+    let table = Table::new(context.text, "workload_stages")
+        .text("stage", |stage: &StageWork| label(context, stage))
         .on_page()
-        .count("instances", "Instances", |stage| stage.summary.counted)
-        .time("time_ns", "Stage time", |stage| stage.summary.time)
+        .count("instances", |stage| stage.summary.counted)
+        .time("time_ns", |stage| stage.summary.time)
         .on_page()
-        .share("profiled_share", "Profiled", |stage| stage.covered)
+        .share("profiled_share", |stage| stage.covered)
         .on_page()
-        .column("flop", "FLOPs", Flop, move |stage| each(stage, flops(stage)))
+        .column("flop", Flop, move |stage| each(stage, flops(stage)))
         .on_page()
-        .column("flop_per_second", "FLOP rate", FlopPerSecond, move |stage| {
+        .column("flop_per_second", FlopPerSecond, move |stage| {
             flops(stage).map(|flops| stage.per_second(flops))
         })
         .on_page()
-        .share("hfu", "HFU", |stage| stage.hfu.as_ref().ok().map(|hfu| hfu.share))
+        .share("hfu", |stage| stage.hfu.as_ref().ok().map(|hfu| hfu.share))
         .on_page()
-        .bytes("dram_bytes", "DRAM bytes", move |stage| each(stage, dram(stage)))
+        .bytes("dram_bytes", move |stage| each(stage, dram(stage)))
         .on_page()
-        .bytes("dram_bytes_min", "DRAM bytes, least", move |stage| {
+        .bytes("dram_bytes_min", move |stage| {
             each(stage, dram(stage).map(|_| stage.totals.dram_range.0))
         })
-        .bytes("dram_bytes_max", "DRAM bytes, most", move |stage| {
+        .bytes("dram_bytes_max", move |stage| {
             each(stage, dram(stage).map(|_| stage.totals.dram_range.1))
         })
-        .column("dram_bytes_per_second", "DRAM rate", BytesPerSecond, move |stage| {
+        .column("dram_bytes_per_second", BytesPerSecond, move |stage| {
             dram(stage).map(|bytes| stage.per_second(bytes))
         })
         .on_page()
-        .share("profiled_dram_share", "Of bandwidth", |stage| stage.dram_share.ok())
+        .share("profiled_dram_share", |stage| stage.dram_share.ok())
         .on_page()
-        .bytes("l2_bytes", "L2 bytes", move |stage| each(stage, stage.totals.bytes.l2))
-        .bytes("l1_bytes", "L1 bytes", move |stage| each(stage, stage.totals.bytes.l1));
+        .bytes("l2_bytes", move |stage| each(stage, stage.totals.bytes.l2))
+        .bytes("l1_bytes", move |stage| each(stage, stage.totals.bytes.l1));
     (table.rows(stages), Block::Table(table.view("Executed work per stage", 12)))
 }
 
@@ -78,43 +78,38 @@ pub(super) fn kernels(context: &Context<'_>, phases: &[&StageWork]) -> (Dataset,
     // Equal shares keep the order of stages and groups.
     rows.sort_by(|a, b| time_share(b).total_cmp(&time_share(a)));
     let intensity = |level| move |(_, work): &Kernel<'_>| work.intensity(level);
-    let title = "Kernels of the workload with the counters that stand for them";
-    let table = Table::new("workload_kernels", title)
-        .name("kernel", "Kernel", |(_, work): &Kernel<'_>| {
-            identities[work.kernel.index()].short.as_str()
-        })
+    let table = Table::new(context.text, "workload_kernels")
+        .name("kernel", |(_, work): &Kernel<'_>| identities[work.kernel.index()].short.as_str())
         .on_page()
-        .text("stage", "Stage", |(stage, _)| label(context, stage))
+        .text("stage", |(stage, _)| label(context, stage))
         .on_page()
-        .text("class", "Class", |(_, work)| work.class.label())
-        .text("grid", "Grid", |(_, work)| work.grid.to_string())
-        .text("block", "Block", |(_, work)| work.block.to_string())
-        .count("launches", "Launches", |(_, work)| work.launches)
+        .text("class", |(_, work)| work.class.label())
+        .text("grid", |(_, work)| work.grid.to_string())
+        .text("block", |(_, work)| work.block.to_string())
+        .count("launches", |(_, work)| work.launches)
         .on_page()
-        .time("time_ns", "Time", |(_, work)| work.time)
-        .share("time_share", "Share", time_share)
+        .time("time_ns", |(_, work)| work.time)
+        .share("time_share", time_share)
         .on_page()
-        .text("match", "Match", |(_, work)| work.tier.label())
+        .text("match", |(_, work)| work.tier.label())
         .on_page()
-        .count("profiled", "Profiled launches", |(_, work)| work.profiled)
-        .column("flop", "FLOPs a launch", Flop, |(_, work)| work.flops())
-        .column("flop_per_second", "FLOP rate", FlopPerSecond, |(_, work)| {
-            work.per_second(work.flops())
-        })
+        .count("profiled", |(_, work)| work.profiled)
+        .column("flop", Flop, |(_, work)| work.flops())
+        .column("flop_per_second", FlopPerSecond, |(_, work)| work.per_second(work.flops()))
         .on_page()
-        .bytes("dram_bytes", "DRAM bytes a launch", |(_, work)| work.bytes.dram)
-        .bytes("dram_bytes_min", "Least", |(_, work)| work.dram.map(|spread| spread.min))
-        .bytes("dram_bytes_max", "Most", |(_, work)| work.dram.map(|spread| spread.max))
-        .column("dram_bytes_per_second", "DRAM rate", BytesPerSecond, |(_, work)| {
+        .bytes("dram_bytes", |(_, work)| work.bytes.dram)
+        .bytes("dram_bytes_min", |(_, work)| work.dram.map(|spread| spread.min))
+        .bytes("dram_bytes_max", |(_, work)| work.dram.map(|spread| spread.max))
+        .column("dram_bytes_per_second", BytesPerSecond, |(_, work)| {
             work.per_second(work.bytes.dram)
         })
         .on_page()
-        .column("dram_flop_per_byte", "DRAM intensity", FlopPerByte, intensity(Level::Dram))
+        .column("dram_flop_per_byte", FlopPerByte, intensity(Level::Dram))
         .on_page()
-        .column("l2_flop_per_byte", "L2 intensity", FlopPerByte, intensity(Level::L2))
+        .column("l2_flop_per_byte", FlopPerByte, intensity(Level::L2))
         .on_page()
-        .column("l1_flop_per_byte", "L1 intensity", FlopPerByte, intensity(Level::L1))
-        .text("bound", "Bound", move |(_, work)| work.bound(rule).label())
+        .column("l1_flop_per_byte", FlopPerByte, intensity(Level::L1))
+        .text("bound", move |(_, work)| work.bound(rule).label())
         .on_page();
     let shown = rows.len().min(SHOWN_KERNELS);
     let caption = format!("Kernels of the workload by time, {shown} of {}", rows.len());
@@ -145,21 +140,19 @@ pub(super) fn classes(context: &Context<'_>, phases: &[&StageWork]) -> Dataset {
         })
     };
     let rows: Vec<Class<'_>> = phases.iter().copied().flat_map(of_stage).collect();
-    Table::new("workload_classes", "Kernel classes of the workload, launches with counters only")
-        .text("class", "Class", |row: &Class<'_>| row.class.label())
-        .text("stage", "Stage", |row| label(context, row.stage))
-        .count("launches", "Launches", |row| row.launches)
-        .time("time_ns", "Time", |row| row.totals.time)
-        .share("time_share", "Share", |row| row.totals.time / row.stage.time as f64)
-        .column("flop", "FLOPs", Flop, |row| row.totals.all_flops())
-        .column("flop_per_second", "FLOP rate", FlopPerSecond, |row| {
-            row.per_second(row.totals.all_flops())
-        })
-        .bytes("dram_bytes", "DRAM bytes", |row| row.totals.bytes.dram)
-        .column("dram_bytes_per_second", "DRAM rate", BytesPerSecond, |row| {
+    Table::new(context.text, "workload_classes")
+        .text("class", |row: &Class<'_>| row.class.label())
+        .text("stage", |row| label(context, row.stage))
+        .count("launches", |row| row.launches)
+        .time("time_ns", |row| row.totals.time)
+        .share("time_share", |row| row.totals.time / row.stage.time as f64)
+        .column("flop", Flop, |row| row.totals.all_flops())
+        .column("flop_per_second", FlopPerSecond, |row| row.per_second(row.totals.all_flops()))
+        .bytes("dram_bytes", |row| row.totals.bytes.dram)
+        .column("dram_bytes_per_second", BytesPerSecond, |row| {
             row.per_second(row.totals.bytes.dram)
         })
-        .column("dram_flop_per_byte", "DRAM intensity", FlopPerByte, |row| row.totals.intensity())
+        .column("dram_flop_per_byte", FlopPerByte, |row| row.totals.intensity())
         .rows(&rows)
 }
 
@@ -192,24 +185,24 @@ pub(super) fn bounds(context: &Context<'_>, phases: &[&StageWork]) -> (Dataset, 
         rows.push(Bounded { stage, bound: None, rooflens: rest, seed: rest });
     }
     let share = |row: &Bounded<'_>, sum: Sum| sum.time as f64 / row.stage.time as f64;
-    let table = Table::new("workload_bounds", "GPU time of the workload by bound class")
-        .text("stage", "Stage", |row: &Bounded<'_>| label(context, row.stage))
+    let table = Table::new(context.text, "workload_bounds")
+        .text("stage", |row: &Bounded<'_>| label(context, row.stage))
         .on_page()
-        .text("bound", "Bound", |row| row.bound.map_or("not profiled", Bound::label))
+        .text("bound", |row| row.bound.map_or("not profiled", Bound::label))
         .on_page()
-        .count("kernels", "Kernels and grids", |row| row.rooflens.kernels)
+        .count("kernels", |row| row.rooflens.kernels)
         .on_page()
-        .count("launches", "Launches", |row| row.rooflens.launches)
+        .count("launches", |row| row.rooflens.launches)
         .on_page()
-        .time("time_ns", "Time", |row| row.rooflens.time)
+        .time("time_ns", |row| row.rooflens.time)
         .on_page()
-        .share("share", "Share", move |row| share(row, row.rooflens))
+        .share("share", move |row| share(row, row.rooflens))
         .on_page()
-        .count("seed_kernels", "Kernels (seed rule)", |row| row.seed.kernels)
+        .count("seed_kernels", |row| row.seed.kernels)
         .on_page()
-        .count("seed_launches", "Launches (seed rule)", |row| row.seed.launches)
-        .time("seed_time_ns", "Time (seed rule)", |row| row.seed.time)
-        .share("seed_share", "Share (seed rule)", move |row| share(row, row.seed))
+        .count("seed_launches", |row| row.seed.launches)
+        .time("seed_time_ns", |row| row.seed.time)
+        .share("seed_share", move |row| share(row, row.seed))
         .on_page();
     let caption =
         "GPU time of the workload by bound class of the profiled launches that stand for it";

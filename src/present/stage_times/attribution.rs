@@ -2,7 +2,7 @@
 
 use rooflens_schemas::Scope;
 
-use rooflens_analysis::Context;
+use crate::Context;
 use rooflens_analysis::time::stage_times::StageTimes;
 use rooflens_analysis::time::stage_times::attribution::{How, PassAttribution, Sum, UNATTRIBUTED};
 use rooflens_findings::catalogue::{ATTRIBUTED_SHARE, ATTRIBUTED_SHARE_FROM_FIRST_STAGE};
@@ -51,20 +51,18 @@ pub(super) fn add(context: &Context<'_>, times: &StageTimes, findings: &mut Find
 
 fn table<'t>(context: &Context<'t>) -> Table<'t, Row<'t>> {
     let session = context.session;
-    Table::new("attribution", "Attribution of GPU operations")
-        .text("how", "how", |(_, how, _): &Row<'_>| words(*how).0)
+    Table::new(context.text, "attribution")
+        .text("how", |(_, how, _): &Row<'_>| words(*how).0)
         .on_page()
-        .text("pass", "pass", |(of, ..)| session.pass_name(of.pass))
+        .text("pass", |(of, ..)| session.pass_name(of.pass))
         .on_page()
-        .count("operations", "operations", |(.., sum)| sum.operations)
+        .count("operations", |(.., sum)| sum.operations)
         .on_page()
-        .time("time_ns", "GPU time", |(.., sum)| sum.time)
+        .time("time_ns", |(.., sum)| sum.time)
         .on_page()
-        .share("share", "share", |(of, _, sum)| {
-            (of.time() > 0).then(|| sum.time as f64 / of.time() as f64)
-        })
+        .share("share", |(of, _, sum)| (of.time() > 0).then(|| sum.time as f64 / of.time() as f64))
         .on_page()
-        .text("meaning", "meaning", |(_, how, _)| words(*how).1)
+        .text("meaning", |(_, how, _)| words(*how).1)
         .on_page()
 }
 

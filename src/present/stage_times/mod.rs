@@ -6,10 +6,11 @@ mod tables;
 use rooflens_schemas::{Metric, Unit};
 
 use super::{Section, group_color};
+use crate::Context;
+use rooflens_analysis::Known;
 use rooflens_analysis::engine::classify::ClassGroup;
 use rooflens_analysis::engine::stages::WARMUP_Z;
 use rooflens_analysis::time::stage_times::{StageTime, StageTimes};
-use rooflens_analysis::{Context, Known};
 use rooflens_findings::catalogue::{
     BUSY_SHARE, HOST_TIME, INFERRED_SHARE, OPERATION_TIME_SUM, OPERATIONS, STAGE_TIME,
 };
@@ -17,7 +18,7 @@ use rooflens_findings::chart::{Bar, Color, Part, Plot, StackedBars};
 use rooflens_findings::{Block, Chart, Findings, Inline, Method, Quantity, Table, prose};
 
 /// Stages and their time.
-pub(super) static SECTION: Section = Section { id: "stages", title: "Stages", show };
+pub(super) static SECTION: Section = Section { id: "stages", show };
 
 fn show(context: &Context<'_>) -> Known<Findings> {
     let times = context.results.stage_times()?;
@@ -126,12 +127,12 @@ type StagePart<'a> = (&'a StageTime, (ClassGroup, f64));
 /// The parts of the chart's bars as a table.
 fn parts_table<'t>(context: &Context<'t>) -> Table<'t, StagePart<'t>> {
     let (session, facts) = (context.session, context.facts);
-    Table::new("stage_parts", "Busy time of stages by group of classes")
-        .text("stage", "stage", |(stage, _): &StagePart<'_>| stage.summary.label(session, facts))
-        .text("pass", "pass", |(stage, _)| session.pass_name(stage.pass))
-        .text("part", "part", |(_, (group, _))| group_color(*group).label())
-        .time("time_ns", "busy time", |(_, (_, time))| *time)
-        .share("busy_share", "of busy time", |(stage, (group, _))| stage.share(*group))
+    Table::new(context.text, "stage_parts")
+        .text("stage", |(stage, _): &StagePart<'_>| stage.summary.label(session, facts))
+        .text("pass", |(stage, _)| session.pass_name(stage.pass))
+        .text("part", |(_, (group, _))| group_color(*group).label())
+        .time("time_ns", |(_, (_, time))| *time)
+        .share("busy_share", |(stage, (group, _))| stage.share(*group))
 }
 
 fn method() -> Method {

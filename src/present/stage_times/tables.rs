@@ -1,6 +1,6 @@
 //! The tables of stages and of their instances.
 
-use rooflens_analysis::Context;
+use crate::Context;
 use rooflens_analysis::engine::facts::StageInstance;
 use rooflens_analysis::time::stage_times::{StageTime, StageTimes};
 use rooflens_findings::{Block, Findings, Table, View};
@@ -40,23 +40,19 @@ pub(super) fn add(context: &Context<'_>, times: &StageTimes, findings: &mut Find
 
 fn stages_table<'t>(context: &Context<'t>) -> Table<'t, &'t StageTime> {
     let (session, facts) = (context.session, context.facts);
-    Table::new("stages", "Stages")
-        .text("stage", "stage", |one: &&StageTime| one.summary.label(session, facts))
-        .text("pass", "pass", |one| session.pass_name(one.pass))
-        .text("instances", "counted", |one| {
-            format!("{} of {}", one.summary.counted, one.summary.instances)
-        })
-        .time("time_ns", "stage time", |one| one.summary.time)
-        .time("time_min_ns", "shortest", |one| one.summary.time_range.0)
-        .time("time_max_ns", "longest", |one| one.summary.time_range.1)
-        .time("host_ns", "host range", |one| one.summary.host)
-        .share("busy_share", "busy", |one| one.summary.busy_share)
-        .count("operations", "operations", |one| one.summary.operations)
-        .time("operation_mean_ns", "mean operation", |one| {
-            one.summary.sum / one.summary.operations.max(1.0)
-        })
-        .share("inferred_share", "inferred", |one| one.summary.inferred_share)
-        .count("steps", "steps", |one| one.summary.steps)
+    Table::new(context.text, "stages")
+        .text("stage", |one: &&StageTime| one.summary.label(session, facts))
+        .text("pass", |one| session.pass_name(one.pass))
+        .text("instances", |one| format!("{} of {}", one.summary.counted, one.summary.instances))
+        .time("time_ns", |one| one.summary.time)
+        .time("time_min_ns", |one| one.summary.time_range.0)
+        .time("time_max_ns", |one| one.summary.time_range.1)
+        .time("host_ns", |one| one.summary.host)
+        .share("busy_share", |one| one.summary.busy_share)
+        .count("operations", |one| one.summary.operations)
+        .time("operation_mean_ns", |one| one.summary.sum / one.summary.operations.max(1.0))
+        .share("inferred_share", |one| one.summary.inferred_share)
+        .count("steps", |one| one.summary.steps)
 }
 
 /// An instance with its stage.
@@ -77,33 +73,31 @@ fn instances<'a>(context: &Context<'a>, stages: &[&'a StageTime]) -> Vec<Row<'a>
 
 fn instances_table<'t>(context: &Context<'t>, several_passes: bool) -> Table<'t, Row<'t>> {
     let (session, facts) = (context.session, context.facts);
-    Table::new("stage_instances", "Stage instances")
-        .text("stage", "stage", |(stage, _): &Row<'_>| stage.summary.label(session, facts))
+    Table::new(context.text, "stage_instances")
+        .text("stage", |(stage, _): &Row<'_>| stage.summary.label(session, facts))
         .on_page()
-        .text("pass", "pass", |(stage, _)| session.pass_name(stage.pass))
+        .text("pass", |(stage, _)| session.pass_name(stage.pass))
         .on_page_if(several_passes)
-        .count("ordinal", "no.", |(_, one)| one.ordinal)
+        .count("ordinal", |(_, one)| one.ordinal)
         .on_page()
-        .time("host_start_ns", "host start", |(_, one)| one.host_start)
-        .time("host_ns", "host range", |(_, one)| one.host_end - one.host_start)
-        .time("start_ns", "start", |(_, one)| one.projection.map(|(start, _)| start))
-        .time("time_ns", "stage time", |(_, one)| one.time())
+        .time("host_start_ns", |(_, one)| one.host_start)
+        .time("host_ns", |(_, one)| one.host_end - one.host_start)
+        .time("start_ns", |(_, one)| one.projection.map(|(start, _)| start))
+        .time("time_ns", |(_, one)| one.time())
         .on_page()
-        .time("busy_ns", "busy", |(_, one)| one.projection.map(|_| one.busy))
+        .time("busy_ns", |(_, one)| one.projection.map(|_| one.busy))
         .on_page()
-        .time("idle_ns", "idle", |(_, one)| {
-            Some(one.time()? * one.gpus.len().max(1) as i64 - one.busy)
-        })
-        .share("busy_share", "busy share", |(_, one)| one.busy_share())
+        .time("idle_ns", |(_, one)| Some(one.time()? * one.gpus.len().max(1) as i64 - one.busy))
+        .share("busy_share", |(_, one)| one.busy_share())
         .on_page()
-        .time("sum_ns", "sum of durations", |(_, one)| one.sum)
-        .count("operations", "operations", |(_, one)| one.ops.len())
+        .time("sum_ns", |(_, one)| one.sum)
+        .count("operations", |(_, one)| one.ops.len())
         .on_page()
-        .count("kernels", "kernels", |(_, one)| {
+        .count("kernels", |(_, one)| {
             one.ops.iter().filter(|op| facts.kernel(session, **op).is_some()).count()
         })
-        .count("inferred", "inferred", |(_, one)| one.inferred)
-        .count("steps", "steps", |(_, one)| one.steps)
-        .text("excluded", "left out because", |(_, one)| one.excluded.clone().unwrap_or_default())
+        .count("inferred", |(_, one)| one.inferred)
+        .count("steps", |(_, one)| one.steps)
+        .text("excluded", |(_, one)| one.excluded.clone().unwrap_or_default())
         .on_page()
 }

@@ -8,8 +8,9 @@ use std::ops::Range;
 use rooflens_schemas::Metric;
 
 use super::Section;
+use crate::Context;
+use rooflens_analysis::Known;
 use rooflens_analysis::time::sync::{PassSync, Place, StageSync, Sum};
-use rooflens_analysis::{Context, Known};
 use rooflens_findings::catalogue::{SYNC_CALLS, SYNC_IDLE, SYNC_TIME};
 use rooflens_findings::{
     Block, Dataset, Findings, Inline, Method, MetricDef, Quantity, Table, View, prose,
@@ -17,8 +18,7 @@ use rooflens_findings::{
 use rooflens_model::PassId;
 
 /// Waits of the host; without synchronizing calls there is no section.
-pub(super) static SECTION: Section =
-    Section { id: "synchronization", title: "Synchronization", show };
+pub(super) static SECTION: Section = Section { id: "synchronization", show };
 
 /// Rows that a page shows of calls in stages, and of others.
 const SHOWN: usize = 12;
@@ -70,19 +70,17 @@ type OfPass<'a> = (PassId, &'a Place);
 
 fn table<'t>(context: &Context<'t>) -> Table<'t, OfPass<'t>> {
     let (session, stages) = (context.session, &context.facts.stages);
-    Table::new("synchronization", "Synchronizing calls by place")
-        .name("stage", "Stage", |(_, place): &OfPass<'t>| {
-            place.stage.map(|at| stages[at].name.as_str())
-        })
-        .name("call", "Call", |(_, place)| session.text(place.call))
-        .text("pass", "Pass", |(pass, _)| session.pass_name(*pass))
-        .name("range", "Range", |(_, place)| place.path(session))
-        .name("operator", "Operator", |(_, place)| place.operator_name(session))
-        .count("count", "Count", |(_, place)| place.sum.count)
-        .time("time_ns", "Host time", |(_, place)| place.sum.time)
-        .time("idle_ns", "GPU idle", |(_, place)| place.sum.idle)
-        .time("after_ns", "of it after return", |(_, place)| place.sum.after)
-        .time("in_stage_ns", "in stages", |(_, place)| place.sum.in_stage)
+    Table::new(context.text, "synchronization")
+        .name("stage", |(_, place): &OfPass<'t>| place.stage.map(|at| stages[at].name.as_str()))
+        .name("call", |(_, place)| session.text(place.call))
+        .text("pass", |(pass, _)| session.pass_name(*pass))
+        .name("range", |(_, place)| place.path(session))
+        .name("operator", |(_, place)| place.operator_name(session))
+        .count("count", |(_, place)| place.sum.count)
+        .time("time_ns", |(_, place)| place.sum.time)
+        .time("idle_ns", |(_, place)| place.sum.idle)
+        .time("after_ns", |(_, place)| place.sum.after)
+        .time("in_stage_ns", |(_, place)| place.sum.in_stage)
 }
 
 /// `sync_calls`, `sync_time` and `sync_idle` of a stage.

@@ -10,13 +10,14 @@ mod zoom;
 use rooflens_schemas::Unit;
 
 use super::Section;
+use crate::Context;
+use rooflens_analysis::Known;
 use rooflens_analysis::time::timeline::Timeline;
-use rooflens_analysis::{Context, Known};
 use rooflens_findings::{Block, Findings, Inline, Method, Quantity, prose};
 use rooflens_model::{GpuId, Session};
 
 /// Timeline.
-pub(super) static SECTION: Section = Section { id: "timeline", title: "Timeline", show };
+pub(super) static SECTION: Section = Section { id: "timeline", show };
 
 fn show(context: &Context<'_>) -> Known<Findings> {
     let timeline = context.results.timeline()?;

@@ -6,8 +6,8 @@ use rooflens_schemas::Unit;
 
 use super::ordinal;
 use super::tracks::{counter_tracks, nvml_tracks};
+use crate::Context;
 use crate::group_color;
-use rooflens_analysis::Context;
 use rooflens_analysis::engine::classify::{ClassGroup, GroupTimes};
 use rooflens_analysis::engine::facts::OpSource;
 use rooflens_analysis::system::power;

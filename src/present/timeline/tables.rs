@@ -3,7 +3,7 @@
 use rooflens_schemas::{Metric, Scope, Unit};
 
 use super::ordinal;
-use rooflens_analysis::Context;
+use crate::Context;
 use rooflens_analysis::engine::classify::{ClassGroup, GroupTimes};
 use rooflens_analysis::time::timeline::Timeline;
 use rooflens_analysis::time::timeline::overview::Overview;
@@ -13,14 +13,14 @@ use rooflens_findings::{Block, Findings, Quantity, Table};
 use rooflens_model::GpuId;
 
 /// Columns of groups of classes, in the order of [`ClassGroup::ALL`].
-const GROUPS: [(&str, &str); ClassGroup::ALL.len()] = [
-    ("gemm_ns", "Matrix products"),
-    ("attention_ns", "Attention"),
-    ("normalization_ns", "Norms, softmax"),
-    ("elementwise_ns", "Elementwise"),
-    ("copy_ns", "Copies, layout"),
-    ("communication_ns", "Communication"),
-    ("other_ns", "Other"),
+const GROUPS: [&str; ClassGroup::ALL.len()] = [
+    "gemm_ns",
+    "attention_ns",
+    "normalization_ns",
+    "elementwise_ns",
+    "copy_ns",
+    "communication_ns",
+    "other_ns",
 ];
 
 /// Rows of stages that the page shows.
@@ -57,39 +57,38 @@ pub(super) fn add(context: &Context<'_>, timeline: &Timeline, findings: &mut Fin
 /// Busy time by group in each stretch of the charts.
 fn stretches_table<'t>(context: &Context<'t>) -> Table<'t, Stretch<'t>> {
     let session = context.session;
-    let table = Table::new("timeline", "Busy time by class over time")
-        .name("pass", "Pass", |(of, ..): &Stretch<'_>| session.pass_name(of.pass))
-        .count("gpu", "GPU", |(_, gpu, ..)| session.gpus.ordinal[gpu.index()])
-        .time("start_ns", "Start", |(of, _, at, _)| of.window.edge(*at))
-        .time("end_ns", "End", |(of, _, at, _)| of.window.edge(at + 1));
+    let table = Table::new(context.text, "timeline")
+        .name("pass", |(of, ..): &Stretch<'_>| session.pass_name(of.pass))
+        .count("gpu", |(_, gpu, ..)| session.gpus.ordinal[gpu.index()])
+        .time("start_ns", |(of, _, at, _)| of.window.edge(*at))
+        .time("end_ns", |(of, _, at, _)| of.window.edge(at + 1));
     let groups = ClassGroup::ALL.into_iter().zip(GROUPS);
-    groups.fold(table, |table, (group, (id, title))| {
-        table.time(id, title, move |(.., times)| times[group as usize])
-    })
+    groups
+        .fold(table, |table, (group, id)| table.time(id, move |(.., times)| times[group as usize]))
 }
 
 /// Means of the samples within each stage.
 fn counters_table<'t>(context: &Context<'t>, several: bool) -> Table<'t, Sums<'t>> {
     let (session, stages) = (context.session, &context.facts.stages);
-    Table::new("gpu_metrics", "Sampled GPU metrics by stage")
-        .name("stage", "Stage", |(_, of): &Sums<'_>| stages[of.stage].name.as_str())
+    Table::new(context.text, "gpu_metrics")
+        .name("stage", |(_, of): &Sums<'_>| stages[of.stage].name.as_str())
         .on_page()
-        .name("pass", "Pass", |(gpu, _)| session.pass_name(gpu.pass))
+        .name("pass", |(gpu, _)| session.pass_name(gpu.pass))
         .on_page()
-        .count("gpu", "GPU", |(own, _)| session.gpus.ordinal[own.gpu.index()])
+        .count("gpu", |(own, _)| session.gpus.ordinal[own.gpu.index()])
         .on_page_if(several)
-        .count("instances", "Instances", |(_, of)| of.instances)
-        .count("samples", "Samples", |(_, of)| of.samples())
+        .count("instances", |(_, of)| of.instances)
+        .count("samples", |(_, of)| of.samples())
         .on_page()
-        .share("sm_active", "SMs active", |(_, of)| of.mean(Counter::SmActive))
+        .share("sm_active", |(_, of)| of.mean(Counter::SmActive))
         .on_page()
-        .share("tensor_active", "Tensor active", |(_, of)| of.mean(Counter::TensorActive))
+        .share("tensor_active", |(_, of)| of.mean(Counter::TensorActive))
         .on_page()
-        .share("dram_read", "DRAM read", |(_, of)| of.mean(Counter::DramRead))
+        .share("dram_read", |(_, of)| of.mean(Counter::DramRead))
         .on_page()
-        .share("dram_write", "DRAM write", |(_, of)| of.mean(Counter::DramWrite))
+        .share("dram_write", |(_, of)| of.mean(Counter::DramWrite))
         .on_page()
-        .column("sm_clock_hz", "SM clock", Unit::Hertz, |(_, of)| of.mean(Counter::Clock))
+        .column("sm_clock_hz", Unit::Hertz, |(_, of)| of.mean(Counter::Clock))
         .on_page()
 }
 

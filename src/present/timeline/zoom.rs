@@ -3,8 +3,8 @@
 use rooflens_schemas::Unit;
 
 use super::ordinal;
+use crate::Context;
 use crate::group_color;
-use rooflens_analysis::Context;
 use rooflens_analysis::engine::intervals::Interval;
 use rooflens_analysis::time::timeline::bins::{Window, cover};
 use rooflens_analysis::time::timeline::zoom::Zoom;

@@ -2,7 +2,7 @@
 
 use rooflens_schemas::{Metric, Scope};
 
-use rooflens_analysis::Context;
+use crate::Context;
 use rooflens_analysis::engine::intervals::total;
 use rooflens_analysis::memory::transfers::Place;
 use rooflens_analysis::memory::transfers::link::Link;

@@ -8,13 +8,14 @@ mod tests;
 use rooflens_schemas::Unit;
 
 use super::Section;
+use crate::Context;
+use rooflens_analysis::Known;
 use rooflens_analysis::engine::intervals::total;
 use rooflens_analysis::memory::transfers::{Place, Transfers, sums};
-use rooflens_analysis::{Context, Known};
 use rooflens_findings::{Block, Findings, Inline, Method, Quantity, prose};
 
 /// Copies and memsets.
-pub(super) static SECTION: Section = Section { id: "copies", title: "Copies", show };
+pub(super) static SECTION: Section = Section { id: "copies", show };
 
 /// Below this share of the time of all GPU operations of the pass, copies need no table.
 const NEGLIGIBLE: f64 = 1e-3;

@@ -2,7 +2,7 @@
 
 use rooflens_schemas::Unit;
 
-use rooflens_analysis::Context;
+use crate::Context;
 use rooflens_analysis::engine::stages::WHOLE_CAPTURE;
 use rooflens_analysis::memory::transfers::sums::{Group, Kind, Sum, crosses_host};
 use rooflens_analysis::memory::transfers::{Place, Transfers};
@@ -85,23 +85,23 @@ fn lines<'a>(context: &Context<'_>, places: &'a [Place]) -> Vec<Line<'a>> {
 fn copies<'t>(context: &Context<'t>, transfers: &Transfers) -> Table<'t, Line<'t>> {
     let (session, link) = (context.session, transfers.link);
     let rate = Unit::BytesPerSecond;
-    Table::new("copies", "Copies and memsets by kind")
-        .text("kind", "Kind", |line: &Line<'_>| line.kind.0.label())
-        .text("pass", "Pass", |line| session.pass_name(line.place.pass))
-        .text("stage", "Stage", |line| line.label.clone())
-        .text("source", "From", |line| memory(line.kind.1))
-        .text("destination", "To", |line| memory(line.kind.2))
-        .count("count", "Count", |line| line.sum.count)
-        .bytes("bytes", "Bytes", |line| line.sum.bytes as f64)
-        .time("total_ns", "Time", |line| line.sum.total)
-        .column("rate", "Rate", rate, |line| line.sum.rate())
-        .time("exposed_ns", "Exposed", |line| line.sum.exposed)
-        .time("overlapped_ns", "Overlapped", |line| line.sum.union - line.sum.exposed)
-        .count("large", "Large", |line| line.sum.large.len())
-        .column("large_p5", "Large, 5 %", rate, |line| line.sum.large_rate(0.05))
-        .column("large_median", "Large, median", rate, |line| line.sum.large_rate(0.5))
-        .column("large_p95", "Large, 95 %", rate, |line| line.sum.large_rate(0.95))
-        .share("link_share", "Of the link", move |line| {
+    Table::new(context.text, "copies")
+        .text("kind", |line: &Line<'_>| line.kind.0.label())
+        .text("pass", |line| session.pass_name(line.place.pass))
+        .text("stage", |line| line.label.clone())
+        .text("source", |line| memory(line.kind.1))
+        .text("destination", |line| memory(line.kind.2))
+        .count("count", |line| line.sum.count)
+        .bytes("bytes", |line| line.sum.bytes as f64)
+        .time("total_ns", |line| line.sum.total)
+        .column("rate", rate, |line| line.sum.rate())
+        .time("exposed_ns", |line| line.sum.exposed)
+        .time("overlapped_ns", |line| line.sum.union - line.sum.exposed)
+        .count("large", |line| line.sum.large.len())
+        .column("large_p5", rate, |line| line.sum.large_rate(0.05))
+        .column("large_median", rate, |line| line.sum.large_rate(0.5))
+        .column("large_p95", rate, |line| line.sum.large_rate(0.95))
+        .share("link_share", move |line| {
             let link = link.filter(|_| crosses_host(line.kind.0))?;
             Some(line.sum.large_rate(0.5)? / link.peak)
         })
@@ -110,26 +110,24 @@ fn copies<'t>(context: &Context<'t>, transfers: &Transfers) -> Table<'t, Line<'t
 /// The groups of copies of each pass with the most time.
 fn groups<'t>(context: &Context<'t>) -> Table<'t, (PassId, &'t Group)> {
     let session = context.session;
-    let title =
-        format!("Copies by size and range: the {GROUPS} groups of each pass with the most time");
-    Table::new("copy_groups", title)
-        .text("kind", "Kind", |(_, group): &(PassId, &Group)| group.kind.0.label())
+    Table::new(context.text, "copy_groups")
+        .text("kind", |(_, group): &(PassId, &Group)| group.kind.0.label())
         .on_page()
-        .text("pass", "Pass", |(pass, _)| session.pass_name(*pass))
+        .text("pass", |(pass, _)| session.pass_name(*pass))
         .on_page()
-        .text("source", "From", |(_, group)| memory(group.kind.1))
+        .text("source", |(_, group)| memory(group.kind.1))
         .on_page()
-        .text("destination", "To", |(_, group)| memory(group.kind.2))
+        .text("destination", |(_, group)| memory(group.kind.2))
         .on_page()
-        .bytes("size", "Size", |(_, group)| group.size as f64)
+        .bytes("size", |(_, group)| group.size as f64)
         .on_page()
-        .name("range", "Range", |(_, group)| group.range.map(|range| session.text(range)))
+        .name("range", |(_, group)| group.range.map(|range| session.text(range)))
         .on_page()
-        .count("count", "Count", |(_, group)| group.count)
+        .count("count", |(_, group)| group.count)
         .on_page()
-        .time("total_ns", "Time", |(_, group)| group.total)
+        .time("total_ns", |(_, group)| group.total)
         .on_page()
-        .column("rate", "Rate", Unit::BytesPerSecond, |(_, group)| group.rate())
+        .column("rate", Unit::BytesPerSecond, |(_, group)| group.rate())
         .on_page()
 }
 

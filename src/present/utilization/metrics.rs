@@ -3,7 +3,7 @@
 use rooflens_schemas::{Metric, Unit};
 
 use super::words;
-use rooflens_analysis::Context;
+use crate::Context;
 use rooflens_analysis::utilization::Unavailable;
 use rooflens_analysis::utilization::mfu::StageUtilization;
 use rooflens_findings::catalogue::{

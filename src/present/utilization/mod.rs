@@ -10,9 +10,10 @@ use std::collections::BTreeMap;
 use rooflens_schemas::Unit;
 
 use super::Section;
+use crate::Context;
+use rooflens_analysis::Known;
 use rooflens_analysis::utilization::Unavailable;
 use rooflens_analysis::utilization::mfu::{StageUtilization, Utilization};
-use rooflens_analysis::{Context, Known};
 use rooflens_findings::chart::{Bar, Color, Part, Plot, StackedBars};
 use rooflens_findings::{
     Block, Chart, Dataset, Findings, Inline, Method, Quantity, Table, View, prose,
@@ -20,7 +21,7 @@ use rooflens_findings::{
 use rooflens_model::diagnostic::{Diagnostic, Severity};
 
 /// Model FLOPs utilization.
-pub(super) static SECTION: Section = Section { id: "utilization", title: "Utilization", show };
+pub(super) static SECTION: Section = Section { id: "utilization", show };
 
 /// Rows that a page shows.
 const SHOWN: usize = 30;
@@ -123,31 +124,27 @@ fn chart(context: &Context<'_>, lines: &[StageUtilization]) -> Option<Chart> {
 }
 
 fn dataset(context: &Context<'_>, rows: &[&StageUtilization]) -> Dataset {
-    Table::<&StageUtilization>::new("utilization", "Utilization")
-        .text("stage", "stage", |stage| stage.timed.label(context))
-        .text("pass", "pass", |stage| stage.timed.pass.clone())
-        .time("time_ns", "stage time", |stage| stage.timed.time)
-        .column("flops", "model FLOPs", Unit::Flop, |stage| stage.flops())
-        .column("flops_full_attention", "full attention", Unit::Flop, |stage| {
+    Table::<&StageUtilization>::new(context.text, "utilization")
+        .text("stage", |stage| stage.timed.label(context))
+        .text("pass", |stage| stage.timed.pass.clone())
+        .time("time_ns", |stage| stage.timed.time)
+        .column("flops", Unit::Flop, |stage| stage.flops())
+        .column("flops_full_attention", Unit::Flop, |stage| {
             stage.work.as_ref().ok().map(|work| work.flops_full)
         })
-        .column("flop_per_second", "achieved", Unit::FlopPerSecond, |stage| {
+        .column("flop_per_second", Unit::FlopPerSecond, |stage| {
             stage.flops().map(|flops| stage.per_second(flops))
         })
-        .share("mfu", "MFU", |stage| stage.mfu().ok())
-        .share("mfu_full_attention", "MFU, full attention", |stage| stage.mfu_full_attention().ok())
-        .share("mfu_measured", "of measured", |stage| stage.of_measured())
-        .share("busy_share", "busy", |stage| stage.timed.busy_share())
-        .share("kernel_time_mfu", "kernel-time MFU", |stage| stage.kernel_time_mfu().ok())
-        .bytes("bytes", "bytes", |stage| stage.work.as_ref().ok().and_then(|work| work.bytes))
-        .share("mbu", "MBU", |stage| stage.mbu().ok())
-        .share("kernel_time_mbu", "kernel-time MBU", |stage| stage.kernel_time_mbu().ok())
-        .column("tokens_per_second", "tokens", Unit::TokensPerSecond, |stage| {
-            stage.tokens_per_second().ok()
-        })
-        .text("formula", "work counted", |stage| {
-            stage.work.as_ref().ok().map(|work| words::formula(&work.formula))
-        })
+        .share("mfu", |stage| stage.mfu().ok())
+        .share("mfu_full_attention", |stage| stage.mfu_full_attention().ok())
+        .share("mfu_measured", |stage| stage.of_measured())
+        .share("busy_share", |stage| stage.timed.busy_share())
+        .share("kernel_time_mfu", |stage| stage.kernel_time_mfu().ok())
+        .bytes("bytes", |stage| stage.work.as_ref().ok().and_then(|work| work.bytes))
+        .share("mbu", |stage| stage.mbu().ok())
+        .share("kernel_time_mbu", |stage| stage.kernel_time_mbu().ok())
+        .column("tokens_per_second", Unit::TokensPerSecond, |stage| stage.tokens_per_second().ok())
+        .text("formula", |stage| stage.work.as_ref().ok().map(|work| words::formula(&work.formula)))
         .rows(rows)
 }
 

@@ -21,7 +21,7 @@ use rooflens_analysis::time::drift;
 use rooflens_analysis::time::idle::line::CauseSum;
 use rooflens_analysis::time::idle::{Cause, IdleTime, Line};
 use rooflens_analysis::{self, Context, Facts, Options};
-use rooflens_findings::{Cell, Inline, Severity};
+use rooflens_findings::{Catalogue, Cell, Inline, Severity};
 use rooflens_hardware::Hardware;
 use rooflens_model::{CopyKind, MemoryKind, Ns, PassId, ProcessId, Session, Timing};
 
@@ -202,7 +202,7 @@ impl Made {
             pass: "nsys".to_owned(),
             dtype: Some("bf16".to_owned()),
             memory_bytes: Some(1000.0),
-            ..Results::empty(context.with(&self.known))
+            ..Results::empty(context.with(&self.known), Catalogue::english())
         };
         results.add_unprofiled();
         results
@@ -361,8 +361,11 @@ fn the_table_of_outcomes_has_what_was_found_first_and_one_row_a_reason() {
         Cell::Text(text) => text.clone(),
         _ => String::new(),
     };
-    let rows: Vec<[String; 3]> =
-        tables::outcomes(&all).rows.iter().map(|row| [0, 1, 2].map(|at| text(&row[at]))).collect();
+    let rows: Vec<[String; 3]> = tables::outcomes(Catalogue::english(), &all)
+        .rows
+        .iter()
+        .map(|row| [0, 1, 2].map(|at| text(&row[at])))
+        .collect();
     assert_eq!(
         rows,
         [
@@ -377,7 +380,8 @@ fn the_table_of_outcomes_has_what_was_found_first_and_one_row_a_reason() {
         ]
         .map(|row| row.map(ToOwned::to_owned))
     );
-    let outcomes: Vec<String> = tables::rules(&all).rows.iter().map(|row| text(&row[2])).collect();
+    let outcomes: Vec<String> =
+        tables::rules(Catalogue::english(), &all).rows.iter().map(|row| text(&row[2])).collect();
     assert_eq!(outcomes, ["found 2", "clear", "clear", "not applicable", "abstained", "abstained"]);
 }
 

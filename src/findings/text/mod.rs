@@ -1,0 +1,168 @@
+//! The words of a report: every sentence, caption and heading by key, in one language.
+//!
+//! The catalogue is TOML. `{name}` stands for an argument, `{name?call|calls}` for the first word if that number is
+//! one, `` `code` `` and `**strong**` for themselves. A clause in `[ ]` is left out if an argument in it is missing.
+//! A backslash takes the next character as it is. Numbers come in as [`Quantity`], so they look as everywhere.
+
+mod template;
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use super::{Inline, Quantity};
+use template::Template;
+
+/// The files of the English catalogue.
+const ENGLISH: &[&str] = &[include_str!("en/columns.toml")];
+
+static EN: LazyLock<Catalogue> = LazyLock::new(|| Catalogue::parse(ENGLISH));
+
+/// The messages of one language by key.
+#[derive(Debug)]
+pub struct Catalogue {
+    messages: BTreeMap<String, Template>,
+    lines: BTreeMap<String, String>,
+}
+
+/// What stands for an argument of a message.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Arg {
+    /// Not to be had: clauses with it are left out.
+    Missing,
+    /// What is shown.
+    Shown(Vec<Inline>),
+}
+
+impl Catalogue {
+    /// English.
+    pub fn english() -> &'static Self {
+        &EN
+    }
+
+    fn parse(files: &[&str]) -> Self {
+        let mut lines = BTreeMap::new();
+        for file in files {
+            let table: toml::Table = toml::from_str(file).expect("a test reads the catalogue");
+            flatten("", &table, &mut lines);
+        }
+        let messages =
+            lines.iter().map(|(key, line)| (key.clone(), Template::parse(line))).collect();
+        Self { messages, lines }
+    }
+
+    /// The message of a key with these arguments.
+    pub fn say(&self, key: &str, arguments: &[(&str, Arg)]) -> Vec<Inline> {
+        match self.messages.get(key) {
+            Some(template) => template.say(arguments),
+            None => {
+                debug_assert!(false, "no message {key}");
+                vec![Inline::Text(key.to_owned())]
+            }
+        }
+    }
+
+    /// The message as plain text, for captions and headings.
+    pub fn line(&self, key: &str, arguments: &[(&str, Arg)]) -> String {
+        self.say(key, arguments).iter().map(Inline::plain).collect()
+    }
+
+    /// The heading of a section.
+    pub fn heading(&'static self, section: &str) -> &'static str {
+        self.required(&format!("sections.{section}"))
+    }
+
+    /// What a rule looks for.
+    pub fn rule(&'static self, rule: &str) -> &'static str {
+        self.required(&format!("rules.{rule}"))
+    }
+
+    fn required(&'static self, key: &str) -> &'static str {
+        debug_assert!(self.lines.contains_key(key), "no message {key}");
+        self.lines.get(key).map_or("", String::as_str)
+    }
+
+    /// The title of a data set.
+    pub fn title(&self, table: &str) -> String {
+        self.line(&format!("tables.{table}.title"), &[])
+    }
+
+    /// The heading of a column: the table's own, or that of all tables.
+    pub fn column(&'static self, table: &str, column: &'static str) -> &'static str {
+        let own = self.lines.get(&format!("tables.{table}.{column}"));
+        let heading = own.or_else(|| self.lines.get(&format!("columns.{column}")));
+        debug_assert!(heading.is_some(), "no heading of column {column} of table {table}");
+        heading.map_or(column, String::as_str)
+    }
+
+    /// All keys with the names of their arguments, in order.
+    pub fn keys(&self) -> impl Iterator<Item = (&str, Vec<&str>)> {
+        self.messages.iter().map(|(key, template)| (key.as_str(), template.arguments()))
+    }
+}
+
+/// Keys of nested tables are joined by dots.
+fn flatten(above: &str, table: &toml::Table, lines: &mut BTreeMap<String, String>) {
+    for (name, value) in table {
+        let key = if above.is_empty() { name.clone() } else { format!("{above}.{name}") };
+        match value {
+            toml::Value::Table(table) => flatten(&key, table, lines),
+            toml::Value::String(line) => {
+                lines.insert(key, line.clone());
+            }
+            other => debug_assert!(false, "{key}: {other} is no text"),
+        }
+    }
+}
+
+impl From<Vec<Inline>> for Arg {
+    fn from(inlines: Vec<Inline>) -> Self {
+        Self::Shown(inlines)
+    }
+}
+
+impl From<Inline> for Arg {
+    fn from(inline: Inline) -> Self {
+        Self::Shown(vec![inline])
+    }
+}
+
+impl From<Quantity> for Arg {
+    fn from(quantity: Quantity) -> Self {
+        Inline::Quantity(quantity).into()
+    }
+}
+
+impl From<&str> for Arg {
+    fn from(text: &str) -> Self {
+        Inline::from(text).into()
+    }
+}
+
+impl From<String> for Arg {
+    fn from(text: String) -> Self {
+        Inline::Text(text).into()
+    }
+}
+
+impl<T: Into<Self>> From<Option<T>> for Arg {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Missing, Into::into)
+    }
+}
+
+/// A message of the catalogue of a context, with its arguments by name:
+/// `say!(context, "idle.share", stage = Inline::strong(label), share = Quantity::ratio(0.5))`.
+#[macro_export]
+macro_rules! say {
+    ($context:expr, $key:literal $(, $name:ident = $value:expr)* $(,)?) => {
+        $context.text.say($key, &[$((stringify!($name), $crate::text::Arg::from($value))),*])
+    };
+}
+
+/// The same as plain text, for captions, headings and legends.
+#[macro_export]
+macro_rules! words {
+    ($context:expr, $key:literal $(, $name:ident = $value:expr)* $(,)?) => {
+        $context.text.line($key, &[$((stringify!($name), $crate::text::Arg::from($value))),*])
+    };
+}

@@ -2,6 +2,10 @@
 //!
 //! A section reads typed results and gives [`Findings`]; it computes nothing that another section or a rule needs.
 
+// Every file says words: `say!`, `words!`, `method!`.
+#[macro_use]
+extern crate rooflens_findings;
+
 #[cfg(test)]
 pub mod testing;
 

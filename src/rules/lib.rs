@@ -2,6 +2,10 @@
 //!
 //! `docs/findings.md` describes each one.
 
+// Every file says words: `say!`, `words!`, `method!`.
+#[macro_use]
+extern crate rooflens_findings;
+
 mod of_stage;
 mod products;
 mod profiled;

@@ -9,11 +9,18 @@ mod template;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use super::{Inline, Quantity};
+use super::{Inline, Method, Quantity};
 use template::Template;
 
 /// The files of the English catalogue.
-const ENGLISH: &[&str] = &[include_str!("en/columns.toml")];
+const ENGLISH: &[&str] = &[
+    include_str!("en/columns.toml"),
+    include_str!("en/counters.toml"),
+    include_str!("en/page.toml"),
+    include_str!("en/rules.toml"),
+    include_str!("en/time.toml"),
+    include_str!("en/work.toml"),
+];
 
 static EN: LazyLock<Catalogue> = LazyLock::new(|| Catalogue::parse(ENGLISH));
 
@@ -94,6 +101,12 @@ impl Catalogue {
         heading.map_or(column, String::as_str)
     }
 
+    /// The paragraph of the method appendix under `<key>.method`.
+    pub fn method(&self, key: &str, arguments: &[(&str, Arg)]) -> Method {
+        let title = self.line(&format!("{key}.method.title"), &[]);
+        Method { title, text: self.say(&format!("{key}.method.text"), arguments) }
+    }
+
     /// All keys with the names of their arguments, in order.
     pub fn keys(&self) -> impl Iterator<Item = (&str, Vec<&str>)> {
         self.messages.iter().map(|(key, template)| (key.as_str(), template.arguments()))
@@ -159,7 +172,16 @@ macro_rules! say {
     };
 }
 
-/// The same as plain text, for captions, headings and legends.
+/// A paragraph of the method appendix: `method!(context, "idle", stretch = Quantity::ns(HOST_STRETCH))` says
+/// `idle.method.title` and `idle.method.text`.
+#[macro_export]
+macro_rules! method {
+    ($context:expr, $key:literal $(, $name:ident = $value:expr)* $(,)?) => {
+        $context.text.method($key, &[$((stringify!($name), $crate::text::Arg::from($value))),*])
+    };
+}
+
+/// A message as plain text, for captions, headings and legends.
 #[macro_export]
 macro_rules! words {
     ($context:expr, $key:literal $(, $name:ident = $value:expr)* $(,)?) => {

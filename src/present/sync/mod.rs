@@ -12,9 +12,7 @@ use crate::Context;
 use rooflens_analysis::Known;
 use rooflens_analysis::time::sync::{PassSync, Place, StageSync, Sum};
 use rooflens_findings::catalogue::{SYNC_CALLS, SYNC_IDLE, SYNC_TIME};
-use rooflens_findings::{
-    Block, Dataset, Findings, Inline, Method, MetricDef, Quantity, Table, View, prose,
-};
+use rooflens_findings::{Block, Dataset, Findings, Inline, MetricDef, Quantity, Table, View};
 use rooflens_model::PassId;
 
 /// Waits of the host; without synchronizing calls there is no section.
@@ -36,15 +34,14 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     let rows = passes.iter().flat_map(|pass| pass.places.iter().map(|place| (pass.pass, place)));
     let data = table(context).rows(&rows.collect::<Vec<_>>());
     let in_stages = first.places.iter().take_while(|place| place.stage.is_some()).count();
-    let caption =
-        "Synchronizing calls in stages by the idle time of the GPU that follows from them";
+    let caption = words!(context, "sync.caption_in_stages");
     let shown = 0..in_stages.min(SHOWN);
     findings.blocks.extend(view(&data, shown, &["stage"], &["in_stage_ns"], caption));
-    let caption = "Synchronizing calls outside of the instances that count: at start-up, in the warm-up, between stages";
+    let caption = words!(context, "sync.caption_outside");
     let shown = in_stages..first.places.len().min(in_stages + SHOWN_OUTSIDE);
     findings.blocks.extend(view(&data, shown, &[], &[], caption));
     findings.datasets.push(data);
-    findings.methods.push(method());
+    findings.methods.push(method!(context, "sync"));
     Ok(findings)
 }
 
@@ -54,7 +51,7 @@ fn view(
     shown: Range<usize>,
     first: &[&'static str],
     last: &[&'static str],
-    caption: &str,
+    caption: String,
 ) -> Option<Block> {
     let mut columns = first.to_vec();
     columns.extend(["call", "range"]);
@@ -105,58 +102,28 @@ fn introduction(context: &Context<'_>, own: &PassSync) -> Vec<Inline> {
     let calls = &own.charges.calls;
     let inside = Sum::of(calls.iter().filter(|call| call.stage.is_some()));
     let outside = Sum::of(calls.iter().filter(|call| call.stage.is_none()));
-    let pass = Inline::Code(context.session.pass_name(own.pass).to_owned());
-    let mut text = match inside.count == 0 {
-        true => prose!["No stage of pass ", pass, " waits for the GPU in a synchronizing call."],
-        false => prose![
-            "In stages of pass ",
-            pass,
-            " the host waits for the GPU in ",
-            Quantity::count(inside.count),
-            " calls, ",
-            Quantity::ns(inside.time),
-            " in all."
-        ],
+    let pass = Inline::code(context.session.pass_name(own.pass));
+    let mut text = match inside.count {
+        0 => say!(context, "sync.none_in_stages", pass = pass),
+        count => say!(
+            context,
+            "sync.in_stages",
+            pass = pass,
+            calls = Quantity::count(count),
+            time = Quantity::ns(inside.time),
+            idle = (inside.idle > 0).then(|| Quantity::ns(inside.idle)),
+            after = Quantity::ns(inside.after),
+            in_stage = Quantity::ns(inside.in_stage),
+        ),
     };
-    if inside.idle > 0 {
-        text.extend(prose![
-            " The GPU then idles for ",
-            Quantity::ns(inside.idle),
-            ", ",
-            Quantity::ns(inside.after),
-            " of it after the call has returned and until the thread's next operation begins: a host that need not \
-             wait could have issued that operation before. ",
-            Quantity::ns(inside.in_stage),
-            " of it lies between operations of one instance."
-        ]);
-    }
     if outside.count > 0 {
-        text.extend(prose![
-            " Outside of stages, at start-up, in the warm-up and in between, it waits in ",
-            Quantity::count(outside.count),
-            " calls, ",
-            Quantity::ns(outside.time),
-            " in all, and the GPU then idles for ",
-            Quantity::ns(outside.idle),
-            "."
-        ]);
+        text.extend(say!(
+            context,
+            "sync.outside",
+            calls = Quantity::count(outside.count),
+            time = Quantity::ns(outside.time),
+            idle = Quantity::ns(outside.idle),
+        ));
     }
     text
-}
-
-fn method() -> Method {
-    Method {
-        title: "Synchronization".to_owned(),
-        text: prose![
-            "Synchronizing calls are those that wait for a stream, an event, a device or a context, copies \
-             without “Async” in their name, and asynchronous copies from the GPU into pageable memory; calls \
-             within other CUDA calls are not counted again, and allocator calls that wait are not counted. A gap \
-             is a time between operations of a GPU in which none runs. It is charged to a synchronizing call if \
-             the call that issued the operation that ends the gap started after the gap had begun, and its \
-             thread was in the synchronizing call during the gap and before; of several to the first. So each \
-             nanosecond of idle time is charged to one call at most. A call is in a stage if it starts within the \
-             range of an instance that counts, on the host and in its process; idle time “in stages” lies in gaps \
-             between operations of such instances.",
-        ],
-    }
 }

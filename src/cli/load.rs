@@ -75,7 +75,7 @@ pub(super) fn report(loaded: &Loaded, input: &Input, term: &mut Term) -> Result<
     let sections = present::run(&context);
     let headline = present::headline::headline(&context);
     let report =
-        report::build(&provenance(bundle, session), headline, rules, sections, diagnostics);
+        report::build(text, &provenance(bundle, session), headline, rules, sections, diagnostics);
     for diagnostic in &report.data_quality {
         term.diagnostic(diagnostic);
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::Rendered;
-use super::page::{Item, Page, Part, Piece, Quality, Statement};
+use super::page::{Item, Page, Part, Piece, Statement};
 use super::table::Table;
 use rooflens_report::Report;
 
@@ -12,17 +12,17 @@ pub(super) fn render(report: &Report) -> Rendered {
     let page = Page::new(report);
     let mut out = String::new();
     cover(&mut out, &page);
-    verdict(&mut out, &page.verdict);
+    verdict(&mut out, &page);
     if let Some(findings) = &page.findings {
-        section(&mut out, findings, "");
+        section(&mut out, &page, findings, "");
     }
-    data_quality(&mut out, &page.data_quality);
+    data_quality(&mut out, &page);
     for part in &page.sections {
-        section(&mut out, part, "");
+        section(&mut out, &page, part, "");
     }
     methods(&mut out, &page);
     for part in &page.appendices {
-        section(&mut out, part, "Appendix: ");
+        section(&mut out, &page, part, &format!("{}: ", page.words["appendix"]));
     }
     let mut rendered = Rendered::one("report.md", out.into_bytes());
     rendered.files.extend(page.charts);
@@ -39,43 +39,44 @@ fn cover(out: &mut String, page: &Page) {
     let cover = &page.cover;
     block(out, &format!("# {}", escape(&cover.title)));
     let mut lines =
-        vec![("Bundle", format!("{} ({})", escape(&cover.bundle), code(&cover.bundle_id)))];
+        vec![("bundle", format!("{} ({})", escape(&cover.bundle), code(&cover.bundle_id)))];
     if let Some(captured_at) = &cover.captured_at {
-        lines.push(("Captured", escape(captured_at)));
+        lines.push(("captured", escape(captured_at)));
     }
-    lines.push(("Report by", escape(&cover.generator)));
+    lines.push(("report_by", escape(&cover.generator)));
     let mut list: String =
-        lines.iter().map(|(name, value)| format!("- {name}: {value}\n")).collect();
+        lines.iter().map(|(key, value)| format!("- {}: {value}\n", page.words[key])).collect();
     for (name, value) in &cover.facts {
         let _ = writeln!(list, "- {}: {}", escape(name), escape(value));
     }
     block(out, list.trim_end());
     for item in &page.headline {
-        write_item(out, item);
+        write_item(out, page, item);
     }
 }
 
-fn verdict(out: &mut String, statements: &[Statement]) {
-    if statements.is_empty() {
+fn verdict(out: &mut String, page: &Page) {
+    if page.verdict.is_empty() {
         return;
     }
-    block(out, "## Verdict");
+    block(out, &format!("## {}", page.words["verdict"]));
     let mut list = String::new();
-    for (n, statement) in statements.iter().enumerate() {
+    for (n, statement) in page.verdict.iter().enumerate() {
         let gain = match statement.gain.as_str() {
             "" => String::new(),
             gain => format!(" ({}; {})", statement.severity, escape(gain)),
         };
         let _ = writeln!(list, "{}. {}{gain}", n + 1, inline(&statement.statement));
         if !statement.advice.is_empty() {
-            let _ = writeln!(list, "   - **What to do:** {}", inline(&statement.advice));
+            let _ =
+                writeln!(list, "   - **{}:** {}", page.words["advice"], inline(&statement.advice));
         }
     }
     block(out, list.trim_end());
 }
 
 /// The card of a finding.
-fn finding(out: &mut String, finding: &Statement) {
+fn finding(out: &mut String, page: &Page, finding: &Statement) {
     block(out, &format!("### {} ({})", escape(&finding.title), finding.severity));
     block(out, &paragraph(&inline(&finding.statement)));
     let mut list = String::new();
@@ -85,24 +86,34 @@ fn finding(out: &mut String, finding: &Statement) {
         }
     };
     let bound = if finding.bound.is_empty() { "" } else { ": " };
-    line("**Gain**", escape(&format!("{}{bound}{}", finding.gain, finding.bound)));
-    line("**What to do**", inline(&finding.advice));
-    line("To be sure", inline(&finding.next));
-    line("Evidence", finding.evidence.iter().map(|e| escape(e)).collect::<Vec<_>>().join("; "));
+    line(
+        &format!("**{}**", page.words["gain"]),
+        escape(&format!("{}{bound}{}", finding.gain, finding.bound)),
+    );
+    line(&format!("**{}**", page.words["advice"]), inline(&finding.advice));
+    line(page.words["next"], inline(&finding.next));
+    line(
+        page.words["evidence"],
+        finding.evidence.iter().map(|e| escape(e)).collect::<Vec<_>>().join("; "),
+    );
     if !finding.sql.is_empty() {
-        line("SQL on the export", format!("{} {}", inline(&finding.query), code(&finding.sql)));
+        line(
+            page.words["sql_on_export"],
+            format!("{} {}", inline(&finding.query), code(&finding.sql)),
+        );
     }
     block(out, list.trim_end());
 }
 
-fn data_quality(out: &mut String, list: &[Quality]) {
-    if list.is_empty() {
+fn data_quality(out: &mut String, page: &Page) {
+    if page.data_quality.is_empty() {
         return;
     }
-    block(out, "## Data quality");
-    let mut rows = String::from("| Severity | What | Where | Advice |\n|---|---|---|---|\n");
-    for quality in list {
-        let times = quality.count.as_ref().map(|n| format!(" ({n} times)")).unwrap_or_default();
+    block(out, &format!("## {}", page.words["data_quality"]));
+    let heads = ["severity", "what", "where", "hint"].map(|key| page.words[key]).join(" | ");
+    let mut rows = format!("| {heads} |\n|---|---|---|---|\n");
+    for quality in &page.data_quality {
+        let times = quality.count.as_deref().unwrap_or_default();
         let hint = quality.hint.as_deref().map(escape).unwrap_or_default();
         let message = escape(&quality.message);
         let place = escape(&quality.place);
@@ -115,20 +126,20 @@ fn methods(out: &mut String, page: &Page) {
     if page.methods.is_empty() {
         return;
     }
-    block(out, "## Method");
+    block(out, &format!("## {}", page.words["method"]));
     for method in &page.methods {
         block(out, &format!("**{}.** {}", escape(&method.title), inline(&method.text)));
     }
 }
 
-fn section(out: &mut String, part: &Part, prefix: &str) {
+fn section(out: &mut String, page: &Page, part: &Part, prefix: &str) {
     block(out, &format!("## {prefix}{}", escape(&part.title)));
     for item in &part.items {
-        write_item(out, item);
+        write_item(out, page, item);
     }
 }
 
-fn write_item(out: &mut String, item: &Item) {
+fn write_item(out: &mut String, page: &Page, item: &Item) {
     match item {
         Item::Heading { text } => block(out, &format!("### {}", escape(text))),
         Item::Prose { text } => block(out, &paragraph(&inline(text))),
@@ -144,8 +155,10 @@ fn write_item(out: &mut String, item: &Item) {
             let lines: Vec<String> = facts.iter().map(line).collect();
             block(out, &lines.join("\n"));
         }
-        Item::Finding(card) => finding(out, card),
-        Item::Missing { reason } => block(out, &format!("> Not available: {}", escape(reason))),
+        Item::Finding(card) => finding(out, page, card),
+        Item::Missing { reason } => {
+            block(out, &format!("> {}: {}", page.words["not_available"], escape(reason)));
+        }
     }
 }
 

@@ -9,13 +9,15 @@ use serde::Serialize;
 use super::svg;
 use super::table::{Names, Table};
 use super::text::clean;
-use rooflens_findings::{Block, Chart, Gain, Inline, Observation, Quantity};
+use rooflens_findings::{Block, Chart, Gain, Inline, Observation, Quantity, words};
 use rooflens_model::diagnostic::Diagnostic;
 use rooflens_report::{FINDINGS, Report, Section};
 
 /// A report as pages show it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Page {
+    /// The words around all that, by key.
+    pub(crate) words: BTreeMap<&'static str, &'static str>,
     /// Cover.
     pub(crate) cover: Cover,
     /// Statements, the weightiest first.
@@ -162,11 +164,12 @@ impl Page {
         let sections = pages.parts(others, Names::Shortened);
         let appendices = pages.parts(report.appendices.iter(), Names::Whole);
         Self {
+            words: report.text.group("page"),
             cover: cover(report),
-            verdict: report.verdict.iter().map(statement).collect(),
+            verdict: report.verdict.iter().map(|one| statement(report, one)).collect(),
             headline,
             findings,
-            data_quality: report.data_quality.iter().map(quality).collect(),
+            data_quality: report.data_quality.iter().map(|one| quality(report, one)).collect(),
             sections,
             methods: report
                 .methods
@@ -201,7 +204,7 @@ impl Pages<'_> {
         let headings = count(|block| matches!(block, Block::Heading(_)));
         let charts = count(|block| matches!(block, Block::Chart(_)));
         Part {
-            title: heading(&section.title),
+            title: heading(self.report, &section.title),
             apart: names == Names::Whole && headings > 0 && charts > headings,
             items: self.items(&section.blocks, names),
         }
@@ -213,14 +216,20 @@ impl Pages<'_> {
 
     fn item(&mut self, block: &Block, names: Names) -> Item {
         match block {
-            Block::Heading(text) => Item::Heading { text: heading(text) },
+            Block::Heading(text) => Item::Heading { text: heading(self.report, text) },
             Block::Prose(text) => Item::Prose { text: pieces(text) },
             Block::Table(view) => match self.report.dataset(view.dataset) {
-                Some(dataset) => match Table::new(dataset, view, names) {
+                Some(dataset) => match Table::new(self.report, dataset, view, names) {
                     Some(table) => Item::Table(table),
-                    None => missing(format!("{}: the table has no rows", view.caption)),
+                    None => missing(words!(
+                        self.report,
+                        "page.no_rows",
+                        caption = view.caption.as_str()
+                    )),
                 },
-                None => missing(format!("{}: the report holds no such data", view.caption)),
+                None => {
+                    missing(words!(self.report, "page.no_data", caption = view.caption.as_str()))
+                }
             },
             Block::Chart(chart) => self.chart(chart),
             Block::Facts(facts) => Item::Facts {
@@ -230,12 +239,12 @@ impl Pages<'_> {
                     .collect(),
             },
             Block::Missing(reason) => missing(clean(reason).into_owned()),
-            Block::Finding(finding) => Item::Finding(Box::new(statement(finding))),
+            Block::Finding(finding) => Item::Finding(Box::new(statement(self.report, finding))),
         }
     }
 
     fn chart(&mut self, chart: &Chart) -> Item {
-        let drawing = svg::draw(chart).into_bytes();
+        let drawing = svg::draw(self.report.text, chart).into_bytes();
         let mut path = format!("charts/{}.svg", file_name(&chart.id));
         // Two charts of one name must not share a file, unless they are the same chart.
         for n in 2.. {
@@ -249,14 +258,20 @@ impl Pages<'_> {
         self.charts.insert(path.clone(), drawing);
         let blank = chart.description.trim().is_empty();
         let description = if blank { &chart.title } else { &chart.description };
-        Item::Chart { path, title: heading(&chart.title), description: heading(description) }
+        Item::Chart {
+            path,
+            title: heading(self.report, &chart.title),
+            description: heading(self.report, description),
+        }
     }
 }
 
 /// A heading or the words for a picture, which must not be empty: readers find their way by them.
-fn heading(text: &str) -> String {
-    let text = if text.trim().is_empty() { "Untitled" } else { text };
-    clean(text).into_owned()
+fn heading(report: &Report, text: &str) -> String {
+    match text.trim() {
+        "" => words!(report, "page.untitled"),
+        _ => clean(text).into_owned(),
+    }
 }
 
 fn missing(reason: String) -> Item {
@@ -274,7 +289,10 @@ fn cover(report: &Report) -> Cover {
     let meta = &report.meta;
     let own = |text: &str| clean(text).into_owned();
     Cover {
-        title: own(if meta.title.trim().is_empty() { "GPU profile" } else { &meta.title }),
+        title: match meta.title.trim() {
+            "" => words!(report, "page.no_title"),
+            _ => own(&meta.title),
+        },
         bundle: own(&meta.bundle),
         bundle_id: own(&meta.bundle_id).chars().take(12).collect(),
         captured_at: meta.captured_at.as_deref().map(date),
@@ -298,7 +316,7 @@ fn date(captured_at: &str) -> String {
     }
 }
 
-fn statement(observation: &Observation) -> Statement {
+fn statement(report: &Report, observation: &Observation) -> Statement {
     let maybe = |words: &Option<Vec<Inline>>| words.as_deref().map(pieces).unwrap_or_default();
     let own = |text: &str| clean(text).into_owned();
     let gain = observation.gain.as_ref();
@@ -307,43 +325,45 @@ fn statement(observation: &Observation) -> Statement {
         title: own(&observation.title),
         severity: observation.severity.label(),
         statement: pieces(&observation.statement),
-        gain: gain.map(bound).unwrap_or_default(),
+        gain: gain.map(|gain| bound(report, gain)).unwrap_or_default(),
         bound: gain.map(|gain| own(&gain.basis)).unwrap_or_default(),
         advice: maybe(&observation.advice),
         next: maybe(&observation.next),
-        evidence: observation.evidence.iter().map(evidence).collect(),
+        evidence: observation.evidence.iter().map(|one| evidence(report, one)).collect(),
         query: query.map(|query| pieces(&query.gives)).unwrap_or_default(),
         sql: query.map(|query| own(&query.sql)).unwrap_or_default(),
     }
 }
 
 /// `saves at most 12.0 ms of 33.7 ms of decode (35.6 %)`.
-fn bound(gain: &Gain) -> String {
+fn bound(report: &Report, gain: &Gain) -> String {
     let time = |value| Quantity::new(value, Unit::Nanoseconds);
-    let (saved, of, share) = (time(gain.saved_ns), time(gain.of_ns), Quantity::ratio(gain.share()));
-    clean(&format!("saves at most {saved} of the {of} of {} ({share})", gain.of)).into_owned()
+    let said = words!(
+        report,
+        "page.saves",
+        saved = time(gain.saved_ns),
+        of = time(gain.of_ns),
+        whole = gain.of.as_str(),
+        share = Quantity::ratio(gain.share()),
+    );
+    clean(&said).into_owned()
 }
 
-fn evidence(evidence: &Evidence) -> String {
-    let mut text = clean(&evidence.artifact).into_owned();
-    if let Some(table) = &evidence.table {
-        text.push_str(&format!(", {}", clean(table)));
-    }
-    if let Some(rows) = evidence.rows {
-        let noun = if rows == 1 { "row" } else { "rows" };
-        text.push_str(&format!(", {} {noun}", Quantity::count(rows)));
-    }
-    text
+fn evidence(report: &Report, evidence: &Evidence) -> String {
+    let rows = evidence.rows.map(|rows| words!(report, "page.rows", count = Quantity::count(rows)));
+    let parts = [Some(evidence.artifact.clone()), evidence.table.clone(), rows];
+    clean(&parts.into_iter().flatten().collect::<Vec<_>>().join(", ")).into_owned()
 }
 
-fn quality(diagnostic: &Diagnostic) -> Quality {
+fn quality(report: &Report, diagnostic: &Diagnostic) -> Quality {
     let place = diagnostic.artifact.as_deref().unwrap_or_default();
     Quality {
         severity: diagnostic.severity.label(),
         message: clean(&diagnostic.message).into_owned(),
         place: clean(&format!("{place}{}", diagnostic.at)).trim_start_matches(", ").to_owned(),
         hint: diagnostic.hint.as_deref().map(|hint| clean(hint).into_owned()),
-        count: (diagnostic.count > 1).then(|| Quantity::count(diagnostic.count).to_string()),
+        count: (diagnostic.count > 1)
+            .then(|| words!(report, "page.times", count = Quantity::count(diagnostic.count))),
     }
 }
 

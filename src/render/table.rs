@@ -5,7 +5,8 @@ use serde::Serialize;
 
 use super::measure::{PAGE, mono, mono_characters, sans};
 use super::text::{clean, shorten};
-use rooflens_findings::{Cell, Column, Dataset, Quantity, Scale, View};
+use rooflens_findings::{Cell, Column, Dataset, Quantity, Scale, View, words};
+use rooflens_report::Report;
 
 /// Space at both sides of a cell.
 const PADDING: f64 = 9.0;
@@ -55,7 +56,12 @@ pub(crate) struct Head {
 
 impl Table {
     /// The table that `view` describes; none if there is no row to show.
-    pub(crate) fn new(dataset: &Dataset, view: &View, names: Names) -> Option<Self> {
+    pub(crate) fn new(
+        report: &Report,
+        dataset: &Dataset,
+        view: &View,
+        names: Names,
+    ) -> Option<Self> {
         let shown: Vec<(usize, &Column)> = view
             .columns
             .iter()
@@ -80,25 +86,33 @@ impl Table {
             caption: clean(&view.caption).into_owned(),
             size,
             rows: (0..rows.len()).map(cell).collect(),
-            note: note(dataset, view, rows.len()),
+            note: note(report, dataset, view, rows.len()),
             columns: drafts.into_iter().map(|draft| draft.head).collect(),
         })
     }
 }
 
 /// Says which rows are not shown and where they are.
-fn note(dataset: &Dataset, view: &View, shown: usize) -> Option<String> {
+fn note(report: &Report, dataset: &Dataset, view: &View, shown: usize) -> Option<String> {
     let total = dataset.rows.len();
     let count = |n: usize| Quantity::count(n as u64);
-    let file = format!("all in {}.csv", dataset.id);
-    if shown == total {
-        None
-    } else if view.skip == 0 {
-        Some(format!("{} of {} rows; {file}", count(shown), count(total)))
-    } else {
-        let (first, last) = (count(view.skip + 1), count(view.skip + shown));
-        Some(format!("rows {first} to {last} of {}; {file}", count(total)))
-    }
+    (shown < total).then(|| match view.skip {
+        0 => words!(
+            report,
+            "page.some_rows",
+            shown = count(shown),
+            total = count(total),
+            file = dataset.id,
+        ),
+        skip => words!(
+            report,
+            "page.rows_between",
+            first = count(skip + 1),
+            last = count(skip + shown),
+            total = count(total),
+            file = dataset.id,
+        ),
+    })
 }
 
 /// A column in the making.
@@ -234,7 +248,8 @@ mod tests {
             vec![Cell::Name("b".into()), Cell::Int(1_500_000)],
             vec![Cell::Name("c".into()), Cell::Missing],
         ];
-        let table = Table::new(&dataset(rows), &view(0, 9), Names::Shortened).unwrap();
+        let table =
+            Table::new(&Report::default(), &dataset(rows), &view(0, 9), Names::Shortened).unwrap();
         assert_eq!(table.columns[1].title, "Total (ms)");
         assert_eq!(table.rows[0], ["a", "222.8"]);
         assert_eq!(table.rows[2], ["c", "–"]);
@@ -245,21 +260,28 @@ mod tests {
     fn what_is_left_out_is_said() {
         let rows: Vec<_> = (0..143).map(|n| vec![Cell::Name("k".into()), Cell::Int(n)]).collect();
         let dataset = dataset(rows);
-        let note =
-            |skip, limit| Table::new(&dataset, &view(skip, limit), Names::Shortened).unwrap().note;
+        let note = |skip, limit| {
+            Table::new(&Report::default(), &dataset, &view(skip, limit), Names::Shortened)
+                .unwrap()
+                .note
+        };
         assert_eq!(note(0, 20).unwrap(), "20 of 143 rows; all in kernels.csv");
         assert_eq!(note(20, 20).unwrap(), "rows 21 to 40 of 143; all in kernels.csv");
-        assert_eq!(Table::new(&dataset, &view(200, 20), Names::Shortened), None);
+        assert_eq!(
+            Table::new(&Report::default(), &dataset, &view(200, 20), Names::Shortened),
+            None
+        );
     }
 
     #[test]
     fn long_names_fit_their_column_unless_they_are_wanted_whole() {
         let name = "void kernel<".to_owned() + &"half, ".repeat(60) + ">";
         let dataset = dataset(vec![vec![Cell::Name(name.clone()), Cell::Int(5)]]);
-        let short = Table::new(&dataset, &view(0, 9), Names::Shortened).unwrap();
+        let short =
+            Table::new(&Report::default(), &dataset, &view(0, 9), Names::Shortened).unwrap();
         let total = short.columns[1].width;
         assert!(mono(&short.rows[0][0], short.size * MONO_SIZE) <= PAGE - total - PADDING);
-        let whole = Table::new(&dataset, &view(0, 9), Names::Whole).unwrap();
+        let whole = Table::new(&Report::default(), &dataset, &view(0, 9), Names::Whole).unwrap();
         assert_eq!(whole.rows[0][0], name);
     }
 }

@@ -1,10 +1,11 @@
 //! Findings to a document: what stands where.
 
-use rooflens_schemas::{Manifest, Tool, Unit};
+use rooflens_schemas::{Manifest, Tool};
 
 use super::{FINDINGS, Meta, Report, Section};
 use rooflens_findings::{
-    Block, Cell, Column, Dataset, Findings, Inline, Observation, Quantity, Severity, View,
+    Block, Catalogue, Cell, Dataset, Findings, Inline, Observation, Quantity, Severity, Table, say,
+    words,
 };
 use rooflens_model::diagnostic::Diagnostics;
 
@@ -40,13 +41,14 @@ pub struct Provenance<'a> {
 /// Arranges findings: the verdict first, then what the rules found, then each analysis in its section, then
 /// the appendices.
 pub fn build(
+    text: &'static Catalogue,
     provenance: &Provenance<'_>,
     headline: Findings,
     rules: Findings,
     sections: Vec<(&'static str, &'static str, Findings)>,
     diagnostics: &Diagnostics,
 ) -> Report {
-    let mut report = Report { meta: meta(provenance), ..Report::default() };
+    let mut report = Report { text, meta: meta(provenance), ..Report::default() };
     report.headline = headline.blocks;
     report.datasets.extend(headline.datasets);
     report.data_quality = diagnostics.iter().cloned().collect();
@@ -71,7 +73,8 @@ pub fn build(
     if report.headline.is_empty() && report.verdict.is_empty() {
         report.headline.push(Block::Missing(no_verdict(&report)));
     }
-    report.appendices.push(reproduction(provenance, &mut report.datasets));
+    let reproduction = reproduction(&mut report, provenance);
+    report.appendices.push(reproduction);
     report.appendices.extend(appendices);
     report
 }
@@ -94,8 +97,9 @@ fn meta(provenance: &Provenance<'_>) -> Meta {
 /// A first page must not be empty: it says why there is nothing to say.
 fn no_verdict(report: &Report) -> String {
     let gravest = report.data_quality.iter().max_by_key(|one| one.severity);
-    let reason = gravest.map_or("the bundle holds no measurement", |one| one.message.as_str());
-    format!("a verdict; {reason}")
+    let reason = gravest.map(|one| one.message.clone());
+    let reason = reason.unwrap_or_else(|| words!(report, "report.no_measurement"));
+    words!(report, "report.no_verdict", reason = reason)
 }
 
 /// "Where the stage time goes" belongs on the first page, once.
@@ -135,31 +139,27 @@ fn findings(rules: Findings, report: &mut Report) {
     }
     cards.truncate(SHOWN_FINDINGS);
     let introduction = match count {
-        0 => "No rule found anything to change.",
-        _ => {
-            "What limits the run, the weightiest first. What a finding saves at most is a bound, not a promise; bounds \
-              overlap and must not be added."
-        }
+        0 => say!(report, "report.no_findings"),
+        _ => say!(report, "report.findings_order"),
     };
-    let mut blocks = vec![Block::Prose(vec![introduction.into()])];
+    let mut blocks = vec![Block::Prose(introduction)];
     if count > SHOWN_FINDINGS {
-        let (shown, count) = (SHOWN_FINDINGS as u64, count as u64);
-        let (shown, count) = (Quantity::count(shown), Quantity::count(count));
-        blocks.push(Block::Prose(vec![
-            shown.into(),
-            " of ".into(),
-            count.into(),
-            " are shown; the data set “findings” has all.".into(),
-        ]));
+        let [shown, count] = [SHOWN_FINDINGS, count].map(|n| Quantity::count(n as u64));
+        blocks.push(Block::Prose(say!(
+            report,
+            "report.some_findings",
+            shown = shown,
+            count = count
+        )));
     }
     blocks.extend(cards);
     if let Some(table) = rules.datasets.iter().find(|dataset| dataset.id == "rule_outcomes") {
-        blocks.push(Block::Prose(vec![Inline::Strong("What came of the rules".to_owned())]));
+        blocks.push(Block::Prose(vec![Inline::Strong(words!(report, "report.outcomes"))]));
         blocks.push(Block::Facts(outcomes(table)));
     }
     report.methods.extend(rules.methods);
     report.datasets.extend(rules.datasets);
-    let (id, title) = (FINDINGS.to_owned(), "Findings".to_owned());
+    let (id, title) = (FINDINGS.to_owned(), words!(report, "report.findings"));
     report.sections.insert(0, Section { id, title, blocks });
 }
 
@@ -182,46 +182,36 @@ fn outcomes(table: &Dataset) -> Vec<(String, Vec<Inline>)> {
 }
 
 /// Commands, versions and hashes: what it takes to make this report again.
-fn reproduction(provenance: &Provenance<'_>, datasets: &mut Vec<Dataset>) -> Section {
-    let mut blocks = vec![Block::Prose(vec![Inline::Text(
-        "The same bundle and the same version of rooflens give the same bytes: run “rooflens report” on it. \
-         The bundle's identity is the SHA-256 of its manifest, or of the sorted list of its files' hashes."
-            .to_owned(),
-    )])];
+fn reproduction(report: &mut Report, provenance: &Provenance<'_>) -> Section {
+    let text = vec![Inline::Text(provenance.bundle.to_owned())];
     let mut facts = vec![
-        ("bundle".to_owned(), vec![Inline::Text(provenance.bundle.to_owned())]),
-        ("identity".to_owned(), vec![Inline::Code(provenance.bundle_id.to_owned())]),
+        (words!(report, "report.bundle"), text),
+        (words!(report, "report.identity"), vec![Inline::code(provenance.bundle_id)]),
     ];
     if let Some(manifest) = provenance.manifest {
         let version = manifest.tool.version.as_deref().unwrap_or_default();
         let tool = format!("{} {version}", manifest.tool.name);
-        facts.push(("manifest by".to_owned(), vec![Inline::Text(tool.trim().to_owned())]));
+        let tool = vec![Inline::Text(tool.trim().to_owned())];
+        facts.push((words!(report, "report.manifest_by"), tool));
         for pass in manifest.passes.iter().filter(|pass| !pass.command.is_empty()) {
-            let command = vec![Inline::Code(pass.command.join(" "))];
-            facts.push((format!("pass {}", pass.id), command));
+            let name = words!(report, "report.pass", pass = pass.id.as_str());
+            facts.push((name, vec![Inline::code(pass.command.join(" "))]));
         }
     }
-    blocks.push(Block::Facts(facts));
-    let rows: Vec<Vec<Cell>> = provenance
-        .artifacts
-        .iter()
-        .map(|[path, kind, pass, hash]| {
-            let text = |text: &String| Cell::Text(text.clone());
-            vec![Cell::Name(path.clone()), text(kind), text(pass), Cell::Name(hash.clone())]
-        })
-        .collect();
-    let view = View::new("artifacts", "Artifacts", &["path", "kind", "pass", "sha256"], rows.len());
-    blocks.push(Block::Table(view));
-    datasets.push(Dataset {
-        id: "artifacts",
-        title: "Artifacts".to_owned(),
-        columns: vec![
-            Column::new("path", "path", Unit::One),
-            Column::text("kind", "kind"),
-            Column::text("pass", "pass"),
-            Column::text("sha256", "SHA-256"),
-        ],
-        rows,
-    });
-    Section { id: "reproduction".to_owned(), title: "Reproduction".to_owned(), blocks }
+    let table = Table::new(report.text, "artifacts")
+        .name("path", |[path, ..]: &[String; 4]| path.clone())
+        .text("kind", |[_, kind, ..]| kind.clone())
+        .text("pass", |[_, _, pass, _]| pass.clone())
+        .name("sha256", |[.., hash]| hash.clone())
+        .all_on_page();
+    let view = table.view(words!(report, "report.artifacts"), provenance.artifacts.len());
+    let blocks = vec![
+        Block::Prose(say!(report, "report.reproduce")),
+        Block::Facts(facts),
+        Block::Table(view),
+    ];
+    let dataset = table.rows(&provenance.artifacts);
+    let title = words!(report, "report.reproduction");
+    report.datasets.push(dataset);
+    Section { id: "reproduction".to_owned(), title, blocks }
 }

@@ -3,7 +3,7 @@
 use rooflens_schemas::{Metric, Tool};
 use serde::Serialize;
 
-use rooflens_findings::{Block, Dataset, Method, Observation};
+use rooflens_findings::{Block, Catalogue, Dataset, Method, Observation};
 use rooflens_model::diagnostic::Diagnostic;
 
 pub mod arrange;
@@ -16,6 +16,9 @@ pub const FINDINGS: &str = "findings";
 /// A report, ready to be rendered in any format.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
+    /// The words of the pages.
+    #[serde(skip)]
+    pub text: &'static Catalogue,
     /// Cover.
     pub meta: Meta,
     /// Statements of the verdict page, the weightiest first.

@@ -6,8 +6,8 @@ use rooflens::findings::chart::{
     Series, StackedBars,
 };
 use rooflens::findings::{
-    Block, Cell, Chart, Column, Dataset, Gain, Inline, Method, Observation, Quantity, Query, View,
-    derived, measured, unavailable,
+    Block, Catalogue, Cell, Chart, Column, Dataset, Gain, Inline, Method, Observation, Quantity,
+    Query, View, derived, measured, unavailable,
 };
 use rooflens::report::{Meta, Report, Section};
 use rooflens_schemas::{Evidence, Scope, Tool, Unit};
@@ -27,6 +27,7 @@ pub(crate) fn long_name(n: usize) -> String {
 /// The sample.
 pub(crate) fn report() -> Report {
     Report {
+        text: Catalogue::english(),
         meta: meta(),
         verdict: verdict(),
         headline: headline(),

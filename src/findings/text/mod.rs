@@ -107,6 +107,14 @@ impl Catalogue {
         Method { title, text: self.say(&format!("{key}.method.text"), arguments) }
     }
 
+    /// The messages below a key by the rest of their keys, as they are written: for templates.
+    pub fn group(&'static self, key: &str) -> BTreeMap<&'static str, &'static str> {
+        let below = |(own, line): (&'static String, &'static String)| {
+            Some((own.strip_prefix(key)?.strip_prefix('.')?, line.as_str()))
+        };
+        self.lines.iter().filter_map(below).collect()
+    }
+
     /// All keys with the names of their arguments, in order.
     pub fn keys(&self) -> impl Iterator<Item = (&str, Vec<&str>)> {
         self.messages.iter().map(|(key, template)| (key.as_str(), template.arguments()))
@@ -124,6 +132,12 @@ fn flatten(above: &str, table: &toml::Table, lines: &mut BTreeMap<String, String
             }
             other => debug_assert!(false, "{key}: {other} is no text"),
         }
+    }
+}
+
+impl Default for &'static Catalogue {
+    fn default() -> Self {
+        Catalogue::english()
     }
 }
 

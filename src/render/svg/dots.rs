@@ -10,6 +10,7 @@ use super::palette;
 use super::scale::{self, Axis};
 use rooflens_findings::Quantity;
 use rooflens_findings::chart::Dots;
+use rooflens_findings::words;
 
 const PITCH: f64 = 26.0;
 const RADIUS: f64 = 2.4;
@@ -35,7 +36,7 @@ pub(super) fn draw(page: &Page, chart: &Dots) -> Drawn<f64> {
         text if *tick > 0.0 => format!("+{text}"),
         text => text,
     };
-    let title = "Deviation from the row's median (%); rings are outliers";
+    let title = &words!(page, "chart.deviation");
     scale::draw(&mut plot, &Axis { title, ticks: TICKS, label: &label, grid: true }, &Axis::NONE)?;
     let zero = vec![(0.0, 0.0), (0.0, rows.len() as f64)];
     plot.plotting_area().draw(&PathElement::new(zero, palette::AXIS.stroke_width(60)))?;

@@ -99,7 +99,7 @@ mod tests {
                 frame("nothing", 1, 10.0, f64::NAN, Some(0)),
             ],
         };
-        let page = Page::default();
+        let page = Page::new(rooflens_findings::Catalogue::english());
         draw(&page, &chart).expect("drawn");
         let svg = page.finish(100.0, "", "");
         assert!(svg.contains("<title>a_kernel_of_no_width · 10.00 ns · 1.00 %</title>"), "{svg}");

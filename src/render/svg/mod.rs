@@ -20,16 +20,17 @@ mod tracks;
 use plotters::style::text_anchor::HPos;
 
 use rooflens_findings::chart::{Chart, Plot};
+use rooflens_findings::{Catalogue, words};
 
 use page::{Page, Style, WIDTH};
 
 /// Draws a chart; the result is a whole SVG file with the chart's description as alternative text.
-pub fn draw(chart: &Chart) -> String {
-    let page = Page::default();
+pub fn draw(text: &'static Catalogue, chart: &Chart) -> String {
+    let page = Page::new(text);
     let height = match &chart.plot {
         plot if is_empty(plot) => {
             let style = Style::MUTED.at(HPos::Center);
-            page.text(WIDTH / 2.0, 20.0, "nothing to draw", style).map(|()| 32.0)
+            page.text(WIDTH / 2.0, 20.0, &words!(page, "chart.empty"), style).map(|()| 32.0)
         }
         Plot::StackedBars(plot) => bars::draw(&page, plot),
         Plot::Roofline(plot) => roofline::draw(&page, plot),

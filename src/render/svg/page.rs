@@ -1,5 +1,6 @@
 //! The page that a chart is drawn on: plotters' elements at places in points.
 
+use rooflens_findings::Catalogue;
 use std::cell::RefCell;
 use std::convert::Infallible;
 use std::rc::Rc;
@@ -185,16 +186,19 @@ fn hundredths(points: f64) -> i32 {
 
 /// A page; it grows downwards.
 pub(super) struct Page {
+    /// The words of axes and notes.
+    pub(super) text: &'static Catalogue,
     body: Rc<RefCell<String>>,
     whole: DrawingArea<Svg, Shift>,
     area: DrawingArea<Svg, Points>,
 }
 
-impl Default for Page {
-    fn default() -> Self {
+impl Page {
+    /// An empty drawing with the words of a language.
+    pub(super) fn new(text: &'static Catalogue) -> Self {
         let body = Rc::default();
         let whole = Svg::new(&body).into_drawing_area();
-        Self { body, area: whole.apply_coord_spec(Points), whole }
+        Self { text, body, area: whole.apply_coord_spec(Points), whole }
     }
 }
 

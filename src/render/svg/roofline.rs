@@ -11,6 +11,7 @@ use super::page::{DASHED, Drawn, Page, Plot, Rect, Style, WIDTH, place};
 use super::palette;
 use super::scale::{self, Axis};
 use rooflens_findings::chart::{Ceiling, Point, Roofline};
+use rooflens_findings::{Quantity, words};
 
 const LEFT: f64 = 34.0;
 const HEIGHT: f64 = 195.0;
@@ -48,7 +49,8 @@ pub(super) fn draw(page: &Page, chart: &Roofline) -> Drawn<f64> {
     bottom += marks::draw_key(page, bottom, &numbered)?;
     let left_out = chart.points.len() - marks.len();
     if left_out > 0 {
-        let note = format!("{left_out} of {} points lie outside the plot.", chart.points.len());
+        let [left_out, points] = [left_out, chart.points.len()].map(|n| Quantity::count(n as u64));
+        let note = words!(page, "chart.outside", left_out = left_out, points = points);
         page.text(0.0, bottom + 9.0, &note, Style::MUTED)?;
         bottom += 12.0;
     }
@@ -63,9 +65,10 @@ fn draw_frame(page: &Page, area: Rect, x: &Range<f64>, y: &Range<f64>) -> Drawn<
     let lines = between(x).into_iter().map(|v| vec![(v, y.start), (v, y.end)]);
     let lines = lines.chain(between(y).into_iter().map(|v| vec![(x.start, v), (x.end, v)]));
     plot.draw_series(lines.map(|line| PathElement::new(line, thin)))?;
+    let intensity = words!(page, "chart.intensity");
     let axis = |title| Axis { title, ticks: 9, label: &scale::power_of_ten, grid: true };
-    scale::draw(&mut plot, &axis("Arithmetic intensity (FLOP/B)"), &axis(""))?;
-    page.text(0.5, area.y - 7.0, "Performance (FLOP/s)", Style::PLAIN)?;
+    scale::draw(&mut plot, &axis(&intensity), &axis(""))?;
+    page.text(0.5, area.y - 7.0, &words!(page, "chart.performance"), Style::PLAIN)?;
     Ok(plot)
 }
 

@@ -5,6 +5,7 @@ use rooflens_schemas::Unit;
 use super::page::{Drawn, Page};
 use super::tracks::{Content, Shared, TITLE, stack};
 use rooflens_findings::chart::{Line, Lines, Series, thin};
+use rooflens_findings::words;
 
 const PANEL: f64 = 64.0;
 
@@ -29,6 +30,7 @@ pub(super) fn draw(page: &Page, chart: &Series) -> Drawn<f64> {
     let limits = chart.panels.iter().map(|panel| panel.limit.as_ref());
     let panels =
         lines.iter().zip(limits).map(|(lines, limit)| (PANEL, Content::Lines(lines, limit)));
-    let shared = Shared::new(&chart.bands, chart.duration, Unit::Nanoseconds, "Time");
+    let time = words!(page, "chart.time");
+    let shared = Shared::new(&chart.bands, chart.duration, Unit::Nanoseconds, &time);
     stack(page, TITLE, &shared, &panels.collect::<Vec<_>>())
 }

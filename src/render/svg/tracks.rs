@@ -351,7 +351,7 @@ mod tests {
             shares: (0..colors.len()).map(shares).collect(),
         };
         let shared = Shared::new(&[], 300, rooflens_schemas::Unit::Count, "");
-        let page = Page::default();
+        let page = Page::new(rooflens_findings::Catalogue::english());
         stack(&page, 20.0, &shared, &[(44.0, Content::Areas(&areas))]).expect("drawn");
         let size = page.finish(100.0, "", "").len();
         assert!(size < 40_000, "{size} bytes");

@@ -1,0 +1,151 @@
+//! The catalogue of words and the code that says them agree: no key and no argument is missing or left over.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use regex::Regex;
+use rooflens::findings::Catalogue;
+
+/// Keys that are put together in code: their last part is an id, which must stand in the code.
+const BY_ID: [&str; 5] = ["columns", "tables", "sections", "rules", "thresholds"];
+
+/// The folders whose code and templates say words.
+const SPEAKERS: [&str; 2] = ["src", "templates"];
+
+#[test]
+fn each_message_is_said_with_its_arguments() {
+    let known: BTreeMap<&str, Vec<&str>> = Catalogue::english().keys().collect();
+    let mut wrong = Vec::new();
+    let calls = calls();
+    assert!(calls.len() > 100, "the scanner finds {} messages", calls.len());
+    for (place, key, arguments) in &calls {
+        let Some(expected) = known.get(key.as_str()) else {
+            wrong.push(format!("{place}: no message {key}"));
+            continue;
+        };
+        let given: BTreeSet<&str> = arguments.iter().map(String::as_str).collect();
+        if given != expected.iter().copied().collect() {
+            wrong.push(format!("{place}: {key} takes {expected:?}, is given {given:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn each_message_is_used() {
+    let said: BTreeSet<String> = calls().into_iter().map(|(_, key, _)| key).collect();
+    let code: String =
+        SPEAKERS.iter().flat_map(|folder| files(folder)).map(|(_, text)| text).collect();
+    let ids: BTreeSet<&str> = Regex::new(r#""([\w-]+)"|words\.(\w+)"#)
+        .expect("a valid pattern")
+        .captures_iter(&code)
+        .filter_map(|found| Some(found.get(1).or(found.get(2))?.as_str()))
+        .collect();
+    let keys: BTreeSet<&str> = Regex::new(r#""([a-z_]+(?:\.[a-z_0-9-]+)+)""#)
+        .expect("a valid pattern")
+        .captures_iter(&code)
+        .filter_map(|found| Some(found.get(1)?.as_str()))
+        .collect();
+    let is_used = |key: &str| {
+        let (group, last) = (key.split('.').next(), key.rsplit('.').next().unwrap_or_default());
+        match group {
+            Some("tables") => key.split('.').skip(1).all(|id| id == "title" || ids.contains(id)),
+            Some(group) if BY_ID.contains(&group) || group == "page" => {
+                ids.contains(last) || ids.contains(last.replace('_', "-").as_str())
+            }
+            _ => false,
+        }
+    };
+    let unused: Vec<&str> = Catalogue::english()
+        .keys()
+        .map(|(key, _)| key)
+        .filter(|key| !said.contains(*key) && !keys.contains(key) && !is_used(key))
+        .collect();
+    assert!(unused.is_empty(), "{unused:#?}");
+}
+
+/// Each `say!`, `words!` and `method!`: where it stands, its key, and the names of its arguments.
+fn calls() -> Vec<(String, String, Vec<String>)> {
+    let call = Regex::new(r"\b(say|words|method)!\(").expect("a valid pattern");
+    let name = Regex::new(r"^(\w+)\s*=").expect("a valid pattern");
+    let mut all = Vec::new();
+    for (path, text) in files("src") {
+        if path.starts_with("src/findings/text") {
+            continue;
+        }
+        for found in call.captures_iter(&text) {
+            let (start, kind) = (found.get(0).expect("whole").end(), &found[1]);
+            let parts = arguments(&text[start..]);
+            let Some(key) = parts.get(1).and_then(|key| key.strip_prefix('"')?.strip_suffix('"'))
+            else {
+                all.push((path.display().to_string(), format!("{:?}", parts.get(1)), Vec::new()));
+                continue;
+            };
+            let names =
+                parts[2..].iter().filter_map(|part| Some(name.captures(part)?[1].to_owned()));
+            let names: Vec<String> = names.collect();
+            let place = path.display().to_string();
+            if kind == "method" {
+                all.push((place.clone(), format!("{key}.method.title"), Vec::new()));
+                all.push((place, format!("{key}.method.text"), names));
+            } else {
+                all.push((place, key.to_owned(), names));
+            }
+        }
+    }
+    all
+}
+
+/// The arguments of a call up to its closing parenthesis.
+fn arguments(text: &str) -> Vec<String> {
+    let (mut parts, mut part, mut depth) = (Vec::new(), String::new(), 0);
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '"' => {
+                part.push('"');
+                while let Some(inside) = characters.next() {
+                    part.push(inside);
+                    match inside {
+                        '\\' => part.extend(characters.next()),
+                        '"' => break,
+                        _ => {}
+                    }
+                }
+                continue;
+            }
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' if depth == 0 => break,
+            ')' | ']' | '}' => depth -= 1,
+            ',' if depth == 0 => {
+                parts.push(std::mem::take(&mut part).trim().to_owned());
+                continue;
+            }
+            _ => {}
+        }
+        part.push(character);
+    }
+    parts.push(part.trim().to_owned());
+    parts.retain(|part| !part.is_empty());
+    parts
+}
+
+/// Path and text of the sources below a folder, without tests and comments.
+fn files(folder: &str) -> Vec<(PathBuf, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (mut files, mut folders) = (Vec::new(), vec![PathBuf::from(folder)]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(root.join(&folder)).expect("a folder") {
+            let path = folder.join(entry.expect("readable").file_name());
+            if root.join(&path).is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|kind| kind == "rs" || kind == "typ") {
+                let text = fs::read_to_string(root.join(&path)).expect("readable");
+                let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+                files.push((path, lines.collect::<Vec<_>>().join("\n")));
+            }
+        }
+    }
+    files
+}

@@ -8,11 +8,13 @@ macro_rules! ids {
 
         impl $name {
             /// The row as an index.
+            #[inline]
             pub const fn index(self) -> usize {
                 self.0 as usize
             }
 
             /// The id of row `index`. Tables hold fewer than 2³² rows; a larger index is a bug.
+            #[inline]
             pub fn at(index: usize) -> Self {
                 Self(u32::try_from(index).expect("tables hold fewer than 2^32 rows"))
             }

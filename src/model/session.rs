@@ -96,6 +96,7 @@ pub struct Session {
 
 impl Session {
     /// Text of an interned string.
+    #[inline]
     pub fn text(&self, id: StrId) -> &str {
         self.strings.get(id)
     }

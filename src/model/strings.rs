@@ -32,11 +32,13 @@ impl Strings {
     }
 
     /// The id of `text`, if it was interned.
+    #[inline]
     pub fn find(&self, text: &str) -> Option<StrId> {
         self.index.get(text).copied()
     }
 
     /// The text of an id; empty for an id of another interner.
+    #[inline]
     pub fn get(&self, id: StrId) -> &str {
         self.list.get(id.index()).map_or("", |text| text)
     }

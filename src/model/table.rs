@@ -160,6 +160,7 @@ macro_rules! table {
 
         impl $table {
             /// Adds a row.
+            #[inline]
             pub fn push(&mut self, row: $row) -> $id {
                 let id = $id::at(self.len());
                 $( self.$column.push(row.$column); )+
@@ -172,21 +173,25 @@ macro_rules! table {
             }
 
             /// Number of rows.
+            #[inline]
             pub fn len(&self) -> usize {
                 [$( self.$column.len() ),+][0]
             }
 
             /// Whether there is no row.
+            #[inline]
             pub fn is_empty(&self) -> bool {
                 self.len() == 0
             }
 
             /// The row `id`.
+            #[inline]
             pub fn row(&self, id: $id) -> $row {
                 $row { $( $column: self.$column[id.index()].clone(), )+ }
             }
 
             /// The ids of all rows.
+            #[inline]
             pub fn ids(&self) -> impl DoubleEndedIterator<Item = $id> + ExactSizeIterator + use<> {
                 (0..self.len()).map($id::at)
             }

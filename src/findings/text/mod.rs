@@ -128,7 +128,8 @@ fn flatten(above: &str, table: &toml::Table, lines: &mut BTreeMap<String, String
         match value {
             toml::Value::Table(table) => flatten(&key, table, lines),
             toml::Value::String(line) => {
-                lines.insert(key, line.clone());
+                let before = lines.insert(key.clone(), line.clone());
+                debug_assert!(before.is_none(), "{key} stands twice");
             }
             other => debug_assert!(false, "{key}: {other} is no text"),
         }

@@ -16,10 +16,10 @@ pub(super) fn introduction(context: &Context<'_>, ranks: &Ranks) -> Vec<Inline> 
     let messages = run.calls().filter(|call| call.operation.is_message()).count();
     let on = match run.members.len() {
         1 => say!(context, "communication.one_rank"),
-        ranks_known => say!(
+        several => say!(
             context,
             "communication.ranks",
-            ranks = ranks_known.to_string(),
+            ranks = several.to_string(),
             matched = Quantity::count(ranks.matching.matches.len() as u64),
         ),
     };

@@ -13,7 +13,7 @@ use crate::Context;
 use rooflens_analysis::Known;
 use rooflens_analysis::system::environment::{Environment, stated};
 use rooflens_findings::{Block, Findings, Inline, Quantity, Table};
-use rooflens_model::{GpuId, PassId, Session};
+use rooflens_model::{GpuId, PassId};
 
 /// The section says what is unknown, too: it is always there.
 pub(super) static SECTION: Section = Section { id: "environment", show };

@@ -7,7 +7,7 @@ use crate::Context;
 use rooflens_analysis::Known;
 use rooflens_analysis::engine::classify::identify;
 use rooflens_analysis::engine::kernel_matching::{How, MatchedName, md5_hex};
-use rooflens_findings::{Block, Findings, Inline, Method, Table, prose};
+use rooflens_findings::{Block, Findings, Inline, Table};
 use rooflens_model::PassId;
 
 /// Kernel identity.
@@ -21,25 +21,25 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     let session = context.session;
     let Ok(found) = context.results.kernel_matching() else { return Ok(Findings::default()) };
     let (summary, names) = (summary(context), names(context, found.reference));
-    let title = "Kernel names by how they matched";
+    let pass = Inline::code(session.pass_name(found.reference));
     let mut appendix = vec![
-        Block::Prose(prose![
-            "How the kernel names of other passes were found among those of pass ",
-            Inline::Code(session.pass_name(found.reference).to_owned()),
-            "; the data set ",
-            Inline::Code("identity".to_owned()),
-            " has all names with their md5.",
-        ]),
-        Block::Table(summary.view(title, SHOWN_PASSES)),
+        Block::Prose(say!(context, "kernel_matching.introduction", pass = pass)),
+        Block::Table(summary.view(words!(context, "kernel_matching.summary"), SHOWN_PASSES)),
     ];
     let unmatched = found.unmatched();
     if unmatched > 0 {
         let shown = unmatched.min(SHOWN);
-        let caption = format!("Kernels without a partner, {shown} of {unmatched}");
+        let (first, all) = (shown.to_string(), unmatched.to_string());
+        let caption = words!(context, "kernel_matching.unmatched", shown = first, all = all);
         appendix.push(Block::Table(names.view(caption, shown)));
     }
     let datasets = vec![summary.rows(&found.by_pass()), names.rows(&found.names)];
-    Ok(Findings { appendix, datasets, methods: vec![method()], ..Findings::default() })
+    Ok(Findings {
+        appendix,
+        datasets,
+        methods: vec![method!(context, "kernel_matching")],
+        ..Findings::default()
+    })
 }
 
 /// One row a pass: how many of its names matched how.
@@ -77,17 +77,6 @@ fn names<'t>(context: &Context<'t>, reference: PassId) -> Table<'t, MatchedName>
         .text("timeline_md5", move |one| partner(one).map(md5_hex))
         .name("name", name)
         .name("timeline_name", partner)
-}
-
-fn method() -> Method {
-    let text = prose![
-        "A kernel name of another pass is the kernel of the timeline with: the same name letter by letter; else the \
-         name whose md5 is part of the file's path, if the functions agree; else the same signature (namespaces, casts \
-         of template arguments, suffixes of numbers, void, const and whitespace left out, true and false as 1 and 0, \
-         lambdas numbered); else the same signature without parameter lists. The first spelling that some kernel \
-         has decides; if several kernels have it, the name is ambiguous and stays without a partner.",
-    ];
-    Method { title: "Kernel identity".to_owned(), text }
 }
 
 #[cfg(test)]

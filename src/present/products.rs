@@ -91,8 +91,8 @@ pub(super) fn whole_name<'t>(
     table.name("name", |row| session.kernel_name(row.group.kernel))
 }
 
-/// The ceilings of several roofs in words: `bf16 787.5 TFLOP/s measured, memory 4.80 TB/s specified`.
-pub(super) fn in_words<'a>(roofs: impl Iterator<Item = &'a Roof>) -> String {
+/// The ceilings of several roofs, if known: `bf16 787.5 TFLOP/s measured, memory 4.80 TB/s specified`.
+pub(super) fn in_words<'a>(roofs: impl Iterator<Item = &'a Roof>) -> Option<String> {
     let mut all: BTreeMap<&str, (Unit, Ceiling)> = BTreeMap::new();
     for roof in roofs.filter(|roof| roof.times().is_some()) {
         all.extend(roof.rate.map(|rate| (roof.dtype, (Unit::FlopPerSecond, rate))));
@@ -101,11 +101,5 @@ pub(super) fn in_words<'a>(roofs: impl Iterator<Item = &'a Roof>) -> String {
     let word = |(name, (unit, ceiling)): (&str, (Unit, Ceiling))| {
         format!("{name} {} {}", Quantity::new(ceiling.value, unit), ceiling.label())
     };
-    all.into_iter().map(word).collect::<Vec<_>>().join(", ")
-}
-
-/// The same as the end of a caption; nothing without ceilings.
-pub(super) fn under<'a>(roofs: impl Iterator<Item = &'a Roof>) -> String {
-    let words = in_words(roofs);
-    if words.is_empty() { words } else { format!("; roofline: {words}") }
+    (!all.is_empty()).then(|| all.into_iter().map(word).collect::<Vec<_>>().join(", "))
 }

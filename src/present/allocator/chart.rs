@@ -25,16 +25,11 @@ pub(super) fn chart(context: &Context<'_>, memory: &States, number: usize) -> Ch
     let most = reserved.iter().max().copied();
     let limit = most.map(|most| {
         let value = Quantity::new(most as f64, Unit::Bytes);
-        (format!("most reserved: {value}"), most as f64)
+        (words!(context, "allocator.most_reserved", bytes = value), most as f64)
     });
-    let panel = |label: &str, points, limit| Panel {
-        label: label.to_owned(),
-        unit: Unit::Bytes,
-        points,
-        limit,
-    };
-    let mut panels =
-        vec![panel("allocated", points(&|at| Some(memory.states[at].allocated)), limit)];
+    let panel = |label, points, limit| Panel { label, unit: Unit::Bytes, points, limit };
+    let allocated = words!(context, "allocator.allocated");
+    let mut panels = vec![panel(allocated, points(&|at| Some(memory.states[at].allocated)), limit)];
     let allocated = memory.states.iter().map(|state| state.allocated);
     if let Some((least, most)) = allocated.clone().min().zip(allocated.max())
         && least > 0
@@ -43,21 +38,17 @@ pub(super) fn chart(context: &Context<'_>, memory: &States, number: usize) -> Ch
     {
         // Weights hide the rest.
         let above = points(&|at| Some(memory.states[at].allocated.saturating_sub(least)));
-        panels.push(panel("beyond the least allocated", above, None));
+        panels.push(panel(words!(context, "allocator.beyond_least"), above, None));
     }
     if reserved.iter().min().copied() != most {
-        panels.push(panel("reserved", points(&|at| memory.states[at].reserved), None));
+        let label = words!(context, "allocator.reserved");
+        panels.push(panel(label, points(&|at| memory.states[at].reserved), None));
     }
-    let session = context.session;
-    let pass = session.pass_name(memory.pass);
+    let (pass, gpu) = (context.session.pass_name(memory.pass), memory.device.to_string());
     Chart {
         id: format!("memory-{number}"),
-        title: format!("Allocated and reserved memory of GPU {}, pass {pass}", memory.device),
-        description: format!(
-            "Lines over time from the first allocator event of pass {pass} on: bytes allocated, and bytes that \
-             the allocator reserved; where most is always allocated, what is above that once more by itself. \
-             Bands are the host's ranges of stages. The table holds the figures."
-        ),
+        title: words!(context, "allocator.chart", gpu = gpu, pass = pass),
+        description: words!(context, "allocator.chart_description", pass = pass),
         plot: Plot::Series(Series { panels, bands: bands(context, memory), duration }),
     }
 }

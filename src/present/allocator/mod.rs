@@ -18,7 +18,7 @@ use rooflens_findings::catalogue::{
     ALLOCATOR_CALLS, MEMORY_FRAGMENTATION, MEMORY_PEAK_ALLOCATED, MEMORY_PEAK_RESERVED,
     MEMORY_PEAK_USED,
 };
-use rooflens_findings::{Block, Findings, Inline, Method, Quantity, prose};
+use rooflens_findings::{Block, Findings, Inline, Quantity};
 use rooflens_model::Session;
 
 /// Memory.
@@ -44,13 +44,12 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     findings.metrics.extend(allocator.devices.iter().flat_map(|memory| metrics(context, memory)));
     for (number, used) in allocator.used.iter().enumerate() {
         if number < SHOWN_DEVICES {
-            findings.blocks.push(Block::Prose(prose![
-                "NVML saw at most ",
-                Quantity::new(used.bytes as f64, Unit::Bytes),
-                " in use on GPU ",
-                Quantity::count(u64::from(used.device)),
-                ", CUDA contexts and other processes included.",
-            ]));
+            findings.blocks.push(Block::Prose(say!(
+                context,
+                "allocator.used",
+                bytes = Quantity::new(used.bytes as f64, Unit::Bytes),
+                gpu = Quantity::count(u64::from(used.device)),
+            )));
         }
         findings.metrics.push(used_metric(session, used));
     }
@@ -58,7 +57,7 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     let stages = allocator.calls.stages.iter();
     findings.metrics.extend(stages.map(|stage| calls_metric(context, stage)));
     if !findings.blocks.is_empty() {
-        findings.methods.push(method());
+        findings.methods.push(method!(context, "allocator"));
     }
     Ok(findings)
 }
@@ -67,32 +66,17 @@ fn summary(context: &Context<'_>, memory: &DeviceMemory) -> Vec<Inline> {
     let DeviceMemory { states, whole, .. } = memory;
     let peak = whole.peak;
     let bytes = |bytes: i64| Quantity::new(bytes as f64, Unit::Bytes);
-    let mut text = prose![
-        "In pass ",
-        Inline::Code(context.session.pass_name(states.pass).to_owned()),
-        " the allocator holds at most ",
-        bytes(peak.allocated),
-        " on GPU ",
-        Quantity::count(u64::from(states.device)),
-        ", ",
-        Quantity::ns(peak.time.saturating_sub(states.span().0)),
-        " after its first event",
-    ];
-    if let Some(stage) = memory.stage_at_peak {
-        let stage = context.facts.stages[stage].name.clone();
-        text.extend(prose![", in ", Inline::Strong(stage)]);
-    }
-    if let (Some(reserved), Some(unused)) = (peak.reserved, peak.fragmentation()) {
-        text.extend(prose![
-            "; it has reserved ",
-            bytes(reserved),
-            " then, of which ",
-            Quantity::ratio(unused),
-            " are not allocated",
-        ]);
-    }
-    text.push(".".into());
-    text
+    say!(
+        context,
+        "allocator.summary",
+        pass = Inline::code(context.session.pass_name(states.pass)),
+        allocated = bytes(peak.allocated),
+        gpu = Quantity::count(u64::from(states.device)),
+        time = Quantity::ns(peak.time.saturating_sub(states.span().0)),
+        stage = memory.stage_at_peak.map(|at| Inline::strong(&*context.facts.stages[at].name)),
+        reserved = peak.reserved.map(bytes),
+        unused = peak.fragmentation().map(Quantity::ratio),
+    )
 }
 
 /// The metrics of the whole trace, then of each stage.
@@ -143,20 +127,4 @@ fn calls_metric(context: &Context<'_>, of: &StageCalls) -> Metric {
     let pass = line.stage(context.facts).pass;
     metric.evidence.push(Evidence { rows: None, ..session.evidence(pass, "api_calls", 0) });
     metric
-}
-
-fn method() -> Method {
-    Method {
-        title: "Device memory".to_owned(),
-        text: prose![
-            "Allocated and reserved are what the allocator of the framework states after each of its events; a state \
-             holds until the next. It allocates and frees when the host asks for it, so its events belong to the \
-             host's ranges of stages, and a peak lies ahead of the kernels that use the memory. Unused is \
-             1 − allocated ÷ reserved, at the peak and averaged over time. Allocations at the peak are those that no \
-             event up to it freed, by the outermost operator and the innermost range or module around the event; what \
-             they do not explain was allocated before the trace began. Calls that allocate or free are those of CUDA's \
-             memory management (cudaMalloc, cudaFree, cudaHostAlloc, cuMemCreate, cuMemMap and their kin) that the \
-             process makes, on any thread, within the range of a stage."
-        ],
-    }
 }

@@ -5,7 +5,7 @@ use crate::Context;
 use rooflens_analysis::memory::allocator::DeviceMemory;
 use rooflens_analysis::memory::allocator::calls::{AllocatorCalls, InstanceCalls};
 use rooflens_analysis::memory::allocator::states::{Figures, State, States};
-use rooflens_findings::{Block, Cell, Findings, Quantity, Table, View, prose};
+use rooflens_findings::{Block, Cell, Findings, Quantity, Table, View};
 
 /// Rows of the tables on pages: stages, makers of live allocations, calls.
 const SHOWN_ROWS: usize = 20;
@@ -35,9 +35,7 @@ pub(super) fn add(context: &Context<'_>, devices: &[DeviceMemory], findings: &mu
         }));
     }
     let table = table(context);
-    let caption =
-        "Allocator by stage: peaks, unused share of what is reserved, allocations an instance";
-    let view = table.view(caption, rows.len().min(SHOWN_ROWS));
+    let view = table.view(words!(context, "allocator.stages"), rows.len().min(SHOWN_ROWS));
     findings.blocks.push(Block::Table(view));
     findings.datasets.push(table.rows(&rows));
     let table = holders_table(context);
@@ -46,8 +44,8 @@ pub(super) fn add(context: &Context<'_>, devices: &[DeviceMemory], findings: &mu
         let skip = holders.len();
         holders.extend(holder_rows(memory));
         if number < SHOWN_GPUS {
-            let (pass, device) = (session.pass_name(memory.states.pass), memory.states.device);
-            let caption = format!("Live allocations at the peak of GPU {device}, pass {pass}");
+            let (pass, gpu) = (session.pass_name(memory.states.pass), memory.states.device);
+            let caption = words!(context, "allocator.live", gpu = gpu.to_string(), pass = pass);
             let limit = (holders.len() - skip).min(SHOWN_HOLDERS);
             findings.blocks.push(Block::Table(View { skip, ..table.view(caption, limit) }));
         }
@@ -126,14 +124,11 @@ pub(super) fn add_calls(context: &Context<'_>, calls: &AllocatorCalls, findings:
     let table = calls_table(context);
     let counted = calls.rows.iter().filter(|row| row.counted).count();
     if counted > 0 {
-        let caption = "CUDA calls that allocate or free memory in counted instances of stages";
+        let caption = words!(context, "allocator.calls");
         findings.blocks.push(Block::Table(table.view(caption, counted.min(SHOWN_CALLS))));
     } else if calls.left_out() > 0 && !findings.blocks.is_empty() {
-        findings.blocks.push(Block::Prose(prose![
-            "No CUDA call allocates or frees memory in the counted instances of stages; ",
-            Quantity::count(calls.left_out()),
-            " do in those that are left out.",
-        ]));
+        let calls = Quantity::count(calls.left_out());
+        findings.blocks.push(Block::Prose(say!(context, "allocator.no_calls", calls = calls)));
     }
     if !calls.rows.is_empty() {
         findings.datasets.push(table.rows(&calls.rows));

@@ -6,12 +6,12 @@ mod tests;
 use rooflens_schemas::Unit;
 
 use super::Section;
-use super::products::{Row, figures, heads, under, whole_name};
+use super::products::{Row, figures, heads, in_words, whole_name};
 use crate::Context;
 use rooflens_analysis::Known;
 use rooflens_analysis::kernels::matmul::Attention;
 use rooflens_analysis::kernels::matmul::stages::{Group, StageProducts};
-use rooflens_findings::{Block, Dataset, Findings, Method, Quantity, View, prose};
+use rooflens_findings::{Block, Dataset, Findings, Quantity, View};
 use rooflens_model::diagnostic::{Diagnostic, Severity};
 
 /// Attention. A bundle without such kernels has no such section.
@@ -42,17 +42,16 @@ fn show(context: &Context<'_>) -> Known<Findings> {
         ],
         false => &["kernel", "stage", "pass", "launches", "time_ns", "share"],
     };
-    let under = under(stages.iter().flat_map(StageProducts::roofs));
-    let caption = format!("Attention kernels per instance of their stage{under}");
+    let roofs = in_words(stages.iter().flat_map(StageProducts::roofs));
+    let caption = words!(context, "attention.kernels", roofs = roofs);
     findings.blocks.push(Block::Table(View::new("attention", caption, columns, shown.min(SHOWN))));
     // Where nothing is known at all, the section of matrix products says so.
     if !known && context.results.matmul()?.is_any_known() {
-        let text = "sizes of attention: record a PyTorch trace with record_shapes=True, or add the model's config.json";
-        findings.blocks.push(Block::Missing(text.to_owned()));
+        findings.blocks.push(Block::Missing(words!(context, "attention.no_sizes")));
     }
     findings.diagnostics.extend(stages.iter().filter_map(|stage| above_peak(context, stage)));
     findings.datasets.push(dataset(context, stages));
-    findings.methods.push(method());
+    findings.methods.push(method!(context, "attention"));
     Ok(findings)
 }
 
@@ -113,18 +112,4 @@ fn shape(group: &Group, attention: &Attention) -> String {
         text.push_str(", backward");
     }
     text
-}
-
-fn method() -> Method {
-    Method {
-        title: "Attention".to_owned(),
-        text: prose![
-            "Sizes are batch B, query heads H, key-value heads G, queries Sq, keys Sk, head size D. FLOPs are two \
-             products per attended pair of query and key and per query head, 2·B·H·pairs·(d_qk + d_v), in the \
-             backward pass five; under a causal mask query i attends keys 1 to i. The data set holds the value for \
-             all pairs beside it. Bytes are queries, keys, values and output once. Grouped heads narrow the keys and \
-             values that are read, not the products. Sizes come from where those of matrix products come from; the \
-             keys of a decode step grow by one with each step. Time includes the kernels that merge parts."
-        ],
-    }
 }

@@ -13,6 +13,7 @@ use crate::Context;
 use rooflens_analysis::Known;
 use rooflens_analysis::communication::Ranks;
 use rooflens_analysis::communication::lines::Line;
+use rooflens_analysis::communication::straggler::CHANCE;
 use rooflens_findings::chart::{Bar, Color, Part, Plot, StackedBars};
 use rooflens_findings::{Block, Chart, Findings, Quantity};
 
@@ -29,8 +30,10 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     findings.blocks.push(Block::Prose(text::introduction(context, first)));
     findings.blocks.push(Block::Chart(chart(context, first)));
     let straggler = first.straggler.as_ref();
-    findings.blocks.extend(straggler.map(|found| Block::Prose(text::straggler(first, found))));
-    findings.blocks.extend(text::messages(first).map(Block::Prose));
+    findings
+        .blocks
+        .extend(straggler.map(|found| Block::Prose(text::straggler(context, first, found))));
+    findings.blocks.extend(text::messages(context, first).map(Block::Prose));
     tables::add(context, all, &mut findings);
     for one in all {
         findings.metrics.extend(one.lines.iter().flat_map(|line| metrics::of_line(context, line)));
@@ -39,13 +42,13 @@ fn show(context: &Context<'_>) -> Known<Findings> {
         findings.metrics.extend(metrics::bus(context, one));
         findings.diagnostics.extend(text::mismatched(one));
     }
-    findings.methods.push(text::method());
+    findings.methods.push(method!(context, "communication", chance = Quantity::ratio(CHANCE)));
     Ok(findings)
 }
 
 /// What each rank's time goes to: bars of one stage, or of each.
 fn chart(context: &Context<'_>, ranks: &Ranks) -> Chart {
-    let named = |name: &str, color| Part { name: name.to_owned(), color };
+    let part = |name, color| Part { name, color };
     let stages = ranks.lines.iter().any(|line| line.stage.is_some());
     let shown: Vec<&Line> =
         ranks.lines.iter().filter(|line| line.stage.is_some() == stages).take(SHOWN).collect();
@@ -53,35 +56,35 @@ fn chart(context: &Context<'_>, ranks: &Ranks) -> Chart {
         let parts = line.sum.parts;
         let idle = line.sum.time - parts.busy;
         let rest = parts.busy - parts.compute - parts.communication_exposed;
+        let share = parts.communication as f64 / line.sum.time.max(1) as f64;
         let values = [parts.compute, parts.communication_exposed, rest, idle];
         Bar {
-            label: match line.stage_name(context) {
-                Some(stage) => format!("{stage} rank {}", line.rank),
-                None => format!("rank {}", line.rank),
-            },
-            values: values.map(|value| value as f64).to_vec(),
-            note: format!(
-                "{} communicating",
-                Quantity::ratio(parts.communication as f64 / line.sum.time.max(1) as f64)
+            label: words!(
+                context,
+                "communication.bar",
+                stage = line.stage_name(context),
+                rank = line.rank.to_string()
             ),
+            values: values.map(|value| value as f64).to_vec(),
+            note: words!(context, "communication.bar_note", share = Quantity::ratio(share)),
         }
     };
     Chart {
         id: "ranks".to_owned(),
-        title: "What the ranks do".to_owned(),
-        description: format!(
-            "One bar per stage and rank of the pass {}: the shares of the stage time in which the GPU computes, \
-             communicates without computing, copies alone, and is idle. The table below holds the numbers.",
-            ranks.run.name
+        title: words!(context, "communication.chart"),
+        description: words!(
+            context,
+            "communication.chart_description",
+            pass = ranks.run.name.as_str()
         ),
         plot: Plot::StackedBars(StackedBars {
             unit: Unit::Nanoseconds,
             normalized: true,
             parts: vec![
-                named("computing", Color::Gemm),
-                named("exposed communication", Color::Communication),
-                named("copies alone", Color::Copy),
-                named("idle", Color::Idle),
+                part(words!(context, "communication.computing"), Color::Gemm),
+                part(words!(context, "communication.exposed"), Color::Communication),
+                part(words!(context, "communication.copies"), Color::Copy),
+                part(words!(context, "communication.idle"), Color::Idle),
             ],
             bars: shown.iter().map(bar).collect(),
         }),

@@ -22,7 +22,9 @@ pub(super) fn add(context: &Context<'_>, all: &[Ranks], findings: &mut Findings)
         all.iter().flat_map(|one| one.messages.iter().map(move |message| (one, message))).collect();
     if !messages.is_empty() {
         let (table, shown) = (messages_table(context), messages.len().min(SHOWN));
-        findings.blocks.push(Block::Table(table.view("Messages from rank to rank", shown)));
+        findings.blocks.push(Block::Table(
+            table.view(words!(context, "communication.messages_caption"), shown),
+        ));
         findings.datasets.push(table.rows(&messages));
     }
 }
@@ -43,7 +45,7 @@ fn add_ranks(context: &Context<'_>, all: &[Ranks], matched: bool, findings: &mut
     columns.extend(if matched { &["wait_ns", "last"][..] } else { &["idle_ns"] });
     let clocks = rows.iter().any(|(_, line)| line.speed.clock.is_some());
     columns.extend(clocks.then_some("sm_clock_hz"));
-    let caption = "Ranks: medians over the instances that count";
+    let caption = words!(context, "communication.ranks_caption");
     let view = View::new("ranks", caption, &columns, rows.len().min(SHOWN));
     findings.blocks.push(Block::Table(view));
     findings.datasets.push(ranks(context).rows(&rows));
@@ -58,7 +60,8 @@ fn add_collectives(context: &Context<'_>, all: &[Ranks], matched: bool, findings
     columns.extend(sizes.then_some("bus_bandwidth"));
     let links = rows.iter().any(|row| nvlink_share(context, row).is_some());
     columns.extend(links.then_some("nvlink_share"));
-    let view = View::new("collectives", "Collectives by rank", &columns, rows.len().min(SHOWN));
+    let caption = words!(context, "communication.collectives_caption");
+    let view = View::new("collectives", caption, &columns, rows.len().min(SHOWN));
     findings.blocks.push(Block::Table(view));
     findings.datasets.push(collectives(context).rows(&rows));
 }

@@ -12,8 +12,8 @@ use super::Section;
 use crate::Context;
 use rooflens_analysis::Known;
 use rooflens_analysis::system::environment::{Environment, stated};
-use rooflens_findings::{Block, Findings, Inline, Quantity, Table, prose};
-use rooflens_model::{GpuId, PassId, Session};
+use rooflens_findings::{Block, Findings, Inline, Quantity, Table};
+use rooflens_model::{GpuId, PassId};
 
 /// The section says what is unknown, too: it is always there.
 pub(super) static SECTION: Section = Section { id: "environment", show };
@@ -24,15 +24,14 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     findings.blocks.push(Block::Facts(facts(context, environment)));
     let passes = passes(context);
     if !passes.is_empty() {
-        let view =
-            passes_table(context).view("Passes: each is a run of its own on its own clock", 20);
+        let view = passes_table(context).view(words!(context, "environment.passes"), 20);
         findings.blocks.push(Block::Table(view));
     }
     findings.datasets.push(passes_table(context).rows(&passes));
     peaks::add(context, environment, &mut findings);
     let recorded: Vec<usize> = (0..session.environment.len()).collect();
     if !recorded.is_empty() {
-        let view = recorded_table(context).view("Environment as recorded", 200);
+        let view = recorded_table(context).view(words!(context, "environment.recorded"), 200);
         findings.appendix.push(Block::Table(view));
     }
     findings.datasets.push(recorded_table(context).rows(&recorded));
@@ -41,29 +40,32 @@ fn show(context: &Context<'_>) -> Known<Findings> {
 
 fn facts(context: &Context<'_>, environment: &Environment) -> Vec<(String, Vec<Inline>)> {
     let session = context.session;
-    let mut facts = Vec::new();
-    for (name, gpu) in &environment.gpus {
-        facts.push(("GPU".to_owned(), describe_gpu(session, name, *gpu)));
-    }
+    let gpus = environment.gpus.iter();
+    let mut facts: Vec<_> = gpus
+        .map(|(name, gpu)| (words!(context, "environment.gpu"), describe_gpu(context, name, *gpu)))
+        .collect();
     if facts.is_empty() {
-        facts.push(("GPU".to_owned(), prose!["unknown: no artifact names it"]));
+        facts.push((words!(context, "environment.gpu"), say!(context, "environment.no_gpu")));
     }
-    if let Some(chosen) = &context.options.gpu {
-        facts.push(("GPU chosen for peaks".to_owned(), prose![chosen.clone()]));
-    }
-    let mut add = |title: &str, value: Option<String>| {
-        facts.extend(value.map(|value| (title.to_owned(), prose![value])));
+    let mut add = |title: String, value: Option<String>| {
+        facts.extend(value.map(|value| (title, vec![value.into()])));
     };
+    add(words!(context, "environment.chosen_gpu"), context.options.gpu.clone());
     for (title, subject, key) in [
-        ("Driver", "driver", "version"),
-        ("CUDA of the driver", "driver", "CUDA"),
-        ("PyTorch", "software", "PyTorch"),
-        ("CUDA runtime", "software", "CUDA runtime"),
+        (words!(context, "environment.driver"), "driver", "version"),
+        (words!(context, "environment.cuda"), "driver", "CUDA"),
+        (words!(context, "environment.pytorch"), "software", "PyTorch"),
+        (words!(context, "environment.runtime"), "software", "CUDA runtime"),
     ] {
         add(title, agreed(stated(session, |text| text == subject, key)));
     }
-    add("Profilers", agreed(session.passes.producer.iter().map(|id| session.text(*id))));
-    for (title, key) in [("Power limit", "power limit"), ("MIG", "MIG"), ("ECC", "ECC")] {
+    let producers = session.passes.producer.iter().map(|id| session.text(*id));
+    add(words!(context, "environment.profilers"), agreed(producers));
+    for (title, key) in [
+        (words!(context, "environment.power_limit"), "power limit"),
+        (words!(context, "environment.mig"), "MIG"),
+        (words!(context, "environment.ecc"), "ECC"),
+    ] {
         add(title, agreed(stated(session, |text| text.starts_with("gpu "), key)));
     }
     facts
@@ -80,27 +82,24 @@ fn agreed<'a>(values: impl Iterator<Item = &'a str>) -> Option<String> {
     (!distinct.is_empty()).then(|| distinct.join(", "))
 }
 
-fn describe_gpu(session: &Session, name: &str, gpu: Option<GpuId>) -> Vec<Inline> {
-    let mut text = prose![Inline::Code(name.to_owned())];
-    let Some(gpu) = gpu else { return text };
-    let row = session.gpus.row(gpu);
-    if let Some(sms) = row.sm_count {
-        text.extend(prose![", ", Quantity::count(u64::from(sms)), " SMs"]);
-    }
-    if let Some(bytes) = row.memory_bytes {
-        text.extend(prose![", ", Quantity::new(bytes as f64, Unit::Bytes)]);
-    }
-    if let Some(bandwidth) = row.memory_bandwidth {
-        let quantity = Quantity::new(bandwidth as f64, Unit::BytesPerSecond);
-        text.extend(prose![", ", quantity, " by its memory clock"]);
-    }
-    if let Some(clock) = row.clock_hz {
-        text.extend(prose![", up to ", Quantity::new(clock as f64, Unit::Hertz)]);
-    }
-    if let Some(capability) = row.compute_capability {
-        text.push(format!(", compute capability {}.{}", capability / 10, capability % 10).into());
-    }
-    text
+fn describe_gpu(context: &Context<'_>, name: &str, gpu: Option<GpuId>) -> Vec<Inline> {
+    let row = gpu.map(|gpu| context.session.gpus.row(gpu));
+    let row = row.as_ref();
+    let capability = row.and_then(|row| row.compute_capability);
+    let bandwidth = row.and_then(|row| row.memory_bandwidth);
+    say!(
+        context,
+        "environment.describe_gpu",
+        name = Inline::code(name),
+        sms = row.and_then(|row| row.sm_count).map(|sms| Quantity::count(u64::from(sms))),
+        memory = row
+            .and_then(|row| row.memory_bytes)
+            .map(|bytes| Quantity::new(bytes as f64, Unit::Bytes)),
+        bandwidth = bandwidth.map(|rate| Quantity::new(rate as f64, Unit::BytesPerSecond)),
+        clock =
+            row.and_then(|row| row.clock_hz).map(|clock| Quantity::new(clock as f64, Unit::Hertz)),
+        capability = capability.map(|version| format!("{}.{}", version / 10, version % 10)),
+    )
 }
 
 /// A pass, or the repeats of a baseline: its timings have no clock and no pass of their own.

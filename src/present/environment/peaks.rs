@@ -4,25 +4,22 @@ use crate::Context;
 use rooflens_schemas::Unit;
 
 use rooflens_analysis::system::environment::{Bandwidth, Environment, Rate};
-use rooflens_findings::{Block, Findings, Method, Table, prose};
+use rooflens_findings::{Block, Findings, Table};
 
 /// Rows of each table on the page.
 const SHOWN: usize = 20;
 
 pub(super) fn add(context: &Context<'_>, environment: &Environment, findings: &mut Findings) {
     findings.blocks.extend(environment.unspecified.iter().map(|name| {
-        Block::Missing(format!(
-            "no peak for {name}: it is not in the table of GPUs (rooflens gpus lists it); --gpu NAME names an equal one"
-        ))
+        Block::Missing(words!(context, "environment.peaks.unspecified", gpu = name.as_str()))
     }));
     let (rates, bandwidths) = (rates(context), bandwidths(context));
     if !environment.rates.is_empty() {
-        let caption = "Rates: dense specification, and measured on this GPU";
+        let caption = words!(context, "environment.peaks.rates");
         findings.blocks.push(Block::Table(rates.view(caption, SHOWN)));
-        let caption =
-            "Memory bandwidth: specification, and measured on this GPU (read plus write of a copy)";
+        let caption = words!(context, "environment.peaks.bandwidths");
         findings.blocks.push(Block::Table(bandwidths.view(caption, SHOWN)));
-        findings.methods.push(method());
+        findings.methods.push(method!(context, "environment.peaks"));
     }
     findings.datasets.push(rates.rows(&environment.rates));
     findings.datasets.push(bandwidths.rows(&environment.bandwidths));
@@ -57,16 +54,4 @@ fn bandwidths(context: &Context<'_>) -> Table<'static, Bandwidth> {
         .share("ratio", |memory| memory.measured.map(|rate| rate / memory.specified))
         .on_page()
         .text("source", |memory| memory.source.clone())
-}
-
-fn method() -> Method {
-    Method {
-        title: "Peaks".to_owned(),
-        text: prose![
-            "Specified rates are dense, with FP32 accumulation, at the boost clock of the vendor's document; the data set \
-             names the document of each number. Sparse rates are listed apart and never divided by. Measured rates are \
-             medians of large matrix products and of a device-to-device copy on this GPU; clocks and power limits make \
-             them lower than the specification."
-        ],
-    }
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::testing::{column, dataset, show_on};
 use rooflens_findings::Cell;
 use rooflens_hardware::Hardware;
-use rooflens_model::MeasuredPeak;
+use rooflens_model::{MeasuredPeak, Session};
 
 fn findings(session: &Session) -> Findings {
     show_on(&SECTION, session, &Hardware::builtin())

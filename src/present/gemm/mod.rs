@@ -13,7 +13,7 @@ use rooflens_analysis::Known;
 use rooflens_analysis::kernels::matmul::Products;
 use rooflens_analysis::kernels::matmul::config::unsized_parts;
 use rooflens_analysis::kernels::matmul::stages::StageProducts;
-use rooflens_findings::{Block, Findings, Inline, Method, Quantity, View, prose};
+use rooflens_findings::{Block, Findings, Inline, Quantity, View};
 use rooflens_model::diagnostic::{Diagnostic, Severity};
 
 /// GEMMs. A bundle without such kernels has no such section.
@@ -37,7 +37,7 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     let mut findings = Findings::default();
     if !log.is_empty() {
         // Kernels that were found in the log say more than it does.
-        findings.blocks.extend((!products.is_any_logged()).then(|| log_view(log.len())));
+        findings.blocks.extend((!products.is_any_logged()).then(|| log_view(context, log.len())));
         findings.datasets.push(tables::logged(context, log));
     }
     if stages.is_empty() {
@@ -52,8 +52,7 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     findings.blocks.extend(tables::chart(context, shown).map(Block::Chart));
     findings.blocks.extend(views(context, shown));
     if stages.iter().all(|stage| stage.known == 0) {
-        let text = "sizes of matrix products: record a PyTorch trace with record_shapes=True, or a cuBLASLt log";
-        findings.blocks.push(Block::Missing(text.to_owned()));
+        findings.blocks.push(Block::Missing(words!(context, "gemm.no_sizes")));
     }
     findings.blocks.extend(not_by_config(context, shown).map(Block::Prose));
     for stage in stages {
@@ -62,39 +61,38 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     }
     findings.diagnostics.extend(contradictions(products));
     findings.datasets.push(tables::dataset(context, stages));
-    findings.methods.push(method());
+    findings.methods.push(method!(context, "gemm"));
     Ok(findings)
 }
 
 /// The products of logs of which no kernel is known to be one.
-fn log_view(rows: usize) -> Block {
+fn log_view(context: &Context<'_>, rows: usize) -> Block {
     let columns = ["shape", "batch", "dtype", "tile", "calls", "flops", "function", "artifact"];
-    let caption = "Matrix products in logs, by FLOPs; cuBLAS calls cuBLASLt, so both logs may hold one product";
+    let caption = words!(context, "gemm.logged");
     Block::Table(View::new("gemm_log", caption, &columns, rows.min(SHOWN_LOGGED)))
 }
 
 /// A stage in one sentence.
 fn in_words(context: &Context<'_>, stage: &StageProducts) -> (String, Vec<Inline>) {
     let per = |sum: f64| Quantity::new(stage.per_instance(sum), Unit::Nanoseconds);
-    let mut text = prose![
-        "products take ",
-        per(stage.time as f64),
-        ", ",
-        Quantity::ratio(stage.time_share()),
-        " of the GPU time",
-    ];
-    if share(stage.total - stage.busy, stage.total) >= OVERLAP {
-        text.push(" (durations summed, of which some overlap: of the busy time it is more)".into());
-    }
-    if stage.known == 0 {
-        text.push("; the sizes are not known".into());
-    } else if stage.known < stage.time {
-        let known = Quantity::ratio(stage.shape_coverage());
-        text.extend(prose!["; the sizes are known of ", known, " of it"]);
-    }
-    if let Some(lost) = stage.recoverable() {
-        text.extend(prose!["; ", per(lost), " are above the roofline"]);
-    }
+    let overlaps = share(stage.total - stage.busy, stage.total) >= OVERLAP;
+    let sizes = match stage.known {
+        0 => Some(say!(context, "gemm.sizes_unknown")),
+        known if known < stage.time => {
+            let known = Quantity::ratio(stage.shape_coverage());
+            Some(say!(context, "gemm.sizes_known", known = known))
+        }
+        _ => None,
+    };
+    let text = say!(
+        context,
+        "gemm.stage",
+        time = per(stage.time as f64),
+        share = Quantity::ratio(stage.time_share()),
+        overlap = overlaps.then(|| say!(context, "gemm.overlap")),
+        sizes = sizes,
+        lost = stage.recoverable().map(per),
+    );
     (stage.summary.label(context.session, context.facts), text)
 }
 
@@ -121,12 +119,11 @@ fn views(context: &Context<'_>, shown: &[StageProducts]) -> Vec<Block> {
     let mut skip = 0;
     let view = |stage: &StageProducts| {
         let label = stage.summary.label(context.session, context.facts);
-        let (columns, order) = match stage.known {
-            0 => (&unknown[..], "time"),
-            _ => (&known[..], "time above the roofline"),
+        let roofs = products::in_words(stage.roofs());
+        let (columns, caption) = match stage.known {
+            0 => (&unknown[..], words!(context, "gemm.by_time", stage = label, roofs = roofs)),
+            _ => (&known[..], words!(context, "gemm.by_loss", stage = label, roofs = roofs)),
         };
-        let under = products::under(stage.roofs());
-        let caption = format!("Matrix products of {label}, by {order}{under}");
         let limit = stage.groups.len().min(SHOWN);
         let view = View { skip, ..View::new("gemms", caption, columns, limit) };
         skip += stage.groups.len();
@@ -139,13 +136,8 @@ fn views(context: &Context<'_>, shown: &[StageProducts]) -> Vec<Block> {
 fn not_by_config(context: &Context<'_>, shown: &[StageProducts]) -> Option<Vec<Inline>> {
     let parts = unsized_parts(context.session.model.as_ref()?);
     let known = shown.iter().all(|stage| stage.known == stage.time);
-    (!parts.is_empty() && !known).then(|| {
-        prose![format!(
-            "The model's dimensions give the FLOPs of its stages, but not the sizes of its products ({}): only operators \
-             with recorded shapes and logs of cuBLASLt do.",
-            parts.join("; ")
-        )]
-    })
+    (!parts.is_empty() && !known)
+        .then(|| say!(context, "gemm.not_by_config", parts = parts.join("; ")))
 }
 
 /// A product above the peak is no result: its sizes or the peak are wrong.
@@ -172,24 +164,4 @@ fn contradictions(products: &Products) -> Option<Diagnostic> {
     let message = "kernels have other sizes by the cuBLASLt log than by operators: the sizes of operators are taken";
     (count > 0)
         .then(|| Diagnostic::new(Severity::Notice, "gemms/sources-differ", message).times(count))
-}
-
-fn method() -> Method {
-    Method {
-        title: "Matrix products".to_owned(),
-        text: prose![
-            "M × N × K row-major: M rows of the output, N columns, sums over K. Sizes are those of the operator that \
-             launched the kernel; in a pass without operators those of the kernel at the same place of an instance of \
-             the same stage that ran the same kernels (name, grid, block) in the same order, else of its partner in \
-             the longest common subsequence; else those of the calls in a cuBLASLt log that have the same tiles in \
-             the same order, where all such places agree; else those of the model's dimensions, where a stage runs \
-             just as many products as its layers have. FLOPs 2·M·N·K; bytes are both operands once and the output \
-             once. Time includes the sum after a split of K. The roofline is max(FLOPs ÷ rate, bytes ÷ bandwidth), of \
-             what was measured on this GPU where the bundle has it, else of the specification; recoverable is what \
-             time exceeds it by, of peak the share of the specified dense rate. Tiles full is M·N ÷ (tile rows · tile \
-             columns · tiles); waves are tiles · parts of K ÷ (SMs · blocks that fit on an SM), and waves full is \
-             waves ÷ ⌈waves⌉. Persistent kernels count the same, stream-K kernels have no waves. Alignment is that of \
-             N and K. All figures are per instance of the stage."
-        ],
-    }
 }

@@ -102,20 +102,18 @@ pub(super) fn chart(context: &Context<'_>, stages: &[StageProducts]) -> Option<C
     let least = all.first().map_or(0.0, |most| most.0 * LEAST);
     let seen = all.into_iter().take_while(|(lost, _)| *lost >= least);
     let bars: Vec<Bar> = seen.take(BARS).map(|(_, bar)| bar).collect();
-    let part = |name: &str, color| Part { name: name.to_owned(), color };
+    let part = |name, color| Part { name, color };
     (!bars.is_empty()).then(|| Chart {
         id: "gemms".to_owned(),
-        title: "Matrix products: time against the roofline".to_owned(),
-        description: "One bar per stage and size, M × N × K: time per instance of the stage, parted into the least \
-                      time that rate and bandwidth allow, what tiles and waves that are not full add, and the rest."
-            .to_owned(),
+        title: words!(context, "gemm.chart"),
+        description: words!(context, "gemm.chart_description"),
         plot: Plot::StackedBars(StackedBars {
             unit: Unit::Nanoseconds,
             normalized: false,
             parts: vec![
-                part("at the roofline", Color::ComputeBound),
-                part("tiles and waves not full", Color::Balanced),
-                part("above the roofline", Color::LatencyBound),
+                part(words!(context, "gemm.at_roofline"), Color::ComputeBound),
+                part(words!(context, "gemm.not_full"), Color::Balanced),
+                part(words!(context, "gemm.above_roofline"), Color::LatencyBound),
             ],
             bars,
         }),

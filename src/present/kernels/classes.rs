@@ -58,11 +58,8 @@ fn chart(context: &Context<'_>, pass: PassId, index: usize, work: &[&StageWork])
     let largest: Vec<String> = work.iter().filter_map(largest).collect();
     Chart {
         id: format!("kernel-classes-{}", index + 1),
-        title: format!("Kernel classes per stage, pass {}", context.session.pass_name(pass)),
-        description: format!(
-            "Share of each kernel class in the GPU operation time of each stage; the largest are {}.",
-            largest.join("; ")
-        ),
+        title: words!(context, "kernels.classes.title", pass = context.session.pass_name(pass)),
+        description: words!(context, "kernels.classes.description", largest = largest.join("; ")),
         plot: Plot::StackedBars(StackedBars {
             unit: Unit::Nanoseconds,
             normalized: true,

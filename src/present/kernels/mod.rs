@@ -12,7 +12,7 @@ use crate::Context;
 use rooflens_analysis::Known;
 use rooflens_analysis::kernels::kernel_sums::{OTHER_LIMIT, PassKernels};
 use rooflens_findings::catalogue::{KERNEL_TIME, OTHER_SHARE};
-use rooflens_findings::{Block, Findings, Inline, Method, Quantity, View, prose};
+use rooflens_findings::{Block, Findings, Inline, Quantity, View};
 use rooflens_model::diagnostic::{Diagnostic, Severity};
 use rooflens_model::{KernelId, PassId};
 
@@ -30,7 +30,9 @@ const SHOWN_PASSES: usize = 3;
 fn show(context: &Context<'_>) -> Known<Findings> {
     let (session, facts) = (context.session, context.facts);
     let passes = context.results.kernels()?;
-    let mut findings = Findings { methods: methods(), ..Findings::default() };
+    let classes = method!(context, "kernels.classes", limit = Quantity::ratio(OTHER_LIMIT));
+    let methods = vec![method!(context, "kernels"), classes];
+    let mut findings = Findings { methods, ..Findings::default() };
     let shown = shown_passes(context);
     classes::add(context, context.results.stage_work()?, &shown, &mut findings);
     for pass in &shown {
@@ -65,10 +67,13 @@ fn view(context: &Context<'_>, passes: &[PassKernels], pass: PassId) -> Option<V
     let at = passes.iter().position(|one| one.pass == pass)?;
     let skip = passes[..at].iter().map(|one| one.sums.len()).sum();
     let rows = passes[at].sums.len();
-    let (limit, name) = (rows.min(SHOWN), context.session.pass_name(pass));
+    let (limit, pass) = (rows.min(SHOWN), context.session.pass_name(pass));
+    let shown = limit.to_string();
     let caption = match rows > limit {
-        true => format!("The {limit} kernels of {rows} with the most time, pass {name}"),
-        false => format!("Kernels by time, pass {name}"),
+        true => {
+            words!(context, "kernels.first", shown = shown, rows = rows.to_string(), pass = pass)
+        }
+        false => words!(context, "kernels.all", pass = pass),
     };
     let columns = ["short", "number", "class", "library", "count", "total_ns", "share", "mean_ns"];
     Some(View { skip, ..View::new("kernels", caption, &columns, limit) })
@@ -122,39 +127,9 @@ fn add_names(
         return;
     }
     let name = |kernel: &KernelId| {
-        let whole = Inline::Code(context.session.kernel_name(*kernel).to_owned());
+        let whole = Inline::code(context.session.kernel_name(*kernel));
         (tables::number(*kernel).to_string(), vec![whole])
     };
-    findings.appendix.push(Block::Heading("Whole names of the kernels in tables".to_owned()));
+    findings.appendix.push(Block::Heading(words!(context, "kernels.names")));
     findings.appendix.push(Block::Facts(kernels.iter().map(name).collect()));
-}
-
-fn methods() -> Vec<Method> {
-    let method = |title: &str, text: Vec<Inline>| Method { title: title.to_owned(), text };
-    vec![
-        method(
-            "Kernel time",
-            prose![
-                "Per pass and kernel (distinct demangled name): number of launches; total, mean, median, \
-                 minimum, maximum and sample standard deviation (n − 1) of end − start in integer \
-                 nanoseconds. One launch has no deviation. Shares are of the kernel time of the pass: the \
-                 sum of all durations, which exceeds busy time where kernels overlap. Where a pass holds \
-                 no single launches but sums of “nsys stats”, those are shown.",
-            ],
-        ),
-        method(
-            "Kernel classes",
-            prose![
-                "Class, library, data type, tile and tensor-core use are told from the kernel's name by an \
-                 ordered list of rules, the first that holds deciding; data types are the narrowest \
-                 floating type that the name mentions. Class shares per stage are of the summed durations \
-                 of all GPU operations of the stage's instances that are not excluded as warm-up: kernels, \
-                 copies, memsets and whole CUDA graphs. ",
-                Inline::Code("other_share".to_owned()),
-                " is the share of kernel time whose class is unknown; from ",
-                Quantity::ratio(OTHER_LIMIT),
-                " on it is reported as a limit of the data.",
-            ],
-        ),
-    ]
 }

@@ -10,8 +10,7 @@ use super::{Section, flame};
 use crate::Context;
 use rooflens_analysis::Known;
 use rooflens_analysis::operators::call_tree::{Kind, Tree};
-use rooflens_findings::{Block, Dataset, Findings, Inline, Method, Table, View, prose};
-use rooflens_model::{PassId, Session};
+use rooflens_findings::{Block, Dataset, Findings, Inline, Table, View};
 
 /// Modules and ranges.
 pub(super) static SECTION: Section = Section { id: "modules", show };
@@ -25,7 +24,8 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     let modules = context.results.modules()?;
     let Some(pass) = modules.shown else { return Ok(findings) };
     let shown = shown_stages(modules.of_pass(pass).iter());
-    findings.blocks.push(Block::Prose(introduction(session, pass)));
+    let name = Inline::code(session.pass_name(pass));
+    findings.blocks.push(Block::Prose(say!(context, "modules.introduction", pass = name)));
     let with_modules: Vec<&Tree> = modules.trees.iter().filter(|tree| tree.has_modules()).collect();
     // The section of operators draws the trees of passes with operators, modules included.
     let drawn = !session.operators.pass.contains(&pass);
@@ -35,7 +35,7 @@ fn show(context: &Context<'_>) -> Known<Findings> {
             flame::of_host(context, tree, format!("modules-host-{number}")),
         ];
         findings.blocks.extend(charts.into_iter().flatten().filter(|_| drawn).map(Block::Chart));
-        findings.blocks.extend(view(session, &with_modules, tree).map(Block::Table));
+        findings.blocks.extend(view(context, &with_modules, tree).map(Block::Table));
     }
     // The pass that is shown, as a timeline, may not tell what the backward pass belongs to.
     let with_backward = with_modules.iter().filter(|tree| tree.pass != pass && tree.has_backward());
@@ -43,18 +43,15 @@ fn show(context: &Context<'_>) -> Known<Findings> {
         && let Some(most) =
             with_backward.min_by_key(|tree| Reverse(tree.nodes[0].sum.within.backward))
     {
-        findings.blocks.extend(view(session, &with_modules, most).map(Block::Table));
+        findings.blocks.extend(view(context, &with_modules, most).map(Block::Table));
     }
     if !with_modules.iter().any(|tree| tree.has_flops()) && !with_modules.is_empty() {
-        findings.blocks.push(Block::Prose(prose![
-            "FLOPs of modules are not to be had: nothing in the bundle gives the sizes of its matrix kernels, as a \
-             PyTorch trace with record_shapes=True or a cuBLASLt log does."
-        ]));
+        findings.blocks.push(Block::Prose(say!(context, "modules.no_flops")));
     }
     if !with_modules.is_empty() {
         findings.datasets.push(dataset(context, &with_modules));
     }
-    findings.methods.push(method());
+    findings.methods.push(method!(context, "modules"));
     Ok(findings)
 }
 
@@ -77,11 +74,11 @@ fn dataset(context: &Context<'_>, trees: &[&Tree]) -> Dataset {
 }
 
 /// The rows of one of the trees.
-fn view(session: &Session, with_modules: &[&Tree], tree: &Tree) -> Option<View> {
+fn view(context: &Context<'_>, with_modules: &[&Tree], tree: &Tree) -> Option<View> {
     let at = with_modules.iter().position(|other| std::ptr::eq(*other, tree))?;
     let skip = with_modules[..at].iter().map(|tree| tree.nodes.len() - 1).sum();
-    let pass = session.pass_name(tree.pass);
-    let caption = format!("{} by range and module, pass {pass}", tree.label);
+    let pass = context.session.pass_name(tree.pass);
+    let caption = words!(context, "modules.of_stage", stage = tree.label.as_str(), pass = pass);
     let mut columns = vec!["path", "names", "host_total_ns", "host_self_ns", "device_total_ns"];
     columns.extend(tree.has_backward().then_some("backward_ns"));
     columns.extend(if tree.has_flops() {
@@ -91,35 +88,4 @@ fn view(session: &Session, with_modules: &[&Tree], tree: &Tree) -> Option<View> 
     });
     let limit = (tree.nodes.len() - 1).min(SHOWN_NODES);
     Some(View { skip, ..View::new("modules", caption, &columns, limit) })
-}
-
-fn introduction(session: &Session, pass: PassId) -> Vec<Inline> {
-    prose![
-        "Stages of the pass ",
-        Inline::Code(session.pass_name(pass).to_owned()),
-        " by the ranges and modules within them; times are sums over the counted instances. Names that \
-         differ only in numbers, such as those of layers, are one line."
-    ]
-}
-
-fn method() -> Method {
-    Method {
-        title: "Modules, ranges and flame graphs".to_owned(),
-        text: prose![
-            "The ranges of the user, the module frames of PyTorch traces and, in the trees of operators, \
-             the operators nest by time on their thread. Numbers that stand alone in a name become *, and spans \
-             of equal path are added up. Host time is the duration of the spans on the thread that opened the \
-             stage; own host time is without spans and CUDA calls within. Device time is the sum of the durations of \
-             the GPU operations whose CUDA call starts within the span, own device time that of operations whose \
-             innermost span it is, and busy the length of the union of their intervals on each GPU. An operation \
-             that another thread issued stands below the range that was lent to it, beneath the spans of its own \
-             thread, which have no host time here. FLOPs are those of matrix products, convolutions and attention of \
-             known sizes, attention over all pairs of query and key, and everything else counts 0; the rate is FLOPs \
-             over device time, and counted the share of the device time in kernels whose FLOPs are counted. Backward \
-             is the device time of the operators of the backward pass whose forward operators lie within, by the \
-             sequence numbers of autograd. Flame graphs (Gregg, The Flame Graph, Communications of the ACM, \
-             2016) show the same trees down to kernels and to CUDA calls; frames below 0.3 % of the width are \
-             merged, and at most 12 levels are drawn."
-        ],
-    }
 }

@@ -8,7 +8,7 @@ use super::*;
 use crate::testing::{column, dataset, show};
 use rooflens_analysis::testing::{api_call, copy, operator, range};
 use rooflens_findings::{Cell, View};
-use rooflens_model::{ApiCall, BackwardOperator, Copy, Ns};
+use rooflens_model::{ApiCall, BackwardOperator, Copy, Ns, PassId, Session};
 
 /// Adds a pass with ranges on one thread and one copy of 10 ns, issued at 35.
 fn add_pass(session: &mut Session, kind: PassKind, ranges: &[(&str, Ns, Ns)]) -> PassId {

@@ -7,8 +7,7 @@ use crate::paths::{self, Place, node};
 use rooflens_analysis::operators::backward::PassBackward;
 use rooflens_analysis::operators::calls::Operators;
 use rooflens_findings::catalogue::BACKWARD_COVERAGE;
-use rooflens_findings::{Block, Findings, Quantity, Table, View, prose};
-use rooflens_model::Session;
+use rooflens_findings::{Block, Findings, Quantity, Table, View};
 
 /// Paths that the table shows.
 const SHOWN: usize = 10;
@@ -19,7 +18,7 @@ pub(super) fn add(context: &Context<'_>, operators: &Operators, findings: &mut F
     let backward = context.results.backward().ok();
     let Some(backward) = backward.filter(|found| !found.work.is_empty()) else { return };
     for of_pass in &backward.passes {
-        add_coverage(session, of_pass, of_pass.pass == primary, findings);
+        add_coverage(context, of_pass, of_pass.pass == primary, findings);
     }
     let found = operators.gradients.iter();
     let found: Vec<Place<'_>> = found.map(|one| (&operators.trees[one.tree], one.node)).collect();
@@ -35,8 +34,8 @@ pub(super) fn add(context: &Context<'_>, operators: &Operators, findings: &mut F
             (sum.within.device > 0).then(|| sum.own.backward as f64 / sum.within.device as f64)
         });
     if shown > 0 {
-        let name = session.pass_name(primary);
-        let caption = format!("Backward GPU time by the operator of the forward pass, pass {name}");
+        let caption =
+            words!(context, "operators.backward_caption", pass = session.pass_name(primary));
         let columns = ["path", "stage", "calls", "device_total_ns", "backward_ns", "ratio"];
         let view = View { skip, ..View::new("backward_by_operator", caption, &columns, shown) };
         findings.blocks.push(Block::Table(view));
@@ -45,7 +44,8 @@ pub(super) fn add(context: &Context<'_>, operators: &Operators, findings: &mut F
 }
 
 /// What share of the GPU time that autograd issued belongs to operators of the forward pass.
-fn add_coverage(session: &Session, of: &PassBackward, is_shown: bool, findings: &mut Findings) {
+fn add_coverage(context: &Context<'_>, of: &PassBackward, is_shown: bool, findings: &mut Findings) {
+    let session = context.session;
     let PassBackward { pass, issued, tied, operators } = *of;
     let scope = Scope { pass: Some(session.pass_name(pass).to_owned()), ..Scope::default() };
     let basis = format!(
@@ -55,15 +55,12 @@ fn add_coverage(session: &Session, of: &PassBackward, is_shown: bool, findings: 
     metric.evidence.push(session.evidence(pass, "backward_operators", operators));
     findings.metrics.push(metric);
     if is_shown {
-        findings.blocks.push(Block::Prose(prose![
-            "Of ",
-            Quantity::ns(issued),
-            " of GPU time that autograd issued, ",
-            Quantity::ns(tied),
-            ", ",
-            Quantity::ratio(of.coverage()),
-            ", belong to operators of the forward pass; the rest, such as the accumulation of gradients and what \
-             hooks do, belongs to none."
-        ]));
+        findings.blocks.push(Block::Prose(say!(
+            context,
+            "operators.backward",
+            issued = Quantity::ns(issued),
+            tied = Quantity::ns(tied),
+            share = Quantity::ratio(of.coverage()),
+        )));
     }
 }

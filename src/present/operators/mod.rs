@@ -14,7 +14,7 @@ use rooflens_analysis::Known;
 use rooflens_analysis::operators::call_tree::Tree;
 use rooflens_analysis::operators::calls::{Operators, PassOperators};
 use rooflens_findings::catalogue::{FLOP_COVERAGE, OPERATOR_COVERAGE};
-use rooflens_findings::{Block, Findings, Inline, Method, Quantity, prose};
+use rooflens_findings::{Block, Findings, Quantity};
 use rooflens_model::Session;
 use rooflens_model::diagnostic::{Diagnostic, Severity};
 
@@ -27,8 +27,9 @@ const COVERAGE_LIMIT: f64 = 0.95;
 fn show(context: &Context<'_>) -> Known<Findings> {
     let session = context.session;
     let operators = context.results.operators()?;
-    let mut findings = Findings { methods: methods(), ..Findings::default() };
-    tables::views(session, operators, &mut findings);
+    let methods = vec![method!(context, "operators"), method!(context, "operators.flops")];
+    let mut findings = Findings { methods, ..Findings::default() };
+    tables::views(context, operators, &mut findings);
     tables::add_quiet(context, operators, &mut findings);
     tables::add_threads(context, operators, &mut findings);
     add_trees(context, operators, &mut findings);
@@ -91,31 +92,4 @@ fn add_metrics(session: &Session, of_pass: &PassOperators, findings: &mut Findin
         let diagnostic = Diagnostic::new(Severity::Notice, code, message);
         findings.diagnostics.push(diagnostic.artifact(session.artifact_of(of_pass.pass)));
     }
-}
-
-fn methods() -> Vec<Method> {
-    let text = prose![
-        "Operators nest by time on their thread. Own host time is an operator's duration without the \
-         operators and CUDA calls within it; total host time counts an operator within another of the \
-         same name once. A GPU operation belongs to the innermost operator around the start of the CUDA \
-         call that issued it, on the same thread and joined by correlation id (own device time), and to \
-         all operators around that one (total). GPU work issued outside of operators is in no row; ",
-        Inline::Code("operator_coverage".to_owned()),
-        " is the share that is in one.",
-    ];
-    let flops = prose![
-        "From recorded shapes: 2·M·N·K for matrix products; 2 · outputs · kernel volume · input channels of \
-         a group for convolutions, and as much for each gradient in their backward pass; for attention \
-         2·B·H·Sq·Sk·(d_qk + d_v), H being the query heads, and 2·B·H·Sq·Sk·(3·d_qk + 2·d_v) in the \
-         backward pass, which computes the scores again. All pairs of query and key count; the value \
-         under a causal mask stands beside it where the call names one. FLOPs are counted at the \
-         innermost operator that has a formula, never twice; everything else counts 0, and ",
-        Inline::Code("flop_coverage".to_owned()),
-        " is the share of GPU time within operators that are counted. FLOP/s are FLOPs over total device \
-         time.",
-    ];
-    vec![
-        Method { title: "Operators".to_owned(), text },
-        Method { title: "Operator FLOPs".to_owned(), text: flops },
-    ]
 }

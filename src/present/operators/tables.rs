@@ -7,8 +7,7 @@ use rooflens_schemas::Unit;
 
 use crate::paths;
 use rooflens_analysis::operators::calls::{OperatorSum, Operators, PassOperators, ThreadSum};
-use rooflens_findings::{Block, Dataset, Findings, Inline, Quantity, Table, View, prose};
-use rooflens_model::Session;
+use rooflens_findings::{Block, Dataset, Findings, Inline, Quantity, Table, View};
 
 /// Operators shown by device time.
 const SHOWN_BY_DEVICE: usize = 15;
@@ -17,9 +16,9 @@ const SHOWN_BY_DEVICE: usize = 15;
 const SHOWN: usize = 10;
 
 /// Adds the views of the first pass with operators; other ranks and passes are in the data sets.
-pub(super) fn views(session: &Session, operators: &Operators, findings: &mut Findings) {
+pub(super) fn views(context: &Context<'_>, operators: &Operators, findings: &mut Findings) {
     let PassOperators { pass: primary, work, .. } = *operators.primary();
-    let name = session.pass_name(primary);
+    let pass = context.session.pass_name(primary);
     let rows = operators.by_name.partition_point(|one| one.pass <= primary);
     let shaped = operators.by_shapes.partition_point(|one| one.pass <= primary);
     if work.linked {
@@ -33,25 +32,21 @@ pub(super) fn views(session: &Session, operators: &Operators, findings: &mut Fin
             "flops",
             "flop_rate",
         ];
-        let caption = format!("Operators by own device time, pass {name}");
+        let caption = words!(context, "operators.by_device", pass = pass);
         let view = View::new("operators", caption, &columns, rows.min(SHOWN_BY_DEVICE));
         findings.blocks.push(Block::Table(view));
         if shaped > 0 {
             let columns =
                 ["name", "shapes", "calls", "device_self_ns", "device_share", "flops", "flop_rate"];
-            let caption = format!("Operators and shapes by own device time, pass {name}");
+            let caption = words!(context, "operators.by_shapes", pass = pass);
             let view = View::new("operator_shapes", caption, &columns, shaped.min(SHOWN_BY_DEVICE));
             findings.blocks.push(Block::Table(view));
         }
     } else {
-        findings.blocks.push(Block::Missing(
-            "the PyTorch trace names no GPU work with the calls that issued it: record it with \
-             `ProfilerActivity.CUDA`"
-                .to_owned(),
-        ));
+        findings.blocks.push(Block::Missing(words!(context, "operators.no_links")));
     }
     let columns = ["name", "calls", "host_self_ns", "host_cuda_ns", "host_total_ns"];
-    let caption = format!("Operators by own host time, pass {name}");
+    let caption = words!(context, "operators.by_host", pass = pass);
     let view = View::new("operators_by_host", caption, &columns, rows.min(SHOWN));
     findings.blocks.push(Block::Table(view));
 }
@@ -107,20 +102,17 @@ pub(super) fn add_quiet(context: &Context<'_>, operators: &Operators, findings: 
     quiet.sort_by_key(|one| (one.pass, Reverse(one.quiet_self), session.text(one.name)));
     if let Some(share) = primary.quiet_share(primary.quiet_self).filter(|_| primary.quiet_calls > 0)
     {
-        findings.blocks.push(Block::Prose(prose![
-            Quantity::count(primary.quiet_calls),
-            " of ",
-            Quantity::count(primary.calls),
-            " operator calls of the pass ",
-            Inline::Code(session.pass_name(primary.pass).to_owned()),
-            " issue no GPU work, neither themselves nor within: their own host time is ",
-            Quantity::ns(primary.quiet_self),
-            ", ",
-            Quantity::ratio(share),
-            " of that of all operators.",
-        ]));
+        findings.blocks.push(Block::Prose(say!(
+            context,
+            "operators.quiet",
+            quiet = Quantity::count(primary.quiet_calls),
+            calls = Quantity::count(primary.calls),
+            pass = Inline::code(session.pass_name(primary.pass)),
+            time = Quantity::ns(primary.quiet_self),
+            share = Quantity::ratio(share),
+        )));
         let shown = quiet.iter().filter(|one| one.pass == primary.pass).count().min(SHOWN);
-        let caption = "Operator calls without GPU work, by own host time";
+        let caption = words!(context, "operators.quiet_caption");
         let columns =
             ["name", "quiet_calls", "calls", "quiet_self_ns", "quiet_mean_ns", "quiet_share"];
         let view = View::new("operators_without_gpu_work", caption, &columns, shown);
@@ -146,7 +138,7 @@ pub(super) fn add_threads(context: &Context<'_>, operators: &Operators, findings
     let skip = threads.iter().filter(|one| one.pass < primary).count();
     let shown = threads.iter().filter(|one| one.pass == primary).count();
     if shown > 1 {
-        let caption = format!("Operators by thread, pass {}", session.pass_name(primary));
+        let caption = words!(context, "operators.by_thread", pass = session.pass_name(primary));
         let columns =
             ["thread", "calls", "host_self_ns", "host_cuda_ns", "device_self_ns", "launches"];
         let view = View::new("operator_threads", caption, &columns, shown.min(SHOWN));

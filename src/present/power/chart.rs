@@ -2,10 +2,9 @@
 
 use rooflens_schemas::Unit;
 
-use super::place;
 use crate::Context;
 use rooflens_analysis::system::power::reasons::lowers_clock;
-use rooflens_analysis::system::power::samples::{Device, Sample};
+use rooflens_analysis::system::power::samples::{Device, Sample, folder};
 use rooflens_findings::chart::{Panel, Plot, Series};
 use rooflens_findings::{Chart, Quantity};
 use rooflens_model::Ns;
@@ -26,15 +25,15 @@ type Value = fn(&Sample) -> Option<f64>;
 /// table holds it. Power has one always, with its limit. None if there is no panel.
 pub(super) fn of_device(context: &Context<'_>, number: usize, device: &Device) -> Option<Chart> {
     let index = device.index;
-    let lines: [(&str, Unit, Value); 3] = [
-        ("power", Unit::Watts, |sample| sample.watts),
-        ("SM clock", Unit::Hertz, |sample| sample.sm_hz),
-        ("throttled", Unit::Ratio, |sample| {
+    let lines: [(String, Unit, Value); 3] = [
+        (words!(context, "power.power"), Unit::Watts, |sample| sample.watts),
+        (words!(context, "power.clock"), Unit::Hertz, |sample| sample.sm_hz),
+        (words!(context, "power.throttled"), Unit::Ratio, |sample| {
             sample.reasons.map(|mask| f64::from(u8::from(lowers_clock(mask))))
         }),
     ];
     let panels = lines.into_iter().map(|(label, unit, value)| Panel {
-        label: label.to_owned(),
+        label,
         unit,
         points: points(device, value),
         limit: power_limit(context, index).filter(|_| unit == Unit::Watts),
@@ -42,14 +41,11 @@ pub(super) fn of_device(context: &Context<'_>, number: usize, device: &Device) -
     let says_something =
         |panel: &Panel| varies(panel) || panel.unit == Unit::Watts && !panel.points.is_empty();
     let panels: Vec<Panel> = panels.filter(says_something).collect();
-    let place = place(context.session, device);
+    let folder = folder(context.session, device.artifact);
     (!panels.is_empty()).then(|| Chart {
         id: format!("power-{}", number + 1),
-        title: format!("{} of GPU {index}{place}", title(&panels)),
-        description: "Lines over time from the first sample on: board power with its limit, SM clock, and the share of \
-                      samples in which a reason lowers the clock, as far as they change. Bands are stages that ran \
-                      meanwhile. The table holds the figures."
-            .to_owned(),
+        title: title(context, &panels, index, folder),
+        description: words!(context, "power.chart_description"),
         plot: Plot::Series(Series {
             panels,
             bands: bands(context, device),
@@ -63,19 +59,19 @@ fn varies(panel: &Panel) -> bool {
     panel.points.first().is_some_and(|first| panel.points.iter().any(|point| point.1 != first.1))
 }
 
-/// What the panels show: `Power, SM clock and throttling`.
-fn title(panels: &[Panel]) -> &'static str {
+/// What the panels show: `Power, SM clock and throttling of GPU 0, nsys`.
+fn title(context: &Context<'_>, panels: &[Panel], gpu: u32, folder: Option<&str>) -> String {
     let has = |unit| panels.iter().any(|panel| panel.unit == unit);
-    match (has(Unit::Watts), has(Unit::Hertz), has(Unit::Ratio)) {
-        (true, true, true) => "Power, SM clock and throttling",
-        (true, true, false) => "Power and SM clock",
-        (true, false, true) => "Power and throttling",
-        (true, false, false) => "Power",
-        (false, true, true) => "SM clock and throttling",
-        (false, true, false) => "SM clock",
-        (false, false, true) => "Throttling",
-        (false, false, false) => "Samples",
-    }
+    let what = match (has(Unit::Watts), has(Unit::Hertz), has(Unit::Ratio)) {
+        (true, true, true) => words!(context, "power.title.power_clock_throttling"),
+        (true, true, false) => words!(context, "power.title.power_clock"),
+        (true, false, true) => words!(context, "power.title.power_throttling"),
+        (true, false, false) => words!(context, "power.title.power"),
+        (false, true, true) => words!(context, "power.title.clock_throttling"),
+        (false, true, false) => words!(context, "power.title.clock"),
+        (false, false, _) => words!(context, "power.title.throttling"),
+    };
+    words!(context, "power.title.of_gpu", what = what, gpu = gpu.to_string(), folder = folder)
 }
 
 /// The line of a value, averaged over groups of neighbours where there are too many samples.
@@ -104,7 +100,8 @@ fn power_limit(context: &Context<'_>, device: u32) -> Option<(String, f64)> {
         session.text(facts.subject[row]) == subject && session.text(facts.key[row]) == "power limit"
     })?;
     let watts = session.text(facts.value[row.index()]).strip_suffix('W')?.trim().parse().ok()?;
-    Some((format!("power limit {}", Quantity::new(watts, Unit::Watts)), watts))
+    let limit = Quantity::new(watts, Unit::Watts);
+    Some((words!(context, "power.limit", limit = limit), watts))
 }
 
 /// Outermost stages that ran during the samples, from the chart's zero.

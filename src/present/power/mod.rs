@@ -13,7 +13,7 @@ use rooflens_analysis::Known;
 use rooflens_analysis::system::power::Power;
 use rooflens_analysis::system::power::samples::{Device, Figures, StageFigures, evidence, folder};
 use rooflens_findings::catalogue::{ENERGY, POWER_MEAN, POWER_P95, SM_CLOCK_MEAN, THROTTLED_SHARE};
-use rooflens_findings::{Block, Findings, Inline, Method, Quantity, prose};
+use rooflens_findings::{Block, Findings, Inline, Quantity};
 use rooflens_model::Session;
 
 /// Power and clocks.
@@ -23,7 +23,7 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     let power = context.results.power()?;
     let mut findings = Findings {
         blocks: vec![Block::Prose(introduction(context, power))],
-        methods: vec![method()],
+        methods: vec![method!(context, "power")],
         ..Findings::default()
     };
     for (number, device) in power.devices.iter().enumerate().take(chart::MAX_CHARTS) {
@@ -36,58 +36,41 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     Ok(findings)
 }
 
-/// `, nsys` for samples in the folder of that pass, and nothing for a loose file.
-fn place(session: &Session, device: &Device) -> String {
-    folder(session, device.artifact).map_or(String::new(), |folder| format!(", {folder}"))
-}
-
 fn introduction(context: &Context<'_>, power: &Power) -> Vec<Inline> {
     let session = context.session;
-    let mut text = Vec::new();
-    for device in &power.devices {
-        text.extend(prose![
-            "GPU ",
-            Quantity::count(u64::from(device.index)),
-            place(session, device),
-            ": ",
-            Quantity::count(device.whole.samples),
-            " samples over ",
-            Quantity::ns(device.whole.duration),
-            ". "
-        ]);
-    }
+    let of_device = |device: &Device| {
+        say!(
+            context,
+            "power.device",
+            gpu = Quantity::count(u64::from(device.index)),
+            folder = folder(session, device.artifact),
+            samples = Quantity::count(device.whole.samples),
+            duration = Quantity::ns(device.whole.duration),
+        )
+    };
+    let mut text: Vec<Inline> = power.devices.iter().flat_map(of_device).collect();
     if !power.stages.is_empty() {
-        text.push(
-            "Samples are counted to a stage where their UTC time lies within its projection."
-                .into(),
-        );
+        text.extend(say!(context, "power.by_stage"));
         return text;
     }
-    text.push("No sample lies within a stage of a pass with a known UTC time: ".into());
-    let code = |name: &str| Inline::Code(name.to_owned());
-    match power.nearest.map(|(pass, gap)| (code(session.pass_name(pass)), gap)) {
-        Some((pass, 0)) => {
-            text.extend(prose!["they lie between the stages of pass ", pass, ". "]);
+    let nearest = power.nearest.map(|(pass, gap)| (Inline::code(session.pass_name(pass)), gap));
+    let place = match nearest {
+        None => say!(context, "power.no_pass"),
+        Some((pass, 0)) => say!(context, "power.between", pass = pass),
+        Some((pass, gap)) if gap > 0 => {
+            say!(context, "power.before", gap = Quantity::ns(gap), pass = pass)
         }
-        Some((pass, gap)) => text.extend(prose![
-            "the samples were taken ",
-            Quantity::ns(gap.abs()),
-            if gap > 0 { " before the GPU work of pass " } else { " after the GPU work of pass " },
-            pass,
-            ", in another run of the workload. "
-        ]),
-        None => text.push("no pass of this bundle has one. ".into()),
-    }
-    if let Some((pass, total)) = power.same_period {
-        text.extend(prose![
-            "Their period is as long as all repeats of pass ",
-            code(session.text(pass)),
-            " together (",
-            Quantity::ns(total),
-            "), so they are likely of that one. "
-        ]);
-    }
-    text.push("The figures below are therefore those of the whole sampled period.".into());
+        Some((pass, gap)) => {
+            say!(context, "power.after", gap = Quantity::ns(gap.abs()), pass = pass)
+        }
+    };
+    text.extend(say!(
+        context,
+        "power.whole_period",
+        place = place,
+        pass = power.same_period.map(|(pass, _)| Inline::code(session.text(pass))),
+        total = power.same_period.map(|(_, total)| Quantity::ns(total)),
+    ));
     text
 }
 
@@ -137,18 +120,4 @@ fn metrics(
     all.extend(figures.energy.map(|joules| ENERGY.derived(scope.clone(), joules, energy)));
     all.iter_mut().for_each(|metric| metric.evidence.push(evidence.clone()));
     all
-}
-
-fn method() -> Method {
-    Method {
-        title: "Power and clocks".to_owned(),
-        text: prose![
-            "Means and percentiles are over samples, not weighted by time. A sample belongs to a stage if its UTC time lies \
-             within the projection of a counted instance (UTC time of the pass's zero plus the projection). Energy of the \
-             whole period is the trapezoid sum over the samples; energy of a stage is its mean power times the time of its \
-             instances that hold samples. A sample counts as throttled if a reason other than gpu_idle, \
-             applications_clocks_setting or display_clock_setting is set; reasons are the bits of \
-             nvmlClocksEventReasons. NVML averages power over a time of its own, up to a second on some boards."
-        ],
-    }
 }

@@ -2,7 +2,6 @@
 
 use rooflens_schemas::Unit;
 
-use super::place;
 use crate::Context;
 use rooflens_analysis::system::power::Power;
 use rooflens_analysis::system::power::reasons;
@@ -44,7 +43,7 @@ pub(super) fn add(context: &Context<'_>, power: &Power, findings: &mut Findings)
     });
     let rows: Vec<Row<'_>> = devices.chain(stages).collect();
     let table = table(context, !power.stages.is_empty());
-    findings.blocks.push(Block::Table(table.view("Power, clocks and throttling", SHOWN)));
+    findings.blocks.push(Block::Table(table.view(words!(context, "power.table"), SHOWN)));
     findings.datasets.push(table.rows(&rows));
     let limits: Vec<(&Device, &ClockLimit)> = power
         .devices
@@ -52,7 +51,7 @@ pub(super) fn add(context: &Context<'_>, power: &Power, findings: &mut Findings)
         .flat_map(|device| device.limits.iter().map(move |limit| (device, limit)))
         .collect();
     if !limits.is_empty() {
-        findings.blocks.push(Block::Table(limits_view(session, &power.devices)));
+        findings.blocks.push(Block::Table(limits_view(context, &power.devices)));
     }
     findings.datasets.push(limits_table(context).rows(&limits));
 }
@@ -87,21 +86,21 @@ fn table<'t>(context: &Context<'t>, stages: bool) -> Table<'t, Row<'t>> {
         .time("busy_ns", |row| row.busy)
 }
 
-/// The sampled period of a device, in words.
+/// `whole period, nsys` for samples in the folder of that pass, and without a folder for a loose file.
 fn whole_period(session: &Session, device: &Device) -> String {
-    format!("whole period{}", place(session, device))
+    let folder = folder(session, device.artifact);
+    folder.map_or("whole period".to_owned(), |folder| format!("whole period, {folder}"))
 }
 
 /// The folder of the samples is named where there are several.
-fn limits_view(session: &Session, devices: &[Device]) -> View {
+fn limits_view(context: &Context<'_>, devices: &[Device]) -> View {
     let mut columns = vec!["reason", "device", "samples", "share", "busy_share", "meaning"];
-    let mut folders = devices.iter().map(|device| folder(session, device.artifact));
+    let mut folders = devices.iter().map(|device| folder(context.session, device.artifact));
     let first = folders.next();
     if folders.any(|folder| Some(folder) != first) {
         columns.insert(1, "samples_of");
     }
-    let caption = "Reasons for limited clocks over the whole sampled period";
-    View::new("throttle_reasons", caption, &columns, SHOWN)
+    View::new("throttle_reasons", words!(context, "power.limits"), &columns, SHOWN)
 }
 
 /// One row a reason for a limit of clocks that was set in some sample of a device.

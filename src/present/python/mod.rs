@@ -14,8 +14,7 @@ use rooflens_analysis::Known;
 use rooflens_analysis::operators::call_tree::{Node, Tree};
 use rooflens_analysis::operators::python::{FunctionSum, PassFunctions, Python};
 use rooflens_findings::catalogue::PYTHON_COVERAGE;
-use rooflens_findings::{Block, Findings, Inline, Method, Quantity, Table, View, prose};
-use rooflens_model::Session;
+use rooflens_findings::{Block, Findings, Inline, Quantity, Table, View};
 
 /// Functions of Python.
 pub(super) static SECTION: Section = Section { id: "python", show };
@@ -31,9 +30,9 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     let mut findings = Findings::default();
     let python = context.results.python()?;
     let Some(primary) = python.passes.first() else { return Ok(findings) };
-    findings.blocks.push(Block::Prose(introduction(session, primary)));
+    findings.blocks.push(Block::Prose(introduction(context, primary)));
     add_trees(context, &python.trees, &mut findings);
-    findings.blocks.extend(views(session, python, primary).into_iter().map(Block::Table));
+    findings.blocks.extend(views(context, python, primary).into_iter().map(Block::Table));
     for of_pass in &python.passes {
         let Some(share) = of_pass.coverage() else { continue };
         let scope =
@@ -51,39 +50,21 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     let mut by_host: Vec<&FunctionSum> = python.functions.iter().collect();
     by_host.sort_by_key(|one| (one.pass, Reverse(one.sum.host_self), &one.name));
     findings.datasets.push(table(context, "python_functions_by_host").rows(by_host));
-    findings.methods.push(method());
+    findings.methods.push(method!(context, "python"));
     Ok(findings)
 }
 
 /// What the functions of a pass hold of the GPU's time.
-fn introduction(session: &Session, primary: &PassFunctions) -> Vec<Inline> {
-    let mut text = prose![
-        "The pass ",
-        Inline::Code(session.pass_name(primary.pass).to_owned()),
-        " recorded ",
-        Quantity::count(primary.calls),
-        " calls of ",
-        Quantity::count(primary.functions),
-        " Python functions. "
-    ];
-    if let Some(share) = primary.coverage() {
-        text.extend(prose![
-            "Within them ",
-            Quantity::ratio(share),
-            " of the GPU time was issued. "
-        ]);
-        if primary.device < primary.work.device {
-            text.push(
-                "The rest was issued outside of them, as by the thread of the backward pass. "
-                    .into(),
-            );
-        }
-    }
-    text.extend(prose![
-        "Recording stacks costs host time in every call: times of the host compare functions with one another, \
-         not with runs without a profiler."
-    ]);
-    text
+fn introduction(context: &Context<'_>, primary: &PassFunctions) -> Vec<Inline> {
+    say!(
+        context,
+        "python.introduction",
+        pass = Inline::code(context.session.pass_name(primary.pass)),
+        calls = Quantity::count(primary.calls),
+        functions = Quantity::count(primary.functions),
+        share = primary.coverage().map(Quantity::ratio),
+        rest = (primary.device < primary.work.device).then(|| say!(context, "python.rest")),
+    )
 }
 
 /// Flame graphs, the GPU time of the stage that has most of it in the section and all others in the appendix, and the
@@ -115,8 +96,8 @@ fn is_listed(tree: &Tree, node: &Node) -> bool {
 }
 
 /// Views of the first pass with functions; other ranks and passes are in the data sets.
-fn views(session: &Session, python: &Python, primary: &PassFunctions) -> Vec<View> {
-    let name = session.pass_name(primary.pass);
+fn views(context: &Context<'_>, python: &Python, primary: &PassFunctions) -> Vec<View> {
+    let pass = context.session.pass_name(primary.pass);
     let of_primary: Vec<&FunctionSum> =
         python.functions.iter().filter(|one| one.pass == primary.pass).collect();
     let shown = of_primary.len().min(SHOWN);
@@ -127,14 +108,14 @@ fn views(session: &Session, python: &Python, primary: &PassFunctions) -> Vec<Vie
         let has_backward = of_primary.iter().any(|one| one.sum.within.backward > 0);
         columns.extend(has_backward.then_some("backward_ns"));
         columns.extend(["launches", "host_self_ns"]);
-        let caption = format!("Python functions by own device time, pass {name}");
+        let caption = words!(context, "python.by_device", pass = pass);
         views.push(View::new("python_functions", caption, &columns, shown));
     }
     let mut columns = vec!["function", "calls", "host_self_ns", "host_cuda_ns", "host_total_ns"];
     if primary.work.linked {
         columns.extend(["idle_self_ns", "idle_ns"]);
     }
-    let caption = format!("Python functions by own host time, pass {name}");
+    let caption = words!(context, "python.by_host", pass = pass);
     views.push(View::new("python_functions_by_host", caption, &columns, shown));
     views
 }
@@ -155,21 +136,4 @@ fn device(table: Table<'_, FunctionSum>) -> Table<'_, FunctionSum> {
     paths::device_times(table, |one| (&one.sum, one.work))
         .time("backward_ns", |one| one.work.known(one.sum.within.backward))
         .count("launches", |one| one.work.known(one.sum.within.launches))
-}
-
-fn method() -> Method {
-    Method {
-        title: "Python functions".to_owned(),
-        text: prose![
-            "Frames of PyTorch traces recorded with stacks nest by time on their thread. What functions without \
-             Python source do, and what PyTorch does between a module and its ",
-            Inline::Code("forward".to_owned()),
-            ", counts to the function that calls them. Own host time is without functions and CUDA calls within; \
-             totals count a function within itself once. Device time is that of the GPU operations whose CUDA call \
-             starts within the function, own device time that of those whose innermost function it is. Idle is the \
-             time between the first and the last GPU operation of the pass in which no GPU ran any, while a thread \
-             that issues GPU work was in the function, own idle while this was its innermost one. Functions are \
-             named by file, line and name, of the path the last two parts."
-        ],
-    }
 }

@@ -45,7 +45,7 @@ pub(super) fn add(
         "exposed_ns",
     ]);
     columns.extend(transfers.link.is_some().then_some("link_share"));
-    let caption = "Copies and memsets: sums over the instances that count";
+    let caption = words!(context, "transfers.copies");
     let shown = copies.rows.len().min(SHOWN);
     let mut views = vec![Block::Table(View::new("copies", caption, &columns, shown))];
     findings.datasets.push(copies);
@@ -56,7 +56,7 @@ pub(super) fn add(
         .flat_map(|(pass, all)| all.iter().take(GROUPS).map(|group| (*pass, group)))
         .collect();
     if !rows.is_empty() {
-        let caption = "Copies by size and range, those with the most time";
+        let caption = words!(context, "transfers.groups");
         views.push(Block::Table(groups.view(caption, rows.len().min(SHOWN))));
     }
     findings.datasets.push(groups.rows(&rows));

@@ -66,15 +66,10 @@ fn gpus(session: &Session) -> String {
 }
 
 fn model(context: &Context<'_>) -> String {
-    context.session.model.as_ref().map_or_else(String::new, |model| {
-        words!(
-            context,
-            "headline.model_sizes",
-            family = model.family.as_str(),
-            layers = model.layers.to_string(),
-            hidden = model.hidden.to_string(),
-        )
-    })
+    let Some(model) = &context.session.model else { return String::new() };
+    let (layers, hidden) = (model.layers.to_string(), model.hidden.to_string());
+    let family = model.family.as_str();
+    words!(context, "headline.model_sizes", family = family, layers = layers, hidden = hidden)
 }
 
 fn sizes(context: &Context<'_>) -> String {

@@ -52,12 +52,12 @@ pub(super) fn choice(context: &Context<'_>, passes: &[PassId]) -> Option<Vec<Inl
         others = named.join(&Inline::from(", ")),
         more = (more > 0).then(|| Quantity::count(more)),
         count = Quantity::count(others.len() as u64),
-        why = match () {
-            () if others.iter().any(|other| kind(other) != kind(shown)) => {
-                say!(context, "critical_path.timeline_first")
-            }
-            () if ranks => say!(context, "critical_path.ranks"),
-            () => say!(context, "critical_path.runs"),
+        why = if others.iter().any(|other| kind(other) != kind(shown)) {
+            say!(context, "critical_path.timeline_first")
+        } else if ranks {
+            say!(context, "critical_path.ranks")
+        } else {
+            say!(context, "critical_path.runs")
         },
     ))
 }

@@ -20,17 +20,14 @@ use rooflens_model::Ns;
 pub(super) fn causes(context: &Context<'_>, lines: &[&Line]) -> Chart {
     let (causes, mut parts) = legend(|cause| lines.iter().any(|line| line.of(cause) > 0));
     parts.insert(0, Part { name: Color::Busy.label().to_owned(), color: Color::Busy });
+    let idle = |line: &Line| Quantity::new(line.per_instance(line.idle()), Unit::Nanoseconds);
     let bar = |line: &&Line| Bar {
         label: line.label(context),
         values: std::iter::once(line.busy())
             .chain(causes.iter().map(|cause| line.of(*cause)))
             .map(|time| time as f64)
             .collect(),
-        note: words!(
-            context,
-            "idle.bar",
-            idle = Quantity::new(line.per_instance(line.idle()), Unit::Nanoseconds)
-        ),
+        note: words!(context, "idle.bar", idle = idle(line)),
     };
     Chart {
         id: "idle-causes".to_owned(),
@@ -75,13 +72,11 @@ fn bounds(context: &Context<'_>, lower: Ns, upper: Option<Ns>) -> String {
         1_000_000..1_000_000_000 => format!("{} ms", time / 1_000_000),
         _ => format!("{} s", time / 1_000_000_000),
     };
-    let lower_bound = short(lower);
+    let from = short(lower);
     match upper.map(short) {
         Some(upper) if lower == 0 => words!(context, "idle.gaps.below", upper = upper),
-        Some(upper) => {
-            words!(context, "idle.gaps.between", lower = lower_bound, upper = upper)
-        }
-        None => words!(context, "idle.gaps.above", lower = lower_bound),
+        Some(upper) => words!(context, "idle.gaps.between", lower = from, upper = upper),
+        None => words!(context, "idle.gaps.above", lower = from),
     }
 }
 

@@ -29,17 +29,12 @@ pub(super) fn chart(context: &Context<'_>, timeline: &Timeline, of: &Overview) -
     if let Some((gpu, _)) = of.gpus.first() {
         let nvml = nvml_samples(context, of, *gpu);
         let name = number(context, *gpu, of.gpus.len() > 1);
+        let name = name.as_deref();
         if let Some(own) = timeline.counters_of(of.pass, *gpu) {
-            tracks.extend(counter_tracks(
-                context,
-                &of.window,
-                own,
-                nvml.is_none(),
-                name.as_deref(),
-            ));
+            tracks.extend(counter_tracks(context, &of.window, own, nvml.is_none(), name));
         }
         if let Some(samples) = nvml {
-            tracks.extend(nvml_tracks(context, &of.window, &samples, name.as_deref()));
+            tracks.extend(nvml_tracks(context, &of.window, &samples, name));
         }
     }
     let stages = &context.facts.stages;

@@ -26,6 +26,10 @@ fn track(label: String, unit: Unit, lines: Vec<Line>) -> Option<Track> {
     (!lines.is_empty()).then_some(Track::Lines(Lines { label, unit, lines, shades, outliers }))
 }
 
+fn single(label: String, unit: Unit, points: Vec<(Ns, f64)>) -> Option<Track> {
+    track(label, unit, vec![line(String::new(), false, points)])
+}
+
 /// SM and tensor activity, memory traffic, and the clock where NVML does not give it.
 pub(super) fn counter_tracks(
     context: &Context<'_>,
@@ -50,11 +54,7 @@ pub(super) fn counter_tracks(
     [
         track(words!(context, "timeline.active", gpu = gpu), Unit::Ratio, activity),
         track(words!(context, "timeline.bandwidth", gpu = gpu), Unit::Ratio, traffic),
-        track(
-            words!(context, "timeline.clock", gpu = gpu),
-            Unit::Hertz,
-            vec![line(String::new(), false, clocks)],
-        ),
+        single(words!(context, "timeline.clock", gpu = gpu), Unit::Hertz, clocks),
     ]
     .into_iter()
     .flatten()
@@ -74,16 +74,8 @@ pub(super) fn nvml_tracks(
     };
     let throttled = throttled(window, samples);
     let tracks = [
-        track(
-            words!(context, "timeline.power", gpu = gpu),
-            Unit::Watts,
-            vec![line(String::new(), false, points(|s| s.watts))],
-        ),
-        track(
-            words!(context, "timeline.clock", gpu = gpu),
-            Unit::Hertz,
-            vec![line(String::new(), false, points(|s| s.sm_hz))],
-        ),
+        single(words!(context, "timeline.power", gpu = gpu), Unit::Watts, points(|s| s.watts)),
+        single(words!(context, "timeline.clock", gpu = gpu), Unit::Hertz, points(|s| s.sm_hz)),
     ];
     let shaded = tracks.into_iter().flatten().map(|track| match track {
         Track::Lines(lines) => {

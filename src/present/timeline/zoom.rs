@@ -23,32 +23,25 @@ pub(super) fn chart(context: &Context<'_>, zoom: &Zoom) -> Chart {
         MarkRow { label: color.label().to_owned(), color, marks: marks(window, intervals) }
     };
     let mut tracks = vec![Track::Marks(zoom.groups.iter().map(row).collect())];
-    tracks.extend(
-        zoom.calls.as_ref().map(|(launches, others)| calls(context, window, launches, others)),
-    );
+    tracks.extend(calls(context, zoom));
     let stage = zoom.summary.label(context.session, context.facts);
     let gpu = number(context, zoom.gpu, zoom.several_gpus);
     let time = Quantity::ns(projection.duration());
-    let busy = zoom.busy as f64 / projection.duration().max(1) as f64;
+    let (name, gpu) = (stage.as_str(), gpu.as_deref());
+    let title = words!(context, "timeline_stage.chart", stage = name, time = time, gpu = gpu);
     let description = words!(
         context,
         "timeline_stage.chart_text",
         ordinal = zoom.ordinal.to_string(),
-        stage = stage.as_str(),
-        gpu = gpu.clone(),
+        stage = name,
+        gpu = gpu,
         operations = operations.to_string(),
         time = time,
-        busy = Quantity::ratio(busy),
+        busy = Quantity::ratio(zoom.busy as f64 / projection.duration().max(1) as f64),
     );
     Chart {
         id: format!("timeline-stage-{}", zoom.summary.stage),
-        title: words!(
-            context,
-            "timeline_stage.chart",
-            stage = stage.as_str(),
-            time = time,
-            gpu = gpu
-        ),
+        title,
         description,
         plot: Plot::Tracks(Tracks {
             x_label: words!(context, "timeline.time"),
@@ -61,21 +54,14 @@ pub(super) fn chart(context: &Context<'_>, zoom: &Zoom) -> Chart {
 }
 
 /// How much of the time the process spends in CUDA calls: in those that launch, and in others.
-fn calls(
-    context: &Context<'_>,
-    window: &Window,
-    launches: &[Interval],
-    others: &[Interval],
-) -> Track {
-    let parts = [
+fn calls(context: &Context<'_>, zoom: &Zoom) -> Option<Track> {
+    let (launches, others) = zoom.calls.as_ref()?;
+    let parts = vec![
         Part { name: words!(context, "timeline_stage.launch_calls"), color: Color::Other },
         Part { name: words!(context, "timeline_stage.other_calls"), color: Color::Idle },
     ];
-    Track::Areas(Areas {
-        label: words!(context, "timeline_stage.calls"),
-        parts: parts.to_vec(),
-        shares: vec![cover(window, launches), cover(window, others)],
-    })
+    let shares = vec![cover(&zoom.window, launches), cover(&zoom.window, others)];
+    Some(Track::Areas(Areas { label: words!(context, "timeline_stage.calls"), parts, shares }))
 }
 
 /// Intervals from the window's start, those joined between which no gap would show.

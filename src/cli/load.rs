@@ -75,7 +75,7 @@ pub(super) fn report(loaded: &Loaded, input: &Input, term: &mut Term) -> Result<
     let sections = present::run(&context);
     let headline = present::headline::headline(&context);
     let report =
-        report::build(text, &provenance(bundle, session), headline, rules, sections, diagnostics);
+        report::build(text, &provenance(bundle, &context), headline, rules, sections, diagnostics);
     for diagnostic in &report.data_quality {
         term.diagnostic(diagnostic);
     }
@@ -118,8 +118,8 @@ fn options(input: &Input) -> Options {
     Options { gpu: input.gpu.clone(), classifier }
 }
 
-fn provenance<'a>(bundle: &'a Bundle, session: &Session) -> Provenance<'a> {
-    let cover = present::headline::cover(session);
+fn provenance<'a>(bundle: &'a Bundle, context: &present::Context<'_>) -> Provenance<'a> {
+    let cover = present::headline::cover(context);
     let artifact = |file: &ArtifactFile| {
         let kind = file.kind.unwrap_or(ArtifactKind::Other).label().to_owned();
         [file.path.clone(), kind, file.pass.clone(), file.sha256.clone().unwrap_or_default()]

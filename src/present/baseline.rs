@@ -9,7 +9,7 @@ use rooflens_analysis::engine::baseline::{Repeat, Series};
 use rooflens_analysis::engine::stats::OUTLIER_Z;
 use rooflens_findings::catalogue::{STAGE_TIME, TIME_PER_STEP};
 use rooflens_findings::chart::{Dots, Plot};
-use rooflens_findings::{Block, Chart, Findings, Inline, Method, Quantity, Table, prose};
+use rooflens_findings::{Block, Chart, Findings, Inline, Quantity, Table};
 use rooflens_model::Session;
 
 /// Repeats.
@@ -21,54 +21,46 @@ const SHOWN: usize = 20;
 fn show(context: &Context<'_>) -> Known<Findings> {
     let (session, all) = (context.session, &context.results.baseline()?.series);
     let statistics = statistics(context);
+    let limit = Quantity::new(OUTLIER_Z, Unit::One);
     let single = all.iter().flat_map(|series| series.repeats.iter().map(move |one| (series, one)));
     Ok(Findings {
         blocks: vec![
-            Block::Prose(introduction(session, all)),
-            Block::Chart(chart(session, all)),
-            Block::Table(statistics.view("Times of the repeats of each stage", SHOWN)),
+            Block::Prose(introduction(context, all)),
+            Block::Chart(chart(context, all)),
+            Block::Table(statistics.view(words!(context, "repeats.caption"), SHOWN)),
         ],
         datasets: vec![statistics.rows(all), repeats(context).rows(&single.collect::<Vec<_>>())],
         metrics: all.iter().flat_map(|series| metrics(session, series)).collect(),
-        methods: vec![method()],
+        methods: vec![method!(context, "repeats", limit = limit)],
         ..Findings::default()
     })
 }
 
-fn introduction(session: &Session, all: &[Series]) -> Vec<Inline> {
-    let mut text = prose![
-        "Wall times of whole stages that the workload took itself. Without a profiler they are what users wait for; \
-         the median is robust against cold repeats."
-    ];
-    if let Some(series) = all.iter().find(|series| series.profiled) {
-        text.extend(prose![
-            " The repeats of pass ",
-            Inline::Code(session.text(series.pass).to_owned()),
-            " were taken while a profiler ran: they show its cost and are no baseline."
-        ]);
-    }
+fn introduction(context: &Context<'_>, all: &[Series]) -> Vec<Inline> {
+    let profiled = all.iter().find(|series| series.profiled);
+    let profiled = profiled.map(|series| Inline::code(context.session.text(series.pass)));
+    let mut text = say!(context, "repeats.introduction", profiled = profiled);
     if all.iter().any(|series| series.repeats.len() == 1) {
-        text.push(" A stage with a single repeat has no spread.".into());
+        text.extend(say!(context, "repeats.single"));
     }
     text
 }
 
-fn chart(session: &Session, all: &[Series]) -> Chart {
+fn chart(context: &Context<'_>, all: &[Series]) -> Chart {
     let row = |series: &Series| {
-        let (stage, pass) = (session.text(series.stage), session.text(series.pass));
-        let note = if series.profiled { ", profiled" } else { "" };
+        let (stage, pass) = (context.session.text(series.stage), context.session.text(series.pass));
+        let label = match series.profiled {
+            true => words!(context, "repeats.profiled", stage = stage, pass = pass),
+            false => format!("{stage} ({pass})"),
+        };
         let dot = |repeat: &Repeat| (repeat.duration as f64, repeat.is_outlier());
-        (format!("{stage} ({pass}{note})"), series.repeats.iter().map(dot).collect())
+        (label, series.repeats.iter().map(dot).collect())
     };
     Chart {
         id: "repeats".to_owned(),
-        title: "Single repeats of each stage".to_owned(),
-        description: "One row per stage: a dot per repeat at its wall time; outliers by modified z-score are marked."
-            .to_owned(),
-        plot: Plot::Dots(Dots {
-            unit: Unit::Nanoseconds,
-            rows: all.iter().map(row).collect(),
-        }),
+        title: words!(context, "repeats.chart"),
+        description: words!(context, "repeats.chart_text"),
+        plot: Plot::Dots(Dots { unit: Unit::Nanoseconds, rows: all.iter().map(row).collect() }),
     }
 }
 
@@ -127,20 +119,6 @@ fn metrics(session: &Session, series: &Series) -> Vec<Metric> {
     }
     metrics.iter_mut().for_each(|metric| metric.evidence.push(series.evidence(session)));
     metrics
-}
-
-fn method() -> Method {
-    Method {
-        title: "Repeats".to_owned(),
-        text: prose![
-            "Mean, sample standard deviation (n − 1), median, MAD (median absolute deviation from the median), percentiles \
-             by linear interpolation between order statistics at q·(n − 1), and a 95 % bootstrap interval of the median \
-             (percentile method, 2000 resamples, fixed seed). An outlier has a modified z-score \
-             |0.6745·(x − median)/MAD| above ",
-            Quantity::new(OUTLIER_Z, Unit::One),
-            " (Iglewicz and Hoaglin, 1993); outliers are shown and stay in all figures. A single repeat has no spread."
-        ],
-    }
 }
 
 #[cfg(test)]

@@ -11,16 +11,13 @@ use rooflens_analysis::engine::classify::{KernelClass, copy_class};
 use rooflens_analysis::operators::call_tree::{Activity, Leaf, Node, Tree};
 use rooflens_findings::Chart;
 use rooflens_findings::chart::{Color, Flame, FlameFrame, Part, Plot};
-use rooflens_model::{Ns, Session};
+use rooflens_model::Ns;
 
 /// Frames narrower than this share of the width are merged into one.
 const NARROW: f64 = 0.003;
 
 /// Rows of a chart.
 const MAX_ROWS: u32 = 12;
-
-/// The name of CUDA calls in legends.
-const CALLS: &str = "CUDA calls";
 
 /// A frame that no other is within.
 struct Tip {
@@ -32,6 +29,7 @@ struct Tip {
 
 /// A tree being laid out.
 struct Layout<'a> {
+    context: &'a Context<'a>,
     tree: &'a Tree,
     children: Vec<Vec<u32>>,
     weight: &'a dyn Fn(&Node) -> Ns,
@@ -63,11 +61,14 @@ pub(super) fn of_device(context: &Context<'_>, tree: &Tree, id: String) -> Optio
         Tip { node, label, time, part }
     });
     let parts = used.iter().map(|color| Part { name: color.label().to_owned(), color: *color });
-    let flame = layout(tree, &|node| node.sum.within.device, tips.collect(), parts.collect())?;
-    let by = if tree.has_functions() { "Python function" } else { "what issued it" };
-    let title = format!("GPU time of {} by {by}", tree.label);
-    let what = "the sum of the durations of GPU operations";
-    Some(chart(context.session, tree, id, &title, what, flame))
+    let flame =
+        layout(context, tree, &|node| node.sum.within.device, tips.collect(), parts.collect())?;
+    let what = [
+        words!(context, "flame.device"),
+        words!(context, "flame.issuer"),
+        words!(context, "flame.device_width"),
+    ];
+    Some(chart(context, tree, id, what, flame))
 }
 
 /// The flame graph of the time of the thread that opened the stage; none without spans on it.
@@ -80,42 +81,57 @@ pub(super) fn of_host(context: &Context<'_>, tree: &Tree, id: String) -> Option<
         part: 0,
     });
     let tips: Vec<Tip> = tips.collect();
-    let calls = Part { name: CALLS.to_owned(), color: Color::Elementwise };
+    let calls = Part { name: words!(context, "flame.calls"), color: Color::Elementwise };
     let parts = if tips.is_empty() { Vec::new() } else { vec![calls] };
-    let flame = layout(tree, &|node| node.sum.host_total, tips, parts)?;
-    let by = if tree.has_functions() { "Python function" } else { "caller" };
-    let title = format!("Host time of {} by {by}", tree.label);
-    let what = "time on the host, white where a frame calls nothing that is known";
-    Some(chart(session, tree, id, &title, what, flame))
+    let flame = layout(context, tree, &|node| node.sum.host_total, tips, parts)?;
+    let what = [
+        words!(context, "flame.host"),
+        words!(context, "flame.caller"),
+        words!(context, "flame.host_width"),
+    ];
+    Some(chart(context, tree, id, what, flame))
 }
 
+/// A chart of what: the time, what it is by where functions are not known, and what the width of a frame is.
 fn chart(
-    session: &Session,
+    context: &Context<'_>,
     tree: &Tree,
     id: String,
-    title: &str,
-    what: &str,
+    [time, by, width]: [String; 3],
     flame: Flame,
 ) -> Chart {
-    let pass = session.pass_name(tree.pass);
+    let (stage, pass) = (tree.label.as_str(), context.session.pass_name(tree.pass));
     let instances = match tree.instances {
-        1 => "one instance".to_owned(),
-        count => format!("{count} instances"),
+        1 => words!(context, "flame.one_instance"),
+        count => words!(context, "flame.instances", count = count.to_string()),
     };
-    let names = match tree.has_functions() {
-        true => "F",
-        false => "Names that differ only in numbers are one frame; f",
+    let (by, frames) = match tree.has_functions() {
+        true => (words!(context, "flame.function"), words!(context, "flame.frames")),
+        false => (by, words!(context, "flame.folded_frames")),
     };
-    let description = format!(
-        "Flame graph of {}, pass {pass}, over {instances}, callers above what they call: the width of a frame \
-         is {what}. {names}rames narrower than 0.3 % are merged. The table holds the figures.",
-        tree.label
+    let description = words!(
+        context,
+        "flame.chart_text",
+        stage = stage,
+        pass = pass,
+        instances = instances.as_str(),
+        width = width,
+        frames = frames,
     );
-    let title = format!("{title}, pass {pass}, {instances}");
+    let title = words!(
+        context,
+        "flame.chart",
+        time = time,
+        stage = stage,
+        by = by,
+        pass = pass,
+        instances = instances,
+    );
     Chart { id, title, description, plot: Plot::Flame(flame) }
 }
 
 fn layout(
+    context: &Context<'_>,
     tree: &Tree,
     weight: &dyn Fn(&Node) -> Ns,
     tips: Vec<Tip>,
@@ -124,7 +140,7 @@ fn layout(
     let root = tree.nodes.first().filter(|_| tree.has_inner())?;
     let total = weight(root) as f64;
     let children = tree.children(weight);
-    let mut layout = Layout { tree, children, weight, tips, total, frames: Vec::new() };
+    let mut layout = Layout { context, tree, children, weight, tips, total, frames: Vec::new() };
     if total <= 0.0 {
         return None;
     }
@@ -161,7 +177,7 @@ impl Layout<'_> {
             at += width;
         }
         if rest >= NARROW * self.total {
-            let label = format!("{merged} more");
+            let label = words!(self.context, "flame.more", count = merged.to_string());
             let depth = depth + 1;
             self.frames.push(FlameFrame { label, depth, start: at, time: rest, part: None });
         }

@@ -21,26 +21,19 @@ pub struct Cover {
 }
 
 /// The cover of a session's report.
-pub fn cover(session: &Session) -> Cover {
-    let workload = &session.workload;
+pub fn cover(context: &Context<'_>) -> Cover {
+    let (session, workload) = (context.session, &context.session.workload);
     let mut facts = Vec::new();
-    let mut add = |name: &str, value: String| {
+    let mut add = |name: String, value: String| {
         if !value.is_empty() {
-            facts.push((name.to_owned(), value));
+            facts.push((name, value));
         }
     };
-    add("GPU", gpus(session));
-    add("Model", model(session));
-    let sizes = [
-        ("batch", workload.batch),
-        ("prompt", workload.prompt_tokens),
-        ("output", workload.output_tokens),
-    ];
-    let sizes: Vec<String> =
-        sizes.iter().filter_map(|(name, size)| Some(format!("{name} {}", (*size)?))).collect();
-    add("Sizes", sizes.join(", "));
-    add("Data type", workload.dtype.clone().unwrap_or_default());
-    add("Passes", passes(session));
+    add(words!(context, "headline.gpu"), gpus(session));
+    add(words!(context, "headline.model"), model(context));
+    add(words!(context, "headline.sizes"), sizes(context));
+    add(words!(context, "headline.dtype"), workload.dtype.clone().unwrap_or_default());
+    add(words!(context, "headline.passes"), passes(context));
     Cover { title: workload.name.clone(), facts }
 }
 
@@ -72,13 +65,27 @@ fn gpus(session: &Session) -> String {
     names.into_iter().map(named).collect::<Vec<String>>().join(", ")
 }
 
-fn model(session: &Session) -> String {
-    session.model.as_ref().map_or_else(String::new, |model| {
-        format!("{}, {} layers, hidden {}", model.family, model.layers, model.hidden)
-    })
+fn model(context: &Context<'_>) -> String {
+    let Some(model) = &context.session.model else { return String::new() };
+    let (layers, hidden) = (model.layers.to_string(), model.hidden.to_string());
+    let family = model.family.as_str();
+    words!(context, "headline.model_sizes", family = family, layers = layers, hidden = hidden)
 }
 
-fn passes(session: &Session) -> String {
+fn sizes(context: &Context<'_>) -> String {
+    let workload = &context.session.workload;
+    let written = |size: Option<u64>| size.map(|size| size.to_string());
+    let (batch, prompt) = (written(workload.batch), written(workload.prompt_tokens));
+    let sizes = [
+        batch.map(|size| words!(context, "headline.batch", size = size)),
+        prompt.map(|size| words!(context, "headline.prompt", size = size)),
+        written(workload.output_tokens).map(|size| words!(context, "headline.output", size = size)),
+    ];
+    sizes.into_iter().flatten().collect::<Vec<String>>().join(", ")
+}
+
+fn passes(context: &Context<'_>) -> String {
+    let session = context.session;
     let mut shown: Vec<String> = session
         .passes
         .ids()
@@ -90,7 +97,7 @@ fn passes(session: &Session) -> String {
         })
         .collect();
     if !session.timings.is_empty() {
-        shown.insert(0, "baseline".to_owned());
+        shown.insert(0, words!(context, "headline.baseline"));
     }
     shown.dedup();
     shown.join(", ")
@@ -119,7 +126,7 @@ pub fn headline(context: &Context<'_>) -> Findings {
     }
     if !rows.is_empty() {
         let table = table(context, &rows);
-        let caption = "Medians over the instances that count; MFU and MBU un-profiled where that was measured";
+        let caption = words!(context, "headline.caption");
         findings.blocks.push(Block::Table(table.view(caption, rows.len().min(SHOWN))));
         findings.datasets.push(table.rows(&rows));
     }

@@ -9,7 +9,7 @@ use rooflens_findings::catalogue::{
     BOUND_COMMUNICATION, BOUND_COPIES, BOUND_HOST, BOUND_LAUNCHING, BOUND_MATRIX_PRODUCTS,
     BOUND_TOP_KERNEL,
 };
-use rooflens_findings::{Block, Findings, Inline, Method, MetricDef, Table, prose};
+use rooflens_findings::{Block, Findings, Inline, Method, MetricDef, Table};
 
 /// Rows that a page shows.
 const SHOWN: usize = 15;
@@ -39,16 +39,13 @@ pub(super) fn add(context: &Context<'_>, findings: &mut Findings) -> Known<()> {
     if rows.is_empty() {
         return Ok(());
     }
-    findings.blocks.push(Block::Heading("What could be gained".to_owned()));
-    findings.blocks.push(Block::Prose(prose![
-        "How short a stage could be if one thing were away, and nothing else changed. Each line is an upper \
-         bound of what can be gained; the lines of a stage do not add up."
-    ]));
+    findings.blocks.push(Block::Heading(words!(context, "what_if.heading")));
+    findings.blocks.push(Block::Prose(say!(context, "what_if.introduction")));
     let table = table(context);
-    let view = table.view("Upper bounds of gains, by stage", shown.min(SHOWN));
+    let view = table.view(words!(context, "what_if.caption"), shown.min(SHOWN));
     findings.blocks.push(Block::Table(view));
     findings.datasets.push(table.rows(&rows));
-    findings.methods.push(method());
+    findings.methods.push(method(context));
     Ok(())
 }
 
@@ -156,17 +153,16 @@ fn table<'t>(context: &'t Context<'_>) -> Table<'t, OfStage<'t>> {
         .on_page()
 }
 
-fn method() -> Method {
-    let mut text = prose![
-        "New stage time = stage time × (1 − what vanishes ÷ stage time, both of the instance of median time); \
-         where a process uses several GPUs, that of the GPU that gains least. The lines of a stage overlap and are \
-         never added up. "
-    ];
-    for what in WhatIf::ALL {
-        text.extend(prose![
-            Inline::Strong(label(what).to_owned()),
-            format!(": {} vanishes; assumed: {}. ", formula(what), assumption(what))
-        ]);
-    }
-    Method { title: "Upper bounds of gains".to_owned(), text }
+fn method(context: &Context<'_>) -> Method {
+    let bound = |what: WhatIf| {
+        say!(
+            context,
+            "what_if.bound",
+            what = Inline::strong(label(what)),
+            formula = formula(what),
+            assumption = assumption(what),
+        )
+    };
+    let bounds: Vec<Inline> = WhatIf::ALL.into_iter().flat_map(bound).collect();
+    method!(context, "what_if", bounds = bounds)
 }

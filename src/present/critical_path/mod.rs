@@ -7,6 +7,7 @@ use rooflens_schemas::{Evidence, Metric, Scope, Unit};
 use super::Section;
 use crate::Context;
 use rooflens_analysis::Known;
+use rooflens_analysis::time::critical_path::graph::DEPENDENCY_NS;
 use rooflens_analysis::time::critical_path::{Category, CriticalPath, PathSum, Slack, Subject};
 use rooflens_findings::catalogue::{
     CRITICAL_PATH, CRITICAL_PATH_SHARE_CALLS, CRITICAL_PATH_SHARE_COMMUNICATION,
@@ -28,23 +29,24 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     let stage = &context.facts.stages[found.stage].name;
     let (path, slack) = (path(context, found.length), slack(context));
     let rows = path_rows(context.session, &found.path);
-    let path_view = path.view("What the critical path consists of", rows.len().min(SHOWN));
+    let path_view = path.view(words!(context, "critical_path.caption"), rows.len().min(SHOWN));
     let shown = found.slack.len().min(2 * SHOWN);
-    let slack_view = slack.view("Operations of the step and their slack", shown);
-    let mut blocks = vec![Block::Prose(text::introduction(stage, found))];
+    let slack_view = slack.view(words!(context, "critical_path.caption_slack"), shown);
+    let dependency = Quantity::ns(DEPENDENCY_NS);
+    let mut blocks = vec![Block::Prose(text::introduction(context, stage, found))];
     blocks.extend(text::choice(context, &found.passes).map(Block::Prose));
-    blocks.push(Block::Chart(chart(stage, found)));
+    blocks.push(Block::Chart(chart(context, stage, found)));
     blocks.extend([path_view, slack_view].map(Block::Table));
     Ok(Findings {
         blocks,
         metrics: metrics(context, stage, found),
         datasets: vec![path.rows(&rows), slack.rows(&found.slack)],
-        methods: vec![text::method()],
+        methods: vec![method!(context, "critical_path", dependency = dependency)],
         ..Findings::default()
     })
 }
 
-fn chart(stage: &str, found: &CriticalPath) -> Chart {
+fn chart(context: &Context<'_>, stage: &str, found: &CriticalPath) -> Chart {
     let shown: Vec<_> = found.times.iter().filter(|(_, time)| *time > 0).collect();
     let part = |(category, _): &&(Category, Ns)| Part {
         name: label(*category).to_owned(),
@@ -52,12 +54,8 @@ fn chart(stage: &str, found: &CriticalPath) -> Chart {
     };
     Chart {
         id: "critical-path".to_owned(),
-        title: "The critical path of one step".to_owned(),
-        description: format!(
-            "One bar: the parts of the critical path of {}, as shares of its length. The text above names the \
-             largest.",
-            stage
-        ),
+        title: words!(context, "critical_path.chart"),
+        description: words!(context, "critical_path.chart_text", stage = stage),
         plot: Plot::StackedBars(StackedBars {
             unit: Unit::Nanoseconds,
             normalized: true,

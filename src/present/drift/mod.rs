@@ -15,7 +15,7 @@ use rooflens_analysis::time::drift::{
 };
 use rooflens_findings::catalogue::{PACE_DRIFT, PACE_TREND_Z};
 use rooflens_findings::chart::{Line, Lines, Plot, Track, Tracks};
-use rooflens_findings::{Block, Chart, Findings, Inline, Method, Quantity, Table, View, prose};
+use rooflens_findings::{Block, Chart, Findings, Inline, Quantity, Table, View};
 
 /// Pace.
 pub(super) static SECTION: Section = Section { id: "pace", show };
@@ -44,14 +44,19 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     let charts = longest.iter().take(MAX_CHARTS).enumerate();
     let charts = charts.map(|(number, series)| chart(context, number, series));
     findings.blocks.extend(charts.map(Block::Chart));
-    let mut caption = "Time of repeated stages and ranges over the run".to_owned();
-    if own == shown {
-        caption.push_str(&format!(", pass {}", context.session.pass_name(first)));
-    }
+    let pass = (own == shown).then(|| context.session.pass_name(first));
+    let caption = words!(context, "pace.caption", pass = pass);
     let columns = shown_columns(&all[..shown], own < shown);
     findings.blocks.push(Block::Table(View::new("pace", caption, &columns, shown)));
     findings.datasets.push(table(context).rows(all));
-    findings.methods.push(method());
+    findings.methods.push(method!(
+        context,
+        "pace",
+        least = Quantity::count(LEAST as u64),
+        least_for_trend = Quantity::count(LEAST_FOR_TREND as u64),
+        trend = Quantity::new(TREND_Z, Unit::One),
+        outlier = Quantity::new(OUTLIER_Z, Unit::One),
+    ));
     Ok(findings)
 }
 
@@ -67,46 +72,41 @@ fn shown_columns(all: &[Series], several_passes: bool) -> Vec<&'static str> {
 }
 
 fn introduction(context: &Context<'_>, lines: &[Series]) -> Vec<Inline> {
-    let mut text = prose![
-        "Whether the instances of a stage take as long at the end of the run as at its beginning. A drift changes every \
-         mean with the length of the run: a growing cache, heat, fragmented memory."
-    ];
+    let mut text = say!(context, "pace.introduction");
     let drifting = lines
         .iter()
         .filter(|one| one.direction().is_some_and(|trend| trend != Direction::Neither))
         .filter_map(|one| Some((one, one.drift?)))
         .max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()));
     if let Some((series, drift)) = drifting {
-        text.extend(prose![
-            " The greatest trend is that of ",
-            Inline::Code(series.label(context)),
-            ": ",
-            Quantity::ratio(drift),
-            " from the first to the last third of ",
-            Quantity::count(series.instances.len() as u64),
-            " instances."
-        ]);
+        text.extend(say!(
+            context,
+            "pace.trend",
+            stage = Inline::code(series.label(context)),
+            drift = Quantity::ratio(drift),
+            instances = Quantity::count(series.instances.len() as u64),
+        ));
     } else if lines.iter().any(|one| one.trend.is_some()) {
-        text.push(" No stage has a trend beyond chance.".into());
+        text.extend(say!(context, "pace.no_trend"));
     }
     text
 }
 
 fn chart(context: &Context<'_>, number: usize, series: &Series) -> Chart {
     let name = series.label(context);
-    let line = |name: &str, filled: bool, time: fn(&Instance) -> i64| {
+    let line = |name: String, filled: bool, time: fn(&Instance) -> i64| {
         let points: Vec<(f64, f64)> =
             series.instances.iter().map(|one| (one.number as f64, time(one) as f64)).collect();
         let points = grouped(&points, MAX_POINTS);
         let points = points.into_iter().map(|(x, y)| (libm::round(x) as i64, y)).collect();
-        Line { name: name.to_owned(), filled, points }
+        Line { name, filled, points }
     };
     let lines = match series.subject {
         Subject::Stage(_) => vec![
-            line("range on the host", true, |one| one.host),
-            line("projection on the GPU", false, |one| one.time),
+            line(words!(context, "pace.host"), true, |one| one.host),
+            line(words!(context, "pace.projection"), false, |one| one.time),
         ],
-        Subject::Range(_) => vec![line("", false, |one| one.host)],
+        Subject::Range(_) => vec![line(String::new(), false, |one| one.host)],
     };
     let mut outliers = series.outliers.clone();
     let distance = |place: &usize| (series.instances[*place].time as f64 - series.median).abs();
@@ -122,17 +122,17 @@ fn chart(context: &Context<'_>, number: usize, series: &Series) -> Chart {
     let mut left_out: Vec<Interval> =
         series.left_out.iter().map(|number| (*number as i64, *number as i64 + 1)).collect();
     let left_out = union(&mut left_out);
-    let label = "Time of an instance".to_owned();
-    let shades = (!left_out.is_empty()).then(|| ("left out".to_owned(), left_out));
+    let label = words!(context, "pace.time");
+    let shades = (!left_out.is_empty()).then(|| (words!(context, "pace.left_out"), left_out));
     let outliers = outliers.iter().map(mark).collect();
     let tracks =
         vec![Track::Lines(Lines { label, unit: Unit::Nanoseconds, lines, shades, outliers })];
     Chart {
         id: format!("pace-{number}"),
-        title: format!("Pace of {}", name),
-        description: description(&name, series),
+        title: words!(context, "pace.chart", stage = name.as_str()),
+        description: description(context, &name, series),
         plot: Plot::Tracks(Tracks {
-            x_label: "Number of the instance".to_owned(),
+            x_label: words!(context, "pace.instance"),
             x_unit: Unit::Count,
             extent: last.max(1),
             bands: Vec::new(),
@@ -141,23 +141,18 @@ fn chart(context: &Context<'_>, number: usize, series: &Series) -> Chart {
     }
 }
 
-fn description(name: &str, series: &Series) -> String {
-    let mut text = format!(
-        "Time of each of {} instances of {} in order of the run, median {}",
-        series.instances.len(),
-        name,
-        Quantity::new(series.median, Unit::Nanoseconds)
-    );
-    if let Some((first, last)) = series.thirds {
-        let time = |ns| Quantity::new(ns, Unit::Nanoseconds);
-        text.push_str(&format!(
-            "; median of the first third {}, of the last third {}",
-            time(first),
-            time(last)
-        ));
-    }
-    text.push_str(&format!("; {} outliers by modified z-score are ringed.", series.outliers.len()));
-    text
+fn description(context: &Context<'_>, name: &str, series: &Series) -> String {
+    let time = |ns| Quantity::new(ns, Unit::Nanoseconds);
+    words!(
+        context,
+        "pace.chart_text",
+        instances = series.instances.len().to_string(),
+        stage = name,
+        median = time(series.median),
+        first = series.thirds.map(|(first, _)| time(first)),
+        last = series.thirds.map(|(_, last)| time(last)),
+        outliers = series.outliers.len().to_string(),
+    )
 }
 
 const fn words(direction: Direction) -> &'static str {
@@ -206,25 +201,4 @@ fn metrics(context: &Context<'_>, series: &Series) -> Vec<Metric> {
     let evidence = series.evidence(context);
     metrics.iter_mut().for_each(|metric| metric.evidence.push(evidence.clone()));
     metrics
-}
-
-fn method() -> Method {
-    Method {
-        title: "Pace".to_owned(),
-        text: prose![
-            "Instances that count, in order of the run; sequences of fewer than ",
-            Quantity::count(LEAST as u64),
-            " are not shown, a trend needs ",
-            Quantity::count(LEAST_FOR_TREND as u64),
-            ". Drift is the median of the last third ÷ the median of the first third − 1. Slope: the median of the slopes of all pairs of instances (Theil, 1950; Sen, 1968); of long sequences, of the \
-             medians of up to 400 groups of neighbours. A sequence has a trend if the balance of rising and falling pairs (Mann, 1945; Kendall, 1975) lies \
-             beyond ",
-            Quantity::new(TREND_Z, Unit::One),
-            " standard deviations. Outliers have a modified z-score beyond ",
-            Quantity::new(OUTLIER_Z, Unit::One),
-            ". Ranges that are no stage are measured on the host; of these, those are left out that end before \
-             a stage's first instance after its warm-up begins, and then the first one if its modified z-score against the \
-             others lies beyond the same limit."
-        ],
-    }
 }

@@ -13,7 +13,7 @@ use rooflens_analysis::Known;
 use rooflens_analysis::time::graphs::replays::Graph;
 use rooflens_analysis::time::graphs::{Graphs, StageReplays};
 use rooflens_findings::catalogue::{GRAPH_BUSY_SHARE, GRAPH_GAP, GRAPH_REPLAY_TIME, GRAPH_REPLAYS};
-use rooflens_findings::{Block, Findings, Inline, Method, Quantity, prose};
+use rooflens_findings::{Block, Findings, Inline, Quantity};
 use rooflens_model::PassId;
 
 /// CUDA graphs. A bundle without graphs has no such section.
@@ -33,13 +33,13 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     let table = replays::table(context, graphs);
     findings.blocks.push(Block::Prose(introduction(context, graphs, shown)));
     findings.blocks.push(Block::Chart(replays::chart(context, graphs, shown)));
-    let view = table.view("Replays by graph and stage; times are medians", SHOWN);
+    let view = table.view(words!(context, "graphs.caption"), SHOWN);
     findings.blocks.push(Block::Table(view));
     findings.blocks.extend(whole_graphs(context, graphs).map(Block::Prose));
     findings.datasets.push(table.rows(&graphs.by_stage));
     nodes::add(context, graphs, &mut findings);
     findings.metrics.extend(graphs.stages.iter().flat_map(|stage| metrics(context, stage)));
-    findings.methods.push(method());
+    findings.methods.push(method!(context, "graphs"));
     Ok(findings)
 }
 
@@ -50,24 +50,14 @@ fn introduction(context: &Context<'_>, graphs: &Graphs, shown: PassId) -> Vec<In
     let counted: usize = own.map(|own| own.figures.replays).sum();
     let left_out = replays.all.iter().filter(|replay| of_pass(replay.graph)).count() - counted;
     let number = replays.graphs.iter().filter(|graph| graph.pass == shown).count();
-    let mut text = prose![
-        "A replay is all work of one graph launch. The pass ",
-        Inline::Code(context.session.pass_name(shown).to_owned()),
-        " has ",
-        Quantity::count(counted as u64),
-        if counted == 1 { " replay of " } else { " replays of " },
-        Quantity::count(number as u64),
-        if number == 1 { " graph. " } else { " graphs. " },
-        "The time between replays runs from the end of one to the start of the next in the same stage instance."
-    ];
-    if left_out > 0 {
-        text.extend(prose![
-            " ",
-            Quantity::count(left_out as u64),
-            " more lie in instances that do not count."
-        ]);
-    }
-    text
+    say!(
+        context,
+        "graphs.introduction",
+        pass = Inline::code(context.session.pass_name(shown)),
+        replays = Quantity::count(counted as u64),
+        graphs = Quantity::count(number as u64),
+        left_out = (left_out > 0).then(|| Quantity::count(left_out as u64)),
+    )
 }
 
 /// Says which passes have graphs as single operations, and what another trace would add.
@@ -76,15 +66,8 @@ fn whole_graphs(context: &Context<'_>, graphs: &Graphs) -> Option<Vec<Inline>> {
     let mut passes: Vec<PassId> = whole.map(|graph| graph.pass).collect();
     passes.dedup();
     let names: Vec<&str> = passes.iter().map(|pass| context.session.pass_name(*pass)).collect();
-    (!names.is_empty()).then(|| {
-        prose![
-            "In ",
-            Inline::Code(names.join(", ")),
-            " a graph is one operation that counts as busy from start to end; ",
-            Inline::Code("nsys profile --cuda-graph-trace=node".to_owned()),
-            " would show its kernels and the idle time inside, and slow its launches down."
-        ]
-    })
+    (!names.is_empty())
+        .then(|| say!(context, "graphs.whole", passes = Inline::code(names.join(", "))))
 }
 
 fn metrics(context: &Context<'_>, of: &StageReplays) -> Vec<Metric> {
@@ -114,21 +97,4 @@ fn metrics(context: &Context<'_>, of: &StageReplays) -> Vec<Metric> {
     let evidence = context.session.evidence(pass, tables, figures.operations);
     all.iter_mut().for_each(|metric| metric.evidence.push(evidence.clone()));
     all
-}
-
-fn method() -> Method {
-    Method {
-        title: "CUDA graphs".to_owned(),
-        text: prose![
-            "A replay is the set of operations that share the process and correlation id of one graph launch. \
-             Replays are of one graph if the artifact gives them one graph number; without it, if they share a \
-             node; without nodes, if they run the same kernels equally often. Idle inside a replay is time in \
-             which none of its own operations runs. What an operation is: its node, or the graph if that is one operation, is followed from clone to \
-             original; the innermost range that was open on the creating thread when the original was created \
-             is its range at capture. Contradicting or missing events leave it without a range, with the reason. \
-             Kernels without one are aligned with those of a stage instance that ran without graphs, in this or \
-             another pass, by the longest common subsequence over (kernel, grid, block); aligned kernels take the \
-             range, operator and module of their partner."
-        ],
-    }
 }

@@ -9,7 +9,7 @@ use crate::Context;
 use rooflens_analysis::time::graphs::Graphs;
 use rooflens_analysis::time::graphs::nodes::{Origin, PassNodes, Sum};
 use rooflens_findings::catalogue::{GRAPH_CAPTURE_ATTRIBUTED_SHARE, GRAPH_EAGER_MATCHED_SHARE};
-use rooflens_findings::{Block, Findings, Inline, MetricDef, Quantity, Table, prose};
+use rooflens_findings::{Block, Findings, Inline, MetricDef, Quantity, Table};
 use rooflens_model::{KernelId, PassId, StrId};
 
 /// Operations of one origin.
@@ -28,7 +28,7 @@ pub(super) fn add(context: &Context<'_>, graphs: &Graphs, findings: &mut Finding
     let table = table(context, &rows);
     if shown.origins.len() > 1 {
         let pass = context.session.pass_name(shown.pass);
-        let caption = format!("What the graphs of the pass {pass} run");
+        let caption = words!(context, "graphs.caption_origins", pass = pass);
         let view = table.view(caption, shown.origins.len().min(SHOWN));
         findings.blocks.push(Block::Table(view));
     }
@@ -61,32 +61,21 @@ fn add_metrics(context: &Context<'_>, of: &PassNodes, findings: &mut Findings) {
 fn introduction(context: &Context<'_>, of: &PassNodes) -> Vec<Inline> {
     let whole = of.all().1.max(1) as f64;
     let share = |sum: Sum| Quantity::ratio(sum.1 as f64 / whole);
-    let mut text = prose![
-        "Which part of the model a kernel of a graph belongs to was known when it was captured. The range that \
-         was open then names ",
-        share(of.captured()),
-        " of the graphs' device time"
-    ];
-    // The reason that holds for most of the rest.
-    let reason = of.origins.iter().find_map(|(origin, _)| origin.reason());
-    if let Some(reason) = reason {
-        text.extend(prose![format!(" ({reason})")]);
-    }
-    if of.eager().0 > 0 {
-        text.extend(prose![
-            "; the kernel at the same place of a run without graphs names ",
-            share(of.eager())
-        ]);
-        let names = of.origins.iter().filter_map(|(origin, _)| match origin {
-            Origin::Eager(kernel, _) => Some(context.facts.stages[kernel.stage].name.as_str()),
-            _ => None,
-        });
-        let names: BTreeSet<&str> = names.take(SHOWN).collect();
-        let names: Vec<&str> = names.into_iter().collect();
-        text.extend(prose![" (", Inline::Code(names.join(", ")), ")"]);
-    }
-    text.extend(prose!["."]);
-    text
+    let stages = of.origins.iter().filter_map(|(origin, _)| match origin {
+        Origin::Eager(kernel, _) => Some(context.facts.stages[kernel.stage].name.as_str()),
+        _ => None,
+    });
+    let stages: BTreeSet<&str> = stages.take(SHOWN).collect();
+    let stages: Vec<&str> = stages.into_iter().collect();
+    say!(
+        context,
+        "graphs.origins",
+        captured = share(of.captured()),
+        // The reason that holds for most of the rest.
+        reason = of.origins.iter().find_map(|(origin, _)| origin.reason()),
+        eager = (of.eager().0 > 0).then(|| share(of.eager())),
+        stages = Inline::code(stages.join(", ")),
+    )
 }
 
 /// One row an origin; on the page as far as a row has a value.
@@ -163,7 +152,7 @@ fn add_unmatched(context: &Context<'_>, passes: &[PassNodes], findings: &mut Fin
         .name("name", |(_, (kernel, _))| session.kernel_name(*kernel));
     let shown = passes.first().map_or(0, |of| of.unmatched.len()).min(SHOWN);
     if shown > 0 {
-        let caption = "Kernels of graphs that the run without graphs does not have";
+        let caption = words!(context, "graphs.caption_unmatched");
         findings.blocks.push(Block::Table(table.view(caption, shown)));
     }
     findings.datasets.push(table.rows(&rows));

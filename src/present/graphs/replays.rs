@@ -57,27 +57,23 @@ pub(super) fn table<'t>(context: &Context<'t>, graphs: &'t Graphs) -> Table<'t, 
 pub(super) fn chart(context: &Context<'_>, graphs: &Graphs, pass: PassId) -> Chart {
     let own = graphs.by_stage.iter().filter(|own| graphs.replays.graphs[own.graph].pass == pass);
     let rest = [
-        ("idle inside replays", Color::Idle),
-        ("other work between replays", Color::Other),
-        ("idle between replays", Color::Idle),
+        (words!(context, "graphs.idle_inside"), Color::Idle),
+        (words!(context, "graphs.other_work"), Color::Other),
+        (words!(context, "graphs.idle_between"), Color::Idle),
     ];
-    let groups = ClassGroup::ALL.map(group_color).map(|color| (color.label(), color));
-    let part = |(name, color): (&str, Color)| Part { name: name.to_owned(), color };
+    let groups = ClassGroup::ALL.map(group_color).map(|color| (color.label().to_owned(), color));
+    let part = |(name, color)| Part { name, color };
     let bars = StackedBars {
         unit: Unit::Nanoseconds,
         normalized: true,
         parts: groups.into_iter().chain(rest).map(part).collect(),
         bars: own.take(SHOWN_BARS).map(|own| bar(context, graphs, own)).collect(),
     };
-    let name = context.session.pass_name(pass);
+    let pass = context.session.pass_name(pass);
     Chart {
         id: "graph-replays".to_owned(),
-        title: format!("Inside and between replays, pass {name}"),
-        description: format!(
-            "One bar per stage and graph of the pass {name}: the shares of the time from first to last replay \
-             in which a replay runs each class of kernels, in which the GPU is idle inside a replay, and what it \
-             does between replays. The table holds the numbers."
-        ),
+        title: words!(context, "graphs.chart", pass = pass),
+        description: words!(context, "graphs.chart_text", pass = pass),
         plot: Plot::StackedBars(bars.without_empty_parts()),
     }
 }

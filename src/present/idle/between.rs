@@ -9,7 +9,7 @@ use super::metrics;
 use crate::Context;
 use rooflens_analysis::time::idle::between::{Between, Pair};
 use rooflens_findings::chart::{Bar, Chart, Color, Part, Plot, StackedBars};
-use rooflens_findings::{Block, Findings, Inline, Method, Quantity, Table, View, prose};
+use rooflens_findings::{Block, Findings, Inline, Quantity, Table, View};
 
 /// Pairs of stages that a page shows at most.
 const SHOWN: usize = 8;
@@ -25,7 +25,7 @@ pub(super) fn add(context: &Context<'_>, all: &[Between], findings: &mut Finding
     if all.is_empty() {
         return;
     }
-    findings.blocks.push(Block::Heading("Between the stages".to_owned()));
+    findings.blocks.push(Block::Heading(words!(context, "between.heading")));
     findings.blocks.push(Block::Prose(introduction(context, all)));
     let pairs = all.iter().flat_map(|one| one.pairs.iter().map(move |pair| (one, pair)));
     let mut pairs: Vec<OfPair<'_>> = pairs.collect();
@@ -33,7 +33,7 @@ pub(super) fn add(context: &Context<'_>, all: &[Between], findings: &mut Finding
     let mut columns = if labelled { vec!["rank"] } else { Vec::new() };
     columns.extend(["after", "before", "windows", "idle_ns", "run_share", "median_ns"]);
     columns.extend(["longest_ns", "cause", "range", "range_share"]);
-    let caption = "Idle time of the GPU from the end of one stage to the start of the next";
+    let caption = words!(context, "between.caption");
     let rows = pairs.len().min(SHOWN);
     findings.blocks.push(Block::Table(View::new("between", caption, &columns, rows)));
     findings.datasets.push(table(context).rows(&pairs));
@@ -43,23 +43,21 @@ pub(super) fn add(context: &Context<'_>, all: &[Between], findings: &mut Finding
         findings.blocks.push(Block::Chart(chart(context, &pairs)));
     }
     findings.metrics.extend(all.iter().flat_map(|one| metrics::between(context, one)));
-    findings.methods.push(method());
+    findings.methods.push(method!(context, "between"));
 }
 
 fn introduction(context: &Context<'_>, all: &[Between]) -> Vec<Inline> {
-    let mut text = prose!["No stage contains what lies between two of them."];
+    let mut text = say!(context, "between.introduction");
     for one in all {
+        let (idle, run) = (Quantity::ns(one.idle()), Quantity::ns(one.run));
         let label = one.label(context);
         text.extend(match label.is_empty() {
-            true => prose![" There the GPU is idle for "],
-            false => prose![" On ", Inline::Strong(label), " the GPU is idle there for "],
+            true => say!(context, "between.idle", idle = idle, run = run),
+            false => {
+                let gpu = Inline::strong(label);
+                say!(context, "between.idle_on", gpu = gpu, idle = idle, run = run)
+            }
         });
-        text.extend(prose![
-            Quantity::ns(one.idle()),
-            " of the ",
-            Quantity::ns(one.run),
-            " of the run."
-        ]);
     }
     text
 }
@@ -87,7 +85,7 @@ fn table<'t>(context: &'t Context<'_>) -> Table<'t, OfPair<'t>> {
 /// One bar a pair: idle time by cause, and what the GPU does besides.
 fn chart(context: &Context<'_>, pairs: &[OfPair<'_>]) -> Chart {
     let (causes, mut parts) = legend(|cause| pairs.iter().any(|(_, pair)| pair.of(cause) > 0));
-    parts.insert(0, Part { name: "work of no stage".to_owned(), color: Color::Busy });
+    parts.insert(0, Part { name: words!(context, "between.other_work"), color: Color::Busy });
     let name = |stage: usize| &context.facts.stages[stage].name;
     let bar = |(one, pair): &OfPair<'_>| {
         let label = one.label(context);
@@ -99,34 +97,18 @@ fn chart(context: &Context<'_>, pairs: &[OfPair<'_>]) -> Chart {
                 .chain(causes.iter().map(|cause| pair.of(*cause)))
                 .map(|time| time as f64)
                 .collect(),
-            note: format!("{} idle", Quantity::ns(pair.idle())),
+            note: words!(context, "idle.bar", idle = Quantity::ns(pair.idle())),
         }
     };
     Chart {
         id: "between-stages".to_owned(),
-        title: "Between the stages".to_owned(),
-        description: "One bar for two stages that follow one another: the time from the end of the one to the start of \
-                      the other, over all instances that count, in which the GPU runs other work, and in which it is \
-                      idle, by cause. The table holds the numbers."
-            .to_owned(),
+        title: words!(context, "between.heading"),
+        description: words!(context, "between.chart_text"),
         plot: Plot::StackedBars(StackedBars {
             unit: Unit::Nanoseconds,
             normalized: false,
             parts,
             bars: pairs.iter().map(bar).collect(),
         }),
-    }
-}
-
-fn method() -> Method {
-    Method {
-        title: "Idle time between stages".to_owned(),
-        text: prose![
-            "The outermost instances of a process follow one another by the start of their GPU work. From the latest end \
-             so far to the next start is a time between stages, if both instances count; what the GPU does not work \
-             in it is idle, by the causes of gaps. The run is the union of the instances that count and the times \
-             between them. The range on the host is that of the thread of the next stage, begun after the range of \
-             the stage before, that covers most of these times: a range around both is none."
-        ],
     }
 }

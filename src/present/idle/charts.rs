@@ -20,22 +20,19 @@ use rooflens_model::Ns;
 pub(super) fn causes(context: &Context<'_>, lines: &[&Line]) -> Chart {
     let (causes, mut parts) = legend(|cause| lines.iter().any(|line| line.of(cause) > 0));
     parts.insert(0, Part { name: Color::Busy.label().to_owned(), color: Color::Busy });
+    let idle = |line: &Line| Quantity::new(line.per_instance(line.idle()), Unit::Nanoseconds);
     let bar = |line: &&Line| Bar {
         label: line.label(context),
         values: std::iter::once(line.busy())
             .chain(causes.iter().map(|cause| line.of(*cause)))
             .map(|time| time as f64)
             .collect(),
-        note: format!("{} idle", Quantity::new(line.per_instance(line.idle()), Unit::Nanoseconds)),
+        note: words!(context, "idle.bar", idle = idle(line)),
     };
     Chart {
         id: "idle-causes".to_owned(),
-        title: "Why the GPU is idle".to_owned(),
-        description:
-            "One bar a stage: the share of its time in which the GPU is busy, and the shares in \
-                      which it is idle, by cause, in the instance of median stage time. The table below holds the \
-                      numbers."
-                .to_owned(),
+        title: words!(context, "idle.chart"),
+        description: words!(context, "idle.chart_text"),
         plot: Plot::StackedBars(StackedBars {
             unit: Unit::Nanoseconds,
             normalized: true,
@@ -47,25 +44,18 @@ pub(super) fn causes(context: &Context<'_>, lines: &[&Line]) -> Chart {
 
 /// A bar a bin, its idle time by cause.
 pub(super) fn gap_lengths(context: &Context<'_>, line: &Line) -> Chart {
-    let label = line.label(context);
     let occurs =
         |cause: Cause| line.histogram.used().any(|(.., bin)| bin.times[cause as usize] > 0);
     let (causes, parts) = legend(occurs);
     let bar = |(lower, upper, bin): (Ns, Option<Ns>, &Bin)| Bar {
-        label: bounds(lower, upper),
+        label: bounds(context, lower, upper),
         values: causes.iter().map(|cause| bin.times[*cause as usize] as f64).collect(),
-        note: match bin.gaps {
-            1 => "1 gap".to_owned(),
-            gaps => format!("{} gaps", Quantity::count(gaps)),
-        },
+        note: words!(context, "idle.gaps.bar", gaps = Quantity::count(bin.gaps)),
     };
     Chart {
         id: "gap-lengths".to_owned(),
-        title: format!("Idle time of {label} by length of the gaps"),
-        description: format!(
-            "One bar a range of gap lengths: the idle time of the counted instances of {label} in gaps \
-             of that length, by cause, and their number."
-        ),
+        title: words!(context, "idle.gaps.chart", stage = line.label(context)),
+        description: words!(context, "idle.gaps.chart_text", stage = line.label(context)),
         plot: Plot::StackedBars(StackedBars {
             unit: Unit::Nanoseconds,
             normalized: false,
@@ -76,60 +66,60 @@ pub(super) fn gap_lengths(context: &Context<'_>, line: &Line) -> Chart {
 }
 
 /// `10 to 20 µs`.
-fn bounds(lower: Ns, upper: Option<Ns>) -> String {
+fn bounds(context: &Context<'_>, lower: Ns, upper: Option<Ns>) -> String {
     let short = |time: Ns| match time {
         0..1_000_000 => format!("{} µs", time / 1_000),
         1_000_000..1_000_000_000 => format!("{} ms", time / 1_000_000),
         _ => format!("{} s", time / 1_000_000_000),
     };
-    match upper {
-        Some(upper) if lower == 0 => format!("below {}", short(upper)),
-        Some(upper) => format!("{} to {}", short(lower), short(upper)),
-        None => format!("{} and more", short(lower)),
+    let from = short(lower);
+    match upper.map(short) {
+        Some(upper) if lower == 0 => words!(context, "idle.gaps.below", upper = upper),
+        Some(upper) => words!(context, "idle.gaps.between", lower = from, upper = upper),
+        None => words!(context, "idle.gaps.above", lower = from),
     }
 }
 
 /// The depth above, what the GPU does below.
 pub(super) fn queue(context: &Context<'_>, line: &Line, queue: &QueueOverTime) -> Chart {
     let duration = window(queue).duration();
-    let label = line.label(context);
-    let time = Quantity::ns(duration);
-    let empty = Quantity::ratio(line.queue_empty_share().unwrap_or(0.0));
+    let (stage, time) = (line.label(context), Quantity::ns(duration));
     Chart {
         id: format!("queue-depth-{}", line.summary.stage),
-        title: format!("How far the host is ahead in the median instance of {label} ({time})"),
-        description: format!(
-            "Instance {} of {label}: launches issued and not begun, mean and most in each of {} stretches of \
-             {time}; below, the shares of each stretch in which the GPU is busy with and without work that waits, \
-             and idle with an empty queue. The queue is empty for {empty} of the time. The data set \
-             queue_over_time holds the stretches.",
-            queue.ordinal,
-            queue.bins.len(),
+        title: words!(context, "idle.queue.chart", stage = stage.as_str(), time = time),
+        description: words!(
+            context,
+            "idle.queue.chart_text",
+            ordinal = queue.ordinal.to_string(),
+            stage = stage,
+            count = queue.bins.len().to_string(),
+            time = time,
+            empty = Quantity::ratio(line.queue_empty_share().unwrap_or(0.0)),
         ),
         plot: Plot::Tracks(Tracks {
-            x_label: "Time".to_owned(),
+            x_label: words!(context, "idle.queue.time"),
             x_unit: Unit::Nanoseconds,
             extent: duration,
             bands: Vec::new(),
-            tracks: vec![depth(queue), states(queue)],
+            tracks: vec![depth(context, queue), states(context, queue)],
         }),
     }
 }
 
-fn depth(queue: &QueueOverTime) -> Track {
+fn depth(context: &Context<'_>, queue: &QueueOverTime) -> Track {
     let window = window(queue);
     let edge = |bin: usize| window.edge(bin) - window.start;
-    let line = |name: &str, filled: bool, value: &dyn Fn(&(f64, u64)) -> f64| {
+    let line = |name: String, filled: bool, value: &dyn Fn(&(f64, u64)) -> f64| {
         let middle = |bin: usize| edge(bin) + (edge(bin + 1) - edge(bin)) / 2;
         let points = queue.bins.iter().enumerate().map(|(at, bin)| (middle(at), value(bin)));
-        chart::Line { name: name.to_owned(), filled, points: points.collect() }
+        chart::Line { name, filled, points: points.collect() }
     };
     Track::Lines(Lines {
-        label: "Launches issued and not begun".to_owned(),
+        label: words!(context, "idle.queue.depth"),
         unit: Unit::Count,
         lines: vec![
-            line("most", true, &|bin| bin.1 as f64),
-            line("mean", false, &|bin| libm::round(bin.0 * 1e4) / 1e4),
+            line(words!(context, "idle.queue.most"), true, &|bin| bin.1 as f64),
+            line(words!(context, "idle.queue.mean"), false, &|bin| libm::round(bin.0 * 1e4) / 1e4),
         ],
         shades: None,
         outliers: Vec::new(),
@@ -137,18 +127,17 @@ fn depth(queue: &QueueOverTime) -> Track {
 }
 
 /// When the GPU is busy and when the queue is empty; what is left is idle although work waits.
-fn states(queue: &QueueOverTime) -> Track {
+fn states(context: &Context<'_>, queue: &QueueOverTime) -> Track {
     let (busy, empty) = (&queue.busy, &queue.empty);
     let ahead = difference(busy, empty);
     let states = [
-        ("busy, work waits", Color::Busy, &ahead),
-        ("busy, queue empty", Color::Elementwise, &difference(busy, &ahead)),
-        ("idle, queue empty", Color::Launching, &difference(empty, busy)),
+        (words!(context, "idle.queue.busy_waits"), Color::Busy, &ahead),
+        (words!(context, "idle.queue.busy_empty"), Color::Elementwise, &difference(busy, &ahead)),
+        (words!(context, "idle.queue.idle_empty"), Color::Launching, &difference(empty, busy)),
     ];
-    let part =
-        |(name, color, _): &(&str, Color, _)| Part { name: (*name).to_owned(), color: *color };
+    let part = |(name, color, _): &(String, Color, _)| Part { name: name.clone(), color: *color };
     Track::Areas(Areas {
-        label: "GPU and queue".to_owned(),
+        label: words!(context, "idle.queue.states"),
         parts: states.iter().map(part).collect(),
         shares: states.iter().map(|(.., times)| cover(&window(queue), times)).collect(),
     })

@@ -13,7 +13,7 @@ use crate::Context;
 use rooflens_analysis::Known;
 use rooflens_analysis::time::idle::gaps::HOST_STRETCH;
 use rooflens_analysis::time::idle::{Cause, IdleTime, Line};
-use rooflens_findings::{Block, Findings, Inline, Method, Quantity, prose};
+use rooflens_findings::{Block, Findings, Inline, Quantity};
 
 /// Idle time.
 pub(super) static SECTION: Section = Section { id: "idle", show };
@@ -32,9 +32,11 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     findings.metrics.extend(metrics);
     let (order, outermost, own) = idle.ordered(context);
     let shown = &order[..outermost];
-    findings.blocks.push(Block::Prose(introduction(context, shown)));
+    let mut text = say!(context, "idle.introduction");
+    text.extend(shown.iter().flat_map(|line| verdict(context, line)));
+    findings.blocks.push(Block::Prose(text));
     findings.blocks.push(Block::Chart(charts::causes(context, &order[..own])));
-    findings.blocks.push(tables::view_of_figures(shown));
+    findings.blocks.push(tables::view_of_figures(context, shown));
     add_queues(context, idle, &mut findings);
     findings.datasets.push(tables::launch_figures(context).rows(&order));
     tables::add_causes(context, &order, outermost, &mut findings);
@@ -47,7 +49,9 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     tables::add_longest(context, &order, &mut findings);
     between::add(context, &idle.between, &mut findings);
     what_if::add(context, &mut findings)?;
-    findings.methods.extend(methods());
+    let stretch = Quantity::ns(HOST_STRETCH);
+    findings.methods.push(method!(context, "idle", stretch = stretch));
+    findings.methods.push(method!(context, "idle.figures"));
     Ok(findings)
 }
 
@@ -56,12 +60,7 @@ fn add_queues(context: &Context<'_>, idle: &IdleTime, findings: &mut Findings) {
     if idle.queues.is_empty() {
         return;
     }
-    findings.blocks.push(Block::Prose(prose![
-        "How far the host is ahead of the GPU: idle with an empty queue, the GPU waits for a host that is too slow \
-         (or, for moments, for the next kernel of the graph that it runs); busy with an empty queue, the host comes \
-         just in time, or one long operation or graph runs; where much waits, the host is far ahead and faster launches \
-         gain nothing."
-    ]));
+    findings.blocks.push(Block::Prose(say!(context, "idle.queues")));
     for queue in &idle.queues {
         let chart = charts::queue(context, &idle.lines[queue.line], queue);
         findings.blocks.push(Block::Chart(chart));
@@ -69,78 +68,22 @@ fn add_queues(context: &Context<'_>, idle: &IdleTime, findings: &mut Findings) {
     findings.datasets.push(tables::queues(context, idle));
 }
 
-/// A sentence or two a stage.
-fn introduction(context: &Context<'_>, lines: &[&Line]) -> Vec<Inline> {
-    let mut text = prose![
-        "Each gap between operations of a GPU has one cause, that of the operation that ends it. Tracing slows the \
-         host: without it the gaps are shorter."
-    ];
-    for line in lines {
-        let (verdict, share) = line.verdict();
-        text.extend(prose![
-            " ",
-            Inline::Strong(line.label(context)),
-            format!(" is {} (", verdict.label()),
-            Quantity::ratio(share),
-            " of its time); its GPU is idle for ",
-            Quantity::ratio(line.share(line.idle())),
-            "."
-        ]);
-        if line.share(line.of(Cause::Launching)) >= WORTH_SAYING {
-            text.extend(issuing(line));
-        }
-    }
-    text
-}
-
-/// What the launching gaps of a stage consist of.
-fn issuing(line: &Line) -> Vec<Inline> {
+/// What bounds a stage, and what its launching gaps consist of where they are worth it.
+fn verdict(context: &Context<'_>, line: &Line) -> Vec<Inline> {
+    let (verdict, share) = line.verdict();
     let parts = line.issuing;
     let all = parts.calls.saturating_add(parts.between).saturating_add(parts.latency).max(1);
-    let share = |time| Quantity::ratio(time as f64 / all as f64);
-    prose![
-        " Of the time of its launching gaps ",
-        share(parts.calls),
-        " lie in CUDA calls, ",
-        share(parts.between),
-        " between them in the framework, and ",
-        share(parts.latency),
-        " after the call, until the operation starts."
-    ]
-}
-
-fn methods() -> Vec<Method> {
-    let stretch = || Quantity::ns(HOST_STRETCH);
-    let causes = prose![
-        "A gap is a time without any operation on a GPU, whatever stage it belongs to. Within the projection of a \
-         stage instance, busy + gaps + operations of others (other work) = projection, to the nanosecond. The \
-         operation that ends a gap decides its cause, by the API call that issued it and the thread that made the \
-         call. First: without a call in the artifact, or with one that starts after the operation, the cause is \
-         unknown. If the call had returned when the gap began, or issued other operations before (a graph), the \
-         work waits in the queue: at a collective if one ends the gap or ended where it begins, else for launch \
-         latency, stream order or an event. Otherwise the host had not issued it yet, and the first of these holds: \
-         the profiler's overhead on that thread covers half of the gap or more; synchronizing calls do; calls that \
-         allocate, load code or instantiate graphs do; blocking copies do (also asynchronous ones with pageable \
-         memory); calls of the operating system outside of CUDA calls do; off CPU, if the scheduler took the thread off \
-         its CPU for as long outside of CUDA calls and calls of the operating system; launching, if the thread made no pause of ",
-        stretch(),
-        " or more between CUDA calls (a pause that began before the gap counts whole); else host code, which made \
-         such a pause. The dispatch of a framework between two launches is thus launching, as CUDA graphs would \
-         remove it, and a long pause is host code, as they would not."
-    ];
-    let verdict = prose![
-        "The verdict on a stage names the largest share of its time: GPU-bound (computing, or work in the queue), \
-         communication-bound and copy-bound (exposed, or waited for), launch-bound (launching), host-bound (host \
-         code, allocation and loading, operating system, off CPU), sync-bound (synchronizing calls), or what else is \
-         largest. Queue time is the time from the return of a launch call to the start of its first operation; \
-         launches that begin before their call returns have none and are counted apart. Queue depth is the number \
-         of launches issued and not begun, a graph being one: a launch joins the queue when its call returns and leaves \
-         it when its first operation begins. The mean is that over busy time of the launches of the stage; the chart \
-         and the share of time with an empty queue are over the whole instance of median stage time, with the launches \
-         of all stages of the process on the GPU."
-    ];
-    vec![
-        Method { title: "Idle time by cause".to_owned(), text: causes },
-        Method { title: "Verdict and launch figures".to_owned(), text: verdict },
-    ]
+    let part = |time| Quantity::ratio(time as f64 / all as f64);
+    let worth_saying = line.share(line.of(Cause::Launching)) >= WORTH_SAYING;
+    say!(
+        context,
+        "idle.verdict",
+        stage = Inline::strong(line.label(context)),
+        verdict = verdict.label(),
+        share = Quantity::ratio(share),
+        idle = Quantity::ratio(line.share(line.idle())),
+        calls = worth_saying.then(|| part(parts.calls)),
+        between = part(parts.between),
+        latency = part(parts.latency),
+    )
 }

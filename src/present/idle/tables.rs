@@ -101,21 +101,20 @@ pub(super) fn add_causes(
     findings: &mut Findings,
 ) {
     let table = idle(context);
-    let caption =
-        "Idle time by cause: of all instances that count, and of the one of median stage time";
+    let caption = words!(context, "idle.caption_causes");
     let rows = causes_of(&order[..outermost]).len();
     findings.blocks.push(Block::Table(table.view(caption, rows.min(SHOWN))));
     findings.datasets.push(table.rows(&causes_of(order)));
 }
 
 /// The view of the data set of launch figures.
-pub(super) fn view_of_figures(lines: &[&Line]) -> Block {
+pub(super) fn view_of_figures(context: &Context<'_>, lines: &[&Line]) -> Block {
     let mut columns = vec!["stage", "verdict", "verdict_share", "busy_share", "launches"];
     let has_steps = lines.iter().any(|line| line.launches.per_step.is_some());
     columns.extend(has_steps.then_some("launches_per_step"));
     columns.extend(["kernel_mean_ns", "launch_api_mean_ns", "queue_time_ns", "queue_depth_mean"]);
     columns.push("queue_empty_share");
-    let caption = "What bounds each stage, and what launching costs";
+    let caption = words!(context, "idle.caption");
     Block::Table(View::new("launch_figures", caption, &columns, lines.len().min(SHOWN)))
 }
 
@@ -201,7 +200,7 @@ pub(super) fn add_longest(context: &Context<'_>, order: &[&Line], findings: &mut
     let longest = gaps(context).rows(&all.collect::<Vec<_>>());
     let caption = |line: Option<&&Line>| {
         let pass = line.map_or("", |line| context.session.pass_name(line.pass(context)));
-        format!("The longest gaps of the stage with the most idle time, pass {pass}")
+        words!(context, "idle.caption_longest", pass = pass)
     };
     if of_primary > 0 {
         let limit = of_primary.min(SHOWN_GAPS);

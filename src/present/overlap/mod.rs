@@ -14,7 +14,7 @@ use rooflens_analysis::Known;
 use rooflens_analysis::time::overlap::Line;
 use rooflens_findings::catalogue::CONCURRENT_SHARE;
 use rooflens_findings::chart::{Bar, Color, Part, Plot, StackedBars};
-use rooflens_findings::{Block, Chart, Findings, Method, Quantity, View, prose};
+use rooflens_findings::{Block, Chart, Findings, Quantity, View};
 use rooflens_model::GpuId;
 
 /// Concurrency.
@@ -36,31 +36,26 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     let own = all.iter().take_while(|line| line.pass == first.pass).count().min(SHOWN);
     let shown = all.len().min(SHOWN);
     let name = context.session.pass_name(first.pass);
-    findings.blocks.push(Block::Prose(prose![
-        "How many streams of a GPU work at once. Work on several streams gains only where it overlaps: a copy or a \
-         collective that no kernel accompanies costs its whole time."
-    ]));
+    findings.blocks.push(Block::Prose(say!(context, "overlap.introduction")));
     if all[..own].iter().any(|line| line.overlap.concurrent_share() > Some(LEAST_SHARE)) {
         findings.blocks.push(Block::Chart(chart(context, &all[..own], name)));
     }
     let columns = tables::shown_columns(&all[..shown]);
-    let mut caption = "Time in which operations run at once".to_owned();
-    if !columns.contains(&"pass") {
-        caption.push_str(&format!(", pass {name}"));
-    }
+    let pass = (!columns.contains(&"pass")).then_some(name);
+    let caption = words!(context, "overlap.caption", pass = pass);
     findings.blocks.push(Block::Table(View::new("concurrency", caption, &columns, shown)));
     let pairs = tables::pairs(all);
     if !pairs.is_empty() {
         let mut columns = tables::shown_start(all);
         columns.extend(["stream", "other", "overlap_ns", "share"]);
-        let caption = "Streams that work at once, as a share of the less busy one's time";
+        let caption = words!(context, "overlap.caption_streams");
         let view = View::new("stream_overlap", caption, &columns, SHOWN_PAIRS);
         findings.appendix.push(Block::Table(view));
         findings.datasets.push(tables::stream_overlap(context).rows(&pairs));
     }
     findings.datasets.push(tables::concurrency(context).rows(all));
     findings.metrics = all.iter().filter_map(|line| metric(context, line)).collect();
-    findings.methods.push(method());
+    findings.methods.push(method!(context, "overlap"));
     Ok(findings)
 }
 
@@ -75,34 +70,31 @@ fn chart(context: &Context<'_>, lines: &[Line], pass: &str) -> Chart {
         let name = name_of(context, line);
         let label = match gpus.len() {
             1 => name.to_owned(),
-            _ => format!("{name} · GPU {}", context.session.gpus.ordinal[line.gpu.index()]),
+            _ => {
+                let gpu = context.session.gpus.ordinal[line.gpu.index()].to_string();
+                words!(context, "overlap.bar_gpu", stage = name, gpu = gpu)
+            }
         };
-        let busy = Quantity::ns(line.overlap.busy);
-        Bar { label, values, note: format!("{busy} busy") }
+        let note = words!(context, "overlap.bar", time = Quantity::ns(line.overlap.busy));
+        Bar { label, values, note }
     };
-    let part = |(name, color): (&str, Color)| Part { name: name.to_owned(), color };
-    let parts = [
-        ("one stream", Color::Idle),
-        ("two streams", Color::Elementwise),
-        ("three or more", Color::Gemm),
+    let parts = vec![
+        Part { name: words!(context, "overlap.one_stream"), color: Color::Idle },
+        Part { name: words!(context, "overlap.two_streams"), color: Color::Elementwise },
+        Part { name: words!(context, "overlap.more_streams"), color: Color::Gemm },
     ];
-    let parts: Vec<Part> = parts.into_iter().map(part).collect();
-    let bars: Vec<Bar> = lines.iter().map(bar).collect();
+    let bars = lines.iter().map(bar).collect();
     let most = lines.iter().max_by_key(|line| line.overlap.concurrent);
-    let most = most.map_or_else(String::new, |line| {
-        format!(
-            " Most overlaps in {}: {} of {} busy.",
-            name_of(context, line),
-            Quantity::ns(line.overlap.concurrent),
-            Quantity::ns(line.overlap.busy)
-        )
-    });
     Chart {
         id: "concurrency".to_owned(),
-        title: "Streams that work at once, as shares of busy time".to_owned(),
-        description: format!(
-            "One bar a stage and GPU of pass {pass}: the shares of busy time in which operations of one, of two, and of \
-             three or more streams run.{most}"
+        title: words!(context, "overlap.chart"),
+        description: words!(
+            context,
+            "overlap.chart_text",
+            pass = pass,
+            stage = most.map(|line| name_of(context, line)),
+            concurrent = most.map(|line| Quantity::ns(line.overlap.concurrent)),
+            busy = most.map(|line| Quantity::ns(line.overlap.busy)),
         ),
         plot: Plot::StackedBars(
             StackedBars { unit: Unit::Nanoseconds, normalized: true, parts, bars }
@@ -129,17 +121,4 @@ fn metric(context: &Context<'_>, line: &Line) -> Option<Metric> {
     let rows = line.operations as u64;
     metric.evidence.push(session.evidence(line.pass, "launches, copies", rows));
     Some(metric)
-}
-
-fn method() -> Method {
-    Method {
-        title: "Concurrency".to_owned(),
-        text: prose![
-            "A sweep over the starts and ends of the operations of a stage's counted instances on one GPU; operations that \
-             touch do not overlap. Busy is the length of their union. Computing is every kernel that is no collective, and \
-             every whole CUDA graph; copies include memsets. The time of one kind with itself is that in which two or more \
-             operations of it run. Whole CUDA graphs count as one operation of one stream: what overlaps within them \
-             does not show."
-        ],
-    }
 }

@@ -6,7 +6,7 @@ use crate::Context;
 use rooflens_analysis::time::stage_times::StageTimes;
 use rooflens_analysis::time::stage_times::attribution::{How, PassAttribution, Sum, UNATTRIBUTED};
 use rooflens_findings::catalogue::{ATTRIBUTED_SHARE, ATTRIBUTED_SHARE_FROM_FIRST_STAGE};
-use rooflens_findings::{Block, Findings, Quantity, Table, prose};
+use rooflens_findings::{Block, Findings, Quantity, Table};
 use rooflens_model::diagnostic::{Diagnostic, Severity};
 
 /// Operations of a pass that were attributed in one way.
@@ -25,26 +25,21 @@ pub(super) fn add(context: &Context<'_>, times: &StageTimes, findings: &mut Find
         let from_first = &ATTRIBUTED_SHARE_FROM_FIRST_STAGE;
         findings.metrics.push(from_first.derived(scope(), of.staged_from_first, basis));
         if of.pass == times.primary {
-            findings.blocks.push(Block::Prose(prose![
-                "Of the GPU time of this pass, ",
-                Quantity::ratio(of.staged),
-                " belongs to a stage; the rest was issued outside of all stages."
-            ]));
+            let share = Quantity::ratio(of.staged);
+            let said = say!(context, "attribution.share", share = share);
+            findings.blocks.push(Block::Prose(said));
         }
         if of.unattributed() >= UNATTRIBUTED {
             let share = Quantity::ratio(of.unattributed());
-            let message = format!(
-                "{share} of the GPU time of pass {name} from its first stage on belongs to no stage"
-            );
-            let hint = "name the remaining phases in workload.toml, or push ranges around them";
-            findings
-                .diagnostics
-                .push(Diagnostic::new(Severity::Notice, "stages/unattributed", message).hint(hint));
+            let message = words!(context, "attribution.unattributed", share = share, pass = name);
+            let notice = Diagnostic::new(Severity::Notice, "stages/unattributed", message);
+            let hint = words!(context, "attribution.unattributed_hint");
+            findings.diagnostics.push(notice.hint(hint));
         }
     }
     let table = table(context);
     let limit = rows.len().min(How::ALL.len() * 3);
-    let view = table.view("How GPU operations were attributed to ranges", limit);
+    let view = table.view(words!(context, "attribution.caption"), limit);
     findings.blocks.push(Block::Table(view));
     findings.datasets.push(table.rows(&rows));
 }

@@ -15,7 +15,7 @@ use rooflens_findings::catalogue::{
     BUSY_SHARE, HOST_TIME, INFERRED_SHARE, OPERATION_TIME_SUM, OPERATIONS, STAGE_TIME,
 };
 use rooflens_findings::chart::{Bar, Color, Part, Plot, StackedBars};
-use rooflens_findings::{Block, Chart, Findings, Inline, Method, Quantity, Table, prose};
+use rooflens_findings::{Block, Chart, Findings, Inline, Quantity, Table};
 
 /// Stages and their time.
 pub(super) static SECTION: Section = Section { id: "stages", show };
@@ -23,7 +23,10 @@ pub(super) static SECTION: Section = Section { id: "stages", show };
 fn show(context: &Context<'_>) -> Known<Findings> {
     let times = context.results.stage_times()?;
     let mut findings = Findings::default();
-    let mut introduction = introduction(context, times);
+    let session = context.session;
+    let kind = session.passes.kind[times.primary.index()].label();
+    let pass = Inline::code(session.pass_name(times.primary));
+    let mut introduction = say!(context, "stage_times.introduction", pass = pass, kind = kind);
     introduction.extend(times.of_primary().flat_map(|stage| doubt(context, stage)));
     findings.blocks.push(Block::Prose(introduction));
     findings.blocks.push(Block::Chart(chart(context, times)));
@@ -33,37 +36,21 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     let parts = |stage| StageTime::parts(stage).into_iter().map(move |part| (stage, part));
     let parts: Vec<StagePart<'_>> = times.of_primary().flat_map(parts).collect();
     findings.datasets.push(parts_table(context).rows(&parts));
-    findings.methods.push(method());
+    let limit = Quantity::new(WARMUP_Z, Unit::One);
+    findings.methods.push(method!(context, "stage_times", limit = limit));
     Ok(findings)
-}
-
-fn introduction(context: &Context<'_>, times: &StageTimes) -> Vec<Inline> {
-    let session = context.session;
-    let kind = session.passes.kind[times.primary.index()].label();
-    prose![
-        "Times of this section are those of the pass ",
-        Inline::Code(session.pass_name(times.primary).to_owned()),
-        format!(
-            " ({kind}). Stage time is the projection of a stage onto the GPU: from the start of its \
-             first GPU operation to the end of its last. Profiling itself slows the host; the \
-             un-profiled times stand under Repeats where the bundle has them."
-        ),
-    ]
 }
 
 /// What is to be said of a stage with a first instance that may be a cold one, and too few others to tell.
 fn doubt(context: &Context<'_>, stage: &StageTime) -> Vec<Inline> {
     let Some((factor, others)) = stage.doubtful_first else { return Vec::new() };
-    prose![
-        " The first instance of ",
-        Inline::Strong(stage.summary.label(context.session, context.facts)),
-        " that counts takes ",
-        Quantity::new(factor, Unit::One),
-        format!(
-            " times the median of the {others} others. It may be a cold one; so few others have no spread to tell it by, so \
-             it counts. A longer declared warm-up would leave it out."
-        )
-    ]
+    say!(
+        context,
+        "stage_times.doubtful_first",
+        stage = Inline::strong(stage.summary.label(context.session, context.facts)),
+        factor = Quantity::new(factor, Unit::One),
+        others = others.to_string(),
+    )
 }
 
 /// One bar a stage: busy time by group of classes, then idle time, as shares of the stage time.
@@ -74,7 +61,8 @@ fn chart(context: &Context<'_>, times: &StageTimes) -> Chart {
         let busy: f64 = values.iter().sum();
         values.push((busy / line.busy_share.max(1e-12) - busy).max(0.0));
         let time = Quantity::new(line.time, Unit::Nanoseconds);
-        let note = format!("{time} · {} busy", Quantity::ratio(line.busy_share));
+        let share = Quantity::ratio(line.busy_share);
+        let note = words!(context, "stage_times.busy", time = time, share = share);
         Bar { label: line.label(context.session, context.facts), values, note }
     };
     let colors = ClassGroup::ALL.map(group_color).into_iter().chain([Color::Idle]);
@@ -87,11 +75,8 @@ fn chart(context: &Context<'_>, times: &StageTimes) -> Chart {
     let pass = context.session.pass_name(times.primary);
     Chart {
         id: "stage-time".to_owned(),
-        title: "Where the stage time goes".to_owned(),
-        description: format!(
-            "One bar per stage of the pass {pass}: the shares of the stage time in which the GPU runs \
-             each class of kernels, and the share in which it is idle. The table below holds the numbers."
-        ),
+        title: words!(context, "stage_times.chart"),
+        description: words!(context, "stage_times.chart_text", pass = pass),
         plot: Plot::StackedBars(bars.without_empty_parts()),
     }
 }
@@ -133,25 +118,4 @@ fn parts_table<'t>(context: &Context<'t>) -> Table<'t, StagePart<'t>> {
         .text("part", |(_, (group, _))| group_color(*group).label())
         .time("time_ns", |(_, (_, time))| *time)
         .share("busy_share", |(stage, (group, _))| stage.share(*group))
-}
-
-fn method() -> Method {
-    Method {
-        title: "Stage time and busy share".to_owned(),
-        text: prose![
-            "A GPU operation (kernel, copy, memset, or a whole CUDA graph) belongs to every range that encloses \
-             the start of the API call that issued it, on the same thread; operation and call join on process and \
-             correlation id. An operation issued by a thread without an open range is lent the range of the one \
-             other thread of the process that has one open over the whole call, and counted as inferred; where \
-             several threads have, it stays unattributed. Stage time is the projection: last end minus first start \
-             of the stage's operations. Busy is the length of the union of their intervals, per GPU; busy share is \
-             busy ÷ projection; idle is the difference. Where several operations run at once, charts give the moment to a \
-             computing kernel, then to a collective, then to a copy. Sums of durations count overlap twice and are never called \
-             busy. Aggregates are medians over the instances that count: declared warm-up, instances with another \
-             number of decode steps than the workload states, and a first instance whose modified z-score against \
-             the later ones exceeds ",
-            Quantity::new(WARMUP_Z, Unit::One),
-            " are left out and shown as left out."
-        ],
-    }
 }

@@ -26,15 +26,15 @@ pub(super) fn add(context: &Context<'_>, times: &StageTimes, findings: &mut Find
     columns.extend(stages.iter().any(|one| one.summary.steps.is_some()).then_some("steps"));
     let inferred = stages.iter().any(|one| one.summary.inferred_share > 0.0);
     columns.extend(inferred.then_some("inferred_share"));
-    let (caption, limit) =
-        ("Stages: medians over the instances that count", stages.len().min(SHOWN_STAGES));
+    let caption = words!(context, "stage_times.caption");
+    let limit = stages.len().min(SHOWN_STAGES);
     findings.blocks.push(Block::Table(View::new("stages", caption, &columns, limit)));
     findings.datasets.push(stages_table(context).rows(&stages));
     let instances = instances(context, &stages);
     let table = instances_table(context, several_passes);
     let limit = instances.len().min(SHOWN_INSTANCES);
-    let view = table.view("Stage instances; those that do not count say why", limit);
-    findings.blocks.push(Block::Table(view));
+    let caption = words!(context, "stage_times.caption_instances");
+    findings.blocks.push(Block::Table(table.view(caption, limit)));
     findings.datasets.push(table.rows(&instances));
 }
 

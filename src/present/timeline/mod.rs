@@ -13,8 +13,8 @@ use super::Section;
 use crate::Context;
 use rooflens_analysis::Known;
 use rooflens_analysis::time::timeline::Timeline;
-use rooflens_findings::{Block, Findings, Inline, Method, Quantity, prose};
-use rooflens_model::{GpuId, Session};
+use rooflens_findings::{Block, Findings, Inline, Quantity};
+use rooflens_model::GpuId;
 
 /// Timeline.
 pub(super) static SECTION: Section = Section { id: "timeline", show };
@@ -25,30 +25,23 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     if timeline.passes.is_empty() {
         return Ok(findings);
     }
-    findings.blocks.push(Block::Prose(introduction(context.session, timeline)));
+    findings.blocks.push(Block::Prose(introduction(context, timeline)));
     let charts = timeline.passes.iter().map(|pass| overview::chart(context, timeline, pass));
     let zooms = timeline.zooms.iter().map(|zoom| zoom::chart(context, zoom));
     findings.blocks.extend(charts.chain(zooms).map(Block::Chart));
     tables::add(context, timeline, &mut findings);
-    findings.methods.push(method());
+    findings.methods.push(method!(context, "timeline"));
     Ok(findings)
 }
 
-fn introduction(session: &Session, timeline: &Timeline) -> Vec<Inline> {
-    let mut text = prose![
-        "What the GPU does over time: in each stretch the share in which it runs each class of operations; white is idle. \
-         Bands are stages, placed where their GPU work is."
-    ];
+fn introduction(context: &Context<'_>, timeline: &Timeline) -> Vec<Inline> {
+    let mut text = say!(context, "timeline.introduction");
     for overview in &timeline.passes {
         let own = timeline.counters.iter().find(|own| own.pass == overview.pass);
         if let Some(period) = own.and_then(|own| own.period()) {
-            text.extend(prose![
-                " Pass ",
-                Inline::Code(session.pass_name(overview.pass).to_owned()),
-                " also holds samples of hardware counters, one every ",
-                Quantity::new(period, Unit::Nanoseconds),
-                "."
-            ]);
+            let pass = Inline::code(context.session.pass_name(overview.pass));
+            let period = Quantity::new(period, Unit::Nanoseconds);
+            text.extend(say!(context, "timeline.counters", pass = pass, period = period));
         }
     }
     text
@@ -58,18 +51,7 @@ fn ordinal(context: &Context<'_>, gpu: GpuId) -> u32 {
     context.session.gpus.ordinal[gpu.index()]
 }
 
-fn method() -> Method {
-    Method {
-        title: "Timeline".to_owned(),
-        text: prose![
-            "The window of a pass reaches from the first start to the last end of the GPU operations of its stages and is cut \
-             into 300 equal stretches. Each busy moment of a GPU belongs to one class: to a computing kernel (of several, \
-             the one that began first), then to a collective, then to a copy, so that the classes of a stretch add up to its \
-             busy time. Samples are averaged in the same stretches. A GPU metric is the mean over the period that ends with the \
-             sample; “active” counts cycles in which at least one warp is resident on an SM, or in which tensor pipes issue, \
-             averaged over all SMs, and says nothing about how much each cycle did. DRAM read and write are shares of the \
-             cycles of the memory interface. A sample belongs to a stage if it lies within the projection of a counted \
-             instance; stages not much longer than the sampling period are blurred by what runs before them."
-        ],
-    }
+/// The number of a GPU for words that name it only where there are several.
+fn number(context: &Context<'_>, gpu: GpuId, several: bool) -> Option<String> {
+    several.then(|| ordinal(context, gpu).to_string())
 }

@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 
 use rooflens_schemas::Unit;
 
-use super::ordinal;
 use super::tracks::{counter_tracks, nvml_tracks};
+use super::{number, ordinal};
 use crate::Context;
 use crate::group_color;
 use rooflens_analysis::engine::classify::{ClassGroup, GroupTimes};
@@ -28,25 +28,23 @@ pub(super) fn chart(context: &Context<'_>, timeline: &Timeline, of: &Overview) -
     let mut tracks = busy_tracks(context, of);
     if let Some((gpu, _)) = of.gpus.first() {
         let nvml = nvml_samples(context, of, *gpu);
-        let suffix = match of.gpus.len() {
-            1 => String::new(),
-            _ => format!(", GPU {}", ordinal(context, *gpu)),
-        };
+        let name = number(context, *gpu, of.gpus.len() > 1);
+        let name = name.as_deref();
         if let Some(own) = timeline.counters_of(of.pass, *gpu) {
-            tracks.extend(counter_tracks(&of.window, own, nvml.is_none(), &suffix));
+            tracks.extend(counter_tracks(context, &of.window, own, nvml.is_none(), name));
         }
         if let Some(samples) = nvml {
-            tracks.extend(nvml_tracks(&of.window, &samples, &suffix));
+            tracks.extend(nvml_tracks(context, &of.window, &samples, name));
         }
     }
     let stages = &context.facts.stages;
     let bands = of.bands.iter().map(|(at, start, end)| (stages[*at].name.clone(), *start, *end));
     Chart {
         id: format!("timeline-{}", of.pass.index()),
-        title: format!("The pass {pass} over time"),
+        title: words!(context, "timeline.chart", pass = pass),
         description: description(context, of, pass),
         plot: Plot::Tracks(Tracks {
-            x_label: "Time".to_owned(),
+            x_label: words!(context, "timeline.time"),
             x_unit: Unit::Nanoseconds,
             extent: of.window.duration(),
             bands: bands.collect(),
@@ -57,21 +55,23 @@ pub(super) fn chart(context: &Context<'_>, timeline: &Timeline, of: &Overview) -
 
 fn description(context: &Context<'_>, of: &Overview, pass: &str) -> String {
     let duration = of.window.duration();
-    let mut text = format!("What the GPU does over {} of pass {pass}.", Quantity::ns(duration));
-    for (gpu, mix) in of.gpus.iter().take(MAX_GPUS) {
+    let one = |(gpu, mix): &(GpuId, Vec<GroupTimes>)| {
         let busy: Ns = mix.iter().flatten().sum();
-        let share = Quantity::ratio(busy as f64 / duration as f64);
-        text.push_str(&format!(" GPU {} is busy for {share}", ordinal(context, *gpu)));
         let time = |group: ClassGroup| mix.iter().map(|bin| bin[group as usize]).sum::<Ns>();
         let groups = ClassGroup::ALL.into_iter().map(|group| (time(group), Reverse(group)));
-        if let Some((time, Reverse(group))) = groups.max().filter(|(time, _)| *time > 0) {
-            let share = Quantity::ratio(time as f64 / busy as f64);
-            text.push_str(&format!(", {share} of that with {}", group_color(group).label()));
-        }
-        text.push('.');
-    }
-    text.push_str(" Bands are stages; the data set timeline holds the stretches.");
-    text
+        let most = groups.max().filter(|(time, _)| *time > 0);
+        words!(
+            context,
+            "timeline.gpu",
+            gpu = number(context, *gpu, true),
+            share = Quantity::ratio(busy as f64 / duration as f64),
+            of_busy = most.map(|(time, _)| Quantity::ratio(time as f64 / busy as f64)),
+            class = most.map(|(_, Reverse(group))| group_color(group).label()),
+        )
+    };
+    let gpus: String = of.gpus.iter().take(MAX_GPUS).map(one).collect();
+    let time = Quantity::ns(duration);
+    words!(context, "timeline.chart_text", time = time, pass = pass, gpus = gpus)
 }
 
 fn busy_tracks(context: &Context<'_>, of: &Overview) -> Vec<Track> {
@@ -86,18 +86,19 @@ fn busy_tracks(context: &Context<'_>, of: &Overview) -> Vec<Track> {
     let part = |group: &ClassGroup| {
         let color = group_color(*group);
         let graphs = graphs && *group == ClassGroup::Other;
-        let name = if graphs { "other, whole CUDA graphs" } else { color.label() };
-        Part { name: name.to_owned(), color }
+        let name = match graphs {
+            true => words!(context, "timeline.graphs"),
+            false => color.label().to_owned(),
+        };
+        Part { name, color }
     };
     let track = |(gpu, mix): &(GpuId, Vec<GroupTimes>)| {
         let shares = |group: &ClassGroup| -> Vec<f64> {
             let bins = mix.iter().zip(&lengths);
             bins.map(|(bin, length)| rounded(bin[*group as usize], *length)).collect()
         };
-        let label = match of.gpus.len() {
-            1 => "GPU busy".to_owned(),
-            _ => format!("GPU {} busy", ordinal(context, *gpu)),
-        };
+        let name = number(context, *gpu, of.gpus.len() > 1);
+        let label = words!(context, "timeline.gpu_busy", gpu = name);
         let shares = groups.iter().map(shares).collect();
         Track::Areas(Areas { label, parts: groups.iter().map(part).collect(), shares })
     };

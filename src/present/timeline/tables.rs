@@ -46,7 +46,7 @@ pub(super) fn add(context: &Context<'_>, timeline: &Timeline, findings: &mut Fin
     if !sums.is_empty() {
         let several = timeline.counters.iter().any(|own| timeline.samples_several(own.pass));
         let table = counters_table(context, several);
-        let caption = "Sampled GPU metrics: means within the stages' projections";
+        let caption = words!(context, "timeline.caption");
         findings.blocks.push(Block::Table(table.view(caption, SHOWN)));
         findings.datasets.push(table.rows(&sums));
         let metrics = sums.iter().flat_map(|sums| metrics(context, timeline, sums));

@@ -9,7 +9,7 @@ use crate::testing::{column, dataset, show};
 use rooflens_analysis::testing::one_pass;
 use rooflens_findings::Cell;
 use rooflens_findings::chart::{Plot, Track};
-use rooflens_model::{CounterSample, DeviceSample, Ns, PassId};
+use rooflens_model::{CounterSample, DeviceSample, Ns, PassId, Session};
 
 const GEMM: &str = "nvjet_tst_128x64_64x11_1x2_h_bz_TNT";
 

@@ -2,6 +2,7 @@
 
 use rooflens_schemas::Unit;
 
+use crate::Context;
 use rooflens_analysis::system::power::reasons::lowers_clock;
 use rooflens_analysis::system::power::samples::Sample;
 use rooflens_analysis::time::timeline::bins::{Window, means};
@@ -9,9 +10,9 @@ use rooflens_analysis::time::timeline::sampled::{Counter, GpuCounters};
 use rooflens_findings::chart::{Line, Lines, Track};
 use rooflens_model::Ns;
 
-fn line(name: &str, filled: bool, points: Vec<(Ns, f64)>) -> Line {
+fn line(name: String, filled: bool, points: Vec<(Ns, f64)>) -> Line {
     let points = points.into_iter().map(|(time, value)| (time, significant(value))).collect();
-    Line { name: name.to_owned(), filled, points }
+    Line { name, filled, points }
 }
 
 /// A value with the digits that a chart can show.
@@ -25,30 +26,35 @@ fn track(label: String, unit: Unit, lines: Vec<Line>) -> Option<Track> {
     (!lines.is_empty()).then_some(Track::Lines(Lines { label, unit, lines, shades, outliers }))
 }
 
+fn single(label: String, unit: Unit, points: Vec<(Ns, f64)>) -> Option<Track> {
+    track(label, unit, vec![line(String::new(), false, points)])
+}
+
 /// SM and tensor activity, memory traffic, and the clock where NVML does not give it.
 pub(super) fn counter_tracks(
+    context: &Context<'_>,
     window: &Window,
     own: &GpuCounters,
     clock: bool,
-    of: &str,
+    gpu: Option<&str>,
 ) -> Vec<Track> {
     let points = |counter: Counter| match own.sampled.get(&counter) {
         Some(sampled) => means(window, sampled.samples.iter().copied()),
         None => Vec::new(),
     };
     let activity = vec![
-        line("SMs", true, points(Counter::SmActive)),
-        line("tensor pipes", false, points(Counter::TensorActive)),
+        line(words!(context, "timeline.sms"), true, points(Counter::SmActive)),
+        line(words!(context, "timeline.tensor"), false, points(Counter::TensorActive)),
     ];
     let traffic = vec![
-        line("read", true, points(Counter::DramRead)),
-        line("write", false, points(Counter::DramWrite)),
+        line(words!(context, "timeline.read"), true, points(Counter::DramRead)),
+        line(words!(context, "timeline.write"), false, points(Counter::DramWrite)),
     ];
     let clocks = if clock { points(Counter::Clock) } else { Vec::new() };
     [
-        track(format!("SMs and tensor pipes active{of}"), Unit::Ratio, activity),
-        track(format!("DRAM bandwidth, share of peak{of}"), Unit::Ratio, traffic),
-        track(format!("SM clock{of}"), Unit::Hertz, vec![line("", false, clocks)]),
+        track(words!(context, "timeline.active", gpu = gpu), Unit::Ratio, activity),
+        track(words!(context, "timeline.bandwidth", gpu = gpu), Unit::Ratio, traffic),
+        single(words!(context, "timeline.clock", gpu = gpu), Unit::Hertz, clocks),
     ]
     .into_iter()
     .flatten()
@@ -56,19 +62,24 @@ pub(super) fn counter_tracks(
 }
 
 /// Power and SM clock, with the stretches in which a reason lowers the clock.
-pub(super) fn nvml_tracks(window: &Window, samples: &[(Ns, Sample)], of: &str) -> Vec<Track> {
+pub(super) fn nvml_tracks(
+    context: &Context<'_>,
+    window: &Window,
+    samples: &[(Ns, Sample)],
+    gpu: Option<&str>,
+) -> Vec<Track> {
     let points = |value: fn(&Sample) -> Option<f64>| {
         let stated = samples.iter().filter_map(|(time, sample)| Some((*time, value(sample)?)));
         means(window, stated)
     };
     let throttled = throttled(window, samples);
     let tracks = [
-        track(format!("Board power{of}"), Unit::Watts, vec![line("", false, points(|s| s.watts))]),
-        track(format!("SM clock{of}"), Unit::Hertz, vec![line("", false, points(|s| s.sm_hz))]),
+        single(words!(context, "timeline.power", gpu = gpu), Unit::Watts, points(|s| s.watts)),
+        single(words!(context, "timeline.clock", gpu = gpu), Unit::Hertz, points(|s| s.sm_hz)),
     ];
     let shaded = tracks.into_iter().flatten().map(|track| match track {
         Track::Lines(lines) => {
-            let shades = Some(("throttled".to_owned(), throttled.clone()));
+            let shades = Some((words!(context, "timeline.throttled"), throttled.clone()));
             Track::Lines(Lines { shades, ..lines })
         }
         other => other,

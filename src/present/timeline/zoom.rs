@@ -2,7 +2,7 @@
 
 use rooflens_schemas::Unit;
 
-use super::ordinal;
+use super::number;
 use crate::Context;
 use crate::group_color;
 use rooflens_analysis::engine::intervals::Interval;
@@ -23,26 +23,28 @@ pub(super) fn chart(context: &Context<'_>, zoom: &Zoom) -> Chart {
         MarkRow { label: color.label().to_owned(), color, marks: marks(window, intervals) }
     };
     let mut tracks = vec![Track::Marks(zoom.groups.iter().map(row).collect())];
-    tracks.extend(zoom.calls.as_ref().map(|(launches, others)| calls(window, launches, others)));
+    tracks.extend(calls(context, zoom));
     let stage = zoom.summary.label(context.session, context.facts);
-    let on = match zoom.several_gpus {
-        true => format!(" on GPU {}", ordinal(context, zoom.gpu)),
-        false => String::new(),
-    };
+    let gpu = number(context, zoom.gpu, zoom.several_gpus);
     let time = Quantity::ns(projection.duration());
-    let description = format!(
-        "Instance {} of {stage}, the median one{on}: {operations} operations within {time}, GPU busy for {}. One row a \
-         class of operations; gaps that would not show are closed. Below, the share of the time in which the host is in \
-         CUDA calls.",
-        zoom.ordinal,
-        Quantity::ratio(zoom.busy as f64 / projection.duration().max(1) as f64),
+    let (name, gpu) = (stage.as_str(), gpu.as_deref());
+    let title = words!(context, "timeline_stage.chart", stage = name, time = time, gpu = gpu);
+    let description = words!(
+        context,
+        "timeline_stage.chart_text",
+        ordinal = zoom.ordinal.to_string(),
+        stage = name,
+        gpu = gpu,
+        operations = operations.to_string(),
+        time = time,
+        busy = Quantity::ratio(zoom.busy as f64 / projection.duration().max(1) as f64),
     );
     Chart {
         id: format!("timeline-stage-{}", zoom.summary.stage),
-        title: format!("The median instance of {stage} close up ({time}){on}"),
+        title,
         description,
         plot: Plot::Tracks(Tracks {
-            x_label: "Time".to_owned(),
+            x_label: words!(context, "timeline.time"),
             x_unit: Unit::Nanoseconds,
             extent: window.duration(),
             bands: vec![(stage, projection.start - window.start, window.duration())],
@@ -52,14 +54,14 @@ pub(super) fn chart(context: &Context<'_>, zoom: &Zoom) -> Chart {
 }
 
 /// How much of the time the process spends in CUDA calls: in those that launch, and in others.
-fn calls(window: &Window, launches: &[Interval], others: &[Interval]) -> Track {
-    let part = |(name, color): (&str, Color)| Part { name: name.to_owned(), color };
-    let parts = [("launch calls", Color::Other), ("other CUDA calls", Color::Idle)];
-    Track::Areas(Areas {
-        label: "Host in CUDA calls".to_owned(),
-        parts: parts.into_iter().map(part).collect(),
-        shares: vec![cover(window, launches), cover(window, others)],
-    })
+fn calls(context: &Context<'_>, zoom: &Zoom) -> Option<Track> {
+    let (launches, others) = zoom.calls.as_ref()?;
+    let parts = vec![
+        Part { name: words!(context, "timeline_stage.launch_calls"), color: Color::Other },
+        Part { name: words!(context, "timeline_stage.other_calls"), color: Color::Idle },
+    ];
+    let shares = vec![cover(&zoom.window, launches), cover(&zoom.window, others)];
+    Some(Track::Areas(Areas { label: words!(context, "timeline_stage.calls"), parts, shares }))
 }
 
 /// Intervals from the window's start, those joined between which no gap would show.

@@ -145,6 +145,6 @@ mod tests {
         assert_eq!(dataset.rows[0], [Cell::Int(2), Cell::Missing, Cell::Flag(true)]);
         assert_eq!(dataset.rows[1], [Cell::Int(3), Cell::Float(0.5), Cell::Flag(false)]);
         assert_eq!(dataset.rows[0][2].plain(), "yes");
-        assert_eq!(table.view("Some", 1).columns, ["count", "even"]);
+        assert_eq!(table.view("Some", 1).columns, ["count", "stage"]);
     }
 }

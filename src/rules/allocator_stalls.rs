@@ -9,9 +9,9 @@ use rooflens_findings::{Inline, Observation, Quantity, prose};
 pub(super) static RULE: Rule = Rule {
     id: "allocator-stalls",
     thresholds: &[
-        Threshold::ratio("idle time in the allocator, of the stage time, at least", SHARE),
-        Threshold::ratio("such calls, of the stage's time on the host, at least", HOST),
-        Threshold::ratio("busy share of the stage, where such calls matter, below", BUSY),
+        Threshold::ratio("thresholds.allocator_idle", SHARE),
+        Threshold::ratio("thresholds.allocator_calls", HOST),
+        Threshold::ratio("thresholds.allocator_busy", BUSY),
     ],
     run,
 };

@@ -12,9 +12,9 @@ use rooflens_schemas::Unit;
 pub(super) static RULE: Rule = Rule {
     id: "attention-cache",
     thresholds: &[
-        Threshold::ratio("L2 hit rate, less than", HITS),
-        Threshold::ratio("share of the GPU time of a stage, at least", SHARE),
-        Threshold::one("DRAM bytes ÷ bytes that it must move, at least", EXCESS),
+        Threshold::ratio("thresholds.l2_hits", HITS),
+        Threshold::ratio("thresholds.gpu_share", SHARE),
+        Threshold::one("thresholds.dram_excess", EXCESS),
     ],
     run,
 };

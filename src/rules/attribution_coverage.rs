@@ -9,8 +9,8 @@ use rooflens_schemas::Scope;
 pub(super) static RULE: Rule = Rule {
     id: "attribution-coverage",
     thresholds: &[
-        Threshold::ratio("GPU time from the first stage on in no stage, at least", UNATTRIBUTED),
-        Threshold::ratio("operations of a stage attributed by inference, at least", INFERRED),
+        Threshold::ratio("thresholds.unattributed", UNATTRIBUTED),
+        Threshold::ratio("thresholds.inferred", INFERRED),
     ],
     run,
 };

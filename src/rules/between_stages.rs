@@ -10,11 +10,8 @@ use rooflens_findings::{Gain, Inline, Observation, Quantity, Severity, prose};
 pub(super) static RULE: Rule = Rule {
     id: "between-stages",
     thresholds: &[
-        Threshold::ratio("idle time between stages, of the run, at least", SHARE),
-        Threshold {
-            of: "times that the same two stages follow one another, at least",
-            value: Quantity::count(TIMES),
-        },
+        Threshold::ratio("thresholds.between_idle", SHARE),
+        Threshold { key: "thresholds.between_times", value: Quantity::count(TIMES) },
     ],
     run,
 };

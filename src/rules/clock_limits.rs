@@ -11,11 +11,8 @@ use rooflens_schemas::{Scope, Unit};
 pub(super) static RULE: Rule = Rule {
     id: "clock-limits",
     thresholds: &[
-        Threshold::ratio("busy time with a reason that lowers the clock, at least", SHARE),
-        Threshold::ratio(
-            "busy time that a higher clock would save, for a power cap, at least",
-            SAVED,
-        ),
+        Threshold::ratio("thresholds.clock_reason", SHARE),
+        Threshold::ratio("thresholds.power_cap", SAVED),
     ],
     run,
 };

@@ -9,8 +9,8 @@ use rooflens_findings::{Inline, Observation, Quantity, prose};
 pub(super) static RULE: Rule = Rule {
     id: "decode-bandwidth",
     thresholds: &[
-        Threshold::ratio("the GPU is busy for at least", BUSY),
-        Threshold::ratio("near the bandwidth from an MBU of", NEAR),
+        Threshold::ratio("thresholds.busy", BUSY),
+        Threshold::ratio("thresholds.near_bandwidth", NEAR),
     ],
     run,
 };

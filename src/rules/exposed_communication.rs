@@ -8,10 +8,7 @@ use rooflens_findings::{Inline, Observation, Quantity, Severity, prose};
 
 pub(super) static RULE: Rule = Rule {
     id: "exposed-communication",
-    thresholds: &[Threshold::ratio(
-        "collectives without computing beside them, of the stage time, at least",
-        SHARE,
-    )],
+    thresholds: &[Threshold::ratio("thresholds.exposed_collectives", SHARE)],
     run,
 };
 

@@ -10,10 +10,7 @@ use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
     id: "exposed-copies",
-    thresholds: &[Threshold::ratio(
-        "copies without kernels beside them, of the stage time, at least",
-        SHARE,
-    )],
+    thresholds: &[Threshold::ratio("thresholds.exposed_copies", SHARE)],
     run,
 };
 

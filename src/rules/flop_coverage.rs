@@ -8,8 +8,8 @@ use rooflens_findings::{Inline, Observation, Quantity, prose};
 pub(super) static RULE: Rule = Rule {
     id: "flop-coverage",
     thresholds: &[
-        Threshold::ratio("time of products of known sizes, of all products, less than", KNOWN),
-        Threshold::ratio("time of products, of the GPU time of a stage, at least", PRODUCTS),
+        Threshold::ratio("thresholds.known_products", KNOWN),
+        Threshold::ratio("thresholds.products", PRODUCTS),
     ],
     run,
 };

@@ -8,8 +8,8 @@ use rooflens_schemas::Unit;
 pub(super) static RULE: Rule = Rule {
     id: "gemm-alignment",
     thresholds: &[
-        Threshold { of: "alignment of rows, less than", value: Quantity::new(BYTES, Unit::Bytes) },
-        Threshold::ratio("share of the GPU time of a stage, at least", SHARE),
+        Threshold { key: "thresholds.alignment", value: Quantity::new(BYTES, Unit::Bytes) },
+        Threshold::ratio("thresholds.gpu_share", SHARE),
     ],
     run,
 };

@@ -9,8 +9,8 @@ use rooflens_schemas::Unit;
 pub(super) static RULE: Rule = Rule {
     id: "gemm-bandwidth",
     thresholds: &[
-        Threshold::ratio("share of the bandwidth, less than", NEAR),
-        Threshold::ratio("time above the roofline, of the GPU time of a stage, at least", LOST),
+        Threshold::ratio("thresholds.bandwidth", NEAR),
+        Threshold::ratio("thresholds.above_roofline", LOST),
     ],
     run,
 };

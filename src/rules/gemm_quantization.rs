@@ -7,10 +7,7 @@ use rooflens_findings::{Inline, Observation, Quantity, prose};
 
 pub(super) static RULE: Rule = Rule {
     id: "gemm-quantization",
-    thresholds: &[Threshold::ratio(
-        "time that they explain, of the GPU time of a stage, at least",
-        LOST,
-    )],
+    thresholds: &[Threshold::ratio("thresholds.explained", LOST)],
     run,
 };
 

@@ -9,8 +9,8 @@ use rooflens_schemas::Unit;
 pub(super) static RULE: Rule = Rule {
     id: "gemm-roofline",
     thresholds: &[
-        Threshold::one("time ÷ time at the roofline, at least", FAR),
-        Threshold::ratio("time above the roofline, of the GPU time of a stage, at least", LOST),
+        Threshold::one("thresholds.far_above_roofline", FAR),
+        Threshold::ratio("thresholds.above_roofline", LOST),
     ],
     run,
 };

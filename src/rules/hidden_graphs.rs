@@ -8,7 +8,7 @@ use rooflens_schemas::Scope;
 
 pub(super) static RULE: Rule = Rule {
     id: "hidden-graphs",
-    thresholds: &[Threshold::ratio("operation time of a stage in whole graphs, at least", SHARE)],
+    thresholds: &[Threshold::ratio("thresholds.whole_graphs", SHARE)],
     run,
 };
 

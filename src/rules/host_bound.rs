@@ -5,11 +5,8 @@ use super::{Look, Outcome, Results, Rule, Threshold, host_pauses};
 use rooflens_analysis::time::idle::{Cause, Line};
 use rooflens_findings::{Inline, Observation, Quantity, prose};
 
-pub(super) static RULE: Rule = Rule {
-    id: "host-bound",
-    thresholds: &[Threshold::ratio("idle time in host code, of the stage time, at least", SHARE)],
-    run,
-};
+pub(super) static RULE: Rule =
+    Rule { id: "host-bound", thresholds: &[Threshold::ratio("thresholds.host_code", SHARE)], run };
 
 /// Idle time in host code, in the operating system and without a CPU ÷ stage time from which on it is worth a finding.
 const SHARE: f64 = 0.05;

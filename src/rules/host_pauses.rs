@@ -13,11 +13,8 @@ use rooflens_schemas::Unit;
 pub(super) static RULE: Rule = Rule {
     id: "host-pauses",
     thresholds: &[
-        Threshold::ratio(
-            "idle time in host code beyond that of typical instances, of the time of all stages, at least",
-            SHARE,
-        ),
-        Threshold::one("instances of which the median one is typical, at least", INSTANCES),
+        Threshold::ratio("thresholds.pauses", SHARE),
+        Threshold::one("thresholds.typical_instances", INSTANCES),
     ],
     run,
 };

@@ -9,10 +9,7 @@ use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
     id: "launch-bound",
-    thresholds: &[Threshold::ratio(
-        "idle time while launching, of the stage time, at least",
-        SHARE,
-    )],
+    thresholds: &[Threshold::ratio("thresholds.launching", SHARE)],
     run,
 };
 

@@ -77,8 +77,8 @@ pub struct Rule {
 
 /// A number that decides, and what is compared with it.
 pub struct Threshold {
-    /// What is compared.
-    pub of: &'static str,
+    /// Key of the words for what is compared.
+    pub key: &'static str,
     /// The number.
     pub value: Quantity,
 }
@@ -285,15 +285,15 @@ impl From<Option<Observation>> for Look {
 }
 
 impl Threshold {
-    const fn ratio(of: &'static str, value: f64) -> Self {
-        Self { of, value: Quantity::ratio(value) }
+    const fn ratio(key: &'static str, value: f64) -> Self {
+        Self { key, value: Quantity::ratio(value) }
     }
 
-    const fn one(of: &'static str, value: f64) -> Self {
-        Self { of, value: Quantity::new(value, Unit::One) }
+    const fn one(key: &'static str, value: f64) -> Self {
+        Self { key, value: Quantity::new(value, Unit::One) }
     }
 
-    const fn ns(of: &'static str, value: i64) -> Self {
-        Self { of, value: Quantity::ns(value) }
+    const fn ns(key: &'static str, value: i64) -> Self {
+        Self { key, value: Quantity::ns(value) }
     }
 }

@@ -10,10 +10,7 @@ use rooflens_findings::{Inline, Observation, Quantity, prose};
 
 pub(super) static RULE: Rule = Rule {
     id: "sync-bound",
-    thresholds: &[Threshold::ratio(
-        "idle time by synchronizing, of the stage time, at least",
-        SHARE,
-    )],
+    thresholds: &[Threshold::ratio("thresholds.synchronizing", SHARE)],
     run,
 };
 

@@ -2,7 +2,7 @@
 
 use rooflens_schemas::Unit;
 
-use super::{Outcome, Rule};
+use super::{Outcome, Rule, Threshold};
 use rooflens_findings::observation::{CRITICAL_SHARE, WARNING_SHARE};
 use rooflens_findings::{
     Catalogue, Cell, Column, Dataset, Inline, Method, Observation, Quantity, prose,
@@ -123,7 +123,7 @@ pub(super) fn rules(text: &'static Catalogue, outcomes: &[(&Rule, Outcome)]) -> 
             Cell::Text(text.rule(rule.id).to_owned()),
             Cell::Text(word),
             if reason.is_empty() { Cell::Missing } else { Cell::Text(reason) },
-            Cell::Text(thresholds(rule)),
+            Cell::Text(thresholds(text, rule)),
         ]
     };
     let mut sorted: Vec<&(&Rule, Outcome)> = outcomes.iter().collect();
@@ -143,8 +143,8 @@ pub(super) fn rules(text: &'static Catalogue, outcomes: &[(&Rule, Outcome)]) -> 
 }
 
 /// The thresholds of a rule in words.
-fn thresholds(rule: &Rule) -> String {
-    let one = |threshold: &super::Threshold| format!("{} {}", threshold.of, threshold.value);
+fn thresholds(text: &Catalogue, rule: &Rule) -> String {
+    let one = |one: &Threshold| format!("{} {}", text.line(one.key, &[]), one.value);
     rule.thresholds.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 

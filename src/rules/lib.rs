@@ -153,10 +153,6 @@ pub static RULES: &[&Rule] = &[
     &unrepresentative_profile::RULE,
 ];
 
-/// What rules about causes of idle time lack.
-const IDLE_NEEDS: &str =
-    "idle time by cause: a timeline with CUDA API calls (nsys --trace=cuda,nvtx,osrt)";
-
 /// Runs all rules on the results: observations, the weightiest first, and the tables of findings and of rules.
 pub fn run(context: &Context<'_>, text: &'static Catalogue) -> Findings {
     judge(&Results::new(context, text))
@@ -182,11 +178,16 @@ fn judge(results: &Results<'_>) -> Findings {
             .then_with(|| (a.id, &a.scope, &a.title).cmp(&(b.id, &b.scope, &b.title)))
     });
     let datasets = vec![
-        tables::findings(&observations),
-        tables::outcomes(results.text, &outcomes),
-        tables::rules(results.text, &outcomes),
+        tables::findings(results, &observations),
+        tables::outcomes(results, &outcomes),
+        tables::rules(results, &outcomes),
     ];
-    Findings { observations, datasets, methods: vec![tables::method()], ..Findings::default() }
+    Findings {
+        observations,
+        datasets,
+        methods: vec![tables::method(results)],
+        ..Findings::default()
+    }
 }
 
 /// The observation with the name of its rule.
@@ -274,7 +275,7 @@ impl Look {
 
     /// Made moot by another rule, which holds for the same stage.
     fn said_by(results: &Results<'_>, rule: &Rule) -> Self {
-        Self::Moot(format!("“{}” says it", results.text.rule(rule.id)))
+        Self::Moot(words!(results, "findings.said_by", rule = results.text.rule(rule.id)))
     }
 }
 

@@ -67,18 +67,15 @@ fn finding(
         without = clocks.map(|(_, without)| hertz(without)),
         pass = folder(session, device.artifact).map(Inline::code),
     );
+    let gpu = device.index.to_string();
+    let title = words!(results, "clock_limits.title", reason = reason, gpu = gpu);
     let found = saving(results, device.busy.unwrap_or(0.0), share * slower);
     let advice = match is_power {
         true => say!(results, "clock_limits.advice_power"),
         false => say!(results, "clock_limits.advice"),
     };
     Some(Observation {
-        title: words!(
-            results,
-            "clock_limits.title",
-            reason = reason,
-            gpu = device.index.to_string()
-        ),
+        title,
         // Heat and hardware are faults of the machine: figures of this run are not its figures.
         severity: if is_power { found.severity } else { found.severity.max(Severity::Warning) },
         statement,

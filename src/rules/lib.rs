@@ -182,12 +182,8 @@ fn judge(results: &Results<'_>) -> Findings {
         tables::outcomes(results, &outcomes),
         tables::rules(results, &outcomes),
     ];
-    Findings {
-        observations,
-        datasets,
-        methods: vec![tables::method(results)],
-        ..Findings::default()
-    }
+    let methods = vec![tables::method(results)];
+    Findings { observations, datasets, methods, ..Findings::default() }
 }
 
 /// The observation with the name of its rule.

@@ -44,7 +44,7 @@ pub(super) fn outcomes(results: &Results<'_>, outcomes: &[Judged]) -> Dataset {
             (_, why) => (title.to_owned(), why),
         };
         let rank = rank(outcome);
-        match rows.iter_mut().find(|(own, known, _)| (*own, &*known) == (rank, &why)) {
+        match rows.iter_mut().find(|(own, known, _)| *own == rank && *known == why) {
             Some((_, _, titles)) => titles.push(title),
             None => rows.push((rank, why, vec![title])),
         }

@@ -4,14 +4,14 @@ use super::stage::StageLine;
 use super::{Outcome, Results, Rule, Threshold};
 use rooflens_analysis::memory::allocator::Allocator;
 use rooflens_analysis::time::idle::{Cause, Line};
-use rooflens_findings::{Inline, Observation, Quantity, prose};
+use rooflens_findings::{Inline, Observation, Quantity};
 
 pub(super) static RULE: Rule = Rule {
     id: "allocator-stalls",
     thresholds: &[
-        Threshold::ratio("idle time in the allocator, of the stage time, at least", SHARE),
-        Threshold::ratio("such calls, of the stage's time on the host, at least", HOST),
-        Threshold::ratio("busy share of the stage, where such calls matter, below", BUSY),
+        Threshold::ratio("thresholds.allocator_idle", SHARE),
+        Threshold::ratio("thresholds.allocator_calls", HOST),
+        Threshold::ratio("thresholds.allocator_busy", BUSY),
     ],
     run,
 };
@@ -48,18 +48,14 @@ fn calls(results: &Results<'_>, stage: &StageLine, allocator: &Allocator) -> Opt
         return None;
     }
     Some(Observation {
-        statement: prose![
-            Inline::Strong(stage.label.clone()),
-            " allocates or frees memory in ",
-            Quantity::count(number),
-            " CUDA calls, which take ",
-            Quantity::ratio(time / host),
-            " of its time on the host."
-        ],
-        advice: Some(prose![
-            "Such calls may wait until the GPU is idle: reuse memory, allocate before the loop, or let the framework's \
-             allocator keep what it has."
-        ]),
+        statement: say!(
+            results,
+            "allocator_stalls.calls",
+            stage = Inline::strong(&stage.label),
+            count = Quantity::count(number),
+            share = Quantity::ratio(time / host),
+        ),
+        advice: Some(say!(results, "allocator_stalls.calls_advice")),
         evidence: vec![stage.figures.clone()],
         ..stage.note()
     })
@@ -67,28 +63,18 @@ fn calls(results: &Results<'_>, stage: &StageLine, allocator: &Allocator) -> Opt
 
 fn finding(results: &Results<'_>, stage: &StageLine, line: &Line, saved: f64) -> Observation {
     Observation {
-        statement: prose![
-            Inline::Strong(stage.label.clone()),
-            " waits for ",
-            Quantity::ratio(stage.share(saved)),
-            " of its time in calls that allocate or free memory or instantiate graphs."
-        ],
-        advice: Some(prose![
-            "Warm up with the largest sizes, so that the caching allocator holds what it needs; set ",
-            Inline::Code("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True".to_owned()),
-            "; keep ",
-            Inline::Code("torch.cuda.empty_cache()".to_owned()),
-            " out of the loop."
-        ]),
-        next: Some(prose![
-            "A PyTorch trace with ",
-            Inline::Code("profile_memory=True".to_owned()),
-            ": it shows which operator makes the allocator grow."
-        ]),
+        statement: say!(
+            results,
+            "allocator_stalls.statement",
+            stage = Inline::strong(&stage.label),
+            share = Quantity::ratio(stage.share(saved)),
+        ),
+        advice: Some(say!(results, "allocator_stalls.advice")),
+        next: Some(say!(results, "allocator_stalls.next")),
         evidence: vec![line.evidence(&results.context)],
         query: stage.window.as_ref().map(|window| {
             window.calls(&["cudaMalloc%", "cudaFree%", "cudaHostAlloc%", "cudaGraphInstantiate%"])
         }),
-        ..stage.saving_idle(saved, "stage time without the gaps that allocating calls left")
+        ..stage.saving_idle(saved, &words!(results, "allocator_stalls.basis"))
     }
 }

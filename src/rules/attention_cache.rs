@@ -6,15 +6,15 @@ use super::{Look, Outcome, Results, Rule, Threshold};
 use rooflens_analysis::counters::ncu::bound::Bound;
 use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::kernels::matmul::stages::Group;
-use rooflens_findings::{Inline, Observation, Quantity, prose};
+use rooflens_findings::{Inline, Observation, Quantity};
 use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
     id: "attention-cache",
     thresholds: &[
-        Threshold::ratio("L2 hit rate, less than", HITS),
-        Threshold::ratio("share of the GPU time of a stage, at least", SHARE),
-        Threshold::one("DRAM bytes ÷ bytes that it must move, at least", EXCESS),
+        Threshold::ratio("thresholds.l2_hits", HITS),
+        Threshold::ratio("thresholds.gpu_share", SHARE),
+        Threshold::one("thresholds.dram_excess", EXCESS),
     ],
     run,
 };
@@ -30,9 +30,7 @@ const EXCESS: f64 = 1.20;
 
 fn run(results: &Results<'_>) -> Outcome {
     match profiled::per_stage(results, look) {
-        Outcome::Abstained(_) => Outcome::lacks(
-            "counters of an attention kernel of the timeline (an Nsight Compute pass), and its sizes",
-        ),
+        Outcome::Abstained(_) => Outcome::lacks(&words!(results, "attention_cache.needs")),
         other => other,
     }
 }
@@ -67,33 +65,22 @@ fn finding(
     let hits = one.launch.l2_hit_rate.unwrap_or_default() / 100.0;
     let bytes = |value| Quantity::new(value, Unit::Bytes);
     Observation {
-        statement: prose![
-            "Attention of ",
-            Inline::Strong(stage.label.clone()),
-            " (",
-            one.name(),
-            ", ",
-            Quantity::ratio(one.share),
-            " of its GPU time) is memory-bound, and ",
-            Quantity::ratio(hits),
-            " of its accesses hit the L2 cache: a launch moves ",
-            bytes(moved),
-            " of device memory, where its operands and results have ",
-            bytes(least),
-            "."
-        ],
-        advice: Some(prose![
-            "Let heads of one group share the loads of keys and values, order the blocks by head, or use larger query tiles (FlashAttention)."
-        ]),
-        next: Some(prose![
-            "An Nsight Compute pass with ",
-            Inline::Code("--cache-control none".to_owned()),
-            ": by default caches are flushed before each launch."
-        ]),
+        statement: say!(
+            results,
+            "attention_cache.statement",
+            stage = Inline::strong(&stage.label),
+            kernel = one.name(),
+            share = Quantity::ratio(one.share),
+            hits = Quantity::ratio(hits),
+            moved = bytes(moved),
+            least = bytes(least),
+        ),
+        advice: Some(say!(results, "attention_cache.advice")),
+        next: Some(say!(results, "attention_cache.next")),
         evidence: profiled::evidence(results, stage, std::slice::from_ref(one)),
         ..stage.saving(
             one.share * results.gpu_time(stage) * (1.0 - least / moved),
-            "its time × (1 − bytes that it must move ÷ DRAM bytes)",
+            &words!(results, "attention_cache.basis"),
         )
     }
 }

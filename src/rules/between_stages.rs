@@ -5,16 +5,13 @@ use rooflens_schemas::Unit;
 use super::{Outcome, Results, Rule, Threshold};
 use rooflens_analysis::time::idle::Cause;
 use rooflens_analysis::time::idle::between::{Between, Pair};
-use rooflens_findings::{Gain, Inline, Observation, Quantity, Severity, prose};
+use rooflens_findings::{Gain, Inline, Observation, Quantity, Severity};
 
 pub(super) static RULE: Rule = Rule {
     id: "between-stages",
     thresholds: &[
-        Threshold::ratio("idle time between stages, of the run, at least", SHARE),
-        Threshold {
-            of: "times that the same two stages follow one another, at least",
-            value: Quantity::count(TIMES),
-        },
+        Threshold::ratio("thresholds.between_idle", SHARE),
+        Threshold { key: "thresholds.between_times", value: Quantity::count(TIMES) },
     ],
     run,
 };
@@ -31,11 +28,11 @@ const COVERED: f64 = 0.5;
 fn run(results: &Results<'_>) -> Outcome {
     let all = results.context.results.idle().map_or(&[][..], |idle| &idle.between);
     if all.is_empty() {
-        return Outcome::lacks("stages that follow one another, in a timeline or trace");
+        return Outcome::lacks(&words!(results, "between_stages.needs"));
     }
     if !all.iter().any(|one| one.pairs.iter().any(is_loop)) {
         let times = Quantity::count(TIMES);
-        return Outcome::NotApplicable(format!("no two stages follow one another {times} times"));
+        return Outcome::NotApplicable(words!(results, "between_stages.no_loop", times = times));
     }
     Outcome::joined(all.iter().filter_map(|one| finding(results, one)).collect())
 }
@@ -54,39 +51,27 @@ fn finding(results: &Results<'_>, between: &Between) -> Option<Observation> {
         return None;
     }
     let label = between.label(context);
-    let whose = if label.is_empty() { String::new() } else { format!(" of {label}") };
-    let mut statement = prose![
-        format!("Between its stages the GPU{whose} is idle for "),
-        Quantity::ratio(of_run),
-        " of the ",
-        Quantity::new(run, Unit::Nanoseconds),
-        " of the run, most of it between ",
-        Inline::Strong(stages[pair.after].name.clone()),
-        " and ",
-        Inline::Strong(stages[pair.before].name.clone()),
-        ": ",
-        Quantity::new(pair.median()?, Unit::Nanoseconds),
-        " at the median of ",
-        Quantity::count(pair.windows() as u64),
-        ". The largest cause is ",
-        Inline::Strong(pair.cause().label().to_owned()),
-    ];
+    let whose = Some(label.as_str()).filter(|label| !label.is_empty());
     let range = pair.range(session).filter(|(_, share)| *share >= COVERED);
-    if let Some((name, covers)) = range {
-        statement.extend(prose![
-            "; the range ",
-            Inline::Code(session.text(name).to_owned()),
-            " covers ",
-            Quantity::ratio(covers),
-            " of that time"
-        ]);
-    }
-    statement.push(".".into());
+    let statement = say!(
+        results,
+        "between_stages.statement",
+        label = whose,
+        share = Quantity::ratio(of_run),
+        run = Quantity::new(run, Unit::Nanoseconds),
+        after = Inline::strong(&stages[pair.after].name),
+        before = Inline::strong(&stages[pair.before].name),
+        median = Quantity::new(pair.median()?, Unit::Nanoseconds),
+        count = Quantity::count(pair.windows() as u64),
+        cause = Inline::strong(pair.cause().label()),
+        range = range.map(|(name, _)| Inline::code(session.text(name))),
+        covers = range.map(|(_, covers)| Quantity::ratio(covers)),
+    );
     let gain = Gain {
         saved_ns: idle,
         of_ns: run,
-        of: format!("the run{whose}"),
-        basis: "the run without the idle time between its stages".to_owned(),
+        of: words!(results, "between_stages.run", label = whose),
+        basis: words!(results, "between_stages.basis"),
     };
     Some(Observation {
         title: label,
@@ -95,38 +80,18 @@ fn finding(results: &Results<'_>, between: &Between) -> Option<Observation> {
         weight_ns: idle,
         gain: Some(gain),
         statement,
-        advice: Some(advice(pair.cause())),
-        next: range.is_none().then(|| {
-            prose![
-                "A range around what the host does there (loading data, scheduling, logging), or a PyTorch trace with \
-                 Python frames: they name it."
-            ]
-        }),
+        advice: Some(advice(results, pair.cause())),
+        next: range.is_none().then(|| say!(results, "between_stages.next")),
         evidence: vec![between.evidence(context)],
         ..Observation::default()
     })
 }
 
-fn advice(cause: Cause) -> Vec<Inline> {
+fn advice(results: &Results<'_>, cause: Cause) -> Vec<Inline> {
     match cause {
-        Cause::Sync | Cause::Copy => prose![
-            "Do not wait for the GPU there: read losses and tokens later, copy pinned buffers with ",
-            Inline::Code("non_blocking=True".to_owned()),
-            ", so that the host prepares the next stage while the GPU works."
-        ],
-        Cause::Communication => prose![
-            "Other ranks come later: compare what they do between their stages; barriers there cost all the slowest one's time."
-        ],
-        Cause::Os | Cause::OffCpu => prose![
-            "The host waits for something else: give the data loader more workers and let it fetch ahead (",
-            Inline::Code("num_workers".to_owned()),
-            ", ",
-            Inline::Code("prefetch_factor".to_owned()),
-            "), read from faster storage, give the thread that launches a CPU of its own."
-        ],
-        _ => prose![
-            "Prepare the next stage while the GPU works: data loader workers that fetch ahead, tokenizing and sampling in \
-             other threads or processes, logging and checkpoints out of the loop."
-        ],
+        Cause::Sync | Cause::Copy => say!(results, "between_stages.advice_wait"),
+        Cause::Communication => say!(results, "between_stages.advice_ranks"),
+        Cause::Os | Cause::OffCpu => say!(results, "between_stages.advice_os"),
+        _ => say!(results, "between_stages.advice_host"),
     }
 }

@@ -5,17 +5,14 @@ use std::collections::BTreeSet;
 use super::{Outcome, Results, Rule, Threshold};
 use rooflens_analysis::system::power::reasons::{POWER_CAP, describe, lowers_clock};
 use rooflens_analysis::system::power::samples::{ClockLimit, Device, folder};
-use rooflens_findings::{Gain, Inline, Observation, Quantity, Severity, prose};
+use rooflens_findings::{Gain, Inline, Observation, Quantity, Severity};
 use rooflens_schemas::{Scope, Unit};
 
 pub(super) static RULE: Rule = Rule {
     id: "clock-limits",
     thresholds: &[
-        Threshold::ratio("busy time with a reason that lowers the clock, at least", SHARE),
-        Threshold::ratio(
-            "busy time that a higher clock would save, for a power cap, at least",
-            SAVED,
-        ),
+        Threshold::ratio("thresholds.clock_reason", SHARE),
+        Threshold::ratio("thresholds.power_cap", SAVED),
     ],
     run,
 };
@@ -28,12 +25,10 @@ const SAVED: f64 = 0.01;
 
 fn run(results: &Results<'_>) -> Outcome {
     let Ok(power) = results.context.results.power() else {
-        return Outcome::lacks("NVML samples of clocks and their limits, taken during the run");
+        return Outcome::lacks(&words!(results, "clock_limits.needs"));
     };
     if !power.devices.iter().any(|device| device.busy > Some(0.0)) {
-        return Outcome::lacks(
-            "NVML samples of a GPU that works: none states a utilization or lies within a stage",
-        );
+        return Outcome::lacks(&words!(results, "clock_limits.needs_work"));
     }
     // Of several sampled passes the first by name: `baseline`, un-profiled, where it is there.
     let mut told = BTreeSet::new();
@@ -60,38 +55,27 @@ fn finding(
     if is_power && clocks.is_some() && share * slower < SAVED {
         return None;
     }
-    let mut statement = prose![
-        "On GPU ",
-        Quantity::count(u64::from(device.index)),
-        format!(", {reason} was set for "),
-        Quantity::ratio(share),
-        format!(" of the time in which it was busy ({meaning})")
-    ];
-    if let Some((with, without)) = clocks {
-        statement.extend(prose![
-            ": the SM clock was ",
-            Quantity::new(with, Unit::Hertz),
-            " on average with it and ",
-            Quantity::new(without, Unit::Hertz),
-            " without"
-        ]);
-    }
-    if let Some(pass) = folder(session, device.artifact) {
-        statement.extend(prose![", in the samples of ", Inline::Code(pass.to_owned())]);
-    }
-    statement.push(".".into());
+    let hertz = |clock| Quantity::new(clock, Unit::Hertz);
+    let statement = say!(
+        results,
+        "clock_limits.statement",
+        gpu = Quantity::count(u64::from(device.index)),
+        reason = reason.as_str(),
+        share = Quantity::ratio(share),
+        meaning = meaning,
+        with = clocks.map(|(with, _)| hertz(with)),
+        without = clocks.map(|(_, without)| hertz(without)),
+        pass = folder(session, device.artifact).map(Inline::code),
+    );
+    let gpu = device.index.to_string();
+    let title = words!(results, "clock_limits.title", reason = reason, gpu = gpu);
     let found = saving(results, device.busy.unwrap_or(0.0), share * slower);
     let advice = match is_power {
-        true => prose![
-            "Rates that a peak at boost clock promises are out of reach under the cap: compare at the measured clock, \
-             or raise the power limit if it is below the board's maximum."
-        ],
-        false => prose![
-            "Have cooling and power of the machine checked; repeat the measurement afterwards."
-        ],
+        true => say!(results, "clock_limits.advice_power"),
+        false => say!(results, "clock_limits.advice"),
     };
     Some(Observation {
-        title: format!("{reason}, GPU {}", device.index),
+        title,
         // Heat and hardware are faults of the machine: figures of this run are not its figures.
         severity: if is_power { found.severity } else { found.severity.max(Severity::Warning) },
         statement,
@@ -111,9 +95,8 @@ fn saving(results: &Results<'_>, busy: f64, share: f64) -> Observation {
         gain: (busy > 0.0 && share > 0.0).then(|| Gain {
             saved_ns: share * busy,
             of_ns: busy,
-            of: "the sampled busy time".to_owned(),
-            basis: "share of busy time × (1 − clock with ÷ clock without): all work follows the SM clock"
-                .to_owned(),
+            of: words!(results, "clock_limits.of"),
+            basis: words!(results, "clock_limits.basis"),
         }),
         ..Observation::default()
     }

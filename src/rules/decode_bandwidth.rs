@@ -4,13 +4,13 @@ use super::stage::StageLine;
 use super::stage_busy::BUSY;
 use super::{Look, Outcome, Results, Rule, Threshold};
 use rooflens_analysis::utilization::mfu::StageUtilization;
-use rooflens_findings::{Inline, Observation, Quantity, prose};
+use rooflens_findings::{Inline, Observation, Quantity};
 
 pub(super) static RULE: Rule = Rule {
     id: "decode-bandwidth",
     thresholds: &[
-        Threshold::ratio("the GPU is busy for at least", BUSY),
-        Threshold::ratio("near the bandwidth from an MBU of", NEAR),
+        Threshold::ratio("thresholds.busy", BUSY),
+        Threshold::ratio("thresholds.near_bandwidth", NEAR),
     ],
     run,
 };
@@ -20,12 +20,12 @@ const NEAR: f64 = 0.60;
 
 fn run(results: &Results<'_>) -> Outcome {
     if !results.stages.is_empty() && !results.stages.iter().any(StageLine::is_decode) {
-        return Outcome::NotApplicable("no stage is of a decode kind".to_owned());
+        return Outcome::NotApplicable(words!(results, "decode_bandwidth.no_decode"));
     }
     let decode = results.stages.iter().filter(|stage| stage.is_decode());
     Outcome::of_stages(
         decode.map(|stage| (stage.label.as_str(), look(results, stage))),
-        "the MBU of a decode stage (config.json, workload.toml, a known GPU)",
+        &words!(results, "decode_bandwidth.needs"),
     )
 }
 
@@ -37,44 +37,33 @@ fn look(results: &Results<'_>, stage: &StageLine) -> Look {
     let (evidence, mbu) = (results.time_evidence(stage), profiled);
     if mbu.max(unprofiled) >= NEAR {
         return Look::found(Observation {
-            statement: prose![
-                Inline::Strong(stage.label.clone()),
-                " reads weights and cache at ",
-                Quantity::ratio(mbu.max(unprofiled)),
-                " of the memory bandwidth: it is memory-bound and near the limit."
-            ],
-            advice: Some(prose![
-                "Only fewer bytes a token help: quantized weights or cache, speculative decoding, or a larger batch, which \
-                 reads the same weights for more tokens."
-            ]),
+            statement: say!(
+                results,
+                "decode_bandwidth.near",
+                stage = Inline::strong(&stage.label),
+                mbu = Quantity::ratio(mbu.max(unprofiled)),
+            ),
+            advice: Some(say!(results, "decode_bandwidth.near_advice")),
             evidence,
             ..stage.note()
         });
     }
     if busy < BUSY {
-        return Look::Moot(format!(
-            "the GPU is idle for {} of its time, which comes first",
-            Quantity::ratio(1.0 - busy)
-        ));
+        let idle = Quantity::ratio(1.0 - busy);
+        return Look::Moot(words!(results, "decode_bandwidth.idle", idle = idle));
     }
     Look::found(Observation {
-        statement: prose![
-            Inline::Strong(stage.label.clone()),
-            " keeps the GPU busy for ",
-            Quantity::ratio(busy),
-            " of its time, but what it must read takes only ",
-            Quantity::ratio(mbu),
-            " of the bandwidth: its kernels are slower than memory."
-        ],
-        advice: Some(prose![
-            "Look at the kernels with the most time: attention without split over the cache, matrix products with few rows, \
-             layout copies."
-        ]),
-        next: Some(prose!["An Nsight Compute pass over one step: DRAM throughput of each kernel."]),
+        statement: say!(
+            results,
+            "decode_bandwidth.statement",
+            stage = Inline::strong(&stage.label),
+            busy = Quantity::ratio(busy),
+            mbu = Quantity::ratio(mbu),
+        ),
+        advice: Some(say!(results, "decode_bandwidth.advice")),
+        next: Some(say!(results, "decode_bandwidth.next")),
         evidence,
-        ..stage.saving(
-            stage.time * (busy - mbu).max(0.0),
-            "busy time − time of the bytes at the specified bandwidth",
-        )
+        ..stage
+            .saving(stage.time * (busy - mbu).max(0.0), &words!(results, "decode_bandwidth.basis"))
     })
 }

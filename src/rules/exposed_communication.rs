@@ -4,14 +4,11 @@ use super::stage::StageLine;
 use super::{Look, Outcome, Results, Rule, Threshold};
 use rooflens_analysis::communication::lines::Line;
 use rooflens_analysis::time::what_if::WhatIf;
-use rooflens_findings::{Inline, Observation, Quantity, Severity, prose};
+use rooflens_findings::{Inline, Observation, Quantity, Severity};
 
 pub(super) static RULE: Rule = Rule {
     id: "exposed-communication",
-    thresholds: &[Threshold::ratio(
-        "collectives without computing beside them, of the stage time, at least",
-        SHARE,
-    )],
+    thresholds: &[Threshold::ratio("thresholds.exposed_collectives", SHARE)],
     run,
 };
 
@@ -19,7 +16,7 @@ pub(super) static RULE: Rule = Rule {
 const SHARE: f64 = 0.05;
 
 fn run(results: &Results<'_>) -> Outcome {
-    let needs = "kernels of a stage one by one, collectives among them";
+    let needs = &words!(results, "exposed_communication.needs");
     results.each_stage(needs, |stage| match results.communication(stage) {
         Some(line) => finding(results, stage, line).into(),
         // What traces kernels traces collectives: there are none.
@@ -34,30 +31,18 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line) -> Option<Obse
         return None;
     }
     let wait = line.wait.map(|wait| wait.min(exposed));
-    let mut statement = prose![
-        Inline::Strong(stage.label.clone()),
-        " communicates for ",
-        Quantity::ratio(stage.share(exposed)),
-        " of its time while nothing is computed"
-    ];
-    if let Some(wait) = wait {
-        let share = Quantity::ratio(if exposed > 0.0 { wait / exposed } else { 0.0 });
-        statement.extend(prose![
-            "; up to ",
-            share,
-            " of that it waits for the rank that comes last"
-        ]);
-    }
-    statement.push(".".into());
+    let of_exposed = |wait| if exposed > 0.0 { wait / exposed } else { 0.0 };
+    let statement = say!(
+        results,
+        "exposed_communication.statement",
+        stage = Inline::strong(&stage.label),
+        share = Quantity::ratio(stage.share(exposed)),
+        wait = wait.map(|wait| Quantity::ratio(of_exposed(wait))),
+    );
     let waits = wait.is_some_and(|wait| wait > exposed / 2.0);
     let advice = match waits {
-        true => {
-            prose!["Give the ranks equal work before tuning the network: most of this is waiting."]
-        }
-        false => prose![
-            "Start the collectives earlier (smaller gradient buckets), overlap them with the backward pass, or send \
-             fewer bytes (accumulation, lower precision)."
-        ],
+        true => say!(results, "exposed_communication.advice_wait"),
+        false => say!(results, "exposed_communication.advice"),
     };
     let saved = results.gain(WhatIf::Communication, stage).unwrap_or(exposed);
     // Hiding a wait moves it: what equal work would bring is the straggler's finding.
@@ -68,14 +53,12 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line) -> Option<Obse
             title: stage.label.clone(),
             ..Observation::default()
         },
-        false => stage.saving(saved, "all collectives run beside computing kernels"),
+        false => stage.saving(saved, &words!(results, "exposed_communication.basis")),
     };
     Some(Observation {
         statement,
         advice: Some(advice),
-        next: Some(prose![
-            "One trace of each rank over the same steps: only they show who waits for whom."
-        ]),
+        next: Some(say!(results, "exposed_communication.next")),
         evidence: vec![line.evidence(results.context.session)],
         query: stage.window.as_ref().map(|window| window.kernels("%nccl%")),
         ..base

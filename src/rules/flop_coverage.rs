@@ -3,13 +3,13 @@
 use super::stage::StageLine;
 use super::{Look, Outcome, Results, Rule, Threshold};
 use rooflens_analysis::kernels::matmul::stages::StageProducts;
-use rooflens_findings::{Inline, Observation, Quantity, prose};
+use rooflens_findings::{Inline, Observation, Quantity};
 
 pub(super) static RULE: Rule = Rule {
     id: "flop-coverage",
     thresholds: &[
-        Threshold::ratio("time of products of known sizes, of all products, less than", KNOWN),
-        Threshold::ratio("time of products, of the GPU time of a stage, at least", PRODUCTS),
+        Threshold::ratio("thresholds.known_products", KNOWN),
+        Threshold::ratio("thresholds.products", PRODUCTS),
     ],
     run,
 };
@@ -21,7 +21,7 @@ const KNOWN: f64 = 0.90;
 const PRODUCTS: f64 = 0.10;
 
 fn run(results: &Results<'_>) -> Outcome {
-    let needs = "matrix products in a stage, by kernel name";
+    let needs = &words!(results, "flop_coverage.needs");
     let look = |stage: &StageLine| match results.gemms(stage) {
         Some(gemms) => finding(results, stage, gemms).into(),
         None => Look::Lacks,
@@ -37,32 +37,17 @@ fn finding(results: &Results<'_>, stage: &StageLine, gemms: &StageProducts) -> O
     if known >= KNOWN || products < PRODUCTS {
         return None;
     }
-    let mut statement = prose![
-        "Of the time that ",
-        Inline::Strong(stage.label.clone()),
-        " spends in matrix products (",
-        Quantity::ratio(products),
-        " of its GPU time) only ",
-        Quantity::ratio(known),
-        " has known sizes"
-    ];
-    if let Some(flops) = results.flops(stage).and_then(|flops| flops.sums.coverage()) {
-        statement.extend(prose![
-            ", and of its GPU time ",
-            Quantity::ratio(flops),
-            " has known FLOPs"
-        ]);
-    }
-    statement.push(": sums of FLOPs and what products could save leave the rest out.".into());
+    let flops = results.flops(stage).and_then(|flops| flops.sums.coverage());
     Some(Observation {
-        statement,
-        next: Some(prose![
-            "A PyTorch trace with ",
-            Inline::Code("record_shapes=True".to_owned()),
-            " of the same steps, or a cuBLASLt log (",
-            Inline::Code("CUBLASLT_LOG_LEVEL=5".to_owned()),
-            ")."
-        ]),
+        statement: say!(
+            results,
+            "flop_coverage.statement",
+            stage = Inline::strong(&stage.label),
+            products = Quantity::ratio(products),
+            known = Quantity::ratio(known),
+            flops = flops.map(Quantity::ratio),
+        ),
+        next: Some(say!(results, "flop_coverage.next")),
         evidence: vec![gemms.evidence(results.context.session)],
         ..stage.note()
     })

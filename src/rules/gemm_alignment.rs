@@ -2,14 +2,14 @@
 
 use super::products::{self, Products};
 use super::{Look, Outcome, Results, Rule, Threshold};
-use rooflens_findings::{Inline, Observation, Quantity, prose};
+use rooflens_findings::{Inline, Observation, Quantity};
 use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
     id: "gemm-alignment",
     thresholds: &[
-        Threshold { of: "alignment of rows, less than", value: Quantity::new(BYTES, Unit::Bytes) },
-        Threshold::ratio("share of the GPU time of a stage, at least", SHARE),
+        Threshold { key: "thresholds.alignment", value: Quantity::new(BYTES, Unit::Bytes) },
+        Threshold::ratio("thresholds.gpu_share", SHARE),
     ],
     run,
 };
@@ -36,31 +36,22 @@ fn finding(products: &Products<'_>) -> Option<Observation> {
     if unaligned.share(unaligned.time) < SHARE {
         return None;
     }
-    let mut statement = prose![
-        "Matrix products with rows that are not aligned to 16 bytes take ",
-        Quantity::ratio(unaligned.share(unaligned.time)),
-        " of the GPU time of ",
-        Inline::Strong(unaligned.stage.label.clone()),
-        "; the largest is "
-    ];
-    statement.extend(worst.words());
-    statement.extend(prose![
-        ", aligned to ",
-        Quantity::new(worst.group.alignment().unwrap_or_default() as f64, Unit::Bytes),
-        "."
-    ]);
+    let alignment = worst.group.alignment().unwrap_or_default() as f64;
+    let results = unaligned.results;
     Some(Observation {
-        statement,
-        advice: Some(prose![
-            "Pad N and K to multiples of 16 bytes (8 elements of 16 bits, 4 of 32), better of 128: vocabulary, heads, experts, classes."
-        ]),
+        statement: say!(
+            results,
+            "gemm_alignment.statement",
+            share = Quantity::ratio(unaligned.share(unaligned.time)),
+            stage = Inline::strong(&unaligned.stage.label),
+            worst = worst.words(),
+            alignment = Quantity::new(alignment, Unit::Bytes),
+        ),
+        advice: Some(say!(results, "gemm_alignment.advice")),
         ..unaligned.saving(
             &worst,
             unaligned.lost,
-            &format!(
-                "Σ time − time at the roofline over these products, by {} ceilings",
-                unaligned.basis()
-            ),
+            &words!(results, "gemm_alignment.basis", basis = unaligned.basis()),
         )
     })
 }

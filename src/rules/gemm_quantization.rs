@@ -3,14 +3,11 @@
 use super::products::{self, Products};
 use super::{Look, Outcome, Results, Rule, Threshold};
 use rooflens_analysis::kernels::matmul::roof::Bound;
-use rooflens_findings::{Inline, Observation, Quantity, prose};
+use rooflens_findings::{Inline, Observation, Quantity};
 
 pub(super) static RULE: Rule = Rule {
     id: "gemm-quantization",
-    thresholds: &[Threshold::ratio(
-        "time that they explain, of the GPU time of a stage, at least",
-        LOST,
-    )],
+    thresholds: &[Threshold::ratio("thresholds.explained", LOST)],
     run,
 };
 
@@ -31,37 +28,22 @@ fn run(results: &Results<'_>) -> Outcome {
 fn finding(products: &Products<'_>) -> Option<Observation> {
     let lost: f64 = products.all.iter().map(|one| one.quantization).sum();
     let worst = products.worst(|one| one.quantization)?;
-    let (stage, tiling) = (products.stage, worst.group.tiling);
+    let (results, tiling) = (products.results, worst.group.tiling);
     if products.share(lost) < LOST {
         return None;
     }
-    let mut statement = prose![
-        "Tiles and waves that are not full explain ",
-        products::time(lost),
-        " of an instance of ",
-        Inline::Strong(stage.label.clone()),
-        ", ",
-        Quantity::ratio(products.share(lost)),
-        " of its GPU time; the largest part is that of "
-    ];
-    statement.extend(worst.words());
-    statement.extend(prose![
-        ", whose tiles are ",
-        Quantity::ratio(tiling.tile_efficiency.unwrap_or(1.0)),
-        " and whose waves are ",
-        Quantity::ratio(tiling.wave_efficiency().unwrap_or(1.0)),
-        " full."
-    ]);
     Some(Observation {
-        statement,
-        advice: Some(prose![
-            "Choose sizes that are multiples of the tile (pad the vocabulary, round the batch in tokens), and batches whose tiles come to \
-             a little less than a whole number of waves."
-        ]),
-        ..products.saving(
-            &worst,
-            lost,
-            "Σ time at the roofline × (1 ÷ (tiles full × waves full) − 1), no more than the time above the roofline"
-        )
+        statement: say!(
+            results,
+            "gemm_quantization.statement",
+            lost = products::time(lost),
+            stage = Inline::strong(&products.stage.label),
+            share = Quantity::ratio(products.share(lost)),
+            worst = worst.words(),
+            tiles = Quantity::ratio(tiling.tile_efficiency.unwrap_or(1.0)),
+            waves = Quantity::ratio(tiling.wave_efficiency().unwrap_or(1.0)),
+        ),
+        advice: Some(say!(results, "gemm_quantization.advice")),
+        ..products.saving(&worst, lost, &words!(results, "gemm_quantization.basis"))
     })
 }

@@ -3,14 +3,14 @@
 use super::products::{self, Products, time};
 use super::{Outcome, Results, Rule, Threshold};
 use rooflens_analysis::kernels::matmul::roof::Bound;
-use rooflens_findings::{Inline, Observation, Quantity, prose};
+use rooflens_findings::{Inline, Observation, Quantity};
 use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
     id: "gemm-roofline",
     thresholds: &[
-        Threshold::one("time ÷ time at the roofline, at least", FAR),
-        Threshold::ratio("time above the roofline, of the GPU time of a stage, at least", LOST),
+        Threshold::one("thresholds.far_above_roofline", FAR),
+        Threshold::ratio("thresholds.above_roofline", LOST),
     ],
     run,
 };
@@ -27,46 +27,31 @@ fn run(results: &Results<'_>) -> Outcome {
 
 fn finding(all: &Products<'_>) -> Option<Observation> {
     let far = all.only(|one| one.time >= FAR * one.roof);
-    let (stage, basis) = (far.stage, far.basis());
+    let (results, stage, basis) = (far.results, far.stage, far.basis());
     let worst = far.worst(|one| one.lost)?;
     if far.share(far.lost) < LOST {
         return None;
     }
-    let mut statement = prose![
-        "Compute-bound matrix products take ",
-        time(far.time),
-        " of an instance of ",
-        Inline::Strong(stage.label.clone()),
-        " (",
-        Quantity::ratio(far.share(far.time)),
-        format!(" of its GPU time), where the {basis} rate allows "),
-        time(far.roof),
-        ". The largest waste is "
-    ];
-    statement.extend(worst.words());
-    statement.extend(prose![": ", time(worst.time), " against ", time(worst.roof)]);
-    if let Some(waves) = worst.group.tiling.waves {
-        statement.extend(prose![", ", Quantity::new(waves, Unit::One), " waves"]);
-    }
-    statement.push(".".into());
+    let mut statement = say!(
+        results,
+        "gemm_roofline.statement",
+        time = time(far.time),
+        stage = Inline::strong(&stage.label),
+        share = Quantity::ratio(far.share(far.time)),
+        basis = basis,
+        roof = time(far.roof),
+        worst = worst.words(),
+        worst_time = time(worst.time),
+        worst_roof = time(worst.roof),
+        waves = worst.group.tiling.waves.map(|waves| Quantity::new(waves, Unit::One)),
+    );
     if stage.scope.rank.is_some() {
-        statement
-            .push(" Collectives that run beside products take SMs and bandwidth from them.".into());
+        statement.extend(say!(results, "gemm_roofline.collectives"));
     }
     Some(Observation {
         statement,
-        advice: Some(prose![
-            "Join products of the same input (query, key and value; gate and up), raise the batch, or let ",
-            Inline::Code("torch.compile(mode=\"max-autotune\")".to_owned()),
-            " choose the tiles."
-        ]),
-        next: Some(prose![
-            "An Nsight Compute pass over this kernel: tensor-pipe use, waves, warp states."
-        ]),
-        ..far.saving(
-            &worst,
-            far.lost,
-            &format!("Σ time − FLOPs ÷ {basis} rate over these products"),
-        )
+        advice: Some(say!(results, "gemm_roofline.advice")),
+        next: Some(say!(results, "gemm_roofline.next")),
+        ..far.saving(&worst, far.lost, &words!(results, "gemm_roofline.basis", basis = basis))
     })
 }

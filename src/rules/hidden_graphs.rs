@@ -3,12 +3,12 @@
 use super::{Outcome, Results, Rule, Threshold};
 use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::kernels::stage_work::StageWork;
-use rooflens_findings::{Inline, Observation, Quantity, Severity, prose};
+use rooflens_findings::{Inline, Observation, Quantity, Severity};
 use rooflens_schemas::Scope;
 
 pub(super) static RULE: Rule = Rule {
     id: "hidden-graphs",
-    thresholds: &[Threshold::ratio("operation time of a stage in whole graphs, at least", SHARE)],
+    thresholds: &[Threshold::ratio("thresholds.whole_graphs", SHARE)],
     run,
 };
 
@@ -18,7 +18,7 @@ const SHARE: f64 = 0.10;
 fn run(results: &Results<'_>) -> Outcome {
     let work = results.context.results.stage_work().map_or(&[][..], |all| all);
     if work.iter().all(|one| one.total == 0) {
-        return Outcome::lacks("GPU operations in stages");
+        return Outcome::lacks(&words!(results, "hidden_graphs.needs"));
     }
     let found: Vec<(&StageWork, f64)> =
         work.iter().filter_map(|one| Some((one, hidden(one)?))).collect();
@@ -36,20 +36,11 @@ fn finding(results: &Results<'_>, stages: &[(&StageWork, f64)]) -> Observation {
     let (session, facts) = (results.context.session, results.context.facts);
     let first = stages[0].0;
     let pass = session.pass_name(first.pass).to_owned();
-    let mut statement = prose!["In pass ", Inline::Code(pass.clone()), " "];
-    for (number, (work, share)) in stages.iter().enumerate() {
-        statement.extend(prose![
-            if number == 0 { "" } else { ", " },
-            Quantity::ratio(*share),
-            " of ",
-            Inline::Strong(work.summary.label(session, facts))
-        ]);
-    }
-    statement.push(
-        " is CUDA graphs traced as a whole: the kernels in them, their classes and gaps are unknown, and a graph counts as \
-         busy from start to end."
-            .into(),
-    );
+    let of_stage = |(work, share): &(&StageWork, f64)| {
+        let stage = Inline::strong(work.summary.label(session, facts));
+        say!(results, "hidden_graphs.stage", share = Quantity::ratio(*share), stage = stage)
+    };
+    let stages = stages.iter().map(of_stage).collect::<Vec<_>>().join(&Inline::from(", "));
     Observation {
         // Another pass of the bundle shows what this one hides.
         severity: if Some(first.pass) == results.primary {
@@ -58,13 +49,14 @@ fn finding(results: &Results<'_>, stages: &[(&StageWork, f64)]) -> Observation {
             Severity::Note
         },
         scope: Scope { pass: Some(pass.clone()), ..Scope::default() },
-        title: format!("pass {pass}"),
-        statement,
-        next: Some(prose![
-            "nsys with ",
-            Inline::Code("--cuda-graph-trace=node".to_owned()),
-            ": it costs more overhead and shows each kernel."
-        ]),
+        title: words!(results, "hidden_graphs.title", pass = pass.as_str()),
+        statement: say!(
+            results,
+            "hidden_graphs.statement",
+            pass = Inline::code(pass),
+            stages = stages,
+        ),
+        next: Some(say!(results, "hidden_graphs.next")),
         evidence: vec![first.evidence(session)],
         ..Observation::default()
     }

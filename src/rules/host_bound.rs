@@ -3,13 +3,10 @@
 use super::stage::StageLine;
 use super::{Look, Outcome, Results, Rule, Threshold, host_pauses};
 use rooflens_analysis::time::idle::{Cause, Line};
-use rooflens_findings::{Inline, Observation, Quantity, prose};
+use rooflens_findings::{Inline, Observation, Quantity};
 
-pub(super) static RULE: Rule = Rule {
-    id: "host-bound",
-    thresholds: &[Threshold::ratio("idle time in host code, of the stage time, at least", SHARE)],
-    run,
-};
+pub(super) static RULE: Rule =
+    Rule { id: "host-bound", thresholds: &[Threshold::ratio("thresholds.host_code", SHARE)], run };
 
 /// Idle time in host code, in the operating system and without a CPU ÷ stage time from which on it is worth a finding.
 const SHARE: f64 = 0.05;
@@ -31,52 +28,27 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line) -> Option<Obse
     if stage.share(saved) < SHARE {
         return None;
     }
-    let mut statement = prose![
-        Inline::Strong(stage.label.clone()),
-        " keeps the GPU waiting for ",
-        Quantity::ratio(stage.share(saved)),
-        " of its time while the host runs code outside of CUDA"
-    ];
-    if system > 0.0 {
-        let share = Quantity::ratio(system / saved);
-        statement.extend(prose![
-            ", ",
-            share,
-            " of that in the operating system: files, locks, sleeping"
-        ]);
-    }
-    if off_cpu > 0.0 {
-        let share = Quantity::ratio(off_cpu / saved);
-        statement.extend(prose![", ", share, " of that without a CPU: preempted or blocked"]);
-    }
-    statement.push(".".into());
+    let part = |time: f64| (time > 0.0).then(|| Quantity::ratio(time / saved));
     let advice = if system > code.max(off_cpu) {
-        prose![
-            "Look at the data loader first: more workers, prefetching, pinned buffers, no file access in the loop."
-        ]
+        say!(results, "host_bound.advice_system")
     } else if off_cpu > code {
-        prose![
-            "If the thread is blocked (files, locks, other threads), take the wait out of the loop. If it is preempted, \
-             give it a CPU of its own: fewer worker and library threads than CPUs, no limit of CPU time. A trace with \
-             the calls of the operating system tells which it is."
-        ]
+        say!(results, "host_bound.advice_off_cpu")
     } else {
-        prose![
-            "Take Python, logging, tokenizing and sampling on the host out of the loop, or do them while the GPU works."
-        ]
+        say!(results, "host_bound.advice")
     };
     Some(Observation {
-        statement,
+        statement: say!(
+            results,
+            "host_bound.statement",
+            stage = Inline::strong(&stage.label),
+            share = Quantity::ratio(stage.share(saved)),
+            system = part(system),
+            off_cpu = part(off_cpu),
+        ),
         advice: Some(advice),
-        next: Some(prose![
-            "nsys with ",
-            Inline::Code(
-                "--sample=process-tree --python-sampling=true --trace=cuda,nvtx,osrt".to_owned()
-            ),
-            ": it names the code that runs in the gaps."
-        ]),
+        next: Some(say!(results, "host_bound.next")),
         evidence: vec![line.evidence(&results.context)],
         query: stage.window.as_ref().map(super::sql::Window::idle),
-        ..stage.saving_idle(saved, "stage time without the gaps in which the host ran other code")
+        ..stage.saving_idle(saved, &words!(results, "host_bound.basis"))
     })
 }

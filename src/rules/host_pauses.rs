@@ -6,18 +6,15 @@ use super::stage::StageLine;
 use super::{Look, Outcome, Results, Rule, Threshold, repeat_outliers, uneven_pace};
 use rooflens_analysis::time::idle::Cause;
 use rooflens_analysis::time::idle::longest::ended_by;
-use rooflens_findings::{Gain, Inline, Observation, Quantity, Severity, prose};
+use rooflens_findings::{Gain, Inline, Observation, Quantity, Severity};
 use rooflens_model::Ns;
 use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
     id: "host-pauses",
     thresholds: &[
-        Threshold::ratio(
-            "idle time in host code beyond that of typical instances, of the time of all stages, at least",
-            SHARE,
-        ),
-        Threshold::one("instances of which the median one is typical, at least", INSTANCES),
+        Threshold::ratio("thresholds.pauses", SHARE),
+        Threshold::one("thresholds.typical_instances", INSTANCES),
     ],
     run,
 };
@@ -39,8 +36,7 @@ struct Pauses {
 }
 
 fn run(results: &Results<'_>) -> Outcome {
-    let needs = "idle time by cause, of three instances of a stage or of one with steps that have ranges of their own";
-    results.each_stage(needs, |stage| {
+    results.each_stage(&words!(results, "host_pauses.needs"), |stage| {
         if typical(results, stage).is_none() {
             return Look::Lacks;
         }
@@ -77,70 +73,56 @@ pub(super) fn host_code(results: &Results<'_>, stage: &StageLine) -> Option<f64>
 }
 
 fn finding(results: &Results<'_>, stage: &StageLine, pauses: &Pauses) -> Observation {
-    let time = |ns| Quantity::new(ns, Unit::Nanoseconds);
     let by_steps = stage.counted < INSTANCES;
-    let mut statement = prose![
-        Inline::Strong(stage.label.clone()),
-        " loses ",
-        time(pauses.beyond),
-        " over its ",
-        Quantity::count(stage.counted as u64),
-        " counted instances to host code that ",
-        if by_steps { "steps" } else { "the instance" },
-        " of median time ",
-        if by_steps { "do" } else { "does" },
-        " not run; the longest pause takes ",
-        Quantity::ns(pauses.longest)
-    ];
-    statement.extend(enders(results, stage));
-    statement.push(".".into());
+    let (typical, basis) = match by_steps {
+        true => (words!(results, "host_pauses.steps"), words!(results, "host_pauses.basis_steps")),
+        false => (words!(results, "host_pauses.instance"), words!(results, "host_pauses.basis")),
+    };
+    let mut statement = say!(
+        results,
+        "host_pauses.statement",
+        stage = Inline::strong(&stage.label),
+        time = Quantity::new(pauses.beyond, Unit::Nanoseconds),
+        count = Quantity::count(stage.counted as u64),
+        typical = typical,
+        longest = Quantity::ns(pauses.longest),
+        ended = ended(results, stage),
+    );
     statement.extend(uneven_pace::also(results, stage));
     statement.extend(repeat_outliers::also(results, stage));
     // The time of all stages is made of typical instances: the pauses come on top.
     let gain = Gain {
         saved_ns: pauses.beyond,
         of_ns: results.run_ns() + pauses.beyond,
-        of: "all stages with these pauses".to_owned(),
-        basis: match by_steps {
-            true => "idle time in host code of all counted instances − that of as many steps of median time",
-            false => "idle time in host code of all counted instances − that of the median one, each",
-        }
-        .to_owned(),
+        of: words!(results, "host_pauses.of"),
+        basis,
     };
     Observation {
         severity: Severity::of_share(gain.share()),
         weight_ns: pauses.beyond,
         gain: Some(gain),
         statement,
-        advice: Some(prose![
-            "Something is prepared on first use: a plan or a kernel for a new shape (a new number of keys, say), a \
-             compilation, a library that is loaded. Warm up with the very shapes of the measurement; keep shapes few \
-             (padding, static caches): a server meets this again with every new one."
-        ]),
-        next: Some(prose![
-            "A PyTorch trace with shapes and stacks over such an instance: the operator in the gap and its sizes."
-        ]),
+        advice: Some(say!(results, "host_pauses.advice")),
+        next: Some(say!(results, "host_pauses.next")),
         query: stage.window.as_ref().map(super::sql::Window::idle),
         ..stage.note()
     }
 }
 
 /// What ends most of the longest pauses, in words.
-fn enders(results: &Results<'_>, stage: &StageLine) -> Vec<Inline> {
+fn ended(results: &Results<'_>, stage: &StageLine) -> Option<Vec<Inline>> {
     let longest = results.idle(stage.key()).map_or(&[][..], |line| &line.longest);
     let mut enders: BTreeMap<String, u64> = BTreeMap::new();
     for gap in longest.iter().filter(|one| one.gap.cause == Cause::HostCode) {
         *enders.entry(ended_by(&results.context, gap.gap.op)).or_default() += 1;
     }
     let listed: u64 = enders.values().sum();
-    enders.into_iter().max_by_key(|(_, count)| *count).map_or_else(Vec::new, |(kernel, count)| {
-        prose![
-            ". Of the ",
-            Quantity::count(listed),
-            " longest of them ",
-            Quantity::count(count),
-            " end with the launch of ",
-            Inline::Code(kernel)
-        ]
-    })
+    let (kernel, count) = enders.into_iter().max_by_key(|(_, count)| *count)?;
+    Some(say!(
+        results,
+        "host_pauses.ended",
+        listed = Quantity::count(listed),
+        count = Quantity::count(count),
+        kernel = Inline::Code(kernel),
+    ))
 }

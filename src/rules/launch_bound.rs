@@ -4,15 +4,12 @@ use super::stage::StageLine;
 use super::{Outcome, Results, Rule, Threshold, host_pauses};
 use rooflens_analysis::time::idle::{Cause, Line, Verdict};
 use rooflens_analysis::time::what_if::WhatIf;
-use rooflens_findings::{Inline, Observation, Quantity, prose};
+use rooflens_findings::{Inline, Observation, Quantity};
 use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
     id: "launch-bound",
-    thresholds: &[Threshold::ratio(
-        "idle time while launching, of the stage time, at least",
-        SHARE,
-    )],
+    thresholds: &[Threshold::ratio("thresholds.launching", SHARE)],
     run,
 };
 
@@ -41,75 +38,48 @@ pub(super) fn launching(results: &Results<'_>, stage: &StageLine) -> Option<f64>
 fn finding(results: &Results<'_>, stage: &StageLine, line: &Line, launching: f64) -> Observation {
     let saved = results.gain(WhatIf::Launching, stage).unwrap_or(launching);
     Observation {
-        statement: statement(stage, line, launching),
+        statement: statement(results, stage, line, launching),
         advice: Some(advice(results, stage)),
         next: Some(next(results, stage)),
         evidence: vec![line.evidence(&results.context)],
         query: stage.window.as_ref().map(super::sql::Window::idle),
-        ..stage.saving_idle(saved, "stage time without the gaps in which the host was launching")
+        ..stage.saving_idle(saved, &words!(results, "launch_bound.basis"))
     }
 }
 
-fn statement(stage: &StageLine, line: &Line, launching: f64) -> Vec<Inline> {
-    let mut text = prose![Inline::Strong(stage.label.clone())];
+fn statement(results: &Results<'_>, stage: &StageLine, line: &Line, launching: f64) -> Vec<Inline> {
+    let time = |ns| Quantity::new(ns, Unit::Nanoseconds);
     // The word is kept for stages of which launching takes the largest part.
     let is_bound = line.verdict().0 == Verdict::Launch;
-    text.push(if is_bound { " is launch-bound: " } else { " waits for launches: " }.into());
-    text.extend(prose![
-        "for ",
-        Quantity::ratio(stage.share(launching)),
-        " of its time the GPU has nothing to run while the host issues the next operation"
-    ]);
-    let (count, words) = match line.launches.per_step {
-        Some(count) => (count, " launches a step"),
-        None => (stage.operations, " GPU operations"),
-    };
-    text.extend(prose!["; it has ", Quantity::new(count, Unit::Count), words]);
-    if let Some(mean) = line.launches.mean_kernel() {
-        let mean = Quantity::new(mean, Unit::Nanoseconds);
-        text.extend(prose![", kernels last ", mean, " on average"]);
-    }
-    if let Some(call) = line.launches.mean_call() {
-        let call = Quantity::new(call, Unit::Nanoseconds);
-        text.extend(prose![", and a launch call takes ", call]);
-    }
-    text.push(".".into());
-    text
+    let share = Quantity::ratio(stage.share(launching));
+    let (launches, figures) = (line.launches.per_step, &line.launches);
+    let operations = launches.is_none().then_some(stage.operations);
+    say!(
+        results,
+        "launch_bound.statement",
+        stage = Inline::strong(&stage.label),
+        bound = is_bound.then_some(share),
+        waits = (!is_bound).then_some(share),
+        launches = launches.map(|count| Quantity::new(count, Unit::Count)),
+        operations = operations.map(|count| Quantity::new(count, Unit::Count)),
+        kernel = figures.mean_kernel().map(time),
+        call = figures.mean_call().map(time),
+    )
 }
 
 fn advice(results: &Results<'_>, stage: &StageLine) -> Vec<Inline> {
     if results.replays_graphs(stage) {
-        return prose![
-            "The stage replays CUDA graphs already: the time goes between replays. Capture more in one graph, take work of \
-             the host out from between replays, and issue the next replay before the last one ends."
-        ];
+        return say!(results, "launch_bound.advice_graphs");
     }
     if stage.is_decode() {
-        return prose![
-            "Replay the step as a CUDA graph (",
-            Inline::Code("torch.compile(mode=\"reduce-overhead\")".to_owned()),
-            ", or the serving engine's graph mode), then raise the batch: kernels grow, launches do not. Graphs need shapes that \
-             stay: a cache that grows by a step, or is concatenated, has to be made static first."
-        ];
+        return say!(results, "launch_bound.advice_decode");
     }
-    prose![
-        "Fuse small kernels (",
-        Inline::Code("torch.compile".to_owned()),
-        "), capture the stage as a CUDA graph, or give it more work at once."
-    ]
+    say!(results, "launch_bound.advice")
 }
 
 fn next(results: &Results<'_>, stage: &StageLine) -> Vec<Inline> {
     if results.replays_graphs(stage) {
-        return prose![
-            "nsys with ",
-            Inline::Code("--sample=process-tree --python-sampling=true".to_owned()),
-            ": it names the code that runs between replays."
-        ];
+        return say!(results, "launch_bound.next_graphs");
     }
-    prose![
-        "nsys with ",
-        Inline::Code("--cuda-graph-trace=node --sample=process-tree".to_owned()),
-        " on a run with CUDA graphs: the gaps between kernels must shrink to a microsecond or two."
-    ]
+    say!(results, "launch_bound.next")
 }

@@ -77,8 +77,8 @@ pub struct Rule {
 
 /// A number that decides, and what is compared with it.
 pub struct Threshold {
-    /// What is compared.
-    pub of: &'static str,
+    /// Key of the words for what is compared.
+    pub key: &'static str,
     /// The number.
     pub value: Quantity,
 }
@@ -153,10 +153,6 @@ pub static RULES: &[&Rule] = &[
     &unrepresentative_profile::RULE,
 ];
 
-/// What rules about causes of idle time lack.
-const IDLE_NEEDS: &str =
-    "idle time by cause: a timeline with CUDA API calls (nsys --trace=cuda,nvtx,osrt)";
-
 /// Runs all rules on the results: observations, the weightiest first, and the tables of findings and of rules.
 pub fn run(context: &Context<'_>, text: &'static Catalogue) -> Findings {
     judge(&Results::new(context, text))
@@ -182,11 +178,12 @@ fn judge(results: &Results<'_>) -> Findings {
             .then_with(|| (a.id, &a.scope, &a.title).cmp(&(b.id, &b.scope, &b.title)))
     });
     let datasets = vec![
-        tables::findings(&observations),
-        tables::outcomes(results.text, &outcomes),
-        tables::rules(results.text, &outcomes),
+        tables::findings(results, &observations),
+        tables::outcomes(results, &outcomes),
+        tables::rules(results, &outcomes),
     ];
-    Findings { observations, datasets, methods: vec![tables::method()], ..Findings::default() }
+    let methods = vec![tables::method(results)];
+    Findings { observations, datasets, methods, ..Findings::default() }
 }
 
 /// The observation with the name of its rule.
@@ -274,7 +271,7 @@ impl Look {
 
     /// Made moot by another rule, which holds for the same stage.
     fn said_by(results: &Results<'_>, rule: &Rule) -> Self {
-        Self::Moot(format!("“{}” says it", results.text.rule(rule.id)))
+        Self::Moot(words!(results, "findings.said_by", rule = results.text.rule(rule.id)))
     }
 }
 
@@ -285,15 +282,15 @@ impl From<Option<Observation>> for Look {
 }
 
 impl Threshold {
-    const fn ratio(of: &'static str, value: f64) -> Self {
-        Self { of, value: Quantity::ratio(value) }
+    const fn ratio(key: &'static str, value: f64) -> Self {
+        Self { key, value: Quantity::ratio(value) }
     }
 
-    const fn one(of: &'static str, value: f64) -> Self {
-        Self { of, value: Quantity::new(value, Unit::One) }
+    const fn one(key: &'static str, value: f64) -> Self {
+        Self { key, value: Quantity::new(value, Unit::One) }
     }
 
-    const fn ns(of: &'static str, value: i64) -> Self {
-        Self { of, value: Quantity::ns(value) }
+    const fn ns(key: &'static str, value: i64) -> Self {
+        Self { key, value: Quantity::ns(value) }
     }
 }

@@ -9,12 +9,9 @@ use rooflens_findings::{Inline, Observation, Quantity, prose};
 pub(super) static RULE: Rule = Rule {
     id: "low-mfu",
     thresholds: &[
-        Threshold::ratio("the GPU is busy for at least", BUSY),
-        Threshold::ratio("MFU while busy, less than", MFU),
-        Threshold::ratio(
-            "fusing comes first if kernels other than matrix products take at least",
-            BESIDE,
-        ),
+        Threshold::ratio("thresholds.busy", BUSY),
+        Threshold::ratio("thresholds.mfu", MFU),
+        Threshold::ratio("thresholds.fusing", BESIDE),
     ],
     run,
 };

@@ -12,8 +12,8 @@ use rooflens_findings::{Inline, Observation, Quantity, prose};
 pub(super) static RULE: Rule = Rule {
     id: "low-occupancy",
     thresholds: &[
-        Threshold::ratio("theoretical occupancy, at most", OCCUPANCY),
-        Threshold::ratio("share of the GPU time of a stage, at least", SHARE),
+        Threshold::ratio("thresholds.occupancy", OCCUPANCY),
+        Threshold::ratio("thresholds.gpu_share", SHARE),
     ],
     run,
 };

@@ -6,7 +6,7 @@ use rooflens_findings::{Inline, Observation, Quantity, prose};
 
 pub(super) static RULE: Rule = Rule {
     id: "memory-access",
-    thresholds: &[Threshold::ratio("estimate, of the profiled time of a pass, at least", SHARE)],
+    thresholds: &[Threshold::ratio("thresholds.estimate", SHARE)],
     run,
 };
 

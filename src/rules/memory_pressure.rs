@@ -8,9 +8,9 @@ use rooflens_schemas::Unit;
 pub(super) static RULE: Rule = Rule {
     id: "memory-pressure",
     thresholds: &[
-        Threshold::ratio("peak of allocated memory, of the GPU's, at least", FULL),
-        Threshold::ratio("reserved but not allocated, on average, at least", FRAGMENTED),
-        Threshold::ratio("peak of reserved memory, of the GPU's, for that, at least", RESERVED),
+        Threshold::ratio("thresholds.allocated_peak", FULL),
+        Threshold::ratio("thresholds.fragmented", FRAGMENTED),
+        Threshold::ratio("thresholds.reserved_peak", RESERVED),
     ],
     run,
 };

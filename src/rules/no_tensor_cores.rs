@@ -10,7 +10,7 @@ use rooflens_schemas::{Scope, Unit};
 
 pub(super) static RULE: Rule = Rule {
     id: "no-tensor-cores",
-    thresholds: &[Threshold::ratio("their share of the kernel time, at least", SHARE)],
+    thresholds: &[Threshold::ratio("thresholds.kernel_share", SHARE)],
     run,
 };
 

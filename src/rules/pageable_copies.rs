@@ -9,11 +9,8 @@ use rooflens_findings::{Inline, Observation, Quantity, prose};
 pub(super) static RULE: Rule = Rule {
     id: "pageable-copies",
     thresholds: &[
-        Threshold::ratio(
-            "bytes from or to pageable memory, of those of host copies, at least",
-            SHARE,
-        ),
-        Threshold::ratio("time of copies, of the stage time, at least", TIME),
+        Threshold::ratio("thresholds.pageable_bytes", SHARE),
+        Threshold::ratio("thresholds.copy_time", TIME),
     ],
     run,
 };

@@ -37,7 +37,7 @@ pub(super) struct Products<'a> {
     pub(super) time: f64,
     pub(super) roof: f64,
     pub(super) lost: f64,
-    results: &'a Results<'a>,
+    pub(super) results: &'a Results<'a>,
     of: &'a StageProducts,
 }
 

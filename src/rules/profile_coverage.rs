@@ -10,8 +10,8 @@ use rooflens_schemas::Scope;
 pub(super) static RULE: Rule = Rule {
     id: "profile-coverage",
     thresholds: &[
-        Threshold::ratio("GPU time that profiled launches stand for, less than", COVERED),
-        Threshold::ratio("time of the stage, of the run, at least", STAGE),
+        Threshold::ratio("thresholds.covered", COVERED),
+        Threshold::ratio("thresholds.stage_time", STAGE),
     ],
     run,
 };

@@ -15,11 +15,8 @@ use rooflens_schemas::Scope;
 pub(super) static RULE: Rule = Rule {
     id: "profiled-bound",
     thresholds: &[
-        Threshold::ratio("one bound class, of the GPU time with counters, at least", SHARE),
-        Threshold::ratio(
-            "GPU time with counters, of that of the stage, at least",
-            profiled::ENOUGH,
-        ),
+        Threshold::ratio("thresholds.bound_class", SHARE),
+        Threshold::ratio("thresholds.counter_time", profiled::ENOUGH),
     ],
     run,
 };

@@ -8,8 +8,8 @@ use rooflens_schemas::Unit;
 pub(super) static RULE: Rule = Rule {
     id: "profiler-overhead",
     thresholds: &[
-        Threshold::one("profiled ÷ un-profiled stage time, at least", RATIO),
-        Threshold::one("a warning from", WARNING),
+        Threshold::one("thresholds.overhead", RATIO),
+        Threshold::one("thresholds.overhead_warning", WARNING),
     ],
     run,
 };

@@ -7,14 +7,8 @@ use rooflens_analysis::time::idle::{Cause, Line};
 use rooflens_findings::{Inline, Observation, Quantity, prose};
 use rooflens_schemas::Unit;
 
-pub(super) static RULE: Rule = Rule {
-    id: "queue-gaps",
-    thresholds: &[Threshold::ratio(
-        "idle time with work issued, of the stage time, at least",
-        SHARE,
-    )],
-    run,
-};
+pub(super) static RULE: Rule =
+    Rule { id: "queue-gaps", thresholds: &[Threshold::ratio("thresholds.queue_gaps", SHARE)], run };
 
 /// Idle time of cause *queue, latency* ÷ stage time from which on it is worth a finding.
 const SHARE: f64 = 0.10;

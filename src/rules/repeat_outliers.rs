@@ -9,7 +9,7 @@ use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
     id: "repeat-outliers",
-    thresholds: &[Threshold::one("modified z-score beyond", OUTLIER_Z)],
+    thresholds: &[Threshold::one("thresholds.z_score", OUTLIER_Z)],
     run,
 };
 

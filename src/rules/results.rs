@@ -55,7 +55,7 @@ impl<'a> Results<'a> {
         let name = primary.map(|pass| session.pass_name(pass).to_owned());
         let memory = session.gpus.memory_bytes.iter().flatten().min();
         let mut results = Self {
-            stages: stage_lines(context),
+            stages: stage_lines(context, text),
             primary,
             pass: name.unwrap_or_default(),
             dtype: stated.or_else(|| session.model.as_ref().and_then(|model| model.dtype.clone())),
@@ -119,7 +119,7 @@ impl<'a> Results<'a> {
         cause: Cause,
         look: impl Fn(&StageLine, &'a Line, f64) -> Look,
     ) -> Outcome {
-        self.each_stage(super::IDLE_NEEDS, |stage| {
+        self.each_stage(&words!(self, "findings.needs_idle"), |stage| {
             let line = self.idle(stage.key());
             match line.and_then(|line| Some((line, line.typical(cause).ok()?))) {
                 Some((line, time)) => look(stage, line, time),
@@ -174,8 +174,12 @@ impl<'a> Results<'a> {
     pub(super) fn saving(&self, saved: f64, basis: &str) -> Observation {
         let of = self.run_ns();
         let saved = if of > 0.0 { saved.min(of) } else { saved };
-        let gain =
-            Gain { saved_ns: saved, of_ns: of, of: "the run".to_owned(), basis: basis.to_owned() };
+        let gain = Gain {
+            saved_ns: saved,
+            of_ns: of,
+            of: words!(self, "findings.the_run"),
+            basis: basis.to_owned(),
+        };
         Observation {
             scope: Scope { pass: Some(self.pass.clone()), ..Scope::default() },
             weight_ns: saved,

@@ -8,8 +8,8 @@ use rooflens_schemas::Unit;
 pub(super) static RULE: Rule = Rule {
     id: "short-kernels",
     thresholds: &[
-        Threshold::ns("mean GPU operation, less than", MEAN as i64),
-        Threshold::one("at least this many operations", MANY),
+        Threshold::ns("thresholds.mean_operation", MEAN as i64),
+        Threshold::one("thresholds.operations", MANY),
     ],
     run,
 };

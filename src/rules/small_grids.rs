@@ -10,8 +10,8 @@ use rooflens_schemas::Unit;
 pub(super) static RULE: Rule = Rule {
     id: "small-grids",
     thresholds: &[
-        Threshold::one("waves, less than", WAVES),
-        Threshold::ratio("share of the GPU time of a stage, at least", SHARE),
+        Threshold::one("thresholds.few_waves", WAVES),
+        Threshold::ratio("thresholds.gpu_share", SHARE),
     ],
     run,
 };

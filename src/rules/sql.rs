@@ -7,7 +7,7 @@ use std::fmt::Write;
 use rooflens_analysis::Context;
 use rooflens_analysis::engine::facts::{OpSource, StageInstance};
 use rooflens_analysis::engine::stage_stats::Summary;
-use rooflens_findings::{Quantity, Query, prose};
+use rooflens_findings::{Catalogue, Quantity, Query};
 use rooflens_model::{CopyKind, Ns, PassId};
 
 /// Tables of GPU operations in an nsys export. It holds a table only if that has rows.
@@ -19,8 +19,9 @@ const TABLES: [&str; 4] = [
 ];
 
 /// One instance of a stage on one GPU of an nsys export, with the sums that queries give.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug)]
 pub(super) struct Window {
+    text: &'static Catalogue,
     /// Number of the instance.
     pub(super) ordinal: u32,
     /// GPU as the export numbers it.
@@ -45,7 +46,11 @@ pub(super) struct Window {
 impl Window {
     /// The counted instance whose stage time is nearest to the median; none of several GPUs, and none
     /// where the artifact is no nsys export.
-    pub(super) fn of(context: &Context<'_>, line: &Summary) -> Option<Self> {
+    pub(super) fn of(
+        context: &Context<'_>,
+        text: &'static Catalogue,
+        line: &Summary,
+    ) -> Option<Self> {
         let (session, facts) = (context.session, context.facts);
         let stage = line.stage(facts);
         let producer = session.text(session.passes.producer[stage.pass.index()]);
@@ -60,11 +65,17 @@ impl Window {
         let one =
             counted.min_by(|a, b| far(a).total_cmp(&far(b)).then(a.ordinal.cmp(&b.ordinal)))?;
         let mut window = Self {
+            text,
             ordinal: one.ordinal,
             device: session.gpus.ordinal[one.gpus.first()?.index()],
             gpu: one.projection?,
             host: (one.host_start, one.host_end),
-            ..Self::default()
+            tables: [false; 4],
+            operations: (0, 0),
+            idle: 0,
+            copies: 0,
+            kernels: BTreeMap::new(),
+            calls: BTreeMap::new(),
         };
         window.add_operations(context, stage.pass);
         window.add_calls(context, stage.pass);
@@ -121,7 +132,7 @@ impl Window {
              UNBOUNDED PRECEDING AND 1 PRECEDING) AS ns FROM op) SELECT COALESCE(SUM(ns), 0) FROM gap WHERE ns > 0;",
             self.select("start, end")
         );
-        self.query("idle time", Quantity::ns(self.idle), sql)
+        self.query(words!(self, "queries.idle"), Quantity::ns(self.idle), sql)
     }
 
     /// Mean duration of the operations on the GPU.
@@ -130,7 +141,7 @@ impl Window {
         let mean = sum as f64 / count.max(1) as f64;
         let sql = format!("SELECT AVG(ns) FROM ({});", self.select("end - start AS ns"));
         let mean = Quantity::new(mean, rooflens_schemas::Unit::Nanoseconds);
-        self.query("mean duration of the GPU operations", mean, sql)
+        self.query(words!(self, "queries.mean"), mean, sql)
     }
 
     /// Calls of the host that began within the range and whose names are like one of `patterns`.
@@ -145,13 +156,14 @@ impl Window {
         );
         let holds = |name: &str| patterns.iter().any(|pattern| like(name, pattern));
         let time = sum(self.calls.iter().filter(|(name, _)| holds(name)).map(|(_, time)| *time));
-        self.query("time of these calls, of all threads,", Quantity::ns(time), sql)
+        self.query(words!(self, "queries.calls"), Quantity::ns(time), sql)
     }
 
     /// Copies of the instance, if there are any.
     pub(super) fn copies(&self) -> Option<Query> {
         let sql = format!("SELECT COALESCE(SUM(end - start), 0) FROM {};", self.of_table(1));
-        self.tables[1].then(|| self.query("time of the copies", Quantity::ns(self.copies), sql))
+        self.tables[1]
+            .then(|| self.query(words!(self, "queries.copies"), Quantity::ns(self.copies), sql))
     }
 
     /// Kernels of the instance whose names are like `pattern`.
@@ -159,7 +171,7 @@ impl Window {
         let own = self.kernels.iter().filter(|((name, _), _)| like(name, pattern));
         let time = sum(own.map(|(_, time)| *time));
         let sql = format!("{} AND s.value LIKE '{pattern}';", self.kernel_time());
-        self.query("time of these kernels", Quantity::ns(time), sql)
+        self.query(words!(self, "queries.kernels"), Quantity::ns(time), sql)
     }
 
     /// Kernels of the instance of one name and number of blocks.
@@ -170,7 +182,7 @@ impl Window {
             "{} AND s.value LIKE '{name}' AND k.gridX * k.gridY * k.gridZ = {blocks};",
             self.kernel_time()
         );
-        self.query("time of this kernel on this grid", Quantity::ns(time), sql)
+        self.query(words!(self, "queries.grid"), Quantity::ns(time), sql)
     }
 
     fn kernel_time(&self) -> String {
@@ -199,13 +211,9 @@ impl Window {
     }
 
     /// What the statement gives, with the number.
-    fn query(&self, what: &str, value: Quantity, sql: String) -> Query {
-        let gives = prose![
-            format!("{what} of instance "),
-            Quantity::count(u64::from(self.ordinal)),
-            ", the one nearest to the median, in nanoseconds: ",
-            value
-        ];
+    fn query(&self, what: String, value: Quantity, sql: String) -> Query {
+        let instance = Quantity::count(u64::from(self.ordinal));
+        let gives = say!(self, "queries.gives", what = what, instance = instance, value = value);
         Query { gives, sql }
     }
 }

@@ -5,7 +5,7 @@ use rooflens_schemas::{Evidence, Scope, StageKind, Unit};
 use super::sql::Window;
 use rooflens_analysis::Context;
 use rooflens_analysis::engine::stage_stats::{Summary, summaries};
-use rooflens_findings::{Gain, Observation, Quantity, Severity};
+use rooflens_findings::{Catalogue, Gain, Observation, Quantity, Severity};
 use rooflens_model::ProcessId;
 
 /// A stage, an index into [`Facts::stages`](rooflens_analysis::Facts::stages), and the process that ran it.
@@ -14,6 +14,8 @@ pub(super) type Key = (usize, ProcessId);
 /// A stage of the primary pass on one rank.
 #[derive(Clone, Debug)]
 pub(super) struct StageLine {
+    /// The words.
+    pub(super) text: &'static Catalogue,
     /// Stage, an index into [`Facts::stages`](rooflens_analysis::Facts::stages).
     pub(super) stage: usize,
     /// Process.
@@ -64,13 +66,14 @@ pub(super) struct Nested {
 }
 
 /// The outermost stages of the primary pass.
-pub(super) fn stage_lines(context: &Context<'_>) -> Vec<StageLine> {
+pub(super) fn stage_lines(context: &Context<'_>, text: &'static Catalogue) -> Vec<StageLine> {
     let (session, facts) = (context.session, context.facts);
     let Some(pass) = facts.primary_pass(session) else { return Vec::new() };
     let lines = summaries(facts, pass);
     let outermost: Vec<&Summary> = lines.iter().filter(|line| line.is_outermost(facts)).collect();
     let artifact = session.artifact_of(pass);
     let stage = |line: &&Summary| StageLine {
+        text,
         stage: line.stage,
         process: line.process,
         label: line.label(session, facts),
@@ -89,7 +92,7 @@ pub(super) fn stage_lines(context: &Context<'_>) -> Vec<StageLine> {
         unprofiled_pass: None,
         run_ns: 0.0,
         artifact: artifact.to_owned(),
-        window: Window::of(context, line),
+        window: Window::of(context, text, line),
     };
     outermost.iter().map(stage).collect()
 }
@@ -172,12 +175,12 @@ impl StageLine {
         let share = if self.run_ns > 0.0 { weight_ns / self.run_ns } else { 0.0 };
         let (mut of, mut basis) = (self.label.clone(), basis.to_owned());
         if self.reference() < self.time {
-            of.push_str(" un-profiled");
-            let quantity = |value| Quantity::new(value, Unit::Nanoseconds);
-            let (part, whole) = (quantity(profiled), quantity(self.time));
-            basis.push_str(&format!(": {part} of the {whole} of the profiled stage"));
+            of = words!(self, "findings.unprofiled", stage = of);
+            let time = |value| Quantity::new(value, Unit::Nanoseconds);
+            let (part, whole) = (time(profiled), time(self.time));
+            basis += &words!(self, "findings.part_of_profiled", part = part, whole = whole);
             if saved < profiled {
-                basis.push_str(", and no more than un-profiled time − busy time");
+                basis += &words!(self, "findings.no_more_than_idle");
             }
         }
         Observation {

@@ -14,8 +14,8 @@ use rooflens_schemas::Unit;
 pub(super) static RULE: Rule = Rule {
     id: "stage-busy",
     thresholds: &[
-        Threshold::ratio("the GPU is busy for at least", BUSY),
-        Threshold::ratio("collectives alone, of the stage time, at least", ALONE),
+        Threshold::ratio("thresholds.busy", BUSY),
+        Threshold::ratio("thresholds.collectives_alone", ALONE),
     ],
     run,
 };

@@ -12,11 +12,8 @@ use rooflens_schemas::{Scope, Unit};
 pub(super) static RULE: Rule = Rule {
     id: "straggler",
     thresholds: &[
-        Threshold::one("longest computing time of a rank ÷ mean, at least", IMBALANCE),
-        Threshold::ratio(
-            "part of its kernels' slowdown that a lower clock accounts for, at least",
-            BY_CLOCK,
-        ),
+        Threshold::one("thresholds.imbalance", IMBALANCE),
+        Threshold::ratio("thresholds.by_clock", BY_CLOCK),
     ],
     run,
 };

@@ -10,10 +10,7 @@ use rooflens_findings::{Inline, Observation, Quantity, prose};
 
 pub(super) static RULE: Rule = Rule {
     id: "sync-bound",
-    thresholds: &[Threshold::ratio(
-        "idle time by synchronizing, of the stage time, at least",
-        SHARE,
-    )],
+    thresholds: &[Threshold::ratio("thresholds.synchronizing", SHARE)],
     run,
 };
 
@@ -30,7 +27,7 @@ fn run(results: &Results<'_>) -> Outcome {
         });
     };
     // All of the gap that a call leaves, where that is known: without the call there is none.
-    results.each_stage(super::IDLE_NEEDS, |stage| {
+    results.each_stage(&words!(results, "findings.needs_idle"), |stage| {
         let Some((pass, own)) = sync.of_stage(stage.stage, stage.process) else {
             return Look::Lacks;
         };

@@ -1,99 +1,60 @@
 //! The tables of findings and of rules.
 
-use rooflens_schemas::Unit;
-
-use super::{Outcome, Rule};
+use super::{Outcome, Results, Rule, Threshold};
 use rooflens_findings::observation::{CRITICAL_SHARE, WARNING_SHARE};
-use rooflens_findings::{
-    Catalogue, Cell, Column, Dataset, Inline, Method, Observation, Quantity, prose,
-};
+use rooflens_findings::{Catalogue, Dataset, Gain, Inline, Method, Observation, Quantity, Table};
+
+/// A rule, and what came of it.
+type Judged = (&'static Rule, Outcome);
 
 /// One row a finding, in the order of their weight.
-pub(super) fn findings(observations: &[Observation]) -> Dataset {
-    let text = |text: &Option<String>| text.clone().map_or(Cell::Missing, Cell::Name);
-    let words = |inlines: &[Inline]| match inlines {
-        [] => Cell::Missing,
-        inlines => Cell::Text(inlines.iter().map(plain).collect()),
+pub(super) fn findings(results: &Results<'_>, observations: &[Observation]) -> Dataset {
+    let words = |inlines: &[Inline]| -> Option<String> {
+        (!inlines.is_empty()).then(|| inlines.iter().map(Inline::plain).collect())
     };
-    let row = |one: &Observation| {
-        let gain = one.gain.as_ref();
-        vec![
-            Cell::Text(one.title.clone()),
-            Cell::Text(one.id.to_owned()),
-            Cell::Text(one.severity.label().to_owned()),
-            text(&one.scope.pass),
-            text(&one.scope.stage),
-            one.scope.rank.map_or(Cell::Missing, |rank| Cell::Int(i64::from(rank))),
-            Cell::maybe(gain.map(|gain| gain.saved_ns)),
-            Cell::maybe(gain.map(|gain| gain.of_ns)),
-            Cell::maybe(gain.map(rooflens_findings::Gain::share)),
-            Cell::Float(one.weight_ns),
-            words(&one.statement),
-            words(one.advice.as_deref().unwrap_or_default()),
-        ]
-    };
-    Dataset {
-        id: "findings",
-        title: "Findings".to_owned(),
-        columns: vec![
-            Column::text("finding", "Finding"),
-            Column::text("rule", "Rule"),
-            Column::text("severity", "Severity"),
-            Column::text("pass", "Pass"),
-            Column::text("stage", "Stage"),
-            Column::new("rank", "Rank", Unit::Count),
-            Column::new("saved_ns", "Saves at most", Unit::Nanoseconds),
-            Column::new("of_ns", "Of", Unit::Nanoseconds),
-            Column::new("share", "Share", Unit::Ratio),
-            Column::new("weight_ns", "Over the run", Unit::Nanoseconds),
-            Column::text("statement", "Statement"),
-            Column::text("advice", "Advice"),
-        ],
-        rows: observations.iter().map(row).collect(),
-    }
+    Table::new(results.text, "findings")
+        .text("finding", |one: &Observation| one.title.clone())
+        .text("rule", |one| one.id)
+        .text("severity", |one| one.severity.label())
+        .name("pass", |one| one.scope.pass.clone())
+        .name("stage", |one| one.scope.stage.clone())
+        .count("rank", |one| one.scope.rank)
+        .time("saved_ns", |one| one.gain.as_ref().map(|gain| gain.saved_ns))
+        .time("of_ns", |one| one.gain.as_ref().map(|gain| gain.of_ns))
+        .share("share", |one| one.gain.as_ref().map(Gain::share))
+        .time("weight_ns", |one| one.weight_ns)
+        .text("statement", |one| words(&one.statement))
+        .text("advice", |one| words(one.advice.as_deref().unwrap_or_default()))
+        .rows(observations)
 }
 
+/// Rank of an outcome, why, and the rules of which it came.
+type Row = (usize, Option<String>, Vec<String>);
+
 /// What came of the rules at a glance: one row an outcome and reason, what was found first.
-pub(super) fn outcomes(text: &'static Catalogue, outcomes: &[(&Rule, Outcome)]) -> Dataset {
-    let mut rows: Vec<(usize, String, Vec<String>)> = Vec::new();
+pub(super) fn outcomes(results: &Results<'_>, outcomes: &[Judged]) -> Dataset {
+    let mut rows: Vec<Row> = Vec::new();
     for (rule, outcome) in outcomes {
-        let (title, said) = match outcome {
-            Outcome::Found(found) if found.len() > 1 => {
-                (format!("{} ({})", text.rule(rule.id), found.len()), String::new())
+        let title = results.text.rule(rule.id);
+        let (title, why) = match (outcome, reason(results, outcome)) {
+            (Outcome::Found(found), _) if found.len() > 1 => {
+                (format!("{title} ({})", found.len()), None)
             }
-            Outcome::Clear(unseen) if !unseen.is_empty() => {
-                (format!("{} (not seen: {unseen})", text.rule(rule.id)), String::new())
-            }
-            Outcome::Found(_) | Outcome::Clear(_) => (text.rule(rule.id).to_owned(), String::new()),
-            Outcome::NotApplicable(why) | Outcome::Abstained(why) => {
-                (text.rule(rule.id).to_owned(), why.clone())
-            }
+            (Outcome::Clear(_), Some(unseen)) => (format!("{title} ({unseen})"), None),
+            (_, why) => (title.to_owned(), why),
         };
         let rank = rank(outcome);
-        match rows.iter_mut().find(|(own, why, _)| (*own, why) == (rank, &said)) {
+        match rows.iter_mut().find(|(own, known, _)| *own == rank && *known == why) {
             Some((_, _, titles)) => titles.push(title),
-            None => rows.push((rank, said, vec![title])),
+            None => rows.push((rank, why, vec![title])),
         }
     }
     rows.sort_by_key(|(rank, _, _)| *rank);
-    let row = |(rank, why, titles): (usize, String, Vec<String>)| {
-        let why = Some(why).filter(|why| !why.is_empty());
-        vec![
-            Cell::Text(OUTCOMES[rank].to_owned()),
-            Cell::Text(titles.join("; ")),
-            why.map_or(Cell::Missing, Cell::Text),
-        ]
-    };
-    Dataset {
-        id: "rule_outcomes",
-        title: "What came of the rules".to_owned(),
-        columns: vec![
-            Column::text("outcome", "Outcome"),
-            Column::text("rules", "Rules"),
-            Column::text("why", "Why, or what is missing"),
-        ],
-        rows: rows.into_iter().map(row).collect(),
-    }
+    Table::new(results.text, "rule_outcomes")
+        .text("outcome", |(rank, _, _): &Row| OUTCOMES[*rank])
+        .text("rules", |(_, _, titles)| titles.join("; "))
+        .text("why", |(_, why, _)| why.clone())
+        .rows(&rows)
 }
 
 /// The words for outcomes, in the order of the tables.
@@ -108,69 +69,45 @@ fn rank(outcome: &Outcome) -> usize {
     }
 }
 
-/// One row a rule by outcome, in the order of the registry.
-pub(super) fn rules(text: &'static Catalogue, outcomes: &[(&Rule, Outcome)]) -> Dataset {
-    let row = |(rule, outcome): &&(&Rule, Outcome)| {
-        let word = OUTCOMES[rank(outcome)];
-        let (word, reason) = match outcome {
-            Outcome::Found(found) => (format!("{word} {}", found.len()), String::new()),
-            Outcome::Clear(unseen) if unseen.is_empty() => (word.to_owned(), String::new()),
-            Outcome::Clear(unseen) => (word.to_owned(), format!("not seen: {unseen}")),
-            Outcome::NotApplicable(why) | Outcome::Abstained(why) => (word.to_owned(), why.clone()),
-        };
-        vec![
-            Cell::Text(rule.id.to_owned()),
-            Cell::Text(text.rule(rule.id).to_owned()),
-            Cell::Text(word),
-            if reason.is_empty() { Cell::Missing } else { Cell::Text(reason) },
-            Cell::Text(thresholds(rule)),
-        ]
+/// Why, or what is missing.
+fn reason(results: &Results<'_>, outcome: &Outcome) -> Option<String> {
+    let reason = match outcome {
+        Outcome::Clear(unseen) if !unseen.is_empty() => {
+            words!(results, "findings.not_seen", stages = unseen.as_str())
+        }
+        Outcome::Found(_) | Outcome::Clear(_) => String::new(),
+        Outcome::NotApplicable(why) | Outcome::Abstained(why) => why.clone(),
     };
-    let mut sorted: Vec<&(&Rule, Outcome)> = outcomes.iter().collect();
+    Some(reason).filter(|reason| !reason.is_empty())
+}
+
+/// One row a rule by outcome, in the order of the registry.
+pub(super) fn rules(results: &Results<'_>, outcomes: &[Judged]) -> Dataset {
+    let mut sorted: Vec<&Judged> = outcomes.iter().collect();
     sorted.sort_by_key(|(_, outcome)| rank(outcome));
-    Dataset {
-        id: "rules",
-        title: "Rules".to_owned(),
-        columns: vec![
-            Column::text("rule", "Rule"),
-            Column::text("title", "Looks for"),
-            Column::text("outcome", "Outcome"),
-            Column::text("reason", "Why, or what is missing"),
-            Column::text("thresholds", "Thresholds"),
-        ],
-        rows: sorted.iter().map(row).collect(),
-    }
+    Table::new(results.text, "rules")
+        .text("rule", |(rule, _): &Judged| rule.id)
+        .text("title", |(rule, _)| results.text.rule(rule.id))
+        .text("outcome", |(_, outcome)| match outcome {
+            Outcome::Found(found) => format!("{} {}", OUTCOMES[0], found.len()),
+            other => OUTCOMES[rank(other)].to_owned(),
+        })
+        .text("reason", |(_, outcome)| reason(results, outcome))
+        .text("thresholds", |(rule, _)| thresholds(results.text, rule))
+        .rows(sorted)
 }
 
 /// The thresholds of a rule in words.
-fn thresholds(rule: &Rule) -> String {
-    let one = |threshold: &super::Threshold| format!("{} {}", threshold.of, threshold.value);
+fn thresholds(text: &Catalogue, rule: &Rule) -> String {
+    let one = |one: &Threshold| format!("{} {}", text.line(one.key, &[]), one.value);
     rule.thresholds.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
-/// A piece of a sentence as text.
-fn plain(inline: &Inline) -> String {
-    match inline {
-        Inline::Text(text) | Inline::Code(text) | Inline::Strong(text) => text.clone(),
-        Inline::Quantity(quantity) => quantity.to_string(),
-    }
-}
-
-pub(super) fn method() -> Method {
-    Method {
-        title: "Findings".to_owned(),
-        text: prose![
-            "Rules read the metrics of this report and compare them with fixed thresholds, which the data set ",
-            Inline::Code("rules".to_owned()),
-            " lists. What a finding saves at most is a bound: the time that would go if its cause vanished and nothing \
-             else changed. Bounds of several findings overlap and must not be added. Weight is that bound times the \
-             counted instances of the stage. A finding is critical from ",
-            Quantity::ratio(CRITICAL_SHARE),
-            " of the time of all stages on, a warning from ",
-            Quantity::ratio(WARNING_SHARE),
-            " on, and else a note; figures that cannot be right are critical, too. A rule is clear if it looked and found \
-             nothing, and not applicable if there is nothing that it could be about or another finding says it better; it abstains if the \
-             bundle lacks what it needs: that is not the same as finding nothing."
-        ],
-    }
+pub(super) fn method(results: &Results<'_>) -> Method {
+    method!(
+        results,
+        "findings",
+        critical = Quantity::ratio(CRITICAL_SHARE),
+        warning = Quantity::ratio(WARNING_SHARE),
+    )
 }

@@ -9,8 +9,8 @@ use rooflens_findings::{Inline, Observation, Quantity, Severity, prose};
 pub(super) static RULE: Rule = Rule {
     id: "uneven-pace",
     thresholds: &[
-        Threshold::ratio("change of a stage's time over the run, at least", DRIFT),
-        Threshold::one("statistic of the trend, where there is one, beyond", TREND_Z),
+        Threshold::ratio("thresholds.drift", DRIFT),
+        Threshold::one("thresholds.trend", TREND_Z),
     ],
     run,
 };

@@ -7,7 +7,7 @@ use rooflens_schemas::Scope;
 
 pub(super) static RULE: Rule = Rule {
     id: "unknown-kernels",
-    thresholds: &[Threshold::ratio("their share of the kernel time, at least", OTHER_LIMIT)],
+    thresholds: &[Threshold::ratio("thresholds.kernel_share", OTHER_LIMIT)],
     run,
 };
 

@@ -8,10 +8,7 @@ use rooflens_schemas::{Scope, Unit};
 
 pub(super) static RULE: Rule = Rule {
     id: "unrepresentative-profile",
-    thresholds: &[Threshold::ratio(
-        "profiled time in launches as long as in the timeline, less than",
-        SHARE,
-    )],
+    thresholds: &[Threshold::ratio("thresholds.as_long", SHARE)],
     run,
 };
 

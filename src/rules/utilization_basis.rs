@@ -14,10 +14,7 @@ use rooflens_schemas::Scope;
 
 pub(super) static RULE: Rule = Rule {
     id: "utilization-basis",
-    thresholds: &[Threshold::ratio(
-        "matrix products in another type than the stated one, at least",
-        SHARE,
-    )],
+    thresholds: &[Threshold::ratio("thresholds.other_type", SHARE)],
     run,
 };
 

@@ -11,8 +11,8 @@ use rooflens_schemas::Unit;
 pub(super) static RULE: Rule = Rule {
     id: "wave-tail",
     thresholds: &[
-        Threshold::one("waves, at least", WAVES),
-        Threshold::ratio("time × empty slots, of the GPU time of a stage, at least", LOST),
+        Threshold::one("thresholds.many_waves", WAVES),
+        Threshold::ratio("thresholds.empty_slots", LOST),
     ],
     run,
 };

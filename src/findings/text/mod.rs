@@ -18,6 +18,7 @@ const ENGLISH: &[&str] = &[
     include_str!("en/counters.toml"),
     include_str!("en/page.toml"),
     include_str!("en/rules.toml"),
+    include_str!("en/rules2.toml"),
     include_str!("en/time.toml"),
     include_str!("en/work.toml"),
 ];
@@ -96,6 +97,8 @@ impl Catalogue {
     /// The heading of a column: the table's own, or that of all tables.
     pub fn column(&'static self, table: &str, column: &'static str) -> &'static str {
         let own = self.lines.get(&format!("tables.{table}.{column}"));
+        // A table's `title` is that of the data set.
+        let own = own.filter(|_| column != "title");
         let heading = own.or_else(|| self.lines.get(&format!("columns.{column}")));
         debug_assert!(heading.is_some(), "no heading of column {column} of table {table}");
         heading.map_or(column, String::as_str)

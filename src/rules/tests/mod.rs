@@ -62,6 +62,7 @@ impl Made {
     fn stage(mut self, name: &str, kind: StageKind, time: f64, run: f64) -> Self {
         let stage = self.add_stage(name, kind, time, None);
         self.stages.push(StageLine {
+            text: Catalogue::english(),
             stage,
             process: ProcessId(0),
             label: name.to_owned(),
@@ -361,7 +362,8 @@ fn the_table_of_outcomes_has_what_was_found_first_and_one_row_a_reason() {
         Cell::Text(text) => text.clone(),
         _ => String::new(),
     };
-    let rows: Vec<[String; 3]> = tables::outcomes(Catalogue::english(), &all)
+    let made = Made::default();
+    let rows: Vec<[String; 3]> = tables::outcomes(&made.results(), &all)
         .rows
         .iter()
         .map(|row| [0, 1, 2].map(|at| text(&row[at])))
@@ -381,7 +383,7 @@ fn the_table_of_outcomes_has_what_was_found_first_and_one_row_a_reason() {
         .map(|row| row.map(ToOwned::to_owned))
     );
     let outcomes: Vec<String> =
-        tables::rules(Catalogue::english(), &all).rows.iter().map(|row| text(&row[2])).collect();
+        tables::rules(&made.results(), &all).rows.iter().map(|row| text(&row[2])).collect();
     assert_eq!(outcomes, ["found 2", "clear", "clear", "not applicable", "abstained", "abstained"]);
 }
 

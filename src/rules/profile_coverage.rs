@@ -35,18 +35,21 @@ fn run(results: &Results<'_>) -> Outcome {
 }
 
 fn finding(results: &Results<'_>, stages: &[(&StageLine, f64)]) -> Observation {
-    let said = stages.iter().map(|(stage, share)| covered(results, stage, *share));
+    let covered = stages.iter().map(|(stage, share)| covered(results, stage, *share));
     let summaries = stages.iter().filter_map(|(stage, _)| results.summary(stage));
     let commands = summaries.map(|own| vec![Inline::Code(command(&results.context, own))]);
+    let (covered, commands): (Vec<_>, Vec<_>) = (covered.collect(), commands.collect());
     let and = Inline::Text(words!(results, "profile_coverage.and"));
     let labels: Vec<&str> = stages.iter().map(|(stage, _)| stage.label.as_str()).collect();
-    let stages_said = said.collect::<Vec<_>>().join(&Inline::from(", "));
-    let commands = commands.collect::<Vec<_>>().join(&and);
     Observation {
         title: labels.join(", "),
         scope: Scope { pass: Some(results.pass.clone()), ..Scope::default() },
-        statement: say!(results, "profile_coverage.statement", stages = stages_said),
-        next: Some(say!(results, "profile_coverage.next", commands = commands)),
+        statement: say!(
+            results,
+            "profile_coverage.statement",
+            stages = covered.join(&Inline::from(", "))
+        ),
+        next: Some(say!(results, "profile_coverage.next", commands = commands.join(&and))),
         evidence: stages.first().map(|(stage, _)| stage.evidence()).into_iter().collect(),
         ..Observation::default()
     }

@@ -4,7 +4,7 @@ use super::stage::StageLine;
 use super::{Look, Outcome, Results, Rule, Threshold};
 use rooflens_analysis::engine::classify::ClassGroup;
 use rooflens_analysis::time::timeline::sampled::Counter;
-use rooflens_findings::{Inline, Observation, Quantity, prose};
+use rooflens_findings::{Inline, Observation, Quantity};
 
 pub(super) static RULE: Rule = Rule {
     id: "low-mfu",
@@ -27,13 +27,11 @@ const BESIDE: f64 = 0.25;
 
 fn run(results: &Results<'_>) -> Outcome {
     if !results.stages.is_empty() && !results.stages.iter().any(StageLine::is_compute) {
-        return Outcome::NotApplicable("no stage is of a prefill or training kind".to_owned());
+        return Outcome::NotApplicable(words!(results, "low_mfu.no_stage"));
     }
     let compute = results.stages.iter().filter(|stage| stage.is_compute());
-    Outcome::of_stages(
-        compute.map(|stage| (stage.label.as_str(), look(results, stage))),
-        "the MFU of a prefill or training stage (config.json, workload.toml, a known GPU)",
-    )
+    let looks = compute.map(|stage| (stage.label.as_str(), look(results, stage)));
+    Outcome::of_stages(looks, &words!(results, "low_mfu.needs"))
 }
 
 fn look(results: &Results<'_>, stage: &StageLine) -> Look {
@@ -46,10 +44,7 @@ fn look(results: &Results<'_>, stage: &StageLine) -> Look {
         return Look::Clear;
     }
     if busy < BUSY {
-        return Look::Moot(format!(
-            "the GPU is idle for {} of its time, which comes first",
-            Quantity::ratio(1.0 - busy)
-        ));
+        return Look::Moot(words!(results, "low_mfu.idle", idle = Quantity::ratio(1.0 - busy)));
     }
     Look::found(finding(results, stage, busy, mfu, utilization.measured_share()))
 }
@@ -61,58 +56,31 @@ fn finding(
     mfu: f64,
     measured: Option<f64>,
 ) -> Observation {
-    let mut statement = prose![
-        Inline::Strong(stage.label.clone()),
-        " keeps the GPU busy for ",
-        Quantity::ratio(busy),
-        " of its time, but its kernels do the model's work at ",
-        Quantity::ratio(mfu),
-        " of the specified peak"
-    ];
     let timeline = results.context.results.timeline().ok();
-    if let Some(tensor) = timeline.and_then(|all| all.mean(stage.stage, Counter::TensorActive)) {
-        statement.extend(prose![
-            "; tensor pipes are active for ",
-            Quantity::ratio(tensor),
-            " of the time"
-        ]);
-    }
-    let products = results.stage_time(stage).map_or(0.0, |time| time.share(ClassGroup::Gemm));
-    if products > 0.0 {
-        statement.extend(prose![
-            ". Matrix products take ",
-            Quantity::ratio(products),
-            " of the busy time"
-        ]);
-    }
-    statement.push(".".into());
-    let advice = match products {
-        products if products > 0.0 && 1.0 - products >= BESIDE => prose![
-            "Fuse what lies between the matrix products (",
-            Inline::Code("torch.compile".to_owned()),
-            ", fused norms, activations and attention): it takes time without FLOPs of the model."
-        ],
-        _ => prose![
-            "Look at the largest matrix products: their tiles, their shapes, their precision (FP8)."
-        ],
+    let tensor = timeline.and_then(|all| all.mean(stage.stage, Counter::TensorActive));
+    let products = results.stage_time(stage).map(|time| time.share(ClassGroup::Gemm));
+    let products = products.filter(|share| *share > 0.0);
+    let basis = match measured {
+        Some(share) => words!(results, "low_mfu.basis_measured", share = Quantity::ratio(share)),
+        None => words!(results, "low_mfu.basis"),
     };
-    let (reachable, basis) = match measured {
-        Some(share) => {
-            let share_words = Quantity::ratio(share);
-            let basis = format!(
-                "busy time × (1 − MFU while busy ÷ {share_words}), the measured peak ÷ the specified one"
-            );
-            (share, basis)
-        }
-        None => (1.0, "busy time × (1 − MFU while busy), at the specified peak".to_owned()),
-    };
+    let lost = (1.0 - mfu / measured.unwrap_or(1.0)).max(0.0);
     Observation {
-        statement,
-        advice: Some(advice),
-        next: Some(prose![
-            "An Nsight Compute pass over the largest kernels of the stage: tile, waves, tensor-pipe use."
-        ]),
+        statement: say!(
+            results,
+            "low_mfu.statement",
+            stage = Inline::strong(&stage.label),
+            busy = Quantity::ratio(busy),
+            mfu = Quantity::ratio(mfu),
+            tensor = tensor.map(Quantity::ratio),
+            products = products.map(Quantity::ratio),
+        ),
+        advice: Some(match products {
+            Some(products) if 1.0 - products >= BESIDE => say!(results, "low_mfu.advice_fuse"),
+            _ => say!(results, "low_mfu.advice"),
+        }),
+        next: Some(say!(results, "low_mfu.next")),
         evidence: results.time_evidence(stage),
-        ..stage.saving(stage.time * busy * (1.0 - mfu / reachable).max(0.0), &basis)
+        ..stage.saving(stage.time * busy * lost, &basis)
     }
 }

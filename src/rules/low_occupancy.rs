@@ -7,7 +7,7 @@ use super::{Outcome, Results, Rule, Threshold};
 use rooflens_analysis::counters::details::figures::{Figure, Limit};
 use rooflens_analysis::counters::ncu::bound::Bound;
 use rooflens_analysis::engine::classify::KernelClass;
-use rooflens_findings::{Inline, Observation, Quantity, prose};
+use rooflens_findings::{Inline, Observation, Quantity};
 
 pub(super) static RULE: Rule = Rule {
     id: "low-occupancy",
@@ -52,33 +52,20 @@ fn finding(results: &Results<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Op
     }
     let saved: f64 =
         few.iter().filter_map(|one| Some(one.share * (1.0 - one.use_of_units()?))).sum();
-    let mut statement = prose![
-        Quantity::ratio(share),
-        " of the GPU time of ",
-        Inline::Strong(stage.label.clone()),
-        " is in latency-bound kernels with room for few warps; the largest is ",
-        largest.name(),
-        ": ",
-        Inline::Strong(largest.figures.limiter().unwrap_or_default()),
-        " allow an occupancy of ",
-        Quantity::ratio(occupancy(largest).unwrap_or_default()),
-        "."
-    ];
-    statement.extend(profiled::known(results, stage));
     Some(Observation {
-        statement,
-        advice: Some(prose![
-            "Bound the registers (",
-            Inline::Code("__launch_bounds__".to_owned()),
-            ", fewer warps or stages of a Triton kernel), or use smaller tiles; of a library's kernel, try another algorithm or version."
-        ]),
-        next: Some(prose![
-            "An Nsight Compute pass with source counters: it names the instructions that warps wait for."
-        ]),
+        statement: say!(
+            results,
+            "low_occupancy.statement",
+            share = Quantity::ratio(share),
+            stage = Inline::strong(&stage.label),
+            kernel = largest.name(),
+            limit = Inline::strong(largest.figures.limiter().unwrap_or_default()),
+            occupancy = Quantity::ratio(occupancy(largest).unwrap_or_default()),
+            known = profiled::known(results, stage),
+        ),
+        advice: Some(say!(results, "low_occupancy.advice")),
+        next: Some(say!(results, "low_occupancy.next")),
         evidence: profiled::evidence(results, stage, &few),
-        ..stage.saving(
-            saved * results.gpu_time(stage),
-            "Σ time × (1 − use of the unit that the kernel uses most)",
-        )
+        ..stage.saving(saved * results.gpu_time(stage), &words!(results, "low_occupancy.basis"))
     })
 }

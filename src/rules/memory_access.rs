@@ -2,7 +2,7 @@
 
 use super::profiled_rule_estimate::{self, Estimate};
 use super::{Outcome, Results, Rule, Threshold};
-use rooflens_findings::{Inline, Observation, Quantity, prose};
+use rooflens_findings::{Inline, Observation, Quantity};
 
 pub(super) static RULE: Rule = Rule {
     id: "memory-access",
@@ -27,27 +27,17 @@ fn run(results: &Results<'_>) -> Outcome {
 }
 
 fn finding(results: &Results<'_>, one: &Estimate<'_>) -> Observation {
-    let mut statement = prose![
-        "By ncu's rule ",
-        Inline::Strong(one.name.to_owned()),
-        ", better access patterns save up to ",
-        Quantity::ratio(one.share),
-        " of the time profiled in pass ",
-        one.pass_name(results),
-        "."
-    ];
-    statement.extend(one.remark(results));
     Observation {
-        statement,
-        advice: Some(prose![
-            "Let neighbouring threads read neighbouring addresses, 16 bytes each; transpose through padded or swizzled shared memory; keep \
-             tensors contiguous in the dimension that kernels run along."
-        ]),
-        next: Some(prose![
-            "An Nsight Compute pass with source counters (",
-            Inline::Code("--set full --import-source yes".to_owned()),
-            "): it names the lines."
-        ]),
+        statement: say!(
+            results,
+            "memory_access.statement",
+            rule = Inline::strong(one.name),
+            share = Quantity::ratio(one.share),
+            pass = one.pass_name(results),
+            remark = one.remark(results),
+        ),
+        advice: Some(say!(results, "memory_access.advice")),
+        next: Some(say!(results, "memory_access.next")),
         ..one.note(results)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Outcome, Results, Rule, Threshold};
 use rooflens_analysis::memory::allocator::states::Figures;
-use rooflens_findings::{Inline, Observation, Quantity, Severity, prose};
+use rooflens_findings::{Inline, Observation, Quantity, Severity};
 use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
@@ -28,9 +28,8 @@ fn run(results: &Results<'_>) -> Outcome {
     let context = &results.context;
     let devices = context.results.allocator().map_or(&[][..], |all| &all.devices);
     if devices.is_empty() {
-        return Outcome::lacks("allocator events (PyTorch profiler with profile_memory=True)");
+        return Outcome::Abstained(words!(results, "memory_pressure.needs"));
     }
-    let memory = results.memory_bytes;
     let mut all = Vec::new();
     for device in devices {
         let evidence = vec![device.evidence(context.session)];
@@ -40,52 +39,47 @@ fn run(results: &Results<'_>) -> Outcome {
             all.push((Observation { title, scope, evidence, ..Observation::default() }, figures));
         }
     }
-    let peaks = all.iter().filter_map(|(about, figures)| full(figures, memory?, about));
+    let peaks = all.iter().filter_map(|(about, figures)| full(results, figures, about));
     // Of the whole pass: stages share the allocator.
     let whole = all.iter().filter(|(about, _)| about.scope.stage.is_none());
-    let fragmented = whole.filter_map(|(about, figures)| fragmented(figures, memory, about));
+    let fragmented = whole.filter_map(|(about, figures)| fragmented(results, figures, about));
     Outcome::of(peaks.chain(fragmented).collect())
 }
 
 /// `about` has the stage or the pass as its title.
-fn full(figures: &Figures, memory: f64, about: &Observation) -> Option<Observation> {
-    let peak = figures.peak.allocated as f64;
+fn full(results: &Results<'_>, figures: &Figures, about: &Observation) -> Option<Observation> {
+    let (peak, memory) = (figures.peak.allocated as f64, results.memory_bytes?);
     (peak >= FULL * memory).then(|| Observation {
         severity: Severity::Warning,
-        statement: prose![
-            "At its peak ",
-            Inline::Strong(about.title.clone()),
-            " has ",
-            Quantity::new(peak, Unit::Bytes),
-            " allocated, ",
-            Quantity::ratio(peak / memory),
-            " of the GPU's memory."
-        ],
-        advice: Some(prose![
-            "Leave room before raising batch or lengths: quantize weights or cache, recompute activations, or shard."
-        ]),
+        statement: say!(
+            results,
+            "memory_pressure.statement",
+            of = Inline::strong(&about.title),
+            peak = Quantity::new(peak, Unit::Bytes),
+            share = Quantity::ratio(peak / memory),
+        ),
+        advice: Some(say!(results, "memory_pressure.advice")),
         ..about.clone()
     })
 }
 
-fn fragmented(figures: &Figures, memory: Option<f64>, about: &Observation) -> Option<Observation> {
-    let reserved = figures.peak_reserved.map(|bytes| bytes as f64);
-    let is_large = reserved.zip(memory).is_none_or(|(reserved, all)| reserved >= RESERVED * all);
+fn fragmented(
+    results: &Results<'_>,
+    figures: &Figures,
+    about: &Observation,
+) -> Option<Observation> {
+    let reserved = figures.peak_reserved.map(|bytes| bytes as f64).zip(results.memory_bytes);
+    let is_large = reserved.is_none_or(|(reserved, memory)| reserved >= RESERVED * memory);
     let share = figures.fragmentation.filter(|share| *share >= FRAGMENTED && is_large)?;
     Some(Observation {
-        title: format!("{}, fragmented", about.title),
-        statement: prose![
-            "In ",
-            Inline::Strong(about.title.clone()),
-            " ",
-            Quantity::ratio(share),
-            " of the memory that the allocator reserved is not in use, on average."
-        ],
-        advice: Some(prose![
-            "Set ",
-            Inline::Code("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True".to_owned()),
-            ", and warm up with the largest sizes."
-        ]),
+        title: words!(results, "memory_pressure.title_fragmented", of = about.title.as_str()),
+        statement: say!(
+            results,
+            "memory_pressure.fragmented",
+            of = Inline::strong(&about.title),
+            share = Quantity::ratio(share),
+        ),
+        advice: Some(say!(results, "memory_pressure.advice_fragmented")),
         ..about.clone()
     })
 }

@@ -5,7 +5,7 @@ use rooflens_analysis::engine::classify::KernelIdentity;
 use rooflens_analysis::engine::intervals::total;
 use rooflens_analysis::engine::measured_peaks::gpu_name;
 use rooflens_analysis::kernels::kernel_sums::{KernelSum, PassKernels};
-use rooflens_findings::{Inline, Observation, Quantity, prose};
+use rooflens_findings::{Inline, Observation, Quantity};
 use rooflens_schemas::{Scope, Unit};
 
 pub(super) static RULE: Rule = Rule {
@@ -26,9 +26,7 @@ fn run(results: &Results<'_>) -> Outcome {
         kernels.gemms(results.context.facts).any(|(_, identity)| identity.tensor_cores.is_some())
     });
     let Some(kernels) = kernels else {
-        return Outcome::lacks(
-            "matrix products by name: a timeline with kernels, not whole graphs",
-        );
+        return Outcome::Abstained(words!(results, "no_tensor_cores.needs"));
     };
     let found = TENSOR_TYPES.iter().filter_map(|types| finding(results, kernels, *types));
     Outcome::of(found.collect())
@@ -56,49 +54,34 @@ fn finding(
     let time = total(slow.iter().map(|(sum, _)| sum.total));
     let share = kernels.share(time).filter(|share| *share >= SHARE)?;
     let time = time as f64;
-    let statement = prose![
-        "Matrix products in ",
-        Inline::Strong(dtype.to_owned()),
-        " run without tensor cores for ",
-        Quantity::new(time, Unit::Nanoseconds),
-        ", ",
-        Quantity::ratio(share),
-        " of the kernel time",
-        ", most of it in ",
-        Inline::Code(largest.short.clone()),
-        "."
-    ];
-    let advice = match dtype {
-        "fp32" => prose![
-            "Allow TF32 (",
-            Inline::Code("torch.set_float32_matmul_precision(\"high\")".to_owned()),
-            ") or run these layers in bf16."
-        ],
-        _ => prose![
-            "Align sizes to multiples of 8 elements, and check that no layer falls back to another library."
-        ],
-    };
     let rates = rate(results, "fp32").zip(rate(results, tensor));
-    let ratio = rates.map(|(slow, fast)| slow / fast);
-    let scope = Scope { pass: Some(results.pass.clone()), ..Scope::default() };
-    let launches = slow.iter().map(|(sum, _)| sum.count).sum();
-    let base = match ratio {
-        Some(ratio) => results.saving(
-            time * (1.0 - ratio),
-            &format!(
-                "their time × (1 − fp32 rate ÷ {tensor} tensor rate = {})",
-                Quantity::ratio(1.0 - ratio)
-            ),
-        ),
-        None => Observation { weight_ns: 0.0, scope, ..Observation::default() },
+    let base = match rates.map(|(slow, fast)| 1.0 - slow / fast) {
+        Some(saved) => {
+            let part = Quantity::ratio(saved);
+            let basis = words!(results, "no_tensor_cores.basis", dtype = tensor, saved = part);
+            results.saving(time * saved, &basis)
+        }
+        None => Observation {
+            scope: Scope { pass: Some(results.pass.clone()), ..Scope::default() },
+            ..Observation::default()
+        },
     };
+    let launches = slow.iter().map(|(sum, _)| sum.count).sum();
     Some(Observation {
         title: dtype.to_owned(),
-        statement,
-        advice: Some(advice),
-        next: Some(prose![
-            "An Nsight Compute pass over these kernels: it counts their tensor-core instructions."
-        ]),
+        statement: say!(
+            results,
+            "no_tensor_cores.statement",
+            dtype = Inline::strong(dtype),
+            time = Quantity::new(time, Unit::Nanoseconds),
+            share = Quantity::ratio(share),
+            kernel = Inline::code(&largest.short),
+        ),
+        advice: Some(match dtype {
+            "fp32" => say!(results, "no_tensor_cores.advice_fp32"),
+            _ => say!(results, "no_tensor_cores.advice"),
+        }),
+        next: Some(say!(results, "no_tensor_cores.next")),
         evidence: vec![context.session.evidence(kernels.pass, "launches", launches)],
         ..base
     })

@@ -4,7 +4,7 @@ use super::stage::StageLine;
 use super::{Look, Outcome, Results, Rule, Threshold};
 use rooflens_analysis::memory::transfers::Place;
 use rooflens_analysis::memory::transfers::sums::crosses_host;
-use rooflens_findings::{Inline, Observation, Quantity, prose};
+use rooflens_findings::{Inline, Observation, Quantity};
 
 pub(super) static RULE: Rule = Rule {
     id: "pageable-copies",
@@ -22,9 +22,7 @@ pub(super) const SHARE: f64 = 0.10;
 const TIME: f64 = 0.01;
 
 fn run(results: &Results<'_>) -> Outcome {
-    let needs =
-        "copies between host and GPU one by one, with the kind of memory (nsys --trace=cuda)";
-    results.each_stage(needs, |stage| {
+    results.each_stage(&words!(results, "pageable_copies.needs"), |stage| {
         let copies = results.copies(stage);
         let pageable = copies.and_then(|copies| Some((copies, copies.pageable_share()?)));
         let crosses =
@@ -49,24 +47,16 @@ fn finding(
         return None;
     }
     Some(Observation {
-        statement: prose![
-            "Of the bytes that ",
-            Inline::Strong(stage.label.clone()),
-            " moves between host and GPU, ",
-            Quantity::ratio(pageable),
-            " are in pageable memory; its copies take ",
-            Quantity::ratio(stage.share(time)),
-            " of its time. Such copies go through a staging buffer and hold up the host."
-        ],
-        advice: Some(prose![
-            "Allocate host buffers pinned (",
-            Inline::Code("pin_memory=True".to_owned()),
-            ") and copy with ",
-            Inline::Code("non_blocking=True".to_owned()),
-            "."
-        ]),
+        statement: say!(
+            results,
+            "pageable_copies.statement",
+            stage = Inline::strong(&stage.label),
+            pageable = Quantity::ratio(pageable),
+            share = Quantity::ratio(stage.share(time)),
+        ),
+        advice: Some(say!(results, "pageable_copies.advice")),
         evidence: vec![copies.evidence(results.context.session)],
         query: stage.window.as_ref().and_then(super::sql::Window::copies),
-        ..stage.saving(pageable * time, "pageable share × time of copies: the copies take no time")
+        ..stage.saving(pageable * time, &words!(results, "pageable_copies.basis"))
     })
 }

@@ -9,10 +9,6 @@ use rooflens_analysis::kernels::matmul::roof::Bound;
 use rooflens_analysis::kernels::matmul::stages::{Group, StageProducts};
 use rooflens_findings::{Inline, Observation, Quantity, Query, prose};
 
-/// What rules about products lack.
-const NEEDS: &str = "sizes of matrix products: a PyTorch trace with record_shapes=True, a cuBLASLt log, or config.json, \
-     and a known GPU";
-
 /// A product of known sizes; times are those of an instance, nanoseconds.
 #[derive(Clone, Copy)]
 pub(super) struct Product<'a> {
@@ -83,8 +79,8 @@ impl<'a> Products<'a> {
         let own = self.only(|one| one.bound == bound);
         match bound {
             _ if !own.all.is_empty() => look(&own).into(),
-            Bound::Compute => Look::Nothing("memory bounds all matrix products".to_owned()),
-            Bound::Memory => Look::Nothing("the rate bounds all matrix products".to_owned()),
+            Bound::Compute => Look::Nothing(words!(self.results, "products.none_by_rate")),
+            Bound::Memory => Look::Nothing(words!(self.results, "products.none_by_memory")),
         }
     }
 
@@ -125,7 +121,7 @@ impl<'a> Products<'a> {
 
 /// Looks at the products of each stage; abstains if the sizes of none are known.
 pub(super) fn per_stage(results: &Results<'_>, look: fn(&Products<'_>) -> Look) -> Outcome {
-    results.each_stage(NEEDS, |stage| {
+    results.each_stage(&words!(results, "products.needs"), |stage| {
         let Some(of) = results.gemms(stage) else { return Look::Lacks };
         let all: Vec<Product<'_>> =
             of.groups.iter().filter_map(|group| Product::new(results, of, group)).collect();

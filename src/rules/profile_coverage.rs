@@ -2,9 +2,8 @@
 
 use super::stage::StageLine;
 use super::{Outcome, Results, Rule, Threshold};
-use rooflens_analysis::counters::represent::Gap;
 use rooflens_analysis::kernels::kernel_sums::command;
-use rooflens_findings::{Inline, Observation, Quantity, prose};
+use rooflens_findings::{Inline, Observation, Quantity};
 use rooflens_schemas::Scope;
 
 pub(super) static RULE: Rule = Rule {
@@ -26,7 +25,7 @@ fn run(results: &Results<'_>) -> Outcome {
     let share = |stage| Some((stage, results.executed(stage)?.covered));
     let known: Vec<(&StageLine, f64)> = results.stages.iter().filter_map(share).collect();
     if known.is_empty() {
-        return Outcome::lacks("kernels profiled with counters beside a timeline of the workload");
+        return Outcome::Abstained(words!(results, "profile_coverage.needs"));
     }
     let is_low = |(stage, share): &(&StageLine, f64)| {
         *share < COVERED && stage.reference() * stage.counted / stage.run_ns.max(1.0) >= STAGE
@@ -36,51 +35,39 @@ fn run(results: &Results<'_>) -> Outcome {
 }
 
 fn finding(results: &Results<'_>, stages: &[(&StageLine, f64)]) -> Observation {
-    let mut statement = prose!["Profiled launches stand for "];
-    let mut next = Vec::new();
-    for (at, (stage, share)) in stages.iter().enumerate() {
-        if at > 0 {
-            statement.push(", ".into());
-            next.push(" and ".into());
-        }
-        statement.extend(prose![
-            Quantity::ratio(*share),
-            " of the GPU time of ",
-            Inline::Strong(stage.label.clone())
-        ]);
-        statement.extend(largest(results, stage).unwrap_or_default());
-        let command = results.summary(stage).map(|own| command(&results.context, own));
-        next.extend(command.map(Inline::Code));
-    }
-    statement.push(".".into());
-    next.extend(prose![
-        ": the kernels with the most time, for ",
-        Inline::Code("rooflens-capture ncu --kernels".to_owned()),
-        "."
-    ]);
+    let covered = stages.iter().map(|(stage, share)| covered(results, stage, *share));
+    let summaries = stages.iter().filter_map(|(stage, _)| results.summary(stage));
+    let commands = summaries.map(|own| vec![Inline::Code(command(&results.context, own))]);
+    let (covered, commands): (Vec<_>, Vec<_>) = (covered.collect(), commands.collect());
+    let and = Inline::Text(words!(results, "profile_coverage.and"));
     let labels: Vec<&str> = stages.iter().map(|(stage, _)| stage.label.as_str()).collect();
     Observation {
         title: labels.join(", "),
         scope: Scope { pass: Some(results.pass.clone()), ..Scope::default() },
-        statement,
-        next: Some(next),
+        statement: say!(
+            results,
+            "profile_coverage.statement",
+            stages = covered.join(&Inline::from(", "))
+        ),
+        next: Some(say!(results, "profile_coverage.next", commands = commands.join(&and))),
         evidence: stages.first().map(|(stage, _)| stage.evidence()).into_iter().collect(),
         ..Observation::default()
     }
 }
 
-/// The kernel without counters that has the most time, in words.
-fn largest(results: &Results<'_>, stage: &StageLine) -> Option<Vec<Inline>> {
+/// How much of a stage was profiled, and the kernel without counters that has the most time.
+fn covered(results: &Results<'_>, stage: &StageLine, share: f64) -> Vec<Inline> {
     let (facts, known) = (results.context.facts, results.context.results);
-    let lines = &known.matching().ok()?.lines;
     // Those with the largest share come first.
-    let own = |gap: &&Gap| stage.is(&lines[gap.line].summary);
-    let gap = known.represent().ok()?.gaps.iter().find(own)?;
-    Some(prose![
-        " (the largest of the rest is ",
-        Inline::Code(facts.identities[gap.kernel.index()].short.clone()),
-        " with ",
-        Quantity::ratio(gap.share),
-        ")"
-    ])
+    let gap = known.matching().ok().zip(known.represent().ok()).and_then(|(matching, all)| {
+        all.gaps.iter().find(|gap| stage.is(&matching.lines[gap.line].summary))
+    });
+    say!(
+        results,
+        "profile_coverage.stage",
+        share = Quantity::ratio(share),
+        stage = Inline::strong(&stage.label),
+        kernel = gap.map(|gap| Inline::code(&facts.identities[gap.kernel.index()].short)),
+        part = gap.map(|gap| Quantity::ratio(gap.share)),
+    )
 }

@@ -12,12 +12,8 @@ use rooflens_analysis::counters::ncu::KernelCounters;
 use rooflens_analysis::counters::ncu::bound::{THRESHOLDS, Verdict};
 use rooflens_analysis::engine::stage_stats::Summary;
 use rooflens_analysis::{Classifier, Known};
-use rooflens_findings::{Inline, Quantity, Query, prose};
+use rooflens_findings::{Inline, Quantity, Query};
 use rooflens_model::KernelId;
-
-/// What these rules lack.
-const NEEDS: &str =
-    "kernels of the timeline profiled with counters (an Nsight Compute pass of the same workload)";
 
 /// A kernel, grid and block of a stage, profiled.
 #[derive(Clone)]
@@ -39,7 +35,7 @@ pub(super) struct Profiled<'a> {
 impl Profiled<'_> {
     /// Name of the kernel for people.
     pub(super) fn name(&self) -> Inline {
-        Inline::Code(self.launch.identity.short.clone())
+        Inline::code(&self.launch.identity.short)
     }
 
     /// Waves of its grid.
@@ -64,7 +60,7 @@ pub(super) fn per_stage<L: Into<Look>>(
     results: &Results<'_>,
     look: fn(&Results<'_>, &StageLine, &[Profiled<'_>]) -> L,
 ) -> Outcome {
-    results.each_stage(NEEDS, |stage| {
+    results.each_stage(&words!(results, "profiled.needs"), |stage| {
         let profiled = of_stage(results, stage);
         if profiled.is_empty() {
             return Look::Lacks;
@@ -131,9 +127,7 @@ pub(super) fn share(profiled: &[Profiled<'_>]) -> f64 {
 
 /// How much of the stage the profile knows, in words.
 pub(super) fn known(results: &Results<'_>, stage: &StageLine) -> Vec<Inline> {
-    let words = |share| {
-        prose![" Profiled launches stand for ", Quantity::ratio(share), " of that GPU time."]
-    };
+    let words = |share| say!(results, "profiled.known", share = Quantity::ratio(share));
     results.executed(stage).map_or_else(Vec::new, |own| words(own.covered))
 }
 

@@ -8,7 +8,7 @@ use super::{Look, Outcome, Results, Rule, Threshold, small_grids};
 use rooflens_analysis::Classifier;
 use rooflens_analysis::counters::ncu::bound::{Bound, Reason};
 use rooflens_analysis::counters::roofline::workload::Sum;
-use rooflens_findings::{Inline, Observation, Quantity, prose};
+use rooflens_findings::{Inline, Observation, Quantity};
 use rooflens_model::PassId;
 use rooflens_schemas::Scope;
 
@@ -30,11 +30,11 @@ fn run(results: &Results<'_>) -> Outcome {
     let of_pass = passes.iter().map(|pass| (pass.pass, pass.shares(context.options.classifier)));
     let shares: Vec<_> = of_pass.filter(|(_, shares)| !shares.is_empty()).collect();
     if shares.is_empty() {
-        return Outcome::lacks("kernels profiled with counters (an Nsight Compute pass)");
+        return Outcome::Abstained(words!(results, "profiled_bound.needs"));
     }
     if known.workload().is_ok_and(|all| !all.phases(context.facts).is_empty()) {
-        let needs = "counters of launches that stand for a quarter of a stage's GPU time, and kernels in the timeline one by one";
-        return results.each_stage(needs, |stage| look(results, stage));
+        let needs = words!(results, "profiled_bound.needs_of_stage");
+        return results.each_stage(&needs, |stage| look(results, stage));
     }
     // Without a timeline only the profiled time itself can be weighed.
     let all = shares.iter().flat_map(|(pass, own)| own.iter().map(|one| (*pass, one.0, one.2)));
@@ -49,15 +49,14 @@ fn of_pass_time(results: &Results<'_>, (pass, bound, share): (PassId, Bound, f64
     Observation {
         title: name.clone(),
         scope,
-        statement: prose![
-            Quantity::ratio(share),
-            " of the time profiled in pass ",
-            Inline::Code(name),
-            " is ",
-            Inline::Strong(class),
-            ". Without a timeline it is not known what part of the run that is."
-        ],
-        advice: advice(bound),
+        statement: say!(
+            results,
+            "profiled_bound.of_pass",
+            share = Quantity::ratio(share),
+            pass = Inline::Code(name),
+            class = Inline::Strong(class),
+        ),
+        advice: advice(results, bound),
         evidence: results.profile_evidence(pass),
         ..Observation::default()
     }
@@ -90,27 +89,25 @@ fn finding(
     covered: f64,
 ) -> Observation {
     let profiled = profiled::of_stage(results, stage);
-    let mut statement = prose!["Of the GPU time of ", Inline::Strong(stage.label.clone())];
-    for (number, (class, share)) in shares.iter().take(3).enumerate() {
-        statement.extend(prose![
-            if number == 0 { " " } else { ", " },
-            Quantity::ratio(*share),
-            if number == 0 { " is " } else { " " },
-            Inline::Strong(class.label().to_owned())
-        ]);
-    }
-    statement.push("; counters are of launches that stand for ".into());
-    statement.extend(prose![Quantity::ratio(covered), " of it."]);
-    if let Some((reason, share)) = reason(&profiled, bound) {
-        statement.extend(prose![
-            format!(" What is {} is so for ", bound.label()),
-            Quantity::ratio(share),
-            format!(" of its time by: {reason}.")
-        ]);
-    }
+    let (reason, part) = reason(&profiled, bound).unzip();
+    let others = shares.iter().skip(1).take(2).flat_map(|(class, share)| {
+        let (share, class) = (Quantity::ratio(*share), Inline::strong(class.label()));
+        say!(results, "profiled_bound.other", share = share, class = class)
+    });
     Observation {
-        statement,
-        advice: advice(bound),
+        statement: say!(
+            results,
+            "profiled_bound.statement",
+            stage = Inline::strong(&stage.label),
+            share = shares.first().map(|(_, share)| Quantity::ratio(*share)),
+            class = Inline::strong(bound.label()),
+            others = others.collect::<Vec<_>>(),
+            covered = Quantity::ratio(covered),
+            bound = bound.label(),
+            part = part.map(Quantity::ratio),
+            reason = reason.map(ToString::to_string),
+        ),
+        advice: advice(results, bound),
         evidence: profiled::evidence(results, stage, &profiled),
         ..stage.note()
     }
@@ -131,15 +128,11 @@ fn reason<'a>(profiled: &'a [Profiled<'_>], bound: Bound) -> Option<(&'a Reason,
     largest.filter(|_| total > 0.0).map(|(reason, share)| (reason, share / total))
 }
 
-fn advice(bound: Bound) -> Option<Vec<Inline>> {
+fn advice(results: &Results<'_>, bound: Bound) -> Option<Vec<Inline>> {
     Some(match bound {
-        Bound::Latency => prose![
-            "Give each launch more work (larger batch, fused kernels): neither units nor memory are busy."
-        ],
-        Bound::Compute => {
-            prose!["A lower precision or fewer operations help; more bandwidth does not."]
-        }
+        Bound::Latency => say!(results, "profiled_bound.advice_latency"),
+        Bound::Compute => say!(results, "profiled_bound.advice_compute"),
         Bound::Balanced => return None,
-        _ => prose!["Move fewer bytes: fuse, quantize, reuse what caches hold."],
+        _ => say!(results, "profiled_bound.advice_memory"),
     })
 }

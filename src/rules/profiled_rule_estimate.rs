@@ -6,7 +6,7 @@ use super::memory_access::PATTERNS;
 use super::{Outcome, Results, Rule, Threshold};
 use rooflens_analysis::counters::details::PassDetails;
 use rooflens_analysis::counters::details::remarks::RuleSum;
-use rooflens_findings::{Inline, Observation, Quantity, prose};
+use rooflens_findings::{Inline, Observation, Quantity};
 
 pub(super) static RULE: Rule = Rule {
     id: "profiled-rule-estimate",
@@ -38,7 +38,7 @@ impl<'a> Estimate<'a> {
 
     /// Name of the pass.
     pub(super) fn pass_name(&self, results: &Results<'_>) -> Inline {
-        Inline::Code(results.context.session.pass_name(self.pass.pass).to_owned())
+        Inline::code(results.context.session.pass_name(self.pass.pass))
     }
 
     /// The remark on the longest launch, its first sentence.
@@ -47,11 +47,11 @@ impl<'a> Estimate<'a> {
         let first = text.split_once(". ").map_or(text, |(first, _)| first).trim_end_matches('.');
         match first.chars().count() {
             0 => Vec::new(),
-            1..=QUOTED => prose![format!(" On the longest launch it says: “{first}.”")],
+            1..=QUOTED => say!(results, "profiled_rule_estimate.remark", remark = first),
             _ => {
                 let start: String = first.chars().take(QUOTED).collect();
                 let whole = start.rsplit_once(' ').map_or(start.as_str(), |(words, _)| words);
-                prose![format!(" On the longest launch it says: “{whole} …”")]
+                say!(results, "profiled_rule_estimate.remark_cut", remark = whole)
             }
         }
     }
@@ -81,9 +81,7 @@ pub(super) fn largest<'a>(
     };
     let all: Vec<Vec<Estimate<'a>>> = passes.iter().map(of_pass).collect();
     if all.iter().all(Vec::is_empty) {
-        return Outcome::lacks(
-            "estimates of ncu's rules: an Nsight Compute report or its details page (--page details)",
-        );
+        return Outcome::Abstained(words!(results, "profiled_rule_estimate.needs"));
     }
     let larger =
         |best: Estimate<'a>, next: Estimate<'a>| if next.share > best.share { next } else { best };
@@ -97,17 +95,14 @@ fn run(results: &Results<'_>) -> Outcome {
 }
 
 fn finding(results: &Results<'_>, one: &Estimate<'_>) -> Observation {
-    let mut statement = prose![
-        "Of ncu's rules ",
-        Inline::Strong(one.name.to_owned()),
-        " estimates most: to save ",
-        Quantity::ratio(one.share),
-        " of the time profiled in pass ",
-        one.pass_name(results),
-        ", with remarks on ",
-        Quantity::count(one.sum.launches),
-        " launches."
-    ];
-    statement.extend(one.remark(results));
+    let statement = say!(
+        results,
+        "profiled_rule_estimate.statement",
+        rule = Inline::strong(one.name),
+        share = Quantity::ratio(one.share),
+        pass = one.pass_name(results),
+        launches = Quantity::count(one.sum.launches),
+        remark = one.remark(results),
+    );
     Observation { statement, ..one.note(results) }
 }

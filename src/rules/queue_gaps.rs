@@ -4,7 +4,7 @@ use super::stage::StageLine;
 use super::{Outcome, Results, Rule, Threshold};
 use rooflens_analysis::time::idle::line::CauseSum;
 use rooflens_analysis::time::idle::{Cause, Line};
-use rooflens_findings::{Inline, Observation, Quantity, prose};
+use rooflens_findings::{Inline, Observation, Quantity};
 use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule =
@@ -26,45 +26,25 @@ fn finding(
     if stage.share(saved) < SHARE {
         return None;
     }
-    let replays = results.replays_graphs(stage);
-    let mut statement = prose![
-        Inline::Strong(stage.label.clone()),
-        " leaves the GPU idle for ",
-        Quantity::ratio(stage.share(saved)),
-        if replays {
-            " of its time between operations that a CUDA graph replays"
-        } else {
-            " of its time between operations that were issued before the gap"
-        }
-    ];
-    let CauseSum { gaps, time, .. } = line.sums[Cause::Queue as usize];
-    if gaps > 0 {
-        statement.extend(prose![
-            ", in ",
-            Quantity::count(gaps),
-            " gaps of ",
-            Quantity::new(time as f64 / gaps as f64, Unit::Nanoseconds),
-            " on average"
-        ]);
-    }
-    statement.push(": the host does not hold it up.".into());
-    let advice = match replays {
-        true => prose![
-            "Another graph changes nothing: each operation waits for the one before it. Make the graph of fewer and larger \
-             kernels (fusion, ",
-            Inline::Code("torch.compile".to_owned()),
-            ") before it is captured, and capture what does not depend on one another on several streams."
-        ],
-        false => prose![
-            "Fewer and larger kernels have fewer gaps; a CUDA graph shortens them. If the longest gaps wait for an event, \
-             look at the stream that they wait for."
-        ],
+    let (which, advice) = match results.replays_graphs(stage) {
+        true => (words!(results, "queue_gaps.replayed"), say!(results, "queue_gaps.advice_graph")),
+        false => (words!(results, "queue_gaps.issued"), say!(results, "queue_gaps.advice")),
     };
+    let CauseSum { gaps, time, .. } = line.sums[Cause::Queue as usize];
+    let mean = (gaps > 0).then(|| Quantity::new(time as f64 / gaps as f64, Unit::Nanoseconds));
     Some(Observation {
-        statement,
+        statement: say!(
+            results,
+            "queue_gaps.statement",
+            stage = Inline::strong(&stage.label),
+            share = Quantity::ratio(stage.share(saved)),
+            which = which,
+            gaps = Quantity::count(gaps),
+            mean = mean,
+        ),
         advice: Some(advice),
         evidence: vec![line.evidence(&results.context)],
         query: stage.window.as_ref().map(super::sql::Window::idle),
-        ..stage.saving_idle(saved, "stage time without the gaps in front of issued operations")
+        ..stage.saving_idle(saved, &words!(results, "queue_gaps.basis"))
     })
 }

@@ -4,7 +4,7 @@ use super::stage::StageLine;
 use super::{Outcome, Results, Rule, Threshold, host_pauses};
 use rooflens_analysis::engine::baseline::{Repeat, Series};
 use rooflens_analysis::engine::stats::OUTLIER_Z;
-use rooflens_findings::{Inline, Observation, Quantity, Severity, prose};
+use rooflens_findings::{Inline, Observation, Quantity, Severity};
 use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
@@ -17,9 +17,7 @@ fn run(results: &Results<'_>) -> Outcome {
     let session = results.context.session;
     let all = results.context.results.baseline().map_or(&[][..], |baseline| &baseline.series);
     if !all.iter().flat_map(|series| &series.repeats).any(|repeat| repeat.z.is_some()) {
-        return Outcome::lacks(
-            "three un-profiled repeats of a stage that differ (a baseline pass with timings.json)",
-        );
+        return Outcome::Abstained(words!(results, "repeat_outliers.needs"));
     }
     let (mut found, mut told) = (Vec::new(), Vec::new());
     for series in all {
@@ -33,13 +31,15 @@ fn run(results: &Results<'_>) -> Outcome {
         }
     }
     match found.is_empty() && !told.is_empty() {
-        true => Outcome::NotApplicable(format!(
-            "{}: “{}” says it",
-            told.join(", "),
-            results.text.rule(host_pauses::RULE.id)
-        )),
+        true => Outcome::NotApplicable(said_by_pauses(results, &told.join(", "))),
         false => Outcome::of(found),
     }
+}
+
+/// That the rule about pauses of the host says it of these stages.
+pub(super) fn said_by_pauses(results: &Results<'_>, stages: &str) -> String {
+    let rule = results.text.rule(host_pauses::RULE.id);
+    words!(results, "repeat_outliers.said_by", stages = stages, rule = rule)
 }
 
 /// A cold first repeat of a stage without a profiler, in words: for the rule that knows why.
@@ -48,45 +48,41 @@ pub(super) fn also(results: &Results<'_>, stage: &StageLine) -> Vec<Inline> {
         let (session, name) = (results.context.session, stage.scope.stage.as_deref()?);
         let series = results.context.results.baseline().ok()?.unprofiled(session, name)?;
         let cold = series.worst_outlier().filter(|outlier| outlier.is_cold())?;
-        Some(prose![
-            " Without a profiler, too, the first repeat is the slow one: ",
-            Quantity::ns(cold.duration),
-            " against a median of ",
-            Quantity::new(series.statistics.median, Unit::Nanoseconds),
-            "."
-        ])
+        Some(say!(
+            results,
+            "repeat_outliers.also",
+            time = Quantity::ns(cold.duration),
+            median = Quantity::new(series.statistics.median, Unit::Nanoseconds),
+        ))
     };
     cold().unwrap_or_default()
 }
 
 fn finding(results: &Results<'_>, series: &Series, outlier: &Repeat) -> Observation {
     let session = results.context.session;
-    let (stage, cold) = (session.text(series.stage), outlier.is_cold());
-    let advice = prose![
-        "The first repeat was cold: warm up with the same shapes (batch, lengths), and quote the median",
-        ", not the mean (",
-        Quantity::new(series.statistics.mean, Unit::Nanoseconds),
-        ")",
-        "."
-    ];
+    let stage = session.text(series.stage);
+    let (title, advice) = match outlier.is_cold() {
+        true => {
+            let mean = Quantity::new(series.statistics.mean, Unit::Nanoseconds);
+            let advice = say!(results, "repeat_outliers.advice", mean = mean);
+            (words!(results, "repeat_outliers.title_cold", stage = stage), Some(advice))
+        }
+        false => (stage.to_owned(), None),
+    };
     Observation {
-        title: if cold { format!("{stage}, cold first repeat") } else { stage.to_owned() },
+        title,
         severity: Severity::Note,
         weight_ns: series.excess(),
-        statement: prose![
-            "Repeat ",
-            Quantity::count(u64::from(outlier.number)),
-            " of ",
-            Inline::Code(stage.to_owned()),
-            " took ",
-            Quantity::ns(outlier.duration),
-            ", against a median of ",
-            Quantity::new(series.statistics.median, Unit::Nanoseconds),
-            " (modified z-score ",
-            Quantity::new(outlier.z.unwrap_or(0.0), Unit::One),
-            ")."
-        ],
-        advice: cold.then_some(advice),
+        statement: say!(
+            results,
+            "repeat_outliers.statement",
+            number = Quantity::count(u64::from(outlier.number)),
+            stage = Inline::code(stage),
+            time = Quantity::ns(outlier.duration),
+            median = Quantity::new(series.statistics.median, Unit::Nanoseconds),
+            z = Quantity::new(outlier.z.unwrap_or(0.0), Unit::One),
+        ),
+        advice,
         evidence: vec![series.evidence(session)],
         scope: series.scope(session),
         ..Observation::default()

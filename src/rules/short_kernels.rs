@@ -2,7 +2,7 @@
 
 use super::stage::StageLine;
 use super::{Look, Outcome, Results, Rule, Threshold, launch_bound};
-use rooflens_findings::{Inline, Observation, Quantity, prose};
+use rooflens_findings::{Inline, Observation, Quantity};
 use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
@@ -22,9 +22,7 @@ const MEAN: f64 = 6_000.0;
 const MANY: f64 = 100.0;
 
 fn run(results: &Results<'_>) -> Outcome {
-    results.each_stage("GPU operations with times, not whole CUDA graphs", |stage| {
-        look(results, stage)
-    })
+    results.each_stage(&words!(results, "short_kernels.needs"), |stage| look(results, stage))
 }
 
 fn look(results: &Results<'_>, stage: &StageLine) -> Look {
@@ -40,42 +38,30 @@ fn look(results: &Results<'_>, stage: &StageLine) -> Look {
     if launch_bound::launching(results, stage).is_some() {
         return Look::said_by(results, &launch_bound::RULE);
     }
-    let what = if kernels.is_some() { "kernels" } else { "GPU operations" };
+    let what = match kernels {
+        Some(_) => words!(results, "short_kernels.kernels"),
+        None => words!(results, "short_kernels.operations"),
+    };
     Look::found(finding(results, stage, what, mean))
 }
 
-fn finding(results: &Results<'_>, stage: &StageLine, what: &str, mean: f64) -> Observation {
-    let mut statement = prose![
-        format!("The {what} of "),
-        Inline::Strong(stage.label.clone()),
-        " last ",
-        Quantity::new(mean, Unit::Nanoseconds),
-        " on average, and an instance has ",
-        Quantity::new(stage.operations, Unit::Count),
-        " operations"
-    ];
-    let advice = if results.replays_graphs(stage) {
-        statement.push(
-            ". A CUDA graph replays them, so launching is paid for; what remains is that each starts, fills and drains the \
-             GPU by itself."
-                .into(),
-        );
-        prose![
-            "Fuse elementwise work into its neighbours (",
-            Inline::Code("torch.compile".to_owned()),
-            ") and capture the fused kernels; raise the batch: kernels grow, their number does not."
-        ]
-    } else {
-        statement.push(
-            ": launching one by one takes the host about as long as running them takes the GPU."
-                .into(),
-        );
-        prose![
-            "Fuse elementwise work into its neighbours, raise the batch, and replay the rest as a CUDA graph."
-        ]
+fn finding(results: &Results<'_>, stage: &StageLine, what: String, mean: f64) -> Observation {
+    let (why, advice) = match results.replays_graphs(stage) {
+        true => {
+            (words!(results, "short_kernels.replayed"), say!(results, "short_kernels.advice_graph"))
+        }
+        false => (words!(results, "short_kernels.launched"), say!(results, "short_kernels.advice")),
     };
     Observation {
-        statement,
+        statement: say!(
+            results,
+            "short_kernels.statement",
+            what = what,
+            stage = Inline::strong(&stage.label),
+            mean = Quantity::new(mean, Unit::Nanoseconds),
+            operations = Quantity::new(stage.operations, Unit::Count),
+            why = why,
+        ),
         advice: Some(advice),
         evidence: vec![stage.figures.clone()],
         query: stage.window.as_ref().map(super::sql::Window::mean),

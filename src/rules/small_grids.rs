@@ -4,7 +4,7 @@ use super::profiled::{self, Profiled};
 use super::stage::StageLine;
 use super::{Outcome, Results, Rule, Threshold};
 use rooflens_analysis::counters::ncu::bound::Bound;
-use rooflens_findings::{Inline, Observation, Quantity, prose};
+use rooflens_findings::{Inline, Observation, Quantity};
 use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
@@ -51,34 +51,21 @@ fn finding(results: &Results<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Op
         return None;
     }
     let empty: f64 = small.iter().map(|one| one.share * (1.0 - full(one))).sum();
-    let mut statement = prose![
-        "At least ",
-        Quantity::ratio(share),
-        " of the GPU time of ",
-        Inline::Strong(stage.label.clone()),
-        " is in latency-bound kernels whose blocks fill less than half of the slots of the GPU; the largest is ",
-        largest.name(),
-        " (",
-        Quantity::ratio(largest.share),
-        ", ",
-        Quantity::new(largest.waves().unwrap_or_default(), Unit::One),
-        " waves)."
-    ];
-    statement.extend(profiled::known(results, stage));
     Some(Observation {
-        statement,
-        advice: Some(prose![
-            "Give each launch more work: fuse such kernels with their neighbours, raise the batch, split reductions and products \
-             with few rows over more blocks. CUDA graphs close the gaps between them and leave their time as it is."
-        ]),
-        next: Some(prose![
-            "The same stage with a larger batch, or compiled: grids must grow, or kernels become fewer."
-        ]),
+        statement: say!(
+            results,
+            "small_grids.statement",
+            share = Quantity::ratio(share),
+            stage = Inline::strong(&stage.label),
+            kernel = largest.name(),
+            part = Quantity::ratio(largest.share),
+            waves = Quantity::new(largest.waves().unwrap_or_default(), Unit::One),
+            known = profiled::known(results, stage),
+        ),
+        advice: Some(say!(results, "small_grids.advice")),
+        next: Some(say!(results, "small_grids.next")),
         evidence: profiled::evidence(results, stage, &small),
         query: profiled::query(results, stage, largest),
-        ..stage.saving(
-            empty * results.gpu_time(stage),
-            "Σ time × (1 − waves, or the use of the unit that the kernel uses most where that is more), as if other blocks filled the empty slots"
-        )
+        ..stage.saving(empty * results.gpu_time(stage), &words!(results, "small_grids.basis"))
     })
 }

@@ -7,7 +7,7 @@ use rooflens_analysis::time::idle::{Cause, Line};
 use rooflens_analysis::time::stage_times::StageTime;
 use rooflens_analysis::utilization::Unavailable;
 use rooflens_analysis::utilization::mfu::StageUtilization;
-use rooflens_findings::{Inline, Observation, Quantity, Severity, prose};
+use rooflens_findings::{Inline, Observation, Quantity, Severity};
 use rooflens_present::group_color;
 use rooflens_schemas::Unit;
 
@@ -37,9 +37,7 @@ const NAMED: f64 = 0.01;
 
 fn run(results: &Results<'_>) -> Outcome {
     if results.stages.is_empty() {
-        return Outcome::lacks(
-            "GPU operations with times: capture with nsys or the PyTorch profiler",
-        );
+        return Outcome::Abstained(words!(results, "stage_busy.needs"));
     }
     Outcome::of(results.stages.iter().map(|stage| statement(results, stage)).collect())
 }
@@ -50,7 +48,7 @@ fn statement(results: &Results<'_>, stage: &StageLine) -> Observation {
         true => busy_stage(results, stage),
         false => idle_stage(results, stage),
     };
-    statement.extend(profiler_overhead::without(stage, busy));
+    statement.extend(profiler_overhead::without(results, stage, busy));
     statement.extend(utilization(results, stage));
     Observation {
         severity: Severity::Note,
@@ -65,36 +63,23 @@ fn statement(results: &Results<'_>, stage: &StageLine) -> Observation {
 
 /// What keeps the GPU busy in a stage.
 fn busy_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<Vec<Inline>>) {
-    let mut statement = prose![
-        Inline::Strong(stage.label.clone()),
-        " keeps the GPU busy for ",
-        Quantity::ratio(stage.busy_share),
-        " of its ",
-        Quantity::new(stage.time, Unit::Nanoseconds),
-    ];
-    let largest = results.stage_time(stage).and_then(StageTime::largest);
-    if let Some((group, share)) = largest {
-        let with = format!(" of that with {}", group_color(group).label());
-        statement.extend(prose![", ", Quantity::ratio(share), with]);
-    }
-    statement.push(".".into());
+    let (group, share) = results.stage_time(stage).and_then(StageTime::largest).unzip();
+    let mut statement = say!(
+        results,
+        "stage_busy.busy",
+        stage = Inline::strong(&stage.label),
+        busy = Quantity::ratio(stage.busy_share),
+        time = Quantity::new(stage.time, Unit::Nanoseconds),
+        share = share.map(Quantity::ratio),
+        group = group.map(|group| group_color(group).label()),
+    );
     let (said, waiting) = collectives(results, stage);
     statement.extend(said);
-    let advice = match largest.map(|(group, _)| group) {
-        _ if waiting >= ALONE => prose![
-            "It waits for another rank: equal work for the ranks, or a faster slowest rank, makes it faster. With faster \
-             kernels of its own it would wait longer."
-        ],
-        Some(ClassGroup::Communication) => prose![
-            "Collectives last until the slowest rank has come: compare the ranks' other kernels before tuning \
-             the network."
-        ],
-        Some(ClassGroup::Copy) => {
-            prose!["Move less; overlap the copies with kernels, and one direction with the other."]
-        }
-        _ => {
-            prose!["Faster kernels or less work make it faster; the host does not hold it up."]
-        }
+    let advice = match group {
+        _ if waiting >= ALONE => say!(results, "stage_busy.advice_waiting"),
+        Some(ClassGroup::Communication) => say!(results, "stage_busy.advice_collectives"),
+        Some(ClassGroup::Copy) => say!(results, "stage_busy.advice_copies"),
+        _ => say!(results, "stage_busy.advice_kernels"),
     };
     (statement, Some(advice))
 }
@@ -106,85 +91,65 @@ fn collectives(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, f64) {
         return (Vec::new(), 0.0);
     };
     let exposed = line.exposed;
-    let mut said = prose![
-        " For ",
-        Quantity::ratio(stage.share(exposed)),
-        " of its time it runs collectives and computes nothing"
-    ];
     let waiting = line.wait.map_or(0.0, |wait| wait.min(exposed));
-    if waiting > 0.0 {
-        let share = Quantity::ratio(waiting / exposed);
-        said.extend(prose![", up to ", share, " of that to wait for the rank that comes last"]);
-    }
-    said.push(".".into());
+    let said = say!(
+        results,
+        "stage_busy.collectives",
+        share = Quantity::ratio(stage.share(exposed)),
+        waiting = (waiting > 0.0).then(|| Quantity::ratio(waiting / exposed)),
+    );
     (said, stage.share(waiting))
 }
 
 /// How long the GPU is idle in a stage, and mostly why.
 fn idle_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<Vec<Inline>>) {
     let idle = 1.0 - stage.busy_share;
-    let mut statement = prose![
-        Inline::Strong(stage.label.clone()),
-        " leaves the GPU idle for ",
-        Quantity::ratio(idle),
-        " of its ",
-        Quantity::new(stage.time, Unit::Nanoseconds),
-    ];
     let causes = results.idle(stage.key()).into_iter().flat_map(Line::causes);
     let cause = causes.reduce(|best, next| if next.1 > best.1 { next } else { best });
-    if let Some((cause, time)) = cause.filter(|(_, time)| stage.share(*time) >= NAMED) {
-        let words = match cause {
-            Cause::Queue if results.replays_graphs(stage) => {
-                "operations that a CUDA graph replays follow one another with gaps"
-            }
-            Cause::HostCode if host_pauses::hold(results, stage) => {
-                "the host pauses for other code in some instances or steps"
-            }
-            cause => because(cause),
-        };
-        if time < ALL * idle * stage.time {
-            statement.extend(prose![", for ", Quantity::ratio(stage.share(time))]);
-        } else {
-            statement.push(", all of it".into());
-        }
-        statement.push(format!(" because {words}").into());
-    } else {
-        statement.extend(prose![
-            ", between ",
-            Quantity::new(stage.operations, Unit::Count),
-            " operations of ",
-            Quantity::new(stage.operation_time / stage.operations.max(1.0), Unit::Nanoseconds),
-            " on average"
-        ]);
-    }
-    statement.push(".".into());
+    let named = cause.filter(|(_, time)| stage.share(*time) >= NAMED);
+    let why = named.map(|(cause, _)| because(results, stage, cause));
+    let part = named.map(|(_, time)| time).filter(|time| *time < ALL * idle * stage.time);
+    let mean = stage.operation_time / stage.operations.max(1.0);
+    let mut statement = say!(
+        results,
+        "stage_busy.idle",
+        stage = Inline::strong(&stage.label),
+        idle = Quantity::ratio(idle),
+        time = Quantity::new(stage.time, Unit::Nanoseconds),
+        share = part.map(|time| Quantity::ratio(stage.share(time))),
+        why = why.as_deref(),
+        sole = why.as_deref().filter(|_| part.is_none()),
+        operations = why.is_none().then(|| Quantity::new(stage.operations, Unit::Count)),
+        mean = Quantity::new(mean, Unit::Nanoseconds),
+    );
     statement.extend(collectives(results, stage).0);
     // Where causes are known, the rules of each cause advise.
     let advice = cause.is_none().then(|| match stage.busy_share < IDLE {
-        true => prose![
-            "Faster kernels cannot bring more than the busy share. Issue fewer or larger operations: CUDA graphs, \
-             fusion, larger batches, fewer synchronizing calls."
-        ],
-        false => prose!["Both count: the kernels, and the gaps between them."],
+        true => say!(results, "stage_busy.advice_idle"),
+        false => say!(results, "stage_busy.advice_both"),
     });
     (statement, advice)
 }
 
 /// Why the GPU is idle, in words.
-const fn because(cause: Cause) -> &'static str {
+fn because(results: &Results<'_>, stage: &StageLine, cause: Cause) -> String {
     match cause {
-        Cause::Launching => "the host is launching",
-        Cause::HostCode => "the host runs other code",
-        Cause::Sync => "the host waits in a synchronizing call",
-        Cause::Allocator => "the host is in the allocator",
-        Cause::Copy => "a synchronous copy holds the host up",
-        Cause::Communication => "another rank is late",
-        Cause::Os => "the host thread is in the operating system",
-        Cause::OffCpu => "no CPU runs the host thread",
-        Cause::Profiler => "the profiler runs",
-        Cause::Queue => "issued work waits for its turn",
-        Cause::OtherWork => "it runs work of others",
-        Cause::Unknown => "the cause is unknown",
+        Cause::Queue if results.replays_graphs(stage) => words!(results, "stage_busy.replayed"),
+        Cause::HostCode if host_pauses::hold(results, stage) => {
+            words!(results, "stage_busy.pauses")
+        }
+        Cause::Launching => words!(results, "stage_busy.launching"),
+        Cause::HostCode => words!(results, "stage_busy.host_code"),
+        Cause::Sync => words!(results, "stage_busy.sync"),
+        Cause::Allocator => words!(results, "stage_busy.allocator"),
+        Cause::Copy => words!(results, "stage_busy.copy"),
+        Cause::Communication => words!(results, "stage_busy.communication"),
+        Cause::Os => words!(results, "stage_busy.os"),
+        Cause::OffCpu => words!(results, "stage_busy.off_cpu"),
+        Cause::Profiler => words!(results, "stage_busy.profiler"),
+        Cause::Queue => words!(results, "stage_busy.queue"),
+        Cause::OtherWork => words!(results, "stage_busy.other_work"),
+        Cause::Unknown => words!(results, "stage_busy.unknown"),
     }
 }
 
@@ -193,20 +158,15 @@ fn utilization(results: &Results<'_>, stage: &StageLine) -> Vec<Inline> {
     let (profiled, unprofiled) =
         (results.utilization(stage), results.unprofiled_utilization(stage));
     let best = |value: fn(&StageUtilization) -> Result<f64, Unavailable>| {
-        let known = |one: Option<&StageUtilization>| value(one?).ok();
-        let unprofiled = known(unprofiled).map(|value| (value, " un-profiled"));
-        unprofiled.or_else(|| Some((known(profiled)?, "")))
+        let known = |one: Option<&StageUtilization>| value(one?).ok().map(Quantity::ratio);
+        let how = || words!(results, "stage_busy.unprofiled");
+        let unprofiled = known(unprofiled).map(|value| (value, Some(how())));
+        unprofiled.or_else(|| Some((known(profiled)?, None)))
     };
-    let mut text = Vec::new();
     if let (Some((mbu, how)), true) = (best(StageUtilization::mbu), stage.is_decode()) {
-        let mbu = Quantity::ratio(mbu);
-        text.extend(prose![" It uses ", mbu, format!(" of the memory bandwidth (MBU){how}.")]);
-    } else if let Some((mfu, how)) = best(StageUtilization::mfu) {
-        text.extend(prose![" Its MFU is ", Quantity::ratio(mfu), how]);
-        if let Some(kernels) = profiled.and_then(|own| own.kernel_time_mfu().ok()) {
-            text.extend(prose![", and ", Quantity::ratio(kernels), " while the GPU is busy"]);
-        }
-        text.push(".".into());
+        return say!(results, "stage_busy.mbu", mbu = mbu, how = how);
     }
-    text
+    let Some((mfu, how)) = best(StageUtilization::mfu) else { return Vec::new() };
+    let busy = profiled.and_then(|own| own.kernel_time_mfu().ok()).map(Quantity::ratio);
+    say!(results, "stage_busy.mfu", mfu = mfu, how = how, busy = busy)
 }

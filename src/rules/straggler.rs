@@ -6,7 +6,7 @@ use rooflens_analysis::communication::Ranks;
 use rooflens_analysis::communication::lines::Line;
 use rooflens_analysis::communication::speed::{BY_CLOCK, LowerClock};
 use rooflens_analysis::communication::straggler::{IMBALANCE, Imbalance};
-use rooflens_findings::{Inline, Observation, Quantity, prose};
+use rooflens_findings::{Inline, Observation, Quantity};
 use rooflens_schemas::{Scope, Unit};
 
 pub(super) static RULE: Rule = Rule {
@@ -28,10 +28,10 @@ fn run(results: &Results<'_>) -> Outcome {
         .filter(|(ranks, one)| ranks.lines[one.slowest].stage.is_some() && one.ratio().is_some())
         .collect();
     if known.is_empty() && results.is_alone() {
-        return Outcome::NotApplicable("one rank, and no collective in its timeline".to_owned());
+        return Outcome::NotApplicable(words!(results, "straggler.one_rank"));
     }
     if known.is_empty() {
-        return Outcome::lacks("stages on several ranks: traces of all ranks in one bundle");
+        return Outcome::Abstained(words!(results, "straggler.needs"));
     }
     // The primary pass tells; another one, such as that of single ranks, if it has no ranks.
     let is_primary = |(ranks, one): &Stage<'_>| {
@@ -56,9 +56,8 @@ fn finding(results: &Results<'_>, (ranks, times): Stage<'_>) -> Option<Observati
     let imbalance = times.ratio().filter(|_| times.is_uneven())?;
     let slowest = &ranks.lines[times.slowest];
     let stage = slowest.stage_name(&results.context)?;
-    let basis = "the slowest rank computes as long as the fastest";
     let base = match stage_line(results, ranks, slowest) {
-        Some(line) => line.saving(times.most - times.least, basis),
+        Some(line) => line.saving(times.most - times.least, &words!(results, "straggler.basis")),
         None => Observation {
             scope: Scope {
                 pass: Some(ranks.run.name.clone()),
@@ -69,25 +68,25 @@ fn finding(results: &Results<'_>, (ranks, times): Stage<'_>) -> Option<Observati
             ..Observation::default()
         },
     };
-    let by_clock = slowest.speed.lower_clock().map(by_clock);
-    let (advice, next) = words(by_clock.is_some());
-    let mut statement = prose![
-        "In ",
-        Inline::Strong(stage.to_owned()),
-        format!(" rank {} computes for ", slowest.rank),
-        Quantity::new(times.most, Unit::Nanoseconds),
-        " of its ",
-        Quantity::new(slowest.time, Unit::Nanoseconds),
-        ", ",
-        Quantity::new(imbalance, Unit::One),
-        " times the mean of ",
-        Quantity::count(times.ranks as u64),
-        " ranks; the others wait for it in their collectives."
-    ];
-    statement.extend(by_clock.into_iter().flatten());
+    let rank = slowest.rank.to_string();
+    let by_clock = slowest.speed.lower_clock().map(|lower| by_clock(results, lower));
+    let (advice, next) = match by_clock {
+        Some(_) => (say!(results, "straggler.advice_clock"), None),
+        None => (say!(results, "straggler.advice"), Some(say!(results, "straggler.next"))),
+    };
     Some(Observation {
-        title: format!("{stage}, rank {}", slowest.rank),
-        statement,
+        title: words!(results, "straggler.title", stage = stage, rank = rank.as_str()),
+        statement: say!(
+            results,
+            "straggler.statement",
+            stage = Inline::strong(stage),
+            rank = rank,
+            most = Quantity::new(times.most, Unit::Nanoseconds),
+            time = Quantity::new(slowest.time, Unit::Nanoseconds),
+            imbalance = Quantity::new(imbalance, Unit::One),
+            ranks = Quantity::count(times.ranks as u64),
+            by_clock = by_clock,
+        ),
         advice: Some(advice),
         next,
         ..base
@@ -95,46 +94,16 @@ fn finding(results: &Results<'_>, (ranks, times): Stage<'_>) -> Option<Observati
 }
 
 /// That the rank does the same work at a lower clock, with the figures.
-fn by_clock(lower: LowerClock) -> Vec<Inline> {
-    let hertz = |clock| Quantity::new(clock, Unit::Hertz);
-    let mut text = prose![
-        " It runs the same kernels, but they take ",
-        Quantity::new(lower.slowdown, Unit::One),
-        " times as long, at an SM clock of ",
-        hertz(lower.clocks.0),
-        " on average, where the fastest rank has ",
-        hertz(lower.clocks.1),
-        ": the clock accounts for ",
-        Quantity::ratio(lower.share),
-        " of it."
-    ];
-    if let Some((reason, samples)) = lower.limit {
-        text.extend(prose![
-            " ",
-            Inline::Code(reason.to_owned()),
-            " was set in ",
-            Quantity::ratio(samples),
-            " of its samples."
-        ]);
-    }
-    text
-}
-
-/// Advice, and what to capture next.
-fn words(by_clock: bool) -> (Vec<Inline>, Option<Vec<Inline>>) {
-    if by_clock {
-        let advice = prose![
-            "Look at what lowers the clock of this GPU (power limit, heat, a worse board), or give it less work: \
-             tuning its kernels or its host would not help."
-        ];
-        return (advice, None);
-    }
-    let advice = prose![
-        "Compare its work first (tokens, layers, experts), then its SM clock and its host: equal work at equal clocks \
-         computes equally long."
-    ];
-    let next = prose![
-        "NVML samples of all GPUs: a lower clock on one rank is a cause that no trace shows."
-    ];
-    (advice, Some(next))
+fn by_clock(results: &Results<'_>, lower: LowerClock) -> Vec<Inline> {
+    let (limit, samples) = lower.limit.unzip();
+    say!(
+        results,
+        "straggler.by_clock",
+        slowdown = Quantity::new(lower.slowdown, Unit::One),
+        clock = Quantity::new(lower.clocks.0, Unit::Hertz),
+        fastest = Quantity::new(lower.clocks.1, Unit::Hertz),
+        share = Quantity::ratio(lower.share),
+        limit = limit.map(Inline::code),
+        samples = samples.map(Quantity::ratio),
+    )
 }

@@ -1,12 +1,12 @@
 //! The GPU runs dry because the host waited for it.
 
-use rooflens_schemas::Evidence;
+use rooflens_schemas::{Evidence, Unit};
 
 use super::stage::StageLine;
 use super::{Look, Outcome, Results, Rule, Threshold};
 use rooflens_analysis::time::idle::Cause;
 use rooflens_analysis::time::sync::{PassSync, StageSync};
-use rooflens_findings::{Inline, Observation, Quantity, prose};
+use rooflens_findings::{Inline, Observation, Quantity};
 
 pub(super) static RULE: Rule = Rule {
     id: "sync-bound",
@@ -46,55 +46,32 @@ fn finding(
     if stage.share(saved) < SHARE {
         return None;
     }
-    let mut statement = prose![
-        Inline::Strong(stage.label.clone()),
-        " lets the GPU run dry in synchronizing calls: ",
-        Quantity::ratio(stage.share(saved)),
-        " of its time is idle because the host waited and had issued nothing more"
-    ];
-    if let Some((pass, own)) = calls {
-        let count = Quantity::new(own.calls, rooflens_schemas::Unit::Count);
-        statement.extend(prose![" (", count, " such calls an instance)"]);
-        statement.extend(costliest(results, pass));
-    }
-    statement.push(".".into());
+    let (call, around) = calls.and_then(|(pass, _)| costliest(results, pass)).unzip();
+    let window = stage.window.as_ref();
     Some(Observation {
-        statement,
-        advice: Some(prose![
-            "Remove ",
-            Inline::Code(".item()".to_owned()),
-            ", ",
-            Inline::Code(".cpu()".to_owned()),
-            ", printing of tensors and ",
-            Inline::Code("torch.cuda.synchronize()".to_owned()),
-            " from the loop; copy results with ",
-            Inline::Code("non_blocking=True".to_owned()),
-            " and read them a step later."
-        ]),
-        next: Some(prose![
-            "A PyTorch trace with stacks (",
-            Inline::Code("with_stack=True".to_owned()),
-            "): it names the line of each synchronizing call."
-        ]),
+        statement: say!(
+            results,
+            "sync_bound.statement",
+            stage = Inline::strong(&stage.label),
+            share = Quantity::ratio(stage.share(saved)),
+            calls = calls.map(|(_, own)| Quantity::new(own.calls, Unit::Count)),
+            call = call,
+            around = around,
+        ),
+        advice: Some(say!(results, "sync_bound.advice")),
+        next: Some(say!(results, "sync_bound.next")),
         evidence: vec![evidence],
-        query: stage
-            .window
-            .as_ref()
-            .map(|window| window.calls(&["cuda%Synchronize%", "cudaMemcpy%"])),
-        ..stage.saving_idle(saved, "stage time without the gaps that synchronizing calls left")
+        query: window.map(|window| window.calls(&["cuda%Synchronize%", "cudaMemcpy%"])),
+        ..stage.saving_idle(saved, &words!(results, "sync_bound.basis"))
     })
 }
 
-/// The call of a pass that costs most in stages, and where it is, in words.
-fn costliest(results: &Results<'_>, pass: &PassSync) -> Vec<Inline> {
+/// The call of a pass that costs most in stages, and where it is.
+fn costliest(results: &Results<'_>, pass: &PassSync) -> Option<(Inline, Option<Inline>)> {
     let session = results.context.session;
     let worst = pass.places.iter().max_by_key(|place| place.sum.in_stage);
-    let Some(place) = worst.filter(|place| place.sum.in_stage > 0) else { return Vec::new() };
-    let call = session.text(place.call).to_owned();
-    let mut text = prose!["; the costliest is ", Inline::Code(call)];
+    let place = worst.filter(|place| place.sum.in_stage > 0)?;
     let around = place.operator_name(session).map(ToOwned::to_owned);
-    if let Some(around) = around.or_else(|| place.path(session)) {
-        text.extend(prose![" in ", Inline::Code(around)]);
-    }
-    text
+    let around = around.or_else(|| place.path(session)).map(Inline::Code);
+    Some((Inline::code(session.text(place.call)), around))
 }

@@ -1,10 +1,10 @@
 //! A repeated stage gets slower or faster over the run.
 
 use super::stage::{Nested, StageLine};
-use super::{Outcome, Results, Rule, Threshold, host_pauses};
+use super::{Outcome, Results, Rule, Threshold, host_pauses, repeat_outliers::said_by_pauses};
 use rooflens_analysis::engine::stage_stats::Summary;
 use rooflens_analysis::time::drift::{Direction, LEAST_FOR_TREND, Series, Subject, TREND_Z};
-use rooflens_findings::{Inline, Observation, Quantity, Severity, prose};
+use rooflens_findings::{Inline, Observation, Quantity, Severity};
 
 pub(super) static RULE: Rule = Rule {
     id: "uneven-pace",
@@ -35,10 +35,7 @@ fn run(results: &Results<'_>) -> Outcome {
     let found: Vec<Observation> =
         own.map(|(series, name, drift)| finding(results, series, name, *drift)).collect();
     match (found.is_empty(), drifting.first()) {
-        (true, Some((_, name, _))) => Outcome::NotApplicable(format!(
-            "{name}: “{}” says it",
-            results.text.rule(host_pauses::RULE.id)
-        )),
+        (true, Some((_, name, _))) => Outcome::NotApplicable(said_by_pauses(results, name)),
         _ => Outcome::of(found),
     }
 }
@@ -58,14 +55,12 @@ fn name<'a>(results: &Results<'a>, summary: &Summary) -> &'a str {
 
 /// What the sequences are too short for.
 fn lacks(results: &Results<'_>, all: &[(&Series, &Summary)]) -> String {
-    let reason = all.iter().find_map(|(series, stage)| {
-        let reason = series.change().err()?;
-        Some(format!(" ({}: {reason})", name(results, stage)))
-    });
-    format!(
-        "{LEAST_FOR_TREND} counted instances of a stage in one pass{}",
-        reason.unwrap_or_default()
-    )
+    let reason = |(series, stage): &(&Series, &Summary)| {
+        Some((name(results, stage).to_owned(), series.change().err()?))
+    };
+    let (stage, reason) = all.iter().find_map(reason).unzip();
+    let least = LEAST_FOR_TREND.to_string();
+    words!(results, "uneven_pace.needs", least = least, stage = stage, reason = reason)
 }
 
 /// The change of a stage's time, if it is a trend.
@@ -86,38 +81,30 @@ pub(super) fn also(results: &Results<'_>, stage: &StageLine) -> Vec<Inline> {
         Some((summary, drift(series).filter(|drift| *drift < 0.0)?))
     });
     faster.next().map_or_else(Vec::new, |(summary, drift)| {
-        prose![
-            " It fits that ",
-            Inline::Strong(name(results, summary).to_owned()),
-            " gets shorter by ",
-            Quantity::ratio(-drift),
-            " over the run."
-        ]
+        let stage = Inline::strong(name(results, summary));
+        say!(results, "uneven_pace.also", stage = stage, drift = Quantity::ratio(-drift))
     })
 }
 
 fn finding(results: &Results<'_>, series: &Series, stage: &str, drift: f64) -> Observation {
-    let slower = drift > 0.0;
-    let advice = match slower {
-        true => prose![
-            "Growing caches make decode steps longer, which is no fault; else look for falling clocks, fragmented memory and \
-             growing host work."
-        ],
-        false => prose![
-            "The first instances are the slow ones: warm up with the same shapes (batch, lengths) before measuring, not only \
-             for longer; a new shape may be prepared on first use."
-        ],
+    let (name, change) = (Inline::strong(stage), Quantity::ratio(drift.abs()));
+    let (severity, statement, advice) = match drift > 0.0 {
+        true => (
+            Severity::Warning,
+            say!(results, "uneven_pace.longer", stage = name, drift = change),
+            say!(results, "uneven_pace.advice_longer"),
+        ),
+        false => (
+            Severity::Note,
+            say!(results, "uneven_pace.shorter", stage = name, drift = change),
+            say!(results, "uneven_pace.advice_shorter"),
+        ),
     };
     Observation {
         title: stage.to_owned(),
-        severity: if slower { Severity::Warning } else { Severity::Note },
+        severity,
         scope: series.scope(&results.context).unwrap_or_default(),
-        statement: prose![
-            Inline::Strong(stage.to_owned()),
-            if slower { " gets longer by " } else { " gets shorter by " },
-            Quantity::ratio(drift.abs()),
-            " from the first third of its instances to the last: a median hides this."
-        ],
+        statement,
         advice: Some(advice),
         evidence: vec![series.evidence(&results.context)],
         ..Observation::default()

@@ -2,7 +2,7 @@
 
 use super::{Outcome, Results, Rule, Threshold};
 use rooflens_analysis::kernels::kernel_sums::OTHER_LIMIT;
-use rooflens_findings::{Inline, Observation, Quantity, prose};
+use rooflens_findings::{Inline, Observation, Quantity};
 use rooflens_schemas::Scope;
 
 pub(super) static RULE: Rule = Rule {
@@ -12,29 +12,26 @@ pub(super) static RULE: Rule = Rule {
 };
 
 fn run(results: &Results<'_>) -> Outcome {
-    let scope = Scope { pass: Some(results.pass.clone()), ..Scope::default() };
     let known =
         results.kernels().and_then(|kernels| Some((kernels, kernels.share(kernels.other)?)));
-    let Some((kernels, share)) = known else { return Outcome::lacks("kernels by name") };
+    let Some((kernels, share)) = known else {
+        return Outcome::Abstained(words!(results, "unknown_kernels.needs"));
+    };
     if share < OTHER_LIMIT {
         return Outcome::CLEAR;
     }
     let identities = &results.context.facts.identities;
-    let mut statement = prose![
-        Quantity::ratio(share),
-        " of the kernel time of pass ",
-        Inline::Code(results.pass.clone()),
-        " is in kernels whose class their name does not tell"
-    ];
-    if let Some(largest) = kernels.largest_other(identities) {
-        let short = identities[largest.kernel.index()].short.clone();
-        statement.extend(prose![", most of it in ", Inline::Code(short)]);
-    }
-    statement.push(".".into());
+    let largest = kernels.largest_other(identities);
     Outcome::Found(vec![Observation {
-        statement,
+        statement: say!(
+            results,
+            "unknown_kernels.statement",
+            share = Quantity::ratio(share),
+            pass = Inline::code(&results.pass),
+            kernel = largest.map(|one| Inline::code(&identities[one.kernel.index()].short)),
+        ),
         evidence: vec![kernels.evidence(results.context.session)],
-        scope,
+        scope: Scope { pass: Some(results.pass.clone()), ..Scope::default() },
         ..Observation::default()
     }])
 }

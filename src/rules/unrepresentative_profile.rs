@@ -2,7 +2,7 @@
 
 use super::{Outcome, Results, Rule, Threshold};
 use rooflens_analysis::counters::represent::{Comparison, Likeness};
-use rooflens_findings::{Inline, Observation, Quantity, prose};
+use rooflens_findings::{Inline, Observation, Quantity};
 use rooflens_model::PassId;
 use rooflens_schemas::{Scope, Unit};
 
@@ -20,7 +20,7 @@ fn run(results: &Results<'_>) -> Outcome {
     let known: Vec<(PassId, f64)> =
         passes.filter_map(|(pass, sums)| Some((*pass, sums.share()?))).collect();
     if known.is_empty() {
-        return Outcome::lacks("kernels profiled with counters beside a timeline of the workload");
+        return Outcome::Abstained(words!(results, "unrepresentative_profile.needs"));
     }
     let low = known.into_iter().filter(|(_, share)| *share < SHARE);
     Outcome::joined(low.map(|(pass, share)| finding(results, pass, share)).collect())
@@ -28,26 +28,18 @@ fn run(results: &Results<'_>) -> Outcome {
 
 fn finding(results: &Results<'_>, pass: PassId, share: f64) -> Observation {
     let name = results.context.session.pass_name(pass).to_owned();
-    let mut statement = prose![
-        Quantity::ratio(share),
-        " of the time profiled in pass ",
-        Inline::Code(name.clone()),
-        " is in launches that last about as long as in the timeline"
-    ];
-    statement.extend(unlike(results, pass).unwrap_or_default());
-    statement.push(".".into());
     Observation {
         title: name.clone(),
+        statement: say!(
+            results,
+            "unrepresentative_profile.statement",
+            share = Quantity::ratio(share),
+            pass = Inline::code(&name),
+            unlike = unlike(results, pass),
+        ),
         scope: Scope { pass: Some(name), ..Scope::default() },
-        statement,
-        advice: Some(prose![
-            "Take instructions, bytes and occupancy from this profile; rates, throughputs and durations are those of the profiled launch alone."
-        ]),
-        next: Some(prose![
-            "An Nsight Compute pass with ",
-            Inline::Code("--clock-control none --cache-control none".to_owned()),
-            " over launches in the middle of the run."
-        ]),
+        advice: Some(say!(results, "unrepresentative_profile.advice")),
+        next: Some(say!(results, "unrepresentative_profile.next")),
         evidence: results.profile_evidence(pass),
         ..Observation::default()
     }
@@ -63,15 +55,13 @@ fn unlike(results: &Results<'_>, pass: PassId) -> Option<Vec<Inline>> {
     };
     // Those that stand for most time come first.
     let one = known.represent().ok()?.launches.iter().find(is_unlike)?;
-    Some(prose![
-        ". Of the others, ",
-        Inline::Code(counters.launch(one.profile).identity.short.clone()),
-        " stands for the most time (",
-        Quantity::ratio(one.share.unwrap_or_default()),
-        " of ",
-        Inline::Strong(matching.lines[one.line?].summary.label(context.session, context.facts)),
-        "): its launch took ",
-        Quantity::new(one.ratio?, Unit::One),
-        " times the median"
-    ])
+    let stage = matching.lines[one.line?].summary.label(context.session, context.facts);
+    Some(say!(
+        results,
+        "unrepresentative_profile.unlike",
+        kernel = Inline::code(&counters.launch(one.profile).identity.short),
+        share = Quantity::ratio(one.share.unwrap_or_default()),
+        stage = Inline::Strong(stage),
+        ratio = Quantity::new(one.ratio?, Unit::One),
+    ))
 }

@@ -8,7 +8,7 @@ use rooflens_analysis::engine::stage_stats::Summary;
 use rooflens_analysis::utilization::Unavailable;
 use rooflens_analysis::utilization::flops_by_source::StageFlops;
 use rooflens_analysis::utilization::mfu::StageUtilization;
-use rooflens_findings::{Inline, Observation, Quantity, Severity, prose};
+use rooflens_findings::{Inline, Observation, Quantity, Severity};
 use rooflens_present::why_unknown;
 use rooflens_schemas::Scope;
 
@@ -27,13 +27,11 @@ fn run(results: &Results<'_>) -> Outcome {
     let flops = known.flops().map_or(&[][..], |all| all);
     let work = known.workload().map_or(&[][..], |all| all.profiled());
     if stages.is_empty() && flops.is_empty() && work.is_empty() {
-        return Outcome::lacks(
-            "stages with a known amount of work (config.json and workload.toml)",
-        );
+        return Outcome::Abstained(words!(results, "utilization_basis.needs"));
     }
     let mut found = impossible(results, stages);
     found.extend(above_one(results, work, flops));
-    found.extend(without_peak(stages));
+    found.extend(without_peak(results, stages));
     found.extend(other_types(results));
     Outcome::of(found)
 }
@@ -43,7 +41,7 @@ fn impossible(results: &Results<'_>, stages: &[StageUtilization]) -> Vec<Observa
     let of = |name, value: fn(&StageUtilization) -> Result<f64, Unavailable>| {
         let above = move |one: &StageUtilization| match value(one) {
             Err(above @ Unavailable::AbovePeak(_)) => {
-                Some(above_peak(name, one.timed.scope(&results.context), &above))
+                Some(above_peak(results, name, one.timed.scope(&results.context), &above))
             }
             _ => None,
         };
@@ -52,78 +50,69 @@ fn impossible(results: &Results<'_>, stages: &[StageUtilization]) -> Vec<Observa
     of("MFU", StageUtilization::mfu).chain(of("MBU", StageUtilization::mbu)).collect()
 }
 
-fn above_peak(name: &str, scope: Scope, why: &Unavailable) -> Observation {
+fn above_peak(results: &Results<'_>, name: &str, scope: Scope, why: &Unavailable) -> Observation {
     let stage = scope.stage.clone().unwrap_or_default();
     let pass = scope.pass.clone().unwrap_or_default();
-    let reason = why_unknown(why);
+    let (of, within) = (stage.as_str(), pass.as_str());
     Observation {
-        title: format!("{name} of {stage}, pass {pass}"),
+        title: words!(results, "utilization_basis.title", name = name, stage = of, pass = within),
         severity: Severity::Critical,
         scope,
-        statement: prose![
-            format!("{name} of "),
-            Inline::Strong(stage),
-            " in pass ",
-            Inline::Code(pass),
-            format!(" comes to {reason}: the peak, the sizes or the stage's ranges are wrong.")
-        ],
-        advice: Some(prose![
-            "Check GPU, dtype, batch and lengths in ",
-            Inline::Code("workload.toml".to_owned()),
-            ", and that the ranges enclose the whole stage."
-        ]),
+        statement: say!(
+            results,
+            "utilization_basis.statement",
+            name = name,
+            stage = Inline::Strong(stage),
+            pass = Inline::Code(pass),
+            reason = why_unknown(why),
+        ),
+        advice: Some(say!(results, "utilization_basis.advice")),
         ..Observation::default()
     }
 }
 
 /// Utilizations by counters or by recorded sizes above 100 %.
 fn above_one(results: &Results<'_>, work: &[StageWork], flops: &[StageFlops]) -> Vec<Observation> {
-    let finding = |name: &str, scope: Scope, value| Observation {
-        title: format!("{name} of {}", scope.stage.clone().unwrap_or_default()),
-        severity: Severity::Critical,
-        statement: prose![
-            format!("{name} of "),
-            Inline::Strong(scope.stage.clone().unwrap_or_default()),
-            " comes to ",
-            Quantity::ratio(value),
-            ": the peak, the sizes or the stage's ranges are wrong."
-        ],
-        advice: Some(prose![
-            "Check the GPU, that both passes ran the same sizes, and that the ranges enclose the whole stage."
-        ]),
-        scope,
-        ..Observation::default()
+    let finding = |name: &str, scope: Scope, value| {
+        let stage = scope.stage.as_deref().unwrap_or_default();
+        Observation {
+            title: words!(results, "utilization_basis.title_above", name = name, stage = stage),
+            severity: Severity::Critical,
+            statement: say!(
+                results,
+                "utilization_basis.above",
+                name = name,
+                stage = Inline::strong(stage),
+                share = Quantity::ratio(value),
+            ),
+            advice: Some(say!(results, "utilization_basis.advice_above")),
+            scope,
+            ..Observation::default()
+        }
     };
+    let sizes = words!(results, "utilization_basis.by_sizes");
     let scope = |summary: &Summary| summary.scope(results.context.session, results.context.facts);
     let by_counters = work.iter().filter_map(|stage| match stage.hfu {
         Err(Lack::AbovePeak(value)) => Some(finding("HFU", scope(&stage.summary), value)),
         _ => None,
     });
     let by_sizes = flops.iter().filter_map(|stage| match stage.utilization {
-        Err(Unavailable::AbovePeak(value)) => {
-            Some(finding("Utilization by recorded sizes", scope(&stage.summary), value))
-        }
+        Err(Unavailable::AbovePeak(value)) => Some(finding(&sizes, scope(&stage.summary), value)),
         _ => None,
     });
     by_counters.chain(by_sizes).collect()
 }
 
 /// No peak to divide by.
-fn without_peak(stages: &[StageUtilization]) -> Option<Observation> {
+fn without_peak(results: &Results<'_>, stages: &[StageUtilization]) -> Option<Observation> {
     let unknown = |one: &StageUtilization| match one.mfu() {
         Err(why @ (Unavailable::UnknownGpu(_) | Unavailable::NoGpu)) => Some(why_unknown(&why)),
         _ => None,
     };
     let reason = stages.iter().find_map(unknown)?;
     Some(Observation {
-        statement: prose![format!("There is no utilization: {reason}.")],
-        advice: Some(prose![
-            "Name an equal GPU with ",
-            Inline::Code("--gpu".to_owned()),
-            "; ",
-            Inline::Code("rooflens gpus".to_owned()),
-            " lists the known ones."
-        ]),
+        statement: say!(results, "utilization_basis.no_peak", reason = reason),
+        advice: Some(say!(results, "utilization_basis.advice_no_peak")),
         ..Observation::default()
     })
 }
@@ -143,21 +132,16 @@ fn other_types(results: &Results<'_>) -> Option<Observation> {
     let share = time / all;
     let scope = Scope { pass: Some(results.pass.clone()), ..Scope::default() };
     (share >= SHARE).then(|| Observation {
-        title: format!("{dtype} beside {stated}"),
+        title: words!(results, "utilization_basis.title_types", dtype = dtype, stated = stated),
         severity: Severity::Warning,
-        statement: prose![
-            Quantity::ratio(share),
-            " of the time of matrix products is in kernels of type ",
-            Inline::Strong(dtype.to_owned()),
-            ", while MFU divides by the peak of ",
-            Inline::Strong(stated.to_owned()),
-            "."
-        ],
-        advice: Some(prose![
-            "State the dtype of the matrix work in ",
-            Inline::Code("workload.toml".to_owned()),
-            ", or find out why another one runs."
-        ]),
+        statement: say!(
+            results,
+            "utilization_basis.types",
+            share = Quantity::ratio(share),
+            dtype = Inline::strong(dtype),
+            stated = Inline::strong(stated),
+        ),
+        advice: Some(say!(results, "utilization_basis.advice_types")),
         evidence: vec![kernels.evidence(results.context.session)],
         scope,
         ..Observation::default()

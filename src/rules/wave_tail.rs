@@ -5,7 +5,7 @@ use super::small_grids::WAVES;
 use super::stage::StageLine;
 use super::{Outcome, Results, Rule, Threshold};
 use rooflens_analysis::counters::ncu::bound::Bound;
-use rooflens_findings::{Inline, Observation, Quantity, prose};
+use rooflens_findings::{Inline, Observation, Quantity};
 use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
@@ -40,31 +40,20 @@ fn finding(results: &Results<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Op
         return None;
     }
     let waves = largest.waves().unwrap_or_default();
-    let mut statement = prose![
-        "Block slots that stay empty in the last wave cost up to ",
-        Quantity::ratio(share),
-        " of the GPU time of ",
-        Inline::Strong(stage.label.clone()),
-        "; the largest part is that of ",
-        largest.name(),
-        ": ",
-        Quantity::new(waves, Unit::One),
-        " waves take the time of ",
-        Quantity::new(waves.ceil(), Unit::One),
-        "."
-    ];
-    statement.extend(profiled::known(results, stage));
     Some(Observation {
-        statement,
-        advice: Some(prose![
-            "Choose tile, block or batch so that the blocks come to a little less than a whole number of waves; persistent or stream-K \
-             kernels have no last wave."
-        ]),
+        statement: say!(
+            results,
+            "wave_tail.statement",
+            share = Quantity::ratio(share),
+            stage = Inline::strong(&stage.label),
+            kernel = largest.name(),
+            waves = Quantity::new(waves, Unit::One),
+            whole = Quantity::new(waves.ceil(), Unit::One),
+            known = profiled::known(results, stage),
+        ),
+        advice: Some(say!(results, "wave_tail.advice")),
         evidence: profiled::evidence(results, stage, all),
         query: profiled::query(results, stage, largest),
-        ..stage.saving(
-            share * results.gpu_time(stage),
-            "Σ time × (1 − waves ÷ ⌈waves⌉), as if all blocks took the same time",
-        )
+        ..stage.saving(share * results.gpu_time(stage), &words!(results, "wave_tail.basis"))
     })
 }

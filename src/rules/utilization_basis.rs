@@ -36,7 +36,7 @@ fn run(results: &Results<'_>) -> Outcome {
     }
     let mut found = impossible(results, stages);
     found.extend(above_one(results, work, flops));
-    found.extend(without_peak(stages));
+    found.extend(without_peak(results, stages));
     found.extend(other_types(results));
     Outcome::of(found)
 }
@@ -46,7 +46,7 @@ fn impossible(results: &Results<'_>, stages: &[StageUtilization]) -> Vec<Observa
     let of = |name, value: fn(&StageUtilization) -> Result<f64, Unavailable>| {
         let above = move |one: &StageUtilization| match value(one) {
             Err(above @ Unavailable::AbovePeak(_)) => {
-                Some(above_peak(name, one.timed.scope(&results.context), &above))
+                Some(above_peak(results, name, one.timed.scope(&results.context), &above))
             }
             _ => None,
         };
@@ -55,10 +55,10 @@ fn impossible(results: &Results<'_>, stages: &[StageUtilization]) -> Vec<Observa
     of("MFU", StageUtilization::mfu).chain(of("MBU", StageUtilization::mbu)).collect()
 }
 
-fn above_peak(name: &str, scope: Scope, why: &Unavailable) -> Observation {
+fn above_peak(results: &Results<'_>, name: &str, scope: Scope, why: &Unavailable) -> Observation {
     let stage = scope.stage.clone().unwrap_or_default();
     let pass = scope.pass.clone().unwrap_or_default();
-    let reason = why_unknown(why);
+    let reason = why_unknown(results.text, why);
     Observation {
         title: format!("{name} of {stage}, pass {pass}"),
         severity: Severity::Critical,
@@ -112,9 +112,11 @@ fn above_one(results: &Results<'_>, work: &[StageWork], flops: &[StageFlops]) ->
 }
 
 /// No peak to divide by.
-fn without_peak(stages: &[StageUtilization]) -> Option<Observation> {
+fn without_peak(results: &Results<'_>, stages: &[StageUtilization]) -> Option<Observation> {
     let unknown = |one: &StageUtilization| match one.mfu() {
-        Err(why @ (Unavailable::UnknownGpu(_) | Unavailable::NoGpu)) => Some(why_unknown(&why)),
+        Err(why @ (Unavailable::UnknownGpu(_) | Unavailable::NoGpu)) => {
+            Some(why_unknown(results.text, &why))
+        }
         _ => None,
     };
     let reason = stages.iter().find_map(unknown)?;

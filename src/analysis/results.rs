@@ -2,7 +2,7 @@
 
 use super::Context;
 
-/// Why a result is not there, and what to capture to have it.
+/// Why a result is not there, and what to capture to have it: a key of the catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missing(pub &'static str);
 
@@ -10,7 +10,7 @@ pub struct Missing(pub &'static str);
 pub type Known<T> = Result<T, Missing>;
 
 /// Of a result that is asked for before its turn.
-const NOT_YET: Missing = Missing("it was not computed");
+const NOT_YET: Missing = Missing("missing.not_computed");
 
 /// Each `name: Type = compute;` becomes a field of [`Results`] and its accessor. The order of declaration is that of
 /// computation: `compute(&Context) -> Known<Type>` finds the earlier results in its context.

@@ -51,7 +51,7 @@ use rooflens_schemas::Scope;
 use rooflens_analysis::engine::classify::{ClassGroup, KernelClass};
 use rooflens_analysis::{Known, Missing};
 use rooflens_findings::chart::Color;
-use rooflens_findings::{Block, Catalogue, Findings};
+use rooflens_findings::{Block, Catalogue, Findings, Inline};
 use rooflens_model::{Dim3, PassId, Session};
 
 /// What sections read: the results, and the words to show them with.
@@ -66,6 +66,11 @@ impl<'a> Context<'a> {
     /// Results in the words of a catalogue.
     pub const fn new(inner: rooflens_analysis::Context<'a>, text: &'static Catalogue) -> Self {
         Self { inner, text }
+    }
+
+    /// Why a result is not there.
+    fn missing(&self, Missing(key): Missing) -> String {
+        self.text.line(key, &[])
     }
 }
 
@@ -118,8 +123,8 @@ pub static SECTIONS: &[&Section] = &[
 
 /// All sections: id, heading and content. One whose data is missing says so in its place.
 pub fn run(context: &Context<'_>) -> Vec<(&'static str, &'static str, Findings)> {
-    let missing = |Missing(reason): Missing| Findings {
-        blocks: vec![Block::Missing(reason.to_owned())],
+    let missing = |missing| Findings {
+        blocks: vec![Block::Missing(context.missing(missing))],
         ..Findings::default()
     };
     let one = |section: &&Section| {
@@ -127,6 +132,19 @@ pub fn run(context: &Context<'_>) -> Vec<(&'static str, &'static str, Findings)>
         (section.id, context.text.heading(section.id), shown.unwrap_or_else(missing))
     };
     SECTIONS.iter().map(one).collect()
+}
+
+/// The parts that say something, with a separator between them; none of none.
+fn joined(
+    parts: impl IntoIterator<Item = Vec<Inline>>,
+    separator: &'static str,
+) -> Option<Vec<Inline>> {
+    let parts = parts.into_iter().filter(|part| !part.is_empty());
+    parts.reduce(|mut text, part| {
+        text.push(separator.into());
+        text.extend(part);
+        text
+    })
 }
 
 /// Grid or block of a profiled launch. An extent of 0 stands for one that the page does not give.

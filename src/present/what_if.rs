@@ -108,7 +108,7 @@ fn metrics(context: &Context<'_>, stage: &StageBounds) -> Vec<Metric> {
     let (pass, rows) = (summary.stage(context.facts).pass, summary.operations as u64);
     let evidence = context.session.evidence(pass, "launches, copies, api_calls", rows);
     let metric = |what: WhatIf| {
-        let value = stage.get(what).map_err(|missing| missing.0.to_owned()).map(|bound| {
+        let value = stage.get(what).map_err(|missing| context.missing(missing)).map(|bound| {
             let kernel = kernel(context, &bound).map_or(String::new(), |name| format!(" ({name})"));
             let basis = format!(
                 "stage time × (1 − {} ns ÷ {} ns): {}{kernel}; {}",

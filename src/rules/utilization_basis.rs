@@ -64,7 +64,7 @@ fn above_peak(results: &Results<'_>, name: &str, scope: Scope, why: &Unavailable
             name = name,
             stage = Inline::Strong(stage),
             pass = Inline::Code(pass),
-            reason = why_unknown(why),
+            reason = why_unknown(results.text, why),
         ),
         advice: Some(say!(results, "utilization_basis.advice")),
         ..Observation::default()
@@ -106,7 +106,9 @@ fn above_one(results: &Results<'_>, work: &[StageWork], flops: &[StageFlops]) ->
 /// No peak to divide by.
 fn without_peak(results: &Results<'_>, stages: &[StageUtilization]) -> Option<Observation> {
     let unknown = |one: &StageUtilization| match one.mfu() {
-        Err(why @ (Unavailable::UnknownGpu(_) | Unavailable::NoGpu)) => Some(why_unknown(&why)),
+        Err(why @ (Unavailable::UnknownGpu(_) | Unavailable::NoGpu)) => {
+            Some(why_unknown(results.text, &why))
+        }
         _ => None,
     };
     let reason = stages.iter().find_map(unknown)?;

@@ -47,10 +47,7 @@ pub fn compute(context: &Context<'_>) -> Known<Baseline> {
     let session = context.session;
     let timings = &session.timings;
     if timings.is_empty() {
-        return Err(Missing(
-            "no un-profiled repeats in this bundle; capture a baseline pass (timings.json) to get end-to-end times and \
-             their spread",
-        ));
+        return Err(Missing("missing.baseline"));
     }
     let mut groups: Vec<((StrId, StrId), Vec<usize>)> = Vec::new();
     for row in 0..timings.len() {

@@ -142,10 +142,7 @@ pub fn compute(context: &Context<'_>) -> Known<Operators> {
     let (session, facts) = (context.session, context.facts);
     let operators = &session.operators;
     if operators.is_empty() {
-        return Err(Missing(
-            "no PyTorch trace in this bundle: record one with torch.profiler.profile(record_shapes=True) \
-             and export_chrome_trace",
-        ));
+        return Err(Missing("missing.operators"));
     }
     let works: Vec<PassWork> = session.passes.ids().map(|pass| PassWork::of(facts, pass)).collect();
     let span = |row: usize| Span {

@@ -2,7 +2,9 @@
 
 use rooflens_schemas::Unit;
 
-use rooflens_analysis::counters::details::figures::PERCENTAGES;
+use super::tables::GROUPS;
+use crate::Context;
+use rooflens_analysis::counters::details::figures::{Figure, PERCENTAGES};
 use rooflens_analysis::counters::details::groups::Group;
 use rooflens_analysis::counters::details::histograms::{BINS, Histogram};
 use rooflens_analysis::counters::details::stalls::{STATES, Shares, ranked};
@@ -28,7 +30,8 @@ pub(super) enum Weight {
 
 /// One bar a percentage: which share of the launches or of their time lies in each fifth.
 pub(super) fn histograms(
-    id: &str,
+    context: &Context<'_>,
+    id: String,
     pass: &str,
     histograms: &[Histogram],
     weight: Weight,
@@ -38,48 +41,53 @@ pub(super) fn histograms(
         Weight::Time => *seconds,
     };
     let bar = |histogram: &Histogram| {
-        let values: Vec<f64> =
-            histogram.bins.chunks(2).map(|pair| pair.iter().map(weigh).sum()).collect();
-        let bar =
-            Bar { label: histogram.figure.column().1.to_owned(), note: String::new(), values };
-        (bar.values.iter().sum::<f64>() > 0.0).then_some(bar)
+        let pairs = histogram.bins.chunks(2);
+        let values: Vec<f64> = pairs.map(|pair| pair.iter().map(weigh).sum()).collect();
+        let label = heading(context, histogram.figure).to_owned();
+        let has_some = values.iter().sum::<f64>() > 0.0;
+        has_some.then(|| Bar { label, note: String::new(), values })
     };
     let shown = histograms.iter().filter(|histogram| PERCENTAGES.contains(&histogram.figure));
     let bars: Vec<Bar> = shown.filter_map(bar).collect();
     if bars.is_empty() {
         return None;
     }
-    let what = match weight {
-        Weight::Launches => "launches",
-        Weight::Time => "profiled time",
-    };
     let low = |bar: &Bar| {
         let share = bar.values[0] / bar.values.iter().sum::<f64>();
         format!("{} {}", bar.label, Quantity::ratio(share))
     };
-    let description = format!(
-        "Share of the {what} of pass {pass} by value of each figure, in fifths from 0 to 100 %. Below 20 %: {}.",
-        bars.iter().map(low).collect::<Vec<_>>().join(", ")
-    );
-    let part = |(fifth, color): (usize, &Color)| Part {
-        name: format!("{} to {} %", fifth * 20, (fifth + 1) * 20),
-        color: *color,
+    let low = bars.iter().map(low).collect::<Vec<_>>().join(", ");
+    let (title, description) = match weight {
+        Weight::Launches => (
+            words!(context, "deep_dive.chart.launches", pass = pass),
+            words!(context, "deep_dive.chart.launches_description", pass = pass, low = low),
+        ),
+        Weight::Time => (
+            words!(context, "deep_dive.chart.time", pass = pass),
+            words!(context, "deep_dive.chart.time_description", pass = pass, low = low),
+        ),
     };
-    Some(Chart {
-        id: id.to_owned(),
-        title: format!("Figures by share of {what}, pass {pass}"),
-        description,
-        plot: Plot::StackedBars(StackedBars {
-            unit: Unit::One,
-            normalized: true,
-            parts: COLORS.iter().enumerate().map(part).collect(),
-            bars,
-        }),
-    })
+    let part = |(fifth, color): (usize, &Color)| {
+        let (from, to) = ((fifth * 20).to_string(), ((fifth + 1) * 20).to_string());
+        Part { name: words!(context, "deep_dive.chart.fifth", from = from, to = to), color: *color }
+    };
+    let parts = COLORS.iter().enumerate().map(part).collect();
+    let plot = Plot::StackedBars(StackedBars { unit: Unit::One, normalized: true, parts, bars });
+    Some(Chart { id, title, description, plot })
+}
+
+/// The heading of a figure's column.
+pub(super) fn heading(context: &Context<'_>, figure: Figure) -> &'static str {
+    context.text.column(GROUPS, figure.column().0)
 }
 
 /// What warps of the longest groups wait for.
-pub(super) fn stalls(number: usize, name: &str, groups: &[Group]) -> Option<Chart> {
+pub(super) fn stalls(
+    context: &Context<'_>,
+    number: usize,
+    name: &str,
+    groups: &[Group],
+) -> Option<Chart> {
     let with = groups.iter().filter_map(|group| Some((group, group.stalls.as_ref()?)));
     let bars: Vec<(String, String, &Shares)> = with
         .take(SHOWN_BARS)
@@ -87,12 +95,17 @@ pub(super) fn stalls(number: usize, name: &str, groups: &[Group]) -> Option<Char
             (group.short.clone(), Quantity::ratio(group.share).to_string(), shares)
         })
         .collect();
-    let title = format!("What warps wait for, pass {name}");
-    states(&format!("deep-dive-stalls-p{number}"), title, &bars)
+    let title = words!(context, "deep_dive.chart.stalls", pass = name);
+    states(context, format!("deep-dive-stalls-p{number}"), title, &bars)
 }
 
 /// Warp states, one bar a group: issuing, the states with most of all bars, the rest.
-pub(super) fn states(id: &str, title: String, bars: &[(String, String, &Shares)]) -> Option<Chart> {
+pub(super) fn states(
+    context: &Context<'_>,
+    id: String,
+    title: String,
+    bars: &[(String, String, &Shares)],
+) -> Option<Chart> {
     const COLORS: [Color; TOLD_STATES] = [
         Color::Attention,
         Color::Copy,
@@ -109,10 +122,11 @@ pub(super) fn states(id: &str, title: String, bars: &[(String, String, &Shares)]
     // Equal sums keep the order of the table.
     order.sort_by(|a, b| sum(*b).total_cmp(&sum(*a)));
     order.truncate(TOLD_STATES);
-    let part = |name: &str, color| Part { name: name.to_owned(), color };
-    let mut parts = vec![part("issuing", Color::Normalization)];
-    parts.extend(order.iter().zip(COLORS).map(|(at, color)| part(STATES[*at].reason, color)));
-    parts.push(part("other", Color::Idle));
+    let part = |name, color| Part { name, color };
+    let mut parts = vec![part(words!(context, "deep_dive.chart.issuing"), Color::Normalization)];
+    let told = order.iter().zip(COLORS);
+    parts.extend(told.map(|(at, color)| part(STATES[*at].reason.to_owned(), color)));
+    parts.push(part(words!(context, "deep_dive.chart.other"), Color::Idle));
     let bar = |(label, note, shares): &(String, String, &Shares)| {
         let told = std::iter::once(shares[0]).chain(order.iter().map(|at| shares[*at]));
         let mut values: Vec<f64> = told.collect();
@@ -123,14 +137,12 @@ pub(super) fn states(id: &str, title: String, bars: &[(String, String, &Shares)]
         let (state, share) = ranked(shares).first().copied()?;
         Some(format!("{label} {} {}", state.reason, Quantity::ratio(share)).trim().to_owned())
     };
-    let described: Vec<String> = bars.iter().filter_map(largest).collect();
+    let largest = bars.iter().filter_map(largest).collect::<Vec<_>>().join("; ");
+    let description = words!(context, "deep_dive.chart.states_description", largest = largest);
     Some(Chart {
-        id: id.to_owned(),
+        id,
         title,
-        description: format!(
-            "Share of the cycles of resident warps by warp state. Largest stall: {}.",
-            described.join("; ")
-        ),
+        description,
         plot: Plot::StackedBars(StackedBars {
             unit: Unit::One,
             normalized: true,

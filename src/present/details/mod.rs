@@ -8,7 +8,7 @@ mod tables;
 use rooflens_schemas::Metric;
 
 use super::{Section, pass_scope};
-use crate::Context;
+use crate::{Context, joined};
 use rooflens_analysis::Known;
 use rooflens_analysis::counters::details::figures::Figure;
 use rooflens_analysis::counters::details::groups::{Group, Launch};
@@ -16,7 +16,7 @@ use rooflens_analysis::counters::details::{Details, PassDetails};
 use rooflens_findings::catalogue::{
     PROFILED_NO_ELIGIBLE, PROFILED_OCCUPANCY, PROFILED_TAIL, PROFILED_TENSOR_PIPE,
 };
-use rooflens_findings::{Block, Findings, Inline, Method, MetricDef, Quantity, View, prose};
+use rooflens_findings::{Block, Findings, Inline, MetricDef, Quantity, View};
 use rooflens_model::{PassId, Session};
 
 use charts::Weight;
@@ -39,27 +39,26 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     else {
         return Ok(Findings::default());
     };
-    let session = context.session;
     let mut findings = Findings::default();
     let mut skip = (0, 0);
     for (number, pass) in details.passes.iter().enumerate() {
-        add_pass(session, (number + 1, details), pass, skip, &mut findings);
+        add_pass(context, (number + 1, details), pass, skip, &mut findings);
         skip = (skip.0 + pass.groups.len(), skip.1 + pass.rules.len());
     }
-    findings.appendix.extend(appendix(session, details));
+    findings.appendix.extend(appendix(context, details));
     findings.datasets = vec![
         tables::groups(context, &details.passes),
         tables::launches(context, counters, details),
         tables::rules(context, &details.passes),
         tables::histograms(context, &details.passes),
     ];
-    findings.methods = methods();
+    findings.methods = vec![method!(context, "deep_dive")];
     Ok(findings)
 }
 
 /// A block for each of the groups that stand for most of the timeline; without a timeline, of those with most time.
-fn appendix(session: &Session, details: &Details) -> Vec<Block> {
-    let opcodes = pages::opcodes(session);
+fn appendix(context: &Context<'_>, details: &Details) -> Vec<Block> {
+    let opcodes = pages::opcodes(context.session);
     let mut paged: Vec<(PassId, &Group)> = Vec::new();
     for pass in &details.passes {
         paged.extend(pass.groups.iter().map(|group| (pass.pass, group)));
@@ -71,35 +70,33 @@ fn appendix(session: &Session, details: &Details) -> Vec<Block> {
     });
     paged.truncate(PAGES);
     let mut blocks = Vec::new();
-    let headings = headings(session, &paged);
+    let headings = headings(context, &paged);
     for (number, ((pass, group), heading)) in paged.into_iter().zip(headings).enumerate() {
         let about = pages::About {
-            pass: session.pass_name(pass),
+            pass: context.session.pass_name(pass),
             heading,
             id: format!("deep-dive-k{:02}", number + 1),
             remarks: details.advice.get(&group.longest).map_or(&[][..], Vec::as_slice),
             opcodes: opcodes.get(&group.longest).map_or(&[][..], Vec::as_slice),
         };
-        blocks.extend(pages::page(session, group, &about));
+        blocks.extend(pages::page(context, group, &about));
     }
     if all > PAGES {
-        blocks.push(Block::Prose(prose![
-            Quantity::count((all - PAGES) as u64),
-            " groups that stand for less time have no block here: their figures are in the data set ",
-            Inline::Code(tables::GROUPS.to_owned()),
-            "."
-        ]));
+        let groups = Quantity::count((all - PAGES) as u64);
+        blocks.push(Block::Prose(say!(context, "deep_dive.left_out", groups = groups)));
     }
     blocks
 }
 
 /// Headings of pages: the kernel, and what tells it from the others that are called the same.
-fn headings(session: &Session, pages: &[(PassId, &Group)]) -> Vec<String> {
+fn headings(context: &Context<'_>, pages: &[(PassId, &Group)]) -> Vec<String> {
     let names = |(pass, group): &(PassId, &Group)| {
-        let grid = format!("{}, grid {}", group.short, group.grid);
-        let with_pass = format!("{grid}, pass {}", session.pass_name(*pass));
-        let whole = format!("{with_pass}, block {}", group.block);
-        [group.short.clone(), grid, with_pass, whole]
+        let (kernel, pass) = (group.short.as_str(), context.session.pass_name(*pass));
+        let (grid, block) = (group.grid.to_string(), group.block.to_string());
+        let grid = words!(context, "deep_dive.page.grid", heading = kernel, grid = grid);
+        let pass = words!(context, "deep_dive.page.pass", heading = grid.as_str(), pass = pass);
+        let block = words!(context, "deep_dive.page.block", heading = pass.as_str(), block = block);
+        [kernel.to_owned(), grid, pass, block]
     };
     let all: Vec<[String; 4]> = pages.iter().map(names).collect();
     let heading = |own: &[String; 4]| {
@@ -112,37 +109,35 @@ fn headings(session: &Session, pages: &[(PassId, &Group)]) -> Vec<String> {
 
 /// Adds what a pass shows; `skip` groups and rules of other passes are before its own.
 fn add_pass(
-    session: &Session,
+    context: &Context<'_>,
     (number, details): (usize, &Details),
     pass: &PassDetails,
     skip: (usize, usize),
     findings: &mut Findings,
 ) {
-    let (name, groups, rules) = (session.pass_name(pass.pass), &pass.groups, &pass.rules);
+    let name = context.session.pass_name(pass.pass);
+    let (groups, rules) = (&pass.groups, &pass.rules);
     let launches: Vec<&Launch> = pass.launches.iter().map(|id| details.launch(*id)).collect();
-    let metrics = metrics(session, pass, &launches);
-    let mut text = summary(name, pass, &metrics);
-    text.extend(conditions(session, pass.pass));
-    findings.blocks.push(Block::Prose(text));
-    findings.blocks.extend(not_collected(name, &launches).map(Block::Missing));
+    let metrics = metrics(context, pass, &launches);
+    findings.blocks.push(Block::Prose(summary(context, name, pass, &metrics)));
+    findings.blocks.extend(not_collected(context, name, &launches).map(Block::Missing));
     findings.metrics.extend(metrics);
     let shown = groups.len().min(SHOWN_GROUPS);
-    let caption = format!("Pass {name}: groups by time, {shown} of {}", groups.len());
+    let (some, all) = (shown.to_string(), groups.len().to_string());
+    let caption = words!(context, "deep_dive.groups", pass = name, shown = some, all = all);
     let view = View::new(tables::GROUPS, caption, tables::ESSENTIALS, shown);
     findings.blocks.push(Block::Table(View { skip: skip.0, ..view }));
-    findings.blocks.extend(charts::stalls(number, name, groups).map(Block::Chart));
+    findings.blocks.extend(charts::stalls(context, number, name, groups).map(Block::Chart));
     let spread = |what: &str, weight| {
         let id = format!("deep-dive-{what}-p{number}");
-        charts::histograms(&id, name, &pass.histograms, weight).map(Block::Chart)
+        charts::histograms(context, id, name, &pass.histograms, weight).map(Block::Chart)
     };
     findings.blocks.extend(spread("time", Weight::Time));
     findings.appendix.extend(spread("launches", Weight::Launches));
     if !rules.is_empty() {
         let shown = rules.len().min(SHOWN_RULES);
-        let caption = format!(
-            "Pass {name}: what ncu's rules estimate to save, each on its own, {shown} of {}",
-            rules.len()
-        );
+        let (some, all) = (shown.to_string(), rules.len().to_string());
+        let caption = words!(context, "deep_dive.rules", pass = name, shown = some, all = all);
         let view = View::new(tables::RULES, caption, tables::RULE_ESSENTIALS, shown);
         findings.blocks.push(Block::Table(View { skip: skip.1, ..view }));
     }
@@ -157,95 +152,75 @@ const METRICS: [(&MetricDef, Figure, &str); 4] = [
 ];
 
 /// Means over the launches of a pass, weighted by duration.
-fn metrics(session: &Session, pass: &PassDetails, launches: &[&Launch]) -> Vec<Metric> {
-    let scope = pass_scope(session, pass.pass);
+fn metrics(context: &Context<'_>, pass: &PassDetails, launches: &[&Launch]) -> Vec<Metric> {
+    let scope = pass_scope(context.session, pass.pass);
     let one = |(metric, figure, what): (&MetricDef, Figure, &str)| {
         let counted = launches.iter().filter(|one| one.figures.get(figure).is_some()).count();
         let Some(percent) = pass.means.get(figure) else {
-            return metric
-                .unavailable(scope.clone(), format!("{what}: not collected in this pass"));
+            let reason = words!(context, "deep_dive.no_mean", figure = what);
+            return metric.unavailable(scope.clone(), reason);
         };
         let basis =
             format!("mean of {what} over {counted} of {} launches, by duration", launches.len());
-        let evidence = vec![session.evidence(pass.pass, "ncu_metrics", counted as u64)];
+        let evidence = vec![context.session.evidence(pass.pass, "ncu_metrics", counted as u64)];
         Metric { evidence, ..metric.derived(scope.clone(), percent / 100.0, basis) }
     };
     METRICS.into_iter().map(one).collect()
 }
 
-fn summary(name: &str, pass: &PassDetails, metrics: &[Metric]) -> Vec<Inline> {
-    let mut text = prose![
-        "Pass ",
-        Inline::Code(name.to_owned()),
-        ": ",
-        Quantity::count(pass.launches.len() as u64),
-        " launches; groups of one kernel, grid and block: ",
-        Quantity::count(pass.groups.len() as u64),
-        ".",
+fn summary(
+    context: &Context<'_>,
+    name: &str,
+    pass: &PassDetails,
+    metrics: &[Metric],
+) -> Vec<Inline> {
+    let mean = |at: usize| metrics[at].value.number().map(Quantity::ratio);
+    let means = [
+        say!(context, "deep_dive.mean_occupancy", share = mean(0)),
+        say!(context, "deep_dive.mean_no_eligible", share = mean(1)),
+        say!(context, "deep_dive.mean_tensor", share = mean(2)),
+        say!(context, "deep_dive.mean_tail", share = mean(3)),
     ];
-    let said = [
-        "achieved occupancy",
-        "no warp eligible",
-        "tensor pipe active",
-        "empty slots in the last wave",
-    ];
-    let known =
-        said.iter().zip(metrics).filter_map(|(word, one)| Some((word, one.value.number()?)));
-    for (index, (word, value)) in known.enumerate() {
-        text.push(if index == 0 { " Means by time: ".into() } else { ", ".into() });
-        text.extend(prose![format!("{word} "), Quantity::ratio(value)]);
-    }
-    text.push(".".into());
-    text
+    let control = conditions(context.session, pass.pass);
+    say!(
+        context,
+        "deep_dive.summary",
+        pass = Inline::code(name),
+        launches = Quantity::count(pass.launches.len() as u64),
+        groups = Quantity::count(pass.groups.len() as u64),
+        means = joined(means, ", "),
+        clock = control.map(|control| control[0]),
+        cache = control.map(|control| control[1]),
+        replay = control.map(|control| control[2]),
+    )
 }
 
-/// How ncu ran, if the pass was read from a report that holds its command line.
-fn conditions(session: &Session, pass: PassId) -> Option<Inline> {
+/// Clock control, cache control and replay mode, if the pass was read from a report that holds its command line.
+fn conditions(session: &Session, pass: PassId) -> Option<[&str; 3]> {
     let reports = &session.profile_reports;
     let report = reports.ids().map(|id| reports.row(id)).find(|report| report.pass == pass)?;
     let options = [report.clock_control, report.cache_control, report.replay_mode];
-    let [clock, cache, replay] = options.map(|id| session.text(id));
-    let known = !(clock.is_empty() || cache.is_empty() || replay.is_empty());
-    known.then(|| {
-        format!(" ncu ran with clock control {clock}, cache control {cache}, replay mode {replay}.")
-            .into()
-    })
+    let options = options.map(|id| session.text(id));
+    options.iter().all(|option| !option.is_empty()).then_some(options)
 }
 
 /// What no launch of a pass has, in one line.
-fn not_collected(name: &str, launches: &[&Launch]) -> Option<String> {
+fn not_collected(context: &Context<'_>, name: &str, launches: &[&Launch]) -> Option<String> {
     let lacks = |figure: Figure| launches.iter().all(|one| one.figures.get(figure).is_none());
+    let no_states = launches.iter().all(|one| one.stalls.is_none());
     let checks = [
-        ("speed of light (SpeedOfLight)", lacks(Figure::Sm)),
-        ("occupancy (Occupancy)", lacks(Figure::Achieved)),
-        ("schedulers (SchedulerStats)", lacks(Figure::NoEligible)),
-        ("warp states (WarpStateStats)", launches.iter().all(|one| one.stalls.is_none())),
-        ("tensor pipe (ComputeWorkloadAnalysis)", lacks(Figure::Tensor)),
-        ("cache hits (MemoryWorkloadAnalysis)", lacks(Figure::L2Hits)),
-        ("waves (LaunchStats)", lacks(Figure::Waves)),
+        (lacks(Figure::Sm), words!(context, "deep_dive.section.speed_of_light")),
+        (lacks(Figure::Achieved), words!(context, "deep_dive.section.occupancy")),
+        (lacks(Figure::NoEligible), words!(context, "deep_dive.section.schedulers")),
+        (no_states, words!(context, "deep_dive.section.warp_states")),
+        (lacks(Figure::Tensor), words!(context, "deep_dive.section.tensor_pipe")),
+        (lacks(Figure::L2Hits), words!(context, "deep_dive.section.cache_hits")),
+        (lacks(Figure::Waves), words!(context, "deep_dive.section.waves")),
     ];
-    let missing: Vec<&str> =
-        checks.into_iter().filter(|(_, lacks)| *lacks).map(|(what, _)| what).collect();
-    (!missing.is_empty()).then(|| {
-        format!(
-            "{} in pass {name}: not collected; ncu --set full collects them",
-            missing.join(", ")
-        )
-    })
-}
-
-fn methods() -> Vec<Method> {
-    let text = "Launches of one kernel with one grid and block in one pass are a group; its figures are means over \
-         the launches, weighted by duration. Limiter of occupancy: the resource that allows the fewest blocks an SM, \
-         none at full theoretical occupancy. No eligible: cycles of a scheduler in which none of its warps could issue. \
-         Waves: as ncu gives them, or, where blocks ÷ (SMs × limit) agrees with the printed digits, that. Tail: 1 − waves ÷ ⌈waves⌉, the block slots of all waves that stay empty if all blocks take the same time. \
-         Tensor pipe: sm__pipe_tensor_cycles_active over elapsed cycles, else instructions of the pipe over active cycles. \
-         Warp states: shares of the cycles of resident warps, from smsp__average_warps_issue_stalled_* or else from \
-         sampled states; issuing counts as one. Estimates are ncu's: a global one is a share of the launch's duration, \
-         of which the time saved is made, the largest of a rule for a launch; a local one is about the unit alone. \
-         Estimates of several rules overlap and do not add up. Remarks on a group are those on its longest launch. \
-         Blocks of the appendix are in the order of the GPU time of the timeline that their launches stand for.";
-    vec![Method { title: "Profiled kernels in depth".to_owned(), text: vec![text.into()] }]
+    let missing = checks.into_iter().filter_map(|(lacks, what)| lacks.then_some(what));
+    let missing = missing.collect::<Vec<_>>().join(", ");
+    (!missing.is_empty())
+        .then(|| words!(context, "deep_dive.not_collected", sections = missing, pass = name))
 }
 
 #[cfg(test)]

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use rooflens_schemas::Unit;
 
 use super::charts;
-use rooflens_analysis::counters::details::figures::Figure;
+use crate::{Context, joined};
+use rooflens_analysis::counters::details::figures::{Figure, Limit};
 use rooflens_analysis::counters::details::groups::Group;
 use rooflens_analysis::counters::details::stalls::{State, ranked};
 use rooflens_findings::chart::{Bar, Color, Part, Plot, StackedBars};
-use rooflens_findings::{Block, Chart, Inline, Quantity, prose};
+use rooflens_findings::{Block, Chart, Inline, Quantity};
 use rooflens_model::{ProfileId, ProfileRule, Session, StrId};
 
 /// Stalls that are explained.
@@ -25,14 +26,8 @@ const SHOWN_OPCODES: usize = 6;
 const OPCODES: &str = "sass__inst_executed_per_opcode";
 
 /// Figures of the bars.
-const BARS: [(Figure, &str); 6] = [
-    (Figure::Sm, "SM"),
-    (Figure::Tensor, "tensor pipe"),
-    (Figure::L1, "L1"),
-    (Figure::L2, "L2"),
-    (Figure::Dram, "DRAM"),
-    (Figure::Achieved, "occupancy"),
-];
+const BARS: [Figure; 6] =
+    [Figure::Sm, Figure::Tensor, Figure::L1, Figure::L2, Figure::Dram, Figure::Achieved];
 
 type Fact = (String, Vec<Inline>);
 
@@ -69,203 +64,180 @@ pub(super) fn opcodes(session: &Session) -> BTreeMap<ProfileId, Vec<(StrId, f64)
 }
 
 /// The block of one group.
-pub(super) fn page(session: &Session, group: &Group, about: &About<'_>) -> Vec<Block> {
-    let id = &about.id;
-    let mut facts = vec![launches(session, about, group)];
-    facts.extend(
-        [
-            occupancy(group),
-            schedulers(group),
-            line(
-                group,
-                "waves an SM",
-                &[(Figure::Waves, ""), (Figure::Tail, "slots of all waves left empty")],
-            ),
-            line(group, "cache hits", &[(Figure::L1Hits, "L1"), (Figure::L2Hits, "L2")]),
-            line(
-                group,
-                "bytes a launch",
-                &[
-                    (Figure::L1Bytes, "L1"),
-                    (Figure::L2Bytes, "L2"),
-                    (Figure::DramBytes, "DRAM"),
-                    (Figure::DramRate, "at DRAM"),
-                ],
-            ),
-        ]
-        .into_iter()
-        .flatten(),
-    );
-    facts.extend(stalls(group));
-    facts.extend(instructions(session, about.opcodes));
-    facts.extend(about.remarks.iter().take(SHOWN_REMARKS).map(|row| remark(session, row)));
-    let charts = [
-        bars(&format!("{id}-sol"), &about.heading, group),
-        states(&format!("{id}-stalls"), &about.heading, group),
-    ];
+pub(super) fn page(context: &Context<'_>, group: &Group, about: &About<'_>) -> Vec<Block> {
+    let mut facts = vec![launches(context, about, group)];
+    facts.extend(occupancy(context, group));
+    facts.extend(figures(context, group));
+    facts.extend(stalls(context, group));
+    facts.extend(instructions(context, about.opcodes));
+    facts.extend(about.remarks.iter().take(SHOWN_REMARKS).map(|row| remark(context, row)));
     let mut blocks = vec![Block::Heading(about.heading.clone()), Block::Facts(facts)];
+    let charts = [bars(context, about, group), states(context, about, group)];
     blocks.extend(charts.into_iter().flatten().map(Block::Chart));
     blocks
 }
 
-fn launches(session: &Session, about: &About<'_>, group: &Group) -> Fact {
-    let mut text = prose![
-        Quantity::count(group.launches),
-        format!(" in pass {}, ", about.pass),
-        Quantity::new(group.seconds * 1e9, Unit::Nanoseconds),
-        ", ",
-        Quantity::ratio(group.share),
-        " of the profiled time; grid ",
-        group.grid.to_string(),
-        ", block ",
-        group.block.to_string(),
-    ];
-    if let Some(time) = group.stands_for {
-        text.extend(prose!["; they stand for ", Quantity::ns(time), " of the timeline"]);
-    }
-    if let Some(registers) = group.figures.get(Figure::Registers) {
-        text.extend(prose![", ", Quantity::new(registers, Unit::Count), " registers a thread"]);
-    }
-    if let Some(bytes) = group.figures.get(Figure::SharedMemory) {
-        text.extend(prose![", ", Quantity::new(bytes, Unit::Bytes), " of shared memory a block"]);
-    }
-    text.extend(prose![": ", Inline::Code(session.text(group.name).to_owned())]);
-    ("launches".to_owned(), text)
+/// A figure of a group with its unit.
+fn value(group: &Group, figure: Figure) -> Option<Quantity> {
+    group.figures.get(figure).map(|value| Quantity::new(value, figure.column().1))
 }
 
-fn occupancy(group: &Group) -> Option<Fact> {
-    let figures = &group.figures;
-    let percent = |figure| figures.get(figure).map(|value| Quantity::new(value, Unit::Percent));
-    let mut text = match (percent(Figure::Achieved), percent(Figure::Theoretical)) {
-        (Some(achieved), Some(theoretical)) => {
-            prose![achieved, " achieved of ", theoretical, " possible"]
-        }
-        (Some(achieved), None) => prose![achieved, " achieved"],
-        (None, Some(theoretical)) => prose![theoretical, " possible"],
-        (None, None) => return None,
+fn launches(context: &Context<'_>, about: &About<'_>, group: &Group) -> Fact {
+    let text = say!(
+        context,
+        "deep_dive.page.launches_text",
+        launches = Quantity::count(group.launches),
+        pass = about.pass,
+        time = Quantity::new(group.seconds * 1e9, Unit::Nanoseconds),
+        share = Quantity::ratio(group.share),
+        grid = group.grid.to_string(),
+        block = group.block.to_string(),
+        timeline = group.stands_for.map(Quantity::ns),
+        registers = value(group, Figure::Registers),
+        shared_memory = value(group, Figure::SharedMemory),
+        kernel = Inline::code(context.session.text(group.name)),
+    );
+    (words!(context, "deep_dive.page.launches"), text)
+}
+
+fn occupancy(context: &Context<'_>, group: &Group) -> Option<Fact> {
+    let of = |(limit, blocks): (Limit, f64)| {
+        format!("{} {}", limit.label(), Quantity::new(blocks, Unit::Count))
     };
-    if let Some(limiter) = figures.limiter() {
-        let limits: Vec<String> = figures
-            .limits()
-            .into_iter()
-            .map(|(limit, blocks)| {
-                format!("{} {}", limit.label(), Quantity::new(blocks, Unit::Count))
-            })
-            .collect();
-        text.push(
-            format!("; limited by: {limiter} (blocks an SM by {})", limits.join(", ")).into(),
-        );
-    }
-    Some(("occupancy".to_owned(), text))
+    let limits: Vec<String> = group.figures.limits().into_iter().map(of).collect();
+    let (limits, limiter) = (limits.join(", "), group.figures.limiter());
+    let text = match (value(group, Figure::Achieved), value(group, Figure::Theoretical)) {
+        (None, None) => return None,
+        (None, theoretical) => say!(
+            context,
+            "deep_dive.page.possible",
+            theoretical = theoretical,
+            limiter = limiter,
+            limits = limits,
+        ),
+        (achieved, theoretical) => say!(
+            context,
+            "deep_dive.page.achieved",
+            achieved = achieved,
+            theoretical = theoretical,
+            limiter = limiter,
+            limits = limits,
+        ),
+    };
+    Some((words!(context, "deep_dive.page.occupancy"), text))
 }
 
-fn schedulers(group: &Group) -> Option<Fact> {
-    line(
-        group,
-        "schedulers",
-        &[
-            (Figure::ActiveWarps, "warps active"),
-            (Figure::EligibleWarps, "eligible"),
-            (Figure::Issued, "instructions issued a cycle"),
-            (Figure::NoEligible, "of cycles without an eligible warp"),
-        ],
-    )
-}
-
-/// The figures that are there, each with a word; none if none is.
-fn line(group: &Group, name: &str, figures: &[(Figure, &str)]) -> Option<Fact> {
-    let mut text = Vec::new();
-    for (figure, word) in figures {
-        let Some(value) = group.figures.get(*figure) else { continue };
-        if !text.is_empty() {
-            text.push(", ".into());
-        }
-        text.push(Quantity::new(value, figure.column().2).into());
-        if !word.is_empty() {
-            text.push(format!(" {word}").into());
-        }
-    }
-    (!text.is_empty()).then(|| (name.to_owned(), text))
+/// Figures in lines: those that are there.
+fn figures(context: &Context<'_>, group: &Group) -> impl Iterator<Item = Fact> {
+    let value = |figure| value(group, figure);
+    let of = |figure: Figure, unit: &str| {
+        value(figure).map_or_else(Vec::new, |value| prose![value, format!(" {unit}")])
+    };
+    let schedulers = [
+        say!(context, "deep_dive.page.active_warps", value = value(Figure::ActiveWarps)),
+        say!(context, "deep_dive.page.eligible_warps", value = value(Figure::EligibleWarps)),
+        say!(context, "deep_dive.page.issued", value = value(Figure::Issued)),
+        say!(context, "deep_dive.page.no_eligible", value = value(Figure::NoEligible)),
+    ];
+    let waves = [
+        value(Figure::Waves).map_or_else(Vec::new, |waves| prose![waves]),
+        say!(context, "deep_dive.page.tail", value = value(Figure::Tail)),
+    ];
+    let hits = [of(Figure::L1Hits, "L1"), of(Figure::L2Hits, "L2")];
+    let bytes = [
+        of(Figure::L1Bytes, "L1"),
+        of(Figure::L2Bytes, "L2"),
+        of(Figure::DramBytes, "DRAM"),
+        say!(context, "deep_dive.page.dram_rate", value = value(Figure::DramRate)),
+    ];
+    let lines = [
+        (words!(context, "deep_dive.page.schedulers"), joined(schedulers, ", ")),
+        (words!(context, "deep_dive.page.waves"), joined(waves, ", ")),
+        (words!(context, "deep_dive.page.cache_hits"), joined(hits, ", ")),
+        (words!(context, "deep_dive.page.bytes"), joined(bytes, ", ")),
+    ];
+    lines.into_iter().filter_map(|(name, text)| Some((name, text?)))
 }
 
 /// The opcodes with most instructions.
-fn instructions(session: &Session, opcodes: &[(StrId, f64)]) -> Option<Fact> {
+fn instructions(context: &Context<'_>, opcodes: &[(StrId, f64)]) -> Option<Fact> {
     let all: f64 = opcodes.iter().map(|(_, count)| count).sum();
-    if all <= 0.0 {
-        return None;
-    }
-    let mut text = Vec::new();
-    for (opcode, count) in opcodes.iter().take(SHOWN_OPCODES) {
-        if !text.is_empty() {
-            text.push(", ".into());
-        }
-        let opcode = Inline::Code(session.text(*opcode).to_owned());
-        text.extend(prose![opcode, " ", Quantity::ratio(count / all)]);
-    }
-    Some(("warp instructions".to_owned(), text))
+    let one = |(opcode, count): &(StrId, f64)| {
+        prose![Inline::code(context.session.text(*opcode)), " ", Quantity::ratio(count / all)]
+    };
+    let text = joined(opcodes.iter().take(SHOWN_OPCODES).map(one), ", ").filter(|_| all > 0.0)?;
+    Some((words!(context, "deep_dive.page.instructions"), text))
 }
 
-fn stalls(group: &Group) -> Vec<Fact> {
+fn stalls(context: &Context<'_>, group: &Group) -> Vec<Fact> {
     let ranked = group.stalls.as_ref().map(ranked).unwrap_or_default();
     let one = |(state, share): (&State, f64)| {
-        let text =
-            prose![Quantity::ratio(share), format!(" of warp cycles: the warp {}", state.meaning)];
-        (format!("stall “{}”", state.reason), text)
+        let (share, meaning) = (Quantity::ratio(share), context.text.line(state.meaning, &[]));
+        let text = say!(context, "deep_dive.page.stall_text", share = share, meaning = meaning);
+        (words!(context, "deep_dive.page.stall", state = state.reason), text)
     };
     ranked.into_iter().take(SHOWN_STALLS).map(one).collect()
 }
 
-fn remark(session: &Session, row: &ProfileRule) -> Fact {
-    let mut text = Vec::new();
-    if let Some(percent) = row.speedup {
-        let of = match session.text(row.speedup_kind) {
-            "global" => " of the launch's time; ",
-            "local" => " more efficient use of the unit; ",
-            _ => "; ",
-        };
-        text.extend(prose!["ncu estimates ", Quantity::new(percent, Unit::Percent), of]);
-    }
-    text.push(first_sentence(session.text(row.description)).to_owned().into());
-    (format!("rule {}", session.text(row.rule)), text)
+fn remark(context: &Context<'_>, row: &ProfileRule) -> Fact {
+    let text = |id| context.session.text(id);
+    let remark = first_sentence(text(row.description));
+    let speedup = row.speedup.map(|percent| Quantity::new(percent, Unit::Percent));
+    let said = match text(row.speedup_kind) {
+        _ if speedup.is_none() => prose![remark],
+        "global" => {
+            say!(context, "deep_dive.page.saves_of_launch", speedup = speedup, remark = remark)
+        }
+        "local" => {
+            say!(context, "deep_dive.page.saves_of_unit", speedup = speedup, remark = remark)
+        }
+        _ => say!(context, "deep_dive.page.saves", speedup = speedup, remark = remark),
+    };
+    (words!(context, "deep_dive.page.rule", rule = text(row.rule)), said)
 }
 
 /// What each unit reaches of its peak.
-fn bars(id: &str, heading: &str, group: &Group) -> Option<Chart> {
-    let known: Vec<(&str, f64)> = BARS
-        .iter()
-        .filter_map(|(figure, name)| Some((*name, group.figures.get(*figure)?)))
-        .collect();
-    if known.is_empty() {
-        return None;
-    }
-    let told =
-        |(name, value): &(&str, f64)| format!("{name} {}", Quantity::new(*value, Unit::Percent));
-    let bar = |(name, value): &(&str, f64)| Bar {
-        label: (*name).to_owned(),
-        values: vec![*value, (100.0 - value).max(0.0)],
-        note: Quantity::new(*value, Unit::Percent).to_string(),
+fn bars(context: &Context<'_>, about: &About<'_>, group: &Group) -> Option<Chart> {
+    let bar = |figure: &Figure| {
+        let value = group.figures.get(*figure)?;
+        let label = match figure {
+            Figure::Tensor => words!(context, "deep_dive.page.tensor_pipe"),
+            Figure::Achieved => words!(context, "deep_dive.page.occupancy"),
+            figure => charts::heading(context, *figure).to_owned(),
+        };
+        let note = Quantity::new(value, Unit::Percent).to_string();
+        Some(Bar { label, values: vec![value, (100.0 - value).max(0.0)], note })
     };
-    let part = |name: &str, color| Part { name: name.to_owned(), color };
-    Some(Chart {
-        id: id.to_owned(),
-        title: format!("{heading}: share of peak"),
-        description: format!(
-            "Share of peak of {heading}: {}.",
-            known.iter().map(told).collect::<Vec<_>>().join(", ")
+    let bars: Vec<Bar> = BARS.iter().filter_map(bar).collect();
+    let told: Vec<String> = bars.iter().map(|bar| format!("{} {}", bar.label, bar.note)).collect();
+    let (heading, told) = (about.heading.as_str(), told.join(", "));
+    let part = |name, color| Part { name, color };
+    (!bars.is_empty()).then(|| Chart {
+        id: format!("{}-sol", about.id),
+        title: words!(context, "deep_dive.page.peak", heading = heading),
+        description: words!(
+            context,
+            "deep_dive.page.peak_description",
+            heading = heading,
+            figures = told,
         ),
         plot: Plot::StackedBars(StackedBars {
             unit: Unit::Percent,
             normalized: true,
-            parts: vec![part("reached", Color::Gemm), part("not reached", Color::Idle)],
-            bars: known.iter().map(bar).collect(),
+            parts: vec![
+                part(words!(context, "deep_dive.page.reached"), Color::Gemm),
+                part(words!(context, "deep_dive.page.not_reached"), Color::Idle),
+            ],
+            bars,
         }),
     })
 }
 
-fn states(id: &str, heading: &str, group: &Group) -> Option<Chart> {
+fn states(context: &Context<'_>, about: &About<'_>, group: &Group) -> Option<Chart> {
     let shares = group.stalls.as_ref()?;
-    let title = format!("{heading}: what warps wait for");
-    charts::states(id, title, &[(String::new(), String::new(), shares)])
+    let title = words!(context, "deep_dive.page.states", heading = about.heading.as_str());
+    let id = format!("{}-stalls", about.id);
+    charts::states(context, id, title, &[(String::new(), String::new(), shares)])
 }
 
 /// The first sentence of a remark.

@@ -87,7 +87,7 @@ where
     R: 't,
 {
     let table = Figure::ALL.iter().fold(table, |table, figure| {
-        let (id, _, unit) = figure.column();
+        let (id, unit) = figure.column();
         table.column(id, unit, move |row| of(row).get(*figure))
     });
     STATES.iter().enumerate().fold(table, |table, (at, state)| {

@@ -16,14 +16,12 @@ use rooflens_findings::{MetricDef, Quantity};
 pub(super) fn of(context: &Context<'_>, stage: &StageFlops) -> [Metric; 6] {
     let scope = stage.summary.scope(context.session, context.facts);
     let over = format!("mean of {} counted instances", stage.summary.counted);
-    let metric = |def: &MetricDef, value: Option<f64>, missing: &str, basis: String| {
-        def.known(
-            scope.clone(),
-            value.map(|value| (value, basis)).ok_or_else(|| missing.to_owned()),
-        )
+    let metric = |def: &MetricDef, value: Option<f64>, missing: String, basis: String| {
+        def.known(scope.clone(), value.map(|value| (value, basis)).ok_or(missing))
     };
     let known = |def: &MetricDef, value: &Result<f64, Unavailable>, basis: String| {
-        def.known(scope.clone(), value.as_ref().map(|value| (*value, basis)).map_err(reason))
+        let value = value.as_ref().map(|value| (*value, basis));
+        def.known(scope.clone(), value.map_err(|why| reason(context.text, why)))
     };
     let sums = &stage.sums;
     let full = Quantity::new(sums.operators.map_or(0.0, |(_, full)| full), Unit::Flop);
@@ -45,19 +43,19 @@ pub(super) fn of(context: &Context<'_>, stage: &StageFlops) -> [Metric; 6] {
         metric(
             &OPERATOR_FLOPS,
             sums.operators.map(|(masked, _)| masked),
-            "no operator recorded sizes for kernels of this stage",
+            words!(context, "flops.no_operator"),
             format!("recorded shapes, causal; {full} with all pairs; {over}"),
         ),
         metric(
             &GEMM_LOG_FLOPS,
             sums.logged,
-            "no cuBLASLt log in which the order of tiles is found",
+            words!(context, "flops.no_log"),
             format!("2·M·N·K of {matched} of {gemms} matrix kernels found in the log; {over}"),
         ),
         metric(
             &FLOP_COVERAGE,
             sums.coverage(),
-            "no GPU time",
+            words!(context, "flops.no_time"),
             format!(
                 "{} ns of kernels with known sizes ÷ {} ns of all GPU operations",
                 sums.known, sums.total

@@ -8,12 +8,12 @@ mod tests;
 use std::cmp::Reverse;
 
 use super::Section;
-use crate::Context;
+use crate::{Context, joined};
 use rooflens_analysis::Known;
 use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::utilization::Unavailable;
 use rooflens_analysis::utilization::flops_by_source::StageFlops;
-use rooflens_findings::{Block, Findings, Inline, Method, Quantity, View, prose};
+use rooflens_findings::{Block, Findings, Inline, Quantity, View};
 use rooflens_model::Ns;
 use rooflens_model::diagnostic::{Diagnostic, Severity};
 
@@ -35,7 +35,7 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     let primary = context.facts.primary_pass(context.session);
     let of_primary = all.iter().filter(|stage| Some(stage.pass) == primary).count();
     let shown = &all[..if of_primary == 0 { all.len() } else { of_primary }];
-    let caption = "FLOPs of an instance by source, under the causal mask, and the time that they take at the peak";
+    let caption = words!(context, "flops.caption");
     let limit = shown.len().min(SHOWN);
     findings.blocks.push(Block::Table(View::new("flops", caption, &columns(shown), limit)));
     let outermost = shown.iter().filter(|stage| stage.summary.is_outermost(context.facts));
@@ -47,7 +47,7 @@ fn show(context: &Context<'_>) -> Known<Findings> {
         findings.diagnostics.extend(above_one(context, stage));
     }
     findings.datasets.push(tables::dataset(context, all));
-    findings.methods.push(method());
+    findings.methods.push(method!(context, "flops"));
     Ok(findings)
 }
 
@@ -79,44 +79,23 @@ fn uncounted(context: &Context<'_>, stage: &StageFlops) -> Option<(String, Vec<I
     }
     let share = |time: Ns| Quantity::ratio(time as f64 / total as f64);
     let rest = rooflens_analysis::engine::intervals::total(unknown.values().copied());
-    let mut text = prose![share(rest), " of the GPU time counts no FLOPs: "];
     let mut classes: Vec<(&KernelClass, &Ns)> = unknown.iter().collect();
     classes.sort_by_key(|(_, time)| Reverse(**time));
-    for (at, (class, time)) in classes.into_iter().take(CLASSES).enumerate() {
-        let before = if at == 0 { "" } else { ", " };
-        text.extend(prose![format!("{before}{} ", class.label()), share(*time)]);
-    }
-    if unknown.len() > CLASSES {
-        text.push(", and others".into());
-    }
+    let of_class =
+        |(class, time): (&KernelClass, &Ns)| prose![format!("{} ", class.label()), share(*time)];
+    let classes = joined(classes.into_iter().take(CLASSES).map(of_class), ", ");
+    let text = match unknown.len() > CLASSES {
+        true => say!(context, "flops.uncounted_more", share = share(rest), classes = classes),
+        false => say!(context, "flops.uncounted", share = share(rest), classes = classes),
+    };
     Some((stage.summary.label(context.session, context.facts), text))
 }
 
 fn above_one(context: &Context<'_>, stage: &StageFlops) -> Option<Diagnostic> {
     let Err(Unavailable::AbovePeak(value)) = stage.utilization else { return None };
-    let message = format!(
-        "the products of {} would take {} of its time at the peak: sizes, peak or ranges are wrong",
-        stage.summary.label(context.session, context.facts),
-        Quantity::ratio(value)
-    );
-    let hint = "check GPU and dtype, and whether all passes ran the same workload";
+    let label = stage.summary.label(context.session, context.facts);
+    let share = Quantity::ratio(value);
+    let message = words!(context, "flops.above_one", stage = label, share = share);
+    let hint = words!(context, "flops.above_one_hint");
     Some(Diagnostic::new(Severity::Error, "flops/above-one", message).hint(hint))
-}
-
-fn method() -> Method {
-    Method {
-        title: "FLOPs by source".to_owned(),
-        text: prose![
-            "Model FLOPs follow from the model's dimensions; operator FLOPs are 2·M·N·K and the pairs of attention \
-             from recorded shapes, of the kernels of a pass with operators or of their partners in another pass; \
-             log FLOPs are those of the calls in a cuBLASLt log, of matrix products alone; counter FLOPs are those that \
-             profiled launches executed, spread over the launches that they stand for, masked pairs and padding \
-             included, for stages of which they cover a quarter of the GPU time or more. The first three count the pairs \
-             that a causal mask leaves; the data set holds the values with all pairs. Coverage is the share of the GPU time \
-             in kernels whose sizes are known: the rest counts no FLOPs by convention. The ideal time is Σ FLOPs ÷ \
-             specified dense rate, dtype by dtype; divided by the stage time it is the utilization, which for one \
-             dtype and complete sizes is MFU. Clock-normalized MFU divides by the peak at the clock that the SMs had \
-             during the stage, peak · clock ÷ boost clock: what is left below 100 % is not the clock's fault."
-        ],
-    }
 }

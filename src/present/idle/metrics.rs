@@ -4,7 +4,6 @@ use rooflens_schemas::{Metric, Scope, Unit};
 
 use super::causes;
 use crate::Context;
-use rooflens_analysis::Missing;
 use rooflens_analysis::time::idle::between::Between;
 use rooflens_analysis::time::idle::{Cause, Line};
 use rooflens_findings::catalogue::{
@@ -17,7 +16,7 @@ use rooflens_findings::{MetricDef, Quantity};
 /// All metrics of a line.
 pub(super) fn of_line(context: &Context<'_>, line: &Line) -> Vec<Metric> {
     let mut all = idle(context, line);
-    all.extend(launches(line, &line.scope(context)));
+    all.extend(launches(context, line, &line.scope(context)));
     let evidence = line.evidence(context);
     all.iter_mut().for_each(|metric| metric.evidence = vec![evidence.clone()]);
     all
@@ -40,7 +39,7 @@ fn idle(context: &Context<'_>, line: &Line) -> Vec<Metric> {
     for cause in Cause::ALL {
         let (metric, _, meaning) = causes::of(cause);
         all.push(match line.typical(cause) {
-            Err(Missing(reason)) => metric.unavailable(scope.clone(), reason),
+            Err(missing) => metric.unavailable(scope.clone(), context.missing(missing)),
             Ok(time) => {
                 let basis = format!("idle time in which {meaning}, of {over}");
                 metric.derived(scope.clone(), time, basis)
@@ -50,7 +49,7 @@ fn idle(context: &Context<'_>, line: &Line) -> Vec<Metric> {
     all
 }
 
-fn launches(line: &Line, scope: &Scope) -> Vec<Metric> {
+fn launches(context: &Context<'_>, line: &Line, scope: &Scope) -> Vec<Metric> {
     let launches = &line.launches;
     let mut all = Vec::new();
     let mut add = |metric: &MetricDef, value: Option<f64>, basis: String, reason: &str| {
@@ -58,9 +57,10 @@ fn launches(line: &Line, scope: &Scope) -> Vec<Metric> {
         all.push(metric.known(scope.clone(), value));
     };
     let no_calls = match line.has_calls() {
-        Ok(()) => "no launch of the stage has its API call in the artifact",
-        Err(Missing(reason)) => reason,
+        Ok(()) => "no launch of the stage has its API call in the artifact".to_owned(),
+        Err(missing) => context.missing(missing),
     };
+    let no_calls = no_calls.as_str();
     let calls = launches.calls;
     let or_no_calls = |reason| if calls == 0 { no_calls } else { reason };
     let basis = format!("{calls} launch calls ÷ steps of {} instances", line.instances);
@@ -99,7 +99,7 @@ pub(super) fn between(context: &Context<'_>, one: &Between) -> Vec<Metric> {
     let over = format!("{windows} times between instances of outermost stages that count");
     let basis = format!("idle time of {over}");
     let share = format!("idle time {idle} ns ÷ run {run} ns: the instances and {over}");
-    let host = one.host().map_err(|Missing(reason)| reason.to_owned()).map(|host| {
+    let host = one.host().map_err(|missing| context.missing(missing)).map(|host| {
         let basis =
             format!("that of it for which the host had not issued the next work, of {over}");
         (host as f64, basis)

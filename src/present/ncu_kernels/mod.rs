@@ -8,19 +8,18 @@ use rooflens_schemas::{Metric, Scope, Unit};
 use super::{Section, pass_scope};
 use crate::Context;
 use rooflens_analysis::counters::ncu::Counters;
-use rooflens_analysis::counters::ncu::bound::{Bound, THRESHOLDS};
+use rooflens_analysis::counters::ncu::bound::{Bound, THRESHOLDS, Thresholds};
 use rooflens_analysis::counters::ncu_kernels::PassBounds;
 use rooflens_analysis::{Classifier, Known};
 use rooflens_findings::catalogue::{BOUND_SHARE, PROFILED_TIME};
 use rooflens_findings::chart::{Bar, Color, Part, Plot, StackedBars};
-use rooflens_findings::{Block, Chart, Findings, Inline, Method, Quantity, prose};
+use rooflens_findings::{Block, Chart, Findings, Inline, Method, Quantity};
 
 /// Profiled kernels.
 pub(super) static SECTION: Section = Section { id: "profiled", show };
 
 fn show(context: &Context<'_>) -> Known<Findings> {
     let (counters, passes) = (context.results.counters()?, context.results.ncu_kernels()?);
-    let rule = context.options.classifier;
     let mut blocks: Vec<Block> = passes.iter().map(|pass| summary(context, pass)).collect();
     blocks.extend(chart(context, passes).map(Block::Chart));
     let (classes, of_classes) = tables::classes(context, passes);
@@ -30,7 +29,7 @@ fn show(context: &Context<'_>) -> Known<Findings> {
         blocks,
         metrics: passes.iter().flat_map(|pass| metrics(context, counters, pass)).collect(),
         datasets: vec![launches, metrics::dataset(context, counters), classes],
-        methods: methods(rule),
+        methods: vec![bound_classes(context, &THRESHOLDS), method!(context, "profiled")],
         ..Findings::default()
     })
 }
@@ -40,26 +39,21 @@ fn nanoseconds(seconds: f64) -> Quantity {
 }
 
 fn summary(context: &Context<'_>, pass: &PassBounds) -> Block {
-    Block::Prose(prose![
-        "Pass ",
-        Inline::Code(context.session.pass_name(pass.pass).to_owned()),
-        ": ",
-        Quantity::count(pass.launches),
-        " launches of ",
-        Quantity::count(pass.kernels),
-        " kernels, ",
-        nanoseconds(pass.seconds),
-        " in all. Durations are those of replays under the profiler, with its control of clocks and caches: \
-         shares of them say which counters matter, not how long the workload takes.",
-    ])
+    Block::Prose(say!(
+        context,
+        "profiled.summary",
+        pass = Inline::code(context.session.pass_name(pass.pass)),
+        launches = Quantity::count(pass.launches),
+        kernels = Quantity::count(pass.kernels),
+        time = nanoseconds(pass.seconds),
+    ))
 }
 
 /// Profiled time and its shares by class.
 fn metrics(context: &Context<'_>, counters: &Counters, pass: &PassBounds) -> Vec<Metric> {
     let (scope, rule) = (pass_scope(context.session, pass.pass), context.options.classifier);
     if pass.timed == 0 {
-        let reason = "no durations: the report lacks gpu__time_duration (ncu section SpeedOfLight)";
-        return vec![PROFILED_TIME.unavailable(scope, reason)];
+        return vec![PROFILED_TIME.unavailable(scope, words!(context, "profiled.no_durations"))];
     }
     let basis = format!(
         "sum of gpu__time_duration over {} of {} profiled launches",
@@ -127,8 +121,8 @@ fn chart(context: &Context<'_>, passes: &[PassBounds]) -> Option<Chart> {
     let part = |bound: &Bound| Part { name: bound.label().to_owned(), color: color(*bound) };
     (!timed.is_empty()).then(|| Chart {
         id: "profiled-bounds".to_owned(),
-        title: "Profiled time by bound class".to_owned(),
-        description: format!("Share of profiled time by bound class. {}.", said.join("; ")),
+        title: words!(context, "profiled.chart"),
+        description: words!(context, "profiled.chart_description", passes = said.join("; ")),
         plot: Plot::StackedBars(StackedBars {
             unit: Unit::Nanoseconds,
             normalized: true,
@@ -145,24 +139,20 @@ const fn rule_name(rule: Classifier) -> &'static str {
     }
 }
 
-fn methods(rule: Classifier) -> Vec<Method> {
-    let rules = format!(
-        "{} {} {} Charts and shares use rule “{}”. Speed-of-light figures are percentages of what the unit sustains over \
-         the launch's whole duration: sm__throughput, gpu__dram_throughput, lts__throughput, l1tex__throughput \
-         (avg.pct_of_peak_sustained_elapsed), or the details page's figures of the same meaning, L1/TEX there scaled \
-         by SM active ÷ elapsed cycles.",
-        THRESHOLDS.describe(Classifier::Rooflens),
-        THRESHOLDS.describe(Classifier::Seed),
-        THRESHOLDS.describe_borderline(),
-        rule_name(rule),
-    );
-    let counters = "Durations: gpu__time_duration.sum. DRAM rate = DRAM bytes ÷ duration. Top stall: the warp state, other than \
-         “selected”, with the largest share of warp states. Where a bundle holds the raw and the details page of \
-         one report, numbers are those of the raw page.";
-    vec![
-        Method { title: "Bound classes".to_owned(), text: vec![rules.into()] },
-        Method { title: "Profiled launches".to_owned(), text: vec![counters.into()] },
-    ]
+/// The rules in words, with the thresholds that ran.
+fn bound_classes(context: &Context<'_>, of: &Thresholds) -> Method {
+    method!(
+        context,
+        "bound_classes",
+        busy = of.busy.to_string(),
+        small_grid_waves = of.small_grid_waves.to_string(),
+        low_occupancy = of.low_occupancy.to_string(),
+        lead = of.lead.to_string(),
+        tie = of.tie.to_string(),
+        seed_margin = of.seed_margin.to_string(),
+        borderline = of.borderline.to_string(),
+        rule = rule_name(context.options.classifier),
+    )
 }
 
 #[cfg(test)]

@@ -50,14 +50,16 @@ pub(super) fn launches(context: &Context<'_>, counters: &Counters) -> (Dataset, 
         time(b).total_cmp(&time(a)).then(a.kernel.profile.cmp(&b.kernel.profile))
     });
     let shown = rows.len().min(SHOWN_ROWS);
-    let caption = format!("Profiled launches by duration ({shown} of {})", rows.len());
+    let (shown, all) = (shown.to_string(), rows.len().to_string());
+    let caption = words!(context, "profiled.launches", shown = shown, all = all);
     let view = View::new(LAUNCHES, caption, ESSENTIALS, SHOWN_ROWS);
     (columns(context).rows(&rows), Block::Table(view))
 }
 
 fn columns<'a>(context: &Context<'a>) -> Table<'a, Row<'a>> {
-    let (session, profiles) = (context.session, &context.session.kernel_profiles);
-    Table::new(context.text, LAUNCHES)
+    let (session, text) = (context.session, context.text);
+    let profiles = &session.kernel_profiles;
+    Table::new(text, LAUNCHES)
         .name("kernel", |row: &Row<'_>| row.kernel.identity.short.as_str())
         .text("pass", |row| session.pass_name(row.kernel.pass))
         .count("launch", |row| profiles.ordinal[row.kernel.profile.index()])
@@ -82,8 +84,8 @@ fn columns<'a>(context: &Context<'a>) -> Table<'a, Row<'a>> {
         .column("flop", Flop, |row| row.kernel.flops.total())
         .text("flop_dtype", |row| row.kernel.flops.main().map(|part| part.dtype))
         .text("flop_note", |row| match row.kernel.flops {
-            Flops::Counted(_) => "",
-            Flops::NotCounted(reason) => reason,
+            Flops::Counted(_) => String::new(),
+            Flops::NotCounted(reason) => text.line(reason, &[]),
         })
         .column("flop_per_second", FlopPerSecond, |row| row.kernel.flop_rate())
         .column("dram_flop_per_byte", FlopPerByte, |row| row.kernel.intensity(Level::Dram))
@@ -150,8 +152,7 @@ pub(super) fn classes(context: &Context<'_>, passes: &[PassBounds]) -> (Dataset,
         .time("seed_duration_ns", |row| row.seed.seconds * 1e9)
         .share("seed_share", |row| row.pass.share(row.seed.seconds))
         .count("borderline", |row| row.rooflens.borderline);
-    let caption = "Profiled launches by bound class, by both rules";
-    let mut view = table.view(caption, 16);
+    let mut view = table.view(words!(context, "profiled.classes"), 16);
     view.columns.extend(["borderline", "seed_launches", "seed_duration_ns", "seed_share"]);
     (table.rows(&rows), Block::Table(view))
 }

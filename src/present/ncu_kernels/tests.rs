@@ -92,9 +92,11 @@ fn without_a_pass_the_reason_names_the_command() {
         let (facts, hardware, options) =
             (Facts::new(session), Hardware::default(), Options::default());
         let context = rooflens_analysis::Context::new(session, &facts, &hardware, &options);
-        show(&english(&context.with(&Results::compute(&context)))).err()
+        let results = Results::compute(&context);
+        let context = english(&context.with(&results));
+        show(&context).err().map(|missing| context.missing(missing))
     };
-    assert!(missing(&Session::default()).unwrap().0.contains("ncu"));
+    assert!(missing(&Session::default()).unwrap().contains("ncu"));
     assert!(missing(&two_launches()).is_none());
 }
 
@@ -113,4 +115,26 @@ fn classes_are_counted_and_weighted_by_time_by_both_rules() {
     assert_eq!(counts("latency-bound", ["share", "seed_share"]), [0.25, 0.0]);
     assert_eq!(counts("compute-bound", ["share", "seed_share"]), [0.0, 0.25]);
     assert_eq!(counts("memory-bound", ["seed_launches", "seed_kernels"]), [1.0, 1.0]);
+}
+
+#[test]
+fn the_printed_rule_is_made_of_the_thresholds_that_decide() {
+    let other = Thresholds {
+        busy: 41.5,
+        lead: 7.25,
+        tie: 2.25,
+        small_grid_waves: 2.5,
+        low_occupancy: 12.5,
+        seed_margin: 3.75,
+        borderline: 3.0,
+    };
+    let (session, hardware, options) =
+        (Session::default(), Hardware::default(), Options::default());
+    let facts = Facts::new(&session);
+    let context = rooflens_analysis::Context::new(&session, &facts, &hardware, &options);
+    let method = bound_classes(&english(&context), &other);
+    let text: String = method.text.iter().map(Inline::plain).collect();
+    for number in ["41.5 %", "7.25 points", "2.25 points", "2.5 waves", "12.5 %", "+3.75"] {
+        assert!(text.contains(number), "{number}: {text}");
+    }
 }

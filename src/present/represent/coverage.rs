@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use rooflens_schemas::Unit;
 
-use crate::Context;
+use crate::{Context, joined};
 use rooflens_analysis::counters::represent::matching::{Group, Line, Matching, Tier};
 use rooflens_analysis::counters::represent::{Gap, Representativeness};
 use rooflens_analysis::kernels::kernel_sums::{ENOUGH, command};
 use rooflens_findings::chart::{Bar, Color, Part, Plot, StackedBars};
-use rooflens_findings::{Block, Chart, Dataset, Inline, Quantity, Table, prose};
+use rooflens_findings::{Block, Chart, Dataset, Inline, Quantity, Table};
 
 /// Kernels without a profiled launch that the section shows.
 const SHOWN_GAPS: usize = 8;
@@ -47,23 +47,20 @@ pub(super) fn chart(context: &Context<'_>, matching: &Matching) -> Option<Chart>
         }
     };
     let bars: Vec<Bar> = matching.outermost(context.facts).map(|(_, line)| bar(line)).collect();
-    let part = |name: &str, color| Part { name: name.to_owned(), color };
+    let part = |name, color| Part { name, color };
     let said: Vec<String> = bars.iter().map(|bar| format!("{}: {}", bar.label, bar.note)).collect();
     (!bars.is_empty()).then(|| Chart {
         id: "profile-coverage".to_owned(),
-        title: "GPU time that profiled launches stand for".to_owned(),
-        description: format!(
-            "Share of each stage's GPU time with counters of a profiled launch. {}.",
-            said.join("; ")
-        ),
+        title: words!(context, "represent.chart.title"),
+        description: words!(context, "represent.chart.description", stages = said.join("; ")),
         plot: Plot::StackedBars(StackedBars {
             unit: Unit::Ratio,
             normalized: true,
             parts: vec![
-                part("same kernel, grid, stage", Color::ComputeBound),
-                part("same kernel, grid", Color::Elementwise),
-                part("same kernel, scaled by blocks", Color::Copy),
-                part("not profiled", Color::Idle),
+                part(words!(context, "represent.chart.stage"), Color::ComputeBound),
+                part(words!(context, "represent.chart.grid"), Color::Elementwise),
+                part(words!(context, "represent.chart.kernel"), Color::Copy),
+                part(words!(context, "represent.chart.none"), Color::Idle),
             ],
             bars,
         }),
@@ -94,7 +91,8 @@ pub(super) fn gaps(
         .on_page()
         .name("name", |gap| session.kernel_name(gap.kernel));
     let shown = all.gaps.len().min(SHOWN_GAPS);
-    let caption = format!("Kernels without a profiled launch, {shown} of {}", all.gaps.len());
+    let of = all.gaps.len().to_string();
+    let caption = words!(context, "represent.gaps", shown = shown.to_string(), all = of);
     let view = (shown > 0).then(|| Block::Table(table.view(caption, shown)));
     (table.rows(&all.gaps), view)
 }
@@ -105,23 +103,9 @@ pub(super) fn commands(context: &Context<'_>, matching: &Matching) -> Option<Vec
     let mut commands = Vec::new();
     for (_, line) in matching.outermost(context.facts) {
         if line.covered() < ENOUGH && stages.insert(&line.summary.stage(context.facts).name) {
-            commands.push(Inline::Code(command(context, &line.summary)));
+            commands.push(vec![Inline::Code(command(context, &line.summary))]);
         }
     }
-    let mut text = prose![
-        "To profile what is missing, list the kernels with the most time and give the list to \
-         rooflens-capture ncu --kernels: ",
-    ];
-    let found = !commands.is_empty();
-    for (at, command) in commands.into_iter().enumerate() {
-        if at > 0 {
-            text.push("; ".into());
-        }
-        text.push(command);
-    }
-    text.push(
-        ". It names launches of the grid with the most time whose duration is nearest to the median."
-            .into(),
-    );
-    found.then_some(text)
+    let commands = joined(commands, "; ")?;
+    Some(say!(context, "represent.commands", commands = commands))
 }

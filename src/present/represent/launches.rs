@@ -52,10 +52,8 @@ pub(super) fn table(
         .on_page()
         .text("match", how);
     let shown = all.launches.len().min(SHOWN);
-    let caption = format!(
-        "Profiled launches by the GPU time that they stand for, {shown} of {}",
-        all.launches.len()
-    );
+    let (of, shown_rows) = (all.launches.len().to_string(), shown.to_string());
+    let caption = words!(context, "represent.launches", shown = shown_rows, all = of);
     let view: View = table.view(caption, shown);
     (table.rows(&all.launches), Block::Table(view))
 }

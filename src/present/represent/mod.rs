@@ -13,8 +13,8 @@ use rooflens_analysis::counters::represent::Sums;
 use rooflens_analysis::counters::represent::control::{self, Control};
 use rooflens_analysis::counters::represent::matching::{ALIKE, MAX_SCALE, Matching, SAME_SIZE};
 use rooflens_findings::catalogue::REPRESENTATIVE_SHARE;
-use rooflens_findings::{Block, Findings, Inline, Method, Quantity, prose};
-use rooflens_model::{PassId, Session};
+use rooflens_findings::{Block, Findings, Inline, Method, Quantity};
+use rooflens_model::PassId;
 
 /// Representativeness of profiled launches.
 pub(super) static SECTION: Section = Section { id: "representativeness", show };
@@ -26,77 +26,71 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     else {
         return Ok(Findings::default());
     };
-    let session = context.session;
-    let mut blocks = vec![introduction(session, matching)];
-    blocks.extend(all.passes.iter().map(|(pass, sums)| summary(session, *pass, sums)));
+    let mut blocks = vec![introduction(context, matching)];
+    blocks.extend(all.passes.iter().map(|(pass, sums)| summary(context, *pass, sums)));
     blocks.extend(coverage::chart(context, matching).map(Block::Chart));
     let (launches, of_launches) = launches::table(context, (counters, matching), all);
     let (gaps, of_gaps) = coverage::gaps(context, matching, all);
     blocks.push(of_launches);
     blocks.extend(of_gaps);
     blocks.extend(coverage::commands(context, matching).map(Block::Prose));
-    let metrics = all.passes.iter().map(|(pass, sums)| metric(session, counters, (*pass, sums)));
+    let metrics = all.passes.iter().map(|(pass, sums)| metric(context, counters, (*pass, sums)));
     Ok(Findings {
         blocks,
         metrics: metrics.collect(),
         datasets: vec![launches, coverage::coverage(context, matching), gaps],
-        methods: vec![method()],
+        methods: vec![method(context)],
         ..Findings::default()
     })
 }
 
-fn introduction(session: &Session, matching: &Matching) -> Block {
-    let pass = session.pass_name(matching.pass);
-    Block::Prose(prose![
-        "A profiled launch stands for the launches of the same kernel, grid and block in pass ",
-        Inline::Code(pass.to_owned()),
-        format!(
-            "; its duration should lie within {} of their median. Counters of a launch that stands for others \
-             are only as good as that likeness.",
-            bounds()
-        ),
-    ])
+fn introduction(context: &Context<'_>, matching: &Matching) -> Block {
+    let pass = Inline::code(context.session.pass_name(matching.pass));
+    Block::Prose(say!(context, "represent.introduction", pass = pass, bounds = bounds()))
 }
 
 /// What a pass's launches are worth.
-fn summary(session: &Session, pass: PassId, sums: &Sums) -> Block {
+fn summary(context: &Context<'_>, pass: PassId, sums: &Sums) -> Block {
+    let session = context.session;
     let control = control::of_command(session.text(session.passes.command[pass.index()]));
-    let control = control.as_ref().map_or_else(
-        || "how caches and clocks were controlled is not recorded (ncu’s defaults flush caches and lock clocks to base)".to_owned(),
-        explain,
-    );
-    Block::Prose(prose![
-        "Pass ",
-        Inline::Code(session.pass_name(pass).to_owned()),
-        ": ",
-        Quantity::count(sums.alike),
-        " of ",
-        Quantity::count(sums.launches),
-        format!(" launches are representative; {control}."),
-    ])
+    Block::Prose(say!(
+        context,
+        "represent.summary",
+        pass = Inline::code(session.pass_name(pass)),
+        alike = Quantity::count(sums.alike),
+        launches = Quantity::count(sums.launches),
+        control = explain(context, control.as_ref()),
+    ))
 }
 
-/// What it means for the figures.
-fn explain(control: &Control<'_>) -> String {
-    let cache = match control.cache {
-        "all" => {
-            "caches were flushed before each replay: a short launch takes longer than in the timeline, and reads \
-             from DRAM what its predecessor left in L2"
-        }
-        "none" => "caches were left as they were: each replay finds the data of the one before",
-        _ => "caches were controlled in an unknown way",
+/// What the control of caches and clocks means for the figures.
+fn explain(context: &Context<'_>, control: Option<&Control<'_>>) -> Vec<Inline> {
+    let Some(Control { cache, clock }) = control else {
+        return say!(context, "represent.control.not_recorded");
     };
-    let clock = match control.clock {
-        "base" => "the SM clock was locked to its base rate, below that of the timeline",
-        "boost" => "the SM clock was locked to its boost rate",
-        "none" => "clocks were left as they were, as in the timeline",
-        _ => "clocks were controlled in an unknown way",
+    let cache_meaning = match *cache {
+        "all" => say!(context, "represent.control.cache_all"),
+        "none" => say!(context, "represent.control.cache_none"),
+        _ => say!(context, "represent.control.cache_other"),
     };
-    format!("cache control {}: {cache}; clock control {}: {clock}", control.cache, control.clock)
+    let clock_meaning = match *clock {
+        "base" => say!(context, "represent.control.clock_base"),
+        "boost" => say!(context, "represent.control.clock_boost"),
+        "none" => say!(context, "represent.control.clock_none"),
+        _ => say!(context, "represent.control.clock_other"),
+    };
+    say!(
+        context,
+        "represent.control.both",
+        cache = *cache,
+        cache_meaning = cache_meaning,
+        clock = *clock,
+        clock_meaning = clock_meaning,
+    )
 }
 
 /// The share of a pass's profiled time in representative launches.
-fn metric(session: &Session, counters: &Counters, (pass, sums): (PassId, &Sums)) -> Metric {
+fn metric(context: &Context<'_>, counters: &Counters, (pass, sums): (PassId, &Sums)) -> Metric {
     let time = |seconds: f64| Quantity::new(seconds * 1e9, Unit::Nanoseconds);
     let basis = format!(
         "{} of {} of profiled time: {} of {} launches last {} of the median of the same kernel and grid in the timeline",
@@ -107,9 +101,9 @@ fn metric(session: &Session, counters: &Counters, (pass, sums): (PassId, &Sums))
         bounds()
     );
     let share = sums.share().map(|share| (share, basis));
-    let share = share.ok_or("no durations: the report lacks gpu__time_duration".to_owned());
-    let metric = REPRESENTATIVE_SHARE.known(pass_scope(session, pass), share);
-    Metric { evidence: vec![counters.evidence(session, pass)], ..metric }
+    let share = share.ok_or_else(|| words!(context, "represent.no_durations"));
+    let metric = REPRESENTATIVE_SHARE.known(pass_scope(context.session, pass), share);
+    Metric { evidence: vec![counters.evidence(context.session, pass)], ..metric }
 }
 
 /// The bounds of likeness in words.
@@ -117,23 +111,15 @@ fn bounds() -> String {
     format!("[{}, {}]", ALIKE.start(), ALIKE.end())
 }
 
-fn method() -> Method {
-    let text = format!(
-        "A profiled launch belongs to the stages whose range names are among its NVTX ranges, in a pass without ranges to \
-         the whole capture. Ratio = gpu__time_duration ÷ median duration of the launches of the same kernel, grid and block \
-         in the stage's counted instances; representative within {}. “Launches of this grid differ”: less than half of their \
-         time is in launches within {} of their own median. A launch of the timeline takes its counters from the profiled launches of the same kernel, \
-         grid, block and stage; else of the same kernel, grid and block; else, but for matrix products, attention and \
-         convolutions, of the same kernel and block, scaled by blocks by at most a factor of {}; else it stays unmatched. \
-         Launches of matrix products, attention and convolutions also have to last {:.2} to {:.2} times as long as the \
-         profiled one: persistent kernels have one grid for products of all sizes.",
-        bounds(),
-        bounds(),
-        MAX_SCALE,
-        SAME_SIZE.start(),
-        SAME_SIZE.end(),
-    );
-    Method { title: "What profiled launches stand for".to_owned(), text: vec![text.into()] }
+fn method(context: &Context<'_>) -> Method {
+    method!(
+        context,
+        "represent",
+        bounds = bounds(),
+        max_scale = MAX_SCALE.to_string(),
+        least = format!("{:.2}", SAME_SIZE.start()),
+        most = format!("{:.2}", SAME_SIZE.end()),
+    )
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use rooflens_schemas::Unit;
 
-use crate::ncu_kernels;
+use crate::{Context, ncu_kernels};
 use rooflens_analysis::counters::ncu::Level;
 use rooflens_analysis::counters::roofline::PassRoofline;
 use rooflens_analysis::counters::roofline::group::Group;
@@ -17,24 +17,37 @@ const WITH_LEVELS: usize = 10;
 const ALONE: usize = 4;
 
 /// Roofs as charts draw them.
-fn ceilings(roofs: Vec<Roof>) -> Vec<Ceiling> {
+fn ceilings(context: &Context<'_>, roofs: Vec<Roof>) -> Vec<Ceiling> {
     let ceiling = |Roof { of, value, measured }: Roof| {
         let (name, unit) = match of {
             Peak::Dtype(dtype) => (dtype.to_owned(), Unit::FlopPerSecond),
             Peak::Memory => (Level::Dram.label().to_owned(), Unit::BytesPerSecond),
-            Peak::ByClock(level) => (format!("{}, ncu", level.label()), Unit::BytesPerSecond),
-            Peak::Copy => ("copy".to_owned(), Unit::BytesPerSecond),
+            Peak::ByClock(level) => {
+                let name = words!(context, "roofline.by_clock", level = level.label());
+                (name, Unit::BytesPerSecond)
+            }
+            Peak::Copy => (words!(context, "roofline.copy"), Unit::BytesPerSecond),
         };
-        let suffix = if measured { " measured" } else { "" };
-        Ceiling { label: format!("{name} {}{suffix}", Quantity::new(value, unit)), value, measured }
+        let label = format!("{name} {}", Quantity::new(value, unit));
+        let label = match measured {
+            true => words!(context, "roofline.measured", ceiling = label),
+            false => label,
+        };
+        Ceiling { label, value, measured }
     };
     roofs.into_iter().map(ceiling).collect()
 }
 
 /// A plot under the roofs of one level and of the main dtypes.
-pub(super) fn under(roofs: &Roofs, level: Level, points: Vec<Point>) -> Roofline {
-    let bandwidths = ceilings(roofs.bandwidths(level));
-    Roofline { bandwidths, rates: ceilings(roofs.rates(&roofs.dtypes)), points, levels: Vec::new() }
+pub(super) fn under(
+    context: &Context<'_>,
+    roofs: &Roofs,
+    level: Level,
+    points: Vec<Point>,
+) -> Roofline {
+    let bandwidths = ceilings(context, roofs.bandwidths(level));
+    let rates = ceilings(context, roofs.rates(&roofs.dtypes));
+    Roofline { bandwidths, rates, points, levels: Vec::new() }
 }
 
 /// Colour group of a memory level.
@@ -57,56 +70,57 @@ fn sol_point(group: &Group) -> Option<Point> {
 }
 
 /// The roofline of one memory level.
-pub(super) fn level(name: &str, level: Level, pass: &PassRoofline) -> Option<Chart> {
+pub(super) fn level(
+    context: &Context<'_>,
+    name: &str,
+    level: Level,
+    pass: &PassRoofline,
+) -> Option<Chart> {
     let mark = |group: &Group| Some(point(group, group.mark(level).ok()?));
-    let points: Vec<Point> = pass.groups.iter().filter_map(mark).collect();
-    if points.is_empty() {
-        return None;
-    }
-    let roofline = under(&pass.roofs, level, points);
-    let share: f64 = roofline.points.iter().map(|point| point.weight).sum();
-    let description = format!(
-        "{} kernels with {} of the profiled time, FLOP/s against FLOPs per {} byte, log-log. Ceilings: {}.{}",
-        roofline.points.len(),
-        Quantity::ratio(share),
-        level.label(),
-        labels(&roofline),
-        longest(&roofline.points, |point| format!(
-            "{} at {}",
-            Quantity::new(point.x, Unit::FlopPerByte),
-            Quantity::new(point.y, Unit::FlopPerSecond)
-        )),
+    let points = pass.groups.iter().filter_map(mark).collect();
+    let roofline = under(context, &pass.roofs, level, points);
+    let largest = largest(&roofline.points)?;
+    let share = roofline.points.iter().map(|point| point.weight).sum();
+    let description = words!(
+        context,
+        "roofline.level.description",
+        kernels = roofline.points.len().to_string(),
+        share = Quantity::ratio(share),
+        level = level.label(),
+        ceilings = labels(context, &roofline),
+        largest = largest.label.as_str(),
+        largest_share = Quantity::ratio(largest.weight),
+        intensity = Quantity::new(largest.x, Unit::FlopPerByte),
+        rate = Quantity::new(largest.y, Unit::FlopPerSecond),
     );
     Some(Chart {
         id: format!("roofline-{}-{}", slug(level.label()), slug(name)),
-        title: format!("{} roofline, pass {name}", level.label()),
+        title: words!(context, "roofline.level.title", level = level.label(), pass = name),
         description,
         plot: Plot::Roofline(roofline),
     })
 }
 
 /// Compute against memory throughput.
-pub(super) fn normalized(name: &str, pass: &PassRoofline) -> Option<Chart> {
+pub(super) fn normalized(context: &Context<'_>, name: &str, pass: &PassRoofline) -> Option<Chart> {
     let points: Vec<Point> = pass.groups.iter().filter_map(sol_point).collect();
-    if points.is_empty() {
-        return None;
-    }
-    let description = format!(
-        "{} kernels, compute against memory throughput, each in percent of its peak; above the diagonal compute leads.{}",
-        points.len(),
-        longest(&points, |point| format!(
-            "memory {}, compute {}",
-            Quantity::new(point.x, Unit::Percent),
-            Quantity::new(point.y, Unit::Percent)
-        )),
+    let largest = largest(&points)?;
+    let description = words!(
+        context,
+        "roofline.normalized.description",
+        kernels = points.len().to_string(),
+        largest = largest.label.as_str(),
+        largest_share = Quantity::ratio(largest.weight),
+        memory = Quantity::new(largest.x, Unit::Percent),
+        compute = Quantity::new(largest.y, Unit::Percent),
     );
     Some(Chart {
         id: format!("roofline-normalized-{}", slug(name)),
-        title: format!("Compute against memory throughput, pass {name}"),
+        title: words!(context, "roofline.normalized.title", pass = name),
         description,
         plot: Plot::Scatter(Scatter {
-            x_label: "highest memory throughput, % of peak".to_owned(),
-            y_label: "compute throughput, % of peak".to_owned(),
+            x_label: words!(context, "roofline.normalized.memory"),
+            y_label: words!(context, "roofline.normalized.compute"),
             x_max: 100.0,
             y_max: 100.0,
             diagonal: true,
@@ -115,18 +129,9 @@ pub(super) fn normalized(name: &str, pass: &PassRoofline) -> Option<Chart> {
     })
 }
 
-/// A sentence about the mark with the largest share.
-fn longest(points: &[Point], place: impl Fn(&Point) -> String) -> String {
-    let most =
-        points.iter().reduce(|best, next| if next.weight > best.weight { next } else { best });
-    most.map_or_else(String::new, |point| {
-        format!(
-            " Largest share: {} ({}), {}.",
-            point.label,
-            Quantity::ratio(point.weight),
-            place(point)
-        )
-    })
+/// The mark with the largest share.
+fn largest(points: &[Point]) -> Option<&Point> {
+    points.iter().reduce(|best, next| if next.weight > best.weight { next } else { best })
 }
 
 /// Lower-case letters and digits, everything else a hyphen: fit for a file name.
@@ -140,31 +145,30 @@ fn has_cache(group: &Group) -> bool {
 }
 
 /// Each kernel at its three intensities, under the roofs of all memory levels.
-pub(super) fn levels(name: &str, pass: &PassRoofline) -> Option<Chart> {
+pub(super) fn levels(context: &Context<'_>, name: &str, pass: &PassRoofline) -> Option<Chart> {
     let shown: Vec<&Group> =
         pass.groups.iter().filter(|g| marks(g).is_some()).take(WITH_LEVELS).collect();
     // Without a further level it would be the DRAM roofline again.
     if !shown.iter().any(|group| has_cache(group)) {
         return None;
     }
-    let plot = at_all_levels(&pass.roofs, &shown)?;
-    let description = format!(
-        "The {} kernels with the most profiled time, each at its FLOPs per DRAM byte (large mark), per L2 byte and per \
-         L1 byte (small marks, joined). Marks close together: the level passes everything on; marks far apart: the \
-         caches serve the kernel. Ceilings: {}.",
-        shown.len(),
-        labels(&plot),
+    let plot = at_all_levels(context, &pass.roofs, &shown)?;
+    let description = words!(
+        context,
+        "roofline.levels.description",
+        kernels = shown.len().to_string(),
+        ceilings = labels(context, &plot),
     );
     Some(Chart {
         id: format!("roofline-levels-{}", slug(name)),
-        title: format!("Roofline at all memory levels, pass {name}"),
+        title: words!(context, "roofline.levels.title", pass = name),
         description,
         plot: Plot::Roofline(plot),
     })
 }
 
 /// The kernels with the most time alone, for the appendix.
-pub(super) fn alone(name: &str, pass: &PassRoofline) -> Vec<Chart> {
+pub(super) fn alone(context: &Context<'_>, name: &str, pass: &PassRoofline) -> Vec<Chart> {
     let shown = pass
         .groups
         .iter()
@@ -172,22 +176,30 @@ pub(super) fn alone(name: &str, pass: &PassRoofline) -> Vec<Chart> {
         .filter(|group| has_cache(group))
         .take(ALONE);
     let chart = |(number, group): (usize, &Group)| {
-        let plot = at_all_levels(&pass.roofs, &[group])?;
+        let plot = at_all_levels(context, &pass.roofs, &[group])?;
         let rate = group.rate().map(|rate| Quantity::new(rate, Unit::FlopPerSecond));
         let intensity = |level: Level| {
             let value = Quantity::new(group.intensity(level)?, Unit::FlopPerByte);
             Some(format!("{} {value}", level.label()))
         };
         let intensities: Vec<String> = Level::ALL.into_iter().filter_map(intensity).collect();
+        let description = words!(
+            context,
+            "roofline.kernel.description",
+            rate = rate,
+            intensities = intensities.join(", "),
+            ceilings = labels(context, &plot),
+        );
         Some(Chart {
             id: format!("roofline-kernel-{}-{}", slug(name), number + 1),
-            title: format!("{}, grid {}, pass {name}", group.short, group.grid),
-            description: format!(
-                "{} at {}. Ceilings: {}.",
-                rate.map_or_else(String::new, |rate| rate.to_string()),
-                intensities.join(", "),
-                labels(&plot)
+            title: words!(
+                context,
+                "roofline.kernel.title",
+                kernel = group.short.as_str(),
+                grid = group.grid.to_string(),
+                pass = name,
             ),
+            description,
             plot: Plot::Roofline(plot),
         })
     };
@@ -203,7 +215,7 @@ fn marks(group: &Group) -> Option<(Point, Vec<(f64, Level)>)> {
     Some((point, points.map(|((x, _), level)| (x, level)).collect()))
 }
 
-fn at_all_levels(roofs: &Roofs, groups: &[&Group]) -> Option<Roofline> {
+fn at_all_levels(context: &Context<'_>, roofs: &Roofs, groups: &[&Group]) -> Option<Roofline> {
     let (mut points, mut levels) = (Vec::new(), Vec::new());
     for (point, further) in groups.iter().filter_map(|group| marks(group)) {
         let at = points.len();
@@ -216,7 +228,7 @@ fn at_all_levels(roofs: &Roofs, groups: &[&Group]) -> Option<Roofline> {
     dtypes.dedup();
     let specified = |mut roofs: Vec<Roof>| {
         roofs.retain(|roof| !roof.measured);
-        ceilings(roofs)
+        ceilings(context, roofs)
     };
     let bandwidths = Level::ALL.into_iter().flat_map(|level| roofs.bandwidths(level)).collect();
     (!points.is_empty()).then(|| Roofline {
@@ -228,8 +240,8 @@ fn at_all_levels(roofs: &Roofs, groups: &[&Group]) -> Option<Roofline> {
 }
 
 /// The labels of a plot's roofs.
-pub(super) fn labels(plot: &Roofline) -> String {
+pub(super) fn labels(context: &Context<'_>, plot: &Roofline) -> String {
     let roofs = plot.bandwidths.iter().chain(&plot.rates);
     let labels: Vec<&str> = roofs.map(|roof| roof.label.as_str()).collect();
-    if labels.is_empty() { "none".to_owned() } else { labels.join(", ") }
+    if labels.is_empty() { words!(context, "roofline.no_ceilings") } else { labels.join(", ") }
 }

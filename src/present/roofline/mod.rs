@@ -11,13 +11,13 @@ use rooflens_schemas::Metric;
 use super::{Section, pass_scope};
 use crate::Context;
 use rooflens_analysis::Known;
-use rooflens_analysis::counters::ncu::{BYTES_METHOD, Level, flops};
+use rooflens_analysis::counters::ncu::{Level, flops};
 use rooflens_analysis::counters::roofline::PassRoofline;
 use rooflens_analysis::counters::roofline::device::Device;
 use rooflens_analysis::counters::roofline::group::Group;
 use rooflens_analysis::counters::roofline::roofs::Roofs;
 use rooflens_findings::catalogue::EXECUTED_FLOPS;
-use rooflens_findings::{Block, Findings, Inline, Method, Quantity, prose};
+use rooflens_findings::{Block, Findings, Inline, Quantity};
 
 /// Roofline.
 pub(super) static SECTION: Section = Section { id: "roofline", show };
@@ -35,55 +35,55 @@ fn show(context: &Context<'_>) -> Known<Findings> {
         findings.metrics.push(executed_flops(context, pass));
     }
     findings.datasets.extend(rows.datasets(context));
-    findings.methods.extend(methods());
+    let instructions = flops::instructions();
+    findings.methods.push(method!(context, "roofline"));
+    findings.methods.push(method!(context, "executed_flops", instructions = instructions));
     Ok(findings)
 }
 
 fn add_pass(context: &Context<'_>, pass: &PassRoofline, findings: &mut Findings) {
     let name = context.session.pass_name(pass.pass);
-    findings.blocks.push(Block::Heading(format!("Pass {name}")));
+    findings.blocks.push(Block::Heading(words!(context, "roofline.heading", pass = name)));
     let text = ceilings_text(context, pass.device.as_ref(), &pass.roofs);
     findings.blocks.push(Block::Prose(text));
-    let level = |level| charts::level(name, level, pass).map(Block::Chart);
+    let level = |level| charts::level(context, name, level, pass).map(Block::Chart);
     findings.blocks.extend(level(Level::Dram));
-    findings.blocks.extend(charts::levels(name, pass).map(Block::Chart));
-    findings.blocks.extend(charts::normalized(name, pass).map(Block::Chart));
+    findings.blocks.extend(charts::levels(context, name, pass).map(Block::Chart));
+    findings.blocks.extend(charts::normalized(context, name, pass).map(Block::Chart));
     findings.appendix.extend([Level::L2, Level::L1].into_iter().filter_map(level));
-    findings.appendix.extend(charts::alone(name, pass).into_iter().map(Block::Chart));
+    findings.appendix.extend(charts::alone(context, name, pass).into_iter().map(Block::Chart));
 }
 
 fn ceilings_text(context: &Context<'_>, device: Option<&Device>, roofs: &Roofs) -> Vec<Inline> {
-    let mut text = match (&roofs.gpu, device) {
-        (Some(gpu), Some(device)) if context.options.gpu.is_none() => prose![
-            "Specified ceilings: ",
-            Inline::Strong(gpu.name.clone()),
-            format!(" ({}: ", device.basis),
-            Inline::Code(device.name.clone()),
-            ").",
-        ],
-        (Some(gpu), _) => {
-            prose!["Specified ceilings: ", Inline::Strong(gpu.name.clone()), ", as chosen."]
-        }
-        (None, Some(device)) => prose![
-            "No specified ceilings: ",
-            Inline::Code(device.name.clone()),
-            " is not in the hardware table."
-        ],
-        (None, None) => prose!["No specified ceilings: unknown GPU."],
-    };
     let missing = roofs.missing();
-    if roofs.gpu.is_some() && !missing.is_empty() {
-        text.push(format!(" No specified peak for {}.", missing.join(", ")).into());
+    let missing = (!missing.is_empty()).then(|| missing.join(", "));
+    match (&roofs.gpu, device) {
+        (Some(gpu), Some(device)) if context.options.gpu.is_none() => say!(
+            context,
+            "roofline.ceilings",
+            gpu = Inline::strong(&gpu.name),
+            basis = context.text.line(device.basis, &[]),
+            device = Inline::code(&device.name),
+            missing = missing,
+        ),
+        (Some(gpu), _) => {
+            let gpu = Inline::strong(&gpu.name);
+            say!(context, "roofline.ceilings_chosen", gpu = gpu, missing = missing)
+        }
+        (None, Some(device)) => {
+            say!(context, "roofline.ceilings_unspecified", device = Inline::code(&device.name))
+        }
+        (None, None) => say!(context, "roofline.ceilings_unknown"),
     }
-    text
 }
 
 fn executed_flops(context: &Context<'_>, pass: &PassRoofline) -> Metric {
     let scope = pass_scope(context.session, pass.pass);
     let counted: Vec<&Group> = pass.groups.iter().filter(|group| group.flops.is_ok()).collect();
     if counted.is_empty() {
-        let reason = pass.groups.iter().find_map(|group| group.flops.err()).unwrap_or("no launch");
-        return EXECUTED_FLOPS.unavailable(scope, reason);
+        let reason = pass.groups.iter().find_map(|group| group.flops.err());
+        let reason = reason.unwrap_or("roofline.not_counted.launch");
+        return EXECUTED_FLOPS.unavailable(scope, context.text.line(reason, &[]));
     }
     let total = counted.iter().filter_map(|group| group.flops.ok()).sum();
     let share: f64 = counted.iter().map(|group| group.share).sum();
@@ -93,21 +93,6 @@ fn executed_flops(context: &Context<'_>, pass: &PassRoofline) -> Metric {
         Quantity::ratio(share)
     );
     EXECUTED_FLOPS.derived(scope, total, basis)
-}
-
-fn methods() -> Vec<Method> {
-    let roofline = format!(
-        "Arithmetic intensity = executed FLOPs ÷ bytes at a memory level; launches of one kernel with one grid and \
-         block are one mark (sums of FLOPs, bytes and time), its area the share of the pass's profiled time. {BYTES_METHOD} \
-         Specified ceilings are dense rates and the memory bandwidth of the hardware table; cache bandwidths are ncu's \
-         peak bytes per cycle × clock; dashed ceilings were measured on this GPU. Attained = FLOP/s ÷ min(peak of the \
-         main dtype, DRAM intensity × memory bandwidth). Normalized plot: sm__throughput against the highest of DRAM, \
-         L2 and L1 throughput, means over time, cut at 100 %."
-    );
-    vec![
-        Method { title: "Roofline".to_owned(), text: vec![roofline.into()] },
-        Method { title: "Executed FLOPs".to_owned(), text: vec![flops::describe().into()] },
-    ]
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ const SHOWN_ROWS: usize = 12;
 /// A group in its pass.
 pub(super) type Mark<'a> = (&'a PassRoofline, &'a Group);
 
-/// A group without a mark: pass, group, roofline and why.
+/// A group without a mark: pass, group, roofline and why, a key of the catalogue.
 pub(super) type Unplotted<'a> = (&'a PassRoofline, &'a Group, &'static str, &'static str);
 
 /// The rows of all passes so far.
@@ -37,15 +37,24 @@ impl<'a> Rows<'a> {
         let [types, points, unplotted] = [0, 1, 2].map(|at| last[at] - first[at]);
         let name = context.session.pass_name(pass.pass);
         let (some, others) = (points.min(SHOWN_ROWS), unplotted.min(SHOWN_ROWS));
+        let of_points = words!(
+            context,
+            "roofline.points",
+            pass = name,
+            shown = some.to_string(),
+            all = points.to_string(),
+        );
+        let without_mark = words!(
+            context,
+            "roofline.without_mark",
+            pass = name,
+            shown = others.to_string(),
+            all = unplotted.to_string(),
+        );
         let views = [
-            type_table(context)
-                .view(format!("Pass {name}: executed FLOPs by dtype and pipe"), types),
-            point_table(context)
-                .view(format!("Pass {name}: marks of the rooflines, {some} of {points}"), some),
-            unplotted_view(
-                format!("Pass {name}: kernels without a mark, {others} of {unplotted}"),
-                others,
-            ),
+            type_table(context).view(words!(context, "roofline.types", pass = name), types),
+            point_table(context).view(of_points, some),
+            unplotted_view(without_mark, others),
         ];
         let views = views.into_iter().zip(first).filter(|(view, _)| view.limit > 0);
         views.map(|(view, skip)| Block::Table(View { skip, ..view })).collect()
@@ -150,8 +159,8 @@ fn unplotted_view(caption: String, limit: usize) -> View {
 }
 
 fn unplotted_table<'t>(context: &Context<'t>) -> Table<'t, Unplotted<'t>> {
-    let session = context.session;
-    Table::new(context.text, UNPLOTTED)
+    let (session, text) = (context.session, context.text);
+    Table::new(text, UNPLOTTED)
         .name("kernel", |(_, group, ..): &Unplotted<'_>| group.short.as_str())
         .text("pass", |(pass, ..)| session.pass_name(pass.pass))
         .text("roofline", |row| row.2)
@@ -160,5 +169,5 @@ fn unplotted_table<'t>(context: &Context<'t>) -> Table<'t, Unplotted<'t>> {
         .count("launches", |(_, group, ..)| group.launches)
         .time("duration_ns", |(_, group, ..)| group.seconds.map(|seconds| seconds * 1e9))
         .share("time_share", |(_, group, ..)| group.share)
-        .text("reason", |row| row.3)
+        .text("reason", move |row| text.line(row.3, &[]))
 }

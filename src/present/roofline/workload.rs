@@ -5,8 +5,7 @@ use rooflens_schemas::{Metric, Unit};
 
 use super::charts::{labels, slug, under};
 use super::workload_tables as tables;
-use crate::Context;
-use crate::class_color;
+use crate::{Context, class_color, why_unknown};
 use rooflens_analysis::counters::ncu::Level;
 use rooflens_analysis::counters::represent::matching::ENOUGH;
 use rooflens_analysis::counters::roofline::roofs::Roofs;
@@ -14,9 +13,10 @@ use rooflens_analysis::counters::roofline::workload::{
     Hfu, Lack, StageWork, Totals, Work, Workload,
 };
 use rooflens_analysis::engine::classify::KernelClass;
+use rooflens_analysis::utilization::Unavailable;
 use rooflens_findings::catalogue::{DRAM_BYTES, HFU, PROFILED_DRAM_SHARE, PROFILED_SHARE};
 use rooflens_findings::chart::{Color, Plot, Point};
-use rooflens_findings::{Block, Chart, Findings, Method, Quantity, prose};
+use rooflens_findings::{Block, Chart, Findings, Quantity};
 
 /// Adds the workload's rooflines, tables and metrics, if something of it was profiled.
 pub(super) fn add(context: &Context<'_>, workload: &Workload, findings: &mut Findings) {
@@ -27,8 +27,8 @@ pub(super) fn add(context: &Context<'_>, workload: &Workload, findings: &mut Fin
     let (stage_rows, of_stages) = tables::stages(context, stages);
     let (kernels, of_kernels) = tables::kernels(context, &phases);
     let (bounds, of_bounds) = tables::bounds(context, &phases);
-    findings.blocks.push(Block::Heading("Workload".to_owned()));
-    findings.blocks.push(introduction());
+    findings.blocks.push(Block::Heading(words!(context, "workload.heading")));
+    findings.blocks.push(Block::Prose(say!(context, "workload.introduction")));
     findings.blocks.extend(charts(context, &phases, &workload.roofs).into_iter().map(Block::Chart));
     findings.blocks.extend([of_stages, of_kernels, of_bounds]);
     for stage in stages {
@@ -36,46 +36,36 @@ pub(super) fn add(context: &Context<'_>, workload: &Workload, findings: &mut Fin
     }
     let classes = tables::classes(context, &phases);
     findings.datasets.extend([stage_rows, kernels, classes, bounds]);
-    findings.methods.push(method());
-}
-
-fn introduction() -> Block {
-    Block::Prose(prose![
-        "Each launch of the timeline takes the counters of the profiled launches that stand for it, and its time from the \
-         timeline. What no profiled launch stands for is in no sum, so operations and bytes of a stage are too low by \
-         what “Profiled” lacks; bytes of launches that were profiled with flushed caches are too high by what they \
-         would find in L2.",
-    ])
+    findings.methods.push(method!(context, "workload", enough = Quantity::ratio(ENOUGH)));
 }
 
 /// One chart of stages and classes, and one of kernels a stage of which enough was profiled.
 fn charts(context: &Context<'_>, phases: &[&StageWork], roofs: &Roofs) -> Vec<Chart> {
-    let chart = |id: String, title: String, said: &str, points: Vec<Point>| {
-        let plot = under(roofs, Level::Dram, points);
-        let description = format!(
-            "{said} FLOP/s against FLOPs per DRAM byte, log-log. Ceilings: {}.",
-            labels(&plot)
-        );
+    let chart = |id: String, title: String, marks: String, points: Vec<Point>| {
+        let plot = under(context, roofs, Level::Dram, points);
+        let ceilings = labels(context, &plot);
+        let description =
+            words!(context, "workload.chart.description", marks = marks, ceilings = ceilings);
         let has_points = !plot.points.is_empty();
         has_points.then_some(Chart { id, title, description, plot: Plot::Roofline(plot) })
     };
     let labelled = |stage: &StageWork| stage.summary.label(context.session, context.facts);
     let covered = || phases.iter().filter(|stage| stage.covered >= ENOUGH);
-    let points = covered().flat_map(|stage| class_points(stage, &labelled(stage))).collect();
+    let points = |stage: &&StageWork| class_points(context, stage, &labelled(stage));
     let stages = chart(
         "roofline-workload".to_owned(),
-        "Workload roofline: stages and kernel classes".to_owned(),
-        "Stages (operations over the whole stage time) and their kernel classes (over the time of their kernels).",
-        points,
+        words!(context, "workload.chart.stages"),
+        words!(context, "workload.chart.stages_marks"),
+        covered().flat_map(|stage| points(stage)).collect(),
     );
     let kernels = covered().filter_map(|stage| {
         let point = |work: &Work| kernel_point(context, stage, work);
         let points: Vec<Point> = stage.works.iter().filter_map(point).collect();
-        let share: f64 = points.iter().map(|point| point.weight).sum();
-        let said = format!("Kernels with {} of the GPU time of the stage.", Quantity::ratio(share));
+        let share = Quantity::ratio(points.iter().map(|point| point.weight).sum());
         let label = labelled(stage);
-        let title = format!("Workload roofline: kernels of {label}");
-        chart(format!("roofline-workload-{}", slug(&label)), title, &said, points)
+        let id = format!("roofline-workload-{}", slug(&label));
+        let marks = words!(context, "workload.chart.kernels_marks", share = share);
+        chart(id, words!(context, "workload.chart.kernels", stage = label), marks, points)
     });
     stages.into_iter().chain(kernels).collect()
 }
@@ -88,7 +78,7 @@ fn kernel_point(context: &Context<'_>, stage: &StageWork, work: &Work) -> Option
 }
 
 /// A mark for each class of a stage, and one for the stage.
-fn class_points(stage: &StageWork, label: &str) -> Vec<Point> {
+fn class_points(context: &Context<'_>, stage: &StageWork, label: &str) -> Vec<Point> {
     let point = |totals: &Totals, name: &str, weight, color| {
         let (x, y) = totals.mark()?;
         Some(Point { label: format!("{label} · {name}"), x, y, weight, color })
@@ -98,7 +88,8 @@ fn class_points(stage: &StageWork, label: &str) -> Vec<Point> {
         point(&totals, class.label(), totals.time / stage.time as f64, class_color(class))
     };
     let flops = stage.totals.all_flops().unwrap_or_default();
-    let whole = point(&stage.totals, "whole stage", stage.covered, Color::Stage);
+    let name = words!(context, "workload.chart.whole_stage");
+    let whole = point(&stage.totals, &name, stage.covered, Color::Stage);
     let whole = whole.map(|point| Point { y: stage.per_second(flops), ..point });
     KernelClass::ALL.into_iter().filter_map(of_class).chain(whole).collect()
 }
@@ -112,10 +103,11 @@ fn metrics(context: &Context<'_>, stage: &StageWork, roofs: &Roofs) -> [Metric; 
         Quantity::new(stage.time as f64, Unit::Nanoseconds),
         stage.summary.counted
     );
+    let lacks = |lack| reason(context, lack);
     let hfu = stage.hfu.as_ref().map(|hfu| (hfu.share, hfu_basis(stage, hfu)));
-    let hfu = hfu.map_err(|lack| reason(*lack));
-    let share = stage.dram_share.map(|share| (share, dram_basis(stage, roofs))).map_err(reason);
-    let bytes = stage.dram_bytes().map_err(reason).map(|bytes| {
+    let hfu = hfu.map_err(|lack| lacks(*lack));
+    let share = stage.dram_share.map(|share| (share, dram_basis(stage, roofs))).map_err(lacks);
+    let bytes = stage.dram_bytes().map_err(lacks).map(|bytes| {
         let (low, high) = stage.totals.dram_range;
         let bytes_of = |sum| Quantity::new(stage.per_instance(sum), Unit::Bytes);
         let basis = format!(
@@ -135,23 +127,19 @@ fn metrics(context: &Context<'_>, stage: &StageWork, roofs: &Roofs) -> [Metric; 
     ]
 }
 
-fn reason(lack: Lack) -> String {
-    let few = |with: &str, covered: f64| {
-        format!(
-            "profiled launches {with} stand for {} of the stage's GPU time, less than {}",
-            Quantity::ratio(covered),
-            Quantity::ratio(ENOUGH)
-        )
-    };
+fn reason(context: &Context<'_>, lack: Lack) -> String {
+    let (ratio, enough) = (Quantity::ratio, Quantity::ratio(ENOUGH));
     match lack {
-        Lack::FewFlops(covered) => few("with counted operations", covered),
-        Lack::FewBytes(covered) => few("with DRAM bytes", covered),
-        Lack::NoPeak => "no peak: the GPU is not in the hardware table".to_owned(),
-        Lack::NoFlops => "no profiled launch with counted FLOPs of a dtype with a peak".to_owned(),
-        Lack::NoBytes => "no profiled launch with DRAM bytes".to_owned(),
-        Lack::AbovePeak(share) => {
-            format!("{} is more than the peak allows", Quantity::ratio(share))
+        Lack::FewFlops(share) => {
+            words!(context, "workload.few_flops", covered = ratio(share), enough = enough)
         }
+        Lack::FewBytes(share) => {
+            words!(context, "workload.few_bytes", covered = ratio(share), enough = enough)
+        }
+        Lack::NoPeak => words!(context, "workload.no_peak"),
+        Lack::NoFlops => words!(context, "workload.no_flops"),
+        Lack::NoBytes => words!(context, "workload.no_bytes"),
+        Lack::AbovePeak(share) => why_unknown(context.text, &Unavailable::AbovePeak(share)),
     }
 }
 
@@ -200,16 +188,4 @@ const fn caches(stage: &StageWork) -> &'static str {
     } else {
         ""
     }
-}
-
-fn method() -> Method {
-    let text = format!(
-        "Operations and bytes of a launch: mean over the profiled launches that stand for it (section “What profiled \
-         launches stand for”). A stage's sums are over its counted instances, per instance; rates of a stage are per \
-         stage time and GPU, rates of kernels and classes per time of their launches. HFU = Σ over dtypes (executed FLOPs ÷ \
-         peak of the dtype) ÷ stage time. HFU, bytes and bandwidth of a stage are given from {} of its GPU time on. \
-         Ranges: every launch with the least, and the most, that its profiled launches counted.",
-        Quantity::ratio(ENOUGH)
-    );
-    Method { title: "Workload roofline".to_owned(), text: vec![text.into()] }
 }

@@ -60,7 +60,7 @@ pub(super) fn stages(context: &Context<'_>, stages: &[StageWork]) -> (Dataset, B
         .on_page()
         .bytes("l2_bytes", move |stage| each(stage, stage.totals.bytes.l2))
         .bytes("l1_bytes", move |stage| each(stage, stage.totals.bytes.l1));
-    (table.rows(stages), Block::Table(table.view("Executed work per stage", 12)))
+    (table.rows(stages), Block::Table(table.view(words!(context, "workload.stages"), 12)))
 }
 
 /// A work in its stage.
@@ -112,7 +112,8 @@ pub(super) fn kernels(context: &Context<'_>, phases: &[&StageWork]) -> (Dataset,
         .text("bound", move |(_, work)| work.bound(rule).label())
         .on_page();
     let shown = rows.len().min(SHOWN_KERNELS);
-    let caption = format!("Kernels of the workload by time, {shown} of {}", rows.len());
+    let (some, all) = (shown.to_string(), rows.len().to_string());
+    let caption = words!(context, "workload.kernels", shown = some, all = all);
     (table.rows(&rows), Block::Table(table.view(caption, shown)))
 }
 
@@ -204,8 +205,6 @@ pub(super) fn bounds(context: &Context<'_>, phases: &[&StageWork]) -> (Dataset, 
         .time("seed_time_ns", |row| row.seed.time)
         .share("seed_share", move |row| share(row, row.seed))
         .on_page();
-    let caption =
-        "GPU time of the workload by bound class of the profiled launches that stand for it";
-    let view: View = table.view(caption, 16);
+    let view: View = table.view(words!(context, "workload.bounds"), 16);
     (table.rows(&rows), Block::Table(view))
 }

@@ -15,14 +15,16 @@ use rooflens_findings::{MetricDef, Quantity};
 pub(super) fn of(context: &Context<'_>, stage: &StageUtilization) -> [Metric; 7] {
     let scope = stage.timed.scope(context);
     let metric = |def: &MetricDef, value: Result<f64, Unavailable>, basis: String| {
-        let value = value.map(|value| (value, basis)).map_err(|why| words::reason(&why));
+        let value =
+            value.map(|value| (value, basis)).map_err(|why| words::reason(context.text, &why));
         def.known(scope.clone(), value)
     };
     let work = stage.work.as_ref();
-    let formula = work.map_or_else(|_| String::new(), |work| words::formula(&work.formula));
+    let formula =
+        work.map_or_else(|_| String::new(), |work| words::formula(context, &work.formula));
     let ceiling = stage.ceiling.as_ref();
-    let rate = ceiling.map_or_else(|_| String::new(), words::rate);
-    let bandwidth = ceiling.map_or_else(|_| String::new(), words::bandwidth);
+    let rate = ceiling.map_or_else(|_| String::new(), |one| words::rate(context, one));
+    let bandwidth = ceiling.map_or_else(|_| String::new(), |one| words::bandwidth(context, one));
     let time = Quantity::new(stage.timed.time, Unit::Nanoseconds);
     let kind = if stage.timed.profiled.is_some() { "projection" } else { "un-profiled repeats" };
     let over = format!("stage time {time} (median, {kind} of pass {})", stage.timed.pass);

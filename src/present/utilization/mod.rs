@@ -15,9 +15,8 @@ use rooflens_analysis::Known;
 use rooflens_analysis::utilization::Unavailable;
 use rooflens_analysis::utilization::mfu::{StageUtilization, Utilization};
 use rooflens_findings::chart::{Bar, Color, Part, Plot, StackedBars};
-use rooflens_findings::{
-    Block, Chart, Dataset, Findings, Inline, Method, Quantity, Table, View, prose,
-};
+use rooflens_findings::{Block, Chart, Dataset, Findings, Inline, Quantity, Table, View};
+use rooflens_model::ModelConfig;
 use rooflens_model::diagnostic::{Diagnostic, Severity};
 
 /// Model FLOPs utilization.
@@ -35,8 +34,7 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     // A stage of which no work is counted has nothing to show.
     let rows: Vec<&StageUtilization> = stages.iter().filter(|stage| stage.work.is_ok()).collect();
     if !rows.is_empty() {
-        let caption =
-            "Utilization per stage: MFU = kernel-time MFU × busy, MBU = kernel-time MBU × busy";
+        let caption = words!(context, "utilization.caption");
         let view = View::new("utilization", caption, &shown_columns(stages), rows.len().min(SHOWN));
         findings.blocks.push(Block::Table(view));
         findings.datasets.push(dataset(context, &rows));
@@ -44,47 +42,54 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     findings.blocks.extend(missing_rows(context, stages).into_iter().map(Block::Missing));
     for stage in stages {
         findings.metrics.extend(metrics::of(context, stage));
-        findings.diagnostics.extend(above_one(stage));
+        findings.diagnostics.extend(above_one(context, stage));
     }
-    findings.methods.push(method());
+    findings.methods.push(method!(context, "utilization"));
     Ok(findings)
 }
 
 fn basis(context: &Context<'_>, all: &Utilization) -> Vec<(String, Vec<Inline>)> {
-    let session = context.session;
     let mut facts = Vec::new();
-    if let Some(model) = &session.model {
-        facts.push(("model".to_owned(), prose![format!(
-            "{}, {} layers, hidden {}, {} query and {} key-value heads of {}, MLP {}{}, vocabulary {}",
-            model.family,
-            model.layers,
-            model.hidden,
-            model.heads,
-            model.kv_heads,
-            model.head_dim,
-            model.intermediate,
-            if model.gated_mlp { " gated" } else { "" },
-            model.vocab
-        )]));
+    if let Some(model) = &context.session.model {
+        facts.push((words!(context, "utilization.model"), sizes(context, model)));
     }
-    facts.push(("dtype".to_owned(), prose![all.dtype.as_deref().unwrap_or("not stated")]));
+    let dtype = all.dtype.as_ref().map(|dtype| prose![dtype.as_str()]);
+    let dtype = dtype.unwrap_or_else(|| say!(context, "utilization.no_dtype"));
+    facts.push((words!(context, "utilization.dtype"), dtype));
     let mut ceilings = all.stages.iter().map(|stage| &stage.ceiling);
     match ceilings.clone().find_map(|ceiling| ceiling.as_ref().ok()) {
         Some(ceiling) => {
-            facts.push(("peak rate".to_owned(), prose![words::rate(ceiling)]));
-            facts.push(("peak bandwidth".to_owned(), prose![words::bandwidth(ceiling)]));
+            let (rate, bandwidth) =
+                (words::rate(context, ceiling), words::bandwidth(context, ceiling));
+            facts.push((words!(context, "utilization.peak_rate"), prose![rate]));
+            facts.push((words!(context, "utilization.peak_bandwidth"), prose![bandwidth]));
         }
         None => {
             let why = ceilings.find_map(|ceiling| ceiling.as_ref().err());
-            let why = why.map(words::reason).unwrap_or_default();
-            facts.push(("peak".to_owned(), prose![format!("unavailable: {why}")]));
+            let why = why.map(|why| words::reason(context.text, why));
+            let text = say!(context, "utilization.no_peak", why = why);
+            facts.push((words!(context, "utilization.peak"), text));
         }
     }
-    facts.push((
-        "attention".to_owned(),
-        prose!["causal: a query attends the keys up to its own; the full count stands beside it"],
-    ));
+    facts.push((words!(context, "utilization.attention"), say!(context, "utilization.causal")));
     facts
+}
+
+fn sizes(context: &Context<'_>, model: &ModelConfig) -> Vec<Inline> {
+    let mlp = model.intermediate.to_string();
+    let mlp = if model.gated_mlp { words!(context, "utilization.gated", width = mlp) } else { mlp };
+    say!(
+        context,
+        "utilization.model_sizes",
+        family = model.family.as_str(),
+        layers = model.layers.to_string(),
+        hidden = model.hidden.to_string(),
+        heads = model.heads.to_string(),
+        kv_heads = model.kv_heads.to_string(),
+        head_dim = model.head_dim.to_string(),
+        mlp = mlp,
+        vocab = model.vocab.to_string(),
+    )
 }
 
 /// What of the ceiling is used, what busy kernels leave, what idle time leaves: adds up to the stage time.
@@ -92,31 +97,33 @@ fn chart(context: &Context<'_>, lines: &[StageUtilization]) -> Option<Chart> {
     let mut bars = Vec::new();
     for line in lines {
         let Some(busy) = line.timed.busy_share() else { continue };
-        let (used, of) = match (line.mfu(), line.mbu()) {
-            (Ok(mfu), Ok(mbu)) if mbu > mfu => (mbu, "bandwidth"),
-            (Ok(mfu), _) => (mfu, "compute"),
+        let (used, note) = match (line.mfu(), line.mbu()) {
+            (Ok(mfu), Ok(mbu)) if mbu > mfu => {
+                (mbu, words!(context, "utilization.chart.bandwidth", share = Quantity::ratio(mbu)))
+            }
+            (Ok(mfu), _) => {
+                (mfu, words!(context, "utilization.chart.compute", share = Quantity::ratio(mfu)))
+            }
             _ => continue,
         };
         bars.push(Bar {
             label: format!("{} ({})", line.timed.label(context), line.timed.pass),
             values: vec![used.min(busy), (busy - used).max(0.0), 1.0 - busy],
-            note: format!("{} of peak {of}", Quantity::ratio(used)),
+            note,
         });
     }
-    let part = |name: &str, color| Part { name: name.to_owned(), color };
+    let part = |name, color| Part { name, color };
     (!bars.is_empty()).then(|| Chart {
         id: "utilization".to_owned(),
-        title: "How much of the GPU each stage uses".to_owned(),
-        description: "One bar per stage, the whole bar being the stage time: the time that the work would take \
-                      at the nearer ceiling (compute or bandwidth), the rest of the busy time, and idle time."
-            .to_owned(),
+        title: words!(context, "utilization.chart.title"),
+        description: words!(context, "utilization.chart.description"),
         plot: Plot::StackedBars(StackedBars {
             unit: Unit::Ratio,
             normalized: true,
             parts: vec![
-                part("needed at the ceiling", Color::ComputeBound),
-                part("kernels below the ceiling", Color::Balanced),
-                part("idle", Color::Idle),
+                part(words!(context, "utilization.chart.needed"), Color::ComputeBound),
+                part(words!(context, "utilization.chart.below"), Color::Balanced),
+                part(words!(context, "utilization.chart.idle"), Color::Idle),
             ],
             bars,
         }),
@@ -144,7 +151,9 @@ fn dataset(context: &Context<'_>, rows: &[&StageUtilization]) -> Dataset {
         .share("mbu", |stage| stage.mbu().ok())
         .share("kernel_time_mbu", |stage| stage.kernel_time_mbu().ok())
         .column("tokens_per_second", Unit::TokensPerSecond, |stage| stage.tokens_per_second().ok())
-        .text("formula", |stage| stage.work.as_ref().ok().map(|work| words::formula(&work.formula)))
+        .text("formula", |stage| {
+            stage.work.as_ref().ok().map(|work| words::formula(context, &work.formula))
+        })
         .rows(rows)
 }
 
@@ -170,52 +179,43 @@ fn shown_columns(lines: &[StageUtilization]) -> Vec<&'static str> {
 
 /// The stages that are not in the table, and those in it without MFU, by reason.
 fn missing_rows(context: &Context<'_>, stages: &[StageUtilization]) -> Vec<String> {
-    let mut reasons: BTreeMap<(&str, String), Vec<String>> = BTreeMap::new();
+    let mut reasons: BTreeMap<(bool, String), Vec<String>> = BTreeMap::new();
     for stage in stages {
-        let what = if stage.work.is_err() { "utilization" } else { "MFU" };
-        if let Err(reason) = stage.mfu() {
-            let labels = reasons.entry((what, words::reason(&reason))).or_default();
+        if let Err(why) = stage.mfu() {
+            let reason = words::reason(context.text, &why);
+            let labels = reasons.entry((stage.work.is_err(), reason)).or_default();
             let label = stage.timed.label(context);
             if !labels.contains(&label) {
                 labels.push(label);
             }
         }
     }
-    let sentence = |((what, reason), labels): ((&str, String), Vec<String>)| {
-        format!("{what} of {}: {reason}", labels.join(", "))
+    let sentence = |((without_work, reason), labels): ((bool, String), Vec<String>)| {
+        let stages = labels.join(", ");
+        match without_work {
+            true => {
+                words!(context, "utilization.without_work", stages = stages, reason = reason)
+            }
+            false => words!(context, "utilization.without_mfu", stages = stages, reason = reason),
+        }
     };
     reasons.into_iter().map(sentence).collect()
 }
 
-fn above_one(line: &StageUtilization) -> Option<Diagnostic> {
+fn above_one(context: &Context<'_>, line: &StageUtilization) -> Option<Diagnostic> {
     let mut all = [("MFU", line.mfu()), ("MBU", line.mbu())].into_iter();
-    let (name, value) = all.find_map(|(name, value)| match value {
-        Err(Unavailable::AbovePeak(value)) => Some((name, value)),
+    let (figure, value) = all.find_map(|(figure, value)| match value {
+        Err(Unavailable::AbovePeak(value)) => Some((figure, value)),
         _ => None,
     })?;
-    let message = format!(
-        "{name} of {} in pass {} is {}: the peak, the sizes or the stage's ranges are wrong",
-        line.timed.stage,
-        line.timed.pass,
-        Quantity::ratio(value)
+    let message = words!(
+        context,
+        "utilization.above_one",
+        figure = figure,
+        stage = line.timed.stage.as_str(),
+        pass = line.timed.pass.as_str(),
+        share = Quantity::ratio(value),
     );
-    let hint = "check GPU, dtype, batch and lengths in workload.toml";
+    let hint = words!(context, "utilization.above_one_hint");
     Some(Diagnostic::new(Severity::Error, "utilization/above-one", message).hint(hint))
-}
-
-fn method() -> Method {
-    Method {
-        title: "Model FLOPs, MFU and MBU".to_owned(),
-        text: prose![
-            "Model FLOPs of a forward pass: projections 2·B·S·(matrix parameters that a token passes), attention \
-             2·(d_qk + d_v) per query-key pair and query head, LM head 2·B·(positions with logits)·hidden·vocabulary; \
-             look-ups, norms and activations count 0 (PaLM, appendix B). Grouped-query attention narrows the key and \
-             value projections only. A mixture of experts counts router, chosen and shared experts. Training is \
-             3 × forward. MFU = model FLOPs ÷ (stage time × specified dense peak of the dtype). Kernel-time MFU \
-             divides by busy time instead, so MFU = kernel-time MFU × busy share; kernel-time MBU likewise. MBU = (weights once per forward \
-             pass + key-value cache read and written) ÷ (stage time × specified bandwidth); of experts only those \
-             expected to be chosen, E·(1 − (1 − k/E)^tokens). A value above 100 % is reported as an error, not as \
-             a result."
-        ],
-    }
 }

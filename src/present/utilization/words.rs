@@ -2,81 +2,99 @@
 
 use rooflens_schemas::{StageKind, Unit};
 
+use crate::Context;
 use rooflens_analysis::utilization::Unavailable;
 use rooflens_analysis::utilization::mfu::Ceiling;
 use rooflens_analysis::utilization::mfu::work::Formula;
-use rooflens_findings::Quantity;
-
-/// How the reason ends where a utilization cannot be.
-pub(crate) const ABOVE_PEAK: &str = "is more than the peak allows";
-
-/// How the reason begins where a GPU has no peak.
-pub(crate) const NO_PEAK: &str = "no peak for";
+use rooflens_findings::{Catalogue, Quantity};
 
 /// Why a figure is not known.
-pub fn reason(why: &Unavailable) -> String {
-    let text = match why {
-        Unavailable::NotStated(what) => return format!("workload.toml does not state {what}"),
-        Unavailable::TooManySteps(steps) => {
-            return format!("{steps} decode steps are more than this is made for");
+pub fn reason(text: &Catalogue, why: &Unavailable) -> String {
+    let line = |key| text.line(key, &[]);
+    match why {
+        Unavailable::NotStated(what) => {
+            text.line("unavailable.not_stated", &[("what", (*what).into())])
         }
-        Unavailable::UnknownGpu(name) => return format!("{NO_PEAK} {name}"),
-        Unavailable::NoPeak { dtype, gpu } if !dtype.is_empty() => {
-            return format!("no {dtype} peak for {gpu}");
+        Unavailable::TooManySteps(steps) => {
+            text.line("unavailable.too_many_steps", &[("steps", steps.to_string().into())])
+        }
+        Unavailable::UnknownGpu(gpu) => {
+            text.line("unavailable.unknown_gpu", &[("gpu", gpu.as_str().into())])
+        }
+        Unavailable::NoPeak { dtype, .. } if dtype.is_empty() => line("unavailable.no_type"),
+        Unavailable::NoPeak { dtype, gpu } => {
+            let arguments = [("dtype", dtype.as_str().into()), ("gpu", gpu.as_str().into())];
+            text.line("unavailable.no_peak", &arguments)
         }
         Unavailable::AbovePeak(share) => {
-            return format!("{} {ABOVE_PEAK}", Quantity::ratio(*share));
+            text.line("unavailable.above_peak", &[("share", Quantity::ratio(*share).into())])
         }
-        Unavailable::NoPeak { .. } => "the type of some products is not known",
-        Unavailable::NoModel => "no model config in this bundle; add config.json",
-        Unavailable::NoFormula => "no FLOPs formula for this kind of stage",
-        Unavailable::NoSteps => "the stage has no decode step",
-        Unavailable::NotDecode => "bytes are counted for decode stages only",
-        Unavailable::Unprofiled => "un-profiled repeats have no busy time",
-        Unavailable::UnnamedGpu => "the bundle does not name the GPU; give --gpu",
-        Unavailable::NoGpu => "no peak for this GPU",
-        Unavailable::NoSizes => "the sizes of no matrix kernel are known",
-        Unavailable::NoTime => "the stage takes no time",
-        Unavailable::NoClock => {
-            "no clock samples within the stage: neither sampled GPU metrics in this pass nor NVML samples during it"
-        }
-    };
-    text.to_owned()
+        Unavailable::NoModel => line("unavailable.no_model"),
+        Unavailable::NoFormula => line("unavailable.no_formula"),
+        Unavailable::NoSteps => line("unavailable.no_steps"),
+        Unavailable::NotDecode => line("unavailable.not_decode"),
+        Unavailable::Unprofiled => line("unavailable.unprofiled"),
+        Unavailable::UnnamedGpu => line("unavailable.unnamed_gpu"),
+        Unavailable::NoGpu => line("unavailable.no_gpu"),
+        Unavailable::NoSizes => line("unavailable.no_sizes"),
+        Unavailable::NoTime => line("unavailable.no_time"),
+        Unavailable::NoClock => line("unavailable.no_clock"),
+    }
 }
 
 /// The rate of a ceiling with its source.
-pub(super) fn rate(ceiling: &Ceiling) -> String {
-    let rate = Quantity::new(ceiling.rate, Unit::FlopPerSecond);
-    format!("{} {} dense {rate} ({})", ceiling.gpu, ceiling.dtype, ceiling.source)
+pub(super) fn rate(context: &Context<'_>, ceiling: &Ceiling) -> String {
+    words!(
+        context,
+        "utilization.rate",
+        gpu = ceiling.gpu.as_str(),
+        dtype = ceiling.dtype.as_str(),
+        rate = Quantity::new(ceiling.rate, Unit::FlopPerSecond),
+        source = ceiling.source.as_str(),
+    )
 }
 
 /// The bandwidth of a ceiling with its source.
-pub(super) fn bandwidth(ceiling: &Ceiling) -> String {
-    let bandwidth = Quantity::new(ceiling.bandwidth, Unit::BytesPerSecond);
-    format!("{} {bandwidth} ({})", ceiling.gpu, ceiling.bandwidth_source)
+pub(super) fn bandwidth(context: &Context<'_>, ceiling: &Ceiling) -> String {
+    words!(
+        context,
+        "utilization.bandwidth",
+        gpu = ceiling.gpu.as_str(),
+        bandwidth = Quantity::new(ceiling.bandwidth, Unit::BytesPerSecond),
+        source = ceiling.bandwidth_source.as_str(),
+    )
 }
 
 /// The work of a stage with its numbers.
-pub(super) fn formula(formula: &Formula) -> String {
+pub(super) fn formula(context: &Context<'_>, formula: &Formula) -> String {
     let Formula { kind, batch, prompt, passes, model_parallel } = *formula;
-    let mut text = match kind {
+    let (batch, prompt, passes) = (batch.to_string(), prompt.to_string(), passes.to_string());
+    let work = match kind {
         StageKind::Prefill => {
-            format!("one forward pass, batch {batch} × {prompt} tokens, logits of the last")
+            say!(context, "utilization.formula.prefill", batch = batch, prompt = prompt)
         }
-        StageKind::Decode => {
-            format!("{passes} forward passes, batch {batch} × 1 token behind {prompt} and more")
-        }
-        StageKind::DecodeStep => format!(
-            "one forward pass, batch {batch} × 1 token at the mean context of {passes} steps behind {prompt}"
+        StageKind::Decode => say!(
+            context,
+            "utilization.formula.decode",
+            passes = passes,
+            batch = batch,
+            prompt = prompt,
+        ),
+        StageKind::DecodeStep => say!(
+            context,
+            "utilization.formula.decode_step",
+            batch = batch,
+            passes = passes,
+            prompt = prompt,
         ),
         StageKind::Forward => {
-            format!("one forward pass, batch {batch} × {prompt} tokens, all logits")
+            say!(context, "utilization.formula.forward", batch = batch, prompt = prompt)
         }
-        StageKind::Backward => format!("2 × forward, batch {batch} × {prompt} tokens"),
-        _ => format!("3 × forward, batch {batch} × {prompt} tokens"),
+        StageKind::Backward => {
+            say!(context, "utilization.formula.backward", batch = batch, prompt = prompt)
+        }
+        _ => say!(context, "utilization.formula.train_step", batch = batch, prompt = prompt),
     };
-    if model_parallel > 1 {
-        text.push_str(&format!(", ÷ {model_parallel} GPUs that share the model"));
-    }
-    text
+    let gpus = (model_parallel > 1).then(|| model_parallel.to_string());
+    words!(context, "utilization.formula.shared", work = work, gpus = gpus)
 }

@@ -17,9 +17,9 @@ macro_rules! figures {
             /// All figures in the order of their columns.
             pub const ALL: &[Self] = &[$(Self::$figure),*];
 
-            /// Name of its column, heading and unit.
-            pub const fn column(self) -> (&'static str, &'static str, Unit) {
-                match self { $(Self::$figure => ($column, $title, Unit::$unit)),* }
+            /// Name of its column and unit.
+            pub const fn column(self) -> (&'static str, Unit) {
+                match self { $(Self::$figure => ($column, Unit::$unit)),* }
             }
         }
     };

@@ -8,7 +8,7 @@ pub struct State {
     pub reason: &'static str,
     /// Its column in the data set.
     pub column: &'static str,
-    /// What the warp does in it.
+    /// What the warp does in it: a key of the catalogue.
     pub meaning: &'static str,
 }
 
@@ -21,26 +21,26 @@ macro_rules! states {
 }
 
 states! {
-    "selected" "issuing_share" "issues an instruction";
-    "long scoreboard" "stall_long_scoreboard_share" "waits for data from global, local or texture memory: L1, L2 or DRAM";
-    "short scoreboard" "stall_short_scoreboard_share" "waits for shared memory or for a result of the special-function pipe";
-    "wait" "stall_wait_share" "waits out the fixed latency of its previous instruction";
-    "not selected" "stall_not_selected_share" "is ready, but another warp was chosen: enough warps are there";
-    "barrier" "stall_barrier_share" "waits at a barrier for other warps of its block";
-    "membar" "stall_membar_share" "waits for a memory fence";
-    "math pipe throttle" "stall_math_pipe_throttle_share" "waits for the arithmetic pipe that it needs, which is busy";
-    "lg throttle" "stall_lg_throttle_share" "waits for room in the queue of global and local memory instructions";
-    "mio throttle" "stall_mio_throttle_share" "waits for room in the queue of shared memory, special functions and dynamic branches";
-    "tex throttle" "stall_tex_throttle_share" "waits for room in the texture queue";
-    "no instruction" "stall_no_instruction_share" "waits for its next instruction to be fetched: jumps, cache misses, very short kernels";
-    "imc miss" "stall_imc_miss_share" "waits for a constant that is not in its cache";
-    "branch resolving" "stall_branch_resolving_share" "waits for the target of a branch";
-    "dispatch stall" "stall_dispatch_share" "is held back by the dispatcher";
-    "drain" "stall_drain_share" "has ended and waits for its stores to be written";
-    "sleeping" "stall_sleeping_share" "sleeps, as its threads asked for";
-    "gmma" "stall_gmma_share" "waits for asynchronous matrix instructions of its warp group";
-    "warpgroup arrive" "stall_warpgroup_arrive_share" "waits for its warp group";
-    "misc" "stall_other_share" "waits for something else";
+    "selected" "issuing_share" "stall.selected";
+    "long scoreboard" "stall_long_scoreboard_share" "stall.long_scoreboard";
+    "short scoreboard" "stall_short_scoreboard_share" "stall.short_scoreboard";
+    "wait" "stall_wait_share" "stall.wait";
+    "not selected" "stall_not_selected_share" "stall.not_selected";
+    "barrier" "stall_barrier_share" "stall.barrier";
+    "membar" "stall_membar_share" "stall.membar";
+    "math pipe throttle" "stall_math_pipe_throttle_share" "stall.math_pipe_throttle";
+    "lg throttle" "stall_lg_throttle_share" "stall.lg_throttle";
+    "mio throttle" "stall_mio_throttle_share" "stall.mio_throttle";
+    "tex throttle" "stall_tex_throttle_share" "stall.tex_throttle";
+    "no instruction" "stall_no_instruction_share" "stall.no_instruction";
+    "imc miss" "stall_imc_miss_share" "stall.imc_miss";
+    "branch resolving" "stall_branch_resolving_share" "stall.branch_resolving";
+    "dispatch stall" "stall_dispatch_share" "stall.dispatch";
+    "drain" "stall_drain_share" "stall.drain";
+    "sleeping" "stall_sleeping_share" "stall.sleeping";
+    "gmma" "stall_gmma_share" "stall.gmma";
+    "warpgroup arrive" "stall_warpgroup_arrive_share" "stall.warpgroup_arrive";
+    "misc" "stall_other_share" "stall.other";
 }
 
 /// Shares of the states, in the order of [`STATES`].

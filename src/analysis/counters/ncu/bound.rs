@@ -1,4 +1,4 @@
-//! Bound classes of profiled launches, by two rules. What is printed is made from the thresholds that ran.
+//! Bound classes of profiled launches, by two rules.
 
 use std::fmt;
 
@@ -146,39 +146,6 @@ impl Thresholds {
         match rule {
             Classifier::Rooflens => self.rooflens(kernel),
             Classifier::Seed => self.seed(&kernel.sol),
-        }
-    }
-
-    /// When a class is borderline, in words.
-    pub fn describe_borderline(&self) -> String {
-        format!(
-            "A launch is borderline if one figure, {} points more or less, would put it into another class.",
-            self.borderline
-        )
-    }
-
-    /// The rule in words.
-    pub fn describe(&self, rule: Classifier) -> String {
-        match rule {
-            Classifier::Rooflens => format!(
-                "Rule “rooflens”, first match wins: (1) no speed-of-light counters: unknown; (2) the highest of \
-                 compute, DRAM, L2 and L1 throughput below {} %: latency-bound, because of a small grid (fewer than \
-                 {} waves), low occupancy (achieved below {} %), or the top stall reason, in this order; (3) compute \
-                 leads the highest memory level by at least {} points: compute-bound; the highest memory level leads \
-                 compute by at least {} points: bound by that level, or by the level farthest from the SM that is at most \
-                 {} points below it, because what comes from there passes the nearer levels, too; otherwise balanced.",
-                self.busy,
-                self.small_grid_waves,
-                self.low_occupancy,
-                self.lead,
-                self.lead,
-                self.tie
-            ),
-            Classifier::Seed => format!(
-                "Rule “seed”: SM % − DRAM % above +{m}: compute-bound; below −{m}: memory-bound; otherwise balanced; \
-                 unknown where either is missing.",
-                m = self.seed_margin
-            ),
         }
     }
 

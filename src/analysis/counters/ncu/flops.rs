@@ -7,7 +7,7 @@ use super::lookup::Launch;
 pub enum Flops {
     /// Operations by dtype and pipe, zeros left out; none: the launch computes with integers or not at all.
     Counted(Vec<Part>),
-    /// The reason why there is no number.
+    /// Why there is no number: a key of the catalogue.
     NotCounted(&'static str),
 }
 
@@ -85,40 +85,18 @@ const TENSOR: &[(&str, &str)] = &[
 
 const TENSOR_PREFIX: &str = "sm__ops_path_tensor_";
 
-const NO_COUNTERS: &str = "not counted: no instruction counters here; the raw page of a report \
-                           with --set full holds them";
-const NO_SCALAR: &str = "not counted: some tensor counters, all 0, and no instruction counters";
-const NO_TENSOR: &str = "not counted: tensor cores were used, and sm__ops_path_tensor_* is not \
-                         here; the raw page of a report with --set full holds it";
-
 /// The sum, which is 0 and not −0 of no parts.
 fn sum(parts: &[Part]) -> f64 {
     0.0 + parts.iter().map(|part| part.flops).sum::<f64>()
 }
 
-/// How it is counted, for the method appendix; made from the tables that count.
-pub fn describe() -> String {
-    let mut text = String::from(
-        "Executed FLOPs: thread instructions with a true predicate (smsp__sass_thread_inst_executed_op_*_pred_on): ",
-    );
-    for kind in SCALAR {
-        text += &format!(
-            "{}: {} × {l}add + {} × {l}mul + {} × {l}fma; ",
-            kind.dtype,
-            kind.add,
-            kind.multiply,
-            kind.fused,
-            l = kind.letter
-        );
-    }
-    text += "where only a rate per cycle was collected, it is multiplied by smsp__cycles_elapsed.avg, or by that clock × duration. \
-             fp16_vector takes every instruction for a packed pair, as ncu's roofline does, and counts only where \
-             HADD or HMUL ran: compilers use HFMA2 alone to load constants, even in copies of integers. \
-             Tensor cores: sm__ops_path_tensor_src_*, each source and destination type once, because the counters \
-             by instruction and by sparsity overlap it. \
-             Special functions, integer work and conversions are not FLOPs. A launch that used tensor cores \
-             without these counters has no FLOPs: the number of tensor instructions does not tell their shape.";
-    text
+/// What thread instructions count, made from the table that counts: dtype and operations of each.
+pub fn instructions() -> String {
+    let one = |kind: &Scalar| {
+        let Scalar { letter, dtype, add, multiply, fused, .. } = kind;
+        format!("{dtype}: {add} × {letter}add + {multiply} × {letter}mul + {fused} × {letter}fma; ")
+    };
+    SCALAR.iter().map(one).collect()
 }
 
 /// Counts the operations of a launch; `tensor_cores` is what the kernel's name says about them.
@@ -134,9 +112,11 @@ pub(super) fn count(
     let tensor = tensor(launch);
     let used = tensor_cores.unwrap_or_else(|| tensor_pipe_used(launch));
     match tensor {
-        None if used => Flops::NotCounted(NO_TENSOR),
-        None if scalar.is_empty() => Flops::NotCounted(NO_COUNTERS),
-        Some(parts) if scalar.is_empty() && sum(&parts) == 0.0 => Flops::NotCounted(NO_SCALAR),
+        None if used => Flops::NotCounted("roofline.not_counted.tensor"),
+        None if scalar.is_empty() => Flops::NotCounted("roofline.not_counted.instructions"),
+        Some(parts) if scalar.is_empty() && sum(&parts) == 0.0 => {
+            Flops::NotCounted("roofline.not_counted.scalar")
+        }
         tensor => {
             let parts = scalar.into_iter().chain(tensor.unwrap_or_default());
             Flops::Counted(parts.filter(|part| part.flops > 0.0).collect())

@@ -28,9 +28,7 @@ pub struct Counters {
 pub fn compute(context: &Context<'_>) -> Known<Counters> {
     let session = context.session;
     if session.kernel_profiles.is_empty() {
-        return Err(Missing(
-            "no Nsight Compute pass in this bundle: capture one with ncu --set full --nvtx -o FILE",
-        ));
+        return Err(Missing("missing.ncu"));
     }
     let lookup = Lookup::new(session);
     let one = |profile| KernelCounters::read(session, &lookup.launch(session, profile), profile);
@@ -154,7 +152,6 @@ impl Levels {
 }
 
 /// How bytes are counted, for the method appendix.
-pub use self::traffic::BYTES_METHOD;
 
 /// Throughputs as percent of what the unit sustains at peak over the launch's whole duration.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -219,7 +219,7 @@ fn latency_has_its_first_matching_reason() {
 }
 
 #[test]
-fn the_printed_rule_is_made_of_the_thresholds_that_decide() {
+fn the_thresholds_decide() {
     let other = Thresholds {
         busy: 41.5,
         lead: 7.25,
@@ -229,11 +229,6 @@ fn the_printed_rule_is_made_of_the_thresholds_that_decide() {
         seed_margin: 3.75,
         borderline: 3.0,
     };
-    let text = other.describe(Classifier::Rooflens);
-    for number in ["41.5 %", "7.25 points", "2.25 points", "2.5 waves", "12.5 %"] {
-        assert!(text.contains(number), "{number}: {text}");
-    }
-    assert!(other.describe(Classifier::Seed).contains("+3.75"));
     let kernel = with_sol(45.0, 37.75, 0.0);
     assert_eq!(other.classify(Classifier::Rooflens, &kernel).bound, Bound::Compute);
     assert_eq!(THRESHOLDS.classify(Classifier::Rooflens, &kernel).bound, Bound::Latency);

@@ -19,11 +19,6 @@ const WRITEBACK_BYTES: f64 = 128.0;
 const PAST_REGISTERS: [&str; 2] =
     ["smsp__inst_executed_op_tma_ld.sum", "smsp__inst_executed_op_ldgsts.sum"];
 
-/// How bytes are counted, for the method appendix.
-pub const BYTES_METHOD: &str = "Bytes: DRAM dram__bytes_read.sum + dram__bytes_write.sum (else dram__bytes.sum, else its rate × \
-     duration); L2 lts__t_bytes.sum, else 32 × lts__t_sectors.sum; L1 l1tex__t_bytes.sum, else 32 × l1tex__t_sectors.sum, else \
-     128 × cycles in which L1 writes back to registers, except where TMA or asynchronous copies (LDGSTS) went to shared memory past them.";
-
 /// Duration in seconds.
 pub(super) fn seconds(launch: &Launch<'_>) -> Option<f64> {
     let stated = launch.first(

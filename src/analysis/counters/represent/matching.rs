@@ -124,7 +124,7 @@ pub fn compute(context: &Context<'_>) -> Known<Matching> {
     let (session, facts) = (context.session, context.facts);
     let counters = context.results.counters()?;
     let pass = facts.primary_pass(session).filter(|_| !session.launches.is_empty());
-    let pass = pass.ok_or(Missing("no timeline in this bundle"))?;
+    let pass = pass.ok_or(Missing("missing.timeline"))?;
     let kernels = matched_kernels(session, facts, pass);
     let mut by_kernel = BTreeMap::<KernelId, Vec<ProfileId>>::new();
     for (matched, id) in kernels.iter().zip(session.kernel_profiles.ids()) {

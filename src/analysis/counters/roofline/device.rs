@@ -9,7 +9,7 @@ use rooflens_model::{PassId, Session};
 pub struct Device {
     /// Name as the driver reports it.
     pub name: String,
-    /// How it was found.
+    /// How it was found: a key of the catalogue.
     pub basis: &'static str,
 }
 
@@ -32,10 +32,10 @@ pub fn of_pass(session: &Session, pass: PassId) -> Option<Device> {
         .collect();
     let peaks = session.measured_peaks.gpu.iter().map(|name| session.text(*name));
     let peaks = peaks.filter(|name| !name.is_empty()).collect();
-    found(stated, "named by the report")
-        .or_else(|| found(of_capability, "of the same compute capability in another pass"))
-        .or_else(|| found(peaks, "named by the measured peaks"))
-        .or_else(|| found(environment(session), "named by the environment"))
+    found(stated, "device.report")
+        .or_else(|| found(of_capability, "device.capability"))
+        .or_else(|| found(peaks, "device.peaks"))
+        .or_else(|| found(environment(session), "device.environment"))
 }
 
 fn environment(session: &Session) -> BTreeSet<&str> {

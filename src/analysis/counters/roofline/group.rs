@@ -117,15 +117,15 @@ impl Group {
         self.flops.ok().map(|flops| flops / bytes)
     }
 
-    /// The mark in a roofline of a level: operations per byte and per second, or why there is none.
+    /// The mark in a roofline of a level: operations per byte and per second, or the key of why there is none.
     pub fn mark(&self, level: Level) -> Result<(f64, f64), &'static str> {
         if self.flops? == 0.0 {
-            return Err("no floating-point operation was counted");
+            return Err("roofline.unplotted.no_flops");
         }
-        let rate = self.rate().ok_or("no duration")?;
+        let rate = self.rate().ok_or("roofline.unplotted.no_duration")?;
         let intensity = self.intensity(level).ok_or(match self.bytes.get(level) {
-            Some(_) => "no byte was moved at this level",
-            None => "bytes were not counted at this level",
+            Some(_) => "roofline.unplotted.no_traffic",
+            None => "roofline.unplotted.no_bytes",
         })?;
         Ok((intensity, rate))
     }

@@ -36,10 +36,10 @@ pub struct MatchedName {
 /// Matches the names of all other passes; missing where no other pass has kernels.
 pub fn compute(context: &Context<'_>) -> Known<KernelMatching> {
     let session = context.session;
-    let reference = context.facts.primary_pass(session).ok_or(Missing("no kernels"))?;
+    let reference = context.facts.primary_pass(session).ok_or(Missing("missing.kernels"))?;
     let counts = others(session, reference);
     if counts.is_empty() {
-        return Err(Missing("no other pass with kernels"));
+        return Err(Missing("missing.other_kernels"));
     }
     let known = of_pass(session, context.facts, reference);
     let find = |((pass, name), launches): ((PassId, StrId), u64)| {

@@ -56,10 +56,7 @@ pub fn compute(context: &Context<'_>) -> Known<Vec<PassKernels>> {
         && session.copies.is_empty()
         && session.graph_launches.is_empty();
     if none {
-        return Err(Missing(
-            "no GPU work in this bundle: capture it with `nsys profile --trace=cuda,nvtx` and export \
-             to SQLite, or with the PyTorch profiler with CUDA activities",
-        ));
+        return Err(Missing("missing.gpu_work"));
     }
     Ok(by_pass(session, &context.facts.identities))
 }

@@ -14,10 +14,7 @@ use samples::{Device, StageFigures, devices};
 /// Relative difference up to which the sampled period and the repeats' total time may be one and the same run.
 const SAME_PERIOD: f64 = 0.05;
 
-const MISSING: Missing = Missing(
-    "no power or clock samples in this bundle; sample NVML during the run (nvidia-smi \
-     --query-gpu=timestamp,index,power.draw,clocks.sm,temperature.gpu,clocks_event_reasons.active --format=csv -lms 20)",
-);
+const MISSING: Missing = Missing("missing.samples");
 
 /// NVML samples of all devices.
 #[derive(Default)]

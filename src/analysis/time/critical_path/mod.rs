@@ -40,7 +40,7 @@ pub struct CriticalPath {
 
 /// Finds the path; missing without CUDA calls, because nothing is known of what waited for what.
 pub fn compute(context: &Context<'_>) -> Known<CriticalPath> {
-    find(context).ok_or(Missing("no stage of which CUDA calls are known"))
+    find(context).ok_or(Missing("missing.stage_calls"))
 }
 
 fn find(context: &Context<'_>) -> Option<CriticalPath> {

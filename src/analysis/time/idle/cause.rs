@@ -104,7 +104,7 @@ impl Traced {
 
     /// Whether there are CUDA calls; if not, why nothing is known that needs them.
     pub(super) const fn calls(self) -> Result<(), Missing> {
-        if self.calls { Ok(()) } else { Err(Missing("the artifact holds no CUDA call")) }
+        if self.calls { Ok(()) } else { Err(Missing("missing.cuda_calls")) }
     }
 
     /// Whether a cause can be told from others.
@@ -114,15 +114,9 @@ impl Traced {
         }
         self.calls()?;
         match cause {
-            Cause::Os if !self.os => Err(Missing(
-                "the artifact holds no call of the operating system; capture with -t cuda,nvtx,osrt",
-            )),
-            Cause::OffCpu if !self.off_cpu => Err(Missing(
-                "the artifact holds no event of the scheduler; capture with --cpuctxsw=process-tree",
-            )),
-            Cause::Profiler if !self.profiler => {
-                Err(Missing("the artifact tells no profiler overhead"))
-            }
+            Cause::Os if !self.os => Err(Missing("missing.os_calls")),
+            Cause::OffCpu if !self.off_cpu => Err(Missing("missing.scheduler")),
+            Cause::Profiler if !self.profiler => Err(Missing("missing.overheads")),
             _ => Ok(()),
         }
     }

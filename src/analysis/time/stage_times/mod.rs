@@ -74,9 +74,8 @@ impl StageTime {
 
 /// Sums up all stages.
 pub fn compute(context: &Context<'_>) -> Known<StageTimes> {
-    let primary = context.facts.primary_pass(context.session).ok_or(Missing(
-        "no GPU operation with a time in this bundle; capture with nsys or the PyTorch profiler",
-    ))?;
+    let primary =
+        context.facts.primary_pass(context.session).ok_or(Missing("missing.gpu_operations"))?;
     let passes = || context.session.passes.ids();
     let stage = |pass: PassId, summary: Summary| {
         let is_primary = pass == primary;

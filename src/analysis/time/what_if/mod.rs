@@ -111,7 +111,9 @@ impl StageBounds {
 impl StageBounds {
     /// One bound of a stage of the first process.
     pub fn made(stage: usize, bound: Bound) -> Self {
-        let known = |what| if what == bound.what { Ok(bound) } else { Err(Missing("not made")) };
+        let known = |what| {
+            if what == bound.what { Ok(bound) } else { Err(Missing("missing.not_computed")) }
+        };
         let summary = Summary { stage, ..Summary::default() };
         Self { summary, bounds: WhatIf::ALL.map(known) }
     }
@@ -154,7 +156,7 @@ fn bound(
     what: WhatIf,
     top: Option<KernelId>,
 ) -> Known<Bound> {
-    const NO_KERNEL: Missing = Missing("the stage runs no kernel that the artifact shows");
+    const NO_KERNEL: Missing = Missing("missing.stage_kernel");
     let kernel = top.filter(|_| what == WhatIf::TopKernel);
     if what == WhatIf::TopKernel && kernel.is_none() {
         return Err(NO_KERNEL);
@@ -184,9 +186,7 @@ fn of_products(products: &[(usize, ProcessId, f64)], group: &[&Line]) -> Known<B
         products.iter().find(|one| (one.0, one.1) == key)
     };
     let ([line], Some((.., above))) = (group, own(group[0])) else {
-        return Err(Missing(
-            "no sizes of matrix products of this stage on one GPU: record shapes, or a cuBLASLt log",
-        ));
+        return Err(Missing("missing.product_sizes"));
     };
     let (gone, of, time) = (above.round() as Ns, line.middle.time, line.summary.time);
     Ok(Bound { what: WhatIf::MatrixProducts, kernel: None, gone, of, time })

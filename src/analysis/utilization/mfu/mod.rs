@@ -55,9 +55,7 @@ pub struct Ceiling {
 pub fn compute(context: &Context<'_>) -> Known<Utilization> {
     let session = context.session;
     if session.ranges.is_empty() && session.timings.is_empty() {
-        return Err(Missing(
-            "no stages: neither ranges in a timeline nor timings of un-profiled repeats in this bundle",
-        ));
+        return Err(Missing("missing.stages"));
     }
     let of_weights = || session.model.as_ref().and_then(|model| model.dtype.clone());
     let dtype = session.workload.dtype.clone().or_else(of_weights);
@@ -67,10 +65,7 @@ pub fn compute(context: &Context<'_>) -> Known<Utilization> {
     let stages: Vec<StageUtilization> =
         all.map(|timed| of_stage(context, timed, dtype.as_deref())).collect();
     if stages.is_empty() {
-        return Err(Missing(
-            "none of the stages has a FLOPs formula; name prefill, decode, forward, backward or \
-             train_step stages in workload.toml",
-        ));
+        return Err(Missing("missing.formula"));
     }
     Ok(Utilization { dtype, stages })
 }

@@ -36,7 +36,8 @@ pub(super) fn add(context: &Context<'_>, workload: &Workload, findings: &mut Fin
     }
     let classes = tables::classes(context, &phases);
     findings.datasets.extend([stage_rows, kernels, classes, bounds]);
-    findings.methods.push(method!(context, "workload", enough = Quantity::ratio(ENOUGH)));
+    let enough = Quantity::ratio(ENOUGH).to_string();
+    findings.methods.push(method!(context, "workload", enough = enough));
 }
 
 /// One chart of stages and classes, and one of kernels a stage of which enough was profiled.

@@ -50,6 +50,7 @@ fn each_message_is_used() {
     let is_used = |key: &str| {
         let (group, last) = (key.split('.').next(), key.rsplit('.').next().unwrap_or_default());
         match group {
+            Some("words") => code.contains(&format!("\"{}\"", &key["words.".len()..])),
             Some("tables") => key.split('.').skip(1).all(|id| id == "title" || ids.contains(id)),
             Some(group) if BY_ID.contains(&group) || group == "page" => {
                 ids.contains(last) || ids.contains(last.replace('_', "-").as_str())

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::measure::{PAGE, mono, mono_characters, sans};
 use super::text::{clean, shorten};
-use rooflens_findings::{Cell, Column, Dataset, Quantity, Scale, View, words};
+use rooflens_findings::{Catalogue, Cell, Column, Dataset, Quantity, Scale, View, words};
 use rooflens_report::Report;
 
 /// Space at both sides of a cell.
@@ -78,7 +78,7 @@ impl Table {
         let mut drafts: Vec<Draft> = shown
             .iter()
             .zip(&columns)
-            .map(|((_, column), cells)| Draft::new(column, cells))
+            .map(|((_, column), cells)| Draft::new(report.text, column, cells))
             .collect();
         let size = layout(&mut drafts, names);
         let cell = |row: usize| drafts.iter().filter_map(|d| d.texts.get(row).cloned()).collect();
@@ -115,6 +115,9 @@ fn note(report: &Report, dataset: &Dataset, view: &View, shown: usize) -> Option
     })
 }
 
+/// Columns whose texts are names of the data, for which no other words stand.
+const NAMED: [&str; 3] = ["stage", "pass", "range"];
+
 /// A column in the making.
 struct Draft {
     head: Head,
@@ -122,7 +125,7 @@ struct Draft {
 }
 
 impl Draft {
-    fn new(column: &Column, cells: &[&Cell]) -> Self {
+    fn new(text: &'static Catalogue, column: &Column, cells: &[&Cell]) -> Self {
         let number = |cell: &&Cell| match cell {
             Cell::Int(value) => Some(*value as f64),
             Cell::Float(value) => Some(*value),
@@ -132,7 +135,13 @@ impl Draft {
         let numeric =
             !cells.iter().any(|cell| matches!(cell, Cell::Text(_) | Cell::Name(_) | Cell::Flag(_)));
         let scale = Scale::of(numbers, column.unit);
-        let texts = cells.iter().map(|cell| show(cell, column.unit, scale)).collect();
+        let texts = cells.iter().map(|cell| match cell {
+            Cell::Text(value) if !NAMED.contains(&column.id) => {
+                clean(text.word(value)).into_owned()
+            }
+            _ => show(cell, column.unit, scale),
+        });
+        let texts = texts.collect();
         let title = match scale {
             Some(scale) if !scale.symbol.is_empty() => {
                 format!("{} ({})", column.title, scale.symbol)

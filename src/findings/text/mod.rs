@@ -59,9 +59,12 @@ impl Catalogue {
     }
 
     /// The message of a key with these arguments.
-    pub fn say(&self, key: &str, arguments: &[(&str, Arg)]) -> Vec<Inline> {
+    pub fn say(&self, key: &str, arguments: &[(&'static str, Arg)]) -> Vec<Inline> {
         match self.messages.get(key) {
-            Some(template) => template.say(arguments),
+            Some(template) => {
+                let said = |(name, arg): &(&'static str, Arg)| (*name, self.in_words(arg));
+                template.say(&arguments.iter().map(said).collect::<Vec<_>>())
+            }
             None => {
                 debug_assert!(false, "no message {key}");
                 vec![Inline::Text(key.to_owned())]
@@ -69,8 +72,23 @@ impl Catalogue {
         }
     }
 
+    /// The word of pages for a value of data: that of `[words]`, or the value itself.
+    pub fn word<'a>(&'a self, value: &'a str) -> &'a str {
+        self.lines.get(&format!("words.{value}")).map_or(value, String::as_str)
+    }
+
+    fn in_words(&self, argument: &Arg) -> Arg {
+        match argument {
+            Arg::Shown(inlines) => match inlines.as_slice() {
+                [Inline::Text(value)] => Arg::from(self.word(value)),
+                _ => argument.clone(),
+            },
+            Arg::Missing => Arg::Missing,
+        }
+    }
+
     /// The message as plain text, for captions and headings.
-    pub fn line(&self, key: &str, arguments: &[(&str, Arg)]) -> String {
+    pub fn line(&self, key: &str, arguments: &[(&'static str, Arg)]) -> String {
         self.say(key, arguments).iter().map(Inline::plain).collect()
     }
 
@@ -105,7 +123,7 @@ impl Catalogue {
     }
 
     /// The paragraph of the method appendix under `<key>.method`.
-    pub fn method(&self, key: &str, arguments: &[(&str, Arg)]) -> Method {
+    pub fn method(&self, key: &str, arguments: &[(&'static str, Arg)]) -> Method {
         let title = self.line(&format!("{key}.method.title"), &[]);
         Method { title, text: self.say(&format!("{key}.method.text"), arguments) }
     }

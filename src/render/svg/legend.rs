@@ -15,7 +15,7 @@ pub(super) fn draw(page: &Page, entries: &[(RGBColor, &str)]) -> Drawn<f64> {
     let style = Style::MUTED;
     let (mut x, mut y) = (0.0, 2.0);
     for (color, name) in entries {
-        let name = style.fit(name, 180.0);
+        let name = style.fit(page.text.word(name), 180.0);
         let width = SWATCH + 4.0 + style.width(&name);
         if x > 0.0 && x + width > WIDTH - 2.0 {
             (x, y) = (0.0, y + ROW);

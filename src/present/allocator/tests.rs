@@ -131,7 +131,7 @@ fn the_chart_keeps_peaks_of_long_traces() {
     });
     let Plot::Series(series) = &chart.unwrap().plot else { panic!("a line over time") };
     let labels: Vec<&str> = series.panels.iter().map(|panel| &*panel.label).collect();
-    assert_eq!(labels, ["allocated", "beyond the least allocated"], "the reserve does not change");
+    assert_eq!(labels, ["allocated", "above the minimum"], "the reserve does not change");
     assert_eq!(series.bands, [("prefill".to_owned(), 100, 300)]);
     let points = &series.panels[0].points;
     assert!(points.len() <= 1_000 && points.contains(&(100_001, 1_900.0)), "{}", points.len());

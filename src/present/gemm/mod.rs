@@ -88,6 +88,7 @@ fn in_words(context: &Context<'_>, stage: &StageProducts) -> (String, Vec<Inline
         context,
         "gemm.stage",
         time = per(stage.time as f64),
+        count = Quantity::count(stage.summary.counted as u64),
         share = Quantity::ratio(stage.time_share()),
         overlap = overlaps.then(|| say!(context, "gemm.overlap")),
         sizes = sizes,

@@ -138,7 +138,7 @@ fn short_kernels_are_said_where_launching_is_not() {
     let found = made(200.0, 800_000.0).one(&short_kernels::RULE);
     assert!(
         words(&found.statement)
-            .contains("last 4.000 µs on average, and an instance has 200 operations")
+            .contains("last 4.000 µs on average, with 200 operations per iteration")
     );
     assert!(words(&found.advice.unwrap()).contains("CUDA graph"));
     for clear in [made(200.0, 2e6), made(50.0, 1e5)] {
@@ -176,7 +176,7 @@ fn gaps_charged_to_synchronizing_calls_go_before_the_cause() {
     made.known.sync = Ok(Synchronization { passes });
     let found = made.one(&sync_bound::RULE);
     assert_eq!(saved(&found), 200.0);
-    let end = "; the costliest is cudaStreamSynchronize in aten::item.";
+    let end = " Largest contributor: cudaStreamSynchronize in aten::item.";
     assert!(words(&found.statement).ends_with(end), "{}", words(&found.statement));
 }
 
@@ -283,18 +283,19 @@ fn gaps_with_work_issued_are_not_the_hosts() {
     assert_eq!(saved(&found), 150.0);
     assert_eq!(
         words(&found.statement),
-        "decode leaves the GPU idle for 15.0 % of its time between operations that a CUDA graph replays, in 50 gaps of \
-         30.00 ns on average: the host does not hold it up."
+        "The GPU is idle for 15.0 % of decode between operations replayed by a CUDA graph (50 gaps over all measured \
+         iterations, mean 30.00 ns); the CPU is ahead."
     );
-    assert!(words(&found.advice.unwrap()).contains("Another graph changes nothing"));
+    assert!(words(&found.advice.unwrap()).contains("Another CUDA graph does not help"));
     let eager = made(0, 150.0).one(&queue_gaps::RULE);
-    assert!(words(&eager.statement).contains("that were issued before the gap"));
+    assert!(words(&eager.statement).contains("operations launched before the gap"));
     assert_eq!(made(200, 99.0).outcome(&queue_gaps::RULE), Outcome::CLEAR);
     // The sentence about the stage has the words, too: of 200 ns of idle time, and where it is all of them.
     let stage = |idle| words(&made(200, idle).one(&stage_busy::RULE).statement);
-    let because = " because operations that a CUDA graph replays follow one another with gaps.";
-    assert!(stage(150.0).ends_with(&format!(", for 15.0 %{because}")), "{}", stage(150.0));
-    assert!(stage(199.5).ends_with(&format!(", all of it{because}")), "{}", stage(199.5));
+    let cause = "ause: latency between operations replayed by a CUDA graph";
+    let (most, all) = (format!("Largest c{cause}, 15.0 % of stage time."), format!(" C{cause}."));
+    assert!(stage(150.0).ends_with(&most), "{}", stage(150.0));
+    assert!(stage(199.5).ends_with(&all), "{}", stage(199.5));
 }
 
 /// Two instances with `total` ns of host code together, in ten steps each; a median step has 5 ns.
@@ -347,17 +348,21 @@ fn what_pauses_explain_is_said_once() {
     let made = told(1200);
     let text = words(&made.one(&host_pauses::RULE).statement);
     assert!(
-        text.contains("It fits that decode_step gets shorter by 40.0 % over the run."),
+        text.contains(
+            "Consistent with this, the time of decode_step drops by 40.0 % over the run."
+        ),
         "{text}"
     );
     assert!(
-        text.ends_with("the first repeat is the slow one: 90.00 ns against a median of 30.00 ns."),
+        text.ends_with(
+            "The first baseline repeat is also slow: 90.00 ns, against a median of 30.00 ns."
+        ),
         "{text}"
     );
     for rule in [&uneven_pace::RULE, &repeat_outliers::RULE] {
         let (word, why) = silent(made.outcome(rule));
         assert_eq!(word, "not applicable");
-        assert!(why.contains("“Pauses of the host in some instances” says it"), "{why}");
+        assert!(why.contains("covered by “Pauses of the host in some instances”"), "{why}");
     }
     // Without pauses both speak for themselves.
     let made = told(100);

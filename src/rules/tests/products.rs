@@ -204,7 +204,7 @@ fn utilization_by_counters_or_sizes_above_the_peak_cannot_be() {
     for above in [counted(Err(Lack::AbovePeak(1.25))), sized(Err(Unavailable::AbovePeak(1.25)))] {
         let found = above.one(&utilization_basis::RULE);
         assert_eq!(found.severity, Severity::Critical);
-        assert!(words(&found.statement).contains("of decode comes to 125.0 %"));
+        assert!(words(&found.statement).contains("of decode is 125.0 %"));
     }
     for possible in [counted(Ok(0.99)), sized(Ok(0.99))] {
         assert_eq!(possible.outcome(&utilization_basis::RULE), Outcome::CLEAR);

@@ -138,9 +138,9 @@ fn small_grids_could_share_the_gpu_with_other_blocks() {
     let found = made(&[small(0.2, 0.25, 5.0)]).one(&small_grids::RULE);
     assert!((saved(&found) - 75.0).abs() < 1e-9);
     let text = words(&found.statement);
-    assert!(text.starts_with("At least 20.0 % of the GPU time of decode"), "{text}");
+    assert!(text.starts_with("At least 20.0 % of GPU time in decode"), "{text}");
     assert!(text.contains("the largest is k (20.0 %, 0.250 waves)."), "{text}");
-    assert!(text.ends_with("stand for 70.0 % of that GPU time."), "{text}");
+    assert!(text.ends_with("represent 70.0 % of the stage's GPU time."), "{text}");
     // A unit in use for 40 % of its peak cannot give more than the other 60 %.
     let used = made(&[small(0.2, 0.25, 40.0)]).one(&small_grids::RULE);
     assert!((saved(&used) - 60.0).abs() < 1e-9);
@@ -168,7 +168,7 @@ fn a_last_wave_costs_its_empty_slots() {
     let found = made(&[tail(1.25, COMPUTE_BOUND)]).one(&wave_tail::RULE);
     assert!((saved(&found) - 37.5).abs() < 1e-9);
     let text = words(&found.statement);
-    assert!(text.contains("cost up to 7.50 % of the GPU time of decode"), "{text}");
+    assert!(text.contains("costs up to 7.50 % of GPU time in decode"), "{text}");
     // 1 − 9.5 ÷ 10 = 5 % of 20 % is 1 %; half a wave and less is a small grid; memory does not wait for slots.
     for clear in [tail(9.5, BALANCED), tail(0.49, LATENCY_BOUND), tail(1.25, DRAM_BOUND)] {
         assert_eq!(made(&[clear]).outcome(&wave_tail::RULE), Outcome::CLEAR);
@@ -182,7 +182,7 @@ fn low_occupancy_is_a_limit_of_registers_or_shared_memory() {
     // 20 % of 500 ns × (1 − 0.4).
     let found = made(&[low()]).one(&low_occupancy::RULE);
     assert!((saved(&found) - 60.0).abs() < 1e-9);
-    assert!(words(&found.statement).contains("k: registers allow an occupancy of 25.0 %."));
+    assert!(words(&found.statement).contains("k, is limited to 25.0 % by registers."));
     for clear in [
         Launch { occupancy: 51.0, ..low() },
         Launch { limit: LAUNCH.limit, ..low() },
@@ -268,13 +268,13 @@ fn of_ncus_rules_the_largest_estimate_is_told_and_patterns_have_a_rule_of_their_
     let found = made(0.1, 0.3).one(&profiled_rule_estimate::RULE);
     assert_eq!(
         words(&found.statement),
-        "Of ncu's rules AchievedOccupancy estimates most: to save 10.0 % of the time profiled in pass a, with remarks on \
-         3 launches. On the longest launch it says: “Few warps run.”"
+        "Apart from access patterns, Nsight Compute's AchievedOccupancy rule estimates the largest saving: 10.0 % of \
+         profiled time in pass a (3 launches). For the longest launch: “Few warps run.”"
     );
     assert_eq!(found.gain, None, "durations of replays bound no gain of the run");
     assert_eq!(made(0.099, 0.3).outcome(&profiled_rule_estimate::RULE), Outcome::CLEAR);
     let found = made(0.1, 0.02).one(&memory_access::RULE);
-    assert!(words(&found.statement).contains("save up to 2.00 % of the time profiled in pass a"));
+    assert!(words(&found.statement).contains("save up to 2.00 % of profiled time in pass a"));
     assert_eq!(made(0.1, 0.019).outcome(&memory_access::RULE), Outcome::CLEAR);
 }
 
@@ -293,9 +293,9 @@ fn profiles_unlike_the_run_are_told_of_all_passes_at_once() {
     let found = made(0.3, 0.4).one(&unrepresentative_profile::RULE);
     assert_eq!(found.title, "a, b");
     let text = words(&found.statement);
-    assert!(text.starts_with("30.0 % of the time profiled in pass a is in launches"), "{text}");
-    assert!(text.contains("l stands for the most time (20.0 % of decode)"), "{text}");
-    assert!(text.contains("took 1.70 times the median. 40.0 % of the time profiled in pass b"));
+    assert!(text.starts_with("Only 30.0 % of profiled time in pass a is in launches"), "{text}");
+    assert!(text.contains("l represents the most time (20.0 % of GPU time in decode)"), "{text}");
+    assert!(text.contains("took 1.70× the median. Only 40.0 % of profiled time in pass b"));
     assert_eq!(made(0.3, 0.5).one(&unrepresentative_profile::RULE).title, "a");
     assert_eq!(made(0.5, 0.5).outcome(&unrepresentative_profile::RULE), Outcome::CLEAR);
 }
@@ -320,13 +320,14 @@ fn a_stage_without_counters_comes_with_the_command_that_lists_its_kernels() {
     let found = made(0.4, 20_000.0).one(&profile_coverage::RULE);
     let text = words(&found.statement);
     assert!(
-        text.contains(
-            "40.0 % of the GPU time of decode (the largest of the rest is k with 50.0 %)."
-        )
+        text.contains("40.0 % of GPU time in decode (largest kernel without counters: k, 50.0 %).")
     );
     // 50 + 35 of 100 ns are less than 90 %, with the third it is enough.
     let next = words(&found.next.unwrap());
-    assert!(next.starts_with("rooflens kernels BUNDLE --top 3 --stage 'decode' --yaml"), "{next}");
+    assert!(
+        next.starts_with("Run rooflens kernels BUNDLE --top 3 --stage 'decode' --yaml"),
+        "{next}"
+    );
     // Ten instances of 1000 ns in a run of 250 000 are 4 %.
     for clear in [made(0.5, 20_000.0), made(0.4, 250_000.0)] {
         assert_eq!(clear.outcome(&profile_coverage::RULE), Outcome::CLEAR);
@@ -355,8 +356,8 @@ fn the_bound_class_is_weighed_by_the_time_of_the_workload() {
     let found = bounds(0.3, 0.1, 1.0).one(&profiled_bound::RULE);
     assert_eq!(
         words(&found.statement),
-        "Of the GPU time of decode 30.0 % is latency-bound, 10.0 % compute-bound; counters are of launches that stand for \
-         40.0 % of it. What is latency-bound is so for 100.0 % of its time by: cause not counted."
+        "decode is latency-bound for 30.0 % of its GPU time, compute-bound for 10.0 %; profiled launches represent \
+         40.0 %. Main reason for latency-bound: cause not counted (100.0 % of that time)."
     );
     // 12 + 12 % of the stage are less than a quarter.
     assert_eq!(silent(bounds(0.12, 0.12, 1.0).outcome(&profiled_bound::RULE)).0, "abstained");
@@ -386,7 +387,7 @@ fn launches_of_a_step_are_launches_of_its_stage() {
         made
     };
     let text = words(&inner(1).one(&small_grids::RULE).statement);
-    assert!(text.starts_with("At least 20.0 % of the GPU time of decode"), "{text}");
+    assert!(text.starts_with("At least 20.0 % of GPU time in decode"), "{text}");
     assert_eq!(silent(inner(2).outcome(&small_grids::RULE)).0, "abstained");
 }
 
@@ -407,9 +408,6 @@ fn without_a_timeline_the_profiled_time_is_weighed() {
         made
     };
     let text = words(&made(0.7).one(&profiled_bound::RULE).statement);
-    assert!(
-        text.starts_with("70.0 % of the time profiled in pass ncu is latency-bound."),
-        "{text}"
-    );
+    assert!(text.starts_with("70.0 % of profiled time in pass ncu is latency-bound;"), "{text}");
     assert_eq!(made(0.4).outcome(&profiled_bound::RULE), Outcome::CLEAR);
 }

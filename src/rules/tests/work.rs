@@ -22,7 +22,7 @@ fn a_busy_stage_far_from_the_peak_could_save_down_to_it() {
     assert_eq!(made(0.61, 0.9).outcome(&low_mfu::RULE), Outcome::CLEAR);
     // Where the GPU waits, kernels are not the point; where nothing computes a model's pass, neither.
     let idle = silent(made(0.4, 0.7).outcome(&low_mfu::RULE));
-    let why = "prefill: the GPU is idle for 30.0 % of its time, which comes first";
+    let why = "prefill: reduce GPU idle time (30.0 % of the stage) first";
     assert_eq!(idle, ("not applicable", why.to_owned()));
     assert_eq!(silent(decode().outcome(&low_mfu::RULE)).0, "not applicable");
     assert_eq!(silent(prefill().outcome(&low_mfu::RULE)).0, "abstained");
@@ -126,9 +126,7 @@ fn a_clock_held_down_costs_its_share_of_the_busy_time() {
 fn pace_and_memory_have_limits() {
     let pace = |drift: f64| decode().pace(0, drift, 9.0);
     assert_eq!(pace(0.08).one(&uneven_pace::RULE).severity, Severity::Warning);
-    assert!(
-        words(&pace(-0.08).one(&uneven_pace::RULE).statement).contains("gets shorter by 8.00 %")
-    );
+    assert!(words(&pace(-0.08).one(&uneven_pace::RULE).statement).contains("drops by 8.00 %"));
     assert_eq!(decode().pace(0, 0.08, 1.9).outcome(&uneven_pace::RULE), Outcome::CLEAR);
     assert_eq!(pace(-0.04).outcome(&uneven_pace::RULE), Outcome::CLEAR);
     let reason = "5 instances count; a trend needs 8";
@@ -136,7 +134,7 @@ fn pace_and_memory_have_limits() {
     let series = &mut short.known.drift.as_mut().unwrap().series[0];
     (series.trend, series.drift) = (None, None);
     series.instances.truncate(5);
-    let why = format!("8 counted instances of a stage in one pass (decode: {reason})");
+    let why = format!("8 measured iterations of a stage in one pass (decode: {reason})");
     assert_eq!(silent(short.outcome(&uneven_pace::RULE)), ("abstained", why));
     // The GPU has 1000 bytes.
     let memory = |allocated: i64, reserved: i64, share: f64| {

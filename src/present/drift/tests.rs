@@ -45,7 +45,7 @@ fn the_chart_rings_outliers_and_marks_what_is_left_out() {
     let Plot::Tracks(plot) = &chart.unwrap().plot else { panic!("{chart:?}") };
     let [Track::Lines(lines)] = plot.tracks.as_slice() else { panic!("{plot:?}") };
     assert_eq!(lines.outliers, [(6, 500.0)]);
-    assert_eq!(lines.shades, Some(("left out".to_owned(), vec![(0, 1)])));
+    assert_eq!(lines.shades, Some(("excluded".to_owned(), vec![(0, 1)])));
     assert_eq!(lines.lines[1].points[0], (1, 100.0));
     assert_eq!((plot.extent, lines.lines[0].points[3]), (9, (4, 7.0)));
 }

@@ -86,7 +86,7 @@ fn a_kernel_without_operations_is_listed_beside_the_plot() {
     let unplotted = dataset(&findings, "roofline_unplotted");
     // The copy in no roofline; the product in none of L2 and L1, where nothing was counted.
     assert_eq!(unplotted.rows.len(), 3);
-    let reason = Cell::Text("no floating-point operation was counted".to_owned());
+    let reason = Cell::Text("no floating-point operations counted".to_owned());
     assert!(column(unplotted, "reason").contains(&reason));
     assert!((numbers(unplotted, "time_share")[2] - 0.2).abs() < 1e-12);
 }

@@ -274,8 +274,8 @@ mod tests {
                 .unwrap()
                 .note
         };
-        assert_eq!(note(0, 20).unwrap(), "20 of 143 rows; all in kernels.csv");
-        assert_eq!(note(20, 20).unwrap(), "rows 21 to 40 of 143; all in kernels.csv");
+        assert_eq!(note(0, 20).unwrap(), "20 of 143 rows; the rest is in kernels.csv");
+        assert_eq!(note(20, 20).unwrap(), "Rows 21 to 40 of 143; the rest is in kernels.csv");
         assert_eq!(
             Table::new(&Report::default(), &dataset, &view(200, 20), Names::Shortened),
             None

@@ -3,6 +3,7 @@
 use rooflens_schemas::{Evidence, Scope, StageKind, Unit};
 
 use super::sql::Window;
+use super::stage_busy::BUSY;
 use rooflens_analysis::Context;
 use rooflens_analysis::engine::stage_stats::{Summary, summaries};
 use rooflens_findings::{Catalogue, Gain, Observation, Quantity, Severity};
@@ -155,7 +156,12 @@ impl StageLine {
     /// A finding about this stage that could save at most `saved` nanoseconds of the work of each instance.
     pub(super) fn saving(&self, saved: f64, basis: &str) -> Observation {
         let saved = saved.clamp(0.0, self.time);
-        self.bounded(saved, saved.min(self.reference()), basis)
+        let mut found = self.bounded(saved, saved.min(self.reference()), basis);
+        // Shorter kernels save nothing where the CPU cannot launch them sooner.
+        if let Some(gain) = found.gain.as_mut().filter(|gain| self.busy < BUSY * gain.of_ns) {
+            gain.basis += &words!(self, "findings.if_idle_stays");
+        }
+        found
     }
 
     /// A finding about this stage that could save at most `saved` nanoseconds of the idle time of each instance.

@@ -17,7 +17,10 @@ use rooflens_model::{CopyKind, MemoryKind};
 fn launch_bound_needs_launching_to_be_the_largest_cause() {
     let made = decode().busy(0.2).idle(Cause::Launching, 600.0);
     let found = made.one(&launch_bound::RULE);
-    assert!(words(&found.statement).starts_with("decode is launch-bound: for 60.0 % of its time"));
+    assert!(
+        words(&found.statement)
+            .starts_with("decode is launch-bound: the GPU is idle for 60.0 % of stage time")
+    );
     assert_eq!((saved(&found), found.weight_ns), (600.0, 6000.0));
     // The resulting stage time of a bound counts, where there is one: 1000 − 450.
     let mut bounded = decode().idle(Cause::Launching, 600.0);
@@ -25,7 +28,9 @@ fn launch_bound_needs_launching_to_be_the_largest_cause() {
     bounded.known.what_if = Ok(Bounds { stages: vec![StageBounds::made(0, bound)] });
     assert_eq!(saved(&bounded.one(&launch_bound::RULE)), 550.0);
     let busier = decode().busy(0.6).idle(Cause::Launching, 300.0);
-    assert!(words(&busier.one(&launch_bound::RULE).statement).contains("waits for launches"));
+    assert!(
+        words(&busier.one(&launch_bound::RULE).statement).contains("waits for kernel launches")
+    );
     let other = decode().idle(Cause::Launching, 300.0).idle(Cause::Sync, 301.0);
     assert_eq!(other.outcome(&launch_bound::RULE), Outcome::CLEAR);
     assert_eq!(decode().idle(Cause::Launching, 99.0).outcome(&launch_bound::RULE), Outcome::CLEAR);
@@ -43,12 +48,8 @@ fn a_bound_is_that_of_the_unprofiled_stage_where_its_time_is_known() {
     let found = made.one(&launch_bound::RULE);
     assert_eq!(found.weight_ns, 4000.0);
     let gain = found.gain.unwrap();
-    assert_eq!((gain.saved_ns, gain.of_ns, gain.of.as_str()), (400.0, 700.0, "decode un-profiled"));
-    assert!(
-        gain.basis.contains(": 600.0 ns of the 1.000 µs of the profiled stage"),
-        "{}",
-        gain.basis
-    );
+    assert_eq!((gain.saved_ns, gain.of_ns, gain.of.as_str()), (400.0, 700.0, "unprofiled decode"));
+    assert!(gain.basis.contains(": 600.0 ns of 1.000 µs profiled stage time"), "{}", gain.basis);
     // Work lasts as long without the profiler.
     let made = made.copies(&[(CopyKind::HostToDevice, MemoryKind::Pinned, 8, 250, 250)]);
     assert_eq!(saved(&made.one(&exposed_copies::RULE)), 250.0);
@@ -86,7 +87,7 @@ fn causes_of_idle_time_have_a_rule_each() {
 fn the_data_loader_is_named_where_the_operating_system_holds_the_thread() {
     let system = decode().idle(Cause::HostCode, 30.0).idle(Cause::Os, 170.0);
     let found = system.one(&host_bound::RULE);
-    assert!(words(&found.statement).contains("85.0 % of that in the operating system"));
+    assert!(words(&found.statement).contains("85.0 % of this idle time in operating-system calls"));
     assert!(words(&found.advice.unwrap()).contains("data loader"));
 }
 
@@ -95,8 +96,8 @@ fn a_cpu_is_asked_for_where_none_ran_the_thread() {
     let off = decode().idle(Cause::HostCode, 40.0).idle(Cause::OffCpu, 160.0);
     let found = off.one(&host_bound::RULE);
     assert!((saved(&found) - 200.0).abs() < 1e-9);
-    assert!(words(&found.statement).contains("80.0 % of that without a CPU"));
-    assert!(words(&found.advice.unwrap()).contains("a CPU of its own"));
+    assert!(words(&found.statement).contains("80.0 % of this idle time off CPU"));
+    assert!(words(&found.advice.unwrap()).contains("its own CPU core"));
 }
 
 #[test]
@@ -126,7 +127,7 @@ fn pauses_that_the_median_instance_does_not_have_are_said() {
     // Ten instances with 50 ns each are 500; 1600 − 500 = 1100 of a run of 20 000 are 5.5 %, 1400 − 500 are 4.5 %.
     let found = made(1600).one(&host_pauses::RULE);
     assert!((saved(&found) - 1100.0).abs() < 1e-9);
-    assert!(words(&found.statement).contains("Of the 2 longest of them 2 end with"));
+    assert!(words(&found.statement).contains("Of the 2 longest stalls, 2 end with sdpa"));
     assert_eq!(made(1400).outcome(&host_pauses::RULE), Outcome::CLEAR);
 }
 
@@ -146,7 +147,10 @@ fn short_kernels_are_said_where_launching_is_not() {
     }
     let launching = made(200.0, 8e5).idle(Cause::Launching, 600.0);
     let (word, why) = silent(launching.outcome(&short_kernels::RULE));
-    assert_eq!((word, &*why), ("not applicable", "decode: “Launches hold up the GPU” says it"));
+    assert_eq!(
+        (word, &*why),
+        ("not applicable", &*format!("decode: {}", covered_by(&launch_bound::RULE)))
+    );
     // Of whole graphs nothing is known of the kernels in them.
     let whole = made(200.0, 8e5).work_of(KernelClass::Graph, 90);
     assert_eq!(silent(whole.outcome(&short_kernels::RULE)).0, "abstained");
@@ -200,10 +204,9 @@ fn allocating_calls_that_take_only_the_host_are_a_note() {
     };
     // Ten counted instances of 400 ns on the host.
     let found = made(100).one(&allocator_stalls::RULE);
-    assert!(
-        words(&found.statement)
-            .contains("in 3 CUDA calls, which take 2.50 % of its time on the host")
-    );
+    assert!(words(&found.statement).contains(
+        "3 CUDA calls that allocate or free memory; they take 2.50 % of its time on the CPU"
+    ));
     assert_eq!((found.gain, found.severity), (None, Severity::Note));
     assert_eq!(made(30).outcome(&allocator_stalls::RULE), Outcome::CLEAR);
 }
@@ -240,11 +243,11 @@ fn idle_time_between_stages_is_said_with_the_stages_and_the_range() {
     let loops = [10, 10, 10, 10, 10, 10, 20];
     let found = between(&loops, 72).one(&between_stages::RULE);
     let statement = words(&found.statement);
-    assert!(statement.contains("idle for 8.00 % of the 1.000 µs of the run"), "{statement}");
     assert!(
-        statement.contains("between step and step: 10.00 ns at the median of 7"),
+        statement.contains("idle between stages for 8.00 % of the 1.000 µs run"),
         "{statement}"
     );
+    assert!(statement.contains("between step and step (median 10.00 ns, n = 7)"), "{statement}");
     assert!(statement.contains("the range load covers 90.0 %"), "{statement}");
     assert_eq!((saved(&found), found.next.is_none()), (80.0, true));
     // Without a range that covers half of it, one is asked for.
@@ -320,19 +323,19 @@ fn of_few_instances_the_steps_tell_what_is_typical() {
     let found = made.one(&host_pauses::RULE);
     assert_eq!(saved(&found), 1100.0);
     assert!(words(&found.statement).contains(
-        "over its 2 counted instances to host code that steps of median time do not run"
+        "over 2 measured iterations to intermittent CPU stalls that median steps do not have"
     ));
     // Without the pauses 50 of 1000 ns are at the threshold of host-bound: as typical as 5 %.
-    assert!(words(&made.one(&host_bound::RULE).statement).contains("for 5.00 % of its time"));
+    assert!(words(&made.one(&host_bound::RULE).statement).contains("idle for 5.00 % of decode"));
     assert_eq!(saved(&made.one(&launch_bound::RULE)), 300.0);
     let (word, why) = silent(with_step(1200, 4.9).outcome(&host_bound::RULE));
     assert_eq!(word, "not applicable");
-    assert_eq!(why, "decode: “Pauses of the host in some instances” says it");
+    assert_eq!(why, format!("decode: {}", covered_by(&host_pauses::RULE)));
     // 199 − 100 = 99 of 2000 ns are 4.95 %: no pauses, and host code is what the median instance has.
     let none = two_instances(199);
     assert_eq!(none.outcome(&host_pauses::RULE), Outcome::CLEAR);
     assert_eq!(none.outcome(&launch_bound::RULE), Outcome::CLEAR);
-    assert!(words(&none.one(&host_bound::RULE).statement).contains("for 60.0 % of its time"));
+    assert!(words(&none.one(&host_bound::RULE).statement).contains("idle for 60.0 % of decode"));
     // Two instances without steps have no typical one.
     let mut unknown = two_instances(1200);
     unknown.stages[0].nested.clear();

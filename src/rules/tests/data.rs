@@ -84,16 +84,15 @@ fn limits_of_the_data_are_said() {
         made.known.stage_work.as_mut().unwrap().append(&mut other);
     }
     let found = made.found(&attribution_coverage::RULE);
-    assert!(words(&found[0].statement).starts_with("20.0 % of the GPU time of pass nsys"));
-    assert!(words(&found[1].statement).starts_with("60.0 % of the operations of decode"));
+    assert!(words(&found[0].statement).starts_with("20.0 % of GPU time in pass nsys"));
+    assert!(words(&found[1].statement).starts_with("60.0 % of operations in decode"));
     assert!(
         words(&made.one(&unknown_kernels::RULE).statement).starts_with("5.00 % of kernel time")
     );
     let hidden = made.one(&hidden_graphs::RULE);
-    assert!(
-        words(&hidden.statement)
-            .starts_with("In pass graphs 90.0 % of decode, 20.0 % of offload is CUDA graphs")
-    );
+    assert!(words(&hidden.statement).contains(
+        "as a whole account for 90.0 % of decode, 20.0 % of offload (share of operation time)"
+    ));
     assert_eq!(hidden.severity, Severity::Note, "the primary pass shows the kernels");
     let whole = attributed(decode(), 0.95)
         .launches("a", Gemm, ("", None), (1, 99))

@@ -252,6 +252,11 @@ fn words(inlines: &[Inline]) -> String {
     inlines.iter().map(piece).collect()
 }
 
+/// The reason of a rule that another one makes pointless.
+fn covered_by(rule: &Rule) -> String {
+    format!("covered by “{}”", Catalogue::english().rule(rule.id))
+}
+
 fn saved(observation: &Observation) -> f64 {
     observation.gain.as_ref().expect("a bound").saved_ns
 }
@@ -374,7 +379,7 @@ fn the_table_of_outcomes_has_what_was_found_first_and_one_row_a_reason() {
             ["found", "Launches hold up the GPU (2)", ""],
             [
                 "clear",
-                "Host code holds up the GPU (not seen: prefill); Synchronizing calls in the loop",
+                "Host code holds up the GPU (not evaluated: prefill); Synchronizing calls in the loop",
                 ""
             ],
             ["not applicable", "Short kernels", "decode: moot"],

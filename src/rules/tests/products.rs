@@ -84,8 +84,8 @@ fn only_products_far_above_the_roofline_count_as_waste() {
     assert_eq!(saved(&found), 50.0);
     assert_eq!(found.weight_ns, 500.0, "ten instances");
     let text = words(&found.statement);
-    assert!(text.contains("take 150.0 ns of an instance of decode (30.0 % of its GPU time)"));
-    assert!(text.contains("The largest waste is 8 × 8 × 8 (big): 150.0 ns against 100.0 ns"));
+    assert!(text.contains("take 150.0 ns per iteration of decode (30.0 % of its GPU time)"));
+    assert!(text.contains("The largest loss is 8 × 8 × 8 (big): 150.0 ns against 100.0 ns"));
     assert_eq!(made(&[near]).outcome(&gemm_roofline::RULE), Outcome::CLEAR);
     // 24 of 500 ns are 4.8 %; products that memory bounds are another rule's.
     assert_eq!(made(&[compute(60.0, 36.0)]).outcome(&gemm_roofline::RULE), Outcome::CLEAR);
@@ -100,13 +100,13 @@ fn products_with_few_rows_are_held_against_the_bandwidth() {
     let found = made(&rows[..2]).one(&gemm_bandwidth::RULE);
     let text = words(&found.statement);
     assert!(
-        text.contains("(60.0 % of its GPU time) read and write at 50.0 % of the specified memory")
+        text.contains("(60.0 % of its GPU time) reach 50.0 % of the specified memory bandwidth")
     );
-    assert!(text.contains("where its bytes need 90.00 ns, and its blocks fill 0.400 waves."));
+    assert!(text.contains("against 90.00 ns roofline time; its grid fills 0.400 waves."));
     assert_eq!(saved(&found), 150.0);
     // (60 + 90 + 100) ÷ 400.
     let cached = made(&rows).one(&gemm_bandwidth::RULE);
-    assert!(words(&cached.statement).contains("at 62.5 % of the specified memory bandwidth"));
+    assert!(words(&cached.statement).contains("reach 62.5 % of the specified memory bandwidth"));
     // 80 % of the bandwidth is near; 24 of 500 ns are little; compute-bound ones do not count.
     for row in [memory(200.0, 160.0, 1.0), memory(40.0, 16.0, 1.0)] {
         assert_eq!(made(&[row]).outcome(&gemm_bandwidth::RULE), Outcome::CLEAR);
@@ -124,7 +124,7 @@ fn tiles_and_waves_explain_no_more_than_what_is_lost() {
     // 100 ÷ (1 × 0.8) − 100 = 25 ns of 500.
     let found = made(&[with(200.0, 1.0)]).one(&gemm_quantization::RULE);
     assert!((saved(&found) - 25.0).abs() < 1e-9);
-    assert!(words(&found.statement).contains("tiles are 100.0 % and whose waves are 80.0 % full"));
+    assert!(words(&found.statement).contains("tile efficiency 100.0 %, wave efficiency 80.0 %."));
     // 100 ÷ (0.5 × 0.8) − 100 = 150, of which 60 are lost at all.
     assert!((saved(&made(&[with(160.0, 0.5)]).one(&gemm_quantization::RULE)) - 60.0).abs() < 1e-9);
     // 9 of 500 ns; and memory-bound products wait for bytes.
@@ -145,7 +145,7 @@ fn unaligned_products_need_time_to_matter() {
     };
     // 50 of 500 ns.
     let found = made(&[with(50.0, 1)]).one(&gemm_alignment::RULE);
-    assert!(words(&found.statement).contains("take 10.0 % of the GPU time of decode"));
+    assert!(words(&found.statement).contains("take 10.0 % of GPU time in decode"));
     assert!(words(&found.statement).ends_with("aligned to 2.000 B."), "{:?}", found.statement);
     assert_eq!(saved(&found), 40.0);
     for row in [with(50.0, 8), with(4.9, 1)] {
@@ -185,8 +185,8 @@ fn sizes_that_are_not_known_are_said() {
         made
     };
     let text = words(&made(0.6, 0.5).one(&flop_coverage::RULE).statement);
-    assert!(text.contains("(50.0 % of its GPU time) only 60.0 % has known sizes"), "{text}");
-    assert!(text.contains("of its GPU time 30.0 % has known FLOPs"), "{text}");
+    assert!(text.contains("Only 60.0 % of GEMM time in decode has known shapes (GEMMs take 50.0 % of its GPU time)"), "{text}");
+    assert!(text.contains("30.0 % of its GPU time has known FLOPs"), "{text}");
     for clear in [made(0.9, 0.5), made(0.6, 0.09)] {
         assert_eq!(clear.outcome(&flop_coverage::RULE), Outcome::CLEAR);
     }
@@ -236,12 +236,12 @@ fn flops(sums: FlopSums, utilization: Result<f64, Unavailable>) -> Made {
 fn the_ceiling_is_named() {
     let big = |measured| One { measured, ..compute(200.0, 125.0) };
     let found = made(&[big(true)]).one(&gemm_roofline::RULE);
-    assert!(words(&found.statement).contains("where the measured rate allows 125.0 ns"));
+    assert!(words(&found.statement).contains("roofline time at the measured rate is 125.0 ns"));
     assert!(found.gain.unwrap().basis.contains("FLOPs ÷ measured rate"));
     let found = made(&[big(true), big(false)]).one(&gemm_roofline::RULE);
     let text = words(&found.statement);
-    assert!(text.contains("where the measured or, without that, specified rate allows"), "{text}");
+    assert!(text.contains("at the measured or, without that, specified rate"), "{text}");
     let few = One { measured: true, ..memory(200.0, 120.0, 1.0) };
     let found = made(&[few]).one(&gemm_bandwidth::RULE);
-    assert!(words(&found.statement).contains("at 60.0 % of the measured memory bandwidth"));
+    assert!(words(&found.statement).contains("reach 60.0 % of the measured memory bandwidth"));
 }

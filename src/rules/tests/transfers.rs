@@ -51,7 +51,7 @@ fn work_that_nothing_hides_is_said() {
 fn waiting_for_a_rank_is_told_from_sending() {
     let made = |wait| decode().collectives(100.0, Some(wait)).one(&exposed_communication::RULE);
     let found = made(60.0);
-    assert!(words(&found.statement).contains("60.0 % of that it waits"));
+    assert!(words(&found.statement).contains("60.0 % of it is waiting"));
     assert!(words(&found.advice.unwrap()).contains("equal work"));
     assert!(words(&made(40.0).advice.unwrap()).contains("buckets"));
 }
@@ -166,5 +166,5 @@ fn advice_about_copies_is_what_the_figures_leave_to_try() {
         "{other}"
     );
     assert!(other.contains("pinned"));
-    assert!(advice(0.9, 200, 100, 0).contains("stay on the GPU"));
+    assert!(advice(0.9, 200, 100, 0).contains("not between host and GPU"));
 }

@@ -36,7 +36,7 @@ fn decode_is_near_the_bandwidth_or_its_kernels_are_slow_or_the_gpu_waits() {
     // Busy 950 ns, of which the bytes need 300 ns.
     assert!((saved(&made(0.3, 0.95).one(&decode_bandwidth::RULE)) - 650.0).abs() < 1e-9);
     let idle = silent(made(0.3, 0.5).outcome(&decode_bandwidth::RULE));
-    let why = "decode: the GPU is idle for 50.0 % of its time, which comes first";
+    let why = "decode: the GPU is idle for 50.0 % of stage time; reduce that first";
     assert_eq!(idle, ("not applicable", why.to_owned()));
     assert_eq!(silent(prefill().outcome(&decode_bandwidth::RULE)).0, "not applicable");
     assert_eq!(silent(decode().outcome(&decode_bandwidth::RULE)).0, "abstained");
@@ -103,9 +103,7 @@ fn a_clock_held_down_costs_its_share_of_the_busy_time() {
     // is busy in stages, which are 5 % of the run of 20 000 ns.
     assert!((saved(&found) - 500.0).abs() < 1e-9 && (found.weight_ns - 1000.0).abs() < 1e-9);
     assert_eq!(found.severity, Severity::Warning);
-    assert!(
-        words(&found.statement).contains("was set for 50.0 % of the time in which it was busy")
-    );
+    assert!(words(&found.statement).contains("reports sw_power_cap for 50.0 % of its busy time"));
     let hot = limit(thermal, 0.02, 0.02, None);
     let found = of_first(&[hot]).one(&clock_limits::RULE);
     assert_eq!((found.severity, found.gain), (Severity::Warning, None));

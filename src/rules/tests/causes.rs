@@ -365,7 +365,7 @@ fn what_pauses_explain_is_said_once() {
     for rule in [&uneven_pace::RULE, &repeat_outliers::RULE] {
         let (word, why) = silent(made.outcome(rule));
         assert_eq!(word, "not applicable");
-        assert!(why.contains("covered by “Pauses of the host in some instances”"), "{why}");
+        assert!(why.contains("covered by “Intermittent CPU stalls”"), "{why}");
     }
     // Without pauses both speak for themselves.
     let made = told(100);

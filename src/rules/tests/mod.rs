@@ -300,7 +300,7 @@ fn stages_come_first_then_the_gravest_then_the_largest() {
             ("exposed-copies", Severity::Note, 600.0),
         ]
     );
-    assert_eq!(found.observations[2].title, "Launches hold up the GPU: b");
+    assert_eq!(found.observations[2].title, "Launch-bound: b");
     let rules = found.datasets.iter().find(|dataset| dataset.id == "rules").unwrap();
     assert_eq!(rules.rows.len(), RULES.len());
     assert_eq!(rules.rows[1][2], Cell::Text("found 2".to_owned()));
@@ -376,14 +376,14 @@ fn the_table_of_outcomes_has_what_was_found_first_and_one_row_a_reason() {
     assert_eq!(
         rows,
         [
-            ["found", "Launches hold up the GPU (2)", ""],
+            ["found", "Launch-bound (2)", ""],
             [
                 "clear",
-                "Host code holds up the GPU (not evaluated: prefill); Synchronizing calls in the loop",
+                "CPU-bound: GPU waits for host code (not evaluated: prefill); Synchronizing calls",
                 ""
             ],
             ["not applicable", "Short kernels", "decode: moot"],
-            ["abstained", "Last wave not full; Grids too small for the GPU", "counters"],
+            ["abstained", "Tail effect; Grids smaller than one wave", "counters"],
         ]
         .map(|row| row.map(ToOwned::to_owned))
     );

@@ -155,7 +155,7 @@ fn findings(rules: Findings, report: &mut Report) {
     blocks.extend(cards);
     if let Some(table) = rules.datasets.iter().find(|dataset| dataset.id == "rule_outcomes") {
         blocks.push(Block::Prose(vec![Inline::Strong(words!(report, "report.outcomes"))]));
-        blocks.push(Block::Facts(outcomes(table)));
+        blocks.push(Block::Facts(outcomes(report.text, table)));
     }
     report.methods.extend(rules.methods);
     report.datasets.extend(rules.datasets);
@@ -164,18 +164,18 @@ fn findings(rules: Findings, report: &mut Report) {
 }
 
 /// The rules by outcome: those that found or cleared something in one line, the others each with what is missing.
-fn outcomes(table: &Dataset) -> Vec<(String, Vec<Inline>)> {
+fn outcomes(text: &Catalogue, table: &Dataset) -> Vec<(String, Vec<Inline>)> {
     let mut facts: Vec<(String, Vec<Inline>)> = Vec::new();
     for row in &table.rows {
         let [outcome, rules, why] = row.as_slice() else { continue };
-        let mut text = rules.plain();
+        let mut said = rules.plain();
         if *why != Cell::Missing {
-            text.push_str(&format!(" ({})", why.plain()));
+            said.push_str(&format!(" ({})", why.plain()));
         }
-        let outcome = outcome.plain();
+        let outcome = text.word(&outcome.plain()).to_owned();
         match facts.last_mut().filter(|last| last.0 == outcome) {
-            Some((_, texts)) => texts.push(format!("; {text}").into()),
-            None => facts.push((outcome, vec![text.into()])),
+            Some((_, texts)) => texts.push(format!("; {said}").into()),
+            None => facts.push((outcome, vec![said.into()])),
         }
     }
     facts

@@ -160,7 +160,7 @@ mod markdown {
     fn tables_show_what_the_view_asks_for_and_say_what_is_left_out() {
         let rendered = rendered(Format::Markdown);
         let markdown = text(&rendered, "report.md");
-        assert!(markdown.contains("40 of 53 rows; all in kernels.csv"));
+        assert!(markdown.contains("40 of 53 rows; the rest is in kernels.csv"));
         let cells = first_cells(markdown);
         assert!(cells.contains(&"triton_poi_fused_add_mul_silu_38".to_owned()));
         // The appendix has every name whole, also the hostile one: only what cannot be shown is replaced.

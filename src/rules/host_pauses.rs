@@ -7,7 +7,7 @@ use super::{Look, Outcome, Results, Rule, Threshold, repeat_outliers, uneven_pac
 use rooflens_analysis::time::idle::Cause;
 use rooflens_analysis::time::idle::longest::ended_by;
 use rooflens_findings::{Gain, Inline, Observation, Quantity, Severity};
-use rooflens_model::Ns;
+use rooflens_model::{Ns, StrId};
 use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
@@ -109,20 +109,41 @@ fn finding(results: &Results<'_>, stage: &StageLine, pauses: &Pauses) -> Observa
     }
 }
 
-/// What ends most of the longest pauses, in words.
+/// The work that the longest stalls wait for, by their time, in words.
 fn ended(results: &Results<'_>, stage: &StageLine) -> Option<Vec<Inline>> {
+    let session = results.context.session;
     let longest = results.idle(stage.key()).map_or(&[][..], |line| &line.longest);
-    let mut enders: BTreeMap<String, u64> = BTreeMap::new();
+    let mut enders: BTreeMap<String, Ender> = BTreeMap::new();
     for gap in longest.iter().filter(|one| one.gap.cause == Cause::HostCode) {
-        *enders.entry(ended_by(&results.context, gap.gap.op)).or_default() += 1;
+        let ender = enders.entry(ended_by(&results.context, gap.gap.op)).or_default();
+        ender.count += 1;
+        ender.time += gap.gap.end - gap.gap.start;
+        ender.ranges.extend(gap.ranges.last());
     }
-    let listed: u64 = enders.values().sum();
-    let (kernel, count) = enders.into_iter().max_by_key(|(_, count)| *count)?;
+    let listed: u64 = enders.values().map(|ender| ender.count).sum();
+    let whole: Ns = enders.values().map(|ender| ender.time).sum();
+    let (kernel, most) = enders.into_iter().max_by_key(|(_, ender)| ender.time)?;
+    // A range is named where all of these stalls lie in it.
+    let range = most.ranges.first().filter(|one| {
+        most.ranges.len() as u64 == most.count && most.ranges.iter().all(|range| range == *one)
+    });
     Some(say!(
         results,
         "host_pauses.ended",
         listed = Quantity::count(listed),
-        count = Quantity::count(count),
+        whole = Quantity::ns(whole),
+        share = Quantity::ratio(most.time as f64 / whole.max(1) as f64),
+        count = Quantity::count(most.count),
         kernel = Inline::Code(kernel),
+        range = range.map(|range| Inline::code(session.text(*range))),
     ))
+}
+
+/// The stalls that end with the same work.
+#[derive(Default)]
+struct Ender {
+    count: u64,
+    time: Ns,
+    /// The innermost range of each that has one.
+    ranges: Vec<StrId>,
 }

@@ -57,7 +57,7 @@ fn charts(context: &Context<'_>, phases: &[&StageWork], roofs: &Roofs) -> Vec<Ch
         "roofline-workload".to_owned(),
         words!(context, "workload.chart.stages"),
         words!(context, "workload.chart.stages_marks"),
-        covered().flat_map(|stage| points(stage)).collect(),
+        covered().flat_map(points).collect(),
     );
     let kernels = covered().filter_map(|stage| {
         let point = |work: &Work| kernel_point(context, stage, work);

@@ -151,8 +151,6 @@ impl Levels {
     }
 }
 
-/// How bytes are counted, for the method appendix.
-
 /// Throughputs as percent of what the unit sustains at peak over the launch's whole duration.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SpeedOfLight {

@@ -60,10 +60,14 @@ def main(path, stage, skip=0, timings=None, step=None):
     pauses = [(end - start, end) for start, end, cause in gaps if cause == "host_code"]
     print(f"{len(pauses)} pauses, the longest {max(pauses)[0]}")
     longest = sorted(gaps, key=lambda gap: (gap[0] - gap[1], gap[0]))[:LISTED]
-    names = collections.Counter(capture.kernels[ended_by[end]] for _, end, cause in longest if cause == "host_code")
-    print(f"of the {LISTED} longest gaps {sum(names.values())} are in host code:")
-    for name, count in names.most_common():
-        print(f"  {count} end with {name}")
+    names, times = collections.Counter(), collections.Counter()
+    for start, end, cause in longest:
+        if cause == "host_code":
+            names[capture.kernels[ended_by[end]]] += 1
+            times[capture.kernels[ended_by[end]]] += end - start
+    print(f"of the {LISTED} longest gaps {sum(names.values())}, {sum(times.values())} ns, are in host code:")
+    for name, time in times.most_common():
+        print(f"  {time} ns in {names[name]} that end with {name}")
     if timings:
         run = all_stages(capture, stage, skip, timings, step)
         print(f"all stages {run}, with the pauses {run + beyond}, share {beyond / (run + beyond)}")

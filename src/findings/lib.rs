@@ -8,7 +8,7 @@ pub mod quantity;
 pub mod table;
 pub mod text;
 
-use rooflens_schemas::{Metric, MetricValue, Polarity, Scope, Unit};
+use rooflens_schemas::Metric;
 use serde::Serialize;
 
 use rooflens_model::diagnostic::Diagnostic;
@@ -125,48 +125,4 @@ pub struct Method {
     pub title: String,
     /// Formula, unit, basis, source.
     pub text: Vec<Inline>,
-}
-
-/// A measured metric.
-pub fn measured(
-    id: &str,
-    scope: Scope,
-    unit: Unit,
-    value: f64,
-    basis: impl Into<String>,
-) -> Metric {
-    metric(id, scope, unit, MetricValue::Measured { value }, basis)
-}
-
-/// A derived metric.
-pub fn derived(id: &str, scope: Scope, unit: Unit, value: f64, basis: impl Into<String>) -> Metric {
-    metric(id, scope, unit, MetricValue::Derived { value }, basis)
-}
-
-/// A metric that is not to be had, with the reason.
-pub fn unavailable(id: &str, scope: Scope, unit: Unit, reason: impl Into<String>) -> Metric {
-    metric(id, scope, unit, MetricValue::Unavailable { reason: reason.into() }, "")
-}
-
-fn metric(
-    id: &str,
-    scope: Scope,
-    unit: Unit,
-    value: MetricValue,
-    basis: impl Into<String>,
-) -> Metric {
-    let polarity = match id {
-        "mfu" | "kernel_time_mfu" | "mbu" | "busy_share" | "tokens_per_second" => Polarity::Higher,
-        "stage_time" | "host_time" | "idle" => Polarity::Lower,
-        _ => Polarity::Neutral,
-    };
-    Metric {
-        id: id.to_owned(),
-        scope,
-        value,
-        unit,
-        polarity,
-        basis: basis.into(),
-        evidence: Vec::new(),
-    }
 }

@@ -115,8 +115,8 @@ fn note(report: &Report, dataset: &Dataset, view: &View, shown: usize) -> Option
     })
 }
 
-/// Columns whose texts are names of the data, for which no other words stand.
-const NAMED: [&str; 3] = ["stage", "pass", "range"];
+/// Columns whose texts are labels of ours and not names from the data: pages have words for them.
+const LABELS: [&str; 7] = ["category", "cause", "class", "limiter", "outcome", "part", "verdict"];
 
 /// A column in the making.
 struct Draft {
@@ -136,7 +136,7 @@ impl Draft {
             !cells.iter().any(|cell| matches!(cell, Cell::Text(_) | Cell::Name(_) | Cell::Flag(_)));
         let scale = Scale::of(numbers, column.unit);
         let texts = cells.iter().map(|cell| match cell {
-            Cell::Text(value) if !NAMED.contains(&column.id) => {
+            Cell::Text(value) if LABELS.contains(&column.id) => {
                 clean(text.word(value)).into_owned()
             }
             _ => show(cell, column.unit, scale),

@@ -79,7 +79,7 @@ fn finding(
         next: Some(say!(results, "attention_cache.next")),
         evidence: profiled::evidence(results, stage, std::slice::from_ref(one)),
         ..stage.saving(
-            one.share * results.gpu_time(stage) * (1.0 - least / moved),
+            one.share * stage.operation_time * (1.0 - least / moved),
             &words!(results, "attention_cache.basis"),
         )
     }

@@ -63,7 +63,7 @@ fn finding(results: &Results<'_>, between: &Between) -> Option<Observation> {
         before = Inline::strong(&stages[pair.before].name),
         median = Quantity::new(pair.median()?, Unit::Nanoseconds),
         count = Quantity::count(pair.windows() as u64),
-        cause = Inline::strong(pair.cause().label()),
+        cause = Inline::strong(results.text.word(pair.cause().label())),
         range = range.map(|(name, _)| Inline::code(session.text(name))),
         covers = range.map(|(_, covers)| Quantity::ratio(covers)),
     );

@@ -31,10 +31,10 @@ fn run(results: &Results<'_>) -> Outcome {
 
 fn look(results: &Results<'_>, stage: &StageLine) -> Look {
     let mbu = |one: Option<&StageUtilization>| one.and_then(|one| one.mbu().ok());
-    let profiled = results.busy_share(stage).zip(mbu(results.utilization(stage)));
-    let Some((busy, profiled)) = profiled else { return Look::Lacks };
+    let Some(profiled) = mbu(results.utilization(stage)) else { return Look::Lacks };
+    let busy = stage.busy_share;
     let unprofiled = mbu(results.unprofiled_utilization(stage)).unwrap_or(profiled);
-    let (evidence, mbu) = (results.time_evidence(stage), profiled);
+    let (evidence, mbu) = (vec![stage.figures.clone()], profiled);
     if mbu.max(unprofiled) >= NEAR {
         return Look::found(Observation {
             statement: say!(

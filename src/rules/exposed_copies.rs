@@ -38,14 +38,14 @@ fn finding(results: &Results<'_>, stage: &StageLine, copies: &Place) -> Option<O
     if stage.share(exposed) < SHARE {
         return None;
     }
-    let kernels = kernels(results, stage, copies);
+    let kernels = kernels(stage, copies);
     let statement = say!(
         results,
         "exposed_copies.statement",
         stage = Inline::strong(&stage.label),
         share = Quantity::ratio(stage.share(exposed)),
         bytes = Quantity::new(copies.bytes(None), Unit::Bytes),
-        kernels = kernels.map(|time| Quantity::ratio(stage.share(time))),
+        kernels = Quantity::ratio(stage.share(kernels)),
     );
     let saved = results.gain(WhatIf::Copies, stage).unwrap_or(exposed);
     Some(Observation {
@@ -58,15 +58,15 @@ fn finding(results: &Results<'_>, stage: &StageLine, copies: &Place) -> Option<O
 }
 
 /// Time in which kernels run and could hide copies.
-fn kernels(results: &Results<'_>, stage: &StageLine, copies: &Place) -> Option<f64> {
-    let busy = results.busy_share(stage)? * stage.time;
+fn kernels(stage: &StageLine, copies: &Place) -> f64 {
+    let busy = stage.busy_share * stage.time;
     let exposed = copies.exposed(None);
     let beside = copies.time(None) - exposed;
-    Some((busy - exposed - beside.max(0.0)).max(0.0))
+    (busy - exposed - beside.max(0.0)).max(0.0)
 }
 
 /// What the figures leave to try.
-fn advice(results: &Results<'_>, copies: &Place, kernels: Option<f64>) -> Vec<Inline> {
+fn advice(results: &Results<'_>, copies: &Place, kernels: f64) -> Vec<Inline> {
     let exposed = copies.exposed(None);
     let [to, from] =
         [CopyKind::HostToDevice, CopyKind::DeviceToHost].map(|kind| copies.exposed(Some(kind)));
@@ -74,7 +74,7 @@ fn advice(results: &Results<'_>, copies: &Place, kernels: Option<f64>) -> Vec<In
         return say!(results, "exposed_copies.advice_on_gpu");
     }
     let mut text = Vec::new();
-    if kernels.is_none_or(|time| time >= HIDING * exposed) {
+    if kernels >= HIDING * exposed {
         text.extend(say!(results, "exposed_copies.advice_stream"));
     }
     if to.min(from) >= EACH * exposed {

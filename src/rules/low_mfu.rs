@@ -37,9 +37,8 @@ fn run(results: &Results<'_>) -> Outcome {
 fn look(results: &Results<'_>, stage: &StageLine) -> Look {
     let utilization = results.utilization(stage);
     let mfu = utilization.and_then(|one| Some((one, one.kernel_time_mfu().ok()?)));
-    let Some((busy, (utilization, mfu))) = results.busy_share(stage).zip(mfu) else {
-        return Look::Lacks;
-    };
+    let Some((utilization, mfu)) = mfu else { return Look::Lacks };
+    let busy = stage.busy_share;
     if mfu >= MFU {
         return Look::Clear;
     }
@@ -80,7 +79,7 @@ fn finding(
             _ => say!(results, "low_mfu.advice"),
         }),
         next: Some(say!(results, "low_mfu.next")),
-        evidence: results.time_evidence(stage),
+        evidence: vec![stage.figures.clone()],
         ..stage.saving(stage.time * busy * lost, &basis)
     }
 }

@@ -29,22 +29,6 @@ impl<'a> Results<'a> {
         self.context.facts.summaries.iter().find(|one| stage.is(one))
     }
 
-    /// Busy share of a stage.
-    pub(super) fn busy_share(&self, stage: &StageLine) -> Option<f64> {
-        self.summary(stage).map(|summary| summary.busy_share)
-    }
-
-    /// GPU time of an instance of a stage, nanoseconds: what shares are of.
-    pub(super) fn gpu_time(&self, stage: &StageLine) -> f64 {
-        self.summary(stage).map_or(stage.busy, |summary| summary.sum)
-    }
-
-    /// What the time of a stage rests on.
-    pub(super) fn time_evidence(&self, stage: &StageLine) -> Vec<Evidence> {
-        let evidence = |one: &Summary| one.evidence(self.context.session, self.context.facts);
-        self.summary(stage).map(evidence).into_iter().collect()
-    }
-
     /// GPU operations of a stage by class.
     pub(super) fn work(&self, stage: &StageLine) -> Option<&'a StageWork> {
         self.context.results.stage_work().ok()?.iter().find(|one| stage.is(&one.summary))

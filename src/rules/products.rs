@@ -97,7 +97,7 @@ impl<'a> Products<'a> {
 
     /// `part` as a share of the stage's GPU time.
     pub(super) fn share(&self, part: f64) -> f64 {
-        let of = self.results.gpu_time(self.stage);
+        let of = self.stage.operation_time;
         if of > 0.0 { part / of } else { 0.0 }
     }
 

@@ -87,7 +87,7 @@ fn groups<'a>(results: &Results<'a>, stage: &StageLine) -> Known<Vec<Profiled<'a
     let mut groups = BTreeMap::<(usize, usize), Profiled<'a>>::new();
     for one in &all.launches {
         let (Some(group), Some(share)) = (one.line.zip(one.group), one.share) else { continue };
-        let Some(part) = part(results, stage, &matching.lines[group.0].summary) else { continue };
+        let Some(part) = part(stage, &matching.lines[group.0].summary) else { continue };
         let launch = counters.launch(one.profile);
         let profiled = Profiled {
             kernel: matching.kernels[one.profile.index()].kernel,
@@ -108,7 +108,7 @@ fn groups<'a>(results: &Results<'a>, stage: &StageLine) -> Known<Vec<Profiled<'a
 }
 
 /// The part of a stage's GPU time that another one has: itself, or one within it.
-fn part(results: &Results<'_>, stage: &StageLine, other: &Summary) -> Option<f64> {
+fn part(stage: &StageLine, other: &Summary) -> Option<f64> {
     if stage.is(other) {
         return Some(1.0);
     }
@@ -116,7 +116,7 @@ fn part(results: &Results<'_>, stage: &StageLine, other: &Summary) -> Option<f64
     stage.nested.iter().find(|one| one.key() == key)?;
     let is_step = stage.step().is_some_and(|step| step.key() == key);
     let times = stage.steps.filter(|_| is_step).unwrap_or(1.0);
-    let whole = results.gpu_time(stage);
+    let whole = stage.operation_time;
     (whole > 0.0).then(|| (other.sum * times / whole).min(1.0))
 }
 

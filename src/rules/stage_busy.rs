@@ -71,7 +71,7 @@ fn busy_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<
         busy = Quantity::ratio(stage.busy_share),
         time = Quantity::new(stage.time, Unit::Nanoseconds),
         share = share.map(Quantity::ratio),
-        group = group.map(|group| group_color(group).label()),
+        group = group.map(|group| results.text.word(group_color(group).label())),
     );
     let (said, waiting) = collectives(results, stage);
     statement.extend(said);

@@ -1,13 +1,14 @@
 //! A report made by hand: every kind of block and chart, long tables, names that try to break out.
 
 use rooflens::diagnostic::{Diagnostic, Location, Severity};
+use rooflens::findings::catalogue::{HOST_TIME, MBU, MFU};
 use rooflens::findings::chart::{
     Bar, Ceiling, Color, Dots, Flame, FlameFrame, Panel, Part, Plot, Point, Roofline, Scatter,
     Series, StackedBars,
 };
 use rooflens::findings::{
     Block, Catalogue, Cell, Chart, Column, Dataset, Gain, Inline, Method, Observation, Quantity,
-    Query, View, derived, measured, unavailable,
+    Query, View,
 };
 use rooflens::report::{Meta, Report, Section};
 use rooflens_schemas::{Evidence, Scope, Tool, Unit};
@@ -415,9 +416,9 @@ fn flame() -> Chart {
 fn metrics() -> Vec<rooflens_schemas::Metric> {
     let stage = |name: &str| Scope { stage: Some(name.to_owned()), ..Scope::default() };
     vec![
-        derived("mfu", stage("prefill"), Unit::Ratio, 0.412, "989 TFLOP/s, datasheet"),
-        measured("wall_ns", stage("decode"), Unit::Nanoseconds, 3.603e9, "NVTX"),
-        unavailable("mbu", stage("prefill"), Unit::Ratio, "no counters"),
+        MFU.derived(stage("prefill"), 0.412, "989 TFLOP/s, datasheet"),
+        HOST_TIME.measured(stage("decode"), 3.603e9, "NVTX"),
+        MBU.unavailable(stage("prefill"), "no counters"),
     ]
 }
 

@@ -18,7 +18,6 @@ const ENGLISH: &[&str] = &[
     include_str!("en/counters.toml"),
     include_str!("en/page.toml"),
     include_str!("en/rules.toml"),
-    include_str!("en/rules2.toml"),
     include_str!("en/time.toml"),
     include_str!("en/work.toml"),
 ];
@@ -59,12 +58,9 @@ impl Catalogue {
     }
 
     /// The message of a key with these arguments.
-    pub fn say(&self, key: &str, arguments: &[(&'static str, Arg)]) -> Vec<Inline> {
+    pub fn say(&self, key: &str, arguments: &[(&str, Arg)]) -> Vec<Inline> {
         match self.messages.get(key) {
-            Some(template) => {
-                let said = |(name, arg): &(&'static str, Arg)| (*name, self.in_words(arg));
-                template.say(&arguments.iter().map(said).collect::<Vec<_>>())
-            }
+            Some(template) => template.say(arguments),
             None => {
                 debug_assert!(false, "no message {key}");
                 vec![Inline::Text(key.to_owned())]
@@ -72,23 +68,14 @@ impl Catalogue {
         }
     }
 
-    /// The word of pages for a value of data: that of `[words]`, or the value itself.
+    /// The word of pages for a value of data, such as the label of a class: that of `[words]`, or the value itself.
+    /// Names from the data have no other words and do not come here.
     pub fn word<'a>(&'a self, value: &'a str) -> &'a str {
         self.lines.get(&format!("words.{value}")).map_or(value, String::as_str)
     }
 
-    fn in_words(&self, argument: &Arg) -> Arg {
-        match argument {
-            Arg::Shown(inlines) => match inlines.as_slice() {
-                [Inline::Text(value)] => Arg::from(self.word(value)),
-                _ => argument.clone(),
-            },
-            Arg::Missing => Arg::Missing,
-        }
-    }
-
     /// The message as plain text, for captions and headings.
-    pub fn line(&self, key: &str, arguments: &[(&'static str, Arg)]) -> String {
+    pub fn line(&self, key: &str, arguments: &[(&str, Arg)]) -> String {
         self.say(key, arguments).iter().map(Inline::plain).collect()
     }
 
@@ -123,7 +110,7 @@ impl Catalogue {
     }
 
     /// The paragraph of the method appendix under `<key>.method`.
-    pub fn method(&self, key: &str, arguments: &[(&'static str, Arg)]) -> Method {
+    pub fn method(&self, key: &str, arguments: &[(&str, Arg)]) -> Method {
         let title = self.line(&format!("{key}.method.title"), &[]);
         Method { title, text: self.say(&format!("{key}.method.text"), arguments) }
     }

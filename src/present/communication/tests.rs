@@ -14,12 +14,8 @@ fn metric(findings: &Findings, id: &str, rank: Option<u32>) -> Option<f64> {
 }
 
 fn words(findings: &Findings) -> String {
-    let text = |inline: &Inline| match inline {
-        Inline::Text(text) | Inline::Code(text) | Inline::Strong(text) => text.clone(),
-        Inline::Quantity(quantity) => quantity.to_string(),
-    };
     let prose = |block: &Block| match block {
-        Block::Prose(inlines) => inlines.iter().map(text).collect(),
+        Block::Prose(inlines) => inlines.iter().map(Inline::plain).collect(),
         _ => String::new(),
     };
     findings.blocks.iter().map(prose).collect()

@@ -79,7 +79,7 @@ fn verdict(context: &Context<'_>, line: &Line) -> Vec<Inline> {
         context,
         "idle.verdict",
         stage = Inline::strong(line.label(context)),
-        verdict = verdict.label(),
+        verdict = context.text.word(verdict.label()),
         share = Quantity::ratio(share),
         idle = Quantity::ratio(line.share(line.idle())),
         calls = worth_saying.then(|| part(parts.calls)),

@@ -54,11 +54,7 @@ fn cell(dataset: &Dataset, row: usize, id: &str) -> Cell {
 
 fn words(findings: &Findings) -> String {
     let Some(Block::Prose(text)) = findings.blocks.first() else { panic!("no introduction") };
-    let shown = text.iter().map(|inline| match inline {
-        Inline::Text(text) | Inline::Code(text) | Inline::Strong(text) => text.clone(),
-        Inline::Quantity(quantity) => quantity.to_string(),
-    });
-    shown.collect()
+    text.iter().map(Inline::plain).collect()
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn description(context: &Context<'_>, of: &Overview, pass: &str) -> String {
             gpu = number(context, *gpu, true),
             share = Quantity::ratio(busy as f64 / duration as f64),
             of_busy = most.map(|(time, _)| Quantity::ratio(time as f64 / busy as f64)),
-            class = most.map(|(_, Reverse(group))| group_color(group).label()),
+            class = most.map(|(_, Reverse(group))| context.text.word(group_color(group).label())),
         )
     };
     let gpus: String = of.gpus.iter().take(MAX_GPUS).map(one).collect();

@@ -24,6 +24,8 @@ impl Made {
     /// Changes the medians of the stage that was added last.
     pub(super) fn summary(mut self, change: impl FnOnce(&mut Summary)) -> Self {
         change(self.facts.summaries.last_mut().unwrap());
+        let Summary { busy_share, sum, .. } = self.last_summary();
+        (self.last().busy_share, self.last().operation_time) = (busy_share, sum);
         self
     }
 
@@ -33,8 +35,7 @@ impl Made {
     }
 
     /// The busy share of the stage that was added last.
-    pub(super) fn busy(mut self, share: f64) -> Self {
-        self.last().busy_share = share;
+    pub(super) fn busy(self, share: f64) -> Self {
         self.summary(|summary| summary.busy_share = share)
     }
 

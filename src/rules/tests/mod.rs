@@ -245,11 +245,7 @@ fn prefill() -> Made {
 }
 
 fn words(inlines: &[Inline]) -> String {
-    let piece = |inline: &Inline| match inline {
-        Inline::Text(text) | Inline::Code(text) | Inline::Strong(text) => text.clone(),
-        Inline::Quantity(quantity) => quantity.to_string(),
-    };
-    inlines.iter().map(piece).collect()
+    inlines.iter().map(Inline::plain).collect()
 }
 
 /// The reason of a rule that another one makes pointless.

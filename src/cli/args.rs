@@ -85,7 +85,10 @@ pub(super) struct Report {
     /// File or folder to write; `-` is standard output. Repeatable. Default: the folder NAME-report.
     #[arg(short, long = "output", value_name = "OUT")]
     pub(super) outputs: Vec<PathBuf>,
-    /// Format, where the extension does not tell.
+    /// Document to write as PDF or Markdown. Default: the report; into a folder, the report and the appendix.
+    #[arg(long, value_enum)]
+    pub(super) kind: Option<Kind>,
+    /// Output format (default: from the file extension).
     #[arg(long, value_enum)]
     pub(super) format: Option<Format>,
     /// Folder with templates that replace the built-in ones.
@@ -162,6 +165,17 @@ pub(super) struct Unpack {
     /// Directory to make. Default: the archive's name without extension.
     #[arg(short, long, value_name = "DIR")]
     pub(super) output: Option<PathBuf>,
+}
+
+/// Documents that `report` writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Kind {
+    /// Two pages: conclusion, figures, actions.
+    Summary,
+    /// The summary, the findings, and what they rest on.
+    Report,
+    /// Evidence, methods, and all that the report leaves out.
+    Appendix,
 }
 
 /// Formats that `report` writes.

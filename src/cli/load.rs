@@ -70,12 +70,11 @@ pub(super) fn report(loaded: &Loaded, input: &Input, term: &mut Term) -> Result<
     let results = analysis::Results::compute(&context);
     let context = context.with(&results);
     let text = Catalogue::english();
-    let rules = rules::run(&context, text);
+    let conclusions = rules::run(&context, text);
     let context = present::Context::new(context, text);
     let sections = present::run(&context);
-    let headline = present::headline::headline(&context);
-    let report =
-        report::build(text, &provenance(bundle, &context), headline, rules, sections, diagnostics);
+    let provenance = provenance(bundle, &context);
+    let report = report::build(text, &provenance, conclusions, sections, diagnostics);
     for diagnostic in &report.data_quality {
         term.diagnostic(diagnostic);
     }

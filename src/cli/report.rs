@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::args::{Format, Input, Report as Args};
+use super::args::{Format, Input, Kind, Report as Args};
 use super::error::CliError;
 use super::load::{Loaded, load, report};
 use super::term::Term;
 use crate::diagnostic::Severity;
 use crate::render::{self, RenderError, RenderOptions, Rendered};
-use crate::report::Report;
+use crate::report::{self as document, Report};
 
-const ALL: [Format; 6] =
-    [Format::Pdf, Format::Md, Format::Json, Format::Metrics, Format::Csv, Format::Parquet];
+/// Formats that are written once, whatever the document.
+const DATA: [Format; 4] = [Format::Json, Format::Metrics, Format::Csv, Format::Parquet];
 
 /// Writes a report in the formats that the outputs ask for.
 pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
@@ -25,12 +25,16 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
     let report = report(&loaded, &args.input, term)?;
     let default = [PathBuf::from(format!("{}-report", default_name(&args.input.paths, &loaded)))];
     let outputs = if args.outputs.is_empty() { &default[..] } else { &args.outputs };
+    let writer = Writer { args, loaded: &loaded, report: &report, options: &options };
     for output in outputs {
-        write_output(output, args.format, &loaded, &report, &options, term)?;
+        writer.write(output, term)?;
     }
     let unread = report.data_quality.iter().filter(|one| one.severity == Severity::Error).count();
     if unread > 0 {
-        term.note(&format!("{unread} error(s) above: what they concern is not in the report"));
+        let errors = if unread == 1 { "error" } else { "errors" };
+        term.note(&format!(
+            "{unread} {errors} above; the affected data is missing from the report"
+        ));
     }
     Ok(())
 }
@@ -39,45 +43,78 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
 pub(super) fn metrics(args: &Input, term: &mut Term) -> Result<(), CliError> {
     let loaded = load(args, term)?;
     let report = report(&loaded, args, term)?;
-    let rendered = one(Format::Metrics, &loaded, &report, &RenderOptions::default())?;
+    let (kind, options) = (document::Kind::default(), RenderOptions::default());
+    let rendered = render::render(&report, kind, render::Format::Metrics, &options)?;
     term.print(&rendered.files[&rendered.main])
 }
 
-fn write_output(
-    output: &Path,
-    stated: Option<Format>,
-    loaded: &Loaded,
-    report: &Report,
-    options: &RenderOptions,
-    term: &mut Term,
-) -> Result<(), CliError> {
-    if output == Path::new("-") {
-        let rendered = one(stated.unwrap_or(Format::Md), loaded, report, options)?;
-        return term.print(rendered.files.get(&rendered.main).map_or(&[], Vec::as_slice));
-    }
-    let extension = output.extension().and_then(|extension| extension.to_str());
-    match stated.or_else(|| extension.and_then(of_extension)) {
-        Some(format) if extension.is_some() && !matches!(format, Format::Csv | Format::Parquet) => {
-            term.step(format!("writing {}", output.display()));
-            write_single(output, &one(format, loaded, report, options)?)?;
+/// A report that is ready to be written.
+struct Writer<'a> {
+    args: &'a Args,
+    loaded: &'a Loaded,
+    report: &'a Report,
+    options: &'a RenderOptions,
+}
+
+impl Writer<'_> {
+    fn write(&self, output: &Path, term: &mut Term) -> Result<(), CliError> {
+        let (stated, kind) = (self.args.format, self.args.kind.unwrap_or(Kind::Report));
+        if output == Path::new("-") {
+            let rendered = self.one(stated.unwrap_or(Format::Md), kind)?;
+            return term.print(rendered.files.get(&rendered.main).map_or(&[], Vec::as_slice));
         }
-        Some(format) => write_files(output, one(format, loaded, report, options)?.files)?,
-        None => {
-            for format in ALL {
-                term.step(format!("writing {format:?}"));
-                match one(format, loaded, report, options) {
-                    Ok(rendered) => write_files(output, rendered.files)?,
-                    // A build without typst or polars writes what it can.
-                    Err(CliError::Render(error @ RenderError::NotBuiltIn(_))) => {
-                        term.note(&error.to_string());
-                    }
-                    Err(error) => return Err(error),
+        let extension = output.extension().and_then(|extension| extension.to_str());
+        match stated.or_else(|| extension.and_then(of_extension)) {
+            Some(format @ (Format::Csv | Format::Parquet)) => {
+                write_files(output, self.one(format, kind)?.files)?;
+            }
+            Some(format) if extension.is_some() => {
+                term.step(format!("writing {}", output.display()));
+                write_single(output, &self.one(format, kind)?)?;
+            }
+            Some(format) => write_files(output, self.one(format, kind)?.files)?,
+            None => self.write_all(output, term)?,
+        }
+        term.note(&format!("wrote {}", output.display()));
+        Ok(())
+    }
+
+    /// Every format into a folder: the documents that were asked for, and the data once.
+    fn write_all(&self, folder: &Path, term: &mut Term) -> Result<(), CliError> {
+        let asked = self.args.kind.map(|kind| vec![kind]);
+        let kinds = asked.unwrap_or_else(|| vec![Kind::Report, Kind::Appendix]);
+        let documents = kinds.iter().flat_map(|kind| [(Format::Pdf, *kind), (Format::Md, *kind)]);
+        for (format, kind) in documents.chain(DATA.map(|format| (format, Kind::Report))) {
+            term.step(format!("writing {format:?}"));
+            match self.one(format, kind) {
+                Ok(rendered) => write_files(folder, rendered.files)?,
+                // A build without typst or polars writes what it can.
+                Err(CliError::Render(error @ RenderError::NotBuiltIn(_))) => {
+                    term.note(&error.to_string());
                 }
+                Err(error) => return Err(error),
             }
         }
+        Ok(())
     }
-    term.note(&format!("wrote {}", output.display()));
-    Ok(())
+
+    /// Renders one format.
+    fn one(&self, format: Format, kind: Kind) -> Result<Rendered, CliError> {
+        let kind = match kind {
+            Kind::Summary => document::Kind::Summary,
+            Kind::Report => document::Kind::Report,
+            Kind::Appendix => document::Kind::Appendix,
+        };
+        let format = match format {
+            Format::Pdf => render::Format::Pdf,
+            Format::Md => render::Format::Markdown,
+            Format::Json => render::Format::Json,
+            Format::Metrics => render::Format::Metrics,
+            Format::Csv => render::Format::Csv,
+            Format::Parquet => return super::query::parquet(self.loaded),
+        };
+        Ok(render::render(self.report, kind, format, self.options)?)
+    }
 }
 
 /// Refuses an output before the input is read, if nothing can be written to it.
@@ -97,24 +134,6 @@ fn check_output(output: &Path, stated: Option<Format>) -> Result<(), CliError> {
 /// `html` names a format that is not to be had; the `5b` of `qwen-0.5b` is part of a folder's name.
 fn looks_like_a_format(extension: &str) -> bool {
     extension.len() >= 2 && extension.bytes().all(|letter| letter.is_ascii_alphabetic())
-}
-
-/// Renders one format.
-fn one(
-    format: Format,
-    loaded: &Loaded,
-    report: &Report,
-    options: &RenderOptions,
-) -> Result<Rendered, CliError> {
-    let format = match format {
-        Format::Pdf => render::Format::Pdf,
-        Format::Md => render::Format::Markdown,
-        Format::Json => render::Format::Json,
-        Format::Metrics => render::Format::Metrics,
-        Format::Csv => render::Format::Csv,
-        Format::Parquet => return super::query::parquet(loaded),
-    };
-    Ok(render::render(report, format, options)?)
 }
 
 fn of_extension(extension: &str) -> Option<Format> {

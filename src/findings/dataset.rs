@@ -67,6 +67,8 @@ pub enum Cell {
     Int(i64),
     /// A number in the column's unit.
     Float(f64),
+    /// A number with a unit of its own, in a column that has none.
+    Quantity(Quantity),
     /// Whether something holds; becomes "yes" or "no" where it is shown.
     #[serde(serialize_with = "flag")]
     Flag(bool),
@@ -86,6 +88,7 @@ impl Cell {
             Self::Text(text) | Self::Name(text) => text.clone(),
             Self::Int(value) => Quantity::new(*value as f64, unit).to_string(),
             Self::Float(value) => Quantity::new(*value, unit).to_string(),
+            Self::Quantity(quantity) => quantity.to_string(),
             Self::Flag(holds) => yes_or_no(*holds).to_owned(),
             Self::Missing => "–".to_owned(),
         }
@@ -96,7 +99,7 @@ impl Cell {
         match self {
             Self::Text(text) | Self::Name(text) => text.clone(),
             Self::Int(value) => value.to_string(),
-            Self::Float(value) => format!("{value}"),
+            Self::Float(value) | Self::Quantity(Quantity { value, .. }) => format!("{value}"),
             Self::Flag(holds) => yes_or_no(*holds).to_owned(),
             Self::Missing => String::new(),
         }

@@ -24,9 +24,11 @@ pub use text::{Arg, Catalogue};
 /// What one analysis found.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
-    /// Reading order of the section: prose, tables, charts. Empty: no section.
+    /// What the report shows: what a reader needs to follow its findings. Empty: the subject is not in the report.
+    pub main: Vec<Block>,
+    /// Reading order of the section in the appendix: prose, tables, charts. Empty: no section.
     pub blocks: Vec<Block>,
-    /// Long material for the appendix.
+    /// Long material, which follows all sections of the appendix.
     pub appendix: Vec<Block>,
     /// Headline numbers.
     pub metrics: Vec<Metric>,
@@ -54,6 +56,8 @@ pub enum Block {
     Chart(Chart),
     /// A list of names and values.
     Facts(Vec<(String, Vec<Inline>)>),
+    /// A numbered list.
+    List(Vec<Vec<Inline>>),
     /// Something that is not there, and what would bring it.
     Missing(String),
     /// A finding of a rule.

@@ -36,6 +36,8 @@ pub struct Observation {
     pub evidence: Vec<Evidence>,
     /// What gives a number of the statement again from the raw artifact.
     pub query: Option<Query>,
+    /// Whether it is about the measurement and not about the run: how far its figures carry.
+    pub on_measurement: bool,
 }
 
 /// How much a finding matters.
@@ -82,6 +84,8 @@ pub struct Gain {
     pub of: String,
     /// Formula and assumption.
     pub basis: String,
+    /// The saved time was measured as idle time; if not, it follows from a model of what is left to do.
+    pub measured: bool,
 }
 
 impl Gain {

@@ -35,6 +35,11 @@ impl Quantity {
         Self::new(value, Unit::Ratio)
     }
 
+    /// Symbol of the base unit, in which files hold the value.
+    pub fn base(&self) -> &'static str {
+        scales(self.unit).last().map_or("", |(_, symbol)| symbol)
+    }
+
     /// The power in which pages show a value of this size: the number of base units in it, and its symbol.
     /// `(1e6, "ms")` for 222 824 165 ns.
     pub fn scale(&self) -> (f64, &'static str) {

@@ -12,6 +12,7 @@ pub mod testing;
 mod allocator;
 mod attention;
 mod baseline;
+mod breakdown;
 mod communication;
 mod critical_path;
 mod details;
@@ -33,6 +34,7 @@ mod paths;
 mod power;
 mod products;
 mod python;
+mod quality;
 mod represent;
 mod roofline;
 mod stage_times;
@@ -92,7 +94,7 @@ pub struct Section {
 
 /// All sections in reading order.
 pub static SECTIONS: &[&Section] = &[
-    &environment::SECTION,
+    &breakdown::SECTION,
     &stage_times::SECTION,
     &idle::SECTION,
     &timeline::SECTION,
@@ -119,6 +121,8 @@ pub static SECTIONS: &[&Section] = &[
     &allocator::SECTION,
     &power::SECTION,
     &kernel_matching::SECTION,
+    &quality::SECTION,
+    &environment::SECTION,
 ];
 
 /// All sections: id, heading and content. One whose data is missing says so in its place.

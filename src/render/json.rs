@@ -4,7 +4,7 @@ use rooflens_schemas::Metric;
 use serde::Serialize;
 
 use super::{RenderError, Rendered};
-use rooflens_findings::{Block, Dataset, Method, Observation};
+use rooflens_findings::{Block, Dataset, Method};
 use rooflens_model::diagnostic::Diagnostic;
 use rooflens_report::{Meta, Report, Section};
 
@@ -18,10 +18,9 @@ const MOST_ROWS: usize = 5000;
 struct File<'a> {
     version: u32,
     meta: &'a Meta,
-    verdict: &'a [Observation],
-    headline: &'a [Block],
+    summary: &'a [Block],
     sections: &'a [Section],
-    appendices: &'a [Section],
+    appendix: &'a [Section],
     metrics: &'a [Metric],
     datasets: Vec<&'a Dataset>,
     /// Data sets that are only in CSV files of their names.
@@ -40,10 +39,9 @@ pub(super) fn render(report: &Report) -> Result<Rendered, RenderError> {
     let file = File {
         version: VERSION,
         meta: &report.meta,
-        verdict: &report.verdict,
-        headline: &report.headline,
+        summary: &report.summary,
         sections: &report.sections,
-        appendices: &report.appendices,
+        appendix: &report.appendix,
         metrics: &report.metrics,
         datasets,
         only_in_csv: bulky.iter().map(|dataset| dataset.id).collect(),

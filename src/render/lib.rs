@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use rooflens_report::Report;
+use rooflens_report::{Kind, Report};
 
 pub mod csv;
 pub mod svg;
@@ -87,24 +87,26 @@ pub enum RenderError {
     Tables(String),
 }
 
-/// Renders `report`: the same report and options give the same bytes.
+/// Renders a report: the same report and options give the same bytes. PDF and Markdown are of one `kind`; data files
+/// hold everything.
 ///
 /// # Errors
 /// A template that does not compile, a format that is not compiled in, or a writer that fails.
 pub fn render(
     report: &Report,
+    kind: Kind,
     format: Format,
     options: &RenderOptions,
 ) -> Result<Rendered, RenderError> {
     match format {
         #[cfg(feature = "pdf")]
-        Format::Pdf => pdf::render(report, options),
+        Format::Pdf => pdf::render(report, kind, options),
         #[cfg(not(feature = "pdf"))]
         Format::Pdf => {
             let _ = options;
             Err(RenderError::NotBuiltIn("PDF"))
         }
-        Format::Markdown => Ok(markdown::render(report)),
+        Format::Markdown => Ok(markdown::render(report, kind)),
         Format::Json => json::render(report),
         Format::Metrics => metrics::render(report),
         Format::Csv => csv::render(report),

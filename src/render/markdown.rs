@@ -3,28 +3,27 @@
 use std::fmt::Write;
 
 use super::Rendered;
-use super::page::{Item, Page, Part, Piece, Statement};
+use super::page::{Item, Page, Piece, Statement};
 use super::table::Table;
-use rooflens_report::Report;
+use rooflens_report::{Kind, Report};
 
-/// Writes `report.md` and `charts/*.svg`.
-pub(super) fn render(report: &Report) -> Rendered {
-    let page = Page::new(report);
+/// Writes one document, such as `report.md`, and `charts/*.svg`.
+pub(super) fn render(report: &Report, kind: Kind) -> Rendered {
+    let page = Page::new(report, kind);
     let mut out = String::new();
     cover(&mut out, &page);
-    verdict(&mut out, &page);
-    if let Some(findings) = &page.findings {
-        section(&mut out, &page, findings, "");
+    for item in &page.summary {
+        write_item(&mut out, &page, item);
+    }
+    for part in &page.sections {
+        block(&mut out, &format!("## {}", escape(&part.title)));
+        for item in &part.items {
+            write_item(&mut out, &page, item);
+        }
     }
     data_quality(&mut out, &page);
-    for part in &page.sections {
-        section(&mut out, &page, part, "");
-    }
     methods(&mut out, &page);
-    for part in &page.appendices {
-        section(&mut out, &page, part, &format!("{}: ", page.words["appendix"]));
-    }
-    let mut rendered = Rendered::one("report.md", out.into_bytes());
+    let mut rendered = Rendered::one(&format!("{}.md", kind.name()), out.into_bytes());
     rendered.files.extend(page.charts);
     rendered
 }
@@ -50,35 +49,14 @@ fn cover(out: &mut String, page: &Page) {
         let _ = writeln!(list, "- {}: {}", escape(name), escape(value));
     }
     block(out, list.trim_end());
-    for item in &page.headline {
-        write_item(out, page, item);
-    }
-}
-
-fn verdict(out: &mut String, page: &Page) {
-    if page.verdict.is_empty() {
-        return;
-    }
-    block(out, &format!("## {}", page.words["verdict"]));
-    let mut list = String::new();
-    for (n, statement) in page.verdict.iter().enumerate() {
-        let gain = match statement.gain.as_str() {
-            "" => String::new(),
-            gain => format!(" ({}; {})", statement.severity, escape(gain)),
-        };
-        let _ = writeln!(list, "{}. {}{gain}", n + 1, inline(&statement.statement));
-        if !statement.advice.is_empty() {
-            let _ =
-                writeln!(list, "   - **{}:** {}", page.words["advice"], inline(&statement.advice));
-        }
-    }
-    block(out, list.trim_end());
 }
 
 /// The card of a finding.
 fn finding(out: &mut String, page: &Page, finding: &Statement) {
     block(out, &format!("### {} ({})", escape(&finding.title), finding.severity));
-    block(out, &paragraph(&inline(&finding.statement)));
+    if !finding.statement.is_empty() {
+        block(out, &paragraph(&inline(&finding.statement)));
+    }
     let mut list = String::new();
     let mut line = |name: &str, text: String| {
         if !text.is_empty() {
@@ -132,13 +110,6 @@ fn methods(out: &mut String, page: &Page) {
     }
 }
 
-fn section(out: &mut String, page: &Page, part: &Part, prefix: &str) {
-    block(out, &format!("## {prefix}{}", escape(&part.title)));
-    for item in &part.items {
-        write_item(out, page, item);
-    }
-}
-
 fn write_item(out: &mut String, page: &Page, item: &Item) {
     match item {
         Item::Heading { text } => block(out, &format!("### {}", escape(text))),
@@ -154,6 +125,10 @@ fn write_item(out: &mut String, page: &Page, item: &Item) {
             };
             let lines: Vec<String> = facts.iter().map(line).collect();
             block(out, &lines.join("\n"));
+        }
+        Item::List { items } => {
+            let lines = (1..).zip(items).map(|(n, item)| format!("{n}. {}", inline(item)));
+            block(out, &lines.collect::<Vec<_>>().join("\n"));
         }
         Item::Finding(card) => finding(out, page, card),
         Item::Missing { reason } => {

@@ -11,29 +11,25 @@ use super::table::{Names, Table};
 use super::text::clean;
 use rooflens_findings::{Block, Chart, Gain, Inline, Observation, Quantity, words};
 use rooflens_model::diagnostic::Diagnostic;
-use rooflens_report::{FINDINGS, Report, Section};
+use rooflens_report::{Kind, Report, Section};
 
 /// A report as pages show it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Page {
     /// The words around all that, by key.
     pub(crate) words: BTreeMap<&'static str, &'static str>,
+    /// The document: `summary`, `report` or `appendix`.
+    pub(crate) kind: &'static str,
     /// Cover.
     pub(crate) cover: Cover,
-    /// Statements, the weightiest first.
-    pub(crate) verdict: Vec<Statement>,
-    /// Headline figures.
-    pub(crate) headline: Vec<Item>,
-    /// The section of findings, which follows the first page; absent if no rules ran.
-    pub(crate) findings: Option<Part>,
-    /// What the input lacks or got wrong.
-    pub(crate) data_quality: Vec<Quality>,
+    /// The first two pages; empty in the appendix.
+    pub(crate) summary: Vec<Item>,
     /// Sections.
     pub(crate) sections: Vec<Part>,
-    /// How the numbers were made.
+    /// What the input lacks or got wrong; in the report, with the sections.
+    pub(crate) data_quality: Vec<Quality>,
+    /// How the numbers were made; in the appendix.
     pub(crate) methods: Vec<Method>,
-    /// Appendices.
-    pub(crate) appendices: Vec<Part>,
     /// Characters are written as their code points, which the PDF explains.
     pub(crate) code_points: bool,
     /// Files of the charts by path.
@@ -58,7 +54,7 @@ pub(crate) struct Cover {
     pub(crate) facts: Vec<(String, String)>,
 }
 
-/// A statement of the verdict, or the card of a finding.
+/// The card of a finding.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Statement {
     /// Rule and what it is about.
@@ -132,6 +128,8 @@ pub(crate) enum Item {
     Chart { path: String, title: String, description: String },
     /// Names and values.
     Facts { facts: Vec<(String, Vec<Piece>)> },
+    /// A numbered list.
+    List { items: Vec<Vec<Piece>> },
     /// Something that is not there.
     Missing { reason: String },
     /// A finding.
@@ -153,30 +151,37 @@ pub(crate) enum Piece {
 }
 
 impl Page {
-    /// Formats a report.
-    pub(crate) fn new(report: &Report) -> Self {
+    /// Formats a document of a report.
+    pub(crate) fn new(report: &Report, kind: Kind) -> Self {
         let mut pages = Pages { report, charts: BTreeMap::new() };
-        let headline = pages.items(&report.headline, Names::Shortened);
-        let is_findings = |section: &&Section| section.id == FINDINGS;
-        let findings = report.sections.iter().find(is_findings);
-        let findings = findings.map(|section| pages.part(section, Names::Shortened));
-        let others = report.sections.iter().filter(|section| !is_findings(section));
-        let sections = pages.parts(others, Names::Shortened);
-        let appendices = pages.parts(report.appendices.iter(), Names::Whole);
+        let summary = match kind {
+            Kind::Summary | Kind::Report => pages.items(&report.summary, Names::Shortened),
+            Kind::Appendix => Vec::new(),
+        };
+        let sections = match kind {
+            Kind::Summary => Vec::new(),
+            Kind::Report => pages.parts(&report.sections),
+            Kind::Appendix => pages.parts(&report.appendix),
+        };
+        let quality = |one| quality(report, one);
+        let method = |m: &rooflens_findings::Method| Method {
+            title: clean(&m.title).into_owned(),
+            text: pieces(&m.text),
+        };
         Self {
             words: report.text.group("page"),
+            kind: kind.name(),
             cover: cover(report),
-            verdict: report.verdict.iter().map(|one| statement(report, one)).collect(),
-            headline,
-            findings,
-            data_quality: report.data_quality.iter().map(|one| quality(report, one)).collect(),
+            summary,
             sections,
-            methods: report
-                .methods
-                .iter()
-                .map(|m| Method { title: clean(&m.title).into_owned(), text: pieces(&m.text) })
-                .collect(),
-            appendices,
+            data_quality: match kind {
+                Kind::Report => report.data_quality.iter().map(quality).collect(),
+                Kind::Summary | Kind::Appendix => Vec::new(),
+            },
+            methods: match kind {
+                Kind::Appendix => report.methods.iter().map(method).collect(),
+                Kind::Summary | Kind::Report => Vec::new(),
+            },
             code_points: false,
             charts: pages.charts,
         }
@@ -190,22 +195,20 @@ struct Pages<'a> {
 }
 
 impl Pages<'_> {
-    fn parts<'a>(
-        &mut self,
-        sections: impl Iterator<Item = &'a Section>,
-        names: Names,
-    ) -> Vec<Part> {
-        sections.map(|section| self.part(section, names)).collect()
+    fn parts(&mut self, sections: &[Section]) -> Vec<Part> {
+        sections.iter().map(|section| self.part(section)).collect()
     }
 
-    fn part(&mut self, section: &Section, names: Names) -> Part {
+    fn part(&mut self, section: &Section) -> Part {
+        let long = section.id.ends_with("-appendix");
+        let names = if long { Names::Whole } else { Names::Shortened };
         let count =
             |kind: fn(&Block) -> bool| section.blocks.iter().filter(|one| kind(one)).count();
         let headings = count(|block| matches!(block, Block::Heading(_)));
         let charts = count(|block| matches!(block, Block::Chart(_)));
         Part {
             title: heading(self.report, &section.title),
-            apart: names == Names::Whole && headings > 0 && charts > headings,
+            apart: long && headings > 0 && charts > headings,
             items: self.items(&section.blocks, names),
         }
     }
@@ -238,6 +241,9 @@ impl Pages<'_> {
                     .map(|(name, value)| (clean(name).into_owned(), pieces(value)))
                     .collect(),
             },
+            Block::List(items) => {
+                Item::List { items: items.iter().map(|one| pieces(one)).collect() }
+            }
             Block::Missing(reason) => missing(clean(reason).into_owned()),
             Block::Finding(finding) => Item::Finding(Box::new(statement(self.report, finding))),
         }

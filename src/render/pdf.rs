@@ -7,18 +7,22 @@ use typst_pdf::{PdfOptions, PdfStandard, PdfStandards, Timestamp};
 use super::page::{Page, generator};
 use super::world::{MemoryWorld, displayable, displayable_drawing};
 use super::{RenderError, RenderOptions, Rendered};
-use rooflens_report::Report;
+use rooflens_report::{Kind, Report};
 
 /// Documents that the compiler remembers parts of; a long-lived process forgets older ones.
 const REMEMBERED: usize = 4;
 
-/// Typesets `report` as PDF/UA-1: tagged, fonts embedded, with alternative texts. If it is known when the
+/// Typesets a document of `report` as PDF/UA-1: tagged, fonts embedded, with alternative texts. If it is known when the
 /// capture was made, the file is PDF/A-2a as well.
 ///
 /// # Errors
 /// A template that does not compile.
-pub(super) fn render(report: &Report, options: &RenderOptions) -> Result<Rendered, RenderError> {
-    let mut page = Page::new(report);
+pub(super) fn render(
+    report: &Report,
+    kind: Kind,
+    options: &RenderOptions,
+) -> Result<Rendered, RenderError> {
+    let mut page = Page::new(report, kind);
     let mut files = std::mem::take(&mut page.charts);
     for drawing in files.values_mut() {
         let text = String::from_utf8_lossy(drawing);
@@ -33,7 +37,7 @@ pub(super) fn render(report: &Report, options: &RenderOptions) -> Result<Rendere
     let world = MemoryWorld::new(&options.templates, files)?;
     let bytes = typeset(&world, report);
     typst::comemo::evict(REMEMBERED);
-    Ok(Rendered::one("report.pdf", bytes?))
+    Ok(Rendered::one(&format!("{}.pdf", kind.name()), bytes?))
 }
 
 fn typeset(world: &MemoryWorld, report: &Report) -> Result<Vec<u8>, RenderError> {

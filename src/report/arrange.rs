@@ -2,23 +2,20 @@
 
 use rooflens_schemas::{Manifest, Tool};
 
-use super::{FINDINGS, Meta, Report, Section};
+use super::{Meta, Report, Section};
 use rooflens_findings::{
     Block, Catalogue, Cell, Dataset, Findings, Inline, Observation, Quantity, Severity, Table, say,
     words,
 };
 use rooflens_model::diagnostic::Diagnostics;
 
-/// Statements that the verdict page shows.
-const SHOWN_STATEMENTS: usize = 7;
+/// Findings that have a card in the report.
+const SHOWN_FINDINGS: usize = 6;
 
-/// Statements about stages that it shows.
-const SHOWN_STAGES: usize = 4;
+/// Share of the run's time from which on a finding is worth a card.
+const MATERIAL: f64 = 0.01;
 
-/// Findings that have a card.
-const SHOWN_FINDINGS: usize = 12;
-
-/// Id of the statements about stages, which answer the reader's first question.
+/// Id of the statements about stages, which the summary has.
 const STAGE_STATEMENT: &str = "stage-busy";
 
 /// Where a report's data came from.
@@ -38,45 +35,65 @@ pub struct Provenance<'a> {
     pub facts: Vec<(String, String)>,
 }
 
-/// Arranges findings: the verdict first, then what the rules found, then each analysis in its section, then
-/// the appendices.
+/// Arranges findings: the summary, then what the rules found, then what each analysis has for the report; the rest
+/// stands in the appendix.
 pub fn build(
     text: &'static Catalogue,
     provenance: &Provenance<'_>,
-    headline: Findings,
-    rules: Findings,
+    (summary, rules): (Findings, Findings),
     sections: Vec<(&'static str, &'static str, Findings)>,
     diagnostics: &Diagnostics,
 ) -> Report {
     let mut report = Report { text, meta: meta(provenance), ..Report::default() };
-    report.headline = headline.blocks;
-    report.datasets.extend(headline.datasets);
     report.data_quality = diagnostics.iter().cloned().collect();
-    let mut appendices = Vec::new();
+    report.summary = summary.blocks;
+    report.datasets = summary.datasets;
+    if rules.observations.is_empty() && report.datasets.is_empty() {
+        report.summary = vec![Block::Missing(no_verdict(&report))];
+    }
+    findings(&rules, &mut report);
+    report.methods.extend(rules.methods);
+    report.datasets.extend(rules.datasets);
+    let (mut long, mut aside) = (Vec::new(), Vec::new());
     for (id, title, findings) in sections {
         report.metrics.extend(findings.metrics);
         report.methods.extend(findings.methods);
         report.datasets.extend(findings.datasets);
         report.data_quality.extend(findings.diagnostics);
-        if !findings.blocks.is_empty() {
-            let (id, title) = (id.to_owned(), title.to_owned());
-            report.sections.push(Section { id, title, blocks: findings.blocks });
+        let section = |id: String, blocks| Section { id, title: title.to_owned(), blocks };
+        let is_missing = |block: &Block| matches!(block, Block::Missing(_));
+        if findings.main.is_empty() && !findings.blocks.iter().all(is_missing) {
+            aside.push(title);
         }
-        if !findings.appendix.is_empty() {
-            let (id, title) = (format!("{id}-appendix"), title.to_owned());
-            appendices.push(Section { id, title, blocks: findings.appendix });
-        }
+        add(&mut report.sections, section(id.to_owned(), findings.main));
+        add(&mut report.appendix, section(id.to_owned(), findings.blocks));
+        add(&mut long, section(format!("{id}-appendix"), findings.appendix));
     }
-    move_first_chart_to_verdict(&mut report);
-    report.verdict = verdict(&rules.observations);
-    findings(rules, &mut report);
-    if report.headline.is_empty() && report.verdict.is_empty() {
-        report.headline.push(Block::Missing(no_verdict(&report)));
-    }
+    report.appendix.extend(long);
     let reproduction = reproduction(&mut report, provenance);
-    report.appendices.push(reproduction);
-    report.appendices.extend(appendices);
+    report.appendix.push(reproduction);
+    if !aside.is_empty() {
+        let line = say!(report, "report.aside", sections = aside.join(", "));
+        let title = words!(report, "report.not_material");
+        let blocks = vec![Block::Prose(line)];
+        report.sections.push(Section { id: "not-material".to_owned(), title, blocks });
+    }
     report
+}
+
+/// Adds a section that has something to show.
+fn add(sections: &mut Vec<Section>, section: Section) {
+    if !section.blocks.is_empty() {
+        sections.push(section);
+    }
+}
+
+/// A first page must not be empty: it says why there is nothing to say.
+fn no_verdict(report: &Report) -> String {
+    let gravest = report.data_quality.iter().max_by_key(|one| one.severity);
+    let reason = gravest.map(|one| one.message.clone());
+    let reason = reason.unwrap_or_else(|| words!(report, "report.no_measurement"));
+    words!(report, "report.no_verdict", reason = reason)
 }
 
 fn meta(provenance: &Provenance<'_>) -> Meta {
@@ -94,73 +111,47 @@ fn meta(provenance: &Provenance<'_>) -> Meta {
     }
 }
 
-/// A first page must not be empty: it says why there is nothing to say.
-fn no_verdict(report: &Report) -> String {
-    let gravest = report.data_quality.iter().max_by_key(|one| one.severity);
-    let reason = gravest.map(|one| one.message.clone());
-    let reason = reason.unwrap_or_else(|| words!(report, "report.no_measurement"));
-    words!(report, "report.no_verdict", reason = reason)
-}
-
-/// "Where the stage time goes" belongs on the first page, once.
-fn move_first_chart_to_verdict(report: &mut Report) {
-    let Some(stages) = report.sections.iter_mut().find(|section| section.id == "stages") else {
-        return;
+/// The section of findings, one card each, without what proves them; that, the other findings and what came of all
+/// rules open the appendix.
+fn findings(rules: &Findings, report: &mut Report) {
+    let about_run = |one: &&Observation| one.id != STAGE_STATEMENT && !one.on_measurement;
+    let all: Vec<&Observation> = rules.observations.iter().filter(about_run).collect();
+    let is_material = |one: &&&Observation| {
+        one.severity > Severity::Note
+            || one.gain.as_ref().is_some_and(|gain| gain.share() >= MATERIAL)
     };
-    if let Some(at) = stages.blocks.iter().position(|block| matches!(block, Block::Chart(_))) {
-        report.headline.push(stages.blocks.remove(at));
+    let shown: Vec<&Observation> =
+        all.iter().filter(is_material).take(SHOWN_FINDINGS).copied().collect();
+    let card = |one: &Observation| Block::Finding(Box::new(one.clone()));
+    let claims = shown
+        .iter()
+        .map(|one| card(&Observation { evidence: Vec::new(), query: None, ..(*one).clone() }));
+    let title = words!(report, "report.findings");
+    let mut blocks = Vec::new();
+    if !shown.is_empty() {
+        let left =
+            (all.len() > shown.len()).then(|| Quantity::count((all.len() - shown.len()) as u64));
+        blocks.push(Block::Prose(say!(report, "report.findings_order", left = left)));
+        blocks.extend(claims);
     }
-}
-
-/// The statements of the first page: those about stages first, then the weightiest findings. Notes that bound no
-/// gain stay in their section, unless there is nothing else to say.
-fn verdict(observations: &[Observation]) -> Vec<Observation> {
-    let is_stage = |one: &&Observation| one.id == STAGE_STATEMENT;
-    let stages = observations.iter().filter(is_stage).take(SHOWN_STAGES);
-    let is_loud = |one: &&Observation| {
-        one.severity > Severity::Note || one.gain.as_ref().is_some_and(|gain| gain.saved_ns > 0.0)
-    };
-    let loud = observations.iter().filter(|one| !is_stage(one) && is_loud(one));
-    let said: Vec<Observation> = stages.chain(loud).take(SHOWN_STATEMENTS).cloned().collect();
-    if said.is_empty() {
-        observations.iter().take(SHOWN_STATEMENTS).cloned().collect()
-    } else {
-        said
-    }
-}
-
-/// The section of findings, one card each, and what came of all rules.
-fn findings(rules: Findings, report: &mut Report) {
-    let others = rules.observations.into_iter().filter(|one| one.id != STAGE_STATEMENT);
-    let mut cards: Vec<Block> = others.map(|one| Block::Finding(Box::new(one))).collect();
-    let count = cards.len();
-    if count == 0 && rules.datasets.is_empty() {
-        return;
-    }
-    cards.truncate(SHOWN_FINDINGS);
-    let introduction = match count {
-        0 => say!(report, "report.no_findings"),
-        _ => say!(report, "report.findings_order"),
-    };
-    let mut blocks = vec![Block::Prose(introduction)];
-    if count > SHOWN_FINDINGS {
-        let [shown, count] = [SHOWN_FINDINGS, count].map(|n| Quantity::count(n as u64));
-        blocks.push(Block::Prose(say!(
-            report,
-            "report.some_findings",
-            shown = shown,
-            count = count
-        )));
-    }
-    blocks.extend(cards);
+    add(&mut report.sections, Section { id: "findings".to_owned(), title, blocks });
+    let proofs = rules.observations.iter().map(|one| match shown.contains(&one) {
+        true => card(&Observation {
+            statement: Vec::new(),
+            gain: None,
+            advice: None,
+            next: None,
+            ..one.clone()
+        }),
+        false => card(one),
+    });
+    let mut blocks: Vec<Block> = proofs.collect();
     if let Some(table) = rules.datasets.iter().find(|dataset| dataset.id == "rule_outcomes") {
-        blocks.push(Block::Prose(vec![Inline::Strong(words!(report, "report.outcomes"))]));
+        blocks.push(Block::Heading(words!(report, "report.outcomes")));
         blocks.push(Block::Facts(outcomes(report.text, table)));
     }
-    report.methods.extend(rules.methods);
-    report.datasets.extend(rules.datasets);
-    let (id, title) = (FINDINGS.to_owned(), words!(report, "report.findings"));
-    report.sections.insert(0, Section { id, title, blocks });
+    let title = words!(report, "report.evidence");
+    add(&mut report.appendix, Section { id: "evidence".to_owned(), title, blocks });
 }
 
 /// The rules by outcome: those that found or cleared something in one line, the others each with what is missing.

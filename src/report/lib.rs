@@ -3,15 +3,35 @@
 use rooflens_schemas::{Metric, Tool};
 use serde::Serialize;
 
-use rooflens_findings::{Block, Catalogue, Dataset, Method, Observation};
+use rooflens_findings::{Block, Catalogue, Dataset, Method};
 use rooflens_model::diagnostic::Diagnostic;
 
 pub mod arrange;
 
 pub use arrange::{Provenance, build};
 
-/// Id of the section of findings.
-pub const FINDINGS: &str = "findings";
+/// Documents that are made of one report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// The first two pages, for those who decide.
+    Summary,
+    /// The summary and what follows from the data.
+    #[default]
+    Report,
+    /// Evidence, methods, and all that the report leaves out.
+    Appendix,
+}
+
+impl Kind {
+    /// The stem of its files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Summary => "summary",
+            Self::Report => "report",
+            Self::Appendix => "appendix",
+        }
+    }
+}
 
 /// A report, ready to be rendered in any format.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -21,14 +41,12 @@ pub struct Report {
     pub text: &'static Catalogue,
     /// Cover.
     pub meta: Meta,
-    /// Statements of the verdict page, the weightiest first.
-    pub verdict: Vec<Observation>,
-    /// Headline figures of the verdict page.
-    pub headline: Vec<Block>,
-    /// Sections in reading order.
+    /// The first two pages: conclusion, figures, actions, and how far they carry.
+    pub summary: Vec<Block>,
+    /// Sections of the report in reading order, the findings first.
     pub sections: Vec<Section>,
-    /// Appendices in reading order.
-    pub appendices: Vec<Section>,
+    /// Sections of the appendix in reading order: evidence, and all that the report does not show.
+    pub appendix: Vec<Section>,
     /// All metrics.
     pub metrics: Vec<Metric>,
     /// All data sets, whole.

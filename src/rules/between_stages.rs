@@ -72,6 +72,7 @@ fn finding(results: &Results<'_>, between: &Between) -> Option<Observation> {
         of_ns: run,
         of: words!(results, "between_stages.run", label = whose),
         basis: words!(results, "between_stages.basis"),
+        measured: true,
     };
     Some(Observation {
         title: label,

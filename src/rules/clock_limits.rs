@@ -97,6 +97,7 @@ fn saving(results: &Results<'_>, busy: f64, share: f64) -> Observation {
             of_ns: busy,
             of: words!(results, "clock_limits.of"),
             basis: words!(results, "clock_limits.basis"),
+            measured: false,
         }),
         ..Observation::default()
     }

@@ -96,6 +96,7 @@ fn finding(results: &Results<'_>, stage: &StageLine, pauses: &Pauses) -> Observa
         of_ns: results.run_ns() + pauses.beyond,
         of: words!(results, "host_pauses.of"),
         basis,
+        measured: true,
     };
     Observation {
         severity: Severity::of_share(gain.share()),

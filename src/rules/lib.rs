@@ -12,6 +12,7 @@ mod profiled;
 mod results;
 mod sql;
 mod stage;
+mod summary;
 mod tables;
 
 mod allocator_stalls;
@@ -153,9 +154,27 @@ pub static RULES: &[&Rule] = &[
     &unrepresentative_profile::RULE,
 ];
 
-/// Runs all rules on the results: observations, the weightiest first, and the tables of findings and of rules.
-pub fn run(context: &Context<'_>, text: &'static Catalogue) -> Findings {
-    judge(&Results::new(context, text))
+/// Rules about the measurement: how far its figures carry.
+static ON_MEASUREMENT: &[&Rule] = &[
+    &clock_limits::RULE,
+    &uneven_pace::RULE,
+    &repeat_outliers::RULE,
+    &profiler_overhead::RULE,
+    &utilization_basis::RULE,
+    &attribution_coverage::RULE,
+    &hidden_graphs::RULE,
+    &unknown_kernels::RULE,
+    &flop_coverage::RULE,
+    &profile_coverage::RULE,
+    &unrepresentative_profile::RULE,
+];
+
+/// Runs all rules on the results. First the summary: blocks and tables of the first pages; then the findings:
+/// observations, the weightiest first, and the tables of findings and of rules.
+pub fn run(context: &Context<'_>, text: &'static Catalogue) -> (Findings, Findings) {
+    let results = Results::new(context, text);
+    let findings = judge(&results);
+    (summary::summary(&results, &findings.observations), findings)
 }
 
 fn judge(results: &Results<'_>) -> Findings {
@@ -190,7 +209,8 @@ fn judge(results: &Results<'_>) -> Findings {
 fn named(name: &str, rule: &Rule, observation: &Observation) -> Observation {
     let about = &observation.title;
     let title = if about.is_empty() { name.to_owned() } else { format!("{name}: {about}") };
-    Observation { id: rule.id, title, ..observation.clone() }
+    let on_measurement = ON_MEASUREMENT.iter().any(|one| one.id == rule.id);
+    Observation { id: rule.id, title, on_measurement, ..observation.clone() }
 }
 
 impl Outcome {

@@ -6,6 +6,7 @@ use super::results::Results;
 use super::stage::StageLine;
 use rooflens_analysis::communication::lines::Line;
 use rooflens_analysis::counters::roofline::workload;
+use rooflens_analysis::engine::baseline::Series;
 use rooflens_analysis::engine::stage_stats::Summary;
 use rooflens_analysis::kernels::kernel_sums::PassKernels;
 use rooflens_analysis::kernels::matmul::stages::StageProducts;
@@ -72,6 +73,12 @@ impl<'a> Results<'a> {
     pub(super) fn unprofiled_utilization(&self, stage: &StageLine) -> Option<&'a StageUtilization> {
         let (pass, name) = (stage.unprofiled_pass.as_ref()?, stage.scope.stage.as_ref()?);
         self.context.results.utilization().ok()?.unprofiled(pass, name)
+    }
+
+    /// The un-profiled repeats of a stage.
+    pub(super) fn unprofiled_series(&self, stage: &StageLine) -> Option<&'a Series> {
+        let name = stage.unprofiled.and(stage.scope.stage.as_deref())?;
+        self.context.results.baseline().ok()?.unprofiled(self.context.session, name)
     }
 
     /// Copies of a stage; none if it does not copy.

@@ -86,16 +86,12 @@ impl<'a> Results<'a> {
     /// Un-profiled times of the stages: those of as many steps, where the stage has steps.
     pub(super) fn add_unprofiled(&mut self) {
         let Ok(baseline) = self.context.results.baseline() else { return };
-        let session = self.context.session;
-        for stage in self.stages.iter_mut().filter(|stage| stage.scope.rank.is_none()) {
-            let name = stage.scope.stage.as_deref().unwrap_or_default();
-            let Some(series) = baseline.unprofiled(session, name) else { continue };
-            stage.unprofiled_pass = Some(session.text(series.pass).to_owned());
-            stage.unprofiled = match stage.is_decode() {
-                // Loops of different lengths compare by the step.
-                true => series.median_per_step().zip(stage.steps).map(|(one, n)| one * n),
-                false => Some(series.statistics.median),
-            };
+        let (session, facts) = (self.context.session, self.context.facts);
+        for stage in &mut self.stages {
+            let summary = facts.summaries.iter().find(|one| stage.is(one));
+            let found = summary.and_then(|summary| baseline.of_stage(&self.context, summary));
+            stage.unprofiled = found.map(|(_, time)| time);
+            stage.unprofiled_pass = found.map(|(series, _)| session.text(series.pass).to_owned());
         }
     }
 
@@ -179,6 +175,7 @@ impl<'a> Results<'a> {
             of_ns: of,
             of: words!(self, "findings.the_run"),
             basis: basis.to_owned(),
+            measured: false,
         };
         Observation {
             scope: Scope { pass: Some(self.pass.clone()), ..Scope::default() },

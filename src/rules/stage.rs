@@ -156,7 +156,7 @@ impl StageLine {
     /// A finding about this stage that could save at most `saved` nanoseconds of the work of each instance.
     pub(super) fn saving(&self, saved: f64, basis: &str) -> Observation {
         let saved = saved.clamp(0.0, self.time);
-        let mut found = self.bounded(saved, saved.min(self.reference()), basis);
+        let mut found = self.bounded(saved, saved.min(self.reference()), basis, false);
         // Shorter kernels save nothing where the CPU cannot launch them sooner.
         if let Some(gain) = found.gain.as_mut().filter(|gain| self.busy < BUSY * gain.of_ns) {
             gain.basis += &words!(self, "findings.if_idle_stays");
@@ -168,7 +168,7 @@ impl StageLine {
     /// Without the profiler the gaps are shorter: all of them together are what kernels leave of the stage.
     pub(super) fn saving_idle(&self, saved: f64, basis: &str) -> Observation {
         let saved = saved.clamp(0.0, self.time);
-        self.bounded(saved, saved.min((self.reference() - self.busy).max(0.0)), basis)
+        self.bounded(saved, saved.min((self.reference() - self.busy).max(0.0)), basis, true)
     }
 
     /// Stage time without a profiler where that is known, else with it.
@@ -176,7 +176,7 @@ impl StageLine {
         self.unprofiled.map_or(self.time, |unprofiled| unprofiled.min(self.time))
     }
 
-    fn bounded(&self, profiled: f64, saved: f64, basis: &str) -> Observation {
+    fn bounded(&self, profiled: f64, saved: f64, basis: &str, measured: bool) -> Observation {
         let weight_ns = saved * self.counted;
         let share = if self.run_ns > 0.0 { weight_ns / self.run_ns } else { 0.0 };
         let (mut of, mut basis) = (self.label.clone(), basis.to_owned());
@@ -192,7 +192,7 @@ impl StageLine {
         Observation {
             weight_ns,
             severity: Severity::of_share(share),
-            gain: Some(Gain { saved_ns: saved, of_ns: self.reference(), of, basis }),
+            gain: Some(Gain { saved_ns: saved, of_ns: self.reference(), of, basis, measured }),
             ..self.note()
         }
     }

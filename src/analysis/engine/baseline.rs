@@ -1,7 +1,8 @@
 //! Repeats of whole stages, timed by the workload itself: their spread and their outliers.
 
-use rooflens_schemas::{Evidence, PassKind, Scope};
+use rooflens_schemas::{Evidence, PassKind, Scope, StageKind};
 
+use crate::engine::stage_stats::Summary;
 use crate::engine::stats::{OUTLIER_Z, Statistics, modified_z};
 use crate::{Context, Known, Missing};
 use rooflens_model::{Ns, Session, StrId};
@@ -69,6 +70,23 @@ fn is_profiled(session: &Session, pass: StrId) -> bool {
 }
 
 impl Baseline {
+    /// The un-profiled repeats of a stage of a timeline, and their median, nanoseconds. Loops of different lengths
+    /// compare by the step: of a decode stage it is the time of as many steps as the timeline has.
+    pub fn of_stage(&self, context: &Context<'_>, summary: &Summary) -> Option<(&Series, f64)> {
+        let (session, facts) = (context.session, context.facts);
+        // Ranks have no times of their own.
+        if summary.scope(session, facts).rank.is_some() {
+            return None;
+        }
+        let series = self.unprofiled(session, &summary.stage(facts).name)?;
+        let kind = summary.kind(facts);
+        let time = match matches!(kind, StageKind::Decode | StageKind::DecodeStep) {
+            true => series.median_per_step()? * summary.steps.filter(|steps| *steps > 0.0)?,
+            false => series.statistics.median,
+        };
+        Some((series, time))
+    }
+
     /// The un-profiled repeats of a stage, those of the first pass that has some.
     pub fn unprofiled(&self, session: &Session, stage: &str) -> Option<&Series> {
         self.series.iter().find(|one| !one.profiled && session.text(one.stage) == stage)

@@ -18,6 +18,7 @@ const ENGLISH: &[&str] = &[
     include_str!("en/counters.toml"),
     include_str!("en/page.toml"),
     include_str!("en/rules.toml"),
+    include_str!("en/summary.toml"),
     include_str!("en/time.toml"),
     include_str!("en/work.toml"),
 ];

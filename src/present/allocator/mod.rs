@@ -35,8 +35,10 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     let allocator = context.results.allocator()?;
     let mut findings = Findings::default();
     for (number, memory) in allocator.devices.iter().enumerate().take(SHOWN_GPUS) {
-        findings.blocks.push(Block::Prose(summary(context, memory)));
-        findings.blocks.push(Block::Chart(chart::chart(context, &memory.states, number + 1)));
+        // The report shows one GPU: ranks hold much the same.
+        let blocks = if number == 0 { &mut findings.main } else { &mut findings.blocks };
+        blocks.push(Block::Prose(summary(context, memory)));
+        blocks.push(Block::Chart(chart::chart(context, &memory.states, number + 1)));
     }
     if !allocator.devices.is_empty() {
         tables::add(context, &allocator.devices, &mut findings);

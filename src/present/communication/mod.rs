@@ -27,11 +27,11 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     let mut findings = Findings::default();
     let all = &context.results.communication()?.runs;
     let Some(first) = all.first() else { return Ok(findings) };
-    findings.blocks.push(Block::Prose(text::introduction(context, first)));
-    findings.blocks.push(Block::Chart(chart(context, first)));
+    findings.main.push(Block::Prose(text::introduction(context, first)));
+    findings.main.push(Block::Chart(chart(context, first)));
     let straggler = first.straggler.as_ref();
     findings
-        .blocks
+        .main
         .extend(straggler.map(|found| Block::Prose(text::straggler(context, first, found))));
     findings.blocks.extend(text::messages(context, first).map(Block::Prose));
     tables::add(context, all, &mut findings);

@@ -47,7 +47,7 @@ fn add_ranks(context: &Context<'_>, all: &[Ranks], matched: bool, findings: &mut
     columns.extend(clocks.then_some("sm_clock_hz"));
     let caption = words!(context, "communication.ranks_caption");
     let view = View::new("ranks", caption, &columns, rows.len().min(SHOWN));
-    findings.blocks.push(Block::Table(view));
+    findings.main.push(Block::Table(view));
     findings.datasets.push(ranks(context).rows(&rows));
 }
 

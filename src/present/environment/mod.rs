@@ -21,11 +21,11 @@ pub(super) static SECTION: Section = Section { id: "environment", show };
 fn show(context: &Context<'_>) -> Known<Findings> {
     let (session, environment) = (context.session, context.results.environment()?);
     let mut findings = Findings::default();
-    findings.blocks.push(Block::Facts(facts(context, environment)));
+    findings.main.push(Block::Facts(facts(context, environment)));
     let passes = passes(context);
     if !passes.is_empty() {
         let view = passes_table(context).view(words!(context, "environment.passes"), 20);
-        findings.blocks.push(Block::Table(view));
+        findings.main.push(Block::Table(view));
     }
     findings.datasets.push(passes_table(context).rows(&passes));
     peaks::add(context, environment, &mut findings);

@@ -48,9 +48,11 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     let shown = if of_primary == 0 { stages.len() } else { of_primary };
     let shown = &stages[..shown.min(SHOWN_STAGES)];
     let words = shown.iter().map(|stage| in_words(context, stage));
-    findings.blocks.push(Block::Facts(words.collect()));
-    findings.blocks.extend(tables::chart(context, shown).map(Block::Chart));
-    findings.blocks.extend(views(context, shown));
+    findings.main.push(Block::Facts(words.collect()));
+    findings.main.extend(tables::chart(context, shown).map(Block::Chart));
+    let mut views = views(context, shown).into_iter();
+    findings.main.extend(views.next());
+    findings.blocks.extend(views);
     if stages.iter().all(|stage| stage.known == 0) {
         findings.blocks.push(Block::Missing(words!(context, "gemm.no_sizes")));
     }

@@ -31,10 +31,10 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     let Some(first) = graphs.by_stage.first() else { return Ok(findings) };
     let shown = graphs.replays.graphs[first.graph].pass;
     let table = replays::table(context, graphs);
-    findings.blocks.push(Block::Prose(introduction(context, graphs, shown)));
-    findings.blocks.push(Block::Chart(replays::chart(context, graphs, shown)));
+    findings.main.push(Block::Prose(introduction(context, graphs, shown)));
+    findings.main.push(Block::Chart(replays::chart(context, graphs, shown)));
     let view = table.view(words!(context, "graphs.caption"), SHOWN);
-    findings.blocks.push(Block::Table(view));
+    findings.main.push(Block::Table(view));
     findings.blocks.extend(whole_graphs(context, graphs).map(Block::Prose));
     findings.datasets.push(table.rows(&graphs.by_stage));
     nodes::add(context, graphs, &mut findings);

@@ -21,8 +21,9 @@ pub use tables::kernels as table;
 /// Kernels.
 pub(super) static SECTION: Section = Section { id: "kernels", show };
 
-/// Kernels that a page shows per pass.
+/// Kernels that a page shows per pass, and those of the primary pass that the report shows.
 const SHOWN: usize = 20;
+const SHOWN_FIRST: usize = 12;
 
 /// Passes that the section shows; the data sets hold all.
 const SHOWN_PASSES: usize = 3;
@@ -36,8 +37,10 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     let shown = shown_passes(context);
     classes::add(context, context.results.stage_work()?, &shown, &mut findings);
     for pass in &shown {
-        findings.blocks.extend(view(context, passes, *pass).map(Block::Table));
+        findings.blocks.extend(view(context, passes, *pass, SHOWN).map(Block::Table));
     }
+    let first = shown.first().and_then(|pass| view(context, passes, *pass, SHOWN_FIRST));
+    findings.main.extend(first.map(Block::Table));
     for pass in passes {
         add_metrics(context, pass, &mut findings);
     }
@@ -63,11 +66,11 @@ fn shown_passes(context: &Context<'_>) -> Vec<PassId> {
 }
 
 /// The kernels of a pass with the most time.
-fn view(context: &Context<'_>, passes: &[PassKernels], pass: PassId) -> Option<View> {
+fn view(context: &Context<'_>, passes: &[PassKernels], pass: PassId, limit: usize) -> Option<View> {
     let at = passes.iter().position(|one| one.pass == pass)?;
     let skip = passes[..at].iter().map(|one| one.sums.len()).sum();
     let rows = passes[at].sums.len();
-    let (limit, pass) = (rows.min(SHOWN), context.session.pass_name(pass));
+    let (limit, pass) = (rows.min(limit), context.session.pass_name(pass));
     let shown = limit.to_string();
     let caption = match rows > limit {
         true => {

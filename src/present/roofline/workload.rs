@@ -18,6 +18,9 @@ use rooflens_findings::catalogue::{DRAM_BYTES, HFU, PROFILED_DRAM_SHARE, PROFILE
 use rooflens_findings::chart::{Color, Plot, Point};
 use rooflens_findings::{Block, Chart, Findings, Quantity};
 
+/// Share of a stage's GPU time that profiled launches stand for, from which on the report shows its roofline.
+const WORTH_A_PAGE: f64 = 0.5;
+
 /// Adds the workload's rooflines, tables and metrics, if something of it was profiled.
 pub(super) fn add(context: &Context<'_>, workload: &Workload, findings: &mut Findings) {
     let (stages, phases) = (workload.profiled(), workload.phases(context.facts));
@@ -29,7 +32,12 @@ pub(super) fn add(context: &Context<'_>, workload: &Workload, findings: &mut Fin
     let (bounds, of_bounds) = tables::bounds(context, &phases);
     findings.blocks.push(Block::Heading(words!(context, "workload.heading")));
     findings.blocks.push(Block::Prose(say!(context, "workload.introduction")));
-    findings.blocks.extend(charts(context, &phases, &workload.roofs).into_iter().map(Block::Chart));
+    let mut charts = charts(context, &phases, &workload.roofs).into_iter().map(Block::Chart);
+    // A mark of a part of a stage would be read as the stage.
+    if phases.iter().any(|stage| stage.covered >= WORTH_A_PAGE) {
+        findings.main.extend(charts.next());
+    }
+    findings.blocks.extend(charts);
     findings.blocks.extend([of_stages, of_kernels, of_bounds]);
     for stage in stages {
         findings.metrics.extend(metrics(context, stage, &workload.roofs));

@@ -19,16 +19,22 @@ use rooflens_model::GpuId;
 /// Timeline.
 pub(super) static SECTION: Section = Section { id: "timeline", show };
 
+/// Instances close up in the report; the appendix has the others.
+const SHOWN_ZOOMS: usize = 2;
+
 fn show(context: &Context<'_>) -> Known<Findings> {
     let timeline = context.results.timeline()?;
     let mut findings = Findings::default();
     if timeline.passes.is_empty() {
         return Ok(findings);
     }
-    findings.blocks.push(Block::Prose(introduction(context, timeline)));
+    let introduction = Block::Prose(introduction(context, timeline));
     let charts = timeline.passes.iter().map(|pass| overview::chart(context, timeline, pass));
     let zooms = timeline.zooms.iter().map(|zoom| zoom::chart(context, zoom));
-    findings.blocks.extend(charts.chain(zooms).map(Block::Chart));
+    let (mut charts, mut zooms) = (charts.map(Block::Chart), zooms.map(Block::Chart));
+    findings.main.push(introduction);
+    findings.main.extend(charts.next().into_iter().chain(zooms.by_ref().take(SHOWN_ZOOMS)));
+    findings.blocks.extend(charts.chain(zooms));
     tables::add(context, timeline, &mut findings);
     findings.methods.push(method!(context, "timeline"));
     Ok(findings)

@@ -8,10 +8,11 @@ pub mod replays;
 use std::cmp::Reverse;
 
 use crate::engine::classify::KernelClass;
+use crate::engine::facts::OpIndex;
 use crate::engine::intervals::total;
 use crate::engine::stage_stats::{Summary, summaries};
 use crate::{Context, Known};
-use rooflens_model::Ns;
+use rooflens_model::{KernelId, Ns};
 
 use figures::Figures;
 use nodes::PassNodes;
@@ -41,6 +42,8 @@ pub struct StageGraph {
     pub figures: Figures,
     /// Their sums of durations by class, in the order of [`KernelClass::ALL`], nanoseconds.
     pub classes: Vec<(KernelClass, Ns)>,
+    /// An outermost stage of the same process that runs the same kernels without a graph.
+    pub eager: Option<Summary>,
 }
 
 /// Replays of all graphs in one stage of one process.
@@ -57,6 +60,12 @@ impl StageGraph {
     /// The class with the most time, and that time.
     pub fn largest_class(&self) -> Option<(KernelClass, Ns)> {
         self.classes.iter().copied().max_by_key(|(class, time)| (*time, Reverse(*class)))
+    }
+
+    /// The stage that runs the same kernels without a graph, and how many times as long it takes.
+    pub fn speedup(&self) -> Option<(&Summary, f64)> {
+        let (eager, replay) = (self.eager.as_ref()?, self.figures.time?);
+        (replay > 0.0).then(|| (eager, eager.time / replay))
     }
 
     /// Sum of durations of all classes, nanoseconds.
@@ -90,6 +99,7 @@ fn by_stage(context: &Context<'_>, replays: &Replays) -> Vec<StageGraph> {
         stage: stage(own[0]),
         figures: Figures::of(context, own),
         classes: classes(context, replays, own),
+        eager: same_without_graph(context, replays, own[0]),
     };
     let mut graphs: Vec<StageGraph> = counted.chunk_by(same).map(group).collect();
     let primary = facts.primary_pass(context.session);
@@ -109,6 +119,35 @@ fn classes(context: &Context<'_>, replays: &Replays, own: &[&Replay]) -> Vec<(Ke
         *sum = sum.saturating_add(facts.ops.end[op] - facts.ops.start[op]);
     }
     times
+}
+
+/// The outermost stage whose first counted instance runs the kernels of a replay, each as often, and no replay.
+fn same_without_graph(
+    context: &Context<'_>,
+    replays: &Replays,
+    replay: &Replay,
+) -> Option<Summary> {
+    let facts = context.facts;
+    let graph = &replays.graphs[replay.graph];
+    let kernels = |ops: &[OpIndex]| {
+        let kernels = ops.iter().filter_map(|op| facts.kernel(context.session, *op));
+        let mut kernels: Vec<KernelId> = kernels.collect();
+        kernels.sort_unstable();
+        kernels
+    };
+    let own = kernels(replays.ops(replay));
+    let replaying = |stage: usize| {
+        let stages = replays.all.iter().filter_map(|one| one.instance);
+        stages.map(|instance| facts.instances[instance].stage).any(|other| other == stage)
+    };
+    let is_same = |summary: &&Summary| {
+        let instance = summary.counted_instances(facts).next();
+        summary.process == graph.process
+            && summary.is_outermost(facts)
+            && instance.is_some_and(|one| !own.is_empty() && kernels(&one.ops) == own)
+            && !replaying(summary.stage)
+    };
+    summaries(facts, graph.pass).iter().find(is_same).cloned()
 }
 
 fn stages(context: &Context<'_>, replays: &Replays) -> Vec<StageReplays> {

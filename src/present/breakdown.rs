@@ -1,0 +1,134 @@
+//! What the time of a stage consists of: busy time by class of operations, and idle time, without the profiler where
+//! that was measured.
+
+use rooflens_schemas::{StageKind, Unit};
+
+use super::{Section, group_color};
+use crate::Context;
+use rooflens_analysis::Known;
+use rooflens_analysis::time::stage_times::StageTime;
+use rooflens_findings::chart::{Bar, Color, Part, Plot, StackedBars};
+use rooflens_findings::{Block, Chart, Findings, Quantity, Table};
+
+/// Time breakdown.
+pub(super) static SECTION: Section = Section { id: "breakdown", show };
+
+/// Bars, and rows of the table.
+const SHOWN_STAGES: usize = 8;
+const SHOWN_PARTS: usize = 20;
+
+/// A stage, or one step of it, in its parts.
+struct Breakdown {
+    label: String,
+    /// Time, nanoseconds.
+    time: f64,
+    unprofiled: bool,
+    /// Busy time by class and, last, idle time, nanoseconds.
+    parts: Vec<(Color, f64)>,
+}
+
+/// A stage with one of its parts.
+type PartOf<'a> = (&'a Breakdown, (Color, f64));
+
+fn show(context: &Context<'_>) -> Known<Findings> {
+    let times = context.results.stage_times()?;
+    let outermost = times.of_primary().filter(|one| one.summary.is_outermost(context.facts));
+    let all: Vec<Breakdown> =
+        outermost.map(|stage| breakdown(context, stage)).take(SHOWN_STAGES).collect();
+    let mut findings = Findings::default();
+    if all.is_empty() {
+        return Ok(findings);
+    }
+    let unprofiled = all.iter().any(|one| one.unprofiled).then_some("");
+    findings.main.push(Block::Prose(say!(
+        context,
+        "breakdown.introduction",
+        unprofiled = unprofiled
+    )));
+    findings.main.push(Block::Chart(chart(context, &all)));
+    let rows: Vec<PartOf<'_>> =
+        all.iter().flat_map(|one| one.parts.iter().map(move |part| (one, *part))).collect();
+    let table = table(context);
+    let caption = words!(context, "breakdown.caption");
+    findings.main.push(Block::Table(table.view(caption, rows.len().min(SHOWN_PARTS))));
+    findings.datasets.push(table.rows(&rows));
+    Ok(findings)
+}
+
+fn breakdown(context: &Context<'_>, stage: &StageTime) -> Breakdown {
+    let summary = &stage.summary;
+    let unprofiled = context.results.baseline().ok();
+    let unprofiled = unprofiled.and_then(|all| all.of_stage(context, summary));
+    let unprofiled = unprofiled.map(|(_, time)| time).filter(|time| *time < summary.time);
+    let is_decode = summary.kind(context.facts) == StageKind::Decode;
+    let steps = summary.steps.filter(|steps| is_decode && *steps > 0.0);
+    let label = summary.label(context.session, context.facts);
+    let time = unprofiled.unwrap_or(summary.time);
+    let busy = (summary.busy_share * summary.time).min(time);
+    // Of several GPUs, the mean; of all instances, one.
+    let of_all: f64 = stage.parts().iter().map(|(_, time)| time).sum();
+    let per = steps.unwrap_or(1.0);
+    let part = |time: f64| if of_all > 0.0 { time / of_all * busy / per } else { 0.0 };
+    let parts = stage.parts().into_iter().map(|(group, time)| (group_color(group), part(time)));
+    Breakdown {
+        label: match steps {
+            Some(_) => words!(context, "breakdown.step", stage = label),
+            None => label,
+        },
+        time: time / per,
+        unprofiled: unprofiled.is_some(),
+        parts: parts.chain([(Color::Idle, (time - busy) / per)]).collect(),
+    }
+}
+
+fn chart(context: &Context<'_>, all: &[Breakdown]) -> Chart {
+    let mut colors: Vec<Color> = Vec::new();
+    for (color, _) in all.iter().flat_map(|one| &one.parts) {
+        if !colors.contains(color) {
+            colors.push(*color);
+        }
+    }
+    // Idle time is the rest: it stands last.
+    colors.retain(|color| *color != Color::Idle);
+    colors.push(Color::Idle);
+    let bar = |one: &Breakdown| {
+        let value = |color: &Color| {
+            let own = one.parts.iter().find(|(own, _)| own == color);
+            own.map_or(0.0, |(_, time)| *time)
+        };
+        let time = Quantity::new(one.time, Unit::Nanoseconds);
+        let unprofiled = one.unprofiled.then_some("");
+        Bar {
+            label: one.label.clone(),
+            values: colors.iter().map(value).collect(),
+            note: words!(context, "breakdown.note", time = time, unprofiled = unprofiled),
+        }
+    };
+    Chart {
+        id: "breakdown".to_owned(),
+        title: words!(context, "breakdown.chart"),
+        description: words!(context, "breakdown.chart_text"),
+        plot: Plot::StackedBars(StackedBars {
+            unit: Unit::Nanoseconds,
+            normalized: true,
+            parts: colors
+                .iter()
+                .map(|color| Part { name: color.label().to_owned(), color: *color })
+                .collect(),
+            bars: all.iter().map(bar).collect(),
+        }),
+    }
+}
+
+fn table<'t>(context: &Context<'t>) -> Table<'t, PartOf<'t>> {
+    Table::new(context.text, "breakdown")
+        .text("stage", |(one, _): &PartOf<'_>| one.label.clone())
+        .on_page()
+        .text("part", |(_, (color, _))| color.label())
+        .on_page()
+        .time("time_ns", |(_, (_, time))| *time)
+        .on_page()
+        .share("share", |(one, (_, time))| if one.time > 0.0 { time / one.time } else { 0.0 })
+        .on_page()
+        .text("unprofiled", |(one, _)| one.unprofiled)
+}

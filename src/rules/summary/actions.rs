@@ -1,0 +1,105 @@
+//! What to do first: the findings that could save most, one a stage.
+
+use crate::results::Results;
+use crate::stage::StageLine;
+use crate::{between_stages, host_pauses};
+use rooflens_findings::{Gain, Inline, Observation, Quantity, Severity};
+
+/// Actions that the first page shows.
+const SHOWN: usize = 3;
+
+/// Measured iterations from which on a median says something.
+const ITERATIONS: f64 = 3.0;
+
+/// A finding that could save time, and whose.
+pub(super) struct Action<'a> {
+    pub(super) found: &'a Observation,
+    pub(super) gain: &'a Gain,
+    /// Where it saves.
+    pub(super) effect: Effect<'a>,
+}
+
+/// Where an action saves time.
+#[derive(Clone, Copy)]
+pub(super) enum Effect<'a> {
+    /// In each iteration of a stage.
+    Stage(&'a StageLine),
+    /// In some iterations of a stage.
+    Stalls(&'a StageLine),
+    /// Between stages, or in the run as a whole.
+    Run,
+}
+
+/// How far a bound is to be trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Confidence {
+    High,
+    Medium,
+    Low,
+}
+
+/// The weightiest actions: bounds of one stage overlap, so each stage has one, and each rule.
+pub(super) fn of<'a>(results: &'a Results<'_>, observations: &'a [Observation]) -> Vec<Action<'a>> {
+    let mut found: Vec<&Observation> = observations
+        .iter()
+        .filter(|one| one.severity >= Severity::Warning && !one.on_measurement)
+        .collect();
+    found.sort_by(|a, b| b.weight_ns.total_cmp(&a.weight_ns));
+    let mut actions: Vec<Action<'a>> = Vec::new();
+    for one in found {
+        let Some(gain) = one.gain.as_ref().filter(|gain| gain.saved_ns > 0.0) else { continue };
+        let action = Action { found: one, gain, effect: effect(results, one) };
+        if actions.len() < SHOWN && !actions.iter().any(|other| other.is_like(&action)) {
+            actions.push(action);
+        }
+    }
+    actions
+}
+
+fn effect<'a>(results: &'a Results<'_>, found: &Observation) -> Effect<'a> {
+    let stage = results.stages.iter().find(|stage| stage.scope == found.scope);
+    match stage {
+        Some(stage) if found.id == host_pauses::RULE.id => Effect::Stalls(stage),
+        Some(stage) if found.id != between_stages::RULE.id => Effect::Stage(stage),
+        _ => Effect::Run,
+    }
+}
+
+impl Action<'_> {
+    /// Whether it is about the same as another one.
+    fn is_like(&self, other: &Action<'_>) -> bool {
+        let name = |stage: &StageLine| stage.scope.stage.clone();
+        self.found.id == other.found.id
+            || match (self.effect, other.effect) {
+                (Effect::Stage(one), Effect::Stage(other)) => name(one) == name(other),
+                _ => false,
+            }
+    }
+
+    /// What is saved of an iteration of this stage, nanoseconds.
+    pub(super) fn saves_of(&self, stage: &StageLine) -> f64 {
+        match self.effect {
+            Effect::Stage(own) if own.key() == stage.key() => self.gain.saved_ns,
+            _ => 0.0,
+        }
+    }
+
+    /// How far the bound is to be trusted, and why.
+    pub(super) fn confidence(&self, results: &Results<'_>) -> (Confidence, Vec<Inline>) {
+        let stage = match self.effect {
+            Effect::Stage(stage) | Effect::Stalls(stage) => Some(stage),
+            Effect::Run => None,
+        };
+        let counted = stage.map_or(ITERATIONS, |stage| stage.counted);
+        let count = Quantity::count(counted as u64);
+        let unprofiled = stage.is_some_and(|stage| stage.unprofiled.is_some());
+        if counted < ITERATIONS {
+            return (Confidence::Low, say!(results, "summary.few", count = count));
+        }
+        match (self.gain.measured, unprofiled) {
+            (true, true) => (Confidence::High, say!(results, "summary.capped", count = count)),
+            (true, false) => (Confidence::Medium, say!(results, "summary.profiled", count = count)),
+            (false, _) => (Confidence::Medium, say!(results, "summary.modeled")),
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! The first two pages: what is slow, what to do about it, what that brings at most, and how sure it is.
+
+mod actions;
+mod figures;
+
+use self::actions::{Action, Confidence, Effect};
+use self::figures::Figure;
+use crate::results::Results;
+use crate::stage_busy;
+use rooflens_findings::{Block, Cell, Findings, Inline, Observation, Quantity, Table};
+use rooflens_schemas::Unit;
+
+/// Remarks on the measurement that stand beside the conclusions.
+const SHOWN_LIMITS: usize = 5;
+
+/// Stages of which the summary says what their time goes to.
+const SHOWN_STAGES: usize = 3;
+
+/// The blocks of the first two pages, with their tables.
+pub(crate) fn summary(results: &Results<'_>, observations: &[Observation]) -> Findings {
+    let actions = actions::of(results, observations);
+    let figures = figures::of(results, &actions);
+    let mut findings = Findings::default();
+    findings.blocks.push(Block::Prose(bottom_line(results, observations, &actions)));
+    if !figures.is_empty() {
+        let table = figure_table(results, actions.len());
+        let caption = words!(results, "summary.figures");
+        findings.blocks.push(Block::Table(table.view(caption, figures.len())));
+        findings.datasets.push(table.rows(&figures));
+    }
+    if !actions.is_empty() {
+        let numbered: Vec<(usize, &Action<'_>)> = (1..).zip(&actions).collect();
+        let table = action_table(results);
+        let caption = words!(results, "summary.actions");
+        findings.blocks.push(Block::Table(table.view(caption, actions.len())));
+        findings.datasets.push(table.rows(&numbered));
+    }
+    let mut part = |key: &str, items: Vec<Vec<Inline>>| {
+        if !items.is_empty() {
+            findings.blocks.push(Block::Heading(results.text.line(key, &[])));
+            findings.blocks.push(Block::List(items));
+        }
+    };
+    part("summary.why", why(observations, &actions));
+    part("summary.after", after(results, observations, &actions, &figures));
+    part("summary.verify", verify(results, &actions, &figures));
+    part("summary.limits", limits(results, observations));
+    findings
+}
+
+/// The conclusion: what the first actions bring at most; without any, what the stages spend their time on.
+fn bottom_line(
+    results: &Results<'_>,
+    observations: &[Observation],
+    actions: &[Action<'_>],
+) -> Vec<Inline> {
+    let mut said: Vec<Vec<Inline>> =
+        actions.iter().map(|action| action_line(results, action)).collect();
+    if said.is_empty() {
+        let stages = observations.iter().filter(|one| one.id == stage_busy::RULE.id);
+        said = stages.take(2).map(|one| one.statement.clone()).collect();
+        said.push(say!(results, "summary.no_action"));
+    }
+    said.extend(graphs(results));
+    said.join(&Inline::from(" "))
+}
+
+/// What replaying the same kernels as a CUDA graph brings, where the bundle has both.
+fn graphs(results: &Results<'_>) -> Option<Vec<Inline>> {
+    let graphs = results.context.results.graphs().ok()?;
+    let one = graphs.by_stage.iter().find(|one| one.eager.is_some())?;
+    let (eager, ratio) = one.speedup()?;
+    let (session, facts) = (results.context.session, results.context.facts);
+    let time = |ns| Quantity::new(ns, Unit::Nanoseconds);
+    Some(say!(
+        results,
+        "summary.graph_line",
+        stage = Inline::strong(eager.label(session, facts)),
+        eager = time(eager.time),
+        replay = time(one.figures.time?),
+        ratio = Quantity::new(ratio, Unit::One),
+    ))
+}
+
+fn action_line(results: &Results<'_>, action: &Action<'_>) -> Vec<Inline> {
+    let cause = results.text.line(&format!("actions.{}.cause", action.found.id), &[]);
+    let time = |ns| Quantity::new(ns, Unit::Nanoseconds);
+    let (saved, of) = (action.gain.saved_ns, action.gain.of_ns);
+    match action.effect {
+        Effect::Stage(stage) => {
+            let per = stage.steps.filter(|_| stage.is_decode());
+            let one = per.unwrap_or(1.0);
+            say!(
+                results,
+                "summary.stage_line",
+                stage = Inline::strong(&stage.label),
+                now = time(of / one),
+                after = time((of - saved) / one),
+                step = per.map(|_| ""),
+                cause = cause,
+            )
+        }
+        Effect::Stalls(stage) => say!(
+            results,
+            "summary.stalls_line",
+            stage = Inline::strong(&stage.label),
+            saved = time(saved),
+            count = Quantity::count(stage.counted as u64),
+            cause = cause,
+        ),
+        Effect::Run => say!(
+            results,
+            "summary.run_line",
+            saved = time(saved),
+            of = time(of),
+            whole = action.gain.of.as_str(),
+            cause = cause,
+        ),
+    }
+}
+
+/// One column an action: what stands in it holds if all actions up to it are taken.
+fn figure_table<'t>(results: &Results<'t>, actions: usize) -> Table<'t, Figure> {
+    let after = |nth: usize| move |one: &Figure| one.after.get(nth).copied().map(Cell::Quantity);
+    Table::new(results.text, "summary_figures")
+        .text("figure", |one: &Figure| one.label.clone())
+        .on_page()
+        .text("unit", |one| one.now.base())
+        .text("now", |one| Cell::Quantity(one.now))
+        .on_page()
+        .text("after_1", after(0))
+        .on_page_if(actions >= 1)
+        .text("after_2", after(1))
+        .on_page_if(actions >= 2)
+        .text("after_3", after(2))
+        .on_page_if(actions >= 3)
+        .text("limit", |one| one.limit.map(Cell::Quantity))
+        .on_page()
+}
+
+fn action_table<'t>(results: &'t Results<'_>) -> Table<'t, (usize, &'t Action<'t>)> {
+    let text = results.text;
+    let line = move |action: &Action<'_>, key: &str| {
+        text.line(&format!("actions.{}.{key}", action.found.id), &[])
+    };
+    Table::new(text, "summary_actions")
+        .count("number", |(number, _): &(usize, &Action<'_>)| *number)
+        .text("action", move |(_, action)| line(action, "do"))
+        .text("effect", |(_, action)| {
+            let gain = action.gain;
+            words!(
+                results,
+                "summary.effect",
+                saved = Quantity::new(gain.saved_ns, Unit::Nanoseconds),
+                whole = gain.of.as_str(),
+                share = Quantity::ratio(gain.share()),
+            )
+        })
+        .text("condition", move |(_, action)| line(action, "if"))
+        .text("confidence", |(_, action)| confidence(results, action))
+        .all_on_page()
+}
+
+fn confidence(results: &Results<'_>, action: &Action<'_>) -> String {
+    let (level, why) = action.confidence(results);
+    let why: String = why.iter().map(Inline::plain).collect();
+    match level {
+        Confidence::High => words!(results, "summary.high", why = why),
+        Confidence::Medium => words!(results, "summary.medium", why = why),
+        Confidence::Low => words!(results, "summary.low", why = why),
+    }
+}
+
+/// What the time of the stages goes to, those with actions first.
+fn why(observations: &[Observation], actions: &[Action<'_>]) -> Vec<Vec<Inline>> {
+    let has_action = |one: &&&Observation| {
+        let own = |action: &Action<'_>| action.found.scope.stage == one.scope.stage;
+        actions.iter().any(own)
+    };
+    let stages = observations.iter().filter(|one| one.id == stage_busy::RULE.id);
+    let stages: Vec<&Observation> = stages.collect();
+    let first = stages.iter().filter(has_action);
+    let rest = stages.iter().filter(|one| !has_action(one));
+    let shown = if actions.is_empty() { 0 } else { SHOWN_STAGES };
+    first.chain(rest).take(shown).map(|one| one.statement.clone()).collect()
+}
+
+/// What limits the stages once the actions are taken: the next finding of each.
+fn after(
+    results: &Results<'_>,
+    observations: &[Observation],
+    actions: &[Action<'_>],
+    figures: &[Figure],
+) -> Vec<Vec<Inline>> {
+    let next = |action: &Action<'_>| -> Option<Vec<Inline>> {
+        let Effect::Stage(stage) = action.effect else { return None };
+        let left = action.gain.of_ns - action.gain.saved_ns;
+        let is_next = |one: &&Observation| {
+            one.scope == action.found.scope
+                && one.gain.is_some()
+                && !one.on_measurement
+                && !actions.iter().any(|other| other.found.id == one.id)
+        };
+        let next = observations.iter().find(is_next).map(|one| one.title.as_str());
+        let limit =
+            figures.iter().find(|one| one.of == Some(stage.key())).and_then(|one| one.limit);
+        let steps = stage.steps.filter(|_| stage.is_decode());
+        (next.is_some() || limit.is_some()).then(|| {
+            say!(
+                results,
+                "summary.after_line",
+                stage = Inline::strong(&stage.label),
+                left = Quantity::new(left / steps.unwrap_or(1.0), Unit::Nanoseconds),
+                step = steps.map(|_| ""),
+                busy = Quantity::ratio((stage.busy / left).min(1.0)),
+                limit = limit,
+                next = next,
+            )
+        })
+    };
+    actions.iter().filter_map(next).collect()
+}
+
+/// What to measure again, and what should come out.
+fn verify(results: &Results<'_>, actions: &[Action<'_>], figures: &[Figure]) -> Vec<Vec<Inline>> {
+    let changed = figures.iter().filter_map(|one| {
+        let last = one.after.last().filter(|last| **last != one.now && one.of.is_some())?;
+        Some(words!(
+            results,
+            "summary.verify_figure",
+            figure = one.label.as_str(),
+            now = one.now,
+            after = *last,
+        ))
+    });
+    let changed: Vec<String> = changed.collect();
+    let mut said = Vec::new();
+    if !changed.is_empty() {
+        said.push(say!(results, "summary.verify_figures", figures = changed.join("; ")));
+    }
+    said.extend(actions.iter().filter_map(|action| action.found.next.clone()));
+    said
+}
+
+/// How far the figures carry.
+fn limits(results: &Results<'_>, observations: &[Observation]) -> Vec<Vec<Inline>> {
+    let mut said: Vec<Vec<Inline>> = Vec::new();
+    let few = results.stages.iter().filter(|stage| stage.counted < 3.0);
+    let few: Vec<String> =
+        few.map(|stage| format!("{} ({})", stage.label, stage.counted)).collect();
+    if !few.is_empty() {
+        said.push(say!(results, "summary.few_iterations", stages = few.join(", ")));
+    }
+    let unprofiled = results.stages.iter().any(|stage| stage.unprofiled.is_some());
+    if !results.stages.is_empty() && !unprofiled {
+        said.push(say!(results, "summary.only_profiled"));
+    }
+    let remarks = observations.iter().filter(|one| one.on_measurement);
+    said.extend(remarks.take(SHOWN_LIMITS).map(|one| one.statement.clone()));
+    said
+}

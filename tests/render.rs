@@ -4,13 +4,18 @@
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 use rooflens::render::{Format, RenderOptions, Rendered, render};
+use rooflens::report::Kind;
 use rooflens_schemas::MetricsFile;
 
 #[path = "support/sample_report.rs"]
 mod sample;
 
 fn rendered(format: Format) -> Rendered {
-    render(&sample::report(), format, &RenderOptions::default()).unwrap()
+    document(Kind::Report, format)
+}
+
+fn document(kind: Kind, format: Format) -> Rendered {
+    render(&sample::report(), kind, format, &RenderOptions::default()).unwrap()
 }
 
 fn text<'a>(rendered: &'a Rendered, path: &str) -> &'a str {
@@ -26,7 +31,8 @@ mod pdf {
     use rooflens::render::RenderError;
 
     fn pdf(report: &rooflens::report::Report) -> Vec<u8> {
-        let rendered = render(report, Format::Pdf, &RenderOptions::default()).unwrap();
+        let rendered =
+            render(report, Kind::Report, Format::Pdf, &RenderOptions::default()).unwrap();
         rendered.files[&rendered.main].clone()
     }
 
@@ -65,8 +71,7 @@ mod pdf {
         if let Block::Chart(chart) = &mut report.sections[4].blocks[0] {
             (chart.title, chart.description) = (String::new(), String::new());
         }
-        report.verdict.clear();
-        report.headline.clear();
+        report.summary.clear();
         report.methods.clear();
         assert!(pdf(&report).starts_with(b"%PDF"));
         assert!(pdf(&rooflens::report::Report::default()).starts_with(b"%PDF"));
@@ -74,7 +79,7 @@ mod pdf {
 
     fn with_template(path: &str, template: &str) -> Result<Rendered, RenderError> {
         let templates = BTreeMap::from([(path.to_owned(), template.as_bytes().to_vec())]);
-        render(&sample::report(), Format::Pdf, &RenderOptions { templates })
+        render(&sample::report(), Kind::Report, Format::Pdf, &RenderOptions { templates })
     }
 
     #[test]
@@ -99,7 +104,8 @@ mod pdf {
 #[cfg(not(feature = "pdf"))]
 #[test]
 fn pdf_is_refused_where_it_is_not_compiled_in() {
-    let error = render(&sample::report(), Format::Pdf, &RenderOptions::default()).unwrap_err();
+    let (report, options) = (sample::report(), RenderOptions::default());
+    let error = render(&report, Kind::Report, Format::Pdf, &options).unwrap_err();
     assert_eq!(
         error.to_string(),
         "this build cannot write PDF: it was compiled without that feature"
@@ -164,6 +170,8 @@ mod markdown {
         let cells = first_cells(markdown);
         assert!(cells.contains(&"triton_poi_fused_add_mul_silu_38".to_owned()));
         // The appendix has every name whole, also the hostile one: only what cannot be shown is replaced.
+        let appendix = document(Kind::Appendix, Format::Markdown);
+        let cells = first_cells(text(&appendix, "appendix.md"));
         assert!(cells.contains(&sample::long_name(51)));
         let shown = sample::HOSTILE.replace(['\u{202e}', '\u{7}'], "\u{fffd}");
         assert!(cells.contains(&shown));
@@ -206,7 +214,7 @@ fn json_holds_the_report_unformatted() {
     // 900 000 000 ns / (3 + 1).
     assert_eq!(row[3], 225_000_000);
     assert!(value["datasets"][0]["rows"][4][6].is_null());
-    assert_eq!(value["verdict"][0]["statement"][3]["quantity"]["value"], 0.42);
+    assert_eq!(value["summary"][2]["list"][0][3]["quantity"]["value"], 0.42);
 }
 
 #[test]

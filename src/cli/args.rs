@@ -85,7 +85,7 @@ pub(super) struct Report {
     /// File or folder to write; `-` is standard output. Repeatable. Default: the folder NAME-report.
     #[arg(short, long = "output", value_name = "OUT")]
     pub(super) outputs: Vec<PathBuf>,
-    /// Document to write as PDF or Markdown. Default: the report; into a folder, the report and the appendix.
+    /// Document to write as PDF or Markdown. Default: the report; into a folder, all of them.
     #[arg(long, value_enum)]
     pub(super) kind: Option<Kind>,
     /// Output format (default: from the file extension).

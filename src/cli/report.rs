@@ -82,7 +82,7 @@ impl Writer<'_> {
     /// Every format into a folder: the documents that were asked for, and the data once.
     fn write_all(&self, folder: &Path, term: &mut Term) -> Result<(), CliError> {
         let asked = self.args.kind.map(|kind| vec![kind]);
-        let kinds = asked.unwrap_or_else(|| vec![Kind::Report, Kind::Appendix]);
+        let kinds = asked.unwrap_or_else(|| vec![Kind::Summary, Kind::Report, Kind::Appendix]);
         let documents = kinds.iter().flat_map(|kind| [(Format::Pdf, *kind), (Format::Md, *kind)]);
         for (format, kind) in documents.chain(DATA.map(|format| (format, Kind::Report))) {
             term.step(format!("writing {format:?}"));

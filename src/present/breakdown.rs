@@ -10,7 +10,7 @@ use rooflens_analysis::time::stage_times::StageTime;
 use rooflens_findings::chart::{Bar, Color, Part, Plot, StackedBars};
 use rooflens_findings::{Block, Chart, Findings, Quantity, Table};
 
-/// Time breakdown.
+/// Time breakdown. Its chart stands in the summary.
 pub(super) static SECTION: Section = Section { id: "breakdown", show };
 
 /// Bars, and rows of the table.
@@ -39,18 +39,12 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     if all.is_empty() {
         return Ok(findings);
     }
-    let unprofiled = all.iter().any(|one| one.unprofiled).then_some("");
-    findings.main.push(Block::Prose(say!(
-        context,
-        "breakdown.introduction",
-        unprofiled = unprofiled
-    )));
     findings.main.push(Block::Chart(chart(context, &all)));
     let rows: Vec<PartOf<'_>> =
         all.iter().flat_map(|one| one.parts.iter().map(move |part| (one, *part))).collect();
     let table = table(context);
     let caption = words!(context, "breakdown.caption");
-    findings.main.push(Block::Table(table.view(caption, rows.len().min(SHOWN_PARTS))));
+    findings.blocks.push(Block::Table(table.view(caption, rows.len().min(SHOWN_PARTS))));
     findings.datasets.push(table.rows(&rows));
     Ok(findings)
 }

@@ -15,6 +15,9 @@ const SHOWN_FINDINGS: usize = 6;
 /// Share of the run's time from which on a finding is worth a card.
 const MATERIAL: f64 = 0.01;
 
+/// The section whose chart belongs to the summary.
+const BREAKDOWN: &str = "breakdown";
+
 /// Id of the statements about stages, which the summary has.
 const STAGE_STATEMENT: &str = "stage-busy";
 
@@ -65,20 +68,31 @@ pub fn build(
         if findings.main.is_empty() && !findings.blocks.iter().all(is_missing) {
             aside.push(title);
         }
-        add(&mut report.sections, section(id.to_owned(), findings.main));
+        match id {
+            BREAKDOWN => illustrate(&mut report.summary, findings.main),
+            _ => add(&mut report.sections, section(id.to_owned(), findings.main)),
+        }
         add(&mut report.appendix, section(id.to_owned(), findings.blocks));
         add(&mut long, section(format!("{id}-appendix"), findings.appendix));
     }
     report.appendix.extend(long);
     let reproduction = reproduction(&mut report, provenance);
     report.appendix.push(reproduction);
-    if !aside.is_empty() {
-        let line = say!(report, "report.aside", sections = aside.join(", "));
-        let title = words!(report, "report.not_material");
-        let blocks = vec![Block::Prose(line)];
-        report.sections.push(Section { id: "not-material".to_owned(), title, blocks });
+    if let Some(last) = report.sections.last_mut().filter(|_| !aside.is_empty()) {
+        last.blocks.push(Block::Prose(say!(report, "report.aside", sections = aside.join(", "))));
     }
+    let (id, title) = ("glossary".to_owned(), words!(report, "report.glossary"));
+    let terms = text.group("glossary").into_values().filter_map(|line| line.split_once(": "));
+    let terms = terms.map(|(term, meaning)| (term.to_owned(), vec![meaning.into()])).collect();
+    add(&mut report.sections, Section { id, title, blocks: vec![Block::Facts(terms)] });
     report
+}
+
+/// Puts the picture of the times between the figures and the reasons.
+fn illustrate(summary: &mut Vec<Block>, picture: Vec<Block>) {
+    let is_heading = |block: &Block| matches!(block, Block::Heading(_));
+    let at = summary.iter().position(is_heading).unwrap_or(summary.len());
+    summary.splice(at..at, picture);
 }
 
 /// Adds a section that has something to show.

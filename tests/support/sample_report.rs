@@ -30,15 +30,19 @@ pub(crate) fn report() -> Report {
     Report {
         text: Catalogue::english(),
         meta: meta(),
-        verdict: verdict(),
-        headline: headline(),
+        summary: summary(),
         sections: sections(),
-        appendices: appendices(),
+        appendix: appendix(),
         metrics: metrics(),
         datasets: vec![kernels(), stages()],
         data_quality: data_quality(),
         methods: methods(),
     }
+}
+
+fn summary() -> Vec<Block> {
+    let said = verdict().into_iter().map(|one| one.statement).collect();
+    headline().into_iter().chain([Block::List(said)]).collect()
 }
 
 fn meta() -> Meta {
@@ -75,6 +79,7 @@ fn verdict() -> Vec<Observation> {
                 of_ns: 3.603e9,
                 of: "decode".to_owned(),
                 basis: "stage time without the gaps in which the host was launching".to_owned(),
+                measured: true,
             }),
             next: Some(vec![
                 "nsys with ".into(),
@@ -101,6 +106,7 @@ fn verdict() -> Vec<Observation> {
             ],
             advice: Some(vec!["Capture the step as a CUDA graph.".into()]),
             evidence: vec![evidence("nsys/profile.sqlite", "CUPTI_ACTIVITY_KIND_KERNEL", 84_868)],
+            on_measurement: false,
         },
         Observation {
             id: "hostile",
@@ -185,9 +191,9 @@ fn sections() -> Vec<Section> {
     ]
 }
 
-fn appendices() -> Vec<Section> {
+fn appendix() -> Vec<Section> {
     let names = View::new("kernels", "Kernels by name", &["kernel", "launches"], 60);
-    vec![section("names", "Whole kernel names", vec![Block::Table(names)])]
+    vec![section("names-appendix", "Whole kernel names", vec![Block::Table(names)])]
 }
 
 fn section(id: &str, title: &str, blocks: Vec<Block>) -> Section {

@@ -21,6 +21,9 @@ pub(super) static SECTION: Section = Section { id: "idle", show };
 /// Share of launching in a stage's time from which on the text says what it consists of.
 const WORTH_SAYING: f64 = 0.1;
 
+/// Share of a stage's time from which on its idle time stands in the report.
+const MATERIAL: f64 = 0.05;
+
 /// Without GPU work there is no section: the one on stage times says what is missing.
 fn show(context: &Context<'_>) -> Known<Findings> {
     let mut findings = Findings::default();
@@ -34,9 +37,14 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     let shown = &order[..outermost];
     let mut text = say!(context, "idle.introduction");
     text.extend(shown.iter().flat_map(|line| verdict(context, line)));
-    findings.blocks.push(Block::Prose(text));
-    findings.blocks.push(Block::Chart(charts::causes(context, &order[..own])));
-    findings.blocks.push(tables::view_of_figures(context, shown));
+    let first = [
+        Block::Prose(text),
+        Block::Chart(charts::causes(context, &order[..own])),
+        tables::view_of_figures(context, shown),
+    ];
+    let is_material = shown.iter().any(|line| line.share(line.idle()) >= MATERIAL);
+    let place = if is_material { &mut findings.main } else { &mut findings.blocks };
+    place.extend(first);
     add_queues(context, idle, &mut findings);
     findings.datasets.push(tables::launch_figures(context).rows(&order));
     tables::add_causes(context, &order, outermost, &mut findings);

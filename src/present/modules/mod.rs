@@ -18,6 +18,9 @@ pub(super) static SECTION: Section = Section { id: "modules", show };
 /// Nodes that a table shows.
 const SHOWN_NODES: usize = 15;
 
+/// Nodes of the first stage that the report shows.
+const SHOWN_FIRST: usize = 10;
+
 fn show(context: &Context<'_>) -> Known<Findings> {
     let session = context.session;
     let mut findings = Findings::default();
@@ -35,7 +38,13 @@ fn show(context: &Context<'_>) -> Known<Findings> {
             flame::of_host(context, tree, format!("modules-host-{number}")),
         ];
         findings.blocks.extend(charts.into_iter().flatten().filter(|_| drawn).map(Block::Chart));
-        findings.blocks.extend(view(context, &with_modules, tree).map(Block::Table));
+        let view = view(context, &with_modules, tree);
+        if number == 1 {
+            let first =
+                view.iter().map(|view| View { limit: view.limit.min(SHOWN_FIRST), ..view.clone() });
+            findings.main.extend(first.map(Block::Table));
+        }
+        findings.blocks.extend(view.map(Block::Table));
     }
     // The pass that is shown, as a timeline, may not tell what the backward pass belongs to.
     let with_backward = with_modules.iter().filter(|tree| tree.pass != pass && tree.has_backward());

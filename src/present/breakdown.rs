@@ -52,7 +52,7 @@ fn show(context: &Context<'_>) -> Known<Findings> {
 fn breakdown(context: &Context<'_>, stage: &StageTime) -> Breakdown {
     let summary = &stage.summary;
     let unprofiled = context.results.baseline().ok();
-    let unprofiled = unprofiled.and_then(|all| all.of_stage(context, summary));
+    let unprofiled = unprofiled.and_then(|all| all.of_summary(context, summary));
     let unprofiled = unprofiled.map(|(_, time)| time).filter(|time| *time < summary.time);
     let is_decode = summary.kind(context.facts) == StageKind::Decode;
     let steps = summary.steps.filter(|steps| is_decode && *steps > 0.0);

@@ -21,7 +21,7 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     let baseline = context.results.baseline().ok();
     let rows: Vec<Row<'_>> = times
         .of_primary()
-        .map(|one| (one, baseline.and_then(|all| all.of_stage(context, &one.summary))))
+        .map(|one| (one, baseline.and_then(|all| all.of_summary(context, &one.summary))))
         .collect();
     let (session, facts) = (context.session, context.facts);
     let repeats = rows.iter().any(|(_, series)| series.is_some());

@@ -86,10 +86,10 @@ impl<'a> Results<'a> {
     /// Un-profiled times of the stages: those of as many steps, where the stage has steps.
     pub(super) fn add_unprofiled(&mut self) {
         let Ok(baseline) = self.context.results.baseline() else { return };
-        let (session, facts) = (self.context.session, self.context.facts);
-        for stage in &mut self.stages {
-            let summary = facts.summaries.iter().find(|one| stage.is(one));
-            let found = summary.and_then(|summary| baseline.of_stage(&self.context, summary));
+        let session = self.context.session;
+        for stage in self.stages.iter_mut().filter(|stage| stage.scope.rank.is_none()) {
+            let name = stage.scope.stage.as_deref().unwrap_or_default();
+            let found = baseline.of_stage(session, (name, stage.kind), stage.steps);
             stage.unprofiled = found.map(|(_, time)| time);
             stage.unprofiled_pass = found.map(|(series, _)| session.text(series.pass).to_owned());
         }

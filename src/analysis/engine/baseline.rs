@@ -72,19 +72,26 @@ fn is_profiled(session: &Session, pass: StrId) -> bool {
 impl Baseline {
     /// The un-profiled repeats of a stage of a timeline, and their median, nanoseconds. Loops of different lengths
     /// compare by the step: of a decode stage it is the time of as many steps as the timeline has.
-    pub fn of_stage(&self, context: &Context<'_>, summary: &Summary) -> Option<(&Series, f64)> {
-        let (session, facts) = (context.session, context.facts);
-        // Ranks have no times of their own.
-        if summary.scope(session, facts).rank.is_some() {
-            return None;
-        }
-        let series = self.unprofiled(session, &summary.stage(facts).name)?;
-        let kind = summary.kind(facts);
+    pub fn of_stage(
+        &self,
+        session: &Session,
+        (stage, kind): (&str, StageKind),
+        steps: Option<f64>,
+    ) -> Option<(&Series, f64)> {
+        let series = self.unprofiled(session, stage)?;
         let time = match matches!(kind, StageKind::Decode | StageKind::DecodeStep) {
-            true => series.median_per_step()? * summary.steps.filter(|steps| *steps > 0.0)?,
+            true => series.median_per_step()? * steps.filter(|steps| *steps > 0.0)?,
             false => series.statistics.median,
         };
         Some((series, time))
+    }
+
+    /// The same of a summary; ranks have no times of their own.
+    pub fn of_summary(&self, context: &Context<'_>, summary: &Summary) -> Option<(&Series, f64)> {
+        let (session, facts) = (context.session, context.facts);
+        let is_alone = summary.scope(session, facts).rank.is_none();
+        let stage = (summary.stage(facts).name.as_str(), summary.kind(facts));
+        is_alone.then(|| self.of_stage(session, stage, summary.steps))?
     }
 
     /// The un-profiled repeats of a stage, those of the first pass that has some.

@@ -3,7 +3,7 @@
 use crate::results::Results;
 use crate::stage::StageLine;
 use crate::{between_stages, host_pauses};
-use rooflens_findings::{Gain, Inline, Observation, Quantity, Severity};
+use rooflens_findings::{Catalogue, Gain, Inline, Observation, Quantity, Severity};
 
 /// Actions that the first page shows.
 const SHOWN: usize = 3;
@@ -74,6 +74,11 @@ impl Action<'_> {
                 (Effect::Stage(one), Effect::Stage(other)) => name(one) == name(other),
                 _ => false,
             }
+    }
+
+    /// A line about its rule: what to `do`, `if` what holds, and the `cause` that goes.
+    pub(super) fn line(&self, text: &Catalogue, key: &str) -> String {
+        text.line(&format!("actions.{}.{key}", self.found.id), &[])
     }
 
     /// What is saved of an iteration of this stage, nanoseconds.

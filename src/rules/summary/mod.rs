@@ -83,7 +83,7 @@ fn graphs(results: &Results<'_>) -> Option<Vec<Inline>> {
 }
 
 fn action_line(results: &Results<'_>, action: &Action<'_>) -> Vec<Inline> {
-    let cause = results.text.line(&format!("actions.{}.cause", action.found.id), &[]);
+    let cause = action.line(results.text, "cause");
     let time = |ns| Quantity::new(ns, Unit::Nanoseconds);
     let (saved, of) = (action.gain.saved_ns, action.gain.of_ns);
     match action.effect {
@@ -140,12 +140,9 @@ fn figure_table<'t>(results: &Results<'t>, actions: usize) -> Table<'t, Figure> 
 
 fn action_table<'t>(results: &'t Results<'_>) -> Table<'t, (usize, &'t Action<'t>)> {
     let text = results.text;
-    let line = move |action: &Action<'_>, key: &str| {
-        text.line(&format!("actions.{}.{key}", action.found.id), &[])
-    };
     Table::new(text, "summary_actions")
         .count("number", |(number, _): &(usize, &Action<'_>)| *number)
-        .text("action", move |(_, action)| line(action, "do"))
+        .text("action", move |(_, action)| action.line(text, "do"))
         .text("effect", |(_, action)| {
             let gain = action.gain;
             words!(
@@ -156,7 +153,7 @@ fn action_table<'t>(results: &'t Results<'_>) -> Table<'t, (usize, &'t Action<'t
                 share = Quantity::ratio(gain.share()),
             )
         })
-        .text("condition", move |(_, action)| line(action, "if"))
+        .text("condition", move |(_, action)| action.line(text, "if"))
         .text("confidence", |(_, action)| confidence(results, action))
         .all_on_page()
 }

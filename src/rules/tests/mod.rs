@@ -7,6 +7,7 @@ mod data;
 mod known;
 mod products;
 mod profiled;
+mod summary;
 mod transfers;
 mod work;
 

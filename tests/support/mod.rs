@@ -99,7 +99,7 @@ impl Loaded {
 
     /// What the rules find.
     pub(crate) fn rules(&self) -> Findings {
-        rules::run(&self.context(), Catalogue::english())
+        rules::run(&self.context(), Catalogue::english()).1
     }
 }
 

@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::PassWork;
 use super::call_tree::{Spans, Tree, all_trees};
+use super::first_calls::{self, FirstCalls};
 use crate::engine::nesting::{Nesting, Span};
 use crate::engine::spans::{Groups, NO_GROUP, Sum, Work, roll_up};
 use crate::engine::stages::WHOLE_CAPTURE;
@@ -26,6 +27,8 @@ pub struct Operators {
     pub passes: Vec<PassOperators>,
     /// Operators by path: of the stages of each of these passes, and of the whole pass where they hold little of it.
     pub trees: Vec<Tree>,
+    /// Operators that are slow on first calls with new shapes.
+    pub first_calls: Vec<FirstCalls>,
     /// Paths with operators to which work of the backward pass belongs, by (pass, that time descending, path).
     pub gradients: Vec<Gradient>,
 }
@@ -170,6 +173,7 @@ pub fn compute(context: &Context<'_>) -> Known<Operators> {
     let recursive = nesting.recursive(&operators.name);
     by_name.add_within(&spans, &recursive, &work);
     by_shapes.add_within(&spans, &recursive, &work);
+    let first_calls = first_calls::find(session, facts, &nesting);
     let mut calls = Calls { nesting, recursive, work, flops: Vec::new() };
     let counted = calls.count_flops(session);
 
@@ -183,6 +187,7 @@ pub fn compute(context: &Context<'_>) -> Known<Operators> {
         by_name,
         by_shapes,
         trees,
+        first_calls,
         gradients,
     })
 }

@@ -3,6 +3,7 @@
 pub mod backward;
 pub mod call_tree;
 pub mod calls;
+pub mod first_calls;
 pub mod modules;
 pub mod python;
 

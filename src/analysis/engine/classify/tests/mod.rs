@@ -233,6 +233,7 @@ fn kernels_of_the_compiler_are_what_their_prefix_says_and_not_what_they_fuse() {
         ("triton_per_fused_native_layer_norm_addmm_2", Normalization, "Triton", ""),
         ("triton_per_fused__softmax_bmm_5", Softmax, "Triton", ""),
         ("triton_for_fused_adam_0", Optimizer, "Triton", ""),
+        ("triton_for_fused_1", Elementwise, "Triton", ""),
         ("triton_tem_fused_mm_0", Gemm, "Triton", ""),
         ("loop_add_fusion_3", Elementwise, "XLA", ""),
         ("input_reduce_fusion", Reduction, "XLA", ""),
@@ -345,6 +346,57 @@ fn kernels_of_other_libraries() {
         ("layernorm_forward_kernel3(float*, float*)", Normalization, "", "fp32"),
         ("crossentropy_forward_kernel1(float*, float const*)", Softmax, "", "fp32"),
         ("_permute_kernel", MoeRouting, "Triton", ""),
+        (
+            "partial_mapreduce_grid(CuKernelContext, CuDeviceArray<Float32, 1, 1>)",
+            Reduction,
+            "",
+            "",
+        ),
+        ("void dispatch<8, 768, 8192>(int4*)", Communication, "", ""),
+        (
+            "void at::native::multi_tensor_apply_kernel<T, at::native::_amp_foreach_non_finite_check_and_unscale_cuda_(T)::{lambda(float)#1}>(T)",
+            Optimizer,
+            "ATen",
+            "fp32",
+        ),
+        (
+            "void cudnn::fusion::lean_reduction_kernel<false, false, false>(void*)",
+            Attention,
+            "cuDNN",
+            "",
+        ),
+        (
+            "void fft2d_r2c_32x32<float, false, 1u, false>(float2*, float const*)",
+            Convolution,
+            "cuDNN",
+            "fp32",
+        ),
+        ("void spRadix0064B::kernel1Mem<unsigned int, float>(T)", Fft, "", "fp32"),
+        ("bmm_E4m3_E4m3E4m3_Fp32_t128x8x512u2_s3_et128x8_m128x8x32", Gemm, "", "fp8"),
+        ("timestep_embedding_f32(float const*, float*)", Elementwise, "", "fp32"),
+        (
+            "void at::native::(anonymous namespace)::krn_partial_segment_offset<long>(long*)",
+            Gather,
+            "ATen",
+            "",
+        ),
+        ("void cusparse::csrmv_v3_kernel<int, float>(T)", Other, "cuSPARSE", "fp32"),
+        ("void cudf::detail::compute_column_kernel<256>(T)", Other, "cuDF", ""),
+        (
+            "void mxnet::op::mxnet_op::mxnet_generic_kernel<mxnet::op::mshadow_op::plus, float*>(int)",
+            Elementwise,
+            "MXNet",
+            "fp32",
+        ),
+        (
+            "void phi::funcs::VectorizedElementwiseKernel<float, phi::funcs::AddFunctor<float>>(T)",
+            Elementwise,
+            "PaddlePaddle",
+            "fp32",
+        ),
+        ("void rope_neox<true, false, float>(float const*)", Elementwise, "llama.cpp", "fp32"),
+        ("void static_int8_quant<float>(T)", Quantization, "", "fp32"),
+        ("void flashinfer::QuantKernel<float>(T)", Quantization, "FlashInfer", "fp32"),
         ("void vllm::reshape_terms_kernel<float>(T)", Other, "vLLM", "fp32"),
         (
             "broadcast_kernel(CuKernelContext, CuDeviceArray<Float32, 3, 1>, Broadcasted<T>)",
@@ -374,7 +426,7 @@ fn code_of_the_program_is_told_by_the_marks_of_its_programming_model() {
         "void RAJA::policy::cuda::impl::forall_cuda_kernel<RAJA::cuda_exec<256>, T>(T4, T3, T5)",
     );
     application("add_arrays_(CuDeviceArray<Int64, (int)3, (int)1>)");
-    application("julia_saxpy_1234(CuKernelContext)");
+    application("julia_saxpy_1234");
     application("__main__::increment[abi:v1](Array<float, 1, C, mutable, aligned>)");
     assert_eq!(identify("_Z9solve_gpuPf").class, Other, "a line number is part of the mark");
 }
@@ -393,6 +445,9 @@ fn a_kernel_of_no_library_is_the_programs_own_unless_a_framework_ran() {
     let (own, timeline) = ("my_solver(float const*, int)", PassKind::Timeline);
     assert_eq!(classes(&[own], timeline), [Application]);
     assert_eq!(classes(&[own, fft], timeline), [Application, Fft]);
+    let takes_types =
+        ["seed(curandStateXORWOW *)", "sum(thrust::device_ptr<float>)", "k<cute::C<1>>(int)"];
+    assert_eq!(classes(&takes_types, timeline), [Application; 3]);
     assert_eq!(classes(&[own, aten], timeline), [Other, Reduction]);
     assert_eq!(classes(&[own], PassKind::Operators), [Other], "a framework traced it");
     assert_eq!(classes(&["_ZN3cub11EmptyKernelIvEEvv"], timeline), [Other], "a library's");
@@ -403,6 +458,10 @@ fn unknown_names_stay_unknown() {
     check(&[
         ("my_solver(float const*, int)", Other, "", "fp32"),
         ("vector_dot(double const*, double*)", Other, "", "fp64"),
+        ("compute_property(float*)", Other, "", "fp32"),
+        ("propagate_distribution_f(float*)", Other, "", "fp32"),
+        ("sum_quantity(float*)", Other, "", "fp32"),
+        ("void scatter_rays(at::PackedTensorAccessor32<float, 2>)", Gather, "", "fp32"),
         ("", Other, "", ""),
         ("<<<(((", Other, "", ""),
     ]);

@@ -29,14 +29,15 @@ fn check(cases: &[Case]) {
 
 /// The name as Nsight Systems prints it.
 fn nsys(name: &str) -> String {
-    let number = Regex::new(r"([<,] ?)(-?\d+)u?\b").unwrap();
+    let number = Regex::new(r"([<,] ?)(-?\d+)u?\b").expect("constant");
     let name = name.replace("(anonymous namespace)", "<unnamed>");
     number.replace_all(&name, "$1(int)$2").replace("> >", ">>")
 }
 
 /// The name as Nsight Compute prints it: without namespaces.
 fn nsight_compute(name: &str) -> String {
-    let namespace = Regex::new(r"(?:\(anonymous namespace\)|<unnamed>|\b[A-Za-z_]\w*)::").unwrap();
+    let namespace =
+        Regex::new(r"(?:\(anonymous namespace\)|<unnamed>|\b[A-Za-z_]\w*)::").expect("constant");
     namespace.replace_all(name, "").into_owned()
 }
 
@@ -119,108 +120,90 @@ fn pytorch_kernels_are_told_by_the_function_that_they_apply() {
     ]);
 }
 
+const SERVING_AND_TRAINING: &[Case] = &[
+    ("void vllm::rms_norm_kernel<c10::BFloat16, 8>(c10::BFloat16*)", Normalization, "vLLM", "bf16"),
+    (
+        "void vllm::fused_add_rms_norm_kernel<c10::Half, 8>(c10::Half*)",
+        Normalization,
+        "vLLM",
+        "fp16",
+    ),
+    (
+        "void vllm::act_and_mul_kernel<c10::BFloat16, vllm::silu_kernel>(T)",
+        Elementwise,
+        "vLLM",
+        "bf16",
+    ),
+    (
+        "void vllm::rotary_embedding_kernel<c10::BFloat16, true>(long const*)",
+        Elementwise,
+        "vLLM",
+        "bf16",
+    ),
+    ("void vllm::reshape_and_cache_flash_kernel<__nv_bfloat16>(T)", Layout, "vLLM", "bf16"),
+    ("void vllm::cross_device_reduce_1stage<__nv_bfloat16, 2>(T)", Communication, "vLLM", "bf16"),
+    ("void vllm::moe::topkGatingSoftmax<8, 128, 4, 16>(float const*)", MoeRouting, "vLLM", "fp32"),
+    ("void vllm::moe::moe_align_block_size_kernel<int>(int*)", MoeRouting, "vLLM", ""),
+    (
+        "void vllm::dynamic_per_token_scaled_fp8_quant_kernel<c10::BFloat16>(T)",
+        Quantization,
+        "vLLM",
+        "fp8",
+    ),
+    (
+        "void flashinfer::norm::RMSNormKernel<8u, __nv_bfloat16>(T)",
+        Normalization,
+        "FlashInfer",
+        "bf16",
+    ),
+    (
+        "void flashinfer::sampling::TopPSamplingFromProbKernel<1024u, float>(T)",
+        Sampling,
+        "FlashInfer",
+        "fp32",
+    ),
+    (
+        "void flashinfer::activation::act_and_mul_kernel<__nv_bfloat16>(T)",
+        Elementwise,
+        "FlashInfer",
+        "bf16",
+    ),
+    (
+        "void tensorrt_llm::kernels::quantizeWithBlockSize<__half>(T)",
+        Quantization,
+        "TensorRT-LLM",
+        "fp16",
+    ),
+    (
+        "void transformer_engine::normalization::rmsnorm_fwd_general_kernel<T>(T)",
+        Normalization,
+        "Transformer Engine",
+        "",
+    ),
+    (
+        "void transformer_engine::cast_transpose_fused_kernel<float, __nv_bfloat16, __nv_fp8_e4m3>(T)",
+        Quantization,
+        "Transformer Engine",
+        "fp8",
+    ),
+    ("_per_token_group_quant_fp8", Quantization, "Triton", "fp8"),
+    ("triton_red_fused__to_copy_add_mean_mul_pow_rsqrt_2", Normalization, "Triton", ""),
+    ("triton_poi_fused_mul_silu_1", Elementwise, "Triton", ""),
+    ("triton_per_fused_sum_4", Reduction, "Triton", ""),
+    (
+        "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+        Communication,
+        "NCCL",
+        "bf16",
+    ),
+    ("ncclKernel_ReduceScatter_RING_LL128_Sum_half(ncclWorkElem)", Communication, "NCCL", "fp16"),
+    ("void deep_ep::intranode::dispatch<8, 768, 8192>(int4*)", Communication, "DeepEP", ""),
+    ("__amd_rocclr_copyBuffer", Layout, "", ""),
+];
+
 #[test]
 fn kernels_of_serving_and_training_libraries() {
-    check(&[
-        (
-            "void vllm::rms_norm_kernel<c10::BFloat16, 8>(c10::BFloat16*)",
-            Normalization,
-            "vLLM",
-            "bf16",
-        ),
-        (
-            "void vllm::fused_add_rms_norm_kernel<c10::Half, 8>(c10::Half*)",
-            Normalization,
-            "vLLM",
-            "fp16",
-        ),
-        (
-            "void vllm::act_and_mul_kernel<c10::BFloat16, vllm::silu_kernel>(T)",
-            Elementwise,
-            "vLLM",
-            "bf16",
-        ),
-        (
-            "void vllm::rotary_embedding_kernel<c10::BFloat16, true>(long const*)",
-            Elementwise,
-            "vLLM",
-            "bf16",
-        ),
-        ("void vllm::reshape_and_cache_flash_kernel<__nv_bfloat16>(T)", Layout, "vLLM", "bf16"),
-        (
-            "void vllm::cross_device_reduce_1stage<__nv_bfloat16, 2>(T)",
-            Communication,
-            "vLLM",
-            "bf16",
-        ),
-        (
-            "void vllm::moe::topkGatingSoftmax<8, 128, 4, 16>(float const*)",
-            MoeRouting,
-            "vLLM",
-            "fp32",
-        ),
-        ("void vllm::moe::moe_align_block_size_kernel<int>(int*)", MoeRouting, "vLLM", ""),
-        (
-            "void vllm::dynamic_per_token_scaled_fp8_quant_kernel<c10::BFloat16>(T)",
-            Quantization,
-            "vLLM",
-            "fp8",
-        ),
-        (
-            "void flashinfer::norm::RMSNormKernel<8u, __nv_bfloat16>(T)",
-            Normalization,
-            "FlashInfer",
-            "bf16",
-        ),
-        (
-            "void flashinfer::sampling::TopPSamplingFromProbKernel<1024u, float>(T)",
-            Sampling,
-            "FlashInfer",
-            "fp32",
-        ),
-        (
-            "void flashinfer::activation::act_and_mul_kernel<__nv_bfloat16>(T)",
-            Elementwise,
-            "FlashInfer",
-            "bf16",
-        ),
-        (
-            "void tensorrt_llm::kernels::quantizeWithBlockSize<__half>(T)",
-            Quantization,
-            "TensorRT-LLM",
-            "fp16",
-        ),
-        (
-            "void transformer_engine::normalization::rmsnorm_fwd_general_kernel<T>(T)",
-            Normalization,
-            "Transformer Engine",
-            "",
-        ),
-        (
-            "void transformer_engine::cast_transpose_fused_kernel<float, __nv_bfloat16, __nv_fp8_e4m3>(T)",
-            Quantization,
-            "Transformer Engine",
-            "fp8",
-        ),
-        ("_per_token_group_quant_fp8", Quantization, "Triton", "fp8"),
-        ("triton_red_fused__to_copy_add_mean_mul_pow_rsqrt_2", Normalization, "Triton", ""),
-        ("triton_poi_fused_mul_silu_1", Elementwise, "Triton", ""),
-        ("triton_per_fused_sum_4", Reduction, "Triton", ""),
-        (
-            "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
-            Communication,
-            "NCCL",
-            "bf16",
-        ),
-        (
-            "ncclKernel_ReduceScatter_RING_LL128_Sum_half(ncclWorkElem)",
-            Communication,
-            "NCCL",
-            "fp16",
-        ),
-        ("void deep_ep::intranode::dispatch<8, 768, 8192>(int4*)", Communication, "DeepEP", ""),
-        ("__amd_rocclr_copyBuffer", Layout, "", ""),
-    ]);
+    check(SERVING_AND_TRAINING);
 }
 
 #[test]
@@ -252,159 +235,156 @@ fn kernels_of_the_compiler_are_what_their_prefix_says_and_not_what_they_fuse() {
     ]);
 }
 
+const OTHER_LIBRARIES: &[Case] = &[
+    (
+        "sm50_xmma_pooling_fw_4d_FP16FP32NHWC_Average_FastDiv_CAlign8_execute_kernel_trt",
+        Pooling,
+        "TensorRT",
+        "fp16",
+    ),
+    (
+        "void at::native::(anonymous namespace)::max_pool_forward_nchw<float, float>(int, float const*)",
+        Pooling,
+        "ATen",
+        "fp32",
+    ),
+    (
+        "void at::native::(anonymous namespace)::upsample_linear1d_out_frame<float, float>(int)",
+        Pooling,
+        "ATen",
+        "fp32",
+    ),
+    (
+        "void cudnn::ops::scalePackedTensor_kernel<float, float>(long, float*, float)",
+        Elementwise,
+        "cuDNN",
+        "fp32",
+    ),
+    (
+        "void epilogue::impl::globalKernel<float, float, float, true, true>(int, int, long, float*, cublasLtEpilogue_t, int)",
+        Elementwise,
+        "cuBLASLt",
+        "fp32",
+    ),
+    (
+        "void regular_fft_factor<64u, EPT<8u>, 32u, float>(kernel_arguments_t<T1>)",
+        Fft,
+        "cuFFT",
+        "fp32",
+    ),
+    (
+        "void thrust::cuda_cub::core::_kernel_agent<thrust::cuda_cub::__parallel_for::ParallelForAgent<thrust::cuda_cub::__transform::unary_transform_f<T>, long>>(T)",
+        Elementwise,
+        "CUB / Thrust",
+        "",
+    ),
+    (
+        "void thrust::cuda_cub::core::_kernel_agent<thrust::cuda_cub::__reduce::ReduceAgent<T>>(T)",
+        Reduction,
+        "CUB / Thrust",
+        "",
+    ),
+    (
+        "void at::native::(anonymous namespace)::distribution_elementwise_grid_stride_kernel<float, 4, curandStatePhilox4_32_10>(T)",
+        Elementwise,
+        "ATen",
+        "fp32",
+    ),
+    ("void gen_sequenced<curandStateXORWOW, float, 1>(T)", Elementwise, "cuRAND", "fp32"),
+    (
+        "void Eigen::internal::EigenMetaKernel<Eigen::TensorEvaluator<T>, long>(T, long)",
+        Elementwise,
+        "TensorFlow",
+        "",
+    ),
+    ("void cub::DeviceMergeSortBlockSortKernel<T>(bool)", Sorting, "CUB / Thrust", ""),
+    (
+        "void cub::DeviceCompactInitKernel<cub::ScanTileState<int, true>>(int)",
+        Reduction,
+        "CUB / Thrust",
+        "",
+    ),
+    (
+        "void cuComputeGradInput<float, float, float, false>(float const*)",
+        Normalization,
+        "Apex",
+        "fp32",
+    ),
+    (
+        "void kDequantizeBlockwise<__half, 512, 64, 8, 1>(float*)",
+        Quantization,
+        "bitsandbytes",
+        "fp16",
+    ),
+    ("void kdequant_mm_int32_fp16<4, 128, 512>(int*)", Quantization, "bitsandbytes", "fp16"),
+    ("void soft_max_f32<true, 0, 0, float>(float const*)", Softmax, "llama.cpp", "fp32"),
+    ("void k_get_rows_float<__half, float>(__half const*)", Gather, "llama.cpp", "fp16"),
+    ("void rms_norm_f32<1024>(float const*)", Normalization, "llama.cpp", "fp32"),
+    ("matmul_backward_bias_kernel9(float*, float const*)", Reduction, "", "fp32"),
+    ("fused_classifier_kernel5(float*, float*)", Softmax, "", "fp32"),
+    ("permute_kernel(float*, float*, float const*)", Layout, "", "fp32"),
+    ("encoder_forward_kernel3(float*, int const*)", Gather, "", "fp32"),
+    ("layernorm_forward_kernel3(float*, float*)", Normalization, "", "fp32"),
+    ("crossentropy_forward_kernel1(float*, float const*)", Softmax, "", "fp32"),
+    ("_permute_kernel", MoeRouting, "Triton", ""),
+    ("partial_mapreduce_grid(CuKernelContext, CuDeviceArray<Float32, 1, 1>)", Reduction, "", ""),
+    ("void dispatch<8, 768, 8192>(int4*)", Communication, "", ""),
+    (
+        "void at::native::multi_tensor_apply_kernel<T, at::native::_amp_foreach_non_finite_check_and_unscale_cuda_(T)::{lambda(float)#1}>(T)",
+        Optimizer,
+        "ATen",
+        "fp32",
+    ),
+    (
+        "void cudnn::fusion::lean_reduction_kernel<false, false, false>(void*)",
+        Attention,
+        "cuDNN",
+        "",
+    ),
+    (
+        "void fft2d_r2c_32x32<float, false, 1u, false>(float2*, float const*)",
+        Convolution,
+        "cuDNN",
+        "fp32",
+    ),
+    ("void spRadix0064B::kernel1Mem<unsigned int, float>(T)", Fft, "", "fp32"),
+    ("bmm_E4m3_E4m3E4m3_Fp32_t128x8x512u2_s3_et128x8_m128x8x32", Gemm, "", "fp8"),
+    ("timestep_embedding_f32(float const*, float*)", Elementwise, "", "fp32"),
+    (
+        "void at::native::(anonymous namespace)::krn_partial_segment_offset<long>(long*)",
+        Gather,
+        "ATen",
+        "",
+    ),
+    ("void cusparse::csrmv_v3_kernel<int, float>(T)", Other, "cuSPARSE", "fp32"),
+    ("void cudf::detail::compute_column_kernel<256>(T)", Other, "cuDF", ""),
+    (
+        "void mxnet::op::mxnet_op::mxnet_generic_kernel<mxnet::op::mshadow_op::plus, float*>(int)",
+        Elementwise,
+        "MXNet",
+        "fp32",
+    ),
+    (
+        "void phi::funcs::VectorizedElementwiseKernel<float, phi::funcs::AddFunctor<float>>(T)",
+        Elementwise,
+        "PaddlePaddle",
+        "fp32",
+    ),
+    ("void rope_neox<true, false, float>(float const*)", Elementwise, "llama.cpp", "fp32"),
+    ("void static_int8_quant<float>(T)", Quantization, "", "fp32"),
+    ("void flashinfer::QuantKernel<float>(T)", Quantization, "FlashInfer", "fp32"),
+    ("void vllm::reshape_terms_kernel<float>(T)", Other, "vLLM", "fp32"),
+    (
+        "broadcast_kernel(CuKernelContext, CuDeviceArray<Float32, 3, 1>, Broadcasted<T>)",
+        Elementwise,
+        "",
+        "",
+    ),
+];
+
 #[test]
 fn kernels_of_other_libraries() {
-    check(&[
-        (
-            "sm50_xmma_pooling_fw_4d_FP16FP32NHWC_Average_FastDiv_CAlign8_execute_kernel_trt",
-            Pooling,
-            "TensorRT",
-            "fp16",
-        ),
-        (
-            "void at::native::(anonymous namespace)::max_pool_forward_nchw<float, float>(int, float const*)",
-            Pooling,
-            "ATen",
-            "fp32",
-        ),
-        (
-            "void at::native::(anonymous namespace)::upsample_linear1d_out_frame<float, float>(int)",
-            Pooling,
-            "ATen",
-            "fp32",
-        ),
-        (
-            "void cudnn::ops::scalePackedTensor_kernel<float, float>(long, float*, float)",
-            Elementwise,
-            "cuDNN",
-            "fp32",
-        ),
-        (
-            "void epilogue::impl::globalKernel<float, float, float, true, true>(int, int, long, float*, cublasLtEpilogue_t, int)",
-            Elementwise,
-            "cuBLASLt",
-            "fp32",
-        ),
-        (
-            "void regular_fft_factor<64u, EPT<8u>, 32u, float>(kernel_arguments_t<T1>)",
-            Fft,
-            "cuFFT",
-            "fp32",
-        ),
-        (
-            "void thrust::cuda_cub::core::_kernel_agent<thrust::cuda_cub::__parallel_for::ParallelForAgent<thrust::cuda_cub::__transform::unary_transform_f<T>, long>>(T)",
-            Elementwise,
-            "CUB / Thrust",
-            "",
-        ),
-        (
-            "void thrust::cuda_cub::core::_kernel_agent<thrust::cuda_cub::__reduce::ReduceAgent<T>>(T)",
-            Reduction,
-            "CUB / Thrust",
-            "",
-        ),
-        (
-            "void at::native::(anonymous namespace)::distribution_elementwise_grid_stride_kernel<float, 4, curandStatePhilox4_32_10>(T)",
-            Elementwise,
-            "ATen",
-            "fp32",
-        ),
-        ("void gen_sequenced<curandStateXORWOW, float, 1>(T)", Elementwise, "cuRAND", "fp32"),
-        (
-            "void Eigen::internal::EigenMetaKernel<Eigen::TensorEvaluator<T>, long>(T, long)",
-            Elementwise,
-            "TensorFlow",
-            "",
-        ),
-        ("void cub::DeviceMergeSortBlockSortKernel<T>(bool)", Sorting, "CUB / Thrust", ""),
-        (
-            "void cub::DeviceCompactInitKernel<cub::ScanTileState<int, true>>(int)",
-            Reduction,
-            "CUB / Thrust",
-            "",
-        ),
-        (
-            "void cuComputeGradInput<float, float, float, false>(float const*)",
-            Normalization,
-            "Apex",
-            "fp32",
-        ),
-        (
-            "void kDequantizeBlockwise<__half, 512, 64, 8, 1>(float*)",
-            Quantization,
-            "bitsandbytes",
-            "fp16",
-        ),
-        ("void kdequant_mm_int32_fp16<4, 128, 512>(int*)", Quantization, "bitsandbytes", "fp16"),
-        ("void soft_max_f32<true, 0, 0, float>(float const*)", Softmax, "llama.cpp", "fp32"),
-        ("void k_get_rows_float<__half, float>(__half const*)", Gather, "llama.cpp", "fp16"),
-        ("void rms_norm_f32<1024>(float const*)", Normalization, "llama.cpp", "fp32"),
-        ("matmul_backward_bias_kernel9(float*, float const*)", Reduction, "", "fp32"),
-        ("fused_classifier_kernel5(float*, float*)", Softmax, "", "fp32"),
-        ("permute_kernel(float*, float*, float const*)", Layout, "", "fp32"),
-        ("encoder_forward_kernel3(float*, int const*)", Gather, "", "fp32"),
-        ("layernorm_forward_kernel3(float*, float*)", Normalization, "", "fp32"),
-        ("crossentropy_forward_kernel1(float*, float const*)", Softmax, "", "fp32"),
-        ("_permute_kernel", MoeRouting, "Triton", ""),
-        (
-            "partial_mapreduce_grid(CuKernelContext, CuDeviceArray<Float32, 1, 1>)",
-            Reduction,
-            "",
-            "",
-        ),
-        ("void dispatch<8, 768, 8192>(int4*)", Communication, "", ""),
-        (
-            "void at::native::multi_tensor_apply_kernel<T, at::native::_amp_foreach_non_finite_check_and_unscale_cuda_(T)::{lambda(float)#1}>(T)",
-            Optimizer,
-            "ATen",
-            "fp32",
-        ),
-        (
-            "void cudnn::fusion::lean_reduction_kernel<false, false, false>(void*)",
-            Attention,
-            "cuDNN",
-            "",
-        ),
-        (
-            "void fft2d_r2c_32x32<float, false, 1u, false>(float2*, float const*)",
-            Convolution,
-            "cuDNN",
-            "fp32",
-        ),
-        ("void spRadix0064B::kernel1Mem<unsigned int, float>(T)", Fft, "", "fp32"),
-        ("bmm_E4m3_E4m3E4m3_Fp32_t128x8x512u2_s3_et128x8_m128x8x32", Gemm, "", "fp8"),
-        ("timestep_embedding_f32(float const*, float*)", Elementwise, "", "fp32"),
-        (
-            "void at::native::(anonymous namespace)::krn_partial_segment_offset<long>(long*)",
-            Gather,
-            "ATen",
-            "",
-        ),
-        ("void cusparse::csrmv_v3_kernel<int, float>(T)", Other, "cuSPARSE", "fp32"),
-        ("void cudf::detail::compute_column_kernel<256>(T)", Other, "cuDF", ""),
-        (
-            "void mxnet::op::mxnet_op::mxnet_generic_kernel<mxnet::op::mshadow_op::plus, float*>(int)",
-            Elementwise,
-            "MXNet",
-            "fp32",
-        ),
-        (
-            "void phi::funcs::VectorizedElementwiseKernel<float, phi::funcs::AddFunctor<float>>(T)",
-            Elementwise,
-            "PaddlePaddle",
-            "fp32",
-        ),
-        ("void rope_neox<true, false, float>(float const*)", Elementwise, "llama.cpp", "fp32"),
-        ("void static_int8_quant<float>(T)", Quantization, "", "fp32"),
-        ("void flashinfer::QuantKernel<float>(T)", Quantization, "FlashInfer", "fp32"),
-        ("void vllm::reshape_terms_kernel<float>(T)", Other, "vLLM", "fp32"),
-        (
-            "broadcast_kernel(CuKernelContext, CuDeviceArray<Float32, 3, 1>, Broadcasted<T>)",
-            Elementwise,
-            "",
-            "",
-        ),
-    ]);
+    check(OTHER_LIBRARIES);
 }
 
 #[test]

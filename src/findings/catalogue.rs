@@ -172,6 +172,8 @@ metrics! {
         "Σ durations of a class ÷ Σ durations of all GPU operations of the stage" "scope names stage, rank where there are several, and class; the basis of all shares “of the GPU time”: where operations overlap, shares of busy time, as in the verdict, are larger";
     OTHER_SHARE "other_share" Ratio Neutral
         "Σ durations of kernels of class *other* ÷ Σ durations of all kernels" "quality of the classification";
+    APPLICATION_SHARE "application_share" Ratio Neutral
+        "Σ durations of kernels of class *application* ÷ Σ durations of all kernels" "code of the profiled program; absent where there is none";
 
     // CUDA graphs.
     GRAPH_REPLAYS "graph_replays" Count Neutral

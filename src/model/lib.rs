@@ -6,6 +6,7 @@
 pub mod diagnostic;
 pub mod ids;
 pub mod model_config;
+pub mod names;
 pub mod pattern;
 pub mod session;
 pub mod strings;

@@ -5,6 +5,7 @@ use rustc_hash::FxHashMap;
 
 use super::ids::*;
 use super::model_config::ModelConfig;
+use super::names::demangled;
 use super::strings::Strings;
 use super::table::Table;
 use super::tables::*;
@@ -166,9 +167,9 @@ impl Session {
         }
     }
 
-    /// The kernel of that demangled name.
+    /// The kernel of that name, which is demangled if it is not yet.
     pub fn kernel(&mut self, name: &str, short_name: &str) -> KernelId {
-        let (name, short_name) = (self.intern(name), self.intern(short_name));
+        let (name, short_name) = (self.intern(&demangled(name)), self.intern(short_name));
         let kernels = &mut self.kernels;
         *self.kernel_index.entry(name).or_insert_with(|| kernels.push(Kernel { name, short_name }))
     }

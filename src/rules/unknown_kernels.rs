@@ -1,6 +1,7 @@
-//! Kernels whose class the rules of names do not know.
+//! Kernels whose class the rules of names do not know, and that are no code of the program.
 
 use super::{Outcome, Results, Rule, Threshold};
+use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::kernels::kernel_sums::OTHER_LIMIT;
 use rooflens_findings::{Inline, Observation, Quantity};
 use rooflens_schemas::Scope;
@@ -21,7 +22,7 @@ fn run(results: &Results<'_>) -> Outcome {
         return Outcome::CLEAR;
     }
     let identities = &results.context.facts.identities;
-    let largest = kernels.largest_other(identities);
+    let largest = kernels.of_class(identities, KernelClass::Other).next();
     Outcome::Found(vec![Observation {
         statement: say!(
             results,

@@ -13,6 +13,7 @@ pub mod nesting;
 pub mod segments;
 pub mod sm_clock;
 pub mod spans;
+pub mod stage_names;
 pub mod stage_stats;
 pub mod stages;
 pub mod stats;

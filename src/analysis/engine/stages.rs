@@ -2,34 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use regex::Regex;
-use rooflens_schemas::{StageKind, Workload};
+use rooflens_schemas::StageKind;
 
 use crate::engine::attribution::{ThreadOps, attribute};
 use crate::engine::facts::{Facts, Ops, Stage, StageInstance};
 use crate::engine::intervals::{Interval, total, union_length};
+use crate::engine::stage_names::{
+    PROFILER_STEP, Rule, generic_name, given_name, is_of_user, is_update, rules,
+};
 use crate::engine::stats::modified_z_of_first;
-use rooflens_model::pattern::whole_match;
 use rooflens_model::{GpuId, Ns, PassId, ProcessId, RangeId, Session, StrId, ThreadId};
-
-/// Names that become stages where the workload description names none.
-const BUILT_IN: [(&str, StageKind); 11] = [
-    ("prefill", StageKind::Prefill),
-    ("decode", StageKind::Decode),
-    ("decode_step", StageKind::DecodeStep),
-    ("forward", StageKind::Forward),
-    ("backward", StageKind::Backward),
-    ("optimizer", StageKind::Optimizer),
-    ("optimizer_step", StageKind::Optimizer),
-    ("train_step", StageKind::TrainStep),
-    ("training_step", StageKind::TrainStep),
-    ("eager", StageKind::Other),
-    ("offload", StageKind::Other),
-];
-
-/// NVTX domains of libraries: their ranges are not phases of the workload.
-pub const LIBRARY_DOMAINS: [&str; 8] =
-    ["NCCL", "cuBLAS", "cuBLASLt", "cuDNN", "cuSPARSE", "CCCL", "TensorRT", "libcudf"];
 
 /// Distinct outermost range names that become stages where no rule matches any range.
 const MAX_UNNAMED_STAGES: usize = 12;
@@ -39,13 +21,6 @@ pub const WARMUP_Z: f64 = 3.5;
 
 /// Name of the one stage of a pass without ranges.
 pub const WHOLE_CAPTURE: &str = "whole capture";
-
-/// A compiled stage rule.
-struct Rule {
-    name: String,
-    pattern: Regex,
-    kind: StageKind,
-}
 
 /// Range names as stages: the stage's name and kind, by range name.
 type NamedStages = BTreeMap<StrId, (String, StageKind)>;
@@ -82,50 +57,18 @@ pub fn find(session: &Session, facts: &mut Facts) {
     facts.exclude_warmup(session);
 }
 
-/// What a stage of this name computes, by the workload description or by its name.
-pub fn kind_by_name(workload: &Workload, stage: &str) -> StageKind {
-    let stated = workload.stages.iter().find(|rule| rule.name == stage);
-    stated.and_then(|rule| rule.kind).unwrap_or_else(|| kind_of(stage))
-}
-
-fn rules(workload: &Workload) -> Vec<Rule> {
-    let stated = workload.stages.iter().filter_map(|rule| {
-        let pattern = match &rule.pattern {
-            Some(pattern) => pattern.clone(),
-            None => regex::escape(&rule.name),
-        };
-        // A pattern that does not compile was refused when the description was read.
-        let pattern = whole_match(&pattern).ok()?;
-        let kind = rule.kind.unwrap_or_else(|| kind_of(&rule.name));
-        Some(Rule { name: rule.name.clone(), pattern, kind })
-    });
-    let stated: Vec<Rule> = stated.collect();
-    if !stated.is_empty() {
-        return stated;
-    }
-    let built_in = BUILT_IN.iter().filter_map(|(name, kind)| {
-        let pattern = whole_match(&format!("(?i){}", name.replace('_', "[ _-]?"))).ok()?;
-        Some(Rule { name: (*name).to_owned(), pattern, kind: *kind })
-    });
-    built_in.collect()
-}
-
-fn kind_of(name: &str) -> StageKind {
-    let same = |(known, _): &&(&str, StageKind)| known.eq_ignore_ascii_case(name);
-    BUILT_IN.iter().find(same).map_or(StageKind::Other, |(_, kind)| *kind)
-}
-
 /// The stages of a pass by rule; by outermost range names where no rule matches.
 fn drafts(session: &Session, pass: PassId, rules: &[Rule]) -> Vec<Draft> {
     let own: Vec<RangeId> =
         session.ranges.ids().filter(|id| session.ranges.pass[id.index()] == pass).collect();
     let mut named = NamedStages::new();
     for name in own.iter().map(|id| session.ranges.name[id.index()]).collect::<BTreeSet<_>>() {
-        let rule = rules.iter().find(|rule| rule.pattern.is_match(session.text(name)));
-        if let Some(rule) = rule {
+        let given = given_name(session.text(name));
+        if let Some(rule) = rules.iter().find(|rule| rule.pattern.is_match(given)) {
             named.insert(name, (rule.name.clone(), rule.kind));
         }
     }
+    settle_profiler_steps(session, &own, &mut named);
     let order: Vec<String> = if named.is_empty() {
         outermost_names(session, &own, &mut named)
     } else {
@@ -157,14 +100,23 @@ fn drafts(session: &Session, pass: PassId, rules: &[Rule]) -> Vec<Draft> {
     drafts
 }
 
+/// A step of the profiler is a stage where no stage is a step or a part of inference, and one of training where
+/// the weights are updated.
+fn settle_profiler_steps(session: &Session, own: &[RangeId], named: &mut NamedStages) {
+    use StageKind::{Decode, DecodeStep, Prefill, TrainStep};
+    let better = |kind: StageKind| matches!(kind, Prefill | Decode | DecodeStep | TrainStep);
+    if named.values().any(|(_, kind)| better(*kind)) {
+        named.retain(|_, (name, _)| name != PROFILER_STEP);
+    } else if own.iter().any(|id| is_update(session.text(session.ranges.name[id.index()]))) {
+        let steps = named.values_mut().filter(|(name, _)| name == PROFILER_STEP);
+        steps.for_each(|(_, kind)| *kind = TrainStep);
+    }
+}
+
 /// Names of ranges that lie in no other range of their thread, by total host time; digits are one name.
 fn outermost_names(session: &Session, own: &[RangeId], named: &mut NamedStages) -> Vec<String> {
     let ranges = &session.ranges;
-    let user: Vec<RangeId> = own
-        .iter()
-        .copied()
-        .filter(|id| !LIBRARY_DOMAINS.contains(&session.text(ranges.domain[id.index()])))
-        .collect();
+    let user: Vec<RangeId> = own.iter().copied().filter(|id| is_of_user(session, *id)).collect();
     let mut times: BTreeMap<String, i64> = BTreeMap::new();
     let mut members: Vec<(String, StrId)> = Vec::new();
     for id in without_recursion(session, user) {
@@ -186,22 +138,6 @@ fn outermost_names(session: &Session, own: &[RangeId], named: &mut NamedStages) 
         named.insert(id, (name, StageKind::Other));
     }
     order
-}
-
-/// `ProfilerStep#12` and `iteration 3` are instances of `ProfilerStep#N` and `iteration N`.
-fn generic_name(name: &str) -> String {
-    let mut out = String::new();
-    let mut in_digits = false;
-    for letter in name.trim().chars().take(80) {
-        if !letter.is_ascii_digit() {
-            out.push(letter);
-        } else if !in_digits {
-            out.push('N');
-        }
-        in_digits = letter.is_ascii_digit();
-    }
-    // Names such as `model.layers.3` are told apart by their digits; a name that is only digits is not.
-    if name.chars().all(|letter| letter.is_ascii_digit()) { name.to_owned() } else { out }
 }
 
 /// Ranges by (process, start), without those that lie inside another of the list on the same thread.

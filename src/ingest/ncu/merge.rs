@@ -11,6 +11,7 @@ use super::unit;
 use crate::profiles::{self, find_pass, open_pass};
 use rooflens_bundle::ArtifactFile;
 use rooflens_model::diagnostic::{Diagnostic, Severity};
+use rooflens_model::names::demangled;
 use rooflens_model::{
     KernelProfile, PassId, ProfileId, ProfileMetric, ProfileMetricId, ProfileRule, Session, StrId,
 };
@@ -126,7 +127,7 @@ impl<'a> Merge<'a> {
         let field = |name| header.field(row, name);
         let ordinal = field("ID").parse().unwrap_or_default();
         let process = field("Process ID").parse().unwrap_or_default();
-        let name = self.session.intern(field("Kernel Name"));
+        let name = self.session.intern(&demangled(field("Kernel Name")));
         if let Some(known) = self.launches.get(&(ordinal, process, name)) {
             return *known;
         }

@@ -7,6 +7,7 @@ use super::rules::Rule;
 use super::unit::{self, Unit};
 use crate::profiles::{self, find_pass, open_pass};
 use rooflens_bundle::ArtifactFile;
+use rooflens_model::names::demangled;
 use rooflens_model::{
     KernelProfile, PassId, ProfileFocusRow, ProfileId, ProfileInstance, ProfileMetric,
     ProfileReport, ProfileRule, ProfileSection, Session, StrId,
@@ -122,7 +123,7 @@ impl<'a> Rows<'a> {
         let row = KernelProfile {
             pass,
             ordinal,
-            name: self.session.intern(&launch.name),
+            name: self.session.intern(&demangled(&launch.name)),
             process,
             context: launch.context,
             stream: launch.stream,

@@ -8,10 +8,11 @@ mod tests;
 use rooflens_schemas::{PassKind, Scope};
 
 use super::Section;
-use crate::Context;
+use crate::{Context, joined};
 use rooflens_analysis::Known;
-use rooflens_analysis::kernels::kernel_sums::{OTHER_LIMIT, PassKernels};
-use rooflens_findings::catalogue::{KERNEL_TIME, OTHER_SHARE};
+use rooflens_analysis::engine::classify::KernelClass;
+use rooflens_analysis::kernels::kernel_sums::{KernelSum, OTHER_LIMIT, PassKernels};
+use rooflens_findings::catalogue::{APPLICATION_SHARE, KERNEL_TIME, OTHER_SHARE};
 use rooflens_findings::{Block, Findings, Inline, Quantity, View};
 use rooflens_model::diagnostic::{Diagnostic, Severity};
 use rooflens_model::{KernelId, PassId};
@@ -24,6 +25,9 @@ pub(super) static SECTION: Section = Section { id: "kernels", show };
 /// Kernels that a page shows per pass, and those of the primary pass that the report shows.
 const SHOWN: usize = 20;
 const SHOWN_FIRST: usize = 12;
+
+/// Application kernels that a sentence names.
+const SHOWN_APPLICATION: usize = 3;
 
 /// Passes that the section shows; the data sets hold all.
 const SHOWN_PASSES: usize = 3;
@@ -41,6 +45,8 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     }
     let first = shown.first().and_then(|pass| view(context, passes, *pass, SHOWN_FIRST));
     findings.main.extend(first.map(Block::Table));
+    let shown_kernels = passes.iter().filter(|one| shown.contains(&one.pass));
+    findings.main.extend(shown_kernels.filter_map(|pass| application(context, pass)).take(1));
     for pass in passes {
         add_metrics(context, pass, &mut findings);
     }
@@ -82,9 +88,27 @@ fn view(context: &Context<'_>, passes: &[PassKernels], pass: PassId, limit: usiz
     Some(View { skip, ..View::new("kernels", caption, &columns, limit) })
 }
 
-/// `kernel_time` and `other_share` of one pass.
+/// The program's own kernels with the most time, where they take a share worth telling.
+fn application(context: &Context<'_>, pass: &PassKernels) -> Option<Block> {
+    let share = pass.share(pass.application).filter(|share| *share >= OTHER_LIMIT)?;
+    let identities = &context.facts.identities;
+    let named = |sum: &KernelSum| {
+        let name = Inline::code(&identities[sum.kernel.index()].short);
+        Some(vec![name, format!(" ({})", Quantity::ratio(pass.share(sum.total)?)).into()])
+    };
+    let kernels = pass.of_class(identities, KernelClass::Application).take(SHOWN_APPLICATION);
+    Some(Block::Prose(say!(
+        context,
+        "kernels.application",
+        share = Quantity::ratio(share),
+        pass = Inline::code(context.session.pass_name(pass.pass)),
+        kernels = joined(kernels.filter_map(named), ", "),
+    )))
+}
+
+/// `kernel_time`, `other_share` and `application_share` of one pass.
 fn add_metrics(context: &Context<'_>, pass: &PassKernels, findings: &mut Findings) {
-    let PassKernels { launches, total, other, .. } = *pass;
+    let PassKernels { launches, total, other, application, .. } = *pass;
     let name = context.session.pass_name(pass.pass);
     let scope = Scope { pass: Some(name.to_owned()), ..Scope::default() };
     let basis = format!("sum of the durations of {launches} launches");
@@ -92,8 +116,12 @@ fn add_metrics(context: &Context<'_>, pass: &PassKernels, findings: &mut Finding
     findings.metrics.push(KERNEL_TIME.measured(scope.clone(), total as f64, basis));
     if let Some(share) = pass.share(other) {
         let basis = format!("{other} ns of kernels of no known class / {total} ns of kernel time");
-        findings.metrics.push(OTHER_SHARE.derived(scope, share, basis));
+        findings.metrics.push(OTHER_SHARE.derived(scope.clone(), share, basis));
         findings.diagnostics.extend(unclassified(context, pass, share));
+    }
+    if let Some(share) = pass.share(application).filter(|_| application > 0) {
+        let basis = format!("{application} ns of application kernels / {total} ns of kernel time");
+        findings.metrics.push(APPLICATION_SHARE.derived(scope, share, basis));
     }
     let evidence = pass.evidence(context.session);
     for metric in &mut findings.metrics[first..] {
@@ -103,7 +131,8 @@ fn add_metrics(context: &Context<'_>, pass: &PassKernels, findings: &mut Finding
 
 fn unclassified(context: &Context<'_>, pass: &PassKernels, share: f64) -> Option<Diagnostic> {
     let identities = &context.facts.identities;
-    let worst = pass.largest_other(identities).filter(|_| share >= OTHER_LIMIT)?;
+    let worst = pass.of_class(identities, KernelClass::Other).next();
+    let worst = worst.filter(|_| share >= OTHER_LIMIT)?;
     let message = format!(
         "{} of the kernel time of pass {} is in kernels of no known class, most of it in {}",
         Quantity::ratio(share),

@@ -15,6 +15,7 @@ use rooflens_hardware::Hardware;
 use rooflens_model::{GpuId, ProcessId, Session};
 
 const GEMM: &str = "nvjet_tst_128x64_64x11_1x2_h_bz_TNT";
+const FFT: &str = "void regular_fft_factor<64u>(T)";
 const SILU: &str =
     "void at::native::vectorized_elementwise_kernel<4, at::native::silu_kernel(T)>(int)";
 
@@ -52,6 +53,28 @@ fn kernels_are_sorted_by_total_and_shares_are_of_the_pass() {
     let libraries = dataset(&findings, "kernel_libraries");
     assert_eq!(column(libraries, "library")[0], Cell::Text("cuBLASLt".to_owned()));
     assert_eq!(column(libraries, "total_ns"), [Cell::Int(60), Cell::Int(20), Cell::Int(20)]);
+}
+
+#[test]
+fn the_programs_own_kernels_are_named() {
+    // 80 of 100 ns in functions of no library, the rest in cuFFT's.
+    let launches = [("solver(int)", 0, 60), ("probe(int)", 60, 80), (FFT, 80, 100)];
+    let session = session_of(&launches);
+    let facts = Facts::new(&session);
+    let findings = findings_of(&session, &facts);
+    assert_eq!(metric(&findings, "application_share", None), Some(0.8));
+    assert_eq!(metric(&findings, "other_share", None), Some(0.0));
+    assert!(findings.diagnostics.is_empty());
+    let prose = findings.blocks.iter().find_map(|block| match block {
+        Block::Prose(inlines) => Some(inlines.iter().map(Inline::plain).collect::<String>()),
+        _ => None,
+    });
+    let prose = prose.unwrap();
+    assert!(
+        prose.contains("80.0 % of kernel time")
+            && prose.ends_with("solver (60.0 %), probe (20.0 %)."),
+        "{prose}"
+    );
 }
 
 #[test]

@@ -31,7 +31,11 @@ pub fn compute(context: &Context<'_>) -> Known<Counters> {
         return Err(Missing("missing.ncu"));
     }
     let lookup = Lookup::new(session);
-    let one = |profile| KernelCounters::read(session, &lookup.launch(session, profile), profile);
+    let identities = classify::by_name(session);
+    let one = |profile: ProfileId| {
+        let identity = identities[&session.kernel_profiles.name[profile.index()]].clone();
+        KernelCounters::read(session, &lookup.launch(session, profile), profile, identity)
+    };
     Ok(Counters { launches: session.kernel_profiles.ids().map(one).collect(), lookup })
 }
 
@@ -162,9 +166,13 @@ pub struct SpeedOfLight {
 
 impl KernelCounters {
     /// The counters of one launch.
-    fn read(session: &Session, launch: &Launch<'_>, profile: ProfileId) -> Self {
+    fn read(
+        session: &Session,
+        launch: &Launch<'_>,
+        profile: ProfileId,
+        identity: KernelIdentity,
+    ) -> Self {
         let row = session.kernel_profiles.row(profile);
-        let identity = classify::identify(session.text(row.name));
         let printed =
             |unit, raw, section, metric| launch.first(unit, &[("", raw), (section, metric)]);
         let (occupancy, statistics) = ("Occupancy", "Launch Statistics");

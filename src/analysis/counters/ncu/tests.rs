@@ -8,7 +8,9 @@ use crate::testing::counters::{Metric, session};
 fn one(metrics: &[Metric<'_>]) -> KernelCounters {
     let session = session(&[("kernel", metrics)]);
     let lookup = Lookup::new(&session);
-    KernelCounters::read(&session, &lookup.launch(&session, ProfileId(0)), ProfileId(0))
+    let launch = lookup.launch(&session, ProfileId(0));
+    let identity = classify::identify(session.text(session.kernel_profiles.name[0]));
+    KernelCounters::read(&session, &launch, ProfileId(0), identity)
 }
 
 const FFMA: &str = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum";

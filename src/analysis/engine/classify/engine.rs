@@ -92,4 +92,15 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn every_rule_decides_a_name_of_the_tests() {
+        let sources = concat!(include_str!("tests/mod.rs"), include_str!("tests/matrix.rs"));
+        let names: Vec<Name> = sources.split('"').map(Name::new).collect();
+        for (at, rule) in RULES.class.iter().enumerate() {
+            let decides =
+                |name: &Name| RULES.class.iter().position(|one| one.holds(name)) == Some(at);
+            assert!(names.iter().any(decides), "no name for rule {at}, {}", rule.is);
+        }
+    }
 }

@@ -10,9 +10,13 @@ mod short;
 #[cfg(test)]
 mod tests;
 
-use rayon::prelude::*;
+use std::collections::BTreeSet;
 
-use rooflens_model::{CopyKind, Ns, Session};
+use rayon::prelude::*;
+use rustc_hash::FxHashMap;
+
+use rooflens_model::{CopyKind, Ns, Session, StrId};
+use rooflens_schemas::PassKind;
 
 use engine::{RULES, first};
 use names::Name;
@@ -26,11 +30,15 @@ pub enum KernelClass {
     Attention,
     /// Convolution.
     Convolution,
+    /// Fourier transform.
+    Fft,
+    /// Pooling and resampling of images.
+    Pooling,
     /// Layer norm, RMS norm, batch norm.
     Normalization,
     /// Softmax outside of attention.
     Softmax,
-    /// Sums, maxima, norms.
+    /// Sums, maxima, norms, scans.
     Reduction,
     /// Activation and other elementwise work.
     Elementwise,
@@ -38,8 +46,10 @@ pub enum KernelClass {
     Layout,
     /// Embedding look-up, gather, scatter, index.
     Gather,
-    /// Sorting, top-k, sampling.
+    /// Sampling of tokens.
     Sampling,
+    /// Sorting and top-k.
+    Sorting,
     /// Quantization and scaling.
     Quantization,
     /// Mixture-of-experts routing.
@@ -52,6 +62,10 @@ pub enum KernelClass {
     Copy,
     /// A whole CUDA graph of unknown content.
     Graph,
+    /// Operators fused by a compiler that does not name the kind of work.
+    Fusion,
+    /// Code of the profiled program itself, of no library.
+    Application,
     /// None of these.
     #[default]
     Other,
@@ -59,10 +73,12 @@ pub enum KernelClass {
 
 impl KernelClass {
     /// All classes in report order.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 22] = [
         Self::Gemm,
         Self::Attention,
         Self::Convolution,
+        Self::Fft,
+        Self::Pooling,
         Self::Normalization,
         Self::Softmax,
         Self::Reduction,
@@ -70,12 +86,15 @@ impl KernelClass {
         Self::Layout,
         Self::Gather,
         Self::Sampling,
+        Self::Sorting,
         Self::Quantization,
         Self::MoeRouting,
         Self::Optimizer,
         Self::Communication,
         Self::Copy,
         Self::Graph,
+        Self::Fusion,
+        Self::Application,
         Self::Other,
     ];
 
@@ -85,6 +104,8 @@ impl KernelClass {
             Self::Gemm => "gemm",
             Self::Attention => "attention",
             Self::Convolution => "convolution",
+            Self::Fft => "fft",
+            Self::Pooling => "pooling",
             Self::Normalization => "normalization",
             Self::Softmax => "softmax",
             Self::Reduction => "reduction",
@@ -92,12 +113,15 @@ impl KernelClass {
             Self::Layout => "layout",
             Self::Gather => "gather",
             Self::Sampling => "sampling",
+            Self::Sorting => "sorting",
             Self::Quantization => "quantization",
             Self::MoeRouting => "moe routing",
             Self::Optimizer => "optimizer",
             Self::Communication => "communication",
             Self::Copy => "copy",
             Self::Graph => "cuda graph",
+            Self::Fusion => "fusion",
+            Self::Application => "application",
             Self::Other => "other",
         }
     }
@@ -118,7 +142,15 @@ impl KernelClass {
             }
             Self::Layout | Self::Gather | Self::Copy => ClassGroup::Copy,
             Self::Communication => ClassGroup::Communication,
-            Self::Sampling | Self::MoeRouting | Self::Graph | Self::Other => ClassGroup::Other,
+            Self::Fft
+            | Self::Pooling
+            | Self::Sampling
+            | Self::Sorting
+            | Self::MoeRouting
+            | Self::Graph
+            | Self::Fusion
+            | Self::Application
+            | Self::Other => ClassGroup::Other,
         }
     }
 
@@ -235,7 +267,47 @@ pub fn signature(name: &str) -> String {
     signature
 }
 
+/// Libraries that programs of any kind call; a kernel of any other comes with a framework.
+const PLAIN_LIBRARIES: [&str; 15] = [
+    "",
+    "CUB / Thrust",
+    "CUTLASS",
+    "CuPy",
+    "Kokkos",
+    "NCCL",
+    "NVSHMEM",
+    "RAJA",
+    "cuBLAS",
+    "cuBLASLt",
+    "cuDNN",
+    "cuFFT",
+    "cuRAND",
+    "cuSPARSE",
+    "cuTENSOR",
+];
+
 /// What the names of all kernels of a session tell, by `KernelId`.
 pub fn identities(session: &Session) -> Vec<KernelIdentity> {
-    session.kernels.name.par_iter().map(|name| identify(session.text(*name))).collect()
+    let known = by_name(session);
+    session.kernels.name.iter().map(|name| known[name].clone()).collect()
+}
+
+/// What the names of all kernels and of all profiled launches of a session tell.
+///
+/// A kernel of no known library and no known class is the program's own where the session has no trace of a
+/// framework and no kernel that came with one; with one it may be the framework's, and stays unknown.
+pub fn by_name(session: &Session) -> FxHashMap<StrId, KernelIdentity> {
+    let names = session.kernels.name.iter().chain(&session.kernel_profiles.name).copied();
+    let names: BTreeSet<StrId> = names.collect();
+    let mut all: Vec<(StrId, KernelIdentity)> =
+        names.into_par_iter().map(|name| (name, identify(session.text(name)))).collect();
+    let traced = session.passes.kind.contains(&PassKind::Operators);
+    if !traced && all.iter().all(|(_, one)| PLAIN_LIBRARIES.contains(&one.library)) {
+        let unknown =
+            |one: &KernelIdentity| one.class == KernelClass::Other && one.library.is_empty();
+        for (_, one) in all.iter_mut().filter(|(_, one)| unknown(one)) {
+            one.class = KernelClass::Application;
+        }
+    }
+    all.into_iter().collect()
 }

@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use regex::Regex;
+use rooflens_model::names::demangled;
 
 /// A kernel name in parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,8 +21,12 @@ pub(super) struct Name {
 impl Name {
     /// Takes a name apart.
     pub(super) fn new(name: &str) -> Self {
-        let readable = if name.starts_with("_Z") { identifiers(name) } else { name.to_owned() };
-        let whole = one_spelling(&readable);
+        let readable = demangled(name);
+        // What cannot be demangled, cut short for one, still has identifiers.
+        let whole = match readable.starts_with("_Z") {
+            true => one_spelling(&identifiers(&readable)),
+            false => one_spelling(&readable),
+        };
         let own = path(&whole);
         let base = own.rsplit("::").next().unwrap_or_default().to_owned();
         Self { text: whole.to_lowercase(), own: own.to_lowercase(), whole, base }

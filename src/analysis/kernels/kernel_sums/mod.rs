@@ -15,7 +15,7 @@ use rooflens_model::{Ns, PassId, Session};
 pub use selection::{ENOUGH, Selected, Window, command, select, window};
 pub use sums::KernelSum;
 
-/// Share of unclassified kernel time from which on the report says so.
+/// Share of kernel time in unclassified kernels, or in application kernels, from which on the report says so.
 pub const OTHER_LIMIT: f64 = 0.02;
 
 /// The kernels of one pass.
@@ -31,6 +31,8 @@ pub struct PassKernels {
     pub total: Ns,
     /// That of kernels of no known class.
     pub other: Ns,
+    /// That of kernels of the profiled program itself.
+    pub application: Ns,
     /// Libraries by time descending, then name.
     pub libraries: Vec<LibrarySum>,
 }
@@ -80,19 +82,24 @@ fn of_pass(sums: &[KernelSum], identities: &[KernelIdentity]) -> PassKernels {
     }
     let mut libraries: Vec<LibrarySum> = libraries.into_values().collect();
     libraries.sort_by_key(|one| std::cmp::Reverse(one.total));
-    let others = sums.iter().filter(|sum| is_other(sum, identities));
+    let of = |class| total(of_class(sums, identities, class).map(|sum| sum.total));
     PassKernels {
         pass: sums[0].pass,
         launches: sums.iter().map(|sum| sum.count).fold(0, u64::saturating_add),
         total: total(sums.iter().map(|sum| sum.total)),
-        other: total(others.map(|sum| sum.total)),
+        other: of(KernelClass::Other),
+        application: of(KernelClass::Application),
         sums: sums.to_vec(),
         libraries,
     }
 }
 
-fn is_other(sum: &KernelSum, identities: &[KernelIdentity]) -> bool {
-    identities[sum.kernel.index()].class == KernelClass::Other
+fn of_class<'a>(
+    sums: &'a [KernelSum],
+    identities: &'a [KernelIdentity],
+    class: KernelClass,
+) -> impl Iterator<Item = &'a KernelSum> {
+    sums.iter().filter(move |sum| identities[sum.kernel.index()].class == class)
 }
 
 impl PassKernels {
@@ -115,8 +122,12 @@ impl PassKernels {
         all.filter(|(_, identity)| identity.class == KernelClass::Gemm)
     }
 
-    /// The kernel of no known class with the most time.
-    pub fn largest_other(&self, identities: &[KernelIdentity]) -> Option<&KernelSum> {
-        self.sums.iter().find(|sum| is_other(sum, identities))
+    /// The kernels of a class, the most time first.
+    pub fn of_class<'a>(
+        &'a self,
+        identities: &'a [KernelIdentity],
+        class: KernelClass,
+    ) -> impl Iterator<Item = &'a KernelSum> {
+        of_class(&self.sums, identities, class)
     }
 }

@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::engine::stage_names::given_name;
 use rooflens_model::{Session, StrId};
 
 /// How PyTorch names frames of modules: class and number.
@@ -108,6 +109,7 @@ pub fn fold(name: &str) -> String {
         let class = module.trim_end_matches(|c: char| c.is_ascii_digit());
         return class.strip_suffix('_').unwrap_or(module).to_owned();
     }
+    let name = given_name(name);
     let separates = |c: char| !c.is_alphanumeric();
     let mut folded = String::with_capacity(name.len());
     for part in name.split_inclusive(separates) {
@@ -135,6 +137,7 @@ mod tests {
             ("nn.Module: Odd", "Odd"),
             ("layer4.conv1", "layer4.conv1"),
             ("aten::add_", "aten::add_"),
+            ("aten::mm, op_id = 123, sizes = [[4, 8], [8, 2]]", "aten::mm"),
             ("schritt 5: äö", "schritt *: äö"),
             ("/opt/a/lib/data/loader.py(12): __next__", "data/loader.py:12(__next__)"),
             (r"C:\a\run\train.py(7): step 3", r"run\train.py:7(step 3)"),

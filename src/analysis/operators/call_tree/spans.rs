@@ -2,7 +2,7 @@
 
 use super::names::FrameKind;
 use crate::engine::nesting::{Nesting, Span};
-use crate::engine::stages::LIBRARY_DOMAINS;
+use crate::engine::stage_names::LIBRARY_DOMAINS;
 use rooflens_model::{FrameId, Ns, OperatorId, RangeId, RangeKind, Session, StrId, ThreadId};
 
 /// What a span is.

@@ -9,16 +9,14 @@ use super::{Instance, LEAST, LEAST_FOR_TREND, Series, Subject};
 use crate::Context;
 use crate::engine::facts::Stage;
 use crate::engine::intervals::{Interval, union};
+use crate::engine::stage_names::is_of_user;
 use crate::engine::stage_stats::{Summary, summaries};
-use crate::engine::stages::{LIBRARY_DOMAINS, WARMUP_Z};
+use crate::engine::stages::WARMUP_Z;
 use crate::engine::stats::{OUTLIER_Z, median, modified_z, modified_z_of_first};
 use rooflens_model::{Ns, PassId, ProcessId, RangeId, StrId, ThreadId};
 
 /// Ranges beside the stages that are looked at.
 const MAX_RANGES: usize = 2;
-
-/// Annotations of PyTorch around collectives: no part of a loop.
-const COLLECTIVE: &str = "nccl:";
 
 impl Series {
     /// A sequence with its figures; `None` of one that is too short.
@@ -87,8 +85,7 @@ fn of_ranges(context: &Context<'_>, pass: PassId) -> Vec<Series> {
         ranges.pass[row] == pass
             && !ranges.unclosed[row]
             && !is_within(stages.get(&ranges.thread[row]), ranges.start[row], ranges.end[row])
-            && !LIBRARY_DOMAINS.contains(&session.text(ranges.domain[row]))
-            && !session.text(ranges.name[row]).starts_with(COLLECTIVE)
+            && is_of_user(session, RangeId(row as u32))
     };
     for row in (0..ranges.len()).filter(|row| is_own(*row)) {
         let sum = found.entry((ranges.name[row], ranges.thread[row])).or_default();

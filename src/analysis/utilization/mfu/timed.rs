@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use rooflens_schemas::{Scope, StageKind};
 
 use crate::Context;
+use crate::engine::stage_names::kind_by_name;
 use crate::engine::stage_stats::{Summary, summaries};
-use crate::engine::stages::kind_by_name;
 use crate::engine::stats::median;
 use rooflens_model::{Session, StrId};
 

@@ -90,6 +90,9 @@ results! {
     /// Profiled launches against the timeline.
     represent: super::counters::represent::Representativeness =
         super::counters::represent::compute;
+    /// Profiled launches against kernel sums of a run without a timeline.
+    summed: super::counters::represent::summed::Summed =
+        super::counters::represent::summed::compute;
     /// Executed operations and bytes of the stages of the timeline.
     workload: super::counters::roofline::workload::Workload =
         super::counters::roofline::workload::compute;

@@ -8,6 +8,7 @@ mod error;
 mod identify;
 mod nesting;
 mod profiles;
+mod runs;
 
 pub mod config;
 pub mod gemm_log;

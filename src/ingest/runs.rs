@@ -4,18 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rooflens_bundle::{ArtifactFile, Bundle};
-use rooflens_schemas::ArtifactKind;
 
-use super::{ncu, ncu_rep};
-
-/// Where the launches of a file come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Origin {
-    /// Process of the first launch.
-    pub(super) process: i64,
-    /// Number of the launch, if it is the only one.
-    pub(super) only_launch: Option<u32>,
-}
+use super::profiles::Origin;
 
 /// Pages of one report: files of one folder that begin with the same process.
 struct Report {
@@ -55,12 +45,7 @@ pub(super) fn unite(bundle: &mut Bundle) {
 fn reports(files: &[ArtifactFile]) -> Vec<Report> {
     let mut reports = BTreeMap::<(String, i64), Report>::new();
     for (at, file) in files.iter().enumerate() {
-        let origin = match file.kind {
-            Some(ArtifactKind::NcuCsv) => ncu::origin(file),
-            Some(ArtifactKind::NcuReport) => ncu_rep::origin(file),
-            _ => None,
-        };
-        let Some(Origin { process, only_launch }) = origin else { continue };
+        let Some(Origin { process, only_launch }) = super::origin(file) else { continue };
         let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
         let empty = Report { folder: folder.clone(), files: Vec::new(), only_launch };
         let report = reports.entry((folder, process)).or_insert(empty);

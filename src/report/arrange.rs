@@ -1,6 +1,6 @@
 //! Findings to a document: what stands where.
 
-use rooflens_schemas::{Manifest, Tool};
+use rooflens_schemas::{Manifest, Metric, MetricValue, Tool};
 
 use super::{FINDINGS, Meta, Report, Section};
 use rooflens_findings::{
@@ -71,7 +71,8 @@ pub fn build(
     report.verdict = verdict(&rules.observations);
     findings(rules, &mut report);
     if report.headline.is_empty() && report.verdict.is_empty() {
-        report.headline.push(Block::Missing(no_verdict(&report)));
+        let verdict = no_verdict(&report);
+        report.headline.push(Block::Prose(verdict));
     }
     let reproduction = reproduction(&mut report, provenance);
     report.appendices.push(reproduction);
@@ -94,12 +95,22 @@ fn meta(provenance: &Provenance<'_>) -> Meta {
     }
 }
 
-/// A first page must not be empty: it says why there is nothing to say.
-fn no_verdict(report: &Report) -> String {
+/// A first page must not be empty: it says why there is nothing to say, and what mends it.
+fn no_verdict(report: &Report) -> Vec<Inline> {
+    if is_measured(report) {
+        return say!(report, "report.no_stage");
+    }
     let gravest = report.data_quality.iter().max_by_key(|one| one.severity);
     let reason = gravest.map(|one| one.message.clone());
     let reason = reason.unwrap_or_else(|| words!(report, "report.no_measurement"));
-    words!(report, "report.no_verdict", reason = reason)
+    let hint = gravest.and_then(|one| one.hint.clone());
+    say!(report, "report.no_analysis", reason = reason, hint = hint)
+}
+
+/// Whether there is a figure at all.
+fn is_measured(report: &Report) -> bool {
+    let is_known = |metric: &Metric| !matches!(metric.value, MetricValue::Unavailable { .. });
+    report.metrics.iter().any(is_known)
 }
 
 /// "Where the stage time goes" belongs on the first page, once.
@@ -138,7 +149,13 @@ fn findings(rules: Findings, report: &mut Report) {
         return;
     }
     cards.truncate(SHOWN_FINDINGS);
+    let outcome = Cell::Text("clear".to_owned());
+    let of_outcome = |dataset: &&Dataset| dataset.id == "rule_outcomes";
+    let outcomes_of = rules.datasets.iter().find(of_outcome);
+    let looked = outcomes_of.is_some_and(|all| all.rows.iter().any(|row| row[0] == outcome));
     let introduction = match count {
+        0 if !looked && is_measured(report) => say!(report, "report.no_rule"),
+        0 if !looked => say!(report, "report.no_findings_possible"),
         0 => say!(report, "report.no_findings"),
         _ => say!(report, "report.findings_order"),
     };

@@ -18,7 +18,7 @@ use rooflens_schemas::ArtifactKind;
 use self::header::{Header, Layout};
 use self::merge::Merge;
 use self::number::Decimal;
-use super::runs::Origin;
+use super::profiles::Origin;
 use super::{Importer, IngestError, IngestErrorKind, Prefix};
 use rooflens_bundle::{ArtifactFile, Content};
 use rooflens_model::Session;

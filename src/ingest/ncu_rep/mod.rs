@@ -17,7 +17,7 @@ use rooflens_schemas::ArtifactKind;
 use self::blocks::{Blocks, MAGIC, Stop};
 use self::messages::Launch;
 use self::rows::Rows;
-use super::runs::Origin;
+use super::profiles::Origin;
 use super::{Importer, IngestError, IngestErrorKind, Prefix};
 use rooflens_bundle::{ArtifactFile, Content};
 use rooflens_model::Session;

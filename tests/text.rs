@@ -8,7 +8,8 @@ use regex::Regex;
 use rooflens::findings::Catalogue;
 
 /// Keys that are put together in code: their last part is an id, which must stand in the code.
-const BY_ID: [&str; 5] = ["columns", "tables", "sections", "rules", "thresholds"];
+const BY_ID: [&str; 6] =
+    ["columns", "tables", "sections", "rules", "thresholds", "without_pytorch"];
 
 /// The folders whose code and templates say words.
 const SPEAKERS: [&str; 2] = ["src", "templates"];

@@ -1,5 +1,8 @@
 //! What the analyses came to, as types: each is computed once, from the tables and from those before it.
 
+use rooflens_model::Session;
+use rooflens_schemas::PassKind;
+
 use super::Context;
 
 /// Why a result is not there, and what to capture to have it: a key of the catalogue.
@@ -8,6 +11,20 @@ pub struct Missing(pub &'static str);
 
 /// A result, or what is missing for it.
 pub type Known<T> = Result<T, Missing>;
+
+/// Why a session has no GPU work: what its artifacts hold instead tells.
+pub fn no_gpu_work(session: &Session) -> Missing {
+    let launches = |name: &&rooflens_model::StrId| session.text(**name).contains("Launch");
+    Missing(if session.api_calls.name.iter().any(|name| launches(&name)) {
+        "missing.lost_activity"
+    } else if !session.operators.is_empty() {
+        "missing.cuda_activities"
+    } else if session.passes.kind.contains(&PassKind::Operators) {
+        "missing.empty_window"
+    } else {
+        "missing.gpu_work"
+    })
+}
 
 /// Of a result that is asked for before its turn.
 const NOT_YET: Missing = Missing("missing.not_computed");
@@ -90,6 +107,9 @@ results! {
     /// Profiled launches against the timeline.
     represent: super::counters::represent::Representativeness =
         super::counters::represent::compute;
+    /// Profiled launches against kernel sums of a run without a timeline.
+    summed: super::counters::represent::summed::Summed =
+        super::counters::represent::summed::compute;
     /// Executed operations and bytes of the stages of the timeline.
     workload: super::counters::roofline::workload::Workload =
         super::counters::roofline::workload::compute;

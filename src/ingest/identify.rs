@@ -2,7 +2,7 @@
 
 use rooflens_schemas::ArtifactKind;
 
-use super::IMPORTERS;
+use super::{IMPORTERS, runs};
 use rooflens_bundle::{ArtifactFile, Bundle, Content};
 use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Severity};
 
@@ -31,7 +31,8 @@ impl Prefix<'_> {
     }
 }
 
-/// Sets the kind of each file by its content. A manifest that says otherwise is told so.
+/// Sets the kind of each file by its content, and without a manifest the pass of files of one Nsight Compute run.
+/// A manifest that says otherwise is told so.
 pub fn identify(bundle: &mut Bundle, diagnostics: &mut Diagnostics) {
     for file in &mut bundle.files {
         let found = match kind_of(file) {
@@ -56,6 +57,9 @@ pub fn identify(bundle: &mut Bundle, diagnostics: &mut Diagnostics) {
             diagnostics.push(diagnostic.artifact(&file.path));
         }
         file.kind = found.or(file.kind);
+    }
+    if bundle.manifest.is_none() {
+        runs::unite(bundle);
     }
 }
 

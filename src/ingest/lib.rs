@@ -8,6 +8,7 @@ mod error;
 mod identify;
 mod nesting;
 mod profiles;
+mod runs;
 
 pub mod config;
 pub mod gemm_log;
@@ -73,6 +74,7 @@ pub fn import(
             }
         }
     }
+    timings::settle(&bundle.files, &mut session);
     add_commands(bundle, &mut session);
     session.tell_passes_apart();
     for file in &bundle.files {
@@ -94,6 +96,15 @@ fn add_commands(bundle: &Bundle, session: &mut Session) {
         for row in (0..session.passes.len()).filter(|row| session.passes.name[*row] == name) {
             session.passes.command[row] = command;
         }
+    }
+}
+
+/// Where the launches of an Nsight Compute file come from; none for other files and for one that cannot be read.
+fn origin(file: &ArtifactFile) -> Option<profiles::Origin> {
+    match file.kind {
+        Some(ArtifactKind::NcuCsv) => ncu::origin(file),
+        Some(ArtifactKind::NcuReport) => ncu_rep::origin(file),
+        _ => None,
     }
 }
 

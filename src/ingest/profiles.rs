@@ -6,6 +6,15 @@ use rooflens_schemas::PassKind;
 use rooflens_bundle::ArtifactFile;
 use rooflens_model::{GpuId, PassId, ProfileId, Session};
 
+/// Where the launches of a file come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Origin {
+    /// Process of the first launch.
+    pub(super) process: i64,
+    /// Number of the launch, if it is the only one.
+    pub(super) only_launch: Option<u32>,
+}
+
 /// The pass of a file, if it is open: files of one report lie in one pass.
 pub(super) fn find_pass(file: &ArtifactFile, session: &Session) -> Option<PassId> {
     let name = session.strings.find(&file.pass)?;

@@ -14,7 +14,7 @@
 //!  "stages": {"prefill": {"ms": [223.4, 220.1]}, "decode": {"ms": [1130.7, 1139.3], "steps": 64}}}
 //! ```
 //!
-//! Both may hold the model's `config` as Hugging Face writes it.
+//! Both may hold the model's `config` as Hugging Face writes it, and `profiled`: whether a profiler ran.
 //!
 //! `peaks.json` holds medians over repeats of one operation; an entry that is a string says why there is none:
 //!
@@ -24,7 +24,7 @@
 //!  "copy": {"median_s": 0.0020, "min_s": 0.0020, "max_s": 0.0021, "n": 20, "gb_per_s_read_plus_write": 4251.9}}
 //! ```
 
-use rooflens_schemas::{ArtifactKind, workload::PassOverride};
+use rooflens_schemas::{ArtifactKind, PassKind, workload::PassOverride};
 use serde_json::{Map, Value};
 
 use super::{Importer, IngestError, IngestErrorKind, Prefix, config};
@@ -86,8 +86,9 @@ fn import_timings(
         let message = "it has no array of times: <stage>_ms, or stages.<stage>.ms".to_owned();
         return Err(IngestErrorKind::Empty(message).into());
     }
+    let stated = object.get("profiled").and_then(Value::as_bool);
     for stage in &stages {
-        add_stage(stage, file, session, diagnostics);
+        add_stage(stage, file, stated.or_else(|| of_pass(file)), session, diagnostics);
     }
     describe_workload(&object, file, session);
     for (key, name) in [("torch", "PyTorch"), ("cuda", "CUDA runtime")] {
@@ -135,6 +136,7 @@ fn flat_stage<'a>(key: &'a str, value: &'a Value, new: Option<u64>) -> Option<St
 fn add_stage(
     stage: &Stage<'_>,
     file: &ArtifactFile,
+    profiled: Option<bool>,
     session: &mut Session,
     diagnostics: &mut Diagnostics,
 ) {
@@ -155,7 +157,33 @@ fn add_stage(
             steps: stage.steps.filter(|steps| *steps > 0),
             artifact,
             pass,
+            profiled,
         });
+    }
+}
+
+/// Whether a profiler ran in the pass of a file, where the manifest or the layout of captures tells.
+fn of_pass(file: &ArtifactFile) -> Option<bool> {
+    match file.pass_kind {
+        Some(PassKind::Baseline) => Some(false),
+        Some(PassKind::Timeline | PassKind::Counters | PassKind::Operators) => Some(true),
+        Some(PassKind::Snapshot) | None => {
+            let folder = file.path.rsplit('/').nth(1);
+            (folder == Some(PassKind::Baseline.label())).then_some(false)
+        }
+    }
+}
+
+/// In a bundle without a profiler's artifact, times that do not say otherwise are un-profiled, as the format has them;
+/// beside one they may be those of the profiled run.
+pub(super) fn settle(files: &[ArtifactFile], session: &mut Session) {
+    let by_profiler = |file: &ArtifactFile| {
+        use ArtifactKind::{NcuCsv, NcuReport, NsysKernelSum, NsysReport, NsysSqlite, TorchTrace};
+        let kinds = [NsysSqlite, NsysReport, NsysKernelSum, TorchTrace, NcuReport, NcuCsv];
+        file.kind.is_some_and(|kind| kinds.contains(&kind))
+    };
+    if !files.iter().any(by_profiler) {
+        session.timings.profiled.iter_mut().for_each(|one| *one = one.or(Some(false)));
     }
 }
 
@@ -308,6 +336,34 @@ mod tests {
         assert_eq!(session.workload.for_pass("baseline").output_tokens, Some(64));
         assert_eq!(session.workload.for_pass("torch").output_tokens, Some(8));
         assert_eq!(session.workload.for_pass("torch").batch, Some(8));
+    }
+
+    #[test]
+    fn whether_a_profiler_ran_is_told_by_manifest_folder_and_file_and_else_unknown_beside_a_trace()
+    {
+        let file = |path: &str, pass_kind| ArtifactFile {
+            path: path.to_owned(),
+            pass_kind,
+            ..ArtifactFile::default()
+        };
+        assert_eq!(of_pass(&file("x/timings.json", Some(PassKind::Baseline))), Some(false));
+        assert_eq!(of_pass(&file("x/timings.json", Some(PassKind::Operators))), Some(true));
+        assert_eq!(of_pass(&file("a/baseline/timings.json", None)), Some(false));
+        assert_eq!(of_pass(&file("torch/timings.json", None)), None);
+        assert_eq!(of_pass(&file("timings.json", None)), None);
+        let read = |text: &str, kinds: &[ArtifactKind]| {
+            let mut session = Session::default();
+            import(&TIMINGS, "timings", text, &mut session);
+            let file = |kind: &ArtifactKind| ArtifactFile { kind: Some(*kind), ..file("a", None) };
+            let files: Vec<_> = kinds.iter().map(file).collect();
+            settle(&files, &mut session);
+            session.timings.profiled
+        };
+        let (plain, stated) =
+            (r#"{"batch": 8, "a_ms": [1]}"#, r#"{"batch": 8, "a_ms": [1], "profiled": true}"#);
+        assert_eq!(read(plain, &[ArtifactKind::Timings]), [Some(false)]);
+        assert_eq!(read(plain, &[ArtifactKind::Timings, ArtifactKind::TorchTrace]), [None]);
+        assert_eq!(read(stated, &[ArtifactKind::Timings]), [Some(true)]);
     }
 
     #[test]

@@ -102,6 +102,12 @@ impl Element for bool {
     }
 }
 
+impl Element for Option<bool> {
+    fn values(column: &[Self]) -> Values<'_> {
+        Values::Int(Box::new(column.iter().map(|v| v.map(i64::from))))
+    }
+}
+
 impl Element for f64 {
     fn values(column: &[Self]) -> Values<'_> {
         Values::Float(Box::new(column.iter().map(|v| Some(*v))))

@@ -37,9 +37,12 @@ fn show(context: &Context<'_>) -> Known<Findings> {
 }
 
 fn introduction(context: &Context<'_>, all: &[Series]) -> Vec<Inline> {
-    let profiled = all.iter().find(|series| series.profiled);
-    let profiled = profiled.map(|series| Inline::code(context.session.text(series.pass)));
-    let mut text = say!(context, "repeats.introduction", profiled = profiled);
+    let pass = |conditions: Option<bool>| {
+        let series = all.iter().find(|series| series.profiled == conditions);
+        series.map(|series| Inline::code(context.session.text(series.pass)))
+    };
+    let (profiled, unknown) = (pass(Some(true)), pass(None));
+    let mut text = say!(context, "repeats.introduction", profiled = profiled, unknown = unknown);
     if all.iter().any(|series| series.repeats.len() == 1) {
         text.extend(say!(context, "repeats.single"));
     }
@@ -50,8 +53,9 @@ fn chart(context: &Context<'_>, all: &[Series]) -> Chart {
     let row = |series: &Series| {
         let (stage, pass) = (context.session.text(series.stage), context.session.text(series.pass));
         let label = match series.profiled {
-            true => words!(context, "repeats.profiled", stage = stage, pass = pass),
-            false => format!("{stage} ({pass})"),
+            Some(true) => words!(context, "repeats.profiled", stage = stage, pass = pass),
+            Some(false) => format!("{stage} ({pass})"),
+            None => words!(context, "repeats.unknown", stage = stage, pass = pass),
         };
         let dot = |repeat: &Repeat| (repeat.duration as f64, repeat.is_outlier());
         (label, series.repeats.iter().map(dot).collect())
@@ -110,7 +114,11 @@ fn repeats<'t>(context: &Context<'t>) -> Table<'t, (&'t Series, &'t Repeat)> {
 fn metrics(session: &Session, series: &Series) -> Vec<Metric> {
     let (n, median) = (series.statistics.n, series.statistics.median);
     let scope = series.scope(session);
-    let how = if series.profiled { "profiled" } else { "un-profiled" };
+    let how = match series.profiled {
+        Some(true) => "profiled",
+        Some(false) => "un-profiled",
+        None => "profiled or un-profiled (not stated)",
+    };
     let basis = format!("median of {n} {how} wall times of the whole stage");
     let mut metrics = vec![STAGE_TIME.measured(scope.clone(), median, basis.clone())];
     if let Some((steps, time)) = series.steps.zip(series.median_per_step()) {
@@ -123,7 +131,7 @@ fn metrics(session: &Session, series: &Series) -> Vec<Metric> {
 
 #[cfg(test)]
 mod tests {
-    use rooflens_schemas::{MetricValue, PassKind};
+    use rooflens_schemas::MetricValue;
 
     use super::*;
     use crate::testing::{column, dataset, show};
@@ -157,7 +165,7 @@ mod tests {
             ("decode", "baseline", None, &[90, 31, 30, 29, 30]),
             ("decode", "torch", None, &[2]),
         ]);
-        session.add_pass("torch", PassKind::Operators, "torch/trace.json");
+        session.timings.profiled[5] = Some(true);
         let found = show(&SECTION, &session);
         let outlier = column(dataset(&found, "repeats"), "outlier");
         assert_eq!(outlier, [true, false, false, false, false, false].map(Cell::Flag));

@@ -96,7 +96,7 @@ fn passes(context: &Context<'_>) -> String {
             if producer.is_empty() { kind.to_owned() } else { format!("{kind} ({producer})") }
         })
         .collect();
-    if !session.timings.is_empty() {
+    if session.timings.profiled.contains(&Some(false)) {
         shown.insert(0, words!(context, "headline.baseline"));
     }
     shown.dedup();

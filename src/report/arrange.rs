@@ -1,6 +1,6 @@
 //! Findings to a document: what stands where.
 
-use rooflens_schemas::{Manifest, Tool};
+use rooflens_schemas::{Manifest, Metric, MetricValue, Tool};
 
 use super::{Meta, Report, Section};
 use rooflens_findings::{
@@ -50,10 +50,8 @@ pub fn build(
     let mut report = Report { text, meta: meta(provenance), ..Report::default() };
     report.data_quality = diagnostics.iter().cloned().collect();
     report.summary = summary.blocks;
+    let has_figures = !summary.datasets.is_empty();
     report.datasets = summary.datasets;
-    if rules.observations.is_empty() && report.datasets.is_empty() {
-        report.summary = vec![Block::Missing(no_verdict(&report))];
-    }
     findings(&rules, &mut report);
     report.methods.extend(rules.methods);
     report.datasets.extend(rules.datasets);
@@ -76,6 +74,9 @@ pub fn build(
         add(&mut long, section(format!("{id}-appendix"), findings.appendix));
     }
     report.appendix.extend(long);
+    if rules.observations.is_empty() && !has_figures {
+        report.summary = vec![Block::Prose(no_verdict(&report))];
+    }
     let reproduction = reproduction(&mut report, provenance);
     report.appendix.push(reproduction);
     if let Some(last) = report.sections.last_mut().filter(|_| !aside.is_empty()) {
@@ -102,12 +103,22 @@ fn add(sections: &mut Vec<Section>, section: Section) {
     }
 }
 
-/// A first page must not be empty: it says why there is nothing to say.
-fn no_verdict(report: &Report) -> String {
+/// A first page must not be empty: it says why there is nothing to say, and what mends it.
+fn no_verdict(report: &Report) -> Vec<Inline> {
+    if is_measured(report) {
+        return say!(report, "report.no_stage");
+    }
     let gravest = report.data_quality.iter().max_by_key(|one| one.severity);
     let reason = gravest.map(|one| one.message.clone());
     let reason = reason.unwrap_or_else(|| words!(report, "report.no_measurement"));
-    words!(report, "report.no_verdict", reason = reason)
+    let hint = gravest.and_then(|one| one.hint.clone());
+    say!(report, "report.no_analysis", reason = reason, hint = hint)
+}
+
+/// Whether there is a figure at all.
+fn is_measured(report: &Report) -> bool {
+    let is_known = |metric: &Metric| !matches!(metric.value, MetricValue::Unavailable { .. });
+    report.metrics.iter().any(is_known)
 }
 
 fn meta(provenance: &Provenance<'_>) -> Meta {

@@ -1,5 +1,6 @@
 //! Collectives run while nothing is computed.
 
+use super::sql::Window;
 use super::stage::StageLine;
 use super::{Look, Outcome, Results, Rule, Threshold};
 use rooflens_analysis::communication::lines::Line;
@@ -60,7 +61,7 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line) -> Option<Obse
         advice: Some(advice),
         next: Some(say!(results, "exposed_communication.next")),
         evidence: vec![line.evidence(results.context.session)],
-        query: stage.window.as_ref().map(|window| window.kernels("%nccl%")),
+        query: stage.window.as_ref().map(Window::exposed),
         ..base
     })
 }

@@ -15,6 +15,7 @@ mod stage;
 mod summary;
 mod tables;
 
+mod advice;
 mod allocator_stalls;
 mod attention_cache;
 mod attribution_coverage;
@@ -183,8 +184,11 @@ fn judge(results: &Results<'_>) -> Findings {
     for rule in RULES {
         let outcome = (rule.run)(results);
         if let Outcome::Found(found) = &outcome {
-            observations
-                .extend(found.iter().map(|one| named(results.text.rule(rule.id), rule, one)));
+            observations.extend(
+                found.iter().map(|one| {
+                    advice::fitting(results, named(results.text.rule(rule.id), rule, one))
+                }),
+            );
         }
         outcomes.push((*rule, outcome));
     }

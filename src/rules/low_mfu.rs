@@ -76,7 +76,10 @@ fn finding(
         ),
         advice: Some(match products {
             Some(products) if 1.0 - products >= BESIDE => say!(results, "low_mfu.advice_fuse"),
-            _ => say!(results, "low_mfu.advice"),
+            _ => {
+                let fp8 = results.platform.has_fp8() == Some(true);
+                say!(results, "low_mfu.advice", fp8 = fp8.then_some("FP8"))
+            }
         }),
         next: Some(say!(results, "low_mfu.next")),
         evidence: vec![stage.figures.clone()],

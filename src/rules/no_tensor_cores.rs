@@ -21,14 +21,24 @@ const SHARE: f64 = 0.02;
 const TENSOR_TYPES: [(&str, &str); 4] =
     [("bf16", "bf16"), ("fp16", "fp16"), ("fp8", "fp8"), ("fp32", "tf32")];
 
+/// The same before compute capability 8.0: tensor cores multiply fp16 alone.
+const VOLTA_TYPES: [(&str, &str); 2] = [("fp16", "fp16"), ("fp32", "fp16")];
+
 fn run(results: &Results<'_>) -> Outcome {
+    if results.platform.has_tensor_cores() == Some(false) {
+        return Outcome::NotApplicable(words!(results, "no_tensor_cores.no_such"));
+    }
     let kernels = results.kernels().filter(|kernels| {
         kernels.gemms(results.context.facts).any(|(_, identity)| identity.tensor_cores.is_some())
     });
     let Some(kernels) = kernels else {
         return Outcome::Abstained(words!(results, "no_tensor_cores.needs"));
     };
-    let found = TENSOR_TYPES.iter().filter_map(|types| finding(results, kernels, *types));
+    let types = match results.platform.has_tf32() {
+        Some(false) => &VOLTA_TYPES[..],
+        Some(true) | None => &TENSOR_TYPES[..],
+    };
+    let found = types.iter().filter_map(|types| finding(results, kernels, *types));
     Outcome::of(found.collect())
 }
 
@@ -78,6 +88,7 @@ fn finding(
             kernel = Inline::code(&largest.short),
         ),
         advice: Some(match dtype {
+            "fp32" if tensor == "fp16" => say!(results, "no_tensor_cores.advice_fp16"),
             "fp32" => say!(results, "no_tensor_cores.advice_fp32"),
             _ => say!(results, "no_tensor_cores.advice"),
         }),

@@ -110,7 +110,7 @@ impl<'a> Products<'a> {
     /// A finding that could save at most `saved` nanoseconds of each instance, with the launches of one of them.
     pub(super) fn saving(&self, worst: &Product<'_>, saved: f64, basis: &str) -> Observation {
         let name = short_name(worst.name);
-        let query = || -> Option<Query> { Some(self.stage.window.as_ref()?.kernels(name)) };
+        let query = || -> Option<Query> { Some(self.stage.window.as_ref()?.with_helpers(name)) };
         Observation {
             evidence: vec![self.of.evidence(self.results.context.session)],
             query: is_plain(name).then(query).flatten(),

@@ -2,6 +2,7 @@
 
 use super::stage::StageLine;
 use super::{Outcome, Results, Rule, Threshold};
+use rooflens_analysis::counters::represent::summed::Summed;
 use rooflens_analysis::kernels::kernel_sums::command;
 use rooflens_findings::{Inline, Observation, Quantity};
 use rooflens_schemas::Scope;
@@ -22,6 +23,10 @@ const COVERED: f64 = 0.50;
 const STAGE: f64 = 0.05;
 
 fn run(results: &Results<'_>) -> Outcome {
+    if let Ok(summed) = results.context.results.summed() {
+        let low = summed.covered() < COVERED;
+        return Outcome::of(low.then(|| of_sums(results, summed)).into_iter().collect());
+    }
     let share = |stage| Some((stage, results.executed(stage)?.covered));
     let known: Vec<(&StageLine, f64)> = results.stages.iter().filter_map(share).collect();
     if known.is_empty() {
@@ -51,6 +56,29 @@ fn finding(results: &Results<'_>, stages: &[(&StageLine, f64)]) -> Observation {
         ),
         next: Some(say!(results, "profile_coverage.next", commands = commands.join(&and))),
         evidence: stages.first().map(|(stage, _)| stage.evidence()).into_iter().collect(),
+        ..Observation::default()
+    }
+}
+
+/// Of a run that is known by the sums of its kernels.
+fn of_sums(results: &Results<'_>, summed: &Summed) -> Observation {
+    let context = results.context;
+    let (name, gap) = (context.session.pass_name(summed.pass).to_owned(), summed.gaps.first());
+    let stages = say!(
+        results,
+        "profile_coverage.stage",
+        share = Quantity::ratio(summed.covered()),
+        stage = Inline::strong(&name),
+        kernel = gap.map(|gap| Inline::code(&context.facts.identities[gap.kernel.index()].short)),
+        part = gap.map(|gap| Quantity::ratio(gap.total as f64 / summed.total as f64)),
+    );
+    let rows = context.session.kernel_sums.len() as u64;
+    Observation {
+        title: name.clone(),
+        scope: Scope { pass: Some(name), ..Scope::default() },
+        statement: say!(results, "profile_coverage.statement", stages = stages),
+        next: Some(say!(results, "profile_coverage.next_of_sums")),
+        evidence: vec![context.session.evidence(summed.pass, "kernel_sums", rows)],
         ..Observation::default()
     }
 }

@@ -6,7 +6,9 @@ use super::profiled::{self, Profiled};
 use super::stage::StageLine;
 use super::{Look, Outcome, Results, Rule, Threshold, small_grids};
 use rooflens_analysis::Classifier;
+use rooflens_analysis::counters::ncu::Counters;
 use rooflens_analysis::counters::ncu::bound::{Bound, Reason};
+use rooflens_analysis::counters::represent::summed::Summed;
 use rooflens_analysis::counters::roofline::workload::Sum;
 use rooflens_findings::{Inline, Observation, Quantity};
 use rooflens_model::PassId;
@@ -36,10 +38,45 @@ fn run(results: &Results<'_>) -> Outcome {
         let needs = words!(results, "profiled_bound.needs_of_stage");
         return results.each_stage(&needs, |stage| look(results, stage));
     }
+    if let (Ok(summed), Ok(counters)) = (known.summed(), known.counters()) {
+        return of_sums(results, summed, counters);
+    }
     // Without a timeline only the profiled time itself can be weighed.
     let all = shares.iter().flat_map(|(pass, own)| own.iter().map(|one| (*pass, one.0, one.2)));
     let speaks = |(_, bound, share): &_| *bound != Bound::Unknown && *share >= SHARE;
     Outcome::of(all.filter(speaks).map(|one| of_pass_time(results, one)).collect())
+}
+
+/// Of a run that is known by the sums of its kernels.
+fn of_sums(results: &Results<'_>, summed: &Summed, counters: &Counters) -> Outcome {
+    let covered = summed.covered();
+    let shares = summed.bounds(counters, results.context.options.classifier);
+    let Some((bound, share)) = shares.first().filter(|_| covered >= profiled::ENOUGH) else {
+        return Outcome::Abstained(words!(results, "profiled_bound.needs_of_stage"));
+    };
+    if *bound == Bound::Unknown || *share < SHARE * covered {
+        return Outcome::of(Vec::new());
+    }
+    let name = results.context.session.pass_name(summed.pass).to_owned();
+    Outcome::Found(vec![Observation {
+        title: name.clone(),
+        scope: Scope { pass: Some(name.clone()), ..Scope::default() },
+        statement: say!(
+            results,
+            "profiled_bound.statement",
+            stage = Inline::Strong(name),
+            share = Quantity::ratio(*share),
+            class = Inline::strong(bound.label()),
+            others = others(results, &shares),
+            covered = Quantity::ratio(covered),
+            bound = bound.label(),
+            part = None::<Quantity>,
+            reason = None::<String>,
+        ),
+        advice: advice(results, *bound),
+        evidence: results.profile_evidence(counters.launch(summed.launches[0].profile).pass),
+        ..Observation::default()
+    }])
 }
 
 fn of_pass_time(results: &Results<'_>, (pass, bound, share): (PassId, Bound, f64)) -> Observation {
@@ -90,10 +127,6 @@ fn finding(
 ) -> Observation {
     let profiled = profiled::of_stage(results, stage);
     let (reason, part) = reason(&profiled, bound).unzip();
-    let others = shares.iter().skip(1).take(2).flat_map(|(class, share)| {
-        let (share, class) = (Quantity::ratio(*share), Inline::strong(class.label()));
-        say!(results, "profiled_bound.other", share = share, class = class)
-    });
     Observation {
         statement: say!(
             results,
@@ -101,7 +134,7 @@ fn finding(
             stage = Inline::strong(&stage.label),
             share = shares.first().map(|(_, share)| Quantity::ratio(*share)),
             class = Inline::strong(bound.label()),
-            others = others.collect::<Vec<_>>(),
+            others = others(results, shares),
             covered = Quantity::ratio(covered),
             bound = bound.label(),
             part = part.map(Quantity::ratio),
@@ -111,6 +144,15 @@ fn finding(
         evidence: profiled::evidence(results, stage, &profiled),
         ..stage.note()
     }
+}
+
+/// The two classes after the first, in words.
+fn others(results: &Results<'_>, shares: &[(Bound, f64)]) -> Vec<Inline> {
+    let words = |(class, share): &(Bound, f64)| {
+        let (share, class) = (Quantity::ratio(*share), Inline::strong(class.label()));
+        say!(results, "profiled_bound.other", share = share, class = class)
+    };
+    shares.iter().skip(1).take(2).flat_map(words).collect()
 }
 
 /// The reason that most of a class's time has, and its share of that.

@@ -7,6 +7,7 @@ use rooflens_schemas::Scope;
 use super::stage::{Key, StageLine, stage_lines};
 use super::{Look, Outcome, hidden_graphs};
 use rooflens_analysis::Context;
+use rooflens_analysis::engine::platform::Platform;
 use rooflens_analysis::time::idle::{Cause, Line};
 use rooflens_analysis::time::what_if::WhatIf;
 use rooflens_findings::{Catalogue, Gain, Observation, Severity};
@@ -29,6 +30,8 @@ pub struct Results<'a> {
     pub(super) pass: String,
     /// The dtype of the workload's matrix work, if it is stated.
     pub(super) dtype: Option<String>,
+    /// What ran on what.
+    pub(super) platform: Platform,
     /// The least memory of a GPU, bytes.
     pub(super) memory_bytes: Option<f64>,
 }
@@ -43,6 +46,7 @@ impl<'a> Results<'a> {
             primary: None,
             pass: String::new(),
             dtype: None,
+            platform: Platform::default(),
             memory_bytes: None,
         }
     }
@@ -57,6 +61,7 @@ impl<'a> Results<'a> {
         let mut results = Self {
             stages: stage_lines(context, text),
             primary,
+            platform: Platform::of(session, primary),
             pass: name.unwrap_or_default(),
             dtype: stated.or_else(|| session.model.as_ref().and_then(|model| model.dtype.clone())),
             memory_bytes: memory.map(|bytes| *bytes as f64),

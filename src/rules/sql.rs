@@ -1,12 +1,13 @@
 //! SQL over an nsys export that gives numbers of findings again: each statement gives one number, and the finding
 //! has it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use rooflens_analysis::Context;
 use rooflens_analysis::engine::facts::{OpSource, StageInstance};
 use rooflens_analysis::engine::stage_stats::Summary;
+use rooflens_analysis::kernels::matmul::is_helper;
 use rooflens_findings::{Catalogue, Quantity, Query};
 use rooflens_model::{CopyKind, Ns, PassId};
 
@@ -17,6 +18,9 @@ const TABLES: [&str; 4] = [
     "CUPTI_ACTIVITY_KIND_MEMSET",
     "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
 ];
+
+/// Short names of kernels that execute collectives.
+const COLLECTIVES: &str = "%nccl%";
 
 /// One instance of a stage on one GPU of an nsys export, with the sums that queries give.
 #[derive(Clone, Debug)]
@@ -39,6 +43,12 @@ pub(super) struct Window {
     pub(super) copies: Ns,
     /// Durations of the kernels among them, by short name and number of blocks.
     pub(super) kernels: BTreeMap<(String, u64), Ns>,
+    /// Durations of helper kernels, such as the reduction of split-K, by the short name of the kernel that they follow
+    /// directly on its stream, and the short names of these helpers.
+    followers: BTreeMap<String, Ns>,
+    helpers: BTreeSet<String>,
+    /// Time in which collectives run and no other kernel does.
+    pub(super) exposed: Ns,
     /// Durations of the calls that began in the range on the host, by name.
     pub(super) calls: BTreeMap<String, Ns>,
 }
@@ -75,6 +85,9 @@ impl Window {
             idle: 0,
             copies: 0,
             kernels: BTreeMap::new(),
+            followers: BTreeMap::new(),
+            helpers: BTreeSet::new(),
+            exposed: 0,
             calls: BTreeMap::new(),
         };
         window.add_operations(context, stage.pass);
@@ -88,7 +101,8 @@ impl Window {
         let own = context.facts.ops_of(pass);
         let first = own.start + ops.start[own.clone()].partition_point(|start| *start < self.gpu.0);
         // As in SQL: by start, then end.
-        let mut reached: Option<Ns> = None;
+        let (mut reached, mut busy, mut computing): (Option<Ns>, _, _) = Default::default();
+        let mut before = BTreeMap::<u64, String>::new();
         for op in (first..own.end).take_while(|op| ops.start[*op] <= self.gpu.1) {
             let (start, end) = (ops.start[op], ops.end[op]);
             if end > self.gpu.1 || session.gpus.ordinal[ops.gpu[op].index()] != self.device {
@@ -107,10 +121,20 @@ impl Window {
                 let kernel = session.launches.kernel[launch.index()].index();
                 let name = session.text(session.kernels.short_name[kernel]).to_owned();
                 let blocks = session.launches.grid[launch.index()].volume();
-                let sum = self.kernels.entry((name, blocks)).or_default();
+                let sum = self.kernels.entry((name.clone(), blocks)).or_default();
                 *sum = sum.saturating_add(duration);
+                cover(&mut busy, start, end);
+                if !like(&name, COLLECTIVES) {
+                    cover(&mut computing, start, end);
+                }
+                let earlier = before.insert(ops.stream[op], name.clone());
+                if let Some(main) = earlier.filter(|_| is_helper(&name)) {
+                    *self.followers.entry(main).or_default() += duration;
+                    self.helpers.insert(name);
+                }
             }
         }
+        self.exposed = busy.0 - computing.0;
     }
 
     /// Adds up the calls that began in the range, of all threads.
@@ -174,6 +198,50 @@ impl Window {
         self.query(words!(self, "queries.kernels"), Quantity::ns(time), sql)
     }
 
+    /// Time of the instance in which collectives run and no other kernel does.
+    pub(super) fn exposed(&self) -> Query {
+        let (start, end) = self.gpu;
+        let covered = |of: &str| {
+            format!(
+                "(SELECT COALESCE(SUM(MAX(0, end - MAX(start, COALESCE(reached, start)))), 0) FROM (SELECT start, end, \
+                 MAX(end) OVER (ORDER BY start, end ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS reached FROM \
+                 op{of}))"
+            )
+        };
+        let sql = format!(
+            "WITH op AS (SELECT k.start AS start, k.end AS end, s.value AS name FROM {} k JOIN StringIds s ON s.id = \
+             k.shortName WHERE k.deviceId = {} AND k.start >= {start} AND k.end <= {end}) SELECT {} - {};",
+            TABLES[0],
+            self.device,
+            covered(""),
+            covered(&format!(" WHERE name NOT LIKE '{COLLECTIVES}'"))
+        );
+        self.query(words!(self, "queries.exposed"), Quantity::ns(self.exposed), sql)
+    }
+
+    /// Kernels of the instance of one name, with the helpers that follow them directly on their stream.
+    pub(super) fn with_helpers(&self, name: &str) -> Query {
+        let helped = self.followers.iter().filter(|(main, _)| like(main, name));
+        let helpers = sum(helped.map(|(_, time)| *time));
+        let plain: Vec<String> = self.helpers.iter().map(|one| format!("'{one}'")).collect();
+        if helpers == 0 || !self.helpers.iter().all(|one| super::products::is_plain(one)) {
+            return self.kernels(name);
+        }
+        let own = self.kernels.iter().filter(|((own, _), _)| like(own, name));
+        let time = helpers.saturating_add(sum(own.map(|(_, time)| *time)));
+        let (start, end) = self.gpu;
+        let sql = format!(
+            "SELECT COALESCE(SUM(ns + CASE WHEN next IN ({}) THEN next_ns ELSE 0 END), 0) FROM (SELECT s.value AS name, \
+             k.end - k.start AS ns, LEAD(s.value) OVER w AS next, LEAD(k.end - k.start) OVER w AS next_ns FROM {} k JOIN \
+             StringIds s ON s.id = k.shortName WHERE k.deviceId = {} AND k.start >= {start} AND k.end <= {end} WINDOW w \
+             AS (PARTITION BY k.streamId ORDER BY k.start, k.end)) WHERE name LIKE '{name}';",
+            plain.join(", "),
+            TABLES[0],
+            self.device
+        );
+        self.query(words!(self, "queries.with_helpers"), Quantity::ns(time), sql)
+    }
+
     /// Kernels of the instance of one name and number of blocks.
     pub(super) fn grid(&self, name: &str, blocks: u64) -> Query {
         let own = self.kernels.iter().filter(|((own, its), _)| like(own, name) && *its == blocks);
@@ -216,6 +284,13 @@ impl Window {
         let gives = say!(self, "queries.gives", what = what, instance = instance, value = value);
         Query { gives, sql }
     }
+}
+
+/// Adds the part of an operation that ends after all before it: the time covered so far, and where it ends.
+fn cover(covered: &mut (Ns, Option<Ns>), start: Ns, end: Ns) {
+    let reached = covered.1.unwrap_or(start);
+    covered.0 += (end - start.max(reached)).max(0);
+    covered.1 = Some(reached.max(end));
 }
 
 fn sum(times: impl Iterator<Item = Ns>) -> Ns {

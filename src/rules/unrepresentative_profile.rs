@@ -16,9 +16,13 @@ pub(super) static RULE: Rule = Rule {
 const SHARE: f64 = 0.50;
 
 fn run(results: &Results<'_>) -> Outcome {
-    let passes = results.context.results.represent().into_iter().flat_map(|all| &all.passes);
-    let known: Vec<(PassId, f64)> =
-        passes.filter_map(|(pass, sums)| Some((*pass, sums.share()?))).collect();
+    let known = results.context.results;
+    let of_timeline = known.represent().into_iter().flat_map(|all| &all.passes);
+    let of_sums = known.summed().into_iter().flat_map(|all| &all.passes);
+    let known: Vec<(PassId, f64)> = of_timeline
+        .chain(of_sums)
+        .filter_map(|(pass, sums)| Some((*pass, sums.share()?)))
+        .collect();
     if known.is_empty() {
         return Outcome::Abstained(words!(results, "unrepresentative_profile.needs"));
     }
@@ -35,7 +39,7 @@ fn finding(results: &Results<'_>, pass: PassId, share: f64) -> Observation {
             "unrepresentative_profile.statement",
             share = Quantity::ratio(share),
             pass = Inline::code(&name),
-            unlike = unlike(results, pass),
+            unlike = unlike(results, pass).or_else(|| unlike_sum(results, pass)),
         ),
         scope: Scope { pass: Some(name), ..Scope::default() },
         advice: Some(say!(results, "unrepresentative_profile.advice")),
@@ -62,6 +66,23 @@ fn unlike(results: &Results<'_>, pass: PassId) -> Option<Vec<Inline>> {
         kernel = Inline::code(&counters.launch(one.profile).identity.short),
         share = Quantity::ratio(one.share.unwrap_or_default()),
         stage = Inline::Strong(stage),
+        ratio = Quantity::new(one.ratio?, Unit::One),
+    ))
+}
+
+/// The same of a launch that is unlike the sums of its kernel.
+fn unlike_sum(results: &Results<'_>, pass: PassId) -> Option<Vec<Inline>> {
+    let (session, known) = (results.context.session, results.context.results);
+    let (counters, summed) = (known.counters().ok()?, known.summed().ok()?);
+    let is_unlike = |likeness| matches!(likeness, Likeness::Longer | Likeness::Shorter);
+    let mut own = summed.launches.iter().filter(|one| counters.launch(one.profile).pass == pass);
+    let one = own.find(|one| is_unlike(one.likeness))?;
+    Some(say!(
+        results,
+        "unrepresentative_profile.unlike",
+        kernel = Inline::code(&counters.launch(one.profile).identity.short),
+        share = Quantity::ratio(one.share?),
+        stage = Inline::strong(session.pass_name(summed.pass)),
         ratio = Quantity::new(one.ratio?, Unit::One),
     ))
 }

@@ -1,6 +1,6 @@
 //! Repeats of whole stages, timed by the workload itself: their spread and their outliers.
 
-use rooflens_schemas::{Evidence, PassKind, Scope, StageKind};
+use rooflens_schemas::{Evidence, Scope, StageKind};
 
 use crate::engine::stage_stats::Summary;
 use crate::engine::stats::{OUTLIER_Z, Statistics, modified_z};
@@ -21,8 +21,8 @@ pub struct Series {
     pub pass: StrId,
     /// Path of the artifact.
     pub artifact: StrId,
-    /// The times were taken while a profiler ran: no baseline.
-    pub profiled: bool,
+    /// Whether the times were taken while a profiler ran; absent if nothing tells. A baseline is `false` alone.
+    pub profiled: Option<bool>,
     /// Single repeats, in order.
     pub repeats: Vec<Repeat>,
     /// Of their durations, nanoseconds.
@@ -62,13 +62,6 @@ pub fn compute(context: &Context<'_>) -> Known<Baseline> {
     Ok(Baseline { series })
 }
 
-/// Whether a pass of that name holds a profiler's artifact: its wall times include the profiler.
-fn is_profiled(session: &Session, pass: StrId) -> bool {
-    let passes = &session.passes;
-    let mut own = passes.name.iter().zip(&passes.kind).filter(|(name, _)| **name == pass);
-    own.any(|(_, kind)| !matches!(kind, PassKind::Baseline | PassKind::Snapshot))
-}
-
 impl Baseline {
     /// The un-profiled repeats of a stage of a timeline, and their median, nanoseconds. Loops of different lengths
     /// compare by the step: of a decode stage it is the time of as many steps as the timeline has.
@@ -96,7 +89,9 @@ impl Baseline {
 
     /// The un-profiled repeats of a stage, those of the first pass that has some.
     pub fn unprofiled(&self, session: &Session, stage: &str) -> Option<&Series> {
-        self.series.iter().find(|one| !one.profiled && session.text(one.stage) == stage)
+        self.series
+            .iter()
+            .find(|one| one.profiled == Some(false) && session.text(one.stage) == stage)
     }
 }
 
@@ -117,7 +112,7 @@ impl Series {
             stage: timings.stage[first],
             pass: timings.pass[first],
             artifact: timings.artifact[first],
-            profiled: is_profiled(session, timings.pass[first]),
+            profiled: timings.profiled[first],
             repeats: rows.iter().enumerate().map(repeat).collect(),
             statistics,
             steps: steps.filter(|_| rows.iter().all(|row| timings.steps[*row] == steps)),
@@ -205,11 +200,17 @@ mod tests {
     fn times_of_a_profiled_pass_are_told_apart() {
         let mut session =
             session(&[("decode", "torch", None, &[2]), ("decode", "baseline", None, &[1])]);
-        session.add_pass("torch", PassKind::Operators, "torch/trace.json");
+        session.timings.profiled[0] = Some(true);
+        let profiled = |session: &Session| -> Vec<Option<bool>> {
+            series(session).iter().map(|one| one.profiled).collect()
+        };
+        assert_eq!(profiled(&session), [Some(true), Some(false)]);
         let series = series(&session);
-        assert_eq!(series.iter().map(|one| one.profiled).collect::<Vec<_>>(), [true, false]);
         let found = Baseline { series };
         let unprofiled = found.unprofiled(&session, "decode").map(|one| one.statistics.median);
         assert_eq!(unprofiled, Some(1.0));
+        session.timings.profiled[1] = None;
+        let series = super::tests::series(&session);
+        assert!(Baseline { series }.unprofiled(&session, "decode").is_none(), "nothing tells");
     }
 }

@@ -10,6 +10,7 @@ pub mod kernel_matching;
 pub mod measured_peaks;
 pub mod moments;
 pub mod nesting;
+pub mod platform;
 pub mod segments;
 pub mod sm_clock;
 pub mod spans;

@@ -12,6 +12,8 @@ use crate::engine::spans::{Groups, NO_GROUP, Sum, Work, roll_up};
 use crate::engine::stages::WHOLE_CAPTURE;
 use crate::kernels::operator_flops::{OperatorFlops, flops};
 use crate::{Context, Known, Missing};
+use rooflens_schemas::PassKind;
+
 use rooflens_model::{Ns, PassId, Session, StrId, ThreadId};
 
 /// Operators of all passes.
@@ -145,7 +147,8 @@ pub fn compute(context: &Context<'_>) -> Known<Operators> {
     let (session, facts) = (context.session, context.facts);
     let operators = &session.operators;
     if operators.is_empty() {
-        return Err(Missing("missing.operators"));
+        let traced = session.passes.kind.contains(&PassKind::Operators);
+        return Err(Missing(if traced { "missing.no_operator" } else { "missing.operators" }));
     }
     let works: Vec<PassWork> = session.passes.ids().map(|pass| PassWork::of(facts, pass)).collect();
     let span = |row: usize| Span {

@@ -34,6 +34,7 @@ pub fn profile(session: &mut Session, pass: PassId, name: &str) -> ProfileId {
     let name = session.intern(name);
     session.kernel_profiles.push(KernelProfile {
         pass,
+        artifact: StrId::default(),
         ordinal: u32::try_from(session.kernel_profiles.len()).unwrap(),
         name,
         process: 1,

@@ -414,7 +414,9 @@ pub fn repeats(series: &[(&str, &str, Option<u64>, &[Ns])]) -> Session {
         let (stage, pass) = (session.intern(stage), session.intern(pass));
         for (repeat, duration) in (0..).zip(*times) {
             let (duration, steps, artifact) = (*duration, *steps, pass);
-            session.timings.push(Timing { stage, repeat, duration, steps, artifact, pass });
+            let profiled = Some(false);
+            let row = Timing { stage, repeat, duration, steps, artifact, pass, profiled };
+            session.timings.push(row);
         }
     }
     session

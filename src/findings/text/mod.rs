@@ -90,6 +90,12 @@ impl Catalogue {
         self.required(&format!("rules.{rule}"))
     }
 
+    /// The advice of a rule for programs without PyTorch, where there is one.
+    pub fn without_pytorch(&self, rule: &str) -> Option<Vec<Inline>> {
+        let message = self.messages.get(&format!("without_pytorch.{rule}"))?;
+        Some(message.say(&[]))
+    }
+
     fn required(&'static self, key: &str) -> &'static str {
         debug_assert!(self.lines.contains_key(key), "no message {key}");
         self.lines.get(key).map_or("", String::as_str)

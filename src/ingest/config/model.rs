@@ -105,7 +105,6 @@ const FOREIGN: &[(&str, &str)] = &[
     ("sparse_attention_config", "sparse attention"),
     ("compress_ratios", "compressed attention"),
     ("linear_num_value_heads", "linear-attention layers"),
-    ("attn_type_list", "linear-attention layers"),
     ("hybrid_layer_pattern", "layers of several kinds"),
     ("hybrid_override_pattern", "layers of several kinds"),
     ("layers_block_type", "layers of several kinds"),
@@ -186,9 +185,14 @@ fn refuse_foreign(keys: &Keys<'_>) -> Result<(), Unsupported> {
     }
     let known =
         |kind: &Value| matches!(kind.as_str(), Some("full_attention" | "sliding_attention"));
-    match keys.list("layer_types").and_then(|kinds| kinds.iter().find(|kind| !known(kind))) {
-        Some(kind) => Err(Unsupported(format!("it has layers of type {kind}"))),
-        None => Ok(()),
+    if let Some(kind) = keys.list("layer_types").unwrap_or(&[]).iter().find(|kind| !known(kind)) {
+        return Err(Unsupported(format!("it has layers of type {kind}")));
+    }
+    // 1 is full attention, 0 linear attention.
+    let types = keys.list("attn_type_list").unwrap_or(&[]);
+    match types.iter().any(|kind| kind.as_u64() != Some(1)) {
+        true => Err(unsupported("it has linear-attention layers")),
+        false => Ok(()),
     }
 }
 
@@ -473,6 +477,8 @@ mod tests {
         };
         assert_eq!(reason(&base), "");
         assert!(with("layer_types", json!(["linear_attention"])).contains("linear_attention"));
+        assert!(with("attn_type_list", json!([1, 0])).contains("linear-attention"));
+        assert_eq!(with("attn_type_list", json!([1, 1])), "", "all layers are full");
         assert!(with("index_topk", json!(2048)).contains("sparse attention"));
         assert!(with("decoder_sparse_step", json!(2)).contains("alternate"));
         assert!(with("mlp_only_layers", json!([2])).contains("alternate"));

@@ -139,8 +139,10 @@ impl<'a> Merge<'a> {
             self.session.gpus.compute_capability[gpu.index()] = compute_capability;
         }
         let nvtx = self.session.intern(&nvtx_path(header, row));
+        let artifact = self.session.intern(&self.file.path);
         let profile = self.session.kernel_profiles.push(KernelProfile {
             pass,
+            artifact,
             ordinal,
             name,
             process,

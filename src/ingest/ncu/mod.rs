@@ -18,6 +18,7 @@ use rooflens_schemas::ArtifactKind;
 use self::header::{Header, Layout};
 use self::merge::Merge;
 use self::number::Decimal;
+use super::profiles::Origin;
 use super::{Importer, IngestError, IngestErrorKind, Prefix};
 use rooflens_bundle::{ArtifactFile, Content};
 use rooflens_model::Session;
@@ -61,6 +62,27 @@ fn import(
         diagnostics.push(diagnostic.artifact(&file.path));
     }
     Ok(())
+}
+
+/// Bytes that tell where a page comes from: the first rows, and all of a page of one launch.
+const ORIGIN_BYTES: usize = 1 << 20;
+
+/// The process of a page, and its launch if there is one alone; none for a page without launches.
+pub(super) fn origin(file: &ArtifactFile) -> Option<Origin> {
+    let bytes = Content::open(&file.location).ok()?.prefix(ORIGIN_BYTES).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    let page = &text[header::find(&text)?..];
+    let mut rows =
+        csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(page.as_bytes());
+    let mut rows = rows.records().map_while(Result::ok);
+    let header = Header::read(&rows.next()?).ok()?;
+    let mut launches = rows.filter(|row| header.is_data_row(row)).map(|row| {
+        let number = |name| header.field(&row, name).parse::<i64>().unwrap_or_default();
+        (number("Process ID"), number("ID"))
+    });
+    let first = launches.next()?;
+    let alone = bytes.len() < ORIGIN_BYTES && launches.all(|other| other == first);
+    Some(Origin { process: first.0, only_launch: u32::try_from(first.1).ok().filter(|_| alone) })
 }
 
 /// A page without a last row that ends within a field: a number cut in two is another number.

@@ -17,6 +17,7 @@ use rooflens_schemas::ArtifactKind;
 use self::blocks::{Blocks, MAGIC, Stop};
 use self::messages::Launch;
 use self::rows::Rows;
+use super::profiles::Origin;
 use super::{Importer, IngestError, IngestErrorKind, Prefix};
 use rooflens_bundle::{ArtifactFile, Content};
 use rooflens_model::Session;
@@ -64,6 +65,15 @@ fn import(
         diagnostics.push(diagnostic.artifact(&file.path));
     });
     Ok(())
+}
+
+/// The process of a report, and its launch if there is one alone; none for a report that cannot be read.
+pub(super) fn origin(file: &ArtifactFile) -> Option<Origin> {
+    let reader = Content::open(&file.location).ok()?.reader().ok()?;
+    let (mut blocks, _) = Blocks::open(reader).ok()?;
+    let first = blocks.block().ok()??;
+    let alone = first.launches == 1 && matches!(blocks.block(), Ok(None));
+    Some(Origin { process: first.process, only_launch: alone.then_some(0) })
 }
 
 fn read<R: std::io::Read>(

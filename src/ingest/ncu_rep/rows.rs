@@ -122,6 +122,7 @@ impl<'a> Rows<'a> {
         let device = device.or_else(|| self.number(launch, "device__attribute_device_index"));
         let row = KernelProfile {
             pass,
+            artifact: self.session.intern(&self.file.path),
             ordinal,
             name: self.session.intern(&demangled(&launch.name)),
             process,

@@ -33,6 +33,19 @@ struct GpuInfo {
     clock_hz: Option<u64>,
 }
 
+const MIB: u64 = 1 << 20;
+
+/// Less memory bandwidth, bytes per second, and a lower clock, hertz, no GPU with CUDA has.
+const LEAST_BANDWIDTH: u64 = 5_000_000_000;
+const LEAST_CLOCK: u64 = 50_000_000;
+
+/// A dimension of a GPU in base units; none of 0. Exports of 2020 and 2021 hold memory in MiB, rates in kilobytes per
+/// second and clocks in kilohertz, some of them and without a version that tells: what is below `least` is such one.
+fn in_base(value: u64, least: u64, scale: u64) -> Option<u64> {
+    let value = if value < least { value.checked_mul(scale)? } else { value };
+    (value > 0).then_some(value)
+}
+
 impl Import<'_> {
     /// Reads everything that later tables refer to.
     pub(super) fn info(&mut self) -> Result<(), IngestError> {
@@ -148,7 +161,7 @@ impl Import<'_> {
     fn read_gpus(&mut self, table: &str, wants: &[Want]) -> Result<Vec<GpuInfo>, IngestError> {
         let (parts, bad) = self.database.scan(table, wants, |out: &mut Vec<GpuInfo>, row| {
             let capability = match (row.maybe_fit::<u32>(3)?, row.maybe_fit::<u32>(4)?) {
-                (Some(major), Some(minor)) if major < 1000 && minor < 10 => {
+                (Some(major), Some(minor)) if (1..1000).contains(&major) && minor < 10 => {
                     Some(major * 10 + minor)
                 }
                 _ => None,
@@ -158,9 +171,9 @@ impl Import<'_> {
                 name: row.text(1).unwrap_or_default().trim().to_owned(),
                 sm_count: row.maybe_fit(2)?.filter(|count| *count > 0),
                 capability,
-                memory_bytes: row.maybe_fit(5)?,
-                bandwidth: row.maybe_fit(6)?.filter(|rate| *rate > 0),
-                clock_hz: row.maybe_fit(7)?.filter(|rate| *rate > 0),
+                memory_bytes: row.maybe_fit(5)?.and_then(|size| in_base(size, MIB, MIB)),
+                bandwidth: row.maybe_fit(6)?.and_then(|rate| in_base(rate, LEAST_BANDWIDTH, 1000)),
+                clock_hz: row.maybe_fit(7)?.and_then(|rate| in_base(rate, LEAST_CLOCK, 1000)),
             });
             Ok(())
         })?;
@@ -291,4 +304,21 @@ fn is_of_no_use(text: &str) -> bool {
 /// Whether a process is none of those with GPU work, if there are any: it launched them.
 fn is_beside(process: Option<i64>, with_work: &[i64]) -> bool {
     !with_work.is_empty() && process.is_some_and(|pid| !with_work.contains(&pid))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dimensions_of_old_exports_come_in_base_units() {
+        // A V100 of 32 510 MiB at 1 380 000 kHz, an A100 with 42 505 273 344 bytes and 1 555 200 000 kB/s.
+        assert_eq!(in_base(32_510, MIB, MIB), Some(34_089_205_760));
+        assert_eq!(in_base(42_505_273_344, MIB, MIB), Some(42_505_273_344));
+        assert_eq!(in_base(1_380_000, LEAST_CLOCK, 1000), Some(1_380_000_000));
+        assert_eq!(in_base(1_410_000_000, LEAST_CLOCK, 1000), Some(1_410_000_000));
+        assert_eq!(in_base(1_555_200_000, LEAST_BANDWIDTH, 1000), Some(1_555_200_000_000));
+        assert_eq!(in_base(29_376_000_000, LEAST_BANDWIDTH, 1000), Some(29_376_000_000));
+        assert_eq!(in_base(0, MIB, MIB), None);
+    }
 }

@@ -133,6 +133,14 @@ impl Import<'_> {
         }
     }
 
+    /// Calls of this pass that launch kernels or graphs and are no part of another.
+    fn launch_calls(&self) -> usize {
+        let calls = &self.session.api_calls;
+        let own =
+            (0..calls.len()).filter(|row| calls.pass[*row] == self.pass && !calls.nested[*row]);
+        own.filter(|row| self.session.text(calls.name[*row]).contains("Launch")).count()
+    }
+
     /// Absent tables are how nsys says that it recorded nothing of a kind.
     fn say_what_is_missing(&mut self) {
         let own = |pass: &[PassId]| pass.contains(&self.pass);
@@ -144,6 +152,7 @@ impl Import<'_> {
             own(&session.launches.pass) || own(&session.graph_launches.pass),
             own(&session.ranges.pass),
         );
+        let traced = own(&session.api_calls.pass);
         let graphs = session.graph_launches.pass.iter().filter(|pass| **pass == self.pass).count();
         if graphs > 0 {
             let message =
@@ -151,8 +160,20 @@ impl Import<'_> {
             let hint = "capture with --cuda-graph-trace=node to see the kernels inside";
             self.say(Severity::Notice, "nsys/whole-graphs", message, Some(hint), graphs as u64);
         }
-        if !operations {
-            let hint = "trace CUDA (-t cuda) over a part of the run that uses the GPU";
+        let launching = self.launch_calls();
+        if !kernels && launching > 0 {
+            let message = format!(
+                "GPU activity was lost: {launching} calls launch kernels or graphs, 0 kernels are in the export"
+            );
+            let hint = "capture again, and let the process end by itself (or call cudaDeviceSynchronize and cudaProfilerStop before it is stopped): activity that was not flushed is lost. Otherwise see the messages of nsys: it collects none if another profiler holds CUPTI, or if the driver does not fit its version";
+            self.say(Severity::DataLoss, "nsys/lost-activity", message, Some(hint), 1);
+        } else if !operations {
+            let hint = match traced {
+                true => {
+                    "CUDA was traced, but no call launches work: capture a part of the run that uses the GPU"
+                }
+                false => "trace CUDA (-t cuda) over a part of the run that uses the GPU",
+            };
             let message = "the export holds no GPU operation";
             self.say(Severity::DataLoss, "nsys/no-gpu-work", message, Some(hint), 1);
         } else if !kernels {

@@ -152,7 +152,8 @@ fn is_absent(cell: &str) -> bool {
 
 /// Nanoseconds since 1970 of `2024/01/31 12:00:00.250` (or with `-` in the date), taken as UTC.
 pub(super) fn date_time(cell: &str) -> Option<i64> {
-    let (date, time) = cell.trim().split_once([' ', 'T'])?;
+    let cell = cell.trim().trim_end_matches('Z');
+    let (date, time) = cell.split_once([' ', 'T'])?;
     let mut parts = date.split(['/', '-']).map(|part| part.parse::<i64>().ok());
     let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
     at(year, month, day, time)

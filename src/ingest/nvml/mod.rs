@@ -43,6 +43,18 @@ fn import(
     }
     let artifact = session.intern(&file.path);
     let read = table.read(artifact);
+    if read.samples.is_empty()
+        && let Some(line) = read.first_lost
+    {
+        let rows = read.lost_rows;
+        let message =
+            format!("none of its {rows} rows has all cells and a time that is understood");
+        return Err(IngestError::from(IngestErrorKind::Unsupported(message))
+            .at(Location::Line(line))
+            .hint(
+                "times look like 2024/01/31 12:00:00.250, with - for / and T for the blank too",
+            ));
+    }
     if read.samples.is_empty() {
         return Err(IngestErrorKind::Empty("it has a header but no sample".to_owned()).into());
     }

@@ -85,8 +85,7 @@ impl Notes<'_> {
         } else {
             let message =
                 format!("no kernel, copy or operator is among the {events} events of the trace");
-            let hint =
-                "the profiler's active window was empty: let it cover at least one step of work";
+            let hint = "the profiler's active window was empty: let schedule(wait, warmup, active) end within the run, with active of at least 1, and call prof.step() once per iteration";
             (Severity::DataLoss, "torch/empty-window", message, hint)
         };
         let diagnostic = Diagnostic::new(severity, code, message);

@@ -12,6 +12,8 @@ table! {
     KernelProfiles "kernel_profiles" { row: KernelProfile, id: ProfileId,
         /// Pass.
         pass: PassId,
+        /// Path of the file that gave the launch first.
+        artifact: StrId,
         /// Number of the launch in the report.
         ordinal: u32,
         /// Kernel name as Nsight Compute prints it; differs from nsys in details.

@@ -56,7 +56,7 @@ table! {
 }
 
 table! {
-    /// Un-profiled repeats of stages: end-to-end times.
+    /// Repeats of stages, timed by the workload itself: end-to-end times.
     Timings "timings" { row: Timing, id: TimingId,
         /// Stage.
         stage: StrId,
@@ -70,6 +70,8 @@ table! {
         artifact: StrId,
         /// Pass name, as the manifest or the folder gives it.
         pass: StrId,
+        /// Whether a profiler ran: absent if nothing in the bundle tells.
+        profiled: Option<bool>,
     }
 }
 

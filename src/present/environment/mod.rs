@@ -118,7 +118,7 @@ fn passes<'a>(context: &Context<'a>) -> Vec<Pass<'a>> {
     let session = context.session;
     let mut baselines: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     let series = context.results.baseline().map_or(&[][..], |baseline| &baseline.series);
-    for series in series.iter().filter(|series| !series.profiled) {
+    for series in series.iter().filter(|series| series.profiled == Some(false)) {
         let key = (session.text(series.pass), session.text(series.artifact));
         *baselines.entry(key).or_default() += series.repeats.len();
     }

@@ -120,7 +120,9 @@ fn samples_of_another_run_are_not_joined_and_the_likely_run_is_named() {
     let (stage, pass) = (session.intern("decode"), session.intern("baseline"));
     for repeat in 0..2 {
         let (duration, steps) = (1_010_000_000, None);
-        session.timings.push(Timing { stage, repeat, duration, steps, artifact: pass, pass });
+        let (artifact, profiled) = (pass, Some(false));
+        let row = Timing { stage, repeat, duration, steps, artifact, pass, profiled };
+        session.timings.push(row);
     }
     let found = findings(&session);
     assert_eq!(dataset(&found, "power").rows.len(), 1);

@@ -90,11 +90,20 @@ pub(super) fn gaps(
         .share("share", |gap| gap.share)
         .on_page()
         .name("name", |gap| session.kernel_name(gap.kernel));
-    let shown = all.gaps.len().min(SHOWN_GAPS);
-    let of = all.gaps.len().to_string();
-    let caption = words!(context, "represent.gaps", shown = shown.to_string(), all = of);
-    let view = (shown > 0).then(|| Block::Table(table.view(caption, shown)));
+    let view = gaps_view(context, &table, all.gaps.len());
     (table.rows(&all.gaps), view)
+}
+
+/// The first of the kernels without a profiled launch, if there are any.
+pub(super) fn gaps_view<T>(
+    context: &Context<'_>,
+    table: &Table<'_, T>,
+    all: usize,
+) -> Option<Block> {
+    let shown = all.min(SHOWN_GAPS);
+    let of = all.to_string();
+    let caption = words!(context, "represent.gaps", shown = shown.to_string(), all = of);
+    (shown > 0).then(|| Block::Table(table.view(caption, shown)))
 }
 
 /// The commands that list what to profile, one a phase that is not covered.

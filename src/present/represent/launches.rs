@@ -2,14 +2,12 @@
 
 use rooflens_schemas::Unit;
 
+use super::SHOWN;
 use crate::Context;
 use rooflens_analysis::counters::ncu::Counters;
 use rooflens_analysis::counters::represent::matching::{Group, Matching};
 use rooflens_analysis::counters::represent::{Comparison, Likeness, Representativeness};
 use rooflens_findings::{Block, Dataset, Table, View};
-
-/// Rows of the table in the section.
-const SHOWN: usize = 15;
 
 /// The data set, those that stand for most time first, and its view.
 pub(super) fn table(
@@ -58,7 +56,7 @@ pub(super) fn table(
     (table.rows(&all.launches), Block::Table(view))
 }
 
-fn verdict(likeness: Likeness, how: &str, stage: &str) -> String {
+pub(super) fn verdict(likeness: Likeness, how: &str, stage: &str) -> String {
     match likeness {
         Likeness::NotInTimeline => format!("kernel not in the timeline ({how})"),
         Likeness::NoGrid => format!("grid does not occur in {stage}"),

@@ -2,6 +2,7 @@
 
 mod coverage;
 mod launches;
+mod summed;
 
 use rooflens_schemas::{Metric, Unit};
 
@@ -19,12 +20,17 @@ use rooflens_model::PassId;
 /// Representativeness of profiled launches.
 pub(super) static SECTION: Section = Section { id: "representativeness", show };
 
+/// Profiled launches that the section shows.
+const SHOWN: usize = 15;
+
 fn show(context: &Context<'_>) -> Known<Findings> {
     let results = context.results;
     let (Ok(counters), Ok(matching), Ok(all)) =
         (results.counters(), results.matching(), results.represent())
     else {
-        return Ok(Findings::default());
+        let known = results.counters().ok().zip(results.summed().ok());
+        let of_sums = known.map(|(counters, sums)| summed::show(context, counters, sums));
+        return Ok(of_sums.unwrap_or_default());
     };
     let mut blocks = vec![introduction(context, matching)];
     blocks.extend(all.passes.iter().map(|(pass, sums)| summary(context, *pass, sums)));

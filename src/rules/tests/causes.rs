@@ -41,8 +41,8 @@ fn a_bound_is_that_of_the_unprofiled_stage_where_its_time_is_known() {
     // Profiled 1000 ns, busy for 300 of them and launching for 600; un-profiled 4 steps of 175 ns = 700 ns.
     // Gaps are then 700 − 300 = 400 ns at most, and so is what launches can cost.
     let mut made = decode().steps(4.0).idle(Cause::Launching, 600.0);
-    made.session.add_pass("torch", PassKind::Operators, "torch/trace.json");
     made = made.repeats("decode", "torch", Some(1), &[9]);
+    made.session.timings.profiled[0] = Some(true);
     made = made.repeats("decode", "baseline", Some(40), &[7000]);
     made.stages[0].busy = 300.0;
     let found = made.one(&launch_bound::RULE);

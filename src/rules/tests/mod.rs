@@ -159,6 +159,7 @@ impl Made {
                 steps,
                 artifact: pass,
                 pass,
+                profiled: Some(false),
             });
         }
         let Self { session, facts, hardware, options, .. } = &self;

@@ -193,12 +193,21 @@ fn tensor(launch: &Launch<'_>) -> Option<Vec<Part>> {
     Some(parts)
 }
 
-/// Whether the tensor pipe was busy at all. Half-precision vector instructions may run on it too:
-/// where nothing tells them apart, no number is better than a wrong one.
+/// Instructions of the tensor pipe that multiply floating-point numbers; `imma` and its like multiply integers.
+const FLOATING: [&str; 5] = ["_hmma", "_dmma", "_hgmma", "_qmma", "_utcmma"];
+
+/// Whether floating-point products ran on the tensor pipe: by the counters of its instructions, and without those by
+/// the pipe as a whole. Integer multiplies run on it too: there no number is better than a wrong one.
 fn tensor_pipe_used(launch: &Launch<'_>) -> bool {
-    launch.numbers().any(|(name, value)| {
-        let about = name.starts_with("sm__inst_executed_pipe_tensor")
-            || name.starts_with("sm__pipe_tensor");
-        about && value > 0.0
-    })
+    let about = |name: &str| {
+        name.starts_with("sm__inst_executed_pipe_tensor") || name.starts_with("sm__pipe_tensor")
+    };
+    let is_floating = |name: &str| FLOATING.iter().any(|one| name.contains(one));
+    let (mut told, mut floating, mut any) = (false, false, false);
+    for (name, value) in launch.numbers().filter(|(name, _)| about(name)) {
+        told |= is_floating(name);
+        floating |= is_floating(name) && value > 0.0;
+        any |= value > 0.0;
+    }
+    if told { floating } else { any }
 }

@@ -112,6 +112,17 @@ fn tensor_work_without_operation_counters_has_no_number() {
     busy.push(("", "sm__inst_executed_pipe_tensor.sum", "inst", 512.0));
     assert!(matches!(one(&busy).flops, Flops::NotCounted(reason) if reason.contains("tensor")));
     assert_eq!(one(&scalar).flops.total(), Some(2.0));
+    // The pipe multiplied integers: the counters of its instructions tell.
+    busy.push(("", "sm__inst_executed_pipe_tensor_op_hmma.sum", "inst", 0.0));
+    busy.push(("", "sm__inst_executed_pipe_tensor_op_imma.sum", "inst", 512.0));
+    assert_eq!(one(&busy).flops.total(), Some(2.0));
+    busy.push((
+        "",
+        "sm__pipe_tensor_op_dmma_cycles_active.avg.pct_of_peak_sustained_active",
+        "%",
+        3.0,
+    ));
+    assert!(matches!(one(&busy).flops, Flops::NotCounted(reason) if reason.contains("tensor")));
     assert!(matches!(one(&[]).flops, Flops::NotCounted(_)));
     // One tensor counter that is 0 does not tell that nothing was computed.
     let bf16 = ("", "sm__ops_path_tensor_src_bf16_dst_fp32.sum", "", 0.0);

@@ -175,7 +175,7 @@ fn matched_kernels(session: &Session, facts: &Facts, pass: PassId) -> Vec<Matche
         .collect();
     let one = |profile: ProfileId| {
         let row = session.kernel_profiles.row(profile);
-        let path = session.artifact_of(row.pass);
+        let path = session.text(row.artifact);
         let (how, kernel) = names.find(session.text(row.name), path);
         let nvtx = session.text(row.nvtx);
         // A stage without ranges is the whole capture.

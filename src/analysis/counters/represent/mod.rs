@@ -2,6 +2,7 @@
 
 pub mod control;
 pub mod matching;
+pub mod summed;
 
 use std::collections::BTreeMap;
 
@@ -100,14 +101,8 @@ pub fn compute(context: &Context<'_>) -> Known<Representativeness> {
     let mut passes = BTreeMap::<PassId, Sums>::new();
     for one in &launches {
         let launch = counters.launch(one.profile);
-        let (sums, seconds) =
-            (passes.entry(launch.pass).or_default(), launch.seconds.unwrap_or(0.0));
-        sums.launches += 1;
-        sums.seconds += seconds;
-        if one.is_alike() {
-            sums.alike += 1;
-            sums.alike_seconds += seconds;
-        }
+        let sums = passes.entry(launch.pass).or_default();
+        sums.add(launch.seconds.unwrap_or(0.0), one.is_alike());
     }
     let outermost = matching.outermost(context.facts);
     let mut gaps: Vec<Gap> = outermost.flat_map(|(at, line)| unprofiled(at, line)).collect();
@@ -182,6 +177,15 @@ fn likeness(
 }
 
 impl Sums {
+    fn add(&mut self, seconds: f64, alike: bool) {
+        self.launches += 1;
+        self.seconds += seconds;
+        if alike {
+            self.alike += 1;
+            self.alike_seconds += seconds;
+        }
+    }
+
     /// Share of the profiled time in launches about as long as those that they stand for; absent without any.
     pub fn share(&self) -> Option<f64> {
         (self.seconds > 0.0).then(|| self.alike_seconds / self.seconds)

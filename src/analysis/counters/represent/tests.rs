@@ -67,3 +67,49 @@ fn a_grid_or_a_kernel_that_the_stage_lacks_is_said() {
         assert!(all.launches.iter().any(|one| one.likeness == Likeness::NoGrid));
     });
 }
+
+#[test]
+fn without_a_timeline_launches_are_held_against_the_sums_of_their_kernels() {
+    use crate::testing::counters::session as profiled;
+    use crate::testing::represent::TIME;
+    use rooflens_model::KernelSum;
+    let of = |ns: f64| [("", TIME, "s", ns * 1e-9)];
+    let (short, long) = (of(100.0), of(300.0));
+    let mut session = profiled(&[
+        ("void add<1>(T1)", &short),
+        ("void mul<1>(T1)", &short),
+        ("void sort(T1)", &long),
+        ("gone", &short),
+    ]);
+    let pass = session.add_pass("nsys", rooflens_schemas::PassKind::Timeline, "sums.csv");
+    // Medians of 100 ns; the launches of mul differ by half of their mean. 600 + 200 + 100 of 1000 ns are profiled.
+    for (name, total, count, std) in [
+        ("void ns::add<(int)1>(T1)", 600, 6, 1.0),
+        ("void ns::mul<(int)1>(T1)", 200, 2, 50.0),
+        ("void ns::sort(T1)", 100, 1, 0.0),
+        ("other", 100, 1, 0.0),
+    ] {
+        let kernel = session.kernel(name, "");
+        let (min, max, median, std) = (1, 1, Some(100.0), Some(std));
+        let sum = KernelSum { pass, kernel, count, total, min, max, median, std };
+        session.kernel_sums.push(sum);
+    }
+    with_results(&session, |context| {
+        let all = context.results.summed().unwrap();
+        let told: Vec<_> = all.launches.iter().map(|one| (one.share, one.likeness)).collect();
+        assert_eq!(
+            told,
+            [
+                (Some(0.6), Likeness::Representative),
+                (Some(0.2), Likeness::Mixed),
+                (Some(0.1), Likeness::Longer),
+                (None, Likeness::NotInTimeline),
+            ]
+        );
+        assert!((all.covered() - 0.9).abs() < 1e-12);
+        assert_eq!(all.gaps.len(), 1);
+        // 100 + 100 of 600 ns of profiled time: `gone` has no ratio.
+        let sums = all.passes.values().next().unwrap();
+        assert!((sums.share().unwrap() - 200.0 / 600.0).abs() < 1e-12);
+    });
+}

@@ -9,7 +9,8 @@ use rooflens_schemas::Evidence;
 
 use crate::engine::classify::{KernelClass, KernelIdentity};
 use crate::engine::intervals::total;
-use crate::{Context, Facts, Known, Missing};
+use crate::results::no_gpu_work;
+use crate::{Context, Facts, Known};
 use rooflens_model::{Ns, PassId, Session};
 
 pub use selection::{ENOUGH, Selected, Window, command, select, window};
@@ -58,7 +59,7 @@ pub fn compute(context: &Context<'_>) -> Known<Vec<PassKernels>> {
         && session.copies.is_empty()
         && session.graph_launches.is_empty();
     if none {
-        return Err(Missing("missing.gpu_work"));
+        return Err(no_gpu_work(session));
     }
     Ok(by_pass(session, &context.facts.identities))
 }

@@ -69,7 +69,8 @@ fn nearest_pass(context: &Context<'_>, devices: &[Device]) -> Option<(PassId, Ns
 fn matching_repeats(context: &Context<'_>, devices: &[Device]) -> Option<(StrId, Ns)> {
     let period = devices.first()?.whole.duration;
     let series = &context.results.baseline().ok()?.series;
-    let mut passes: Vec<_> = series.iter().filter(|s| !s.profiled).map(|s| s.pass).collect();
+    let mut passes: Vec<_> =
+        series.iter().filter(|s| s.profiled == Some(false)).map(|s| s.pass).collect();
     passes.dedup();
     passes.into_iter().find_map(|pass| {
         let of_pass = series.iter().filter(|series| series.pass == pass);

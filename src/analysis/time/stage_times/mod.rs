@@ -7,7 +7,8 @@ use crate::engine::classify::{ClassGroup, GroupTimes};
 use crate::engine::segments::exclusive;
 use crate::engine::stage_stats::{Summary, summaries};
 use crate::engine::stats::doubtful_first;
-use crate::{Context, Known, Missing};
+use crate::results::no_gpu_work;
+use crate::{Context, Known};
 use rooflens_model::PassId;
 
 use attribution::PassAttribution;
@@ -74,8 +75,8 @@ impl StageTime {
 
 /// Sums up all stages.
 pub fn compute(context: &Context<'_>) -> Known<StageTimes> {
-    let primary =
-        context.facts.primary_pass(context.session).ok_or(Missing("missing.gpu_operations"))?;
+    let primary = context.facts.primary_pass(context.session);
+    let primary = primary.ok_or_else(|| no_gpu_work(context.session))?;
     let passes = || context.session.passes.ids();
     let stage = |pass: PassId, summary: Summary| {
         let is_primary = pass == primary;

@@ -76,7 +76,7 @@ fn of_stage(context: &Context<'_>, timed: StageTime, dtype: Option<&str>) -> Sta
     let known = dtype.ok_or(Unavailable::NotStated("the dtype"));
     let (kind, steps) = (timed.kind, timed.steps);
     let model = session.model.as_ref();
-    let work = known.clone().and_then(|dtype| work(kind, steps, &workload, model, dtype));
+    let work = work(kind, steps, &workload, model, dtype);
     let pass = timed.profiled.as_ref().map(|summary| summary.stage(context.facts).pass);
     let name = gpu_name(session, pass);
     let ceiling = known.and_then(|dtype| ceiling(context, &name, dtype));

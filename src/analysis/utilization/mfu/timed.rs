@@ -73,7 +73,8 @@ pub(super) fn timed(context: &Context<'_>) -> Vec<StageTime> {
 
 fn baseline(session: &Session) -> Vec<StageTime> {
     let mut groups: BTreeMap<(StrId, StrId), Vec<usize>> = BTreeMap::new();
-    for row in 0..session.timings.len() {
+    let unprofiled = |row: &usize| session.timings.profiled[*row] == Some(false);
+    for row in (0..session.timings.len()).filter(unprofiled) {
         let key = (session.timings.pass[row], session.timings.stage[row]);
         groups.entry(key).or_default().push(row);
     }

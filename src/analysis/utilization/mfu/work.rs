@@ -46,7 +46,7 @@ pub(super) fn work(
     steps: Option<u64>,
     workload: &Workload,
     model: Option<&ModelConfig>,
-    dtype: &str,
+    dtype: Option<&str>,
 ) -> Result<Work, Unavailable> {
     let passes = match kind {
         StageKind::Optimizer | StageKind::Other => {
@@ -82,7 +82,7 @@ pub(super) fn work(
     let share = share / model_parallel as f64;
     let sum = |value: &dyn Fn(Shape) -> f64| shapes.iter().map(|shape| value(*shape)).sum::<f64>();
     let forward_only = passes == 1.0;
-    let bytes = element_bytes(dtype).filter(|_| forward_only);
+    let bytes = dtype.and_then(element_bytes).filter(|_| forward_only);
     let tokens = sum(&|shape| shape.batch as f64 * shape.new as f64);
     Ok(Work {
         flops: passes * share * sum(&|shape| forward(model, shape, Convention::Causal)),
@@ -122,12 +122,12 @@ mod tests {
     fn a_decode_loop_is_the_sum_of_its_steps() {
         let (workload, model) = tiny();
         let loop_work =
-            work(StageKind::Decode, None, &workload, Some(&model), "bf16").expect("complete");
+            work(StageKind::Decode, None, &workload, Some(&model), Some("bf16")).expect("complete");
         // Projections 3·2·2·32 = 384, head 3·2·2·20 = 240, attention 2·(2+2)·2·(5 + 6 + 7) = 288.
         assert_eq!(loop_work.flops, 384.0 + 240.0 + 288.0);
         assert_eq!(loop_work.tokens, 6.0);
-        let step =
-            work(StageKind::DecodeStep, None, &workload, Some(&model), "bf16").expect("complete");
+        let step = work(StageKind::DecodeStep, None, &workload, Some(&model), Some("bf16"))
+            .expect("complete");
         assert_eq!(step.flops * 3.0, loop_work.flops);
         assert_eq!(step.tokens, 2.0);
     }
@@ -135,18 +135,18 @@ mod tests {
     #[test]
     fn counted_steps_win_over_stated_ones() {
         let (workload, model) = tiny();
-        let two =
-            work(StageKind::Decode, Some(2), &workload, Some(&model), "bf16").expect("complete");
+        let two = work(StageKind::Decode, Some(2), &workload, Some(&model), Some("bf16"))
+            .expect("complete");
         assert_eq!(two.tokens, 4.0);
     }
 
     #[test]
     fn training_is_three_times_forward_with_all_logits() {
         let (workload, model) = tiny();
-        let forward =
-            work(StageKind::Forward, None, &workload, Some(&model), "bf16").expect("complete");
-        let step =
-            work(StageKind::TrainStep, None, &workload, Some(&model), "bf16").expect("complete");
+        let forward = work(StageKind::Forward, None, &workload, Some(&model), Some("bf16"))
+            .expect("complete");
+        let step = work(StageKind::TrainStep, None, &workload, Some(&model), Some("bf16"))
+            .expect("complete");
         // 2·8·32 + 2·8·20 + 2·4·2·(4·5/2).
         assert_eq!(forward.flops, 512.0 + 320.0 + 160.0);
         assert_eq!(step.flops, 3.0 * forward.flops);
@@ -155,10 +155,16 @@ mod tests {
     #[test]
     fn what_is_missing_is_named() {
         let (workload, model) = tiny();
-        let result = work(StageKind::Prefill, None, &workload, None, "bf16");
+        let result = work(StageKind::Prefill, None, &workload, None, Some("bf16"));
         assert_eq!(result, Err(Unavailable::NoModel));
+        // FLOPs and tokens follow from sizes alone, bytes need the type.
+        let typed = work(StageKind::Prefill, None, &workload, Some(&model), Some("bf16"));
+        let untyped = work(StageKind::Prefill, None, &workload, Some(&model), None);
+        let (typed, untyped) = (typed.expect("complete"), untyped.expect("complete"));
+        assert_eq!((untyped.flops, untyped.tokens), (typed.flops, typed.tokens));
+        assert_eq!((untyped.bytes, typed.bytes.is_some()), (None, true));
         let no_batch = Workload { batch: None, ..workload };
-        let result = work(StageKind::Prefill, None, &no_batch, Some(&model), "bf16");
+        let result = work(StageKind::Prefill, None, &no_batch, Some(&model), Some("bf16"));
         assert_eq!(result, Err(Unavailable::NotStated("the batch")));
     }
 }

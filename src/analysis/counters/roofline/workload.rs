@@ -8,7 +8,7 @@ use super::roofs::Roofs;
 use crate::counters::ncu::bound::{Bound, THRESHOLDS};
 use crate::counters::ncu::flops::Part;
 use crate::counters::ncu::{Counters, KernelCounters, Level, Levels};
-use crate::counters::represent::matching::{ENOUGH, Group, Line, Spread, Tier};
+use crate::counters::represent::matching::{Group, Line, Spread, Tier, WHOLE};
 use crate::engine::classify::KernelClass;
 use crate::engine::stage_stats::Summary;
 use crate::{Classifier, Context, Facts, Known};
@@ -123,9 +123,9 @@ pub struct Hfu {
 /// Why a stage has no number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Lack {
-    /// Launches with counted operations stand for this share of the GPU time, less than [`ENOUGH`].
+    /// Launches with counted operations stand for this share of the GPU time, less than [`WHOLE`].
     FewFlops(f64),
-    /// Launches with DRAM bytes stand for this share of the GPU time, less than [`ENOUGH`].
+    /// Launches with DRAM bytes stand for this share of the GPU time, less than [`WHOLE`].
     FewBytes(f64),
     /// The GPU is not in the hardware table.
     NoPeak,
@@ -133,6 +133,8 @@ pub enum Lack {
     NoFlops,
     /// No profiled launch with DRAM bytes.
     NoBytes,
+    /// Fewer operations were counted than the model of the stage needs: the first number is less than the second.
+    BelowModel(f64, f64),
     /// More than the peak: the peak is wrong, or launches stand for others than they should.
     AbovePeak(f64),
 }
@@ -342,10 +344,10 @@ impl StageWork {
         self.enough(self.totals.flops_time, Lack::FewFlops)
     }
 
-    /// Refuses sums over less than enough of the stage's GPU time.
+    /// Refuses sums over too small a share of the stage's GPU time to be the stage's.
     fn enough(&self, time: f64, few: fn(f64) -> Lack) -> Result<(), Lack> {
         let covered = time / self.time as f64;
-        if covered >= ENOUGH { Ok(()) } else { Err(few(covered)) }
+        if covered >= WHOLE { Ok(()) } else { Err(few(covered)) }
     }
 
     fn hfu_on(&self, gpu: Option<&Gpu>) -> Result<Hfu, Lack> {

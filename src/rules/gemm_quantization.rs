@@ -39,6 +39,7 @@ fn finding(products: &Products<'_>) -> Option<Observation> {
             lost = products::time(lost),
             stage = Inline::strong(&products.stage.label),
             share = Quantity::ratio(products.share(lost)),
+            whole = products.whole(),
             worst = worst.words(),
             tiles = Quantity::ratio(tiling.tile_efficiency.unwrap_or(1.0)),
             waves = Quantity::ratio(tiling.wave_efficiency().unwrap_or(1.0)),

@@ -54,6 +54,6 @@ fn finding(results: &Results<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Op
         advice: Some(say!(results, "wave_tail.advice")),
         evidence: profiled::evidence(results, stage, all),
         query: profiled::query(results, stage, largest),
-        ..stage.saving(share * stage.operation_time, &words!(results, "wave_tail.basis"))
+        ..stage.saving_kernels(share * stage.operation_time, &words!(results, "wave_tail.basis"))
     })
 }

@@ -115,6 +115,11 @@ impl Imbalance {
         (self.mean > 0.0).then(|| self.most / self.mean)
     }
 
+    /// Whether a rank computes so much shorter than the slowest one that it waits for it.
+    pub fn waits(&self, line: &Line) -> bool {
+        line.compute * (1.0 + DIFFERENCE) < self.most
+    }
+
     /// Whether the slowest rank is a straggler.
     pub fn is_uneven(&self) -> bool {
         self.ratio() >= Some(IMBALANCE)

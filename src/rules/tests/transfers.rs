@@ -29,7 +29,7 @@ fn work_that_nothing_hides_is_said() {
     };
     // Without 60 of 1000 ns the stage would take 940 ns.
     let mut bounded = copying(70);
-    let bound = Bound { what: WhatIf::Copies, kernel: None, gone: 60, of: 1000, time: 1000.0 };
+    let bound = Bound { what: WhatIf::Copies, gone: 60, of: 1000, time: 1000.0 };
     let bounds = WhatIf::ALL.map(|what| match what {
         WhatIf::Copies => Ok(bound),
         _ => Err(Missing("")),

@@ -44,7 +44,10 @@ fn finding(products: &Products<'_>) -> Option<Observation> {
             tiles = Quantity::ratio(tiling.tile_efficiency.unwrap_or(1.0)),
             waves = Quantity::ratio(tiling.wave_efficiency().unwrap_or(1.0)),
         ),
-        advice: Some(say!(results, "gemm_quantization.advice")),
+        advice: Some(match worst.is_round() {
+            true => say!(results, "gemm_quantization.advice_tile"),
+            false => say!(results, "gemm_quantization.advice"),
+        }),
         ..products.saving(&worst, lost, &words!(results, "gemm_quantization.basis"))
     })
 }

@@ -9,6 +9,9 @@ use rooflens_analysis::kernels::matmul::roof::Bound;
 use rooflens_analysis::kernels::matmul::stages::{Group, StageProducts};
 use rooflens_findings::{Inline, Observation, Quantity, Query, prose};
 
+/// Rows and columns that all usual tiles but those of 192 and 320 divide.
+const ROUND: u64 = 128;
+
 /// A product of known sizes; times are those of an instance, nanoseconds.
 #[derive(Clone, Copy)]
 pub(super) struct Product<'a> {
@@ -55,6 +58,11 @@ impl<'a> Product<'a> {
             short: &context.facts.identities[group.kernel.index()].short,
             name: context.session.kernel_name(group.kernel),
         })
+    }
+
+    /// Whether its sizes are multiples of what tiles are made of already.
+    pub(super) const fn is_round(&self) -> bool {
+        self.gemm.m.is_multiple_of(ROUND) && self.gemm.n.is_multiple_of(ROUND)
     }
 
     /// The kernel and its sizes, in words.

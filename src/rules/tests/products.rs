@@ -225,8 +225,15 @@ fn a_rank_that_waits_for_another_has_no_bound_of_its_kernels() {
         };
         let lines = vec![line(0, 100.0), line(1, most)];
         let mean = (100.0 + most) / 2.0;
-        let imbalances =
-            vec![Imbalance { ranks: 2, slowest: 1, fastest: 0, most, least: 100.0, mean }];
+        let imbalances = vec![Imbalance {
+            ranks: 2,
+            slowest: 1,
+            fastest: 0,
+            most,
+            least: 100.0,
+            mean,
+            work: None,
+        }];
         let other = Member { process: ProcessId(1), ..Member::default() };
         let run = Run { members: vec![Member::default(), other], ..Run::default() };
         let ranks = Ranks { run, lines, imbalances, ..Ranks::default() };

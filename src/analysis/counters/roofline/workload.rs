@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 
 use super::device::{self, Device};
+use super::group::main_bound;
 use super::roofs::Roofs;
-use crate::counters::ncu::bound::{Bound, THRESHOLDS};
+use crate::counters::ncu::bound::Bound;
 use crate::counters::ncu::flops::Part;
 use crate::counters::ncu::{Counters, KernelCounters, Level, Levels};
 use crate::counters::represent::matching::{Group, Line, Spread, Tier, WHOLE};
@@ -75,7 +76,7 @@ pub struct Work {
     pub bytes: Levels,
     /// DRAM bytes of one launch, over the profiled launches.
     pub dram: Option<Spread>,
-    /// The class of the longest profiled launch by each rule.
+    /// The class of most time of its profiled launches by each rule.
     bounds: [Bound; 2],
 }
 
@@ -158,11 +159,9 @@ pub fn compute(context: &Context<'_>) -> Known<Workload> {
 
 fn works(context: &Context<'_>, counters: &Counters, line: &Line) -> Vec<Work> {
     let work = |group: &Group| {
-        let launches = group.from.iter().map(|at| counters.launch(*at));
-        let longest =
-            launches.reduce(|best, next| if next.seconds > best.seconds { next } else { best });
-        let bound =
-            |rule| longest.map_or(Bound::Unknown, |launch| THRESHOLDS.classify(rule, launch).bound);
+        let launches: Vec<&KernelCounters> =
+            group.from.iter().map(|at| counters.launch(*at)).collect();
+        let bound = |rule| main_bound(&launches, rule);
         Some(Work {
             kernel: group.kernel,
             class: context.facts.identities[group.kernel.index()].class,
@@ -214,7 +213,7 @@ impl Work {
         Some(self.flops()? / bytes)
     }
 
-    /// The class of the longest profiled launch that stands for it.
+    /// The class of most time of the profiled launches that stand for it.
     pub const fn bound(&self, rule: Classifier) -> Bound {
         match rule {
             Classifier::Rooflens => self.bounds[0],

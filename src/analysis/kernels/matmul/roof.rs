@@ -2,7 +2,7 @@
 
 use super::{Product, Shape};
 use crate::Context;
-use crate::engine::classify::KernelIdentity;
+use crate::engine::classify::{KernelClass, KernelIdentity};
 use crate::engine::measured_peaks::Measured;
 use crate::engine::measured_peaks::gpu_name;
 use rooflens_hardware::Gpu;
@@ -40,7 +40,7 @@ pub struct Ceilings<'a> {
     /// The GPU as specified.
     pub gpu: Option<&'a Gpu>,
     measured: Measured<'a>,
-    /// No kernel of the pass is shorter, nanoseconds.
+    /// No matrix kernel of the pass is shorter, nanoseconds.
     floor: Ns,
 }
 
@@ -49,8 +49,15 @@ impl<'a> Ceilings<'a> {
     pub fn of(context: &Context<'a>, pass: PassId) -> Self {
         let name = gpu_name(context.session, Some(pass));
         let launches = &context.session.launches;
-        let rows = (0..launches.len()).filter(|row| launches.pass[*row] == pass);
-        let floor = rows.map(|row| launches.end[row].saturating_sub(launches.start[row])).min();
+        let is_matrix = |row: &usize| {
+            let kernel = launches.kernel[*row].index();
+            let class = context.facts.identities.get(kernel).map(|identity| identity.class);
+            launches.pass[*row] == pass && class.is_some_and(KernelClass::is_matrix_work)
+        };
+        let floor = (0..launches.len())
+            .filter(is_matrix)
+            .map(|row| launches.end[row].saturating_sub(launches.start[row]))
+            .min();
         Self {
             gpu: context.gpu_spec(&name),
             measured: Measured::of(context, &name),

@@ -1,5 +1,6 @@
 //! The GEMMs of a stage as rules see them.
 
+use rooflens_present::shapes_advice;
 use rooflens_schemas::Unit;
 
 use super::stage::StageLine;
@@ -144,7 +145,8 @@ impl<'a> Products<'a> {
 
 /// Looks at the products of each stage; abstains if the sizes of none are known.
 pub(super) fn per_stage(results: &Results<'_>, look: fn(&Products<'_>) -> Look) -> Outcome {
-    results.each_of_kernels(&words!(results, "products.needs"), |stage| {
+    let advice = shapes_advice(&results.context, results.text);
+    results.each_of_kernels(&words!(results, "products.needs", advice = advice), |stage| {
         let Some(of) = results.gemms(stage) else { return Look::Lacks };
         let all: Vec<Product<'_>> =
             of.groups.iter().filter_map(|group| Product::new(results, of, group)).collect();

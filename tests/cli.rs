@@ -151,3 +151,34 @@ fn validate_accepts_the_fixtures_and_refuses_a_changed_file() {
     let output = rooflens(&["validate", folder.path().to_str().expect("UTF-8")]);
     assert_eq!(output.status.code(), Some(1));
 }
+
+/// The description of a fixture is told from its traces alone, and is read back without a complaint.
+#[test]
+fn a_suggested_workload_is_that_of_the_run_and_is_accepted() {
+    let run = fixture("h200-llama-8b");
+    let paths = ["torch", "nsys", "config.json"].map(|name| run.join(name));
+    let paths = paths.each_ref().map(|path| path.to_str().expect("UTF-8"));
+    let output = rooflens(&["inspect", paths[0], paths[1], paths[2], "--suggest-workload"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let printed = text(&output.stdout);
+    let read: rooflens_schemas::Workload = toml::from_str(&printed).expect(&printed);
+    let written = std::fs::read_to_string(run.join("workload.toml")).expect("readable");
+    let written: rooflens_schemas::Workload = toml::from_str(&written).expect("valid");
+    assert_eq!((read.batch, read.prompt_tokens), (written.batch, written.prompt_tokens));
+    assert_eq!((read.mode, &read.dtype), (written.mode, &written.dtype));
+    let stages = |workload: &rooflens_schemas::Workload| -> Vec<String> {
+        let mut names: Vec<_> = workload.stages.iter().map(|stage| stage.name.clone()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(stages(&read), stages(&written));
+    assert!(printed.contains("# warmup = "), "{printed}");
+    // The command that reads descriptions takes it.
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("workload.toml");
+    std::fs::write(&file, &printed).expect("writable");
+    let file = file.to_str().expect("UTF-8");
+    let again = rooflens(&["inspect", paths[0], paths[2], "--workload", file]);
+    assert!(again.status.success(), "{}", text(&again.stderr));
+    assert!(!text(&again.stdout).contains("unknown field"), "{}", text(&again.stdout));
+}

@@ -56,6 +56,15 @@ pub enum Classifier {
 }
 
 impl<'a> Context<'a> {
+    /// Whether a trace of the session has recorded the input shapes of operators.
+    pub fn records_shapes(&self) -> bool {
+        let (session, operators) = (self.session, &self.session.operators);
+        operators
+            .shapes
+            .iter()
+            .any(|shapes| session.text(*shapes).contains(|c: char| c.is_ascii_digit()))
+    }
+
     /// A context without results yet.
     pub fn new(
         session: &'a Session,

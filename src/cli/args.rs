@@ -101,6 +101,9 @@ pub(super) struct Report {
 pub(super) struct Inspect {
     #[command(flatten)]
     pub(super) input: Input,
+    /// Print a workload description of what the artifacts tell, as TOML, with comments for what they do not.
+    #[arg(long)]
+    pub(super) suggest_workload: bool,
 }
 
 /// `rooflens kernels`. `--stage NAME` without a regular expression asks about that stage only.

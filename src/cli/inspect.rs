@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::args::Inspect;
 use super::error::CliError;
 use super::load::{Loaded, load, unusable};
+use super::suggest;
 use super::term::{Term, printable};
 use crate::analysis::Facts;
 use crate::diagnostic::Severity;
@@ -15,7 +16,10 @@ pub(super) fn run(args: &Inspect, term: &mut Term) -> Result<(), CliError> {
     let loaded = load(&args.input, term)?;
     let mut out = String::new();
     // Writing to a String cannot fail.
-    let _ = describe(&mut out, &loaded);
+    let _ = match args.suggest_workload {
+        true => out.write_str(&suggest::workload(&loaded)),
+        false => describe(&mut out, &loaded),
+    };
     term.print(printable(&out).as_bytes())?;
     let unreadable =
         loaded.diagnostics.iter().filter(|one| one.severity == Severity::Error).count();

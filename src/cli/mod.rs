@@ -9,6 +9,7 @@ mod kernels;
 mod load;
 mod query;
 mod report;
+mod suggest;
 mod term;
 
 use std::process::ExitCode;

@@ -148,8 +148,6 @@ metrics! {
         "stage time without the time in which a collective runs and no other kernel" "all collectives are hidden and slow nothing";
     BOUND_MATRIX_PRODUCTS "bound_matrix_products" Nanoseconds Neutral
         "stage time without the time of matrix products of known sizes above their roofline time" "each product reaches what was measured on this GPU, else what it is specified for; stages on one GPU";
-    BOUND_TOP_KERNEL "bound_top_kernel" Nanoseconds Neutral
-        "stage time without the time in which only the kernel with the most time runs" "the host keeps up: no gap takes its place";
 
     // Timeline, concurrency, pace.
     SM_ACTIVE "sm_active" Ratio Neutral
@@ -235,7 +233,7 @@ metrics! {
     PROFILED_SHARE "profiled_share" Ratio Neutral
         "Σ durations of the stage's launches that profiled launches stand for ÷ Σ durations of its GPU operations" "the timeline, counted instances";
     HFU "hfu" Ratio Neutral
-        "Σ over dtypes (executed FLOPs of an instance ÷ peak of the dtype) ÷ stage time" "profiled launches, spread; too low by what `profiled_share` lacks; unavailable below a quarter";
+        "Σ over dtypes (executed FLOPs of an instance ÷ peak of the dtype) ÷ stage time" "profiled launches, spread; unavailable below 80 % `profiled_share` and below the model FLOPs";
     DRAM_BYTES "dram_bytes" Bytes Neutral
         "DRAM bytes of an instance" "as `hfu`; too high where caches were flushed before each profiled launch";
     PROFILED_DRAM_SHARE "profiled_dram_share" Ratio Neutral

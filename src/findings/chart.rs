@@ -335,6 +335,8 @@ pub enum Color {
     Idle,
     /// Compute-bound.
     ComputeBound,
+    /// Bound by instructions other than floating-point ones.
+    InstructionBound,
     /// Memory-bound.
     MemoryBound,
     /// Bound by device memory.
@@ -389,6 +391,7 @@ impl Color {
             Self::Other => "other",
             Self::Idle => "idle",
             Self::ComputeBound => "compute-bound",
+            Self::InstructionBound => "instruction-bound",
             Self::MemoryBound => "memory-bound",
             Self::DramBound => "dram-bound",
             Self::L2Bound => "l2-bound",

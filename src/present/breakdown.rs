@@ -3,6 +3,7 @@
 
 use rooflens_schemas::{StageKind, Unit};
 
+use super::headline::headline;
 use super::{Section, group_color};
 use crate::Context;
 use rooflens_analysis::Known;
@@ -10,7 +11,7 @@ use rooflens_analysis::time::stage_times::StageTime;
 use rooflens_findings::chart::{Bar, Color, Part, Plot, StackedBars};
 use rooflens_findings::{Block, Chart, Findings, Quantity, Table};
 
-/// Time breakdown. Its chart stands in the summary.
+/// Time breakdown. Its chart stands in the summary, with the headline figures.
 pub(super) static SECTION: Section = Section { id: "breakdown", show };
 
 /// Bars, and rows of the table.
@@ -31,15 +32,15 @@ struct Breakdown {
 type PartOf<'a> = (&'a Breakdown, (Color, f64));
 
 fn show(context: &Context<'_>) -> Known<Findings> {
-    let times = context.results.stage_times()?;
+    let mut findings = headline(context);
+    let Ok(times) = context.results.stage_times() else { return Ok(findings) };
     let outermost = times.of_primary().filter(|one| one.summary.is_outermost(context.facts));
     let all: Vec<Breakdown> =
         outermost.map(|stage| breakdown(context, stage)).take(SHOWN_STAGES).collect();
-    let mut findings = Findings::default();
     if all.is_empty() {
         return Ok(findings);
     }
-    findings.main.push(Block::Chart(chart(context, &all)));
+    findings.main.insert(0, Block::Chart(chart(context, &all)));
     let rows: Vec<PartOf<'_>> =
         all.iter().flat_map(|one| one.parts.iter().map(move |part| (one, *part))).collect();
     let table = table(context);

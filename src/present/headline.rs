@@ -3,7 +3,9 @@
 use rooflens_schemas::{StageKind, Unit};
 
 use crate::Context;
+use rooflens_analysis::counters::represent::matching::WHOLE;
 use rooflens_analysis::engine::stage_stats::{Summary, summaries};
+use rooflens_analysis::utilization::flops_by_source::StageFlops;
 use rooflens_analysis::utilization::mfu::StageUtilization;
 use rooflens_findings::{Block, Findings, Table};
 use rooflens_model::Session;
@@ -113,6 +115,8 @@ struct Row {
     busy_share: Option<f64>,
     mfu: Option<f64>,
     mbu: Option<f64>,
+    /// By the FLOPs of operators with recorded shapes, where the work is not described.
+    operator_utilization: Option<f64>,
     tokens_per_second: Option<f64>,
 }
 
@@ -127,7 +131,7 @@ pub fn headline(context: &Context<'_>) -> Findings {
     if !rows.is_empty() {
         let table = table(context, &rows);
         let caption = words!(context, "headline.caption");
-        findings.blocks.push(Block::Table(table.view(caption, rows.len().min(SHOWN))));
+        findings.main.push(Block::Table(table.view(caption, rows.len().min(SHOWN))));
         findings.datasets.push(table.rows(&rows));
     }
     findings
@@ -149,6 +153,8 @@ fn table(context: &Context<'_>, rows: &[Row]) -> Table<'static, Row> {
         .on_page_if(has(|row| row.mfu))
         .share("mbu", |row| row.mbu)
         .on_page_if(has(|row| row.mbu))
+        .share("operator_utilization", |row| row.operator_utilization)
+        .on_page_if(has(|row| row.operator_utilization) && !has(|row| row.mfu))
         .column("tokens_per_second", Unit::TokensPerSecond, |row| row.tokens_per_second)
         .on_page_if(has(|row| row.tokens_per_second))
 }
@@ -182,8 +188,20 @@ fn timeline_row(context: &Context<'_>, line: &Summary, utilization: &[StageUtili
         busy_share: Some(line.busy_share),
         mfu: best.and_then(|one| one.mfu().ok()),
         mbu: best.and_then(|one| one.mbu().ok()),
+        operator_utilization: by_operators(context, line),
         tokens_per_second: best.and_then(|one| one.tokens_per_second().ok()),
     }
+}
+
+/// Utilization by FLOPs of operators with recorded shapes, if those of nearly all matrix kernels are known.
+fn by_operators(context: &Context<'_>, line: &Summary) -> Option<f64> {
+    let own =
+        |one: &&StageFlops| (one.summary.stage, one.summary.process) == (line.stage, line.process);
+    let flops = context.results.flops().ok()?.iter().find(own)?;
+    let sums = &flops.sums;
+    sums.operators?;
+    (sums.matrix_known as f64 >= WHOLE * sums.matrix as f64).then_some(())?;
+    flops.utilization.as_ref().ok().copied()
 }
 
 fn baseline_row(line: &StageUtilization) -> Row {
@@ -194,6 +212,7 @@ fn baseline_row(line: &StageUtilization) -> Row {
         busy_share: None,
         mfu: line.mfu().ok(),
         mbu: line.mbu().ok(),
+        operator_utilization: None,
         tokens_per_second: line.tokens_per_second().ok(),
     }
 }

@@ -44,6 +44,7 @@ mod transfers;
 mod utilization;
 mod what_if;
 
+pub use products::shapes_advice;
 pub use utilization::words::reason as why_unknown;
 
 use std::ops::Deref;

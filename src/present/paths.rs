@@ -77,12 +77,12 @@ pub(super) fn times<'t>(table: Table<'t, Place<'t>>) -> Table<'t, Place<'t>> {
             (whole > 0).then(|| node(place).sum.within.device as f64 / whole as f64)
         })
         .count("launches", |place| node(place).sum.within.launches)
-        .column("flops", Unit::Flop, |place| flops(place).map(|flops| flops.full))
+        .column("flops", Unit::Flop, |place| flops(place).map(|flops| flops.masked))
         .column("flops_self", Unit::Flop, |place| flops(place).map(|_| node(place).flops_self))
-        .column("flops_masked", Unit::Flop, |place| flops(place).map(|flops| flops.masked))
+        .column("flops_full", Unit::Flop, |place| flops(place).map(|flops| flops.full))
         // FLOPs a nanosecond are billions a second.
         .column("flop_rate", Unit::FlopPerSecond, |place| {
-            Some(flops(place)?.full / device(place)? * 1e9)
+            Some(flops(place)?.masked / device(place)? * 1e9)
         })
         .share("flop_coverage", |place| Some(node(place).flops.counted as f64 / device(place)?))
         .time("uncounted_ns", |place| node(place).flops.uncounted)

@@ -8,7 +8,7 @@ use crate::Context;
 use rooflens_analysis::engine::classify::KernelIdentity;
 use rooflens_analysis::kernels::matmul::roof::{Bound, Ceiling, Roof};
 use rooflens_analysis::kernels::matmul::stages::{Group, StageProducts};
-use rooflens_findings::{Quantity, Table};
+use rooflens_findings::{Catalogue, Quantity, Table};
 
 /// A row of such a table. Figures are per instance of the stage.
 pub(super) struct Row<'a> {
@@ -102,4 +102,13 @@ pub(super) fn in_words<'a>(roofs: impl Iterator<Item = &'a Roof>) -> Option<Stri
         format!("{name} {} {}", Quantity::new(ceiling.value, unit), ceiling.label())
     };
     (!all.is_empty()).then(|| all.into_iter().map(word).collect::<Vec<_>>().join(", "))
+}
+
+/// How to get the sizes of matrix kernels: what the bundle does not hold already.
+pub fn shapes_advice(context: &rooflens_analysis::Context<'_>, text: &Catalogue) -> String {
+    let line = |key| text.line(key, &[]);
+    match context.records_shapes() {
+        true => line("shapes.recorded"),
+        false => line("shapes.record"),
+    }
 }

@@ -7,7 +7,6 @@ use rooflens_analysis::Known;
 use rooflens_analysis::time::what_if::{Bound, StageBounds, WhatIf};
 use rooflens_findings::catalogue::{
     BOUND_COMMUNICATION, BOUND_COPIES, BOUND_HOST, BOUND_LAUNCHING, BOUND_MATRIX_PRODUCTS,
-    BOUND_TOP_KERNEL,
 };
 use rooflens_findings::{Block, Findings, Inline, Method, MetricDef, Table};
 
@@ -55,7 +54,6 @@ const fn metric(what: WhatIf) -> &'static MetricDef {
         WhatIf::Host => &BOUND_HOST,
         WhatIf::Copies => &BOUND_COPIES,
         WhatIf::Communication => &BOUND_COMMUNICATION,
-        WhatIf::TopKernel => &BOUND_TOP_KERNEL,
         WhatIf::MatrixProducts => &BOUND_MATRIX_PRODUCTS,
     }
 }
@@ -66,7 +64,6 @@ const fn label(what: WhatIf) -> &'static str {
         WhatIf::Host => "no gaps because of the host",
         WhatIf::Copies => "copies overlapped",
         WhatIf::Communication => "collectives overlapped",
-        WhatIf::TopKernel => "top kernel free",
         WhatIf::MatrixProducts => "matrix products at their roofline",
     }
 }
@@ -82,7 +79,6 @@ const fn formula(what: WhatIf) -> &'static str {
             "time in which only copies run, but for half of it, in which both directions of the link carry them"
         }
         WhatIf::Communication => "time in which a collective runs and no other kernel",
-        WhatIf::TopKernel => "time in which only this kernel runs",
         WhatIf::MatrixProducts => {
             "time of matrix products of known sizes above max(FLOPs ÷ rate, bytes ÷ bandwidth), as measured on this GPU, \
              else as specified"
@@ -98,7 +94,7 @@ const fn assumption(what: WhatIf) -> &'static str {
         WhatIf::Communication => {
             "all collectives find kernels to run beside, which they do not slow"
         }
-        WhatIf::TopKernel | WhatIf::MatrixProducts => "the host keeps up: no gap takes its place",
+        WhatIf::MatrixProducts => "the host keeps up: no gap takes its place",
     }
 }
 
@@ -109,9 +105,8 @@ fn metrics(context: &Context<'_>, stage: &StageBounds) -> Vec<Metric> {
     let evidence = context.session.evidence(pass, "launches, copies, api_calls", rows);
     let metric = |what: WhatIf| {
         let value = stage.get(what).map_err(|missing| context.missing(missing)).map(|bound| {
-            let kernel = kernel(context, &bound).map_or(String::new(), |name| format!(" ({name})"));
             let basis = format!(
-                "stage time × (1 − {} ns ÷ {} ns): {}{kernel}; {}",
+                "stage time × (1 − {} ns ÷ {} ns): {}; {}",
                 bound.gone,
                 bound.of,
                 formula(what),
@@ -124,22 +119,13 @@ fn metrics(context: &Context<'_>, stage: &StageBounds) -> Vec<Metric> {
     WhatIf::ALL.into_iter().map(metric).collect()
 }
 
-/// Short name of the kernel that is thought away.
-fn kernel<'a>(context: &Context<'a>, bound: &Bound) -> Option<&'a str> {
-    Some(&context.facts.identities[bound.kernel?.index()].short)
-}
-
 fn table<'t>(context: &'t Context<'_>) -> Table<'t, OfStage<'t>> {
     let (session, facts) = (context.session, context.facts);
-    let what = move |bound: &Bound| match kernel(context, bound) {
-        Some(kernel) => format!("{}: {kernel}", label(bound.what)),
-        None => label(bound.what).to_owned(),
-    };
     Table::new(context.text, "bounds")
         .text("stage", |(stage, _): &OfStage<'t>| stage.summary.label(session, facts))
         .on_page()
         .text("pass", |(stage, _)| session.pass_name(stage.summary.stage(facts).pass))
-        .name("what", move |(_, bound)| what(bound))
+        .text("what", |(_, bound)| label(bound.what))
         .on_page()
         .time("time_ns", |(_, bound)| bound.time)
         .time("new_time_ns", |(_, bound)| bound.new_time())

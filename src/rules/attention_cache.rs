@@ -78,7 +78,7 @@ fn finding(
         advice: Some(say!(results, "attention_cache.advice")),
         next: Some(say!(results, "attention_cache.next")),
         evidence: profiled::evidence(results, stage, std::slice::from_ref(one)),
-        ..stage.saving(
+        ..stage.saving_kernels(
             one.share * stage.operation_time * (1.0 - least / moved),
             &words!(results, "attention_cache.basis"),
         )

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use super::straggler;
 use super::{Outcome, Results, Rule, Threshold};
 use rooflens_analysis::system::power::reasons::{POWER_CAP, describe, lowers_clock};
-use rooflens_analysis::system::power::samples::{ClockLimit, Device, folder};
+use rooflens_analysis::system::power::samples::{ClockLimit, Device, folder, power_limit};
 use rooflens_findings::{Gain, Inline, Observation, Quantity, Severity};
 use rooflens_schemas::{Scope, Unit};
 
@@ -23,6 +24,9 @@ const SHARE: f64 = 0.01;
 /// Share of busy time that a power cap costs from which on it is worth a finding.
 const SAVED: f64 = 0.01;
 
+/// Share of the power limit from which on sampled power is at it.
+const NEAR_LIMIT: f64 = 0.95;
+
 fn run(results: &Results<'_>) -> Outcome {
     let Ok(power) = results.context.results.power() else {
         return Outcome::lacks(&words!(results, "clock_limits.needs"));
@@ -38,7 +42,20 @@ fn run(results: &Results<'_>) -> Outcome {
     let lowers = limits.filter(|(device, limit, share)| {
         lowers_clock(limit.reason) && *share >= SHARE && told.insert((limit.reason, device.index))
     });
-    Outcome::of(lowers.filter_map(|one| finding(results, one)).collect())
+    let said = |one: &(&Device, &ClockLimit, f64)| {
+        straggler::explains(results, one.0.index, &describe(one.1.reason).0)
+    };
+    let (said, own): (Vec<_>, Vec<_>) = lowers.partition(said);
+    let found: Vec<_> = own.into_iter().filter_map(|one| finding(results, one)).collect();
+    match (found.is_empty(), said.first()) {
+        (true, Some((device, ..))) => {
+            let rule = results.text.rule(straggler::RULE.id);
+            let rule = words!(results, "findings.said_by", rule = rule);
+            let gpu = device.index.to_string();
+            Outcome::NotApplicable(words!(results, "clock_limits.said", gpu = gpu, rule = rule))
+        }
+        _ => Outcome::of(found),
+    }
 }
 
 /// `share` is that of the device's busy time in which the limit was set.
@@ -55,6 +72,11 @@ fn finding(
     if is_power && clocks.is_some() && share * slower < SAVED {
         return None;
     }
+    let most = device.whole.power_max;
+    let watts = power_limit(session, device.index);
+    // NVML names the power limit as the reason, which sampled power has to bear out.
+    let below = most.zip(watts).filter(|(most, limit)| is_power && *most < NEAR_LIMIT * limit);
+    let (most, watts) = below.unzip();
     let hertz = |clock| Quantity::new(clock, Unit::Hertz);
     let statement = say!(
         results,
@@ -62,7 +84,9 @@ fn finding(
         gpu = Quantity::count(u64::from(device.index)),
         reason = reason.as_str(),
         share = Quantity::ratio(share),
-        meaning = meaning,
+        meaning = below.is_none().then_some(meaning),
+        most = most.map(|watts| Quantity::new(watts, Unit::Watts)),
+        limit = watts.map(|watts| Quantity::new(watts, Unit::Watts)),
         with = clocks.map(|(with, _)| hertz(with)),
         without = clocks.map(|(_, without)| hertz(without)),
         pass = folder(session, device.artifact).map(Inline::code),
@@ -71,6 +95,7 @@ fn finding(
     let title = words!(results, "clock_limits.title", reason = reason, gpu = gpu);
     let found = saving(results, device.busy.unwrap_or(0.0), share * slower);
     let advice = match is_power {
+        true if below.is_some() => say!(results, "clock_limits.advice_below"),
         true => say!(results, "clock_limits.advice_power"),
         false => say!(results, "clock_limits.advice"),
     };

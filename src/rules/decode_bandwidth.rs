@@ -24,7 +24,9 @@ fn run(results: &Results<'_>) -> Outcome {
     }
     let decode = results.stages.iter().filter(|stage| stage.is_decode());
     Outcome::of_stages(
-        decode.map(|stage| (stage.label.as_str(), look(results, stage))),
+        decode.map(|stage| {
+            (stage.label.as_str(), results.look_at_kernels(stage, |stage| look(results, stage)))
+        }),
         &words!(results, "decode_bandwidth.needs"),
     )
 }
@@ -63,7 +65,9 @@ fn look(results: &Results<'_>, stage: &StageLine) -> Look {
         advice: Some(say!(results, "decode_bandwidth.advice")),
         next: Some(say!(results, "decode_bandwidth.next")),
         evidence,
-        ..stage
-            .saving(stage.time * (busy - mbu).max(0.0), &words!(results, "decode_bandwidth.basis"))
+        ..stage.saving_kernels(
+            stage.time * (busy - mbu).max(0.0),
+            &words!(results, "decode_bandwidth.basis"),
+        )
     })
 }

@@ -4,6 +4,7 @@ use super::stage::StageLine;
 use super::{Look, Outcome, Results, Rule, Threshold};
 use rooflens_analysis::kernels::matmul::stages::StageProducts;
 use rooflens_findings::{Inline, Observation, Quantity};
+use rooflens_present::shapes_advice;
 
 pub(super) static RULE: Rule = Rule {
     id: "flop-coverage",
@@ -47,7 +48,11 @@ fn finding(results: &Results<'_>, stage: &StageLine, gemms: &StageProducts) -> O
             known = Quantity::ratio(known),
             flops = flops.map(Quantity::ratio),
         ),
-        next: Some(say!(results, "flop_coverage.next")),
+        next: Some(say!(
+            results,
+            "flop_coverage.next",
+            advice = shapes_advice(&results.context, results.text),
+        )),
         evidence: vec![gemms.evidence(results.context.session)],
         ..stage.note()
     })

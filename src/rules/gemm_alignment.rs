@@ -43,6 +43,7 @@ fn finding(products: &Products<'_>) -> Option<Observation> {
             results,
             "gemm_alignment.statement",
             share = Quantity::ratio(unaligned.share(unaligned.time)),
+            whole = unaligned.whole(),
             stage = Inline::strong(&unaligned.stage.label),
             worst = worst.words(),
             alignment = Quantity::new(alignment, Unit::Bytes),

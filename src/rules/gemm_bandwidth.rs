@@ -32,8 +32,11 @@ fn finding(products: &Products<'_>) -> Option<Observation> {
     let (results, stage, basis) = (products.results, products.stage, products.basis());
     let worst = products.worst(|one| one.lost)?;
     // Weights that lie in the L2 cache may be read faster than memory: each product counts up to its time.
-    let reached = (products.time - products.lost) / products.time;
-    if reached >= NEAR || products.share(products.lost) < LOST {
+    let at_bandwidth: f64 = products.all.iter().map(|one| one.bytes.min(one.time)).sum();
+    let reached = at_bandwidth / products.time;
+    if (products.time - products.lost) / products.time >= NEAR
+        || products.share(products.lost) < LOST
+    {
         return None;
     }
     let waves = worst.group.tiling.waves.filter(|waves| *waves < FEW_WAVES);
@@ -43,6 +46,7 @@ fn finding(products: &Products<'_>) -> Option<Observation> {
             "gemm_bandwidth.statement",
             stage = Inline::strong(&stage.label),
             share = Quantity::ratio(products.share(products.time)),
+            whole = products.whole(),
             reached = Quantity::ratio(reached),
             basis = basis,
             worst = worst.words(),

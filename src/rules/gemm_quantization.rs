@@ -39,11 +39,15 @@ fn finding(products: &Products<'_>) -> Option<Observation> {
             lost = products::time(lost),
             stage = Inline::strong(&products.stage.label),
             share = Quantity::ratio(products.share(lost)),
+            whole = products.whole(),
             worst = worst.words(),
             tiles = Quantity::ratio(tiling.tile_efficiency.unwrap_or(1.0)),
             waves = Quantity::ratio(tiling.wave_efficiency().unwrap_or(1.0)),
         ),
-        advice: Some(say!(results, "gemm_quantization.advice")),
+        advice: Some(match worst.is_round() {
+            true => say!(results, "gemm_quantization.advice_tile"),
+            false => say!(results, "gemm_quantization.advice"),
+        }),
         ..products.saving(&worst, lost, &words!(results, "gemm_quantization.basis"))
     })
 }

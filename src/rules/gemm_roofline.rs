@@ -38,6 +38,7 @@ fn finding(all: &Products<'_>) -> Option<Observation> {
         time = time(far.time),
         stage = Inline::strong(&stage.label),
         share = Quantity::ratio(far.share(far.time)),
+        whole = far.whole(),
         basis = basis,
         roof = time(far.roof),
         worst = worst.words(),

@@ -6,6 +6,7 @@
 #[macro_use]
 extern crate rooflens_findings;
 
+mod limits;
 mod of_stage;
 mod products;
 mod profiled;

@@ -30,7 +30,10 @@ fn run(results: &Results<'_>) -> Outcome {
         return Outcome::NotApplicable(words!(results, "low_mfu.no_stage"));
     }
     let compute = results.stages.iter().filter(|stage| stage.is_compute());
-    let looks = compute.map(|stage| (stage.label.as_str(), look(results, stage)));
+    let looks = compute.map(|stage| {
+        let look = results.look_at_kernels(stage, |stage| look(results, stage));
+        (stage.label.as_str(), look)
+    });
     Outcome::of_stages(looks, &words!(results, "low_mfu.needs"))
 }
 
@@ -83,6 +86,6 @@ fn finding(
         }),
         next: Some(say!(results, "low_mfu.next")),
         evidence: vec![stage.figures.clone()],
-        ..stage.saving(stage.time * busy * lost, &basis)
+        ..stage.saving_kernels(stage.time * busy * lost, &basis)
     }
 }

@@ -66,6 +66,7 @@ fn finding(results: &Results<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Op
         advice: Some(say!(results, "low_occupancy.advice")),
         next: Some(say!(results, "low_occupancy.next")),
         evidence: profiled::evidence(results, stage, &few),
-        ..stage.saving(saved * stage.operation_time, &words!(results, "low_occupancy.basis"))
+        ..stage
+            .saving_kernels(saved * stage.operation_time, &words!(results, "low_occupancy.basis"))
     })
 }

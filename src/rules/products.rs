@@ -1,5 +1,6 @@
 //! The GEMMs of a stage as rules see them.
 
+use rooflens_present::shapes_advice;
 use rooflens_schemas::Unit;
 
 use super::stage::StageLine;
@@ -9,13 +10,18 @@ use rooflens_analysis::kernels::matmul::roof::Bound;
 use rooflens_analysis::kernels::matmul::stages::{Group, StageProducts};
 use rooflens_findings::{Inline, Observation, Quantity, Query, prose};
 
+/// Rows and columns that all usual tiles but those of 192 and 320 divide.
+const ROUND: u64 = 128;
+
 /// A product of known sizes; times are those of an instance, nanoseconds.
 #[derive(Clone, Copy)]
 pub(super) struct Product<'a> {
     pub(super) group: &'a Group,
     pub(super) time: f64,
-    /// Least time by rate and bandwidth.
+    /// Least time by rate, bandwidth and the shortest kernel.
     pub(super) roof: f64,
+    /// Time at the bandwidth.
+    pub(super) bytes: f64,
     /// Time beyond that.
     pub(super) lost: f64,
     /// The part of it that tiles and waves explain.
@@ -45,6 +51,7 @@ impl<'a> Product<'a> {
             group,
             time: per(group.sum.time as f64),
             roof: per(group.sum.least?),
+            bytes: per(group.sum.at_bandwidth()),
             lost: per(group.sum.recoverable()?),
             quantization: per(group.quantization().unwrap_or(0.0)),
             gemm: group.gemm()?,
@@ -52,6 +59,11 @@ impl<'a> Product<'a> {
             short: &context.facts.identities[group.kernel.index()].short,
             name: context.session.kernel_name(group.kernel),
         })
+    }
+
+    /// Whether its sizes are multiples of what tiles are made of already.
+    pub(super) const fn is_round(&self) -> bool {
+        self.gemm.m.is_multiple_of(ROUND) && self.gemm.n.is_multiple_of(ROUND)
     }
 
     /// The kernel and its sizes, in words.
@@ -95,10 +107,22 @@ impl<'a> Products<'a> {
         }
     }
 
-    /// `part` as a share of the stage's GPU time.
+    /// `part` as a share of the stage's GPU time; of the stage time where collectives, which wait, are in the former.
     pub(super) fn share(&self, part: f64) -> f64 {
-        let of = self.stage.operation_time;
+        let of = if self.communicates() { self.stage.time } else { self.stage.operation_time };
         if of > 0.0 { part / of } else { 0.0 }
+    }
+
+    /// The whole of these shares, in words.
+    pub(super) fn whole(&self) -> String {
+        match self.communicates() {
+            true => words!(self.results, "products.stage_time"),
+            false => words!(self.results, "products.gpu_time"),
+        }
+    }
+
+    fn communicates(&self) -> bool {
+        self.results.communication(self.stage).is_some_and(|line| line.communication > 0.0)
     }
 
     /// The product that loses most; of equal ones the first.
@@ -114,14 +138,15 @@ impl<'a> Products<'a> {
         Observation {
             evidence: vec![self.of.evidence(self.results.context.session)],
             query: is_plain(name).then(query).flatten(),
-            ..self.stage.saving(saved, basis)
+            ..self.stage.saving_kernels(saved, basis)
         }
     }
 }
 
 /// Looks at the products of each stage; abstains if the sizes of none are known.
 pub(super) fn per_stage(results: &Results<'_>, look: fn(&Products<'_>) -> Look) -> Outcome {
-    results.each_stage(&words!(results, "products.needs"), |stage| {
+    let advice = shapes_advice(&results.context, results.text);
+    results.each_of_kernels(&words!(results, "products.needs", advice = advice), |stage| {
         let Some(of) = results.gemms(stage) else { return Look::Lacks };
         let all: Vec<Product<'_>> =
             of.groups.iter().filter_map(|group| Product::new(results, of, group)).collect();

@@ -60,7 +60,7 @@ pub(super) fn per_stage<L: Into<Look>>(
     results: &Results<'_>,
     look: fn(&Results<'_>, &StageLine, &[Profiled<'_>]) -> L,
 ) -> Outcome {
-    results.each_stage(&words!(results, "profiled.needs"), |stage| {
+    results.each_of_kernels(&words!(results, "profiled.needs"), |stage| {
         let profiled = of_stage(results, stage);
         if profiled.is_empty() {
             return Look::Lacks;

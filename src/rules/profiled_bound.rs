@@ -174,6 +174,7 @@ fn advice(results: &Results<'_>, bound: Bound) -> Option<Vec<Inline>> {
     Some(match bound {
         Bound::Latency => say!(results, "profiled_bound.advice_latency"),
         Bound::Compute => say!(results, "profiled_bound.advice_compute"),
+        Bound::Instruction => say!(results, "profiled_bound.advice_instruction"),
         Bound::Balanced => return None,
         _ => say!(results, "profiled_bound.advice_memory"),
     })

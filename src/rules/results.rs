@@ -68,6 +68,7 @@ impl<'a> Results<'a> {
             ..Self::empty(*context, text)
         };
         results.add_unprofiled();
+        results.add_limits();
         results.add_run();
         let weighs =
             |stage: &StageLine| stage.reference() * stage.counted >= WORTH_A_LOOK * stage.run_ns;

@@ -22,7 +22,8 @@ const MEAN: f64 = 6_000.0;
 const MANY: f64 = 100.0;
 
 fn run(results: &Results<'_>) -> Outcome {
-    results.each_stage(&words!(results, "short_kernels.needs"), |stage| look(results, stage))
+    let needs = &words!(results, "short_kernels.needs");
+    results.each_of_kernels(needs, |stage| look(results, stage))
 }
 
 fn look(results: &Results<'_>, stage: &StageLine) -> Look {

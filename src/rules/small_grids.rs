@@ -66,6 +66,6 @@ fn finding(results: &Results<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Op
         next: Some(say!(results, "small_grids.next")),
         evidence: profiled::evidence(results, stage, &small),
         query: profiled::query(results, stage, largest),
-        ..stage.saving(empty * stage.operation_time, &words!(results, "small_grids.basis"))
+        ..stage.saving_kernels(empty * stage.operation_time, &words!(results, "small_grids.basis"))
     })
 }

@@ -49,6 +49,10 @@ pub(super) struct StageLine {
     pub(super) unprofiled_pass: Option<String>,
     /// Time of all counted instances of all stages of the rank, un-profiled where that is known, nanoseconds.
     pub(super) run_ns: f64,
+    /// The rank that computes longer, for which this one waits.
+    pub(super) waits_for: Option<u32>,
+    /// Whether the CPU bounds it: the GPU idles for most of it.
+    pub(super) is_host_bound: bool,
     /// Artifact that it was read from.
     pub(super) artifact: String,
     /// The counted instance nearest to the median, where the artifact is an nsys export.
@@ -92,6 +96,8 @@ pub(super) fn stage_lines(context: &Context<'_>, text: &'static Catalogue) -> Ve
         unprofiled: None,
         unprofiled_pass: None,
         run_ns: 0.0,
+        waits_for: None,
+        is_host_bound: false,
         artifact: artifact.to_owned(),
         window: Window::of(context, text, line),
     };

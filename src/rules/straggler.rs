@@ -6,6 +6,8 @@ use rooflens_analysis::communication::Ranks;
 use rooflens_analysis::communication::lines::Line;
 use rooflens_analysis::communication::speed::{BY_CLOCK, LowerClock};
 use rooflens_analysis::communication::straggler::{IMBALANCE, Imbalance};
+use rooflens_analysis::communication::work::WorkDifference;
+use rooflens_analysis::system::power::samples::power_limit;
 use rooflens_findings::{Inline, Observation, Quantity};
 use rooflens_schemas::{Scope, Unit};
 
@@ -53,11 +55,18 @@ fn stage_line<'a>(results: &'a Results<'_>, ranks: &Ranks, line: &Line) -> Optio
 }
 
 fn finding(results: &Results<'_>, (ranks, times): Stage<'_>) -> Option<Observation> {
-    let imbalance = times.ratio().filter(|_| times.is_uneven())?;
+    times.is_uneven().then_some(())?;
     let slowest = &ranks.lines[times.slowest];
     let stage = slowest.stage_name(&results.context)?;
+    let work = times.work.as_ref();
+    let more = work.and_then(WorkDifference::more);
+    // Work can be shared out, a slower GPU cannot.
+    let (least, basis) = match more {
+        Some(_) => (times.mean, words!(results, "straggler.basis_work")),
+        None => (times.least, words!(results, "straggler.basis")),
+    };
     let base = match stage_line(results, ranks, slowest) {
-        Some(line) => line.saving(times.most - times.least, &words!(results, "straggler.basis")),
+        Some(line) => line.saving(times.most - least, &basis),
         None => Observation {
             scope: Scope {
                 pass: Some(ranks.run.name.clone()),
@@ -69,11 +78,23 @@ fn finding(results: &Results<'_>, (ranks, times): Stage<'_>) -> Option<Observati
         },
     };
     let rank = slowest.rank.to_string();
-    let by_clock = slowest.speed.lower_clock().map(|lower| by_clock(results, lower));
+    let by_clock =
+        slowest.speed.lower_clock().map(|lower| by_clock(results, lower, slowest.speed.gpu));
+    let time = |ns| Quantity::new(ns, Unit::Nanoseconds);
+    let next = || Some(say!(results, "straggler.next"));
     let (advice, next) = match by_clock {
         Some(_) => (say!(results, "straggler.advice_clock"), None),
-        None => (say!(results, "straggler.advice"), Some(say!(results, "straggler.next"))),
+        None if more.is_some() => {
+            (say!(results, "straggler.advice_work", mean = time(times.mean)), None)
+        }
+        None if work.is_some_and(WorkDifference::is_equal) => {
+            (say!(results, "straggler.advice_equal"), next())
+        }
+        None => (say!(results, "straggler.advice"), next()),
     };
+    let rows = work.and_then(|work| work.rows).unzip();
+    let operations = work.and_then(WorkDifference::more_operations).unzip();
+    let count = |value: f64| Quantity::new(value, Unit::Count);
     Some(Observation {
         title: words!(results, "straggler.title", stage = stage, rank = rank.as_str()),
         statement: say!(
@@ -81,10 +102,16 @@ fn finding(results: &Results<'_>, (ranks, times): Stage<'_>) -> Option<Observati
             "straggler.statement",
             stage = Inline::strong(stage),
             rank = rank,
-            most = Quantity::new(times.most, Unit::Nanoseconds),
-            time = Quantity::new(slowest.time, Unit::Nanoseconds),
-            imbalance = Quantity::new(imbalance, Unit::One),
-            ranks = Quantity::count(times.ranks as u64),
+            most = time(times.most),
+            least = time(times.least),
+            longer = (times.least > 0.0).then(|| Quantity::ratio(times.most / times.least - 1.0)),
+            other = ranks.lines[times.fastest].rank.to_string(),
+            ranks = (times.ranks > 2).then(|| Quantity::count(times.ranks as u64)),
+            more = more.map(Quantity::ratio),
+            rows = rows.0.map(Quantity::count),
+            other_rows = rows.1.map(Quantity::count),
+            operations = operations.0.map(count),
+            other_operations = operations.1.map(count),
             by_clock = by_clock,
         ),
         advice: Some(advice),
@@ -93,9 +120,25 @@ fn finding(results: &Results<'_>, (ranks, times): Stage<'_>) -> Option<Observati
     })
 }
 
+/// Whether a lower clock of this GPU by this reason is what makes a straggler.
+pub(super) fn explains(results: &Results<'_>, gpu: u32, reason: &str) -> bool {
+    let runs = results.context.results.communication().map_or(&[][..], |all| &all.runs);
+    let uneven = |ranks: &&Ranks| -> bool {
+        let mut all = ranks.imbalances.iter().filter(|one| one.is_uneven());
+        all.any(|one| {
+            let speed = &ranks.lines[one.slowest].speed;
+            let limit = speed.lower_clock().and_then(|clock| clock.limit);
+            speed.gpu == Some(gpu) && limit.is_some_and(|(name, _)| name == reason)
+        })
+    };
+    runs.iter().any(|ranks| uneven(&ranks))
+}
+
 /// That the rank does the same work at a lower clock, with the figures.
-fn by_clock(results: &Results<'_>, lower: LowerClock) -> Vec<Inline> {
+fn by_clock(results: &Results<'_>, lower: LowerClock, gpu: Option<u32>) -> Vec<Inline> {
     let (limit, samples) = lower.limit.unzip();
+    let (own, other) = lower.power.unzip();
+    let watts = |watts: f64| Quantity::new(watts, Unit::Watts);
     say!(
         results,
         "straggler.by_clock",
@@ -105,5 +148,8 @@ fn by_clock(results: &Results<'_>, lower: LowerClock) -> Vec<Inline> {
         share = Quantity::ratio(lower.share),
         limit = limit.map(Inline::code),
         samples = samples.map(Quantity::ratio),
+        power = own.map(watts),
+        other_power = other.map(watts),
+        power_limit = gpu.and_then(|gpu| power_limit(results.context.session, gpu)).map(watts),
     )
 }

@@ -27,7 +27,10 @@ fn run(results: &Results<'_>) -> Outcome {
 /// Share of the stage's GPU time that goes with empty slots. Memory can be at its limit with slots left empty.
 fn lost(one: &Profiled<'_>) -> Option<f64> {
     let waves = one.waves().filter(|waves| *waves >= WAVES)?;
-    let by_slots = matches!(one.verdict.bound, Bound::Compute | Bound::Latency | Bound::Balanced);
+    let by_slots = matches!(
+        one.verdict.bound,
+        Bound::Compute | Bound::Instruction | Bound::Latency | Bound::Balanced
+    );
     by_slots.then(|| one.share * (1.0 - waves / waves.ceil()))
 }
 
@@ -54,6 +57,6 @@ fn finding(results: &Results<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Op
         advice: Some(say!(results, "wave_tail.advice")),
         evidence: profiled::evidence(results, stage, all),
         query: profiled::query(results, stage, largest),
-        ..stage.saving(share * stage.operation_time, &words!(results, "wave_tail.basis"))
+        ..stage.saving_kernels(share * stage.operation_time, &words!(results, "wave_tail.basis"))
     })
 }

@@ -11,6 +11,7 @@ pub mod sums;
 #[cfg(test)]
 mod tests;
 pub mod waits;
+pub mod work;
 
 use rustc_hash::FxHashMap;
 
@@ -107,7 +108,7 @@ impl Ranks {
             kinds: sums::by_kind(&run, &waits),
             traffic: sums::traffic(&run, &waits),
             messages: messages::by_pair(&run, &matching),
-            imbalances: straggler::imbalances(context, &lines),
+            imbalances: straggler::imbalances(context, &run, &lines),
             straggler: None,
             run,
             matching,

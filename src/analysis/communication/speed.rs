@@ -11,7 +11,7 @@ use crate::engine::sm_clock::Clocks;
 use crate::engine::tiers::{Tier, tier};
 use crate::system::power::reasons;
 use crate::system::power::sampled;
-use crate::system::power::samples::Device;
+use crate::system::power::samples::{Device, Sample};
 use rooflens_model::{Dim3, KernelId, Ns, Session};
 
 /// Kernel time that must be in kernels of one name and grid on both ranks, and by how much the numbers of their
@@ -34,6 +34,10 @@ pub struct Speed {
     pub clock_ratio: Option<f64>,
     /// The reason that lowered the clock most often, and the share of the samples that state it.
     pub limit: Option<(&'static str, f64)>,
+    /// Most sampled power of the board, watts, and that of the rank that computes shortest.
+    pub power: (Option<f64>, Option<f64>),
+    /// Number of its GPU.
+    pub gpu: Option<u32>,
 }
 
 /// Launches and their time, by kernel and grid, and in how many instances.
@@ -53,6 +57,8 @@ pub struct LowerClock {
     pub share: f64,
     /// What lowered the clock most often, and in what share of the samples.
     pub limit: Option<(&'static str, f64)>,
+    /// Most sampled power of the board of this rank and of that one, watts.
+    pub power: Option<(f64, f64)>,
 }
 
 impl Speed {
@@ -67,7 +73,8 @@ impl Speed {
         let share = self.by_clock().filter(|share| *share >= BY_CLOCK)?;
         let (slowdown, clock) = (self.slowdown?, self.clock?);
         let clocks = (clock, clock * self.clock_ratio?);
-        Some(LowerClock { slowdown, clocks, share, limit: self.limit })
+        let power = self.power.0.zip(self.power.1);
+        Some(LowerClock { slowdown, clocks, share, limit: self.limit, power })
     }
 }
 
@@ -86,7 +93,12 @@ pub(super) fn compare(context: &Context<'_>, run: &Run, lines: &mut [Line]) {
         let times = times(context, &run.members[line.member], line);
         let own = clocks[line.member].as_ref();
         line.speed.clock = own.and_then(|clocks| clocks.mean(times.iter().copied()));
-        line.speed.limit = limit(context.session, &run.members[line.member], sampled, &times);
+        let member = &run.members[line.member];
+        let samples = samples(context.session, member, sampled, &times);
+        line.speed.limit = limit(&samples);
+        let watts = samples.iter().filter_map(|sample| sample.watts);
+        line.speed.power.0 = watts.reduce(f64::max);
+        line.speed.gpu = Some(context.session.gpus.ordinal[member.gpu.index()]);
     }
     let fastest: Vec<Option<usize>> =
         lines.iter().map(|line| fastest(context, lines, line)).collect();
@@ -95,8 +107,10 @@ pub(super) fn compare(context: &Context<'_>, run: &Run, lines: &mut [Line]) {
         let work = |line: &Line| Work::of(context, &run.members[line.member], line);
         let slowdown = work(&lines[at]).slowdown(&work(&lines[fastest]));
         let clock = lines[fastest].speed.clock.zip(lines[at].speed.clock);
+        let power = lines[fastest].speed.power.0;
         let speed = &mut lines[at].speed;
         speed.slowdown = slowdown;
+        speed.power.1 = power;
         speed.clock_ratio = clock.map(|(fast, own)| fast / own).filter(|ratio| ratio.is_finite());
     }
 }
@@ -137,18 +151,22 @@ fn is_own(context: &Context<'_>, member: &Member, op: usize) -> bool {
     ops.gpu[op] == member.gpu && ops.process[op] == member.process
 }
 
-/// The reason that lowers the clock in most samples of the rank's GPU at these times.
-fn limit(
+/// The samples of the rank's GPU at these times.
+fn samples<'a>(
     session: &Session,
     member: &Member,
-    devices: &[Device],
+    devices: &'a [Device],
     times: &[(Ns, Ns)],
-) -> Option<(&'static str, f64)> {
-    let origin = session.passes.utc_origin[member.pass.index()]?;
+) -> Vec<&'a Sample> {
+    let Some(origin) = session.passes.utc_origin[member.pass.index()] else { return Vec::new() };
     let ordinal = session.gpus.ordinal[member.gpu.index()];
     let own = devices.iter().filter(|device| device.index == ordinal);
-    let samples = own.flat_map(|device| times.iter().map(|time| device.within(origin, *time)));
-    let masks: Vec<u64> = samples.flatten().filter_map(|sample| sample.reasons).collect();
+    own.flat_map(|device| times.iter().flat_map(|time| device.within(origin, *time))).collect()
+}
+
+/// The reason that lowers the clock in most of these samples.
+fn limit(samples: &[&Sample]) -> Option<(&'static str, f64)> {
+    let masks: Vec<u64> = samples.iter().filter_map(|sample| sample.reasons).collect();
     let share = |bit: u64| {
         masks.iter().filter(|mask| **mask & bit != 0).count() as f64 / masks.len().max(1) as f64
     };

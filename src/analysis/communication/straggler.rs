@@ -2,8 +2,10 @@
 //! last again and again, because it computes longer, or is idle longer.
 
 use super::Ranks;
+use super::calls::Run;
 use super::lines::Line;
 use super::speed::LowerClock;
+use super::work::WorkDifference;
 use crate::Context;
 use crate::engine::intervals::total;
 use crate::engine::stats::median;
@@ -25,7 +27,7 @@ pub const CHANCE: f64 = 1e-3;
 const DIFFERENCE: f64 = 0.02;
 
 /// The computing times of the ranks in one stage, or in the whole pass.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Imbalance {
     /// Ranks that run it, two or more.
     pub ranks: usize,
@@ -39,6 +41,8 @@ pub struct Imbalance {
     pub least: f64,
     /// Mean computing time, nanoseconds.
     pub mean: f64,
+    /// The work of the slowest rank against that of the fastest.
+    pub work: Option<WorkDifference>,
 }
 
 /// The rank that comes last again and again.
@@ -87,7 +91,7 @@ pub enum Reason {
 }
 
 /// The balance of each stage with several ranks, in the order of the lines.
-pub(super) fn imbalances(context: &Context<'_>, lines: &[Line]) -> Vec<Imbalance> {
+pub(super) fn imbalances(context: &Context<'_>, run: &Run, lines: &[Line]) -> Vec<Imbalance> {
     let mut by_stage: Vec<(Option<&str>, Vec<usize>)> = Vec::new();
     for (at, line) in lines.iter().enumerate() {
         let name = line.stage_name(context);
@@ -97,22 +101,28 @@ pub(super) fn imbalances(context: &Context<'_>, lines: &[Line]) -> Vec<Imbalance
         }
     }
     let several = by_stage.into_iter().filter(|(_, own)| own.len() >= MIN_RANKS);
-    several.filter_map(|(_, own)| Imbalance::of(lines, &own)).collect()
+    several.filter_map(|(_, own)| Imbalance::of(context, run, lines, &own)).collect()
 }
 
 impl Imbalance {
-    fn of(lines: &[Line], own: &[usize]) -> Option<Self> {
+    fn of(context: &Context<'_>, run: &Run, lines: &[Line], own: &[usize]) -> Option<Self> {
         let compute = |at: &usize| lines[*at].compute;
         let slowest = *own.iter().max_by(|a, b| compute(a).total_cmp(&compute(b)))?;
         let fastest = *own.iter().min_by(|a, b| compute(a).total_cmp(&compute(b)))?;
         let mean = own.iter().map(compute).sum::<f64>() / own.len() as f64;
         let (most, least) = (compute(&slowest), compute(&fastest));
-        Some(Self { ranks: own.len(), slowest, fastest, most, least, mean })
+        let work = WorkDifference::of(context, run, &lines[slowest], &lines[fastest]);
+        Some(Self { ranks: own.len(), slowest, fastest, most, least, mean, work })
     }
 
     /// Longest ÷ mean computing time; absent where no rank computes.
     pub fn ratio(&self) -> Option<f64> {
         (self.mean > 0.0).then(|| self.most / self.mean)
+    }
+
+    /// Whether a rank computes so much shorter than the slowest one that it waits for it.
+    pub fn waits(&self, line: &Line) -> bool {
+        line.compute * (1.0 + DIFFERENCE) < self.most
     }
 
     /// Whether the slowest rank is a straggler.

@@ -34,6 +34,7 @@ pub fn shape(name: &str, shapes: &str, inputs: &str) -> Option<Shape> {
     let call = Call { shapes, inputs: serde_json::from_str(inputs).unwrap_or(Value::Null) };
     match formula {
         Formula::Product { first } => call.product(first).map(Shape::Gemm),
+        Formula::Grouped => call.grouped().map(Shape::Gemm),
         Formula::Linear => call.linear().map(Shape::Gemm),
         Formula::MatMul => call.matmul().map(Shape::Gemm),
         Formula::Convolution => call.convolution().and_then(convolution),
@@ -62,6 +63,8 @@ enum Formula {
     Product {
         first: usize,
     },
+    /// Rows, or columns, of which groups meet a matrix each.
+    Grouped,
     /// Input and weight [out, in].
     Linear,
     /// Two operands of any rank, broadcast over the leading dimensions.
@@ -91,8 +94,13 @@ impl Formula {
             Self::Attention(Attention { query, sequence_first, causal, backward })
         };
         Some(match name {
-            "aten::mm" | "aten::bmm" | "aten::_scaled_mm" | "aten::_int_mm" => {
-                Self::Product { first: 0 }
+            "aten::mm"
+            | "aten::bmm"
+            | "aten::_scaled_mm"
+            | "aten::_scaled_mm_v2"
+            | "aten::_int_mm" => Self::Product { first: 0 },
+            "aten::_grouped_mm" | "aten::_scaled_grouped_mm" | "aten::_scaled_grouped_mm_v2" => {
+                Self::Grouped
             }
             "aten::addmm" | "aten::baddbmm" | "aten::_addmm_activation" => {
                 Self::Product { first: 1 }
@@ -101,7 +109,10 @@ impl Formula {
             "aten::matmul" => Self::MatMul,
             "aten::convolution" | "aten::_convolution" => Self::Convolution,
             "aten::convolution_backward" => Self::ConvolutionBackward,
-            "aten::scaled_dot_product_attention" => attention(0, false, Some(5)),
+            "aten::scaled_dot_product_attention"
+            | "aten::_scaled_dot_product_fused_attention_overrideable" => {
+                attention(0, false, Some(5))
+            }
             "aten::_scaled_dot_product_flash_attention" => attention(0, false, Some(4)),
             "aten::_scaled_dot_product_efficient_attention"
             | "aten::_scaled_dot_product_cudnn_attention" => attention(0, false, Some(6)),
@@ -155,6 +166,26 @@ impl Call {
         };
         let gemm = Gemm { m: last(&a, 2)?, n: last(&b, 1)?, k: last(&a, 1)?, batch };
         (last(&a, 1) == last(&b, 2)).then_some(gemm)
+    }
+
+    /// Groups share the rows of a matrix, its columns or the depth: FLOPs are those of all rows at once. Where they
+    /// share rows evenly it is a product a group, which reads each matrix; else at least one is read.
+    fn grouped(&self) -> Option<Gemm> {
+        let (a, b) = (self.dims(0)?, self.dims(1)?);
+        match (a.as_slice(), b.as_slice()) {
+            ([_, _, _], [_, _, _]) | ([_, _], [_, _]) => self.product(0),
+            ([m, k], [groups, depth, n]) if k == depth => {
+                let even = *groups > 0 && m.is_multiple_of(*groups);
+                let (m, batch) = if even { (m / groups, *groups) } else { (*m, 1) };
+                Some(Gemm { m, n: *n, k: *k, batch })
+            }
+            ([groups, m, k], [depth, n]) if k == depth => {
+                let even = *groups > 0 && n.is_multiple_of(*groups);
+                let (n, batch) = if even { (n / groups, *groups) } else { (*n, 1) };
+                Some(Gemm { m: *m, n, k: *k, batch })
+            }
+            _ => None,
+        }
     }
 
     fn linear(&self) -> Option<Gemm> {
@@ -322,6 +353,30 @@ mod tests {
         let all = r#"["","","","","0.","False","0.25","True"]"#;
         let found = flops("aten::scaled_dot_product_attention", shapes, all);
         assert_eq!(found, Some(OperatorFlops { full: 16_384.0, masked: 16_384.0 }));
+    }
+
+    #[test]
+    fn groups_of_a_grouped_product_share_rows_columns_or_depth() {
+        // 2 · 96 · 16 · 32, whether 96 rows belong to 4 groups or, unevenly, to 5.
+        for groups in [4, 5] {
+            let shapes = format!("[[96,32],[{groups},32,16],[{groups}]]");
+            assert_eq!(full("aten::_grouped_mm", &shapes, ""), Some(98_304.0));
+            assert_eq!(full("aten::_scaled_grouped_mm", &shapes, ""), Some(98_304.0));
+        }
+        // Weight gradients share the depth: 2 · 32 · 16 · 96.
+        assert_eq!(full("aten::_grouped_mm", "[[32,96],[96,16],[4]]", ""), Some(98_304.0));
+        assert_eq!(full("aten::_grouped_mm", "[[4,8,32],[32,96],[4]]", ""), Some(49_152.0));
+        assert_eq!(full("aten::_grouped_mm", "[[4,8,32],[4,32,16]]", ""), Some(32_768.0));
+        assert_eq!(full("aten::_grouped_mm", "[[96,31],[4,32,16],[4]]", ""), None);
+        let shape = shape("aten::_grouped_mm", "[[96,32],[4,32,16],[4]]", "");
+        assert_eq!(shape, Some(Shape::Gemm(Gemm { m: 24, n: 16, k: 32, batch: 4 })));
+    }
+
+    #[test]
+    fn latent_attention_has_values_of_another_size() {
+        // Heads of 192 for queries and keys, 128 for values: 2 · 1·16·8·8 · (192 + 128).
+        let shapes = "[[1,16,8,192],[1,16,8,192],[1,16,8,128]]";
+        assert_eq!(full("aten::scaled_dot_product_attention", shapes, ""), Some(655_360.0));
     }
 
     #[test]

@@ -130,12 +130,12 @@ impl PassOperators {
 }
 
 impl OperatorSum {
-    /// FLOPs over total device time, per second, attention over all pairs.
+    /// FLOPs over total device time, per second, attention under its mask.
     pub fn flop_rate(&self) -> Option<f64> {
         let device = self.sum.within.device;
         let flops = self.flops.filter(|_| self.work.linked && device > 0)?;
         // FLOPs a nanosecond are billions a second.
-        Some(flops.full / device as f64 * 1e9)
+        Some(flops.masked / device as f64 * 1e9)
     }
 }
 

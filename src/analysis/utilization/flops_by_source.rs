@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Unavailable;
+use super::mfu::hfu;
 use crate::counters::roofline::workload::StageWork;
 use crate::engine::classify::KernelClass;
 use crate::engine::facts::OpIndex;
@@ -121,7 +122,7 @@ fn stage(
         mfu,
         mbu: known.and_then(|known| known.mbu().ok()),
         executed: executed.and_then(StageWork::executed_flops),
-        hfu: executed.and_then(|stage| Some(stage.hfu.as_ref().ok()?.share)),
+        hfu: executed.and_then(|stage| Some(hfu(context, stage).ok()?.share)),
     }
 }
 

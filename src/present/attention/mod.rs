@@ -6,7 +6,7 @@ mod tests;
 use rooflens_schemas::Unit;
 
 use super::Section;
-use super::products::{Row, figures, heads, in_words, whole_name};
+use super::products::{Row, figures, heads, in_words, shapes_advice, whole_name};
 use crate::Context;
 use rooflens_analysis::Known;
 use rooflens_analysis::kernels::matmul::Attention;
@@ -47,7 +47,11 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     findings.blocks.push(Block::Table(View::new("attention", caption, columns, shown.min(SHOWN))));
     // Where nothing is known at all, the section of matrix products says so.
     if !known && context.results.matmul()?.is_any_known() {
-        findings.blocks.push(Block::Missing(words!(context, "attention.no_sizes")));
+        findings.blocks.push(Block::Missing(words!(
+            context,
+            "attention.no_sizes",
+            advice = shapes_advice(context, context.text)
+        )));
     }
     findings.diagnostics.extend(stages.iter().filter_map(|stage| above_peak(context, stage)));
     findings.datasets.push(dataset(context, stages));

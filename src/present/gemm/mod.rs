@@ -8,7 +8,7 @@ mod tests;
 use rooflens_schemas::Unit;
 
 use super::{Section, products};
-use crate::Context;
+use crate::{Context, shapes_advice};
 use rooflens_analysis::Known;
 use rooflens_analysis::kernels::matmul::Products;
 use rooflens_analysis::kernels::matmul::config::unsized_parts;
@@ -54,7 +54,11 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     findings.main.extend(views.next());
     findings.blocks.extend(views);
     if stages.iter().all(|stage| stage.known == 0) {
-        findings.blocks.push(Block::Missing(words!(context, "gemm.no_sizes")));
+        findings.blocks.push(Block::Missing(words!(
+            context,
+            "gemm.no_sizes",
+            advice = shapes_advice(context, context.text)
+        )));
     }
     findings.blocks.extend(not_by_config(context, shown).map(Block::Prose));
     for stage in stages {
@@ -139,8 +143,14 @@ fn views(context: &Context<'_>, shown: &[StageProducts]) -> Vec<Block> {
 fn not_by_config(context: &Context<'_>, shown: &[StageProducts]) -> Option<Vec<Inline>> {
     let parts = unsized_parts(context.session.model.as_ref()?);
     let known = shown.iter().all(|stage| stage.known == stage.time);
-    (!parts.is_empty() && !known)
-        .then(|| say!(context, "gemm.not_by_config", parts = parts.join("; ")))
+    (!parts.is_empty() && !known).then(|| {
+        say!(
+            context,
+            "gemm.not_by_config",
+            parts = parts.join("; "),
+            advice = shapes_advice(context, context.text),
+        )
+    })
 }
 
 /// A product above the peak is no result: its sizes or the peak are wrong.

@@ -47,11 +47,19 @@ fn row<'a>(context: &Context<'a>, stage: &'a StageProducts, group: &'a Group) ->
     }
 }
 
+/// Blocks of a matrix kernel that fit on an SM at most, all but a few.
+const BLOCKS_PER_SM: u64 = 2;
+
 /// What tile and grid allow at most, where the sizes are not known.
 fn at_most(context: &Context<'_>, row: &Row<'_>) -> Option<String> {
     let tile = row.identity.tile?;
     let blocks = row.group.grid.volume();
-    // A grid of as many blocks as SMs is that of a persistent kernel: it bounds nothing.
+    // A grid that fits on the GPU at once may be that of a persistent kernel: it bounds nothing.
+    let gpus = &context.session.gpus;
+    let sms = gpus.sm_count.iter().flatten().max().copied().unwrap_or(u32::MAX);
+    if blocks <= u64::from(sms).saturating_mul(BLOCKS_PER_SM) {
+        return None;
+    }
     let elements = blocks.checked_mul(u64::from(tile.m))?.checked_mul(u64::from(tile.n))?;
     let name = context.session.kernel_name(row.group.kernel);
     (!name.starts_with("nvjet")).then(|| format!("M · N ≤ {elements}"))

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 
 use super::paths::{self, Place, node, on_host, shown_stages};
 use super::{Section, flame};
-use crate::Context;
+use crate::{Context, shapes_advice};
 use rooflens_analysis::Known;
 use rooflens_analysis::operators::call_tree::{Kind, Tree};
 use rooflens_findings::{Block, Dataset, Findings, Inline, Table, View};
@@ -55,7 +55,11 @@ fn show(context: &Context<'_>) -> Known<Findings> {
         findings.blocks.extend(view(context, &with_modules, most).map(Block::Table));
     }
     if !with_modules.iter().any(|tree| tree.has_flops()) && !with_modules.is_empty() {
-        findings.blocks.push(Block::Prose(say!(context, "modules.no_flops")));
+        findings.blocks.push(Block::Prose(say!(
+            context,
+            "modules.no_flops",
+            advice = shapes_advice(context, context.text),
+        )));
     }
     if !with_modules.is_empty() {
         findings.datasets.push(dataset(context, &with_modules));

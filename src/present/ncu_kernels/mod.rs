@@ -79,6 +79,7 @@ fn metrics(context: &Context<'_>, counters: &Counters, pass: &PassBounds) -> Vec
 pub(super) const fn color(bound: Bound) -> Color {
     match bound {
         Bound::Compute => Color::ComputeBound,
+        Bound::Instruction => Color::InstructionBound,
         Bound::Dram => Color::DramBound,
         Bound::L2 => Color::L2Bound,
         Bound::L1 => Color::L1Bound,
@@ -151,6 +152,7 @@ fn bound_classes(context: &Context<'_>, of: &Thresholds) -> Method {
         tie = of.tie.to_string(),
         seed_margin = of.seed_margin.to_string(),
         borderline = of.borderline.to_string(),
+        flops_per_instruction = of.flops_per_instruction.to_string(),
         rule = rule_name(context.options.classifier),
     )
 }

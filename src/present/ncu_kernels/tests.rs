@@ -125,6 +125,7 @@ fn the_printed_rule_is_made_of_the_thresholds_that_decide() {
         tie: 2.25,
         small_grid_waves: 2.5,
         low_occupancy: 12.5,
+        flops_per_instruction: 0.125,
         seed_margin: 3.75,
         borderline: 3.0,
     };
@@ -134,7 +135,9 @@ fn the_printed_rule_is_made_of_the_thresholds_that_decide() {
     let context = rooflens_analysis::Context::new(&session, &facts, &hardware, &options);
     let method = bound_classes(&english(&context), &other);
     let text: String = method.text.iter().map(Inline::plain).collect();
-    for number in ["41.5 %", "7.25 points", "2.25 points", "2.5 waves", "12.5 %", "+3.75"] {
+    for number in
+        ["41.5 %", "7.25 points", "2.25 points", "2.5 waves", "12.5 %", "0.125 FLOP", "+3.75"]
+    {
         assert!(text.contains(number), "{number}: {text}");
     }
 }

@@ -83,8 +83,8 @@ fn host(table: Table<'_, OperatorSum>) -> Table<'_, OperatorSum> {
 fn device(table: Table<'_, OperatorSum>) -> Table<'_, OperatorSum> {
     paths::device_times(table, |one| (&one.sum, one.work))
         .count("launches", |one| one.work.known(one.sum.within.launches))
-        .column("flops", Unit::Flop, |one| one.flops.map(|flops| flops.full))
-        .column("flops_masked", Unit::Flop, |one| one.flops.map(|flops| flops.masked))
+        .column("flops", Unit::Flop, |one| one.flops.map(|flops| flops.masked))
+        .column("flops_full", Unit::Flop, |one| one.flops.map(|flops| flops.full))
         .column("flop_rate", Unit::FlopPerSecond, OperatorSum::flop_rate)
 }
 

@@ -4,7 +4,7 @@ use rooflens_schemas::Unit;
 
 use crate::Context;
 use rooflens_analysis::system::power::reasons::lowers_clock;
-use rooflens_analysis::system::power::samples::{Device, Sample, folder};
+use rooflens_analysis::system::power::samples::{Device, Sample, folder, power_limit};
 use rooflens_findings::chart::{Panel, Plot, Series};
 use rooflens_findings::{Chart, Quantity};
 use rooflens_model::Ns;
@@ -36,7 +36,7 @@ pub(super) fn of_device(context: &Context<'_>, number: usize, device: &Device) -
         label,
         unit,
         points: points(device, value),
-        limit: power_limit(context, index).filter(|_| unit == Unit::Watts),
+        limit: limit(context, index).filter(|_| unit == Unit::Watts),
     });
     let says_something =
         |panel: &Panel| varies(panel) || panel.unit == Unit::Watts && !panel.points.is_empty();
@@ -90,16 +90,9 @@ fn points(device: &Device, value: Value) -> Vec<(Ns, f64)> {
     stated.chunks(group).map(average).collect()
 }
 
-/// The power limit that nvidia-smi stated for the device.
-fn power_limit(context: &Context<'_>, device: u32) -> Option<(String, f64)> {
-    let session = context.session;
-    let facts = &session.environment;
-    let subject = format!("gpu {device}");
-    let row = facts.ids().find(|row| {
-        let row = row.index();
-        session.text(facts.subject[row]) == subject && session.text(facts.key[row]) == "power limit"
-    })?;
-    let watts = session.text(facts.value[row.index()]).strip_suffix('W')?.trim().parse().ok()?;
+/// The power limit of the device, with its label.
+fn limit(context: &Context<'_>, device: u32) -> Option<(String, f64)> {
+    let watts = power_limit(context.session, device)?;
     let limit = Quantity::new(watts, Unit::Watts);
     Some((words!(context, "power.limit", limit = limit), watts))
 }

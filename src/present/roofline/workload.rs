@@ -7,13 +7,14 @@ use super::charts::{labels, slug, under};
 use super::workload_tables as tables;
 use crate::{Context, class_color, why_unknown};
 use rooflens_analysis::counters::ncu::Level;
-use rooflens_analysis::counters::represent::matching::ENOUGH;
+use rooflens_analysis::counters::represent::matching::{ENOUGH, WHOLE};
 use rooflens_analysis::counters::roofline::roofs::Roofs;
 use rooflens_analysis::counters::roofline::workload::{
     Hfu, Lack, StageWork, Totals, Work, Workload,
 };
 use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::utilization::Unavailable;
+use rooflens_analysis::utilization::mfu;
 use rooflens_findings::catalogue::{DRAM_BYTES, HFU, PROFILED_DRAM_SHARE, PROFILED_SHARE};
 use rooflens_findings::chart::{Color, Plot, Point};
 use rooflens_findings::{Block, Chart, Findings, Quantity};
@@ -44,11 +45,11 @@ pub(super) fn add(context: &Context<'_>, workload: &Workload, findings: &mut Fin
     }
     let classes = tables::classes(context, &phases);
     findings.datasets.extend([stage_rows, kernels, classes, bounds]);
-    let enough = Quantity::ratio(ENOUGH).to_string();
-    findings.methods.push(method!(context, "workload", enough = enough));
+    let whole = Quantity::ratio(WHOLE).to_string();
+    findings.methods.push(method!(context, "workload", whole = whole));
 }
 
-/// One chart of stages and classes, and one of kernels a stage of which enough was profiled.
+/// One chart of stages and classes that were profiled as a whole, and one of kernels a stage of which some were.
 fn charts(context: &Context<'_>, phases: &[&StageWork], roofs: &Roofs) -> Vec<Chart> {
     let chart = |id: String, title: String, marks: String, points: Vec<Point>| {
         let plot = under(context, roofs, Level::Dram, points);
@@ -59,15 +60,15 @@ fn charts(context: &Context<'_>, phases: &[&StageWork], roofs: &Roofs) -> Vec<Ch
         has_points.then_some(Chart { id, title, description, plot: Plot::Roofline(plot) })
     };
     let labelled = |stage: &StageWork| stage.summary.label(context.session, context.facts);
-    let covered = || phases.iter().filter(|stage| stage.covered >= ENOUGH);
+    let covered = |least| phases.iter().filter(move |stage| stage.covered >= least);
     let points = |stage: &&StageWork| class_points(context, stage, &labelled(stage));
     let stages = chart(
         "roofline-workload".to_owned(),
         words!(context, "workload.chart.stages"),
         words!(context, "workload.chart.stages_marks"),
-        covered().flat_map(points).collect(),
+        covered(WHOLE).flat_map(points).collect(),
     );
-    let kernels = covered().filter_map(|stage| {
+    let kernels = covered(ENOUGH).filter_map(|stage| {
         let point = |work: &Work| kernel_point(context, stage, work);
         let points: Vec<Point> = stage.works.iter().filter_map(point).collect();
         let share = Quantity::ratio(points.iter().map(|point| point.weight).sum());
@@ -113,8 +114,8 @@ fn metrics(context: &Context<'_>, stage: &StageWork, roofs: &Roofs) -> [Metric; 
         stage.summary.counted
     );
     let lacks = |lack| reason(context, lack);
-    let hfu = stage.hfu.as_ref().map(|hfu| (hfu.share, hfu_basis(stage, hfu)));
-    let hfu = hfu.map_err(|lack| lacks(*lack));
+    let hfu = mfu::hfu(context, stage).map(|hfu| (hfu.share, hfu_basis(stage, hfu)));
+    let hfu = hfu.map_err(lacks);
     let share = stage.dram_share.map(|share| (share, dram_basis(stage, roofs))).map_err(lacks);
     let bytes = stage.dram_bytes().map_err(lacks).map(|bytes| {
         let (low, high) = stage.totals.dram_range;
@@ -137,17 +138,21 @@ fn metrics(context: &Context<'_>, stage: &StageWork, roofs: &Roofs) -> [Metric; 
 }
 
 fn reason(context: &Context<'_>, lack: Lack) -> String {
-    let (ratio, enough) = (Quantity::ratio, Quantity::ratio(ENOUGH));
+    let (ratio, whole) = (Quantity::ratio, Quantity::ratio(WHOLE));
+    let flop = |flops| Quantity::new(flops, Unit::Flop);
     match lack {
         Lack::FewFlops(share) => {
-            words!(context, "workload.few_flops", covered = ratio(share), enough = enough)
+            words!(context, "workload.few_flops", covered = ratio(share), whole = whole)
         }
         Lack::FewBytes(share) => {
-            words!(context, "workload.few_bytes", covered = ratio(share), enough = enough)
+            words!(context, "workload.few_bytes", covered = ratio(share), whole = whole)
         }
         Lack::NoPeak => words!(context, "workload.no_peak"),
         Lack::NoFlops => words!(context, "workload.no_flops"),
         Lack::NoBytes => words!(context, "workload.no_bytes"),
+        Lack::BelowModel(executed, model) => {
+            words!(context, "workload.below_model", executed = flop(executed), model = flop(model))
+        }
         Lack::AbovePeak(share) => why_unknown(context.text, &Unavailable::AbovePeak(share)),
     }
 }

@@ -6,9 +6,10 @@ use crate::Context;
 use rooflens_analysis::Classifier;
 use rooflens_analysis::counters::ncu::Level;
 use rooflens_analysis::counters::ncu::bound::Bound;
-use rooflens_analysis::counters::represent::matching::ENOUGH;
+use rooflens_analysis::counters::represent::matching::WHOLE;
 use rooflens_analysis::counters::roofline::workload::{StageWork, Sum, Totals, Work};
 use rooflens_analysis::engine::classify::KernelClass;
+use rooflens_analysis::utilization::mfu::hfu;
 use rooflens_findings::{Block, Dataset, Table, View};
 
 /// Rows of the table of kernels in the section.
@@ -18,16 +19,13 @@ fn label(context: &Context<'_>, stage: &StageWork) -> String {
     stage.summary.label(context.session, context.facts)
 }
 
-/// Sums over a small share of the stage say nothing of it.
-fn enough(stage: &StageWork, sum: Option<f64>) -> Option<f64> {
-    sum.filter(|_| stage.covered >= ENOUGH)
-}
-
 /// One row a stage.
 pub(super) fn stages(context: &Context<'_>, stages: &[StageWork]) -> (Dataset, Block) {
-    let flops = |stage: &StageWork| enough(stage, stage.totals.all_flops());
-    let dram = |stage: &StageWork| enough(stage, stage.totals.bytes.dram);
-    let each = |stage: &StageWork, sum: Option<f64>| sum.map(|sum| stage.per_instance(sum));
+    let dram = |stage: &StageWork| stage.dram_bytes().ok();
+    // Sums over too small a share of the stage are not its own.
+    let each = |stage: &StageWork, sum: Option<f64>| {
+        sum.filter(|_| stage.covered >= WHOLE).map(|sum| stage.per_instance(sum))
+    };
     let table = Table::new(context.text, "workload_stages")
         .text("stage", |stage: &StageWork| label(context, stage))
         .on_page()
@@ -36,13 +34,14 @@ pub(super) fn stages(context: &Context<'_>, stages: &[StageWork]) -> (Dataset, B
         .on_page()
         .share("profiled_share", |stage| stage.covered)
         .on_page()
-        .column("flop", Flop, move |stage| each(stage, flops(stage)))
+        .column("flop", Flop, |stage| stage.executed_flops())
         .on_page()
-        .column("flop_per_second", FlopPerSecond, move |stage| {
-            flops(stage).map(|flops| stage.per_second(flops))
+        .column("flop_per_second", FlopPerSecond, |stage| {
+            let flops = stage.executed_flops().and(stage.totals.all_flops());
+            flops.map(|flops| stage.per_second(flops))
         })
         .on_page()
-        .share("hfu", |stage| stage.hfu.as_ref().ok().map(|hfu| hfu.share))
+        .share("hfu", |stage| hfu(context, stage).ok().map(|hfu| hfu.share))
         .on_page()
         .bytes("dram_bytes", move |stage| each(stage, dram(stage)))
         .on_page()

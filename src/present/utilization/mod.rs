@@ -36,7 +36,6 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     if !rows.is_empty() {
         let caption = words!(context, "utilization.caption");
         let view = View::new("utilization", caption, &shown_columns(stages), rows.len().min(SHOWN));
-        findings.main.push(Block::Table(first_view(&view, &rows)));
         findings.blocks.push(Block::Table(view));
         findings.datasets.push(dataset(context, &rows));
     }
@@ -47,12 +46,6 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     }
     findings.methods.push(method!(context, "utilization"));
     Ok(findings)
-}
-
-/// The rows of the first source of times, of which un-profiled repeats are the best.
-fn first_view(view: &View, rows: &[&StageUtilization]) -> View {
-    let first = rows.iter().take_while(|row| row.timed.pass == rows[0].timed.pass).count();
-    View { limit: first, ..view.clone() }
 }
 
 fn basis(context: &Context<'_>, all: &Utilization) -> Vec<(String, Vec<Inline>)> {

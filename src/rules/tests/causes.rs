@@ -24,7 +24,7 @@ fn launch_bound_needs_launching_to_be_the_largest_cause() {
     assert_eq!((saved(&found), found.weight_ns), (600.0, 6000.0));
     // The resulting stage time of a bound counts, where there is one: 1000 − 450.
     let mut bounded = decode().idle(Cause::Launching, 600.0);
-    let bound = Bound { what: WhatIf::Launching, kernel: None, gone: 55, of: 100, time: 1000.0 };
+    let bound = Bound { what: WhatIf::Launching, gone: 55, of: 100, time: 1000.0 };
     bounded.known.what_if = Ok(Bounds { stages: vec![StageBounds::made(0, bound)] });
     assert_eq!(saved(&bounded.one(&launch_bound::RULE)), 550.0);
     let busier = decode().busy(0.6).idle(Cause::Launching, 300.0);

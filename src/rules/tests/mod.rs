@@ -81,6 +81,8 @@ impl Made {
             unprofiled: None,
             unprofiled_pass: None,
             run_ns: run,
+            waits_for: None,
+            is_host_bound: false,
             artifact: "nsys/timeline.sqlite".to_owned(),
             window: None,
         });
@@ -208,6 +210,7 @@ impl Made {
             ..Results::empty(context.with(&self.known), Catalogue::english())
         };
         results.add_unprofiled();
+        results.add_limits();
         results
     }
 

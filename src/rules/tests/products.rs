@@ -2,6 +2,9 @@
 
 use super::*;
 
+use rooflens_analysis::communication::calls::{Member, Run};
+use rooflens_analysis::communication::straggler::Imbalance;
+use rooflens_analysis::communication::{self, Communication, Ranks};
 use rooflens_analysis::counters::roofline::workload::{Lack, Workload};
 use rooflens_analysis::engine::classify::KernelIdentity;
 use rooflens_analysis::kernels::gemm::tiles::Tiling;
@@ -209,6 +212,54 @@ fn utilization_by_counters_or_sizes_above_the_peak_cannot_be() {
     for possible in [counted(Ok(0.99)), sized(Ok(0.99))] {
         assert_eq!(possible.outcome(&utilization_basis::RULE), Outcome::CLEAR);
     }
+}
+
+#[test]
+fn a_rank_that_waits_for_another_has_no_bound_of_its_kernels() {
+    let with = |most: f64| {
+        let mut made = made(&[compute(150.0, 100.0)]);
+        let stage = Some(made.last_summary().stage);
+        let line = |member, compute| {
+            let rank = member as u32;
+            communication::lines::Line { member, rank, stage, compute, ..Default::default() }
+        };
+        let lines = vec![line(0, 100.0), line(1, most)];
+        let mean = (100.0 + most) / 2.0;
+        let imbalances = vec![Imbalance {
+            ranks: 2,
+            slowest: 1,
+            fastest: 0,
+            most,
+            least: 100.0,
+            mean,
+            work: None,
+        }];
+        let other = Member { process: ProcessId(1), ..Member::default() };
+        let run = Run { members: vec![Member::default(), other], ..Run::default() };
+        let ranks = Ranks { run, lines, imbalances, ..Ranks::default() };
+        made.known.communication = Ok(Communication { runs: vec![ranks] });
+        made
+    };
+    let why = silent(with(103.0).outcome(&gemm_roofline::RULE)).1;
+    assert!(why.starts_with("decode: rank 1 computes longer"), "{why}");
+    // A difference of 2 % is none.
+    assert_eq!(saved(&with(102.0).one(&gemm_roofline::RULE)), 50.0);
+}
+
+#[test]
+fn kernels_of_a_stage_that_the_cpu_bounds_save_busy_time_after_the_cpu() {
+    let with = |busy: f64| {
+        let mut made = made(&[compute(450.0, 100.0)]).idle(Cause::Launching, 600.0);
+        made.last().busy = busy;
+        made.one(&gemm_roofline::RULE)
+    };
+    let gain = |found: &Observation| found.gain.clone().unwrap();
+    // Busy for 400 of 1000 ns: 350 of these 400, and no more than a note.
+    let bound = with(400.0);
+    assert_eq!((gain(&bound).saved_ns, gain(&bound).of_ns), (350.0, 400.0));
+    assert!(gain(&bound).of.contains("only after CPU launch overhead is removed"));
+    assert_eq!(bound.severity, Severity::Note);
+    assert_eq!((gain(&with(500.0)).saved_ns, gain(&with(500.0)).of_ns), (350.0, 1000.0));
 }
 
 /// A stage with these FLOPs and this utilization by recorded sizes.

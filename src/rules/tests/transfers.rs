@@ -6,8 +6,12 @@ use rooflens_analysis::communication::calls::{Member, Run};
 use rooflens_analysis::communication::lines::Line;
 use rooflens_analysis::communication::speed::Speed;
 use rooflens_analysis::communication::straggler::Imbalance;
+use rooflens_analysis::communication::work::WorkDifference;
 use rooflens_analysis::communication::{Communication, Ranks};
 use rooflens_analysis::engine::classify::KernelClass;
+use rooflens_analysis::system::power::Power;
+use rooflens_analysis::system::power::reasons::POWER_CAP;
+use rooflens_analysis::system::power::samples::{ClockLimit, Device};
 use rooflens_analysis::time::what_if::{Bound, Bounds, StageBounds, WhatIf};
 use rooflens_model::CopyKind::{DeviceToHost, HostToDevice};
 use rooflens_model::MemoryKind::{Pageable, Pinned, Unknown};
@@ -29,7 +33,7 @@ fn work_that_nothing_hides_is_said() {
     };
     // Without 60 of 1000 ns the stage would take 940 ns.
     let mut bounded = copying(70);
-    let bound = Bound { what: WhatIf::Copies, kernel: None, gone: 60, of: 1000, time: 1000.0 };
+    let bound = Bound { what: WhatIf::Copies, gone: 60, of: 1000, time: 1000.0 };
     let bounds = WhatIf::ALL.map(|what| match what {
         WhatIf::Copies => Ok(bound),
         _ => Err(Missing("")),
@@ -70,38 +74,41 @@ fn one_rank_has_no_straggler_and_no_collectives() {
     }
 }
 
+/// Two ranks that compute for 600 and 900 ns of 1000, the latter so many times the mean, on a GPU of this speed.
+fn ranks(ratio: f64, speed: Speed) -> Made {
+    let mut made = Made::default();
+    for rank in [0, 1] {
+        made = made.stage("step", StageKind::TrainStep, 1000.0, 20_000.0);
+        let stage = made.stages.last_mut().unwrap();
+        (stage.stage, stage.process, stage.scope.rank) = (0, ProcessId(rank), Some(rank));
+    }
+    let line = |rank: u32, compute: f64| Line {
+        member: rank as usize,
+        rank,
+        stage: Some(0),
+        time: 1000.0,
+        compute,
+        ..Line::default()
+    };
+    let member = |rank| Member { process: ProcessId(rank), rank, ..Member::default() };
+    let times = Imbalance {
+        ranks: 2,
+        slowest: 1,
+        fastest: 0,
+        most: 900.0,
+        least: 600.0,
+        mean: 900.0 / ratio,
+        work: None,
+    };
+    let run = Run { members: vec![member(0), member(1)], ..Run::default() };
+    let lines = vec![line(0, 600.0), Line { speed, ..line(1, 900.0) }];
+    let ranks = Ranks { run, lines, imbalances: vec![times], ..Ranks::default() };
+    made.known.communication = Ok(Communication { runs: vec![ranks] });
+    made
+}
+
 #[test]
 fn a_straggler_could_save_what_it_computes_beyond_the_fastest() {
-    let ranks = |ratio: f64, speed: Speed| {
-        let mut made = Made::default();
-        for rank in [0, 1] {
-            made = made.stage("step", StageKind::TrainStep, 1000.0, 20_000.0);
-            let stage = made.stages.last_mut().unwrap();
-            (stage.stage, stage.process, stage.scope.rank) = (0, ProcessId(rank), Some(rank));
-        }
-        let line = |rank: u32, compute: f64| Line {
-            member: rank as usize,
-            rank,
-            stage: Some(0),
-            time: 1000.0,
-            compute,
-            ..Line::default()
-        };
-        let member = |rank| Member { process: ProcessId(rank), rank, ..Member::default() };
-        let times = Imbalance {
-            ranks: 2,
-            slowest: 1,
-            fastest: 0,
-            most: 900.0,
-            least: 600.0,
-            mean: 900.0 / ratio,
-        };
-        let run = Run { members: vec![member(0), member(1)], ..Run::default() };
-        let lines = vec![line(0, 600.0), Line { speed, ..line(1, 900.0) }];
-        let ranks = Ranks { run, lines, imbalances: vec![times], ..Ranks::default() };
-        made.known.communication = Ok(Communication { runs: vec![ranks] });
-        made
-    };
     // Ranks compute 600 and 900 ns: mean 750, 900 / 750 = 1.2; 300 ns beyond the fastest.
     let found = ranks(1.2, Speed::default()).one(&straggler::RULE);
     assert_eq!(found.title, "step, rank 1");
@@ -116,6 +123,8 @@ fn a_straggler_could_save_what_it_computes_beyond_the_fastest() {
             clock: Some(1.5e9),
             clock_ratio: Some(1.0 + 0.5 * share),
             limit: Some(("sw_power_cap", 0.75)),
+            power: (Some(698.0), Some(507.0)),
+            gpu: Some(1),
         };
         ranks(1.2, speed).one(&straggler::RULE)
     };
@@ -123,7 +132,57 @@ fn a_straggler_could_save_what_it_computes_beyond_the_fastest() {
     assert!(said.contains("1.500 GHz") && said.contains("accounts for 50.0 %"), "{said}");
     assert!(said.contains("sw_power_cap was set in 75.0 %"), "{said}");
     assert!(words(&clocks(0.5).advice.unwrap()).contains("lowers the clock"));
+    assert!(said.contains("sampled power reaches 698 W against 507 W"), "{said}");
     assert!(!words(&clocks(0.49).statement).contains("GHz"));
+    // 900 against 600 ns.
+    assert!(
+        words(&found.statement)
+            .starts_with("In step, rank 1 computes for 900.0 ns per iteration against 600.0 ns on rank 0 (+50.0 %);"),
+        "{:?}",
+        found.statement
+    );
+}
+
+#[test]
+fn a_straggler_has_its_work_and_its_clock_in_one_finding() {
+    // 10 240 against 8192 rows are 25 % more: shared out, each rank computes for the mean of 750 ns.
+    let mut more = ranks(1.2, Speed::default());
+    let times = &mut more.known.communication.as_mut().unwrap().runs[0].imbalances[0];
+    times.work = Some(WorkDifference {
+        flops: Some(1.25),
+        rows: Some((10_240, 8192)),
+        operations: (9.0, 9.0),
+    });
+    let found = more.one(&straggler::RULE);
+    assert!((saved(&found) - 150.0).abs() < 1e-9);
+    let said = words(&found.statement);
+    let [own, other] = [10_240, 8192].map(rooflens_findings::Quantity::count);
+    let rows = format!("25.0 % more FLOPs: {own} rows (M) against {other}.");
+    assert!(said.ends_with(&rows), "{said}");
+    assert!(words(&found.advice.unwrap()).starts_with("Balance the batch"));
+    // The same limit of the same GPU is told once.
+    let speed = Speed {
+        slowdown: Some(1.5),
+        clock: Some(1e9),
+        clock_ratio: Some(1.5),
+        limit: Some(("sw_power_cap", 1.0)),
+        power: (None, None),
+        gpu: Some(1),
+    };
+    let mut both = ranks(1.2, speed);
+    let cap = |index| {
+        let limit = ClockLimit {
+            reason: POWER_CAP,
+            busy_share: Some(0.9),
+            busy_clock: (Some(1e9), Some(2e9)),
+            ..ClockLimit::default()
+        };
+        Device { index, busy: Some(100.0), limits: vec![limit], ..Device::default() }
+    };
+    both.known.power = Ok(Power { devices: vec![cap(1)], ..Power::default() });
+    assert_eq!(silent(both.outcome(&clock_limits::RULE)).0, "not applicable");
+    both.known.power.as_mut().unwrap().devices.push(cap(0));
+    assert_eq!(both.one(&clock_limits::RULE).scope.gpu, Some(0));
 }
 
 #[test]

@@ -104,6 +104,16 @@ fn a_clock_held_down_costs_its_share_of_the_busy_time() {
     assert!((saved(&found) - 500.0).abs() < 1e-9 && (found.weight_ns - 1000.0).abs() < 1e-9);
     assert_eq!(found.severity, Severity::Warning);
     assert!(words(&found.statement).contains("reports sw_power_cap for 50.0 % of its busy time"));
+    // Samples of at most 434 of 700 W do not bear the limit out; 670 W do.
+    let said = |most: f64| {
+        let mut made = of_first(&[limit(POWER_CAP, 0.1, 0.5, Some(1.5e9))]);
+        made.session.add_fact("env.json", "gpu 0", "power_limit_w", "700");
+        made.known.power.as_mut().unwrap().devices[0].whole.power_max = Some(most);
+        words(&made.one(&clock_limits::RULE).statement)
+    };
+    assert!(said(434.0).contains("at or below 434 W, under the limit of 700 W"));
+    assert!(!said(434.0).contains("to stay within"));
+    assert!(said(670.0).contains("to stay within the power limit"));
     let hot = limit(thermal, 0.02, 0.02, None);
     let found = of_first(&[hot]).one(&clock_limits::RULE);
     assert_eq!((found.severity, found.gain), (Severity::Warning, None));

@@ -5,11 +5,16 @@ use std::fmt;
 use super::{KernelCounters, Level, Levels, SpeedOfLight};
 use crate::Classifier;
 
+/// Threads of a warp.
+const WARP: f64 = 32.0;
+
 /// What bounds a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Bound {
     /// The SM's pipes.
     Compute,
+    /// They too, with hardly a floating-point operation: index arithmetic, conversions.
+    Instruction,
     /// Device memory.
     Dram,
     /// The L2 cache.
@@ -28,8 +33,9 @@ pub enum Bound {
 
 impl Bound {
     /// All classes in the order in which reports show them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Compute,
+        Self::Instruction,
         Self::Dram,
         Self::L2,
         Self::L1,
@@ -43,6 +49,7 @@ impl Bound {
     pub const fn label(self) -> &'static str {
         match self {
             Self::Compute => "compute-bound",
+            Self::Instruction => "instruction-bound",
             Self::Dram => "dram-bound",
             Self::L2 => "l2-bound",
             Self::L1 => "l1-bound",
@@ -122,6 +129,8 @@ pub struct Thresholds {
     pub small_grid_waves: f64,
     /// Achieved occupancy below this is low, percent.
     pub low_occupancy: f64,
+    /// Floating-point operations per thread instruction below which pipes are busy with something else.
+    pub flops_per_instruction: f64,
     /// Lead that decides in the seed rule, percentage points.
     pub seed_margin: f64,
     /// A launch nearer than this to a threshold is borderline, percentage points.
@@ -136,6 +145,7 @@ pub const THRESHOLDS: Thresholds = Thresholds {
     tie: 5.0,
     small_grid_waves: 1.0,
     low_occupancy: 30.0,
+    flops_per_instruction: 0.25,
     seed_margin: 5.0,
     borderline: 2.0,
 };
@@ -157,6 +167,7 @@ impl Thresholds {
             return unknown(&kernel.sol);
         };
         let (bound, next) = self.by_lead(levels, compute, level, memory);
+        let bound = if bound == Bound::Compute { self.pipes(kernel) } else { bound };
         let (highest, latency) = (compute.max(memory), Bound::Latency);
         if highest < self.busy {
             let next = Next { points: self.busy - highest, bound };
@@ -166,6 +177,17 @@ impl Thresholds {
         let idle = Next { points: highest - self.busy, bound: latency };
         let next = if idle.points < next.points { idle } else { next };
         Verdict { bound, reason: None, next: Some(next) }
+    }
+
+    /// What keeps the pipes busy: floating-point work, unless it is counted and little.
+    fn pipes(&self, kernel: &KernelCounters) -> Bound {
+        let flops = kernel.flops.total().zip(kernel.instructions.map(|warps| warps * WARP));
+        match flops {
+            Some((flops, threads)) if flops < self.flops_per_instruction * threads => {
+                Bound::Instruction
+            }
+            _ => Bound::Compute,
+        }
     }
 
     /// The level that bounds: of those about as high as the highest the farthest from the SM, where the data are from.

@@ -80,6 +80,8 @@ pub struct KernelCounters {
     pub seconds: Option<f64>,
     /// Executed floating-point operations.
     pub flops: Flops,
+    /// Executed instructions of warps.
+    pub instructions: Option<f64>,
     /// Bytes moved at each memory level.
     pub bytes: Levels,
     /// Peak bandwidth of each memory level at the clocks of the launch, bytes per second.
@@ -191,6 +193,14 @@ impl KernelCounters {
             grid: row.grid,
             block: row.block,
             flops: flops::count(launch, seconds, identity.tensor_cores),
+            instructions: launch.first(
+                "inst",
+                &[
+                    ("", "smsp__inst_executed.sum"),
+                    ("", "inst_executed"),
+                    ("Instruction Statistics", "Executed Instructions"),
+                ],
+            ),
             bytes: traffic::bytes(launch, seconds),
             peak_bandwidth: traffic::peak_bandwidth(launch),
             sol: traffic::speed_of_light(launch),

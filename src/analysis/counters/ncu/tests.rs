@@ -217,6 +217,26 @@ fn classes_change_exactly_at_the_thresholds() {
 }
 
 #[test]
+fn pipes_busy_without_floating_point_work_are_bound_by_instructions() {
+    let (add, mul, fma) = (FADD, FMUL, FFMA);
+    let class = |additions: f64, instructions: Option<f64>| {
+        let mut metrics = vec![
+            ("", "sm__throughput.avg.pct_of_peak_sustained_elapsed", "%", 80.0),
+            ("", "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed", "%", 30.0),
+            ("", add, "inst", additions),
+            ("", mul, "inst", 0.0),
+            ("", fma, "inst", 0.0),
+        ];
+        metrics.extend(instructions.map(|value| ("", "inst_executed", "inst", value)));
+        THRESHOLDS.classify(Classifier::Rooflens, &one(&metrics)).bound
+    };
+    // 100 warps execute 32 × 100 thread instructions; a quarter of them are 800 additions.
+    assert_eq!(class(799.0, Some(100.0)), Bound::Instruction);
+    assert_eq!(class(800.0, Some(100.0)), Bound::Compute);
+    assert_eq!(class(1.0, None), Bound::Compute);
+}
+
+#[test]
 fn latency_has_its_first_matching_reason() {
     let mut kernel = with_sol(5.0, 5.0, 5.0);
     let reason = |kernel: &KernelCounters| {
@@ -239,6 +259,7 @@ fn the_thresholds_decide() {
         tie: 2.25,
         small_grid_waves: 2.5,
         low_occupancy: 12.5,
+        flops_per_instruction: 0.25,
         seed_margin: 3.75,
         borderline: 3.0,
     };

@@ -27,6 +27,9 @@ pub const MAX_SCALE: f64 = 4.0;
 /// Share of a stage's GPU time that profiled launches have to stand for: fewer say nothing of the stage.
 pub const ENOUGH: f64 = 0.25;
 
+/// Share of a stage's GPU time from which on sums over profiled launches are those of the stage.
+pub const WHOLE: f64 = 0.80;
+
 /// What a profiled launch has in common with the launches that it stands for, the most first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tier {

@@ -94,7 +94,8 @@ fn main_dtype(kernels: &[&KernelCounters]) -> Option<&'static str> {
     most.map(|part| part.dtype)
 }
 
-fn main_bound(kernels: &[&KernelCounters], rule: Classifier) -> Bound {
+/// The class of most of the profiled time of these launches.
+pub(super) fn main_bound(kernels: &[&KernelCounters], rule: Classifier) -> Bound {
     let mut times = BTreeMap::<Bound, f64>::new();
     for kernel in kernels {
         let bound = THRESHOLDS.classify(rule, kernel).bound;

@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 
 use super::device::{self, Device};
+use super::group::main_bound;
 use super::roofs::Roofs;
-use crate::counters::ncu::bound::{Bound, THRESHOLDS};
+use crate::counters::ncu::bound::Bound;
 use crate::counters::ncu::flops::Part;
 use crate::counters::ncu::{Counters, KernelCounters, Level, Levels};
-use crate::counters::represent::matching::{ENOUGH, Group, Line, Spread, Tier};
+use crate::counters::represent::matching::{Group, Line, Spread, Tier, WHOLE};
 use crate::engine::classify::KernelClass;
 use crate::engine::stage_stats::Summary;
 use crate::{Classifier, Context, Facts, Known};
@@ -75,7 +76,7 @@ pub struct Work {
     pub bytes: Levels,
     /// DRAM bytes of one launch, over the profiled launches.
     pub dram: Option<Spread>,
-    /// The class of the longest profiled launch by each rule.
+    /// The class of most time of its profiled launches by each rule.
     bounds: [Bound; 2],
 }
 
@@ -123,9 +124,9 @@ pub struct Hfu {
 /// Why a stage has no number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Lack {
-    /// Launches with counted operations stand for this share of the GPU time, less than [`ENOUGH`].
+    /// Launches with counted operations stand for this share of the GPU time, less than [`WHOLE`].
     FewFlops(f64),
-    /// Launches with DRAM bytes stand for this share of the GPU time, less than [`ENOUGH`].
+    /// Launches with DRAM bytes stand for this share of the GPU time, less than [`WHOLE`].
     FewBytes(f64),
     /// The GPU is not in the hardware table.
     NoPeak,
@@ -133,6 +134,8 @@ pub enum Lack {
     NoFlops,
     /// No profiled launch with DRAM bytes.
     NoBytes,
+    /// Fewer operations were counted than the model of the stage needs: the first number is less than the second.
+    BelowModel(f64, f64),
     /// More than the peak: the peak is wrong, or launches stand for others than they should.
     AbovePeak(f64),
 }
@@ -156,11 +159,9 @@ pub fn compute(context: &Context<'_>) -> Known<Workload> {
 
 fn works(context: &Context<'_>, counters: &Counters, line: &Line) -> Vec<Work> {
     let work = |group: &Group| {
-        let launches = group.from.iter().map(|at| counters.launch(*at));
-        let longest =
-            launches.reduce(|best, next| if next.seconds > best.seconds { next } else { best });
-        let bound =
-            |rule| longest.map_or(Bound::Unknown, |launch| THRESHOLDS.classify(rule, launch).bound);
+        let launches: Vec<&KernelCounters> =
+            group.from.iter().map(|at| counters.launch(*at)).collect();
+        let bound = |rule| main_bound(&launches, rule);
         Some(Work {
             kernel: group.kernel,
             class: context.facts.identities[group.kernel.index()].class,
@@ -212,7 +213,7 @@ impl Work {
         Some(self.flops()? / bytes)
     }
 
-    /// The class of the longest profiled launch that stands for it.
+    /// The class of most time of the profiled launches that stand for it.
     pub const fn bound(&self, rule: Classifier) -> Bound {
         match rule {
             Classifier::Rooflens => self.bounds[0],
@@ -342,10 +343,10 @@ impl StageWork {
         self.enough(self.totals.flops_time, Lack::FewFlops)
     }
 
-    /// Refuses sums over less than enough of the stage's GPU time.
+    /// Refuses sums over too small a share of the stage's GPU time to be the stage's.
     fn enough(&self, time: f64, few: fn(f64) -> Lack) -> Result<(), Lack> {
         let covered = time / self.time as f64;
-        if covered >= ENOUGH { Ok(()) } else { Err(few(covered)) }
+        if covered >= WHOLE { Ok(()) } else { Err(few(covered)) }
     }
 
     fn hfu_on(&self, gpu: Option<&Gpu>) -> Result<Hfu, Lack> {

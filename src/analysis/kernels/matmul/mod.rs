@@ -177,8 +177,9 @@ impl Products {
     }
 }
 
-/// Parts of names of kernels that help a product: sums after a split, conversions and sums around attention.
-const HELPERS: [&str; 9] = [
+/// Parts of names of kernels that help a product: sums after a split, conversions and sums around attention,
+/// arguments of grouped products.
+const HELPERS: [&str; 11] = [
     "splitkreduce",
     "splitk_reduce",
     "lean_reduction",
@@ -188,6 +189,8 @@ const HELPERS: [&str; 9] = [
     "mergestate",
     "merge_attn",
     "reduce_1block",
+    "prepare_grouped",
+    "group_gemm_starts",
 ];
 
 /// Which kernels do matrix work, and which of them help others; by `KernelId`.

@@ -2,12 +2,15 @@
 
 use super::{Product, Shape};
 use crate::Context;
-use crate::engine::classify::KernelIdentity;
+use crate::engine::classify::{KernelClass, KernelIdentity};
 use crate::engine::measured_peaks::Measured;
 use crate::engine::measured_peaks::gpu_name;
 use rooflens_hardware::Gpu;
 use rooflens_hardware::element_bytes;
 use rooflens_model::{Ns, PassId};
+
+/// A kernel that computes nothing lasts about this long, nanoseconds.
+const SHORTEST: Ns = 2_000;
 
 /// A rate or a bandwidth that bounds products.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,13 +40,29 @@ pub struct Ceilings<'a> {
     /// The GPU as specified.
     pub gpu: Option<&'a Gpu>,
     measured: Measured<'a>,
+    /// No matrix kernel of the pass is shorter, nanoseconds.
+    floor: Ns,
 }
 
 impl<'a> Ceilings<'a> {
     /// The ceilings of the GPU that a pass ran on.
     pub fn of(context: &Context<'a>, pass: PassId) -> Self {
         let name = gpu_name(context.session, Some(pass));
-        Self { gpu: context.gpu_spec(&name), measured: Measured::of(context, &name) }
+        let launches = &context.session.launches;
+        let is_matrix = |row: &usize| {
+            let kernel = launches.kernel[*row].index();
+            let class = context.facts.identities.get(kernel).map(|identity| identity.class);
+            launches.pass[*row] == pass && class.is_some_and(KernelClass::is_matrix_work)
+        };
+        let floor = (0..launches.len())
+            .filter(is_matrix)
+            .map(|row| launches.end[row].saturating_sub(launches.start[row]))
+            .min();
+        Self {
+            gpu: context.gpu_spec(&name),
+            measured: Measured::of(context, &name),
+            floor: floor.unwrap_or(0).min(SHORTEST),
+        }
     }
 
     fn rate(&self, dtype: &str) -> Option<Ceiling> {
@@ -73,6 +92,8 @@ pub struct Roof {
     pub peak: Option<f64>,
     /// Specified bandwidth of the memory, bytes per second.
     pub memory: Option<f64>,
+    /// No kernel is shorter, nanoseconds.
+    pub floor: Ns,
 }
 
 /// What bounds a product at best.
@@ -126,6 +147,7 @@ impl Roof {
             bandwidth: ceilings.bandwidth(),
             peak: ceilings.gpu.and_then(|gpu| gpu.peak(dtype)).map(|peak| peak.dense),
             memory: ceilings.gpu.map(|gpu| gpu.memory_bandwidth),
+            floor: ceilings.floor,
         }
     }
 
@@ -136,9 +158,9 @@ impl Roof {
         Some((at_rate * 1e9, at_bandwidth * 1e9))
     }
 
-    /// The least time in nanoseconds: the longer of both.
+    /// The least time in nanoseconds: the longer of both, and of the shortest kernel.
     pub fn time(&self) -> Option<f64> {
-        self.times().map(|(rate, bandwidth)| rate.max(bandwidth))
+        self.times().map(|(rate, bandwidth)| rate.max(bandwidth).max(self.floor as f64))
     }
 }
 
@@ -210,6 +232,11 @@ impl Sum {
         self.least.map(|least| (self.time as f64 - least).max(0.0))
     }
 
+    /// Nanoseconds that their bytes need at the bandwidth.
+    pub const fn at_bandwidth(&self) -> f64 {
+        self.times.1
+    }
+
     /// What bounds them at best.
     pub fn bound(&self) -> Option<Bound> {
         self.least?;
@@ -223,5 +250,28 @@ impl Sum {
             Bound::Compute => roof.rate,
             Bound::Memory => roof.bandwidth,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_product_is_shorter_than_the_shortest_kernel() {
+        let ceiling = |value| Some(Ceiling { value, measured: false });
+        // 1 MFLOP at 1 TFLOP/s are 1000 ns, 2 MB at 4 TB/s 500 ns.
+        let roof = |floor| Roof {
+            flops: 1e6,
+            bytes: Some(2e6),
+            rate: ceiling(1e12),
+            bandwidth: ceiling(4e12),
+            floor,
+            ..Roof::default()
+        };
+        assert_eq!(
+            [roof(0), roof(900), roof(1800)].map(|roof| roof.time()),
+            [Some(1000.0), Some(1000.0), Some(1800.0)]
+        );
     }
 }

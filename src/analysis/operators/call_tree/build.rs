@@ -257,7 +257,7 @@ impl<'a> Builder<'a> {
         roll_up(innermost_first(), &mut flops);
         for (node, (work, flops)) in nodes.iter_mut().zip(work.into_iter().zip(flops)) {
             node.sum.within = work;
-            node.flops_self = node.flops.full;
+            node.flops_self = node.flops.masked;
             node.flops = flops;
         }
     }

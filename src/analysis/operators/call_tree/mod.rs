@@ -81,7 +81,7 @@ pub struct Node {
     pub busy: Ns,
     /// FLOPs of the matrix work issued within.
     pub flops: Flops,
-    /// FLOPs of all pairs, of the work issued by itself.
+    /// FLOPs of the work issued by itself, of attention those under its mask.
     pub flops_self: f64,
 }
 

@@ -107,6 +107,19 @@ pub fn folder(session: &Session, artifact: StrId) -> Option<&str> {
     session.text(artifact).rsplit_once('/').map(|(folder, _)| folder)
 }
 
+/// The power limit that the environment states for a device, watts.
+pub fn power_limit(session: &Session, device: u32) -> Option<f64> {
+    let (facts, subject) = (&session.environment, format!("gpu {device}"));
+    let watts = |row: usize| {
+        let key = session.text(facts.key[row]);
+        let is_own = session.text(facts.subject[row]) == subject
+            && (key == "power limit" || key == "power_limit_w");
+        let value = session.text(facts.value[row]);
+        is_own.then(|| value.trim_end_matches('W').trim().parse::<f64>().ok()).flatten()
+    };
+    (0..facts.len()).find_map(watts).filter(|watts| watts.is_finite())
+}
+
 /// Samples of a file as evidence.
 pub fn evidence(session: &Session, artifact: StrId, rows: u64) -> Evidence {
     Evidence {

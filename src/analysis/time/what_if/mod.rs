@@ -1,6 +1,5 @@
 //! What-if: how short a stage could be if one thing were away. Upper bounds of gains, never added up.
 
-mod kernel;
 #[cfg(test)]
 mod tests;
 
@@ -10,7 +9,7 @@ use crate::engine::tiers::Tier;
 use crate::kernels::gemm;
 use crate::time::idle::{Cause, Line};
 use crate::{Context, Known, Missing};
-use rooflens_model::{KernelId, Ns, ProcessId};
+use rooflens_model::{Ns, ProcessId};
 
 /// What is thought away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,8 +22,6 @@ pub enum WhatIf {
     Copies,
     /// Collectives that no kernel hides.
     Communication,
-    /// The kernel with the most time.
-    TopKernel,
     /// Time of matrix products above their roofline.
     MatrixProducts,
 }
@@ -48,8 +45,6 @@ pub struct StageBounds {
 pub struct Bound {
     /// What is thought away.
     pub what: WhatIf,
-    /// The kernel that is thought away.
-    pub kernel: Option<KernelId>,
     /// Time that would vanish of the instances of median time, nanoseconds.
     pub gone: Ns,
     /// The time that it is a part of, nanoseconds.
@@ -60,14 +55,8 @@ pub struct Bound {
 
 impl WhatIf {
     /// All of them.
-    pub const ALL: [Self; 6] = [
-        Self::Launching,
-        Self::Host,
-        Self::Copies,
-        Self::Communication,
-        Self::TopKernel,
-        Self::MatrixProducts,
-    ];
+    pub const ALL: [Self; 5] =
+        [Self::Launching, Self::Host, Self::Copies, Self::Communication, Self::MatrixProducts];
 
     /// What would vanish of a line's time, nanoseconds; kernels aside.
     fn of(self, line: &Line) -> Ns {
@@ -80,7 +69,7 @@ impl WhatIf {
                 copies.min(line.middle.time - copies / 2)
             }
             Self::Communication => line.busy_of(Tier::Communication),
-            Self::TopKernel | Self::MatrixProducts => 0,
+            Self::MatrixProducts => 0,
         }
     }
 }
@@ -140,43 +129,28 @@ pub fn compute(context: &Context<'_>) -> Known<Bounds> {
         (a.summary.stage, a.summary.process) == (b.summary.stage, b.summary.process)
     };
     let of_group = |group: &[&Line]| {
-        let top = kernel::top(context, group[0]);
         let bounds = WhatIf::ALL.map(|what| match what {
             WhatIf::MatrixProducts => of_products(&products, group),
-            _ => bound(context, group, what, top),
+            _ => bound(group, what),
         });
         StageBounds { summary: group[0].summary.clone(), bounds }
     };
     Ok(Bounds { stages: lines.chunk_by(same).map(of_group).collect() })
 }
 
-fn bound(
-    context: &Context<'_>,
-    group: &[&Line],
-    what: WhatIf,
-    top: Option<KernelId>,
-) -> Known<Bound> {
-    const NO_KERNEL: Missing = Missing("missing.stage_kernel");
-    let kernel = top.filter(|_| what == WhatIf::TopKernel);
-    if what == WhatIf::TopKernel && kernel.is_none() {
-        return Err(NO_KERNEL);
-    }
-    let gone = |line: &Line| match kernel {
-        Some(kernel) => kernel::alone(context, line, kernel),
-        None => what.of(line),
-    };
+fn bound(group: &[&Line], what: WhatIf) -> Known<Bound> {
     let parts =
-        group.iter().map(|line| (gone(line), line.middle.time)).filter(|(_, time)| *time > 0);
+        group.iter().map(|line| (what.of(line), line.middle.time)).filter(|(_, time)| *time > 0);
     // Of the GPUs the one that gains least, as a share of its time.
     let least = parts.min_by(|a, b| {
         let part = |one: Ns, of: Ns| i128::from(one) * i128::from(of);
         part(a.0, b.1).cmp(&part(b.0, a.1))
     });
-    let (gone, of) = least.ok_or(NO_KERNEL)?;
+    let (gone, of) = least.ok_or(Missing("missing.stage_kernel"))?;
     if matches!(what, WhatIf::Launching | WhatIf::Host) {
         group[0].has_calls()?;
     }
-    Ok(Bound { what, kernel, gone, of, time: group[0].summary.time })
+    Ok(Bound { what, gone, of, time: group[0].summary.time })
 }
 
 /// The bound by matrix products, of a stage on one GPU: of several, products would have to be told apart by GPU.
@@ -189,5 +163,5 @@ fn of_products(products: &[(usize, ProcessId, f64)], group: &[&Line]) -> Known<B
         return Err(Missing("missing.product_sizes"));
     };
     let (gone, of, time) = (above.round() as Ns, line.middle.time, line.summary.time);
-    Ok(Bound { what: WhatIf::MatrixProducts, kernel: None, gone, of, time })
+    Ok(Bound { what: WhatIf::MatrixProducts, gone, of, time })
 }

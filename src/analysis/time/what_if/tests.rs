@@ -21,7 +21,7 @@ fn what_is_thought_away_is_gone_from_the_stage_time() {
         let bounds = &context.results.what_if().unwrap().stages[0];
         let times = WhatIf::ALL.map(|what| bounds.get(what).ok().map(|bound| bound.new_time()));
         // Without sizes of products nothing is known of them.
-        assert_eq!(times, [Some(80.0), Some(80.0), Some(80.0), Some(100.0), Some(60.0), None]);
+        assert_eq!(times, [Some(80.0), Some(80.0), Some(80.0), Some(100.0), None]);
     });
 }
 

@@ -6,6 +6,7 @@ pub mod work;
 use rooflens_schemas::StageKind;
 
 use super::Unavailable;
+use crate::counters::roofline::workload::{Hfu, Lack, StageWork};
 use crate::engine::measured_peaks::Measured;
 use crate::engine::measured_peaks::gpu_name;
 use crate::{Context, Known, Missing};
@@ -110,6 +111,22 @@ impl Utilization {
     pub fn unprofiled(&self, pass: &str, stage: &str) -> Option<&StageUtilization> {
         let own = |timed: &StageTime| timed.pass == pass && timed.stage == stage;
         self.stages.iter().find(|one| one.timed.profiled.is_none() && own(&one.timed))
+    }
+}
+
+/// The HFU of a stage by counters, unless they hold fewer operations than its model needs: executed work cannot be
+/// less than that, so launches with the rest were not counted, or the description of the model is of another one.
+///
+/// # Errors
+/// What is missing for it.
+pub fn hfu<'a>(context: &Context<'_>, stage: &'a StageWork) -> Result<&'a Hfu, Lack> {
+    let hfu = stage.hfu.as_ref().map_err(|lack| *lack)?;
+    let all = context.results.utilization().map_or(&[][..], |all| &all.stages);
+    let own = all.iter().find(|one| one.timed.is_of(&stage.summary));
+    let model = own.and_then(StageUtilization::flops).map(|flops| flops * stage.gpus as f64);
+    match stage.executed_flops().zip(model) {
+        Some((executed, model)) if executed < model => Err(Lack::BelowModel(executed, model)),
+        _ => Ok(hfu),
     }
 }
 

@@ -89,17 +89,19 @@ metrics! {
 
     // Idle time.
     IDLE "idle" Nanoseconds Lower
-        "stage time − busy of the median instance" "per GPU where a process uses several";
+        "`idle_share` × stage time" "per GPU where a process uses several";
     IDLE_SHARE "idle_share" Ratio Neutral
-        "idle ÷ stage time of the median instance" "";
+        "Σ idle time ÷ Σ time, over the counted instances" "";
     IDLE_LAUNCHING "idle_launching" Nanoseconds Neutral
-        "idle time of cause *launching*" "median instance; the parts add up to `idle`";
+        "idle time of cause *launching*" "this and the following: Σ over the counted instances ÷ their time × stage time; the parts add up to `idle`";
     IDLE_HOST_CODE "idle_host_code" Nanoseconds Neutral
         "idle time of cause *host code*" "";
+    IDLE_FIRST_USE "idle_first_use" Nanoseconds Neutral
+        "idle time of cause *first use*" "";
     IDLE_SYNC "idle_sync" Nanoseconds Neutral
         "idle time of cause *synchronizing call*" "";
     IDLE_ALLOCATOR "idle_allocator" Nanoseconds Neutral
-        "idle time of cause *allocation, loading*" "";
+        "idle time of cause *allocation*" "";
     IDLE_COPY "idle_copy" Nanoseconds Neutral
         "idle time of cause *blocking copy*" "";
     IDLE_OS "idle_os" Nanoseconds Neutral

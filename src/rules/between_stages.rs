@@ -63,7 +63,7 @@ fn finding(results: &Results<'_>, between: &Between) -> Option<Observation> {
         before = Inline::strong(&stages[pair.before].name),
         median = Quantity::new(pair.median()?, Unit::Nanoseconds),
         count = Quantity::count(pair.windows() as u64),
-        cause = Inline::strong(results.text.word(pair.cause().label())),
+        cause = Inline::strong(results.text.word(pair.causes.main().label())),
         range = range.map(|(name, _)| Inline::code(session.text(name))),
         covers = range.map(|(_, covers)| Quantity::ratio(covers)),
     );
@@ -80,7 +80,7 @@ fn finding(results: &Results<'_>, between: &Between) -> Option<Observation> {
         weight_ns: idle,
         gain: Some(gain),
         statement,
-        advice: Some(advice(results, pair.cause())),
+        advice: Some(advice(results, pair.causes.main())),
         next: range.is_none().then(|| say!(results, "between_stages.next")),
         evidence: vec![between.evidence(context)],
         ..Observation::default()

@@ -6,6 +6,7 @@
 #[macro_use]
 extern crate rooflens_findings;
 
+mod idle_sql;
 mod of_stage;
 mod products;
 mod profiled;

@@ -13,7 +13,7 @@ use rooflens_model::{KernelId, Ns};
 pub(super) fn top(context: &Context<'_>, line: &Line) -> Option<KernelId> {
     let ops = &context.facts.ops;
     let mut sums: FxHashMap<KernelId, Ns> = FxHashMap::default();
-    for op in middle(context, line).flat_map(|instance| &instance.ops) {
+    for op in line.summary.counted_instances(context.facts).flat_map(|one| &one.ops) {
         if let Some(kernel) = context.facts.kernel(context.session, *op) {
             let row = *op as usize;
             let time = ops.end[row].saturating_sub(ops.start[row]);
@@ -24,7 +24,7 @@ pub(super) fn top(context: &Context<'_>, line: &Line) -> Option<KernelId> {
     sums.into_iter().max_by_key(|(kernel, sum)| (*sum, std::cmp::Reverse(*kernel))).map(|one| one.0)
 }
 
-/// Time of the middle instances in which this kernel runs and no other operation of the stage, nanoseconds.
+/// Time of all instances in which this kernel runs and no other operation of the stage, nanoseconds.
 pub(super) fn alone(context: &Context<'_>, line: &Line, kernel: KernelId) -> Ns {
     let ops = &context.facts.ops;
     let of_instance = |instance: &StageInstance| {
@@ -36,15 +36,6 @@ pub(super) fn alone(context: &Context<'_>, line: &Line, kernel: KernelId) -> Ns 
         };
         length(slices::<2>(own.map(other)), |slice| slice.running[1] == 0)
     };
-    total(middle(context, line).map(of_instance))
-}
-
-/// The instances that the stage time is the median of.
-fn middle<'a>(
-    context: &Context<'a>,
-    line: &Line,
-) -> impl Iterator<Item = &'a StageInstance> + use<'a> {
-    let numbers = line.middle_instances.clone();
-    let counted = line.summary.counted_instances(context.facts).enumerate();
-    counted.filter(move |(number, _)| numbers.contains(number)).map(|(_, instance)| instance)
+    let uses = |one: &&StageInstance| one.gpus.contains(&line.gpu);
+    total(line.summary.counted_instances(context.facts).filter(uses).map(of_instance))
 }

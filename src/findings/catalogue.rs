@@ -131,13 +131,13 @@ metrics! {
     MEAN_KERNEL_TIME "mean_kernel_time" Nanoseconds Neutral
         "Σ durations of kernels ÷ number of kernels" "kernels of graphs included";
     LAUNCH_API_TIME "launch_api_time" Nanoseconds Neutral
-        "Σ durations of launch calls ÷ number of launch calls" "one call for a graph";
+        "median duration of launch calls" "one call for a graph; the basis has the mean";
     QUEUE_TIME "queue_time" Nanoseconds Neutral
         "median of start of a launch's first operation − return of its call" "those that begin before the return are left out and counted in the basis";
     QUEUE_DEPTH "queue_depth" One Neutral
         "launches issued and not begun, mean over busy time" "a graph is one launch; the basis has the greatest number";
     QUEUE_EMPTY_SHARE "queue_empty_share" Ratio Neutral
-        "time in which no launch is issued and not begun ÷ stage time" "median instance; launches of all stages of the process on the GPU";
+        "time in which no launch is issued and not begun ÷ stage time" "counted instances; launches of all stages of the process on the GPU";
 
     // Upper bounds of gains.
     BOUND_LAUNCHING "bound_launching" Nanoseconds Neutral

@@ -15,10 +15,12 @@ const SHARE: f64 = 0.05;
 const CAUSES: [Cause; 3] = [Cause::HostCode, Cause::Os, Cause::OffCpu];
 
 fn run(results: &Results<'_>) -> Outcome {
-    results.per_cause(Cause::HostCode, SHARE, |stage, line, code| match finding(results, stage, line) {
-        Some(found) => Look::found(found),
-        None if stage.share(code) >= SHARE => Look::said_by(results, &host_pauses::RULE),
-        None => Look::Clear,
+    results.per_cause(Cause::HostCode, SHARE, |stage, line, code| {
+        match finding(results, stage, line) {
+            Some(found) => Look::found(found),
+            None if stage.share(code) >= SHARE => Look::said_by(results, &host_pauses::RULE),
+            None => Look::Clear,
+        }
     })
 }
 

@@ -23,6 +23,7 @@ mod clock_limits;
 mod decode_bandwidth;
 mod exposed_communication;
 mod exposed_copies;
+mod first_use;
 mod flop_coverage;
 mod gemm_alignment;
 mod gemm_bandwidth;
@@ -120,6 +121,7 @@ pub static RULES: &[&Rule] = &[
     &between_stages::RULE,
     &sync_bound::RULE,
     &allocator_stalls::RULE,
+    &first_use::RULE,
     &queue_gaps::RULE,
     &short_kernels::RULE,
     &exposed_copies::RULE,

@@ -84,7 +84,8 @@ fn table<'t>(context: &'t Context<'_>) -> Table<'t, OfPair<'t>> {
 
 /// One bar a pair: idle time by cause, and what the GPU does besides.
 fn chart(context: &Context<'_>, pairs: &[OfPair<'_>]) -> Chart {
-    let (causes, mut parts) = legend(|cause| pairs.iter().any(|(_, pair)| pair.causes.of(cause) > 0));
+    let (causes, mut parts) =
+        legend(|cause| pairs.iter().any(|(_, pair)| pair.causes.of(cause) > 0));
     parts.insert(0, Part { name: words!(context, "between.other_work"), color: Color::Busy });
     let name = |stage: usize| &context.facts.stages[stage].name;
     let bar = |(one, pair): &OfPair<'_>| {

@@ -44,8 +44,7 @@ pub(super) fn causes(context: &Context<'_>, lines: &[&Line]) -> Chart {
 
 /// A bar a bin, its idle time by cause.
 pub(super) fn gap_lengths(context: &Context<'_>, line: &Line) -> Chart {
-    let occurs =
-        |cause: Cause| line.histogram.used().any(|(.., bin)| bin.times.of(cause) > 0);
+    let occurs = |cause: Cause| line.histogram.used().any(|(.., bin)| bin.times.of(cause) > 0);
     let (causes, parts) = legend(occurs);
     let bar = |(lower, upper, bin): (Ns, Option<Ns>, &Bin)| Bar {
         label: bounds(context, lower, upper),

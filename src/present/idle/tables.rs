@@ -25,7 +25,9 @@ pub(super) fn launch_figures<'t>(context: &'t Context<'_>) -> Table<'t, &'t Line
         .text("verdict", |line| line.verdict().0.label())
         .share("verdict_share", |line| line.verdict().1)
         .share("busy_share", |line| line.share(line.busy()))
-        .count("launches", move |line| counted(line, line.launches.calls / line.instances.len().max(1) as u64))
+        .count("launches", move |line| {
+            counted(line, line.launches.calls / line.instances.len().max(1) as u64)
+        })
         .count("launches_per_step", |line| line.launches.per_step)
         .text("launches_per_token", |line| line.launches.per_token)
         .time("kernel_mean_ns", |line| line.launches.mean_kernel())
@@ -59,8 +61,7 @@ type OfCause<'a> = (&'a Line, Cause);
 fn causes_of<'a>(lines: &[&'a Line]) -> Vec<OfCause<'a>> {
     let of_line = |line: &&'a Line| {
         let line = *line;
-        let occurs =
-            |cause: &Cause| *cause == Cause::Unknown || line.of(*cause) > 0;
+        let occurs = |cause: &Cause| *cause == Cause::Unknown || line.of(*cause) > 0;
         let mut causes: Vec<Cause> = Cause::ALL.into_iter().filter(occurs).collect();
         causes.sort_by_key(|cause| (Reverse(line.of(*cause)), *cause));
         causes.into_iter().map(move |cause| (line, cause))

@@ -130,7 +130,10 @@ fn mark_stages(facts: &Facts, pass: PassId, charges: &mut Charges) {
                 {
                     let (call, end) = (&mut charges.calls[call], facts.ops.start[*op as usize]);
                     add(&mut call.in_stage, end - start);
-                    add(&mut call.in_stage_calls, call.end.clamp(start, end) - call.start.clamp(start, end));
+                    add(
+                        &mut call.in_stage_calls,
+                        call.end.clamp(start, end) - call.start.clamp(start, end),
+                    );
                 }
             }
         }

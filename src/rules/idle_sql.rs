@@ -8,8 +8,10 @@ use rooflens_analysis::time::idle::line::Parts;
 use rooflens_analysis::time::idle::{Cause, Line};
 use rooflens_findings::{Quantity, Query};
 
-/// Calls that wait, and calls that allocate.
+/// Calls that wait, that load or link code or instantiate graphs, and that allocate.
 const SYNC: &str = "name LIKE '%Synchronize%'";
+const LOADS: &str = "(name LIKE 'cuModule%' OR name LIKE 'cu%Library%' OR name LIKE 'cuLink%' OR name LIKE 'cuFuncLoad%' OR \
+                     name LIKE 'cuKernelGetFunction%' OR name LIKE 'cu%GraphInstantiate%')";
 const ALLOCATES: &str = "(name LIKE 'cudaMalloc%' OR name LIKE 'cudaFree%' OR name LIKE 'cudaHost%' AND name NOT LIKE \
                          'cudaHostGet%' OR name LIKE 'cudaMemPool%' OR name LIKE 'cuMem%' AND name NOT LIKE 'cuMemcpy%' \
                          AND name NOT LIKE 'cuMemset%' AND name NOT LIKE 'cuMem%Get%')";
@@ -20,10 +22,10 @@ impl Results<'_> {
         let window = stage.window.as_ref()?;
         let parts = line.nearest_parts().filter(|parts| can_tell(self, window, parts));
         let query = parts.and_then(|parts| {
-            let times = times(cause, parts)?;
+            let times = times(cause, parts, line.loads)?;
             let what = words!(self, "queries.cause", cause = self.text.word(cause.label()));
             let time = Quantity::ns(parts.causes.of(cause));
-            Some(window.query(what, time, sql(self, window, times)))
+            Some(window.query(what, time, sql(self, window, &times)))
         });
         query.or_else(|| Some(window.idle()))
     }
@@ -39,7 +41,7 @@ fn can_tell(results: &Results<'_>, window: &Window, parts: &Parts) -> bool {
 }
 
 /// The times of the host to which a cause belongs, as far as names and times of calls tell; of *queue* none.
-fn times(cause: Cause, parts: &Parts) -> Option<String> {
+fn times(cause: Cause, parts: &Parts, loads: bool) -> Option<String> {
     let has = |causes: &[Cause]| parts.causes.sum(causes) > 0;
     let outside = has(&[Cause::Os, Cause::OffCpu]);
     let calls = |which: &str| format!("SELECT thread, start, end FROM call WHERE {which}");
@@ -50,8 +52,9 @@ fn times(cause: Cause, parts: &Parts) -> Option<String> {
         Cause::HostCode if !outside => {
             Some(format!("{free} before IS NULL OR start - before >= {HOST_STRETCH}"))
         }
-        Cause::Launching if !outside && !has(&[Cause::FirstUse, Cause::Copy]) => {
-            let issues = calls(&format!("NOT {SYNC} AND NOT {ALLOCATES}"));
+        Cause::FirstUse if !loads => Some(calls(LOADS)),
+        Cause::Launching if !outside && !loads && !has(&[Cause::Copy]) => {
+            let issues = calls(&format!("NOT {SYNC} AND NOT {LOADS} AND NOT {ALLOCATES}"));
             Some(format!("{issues} UNION ALL {free} start - before < {HOST_STRETCH}"))
         }
         Cause::Queue => Some(String::new()),
@@ -60,7 +63,7 @@ fn times(cause: Cause, parts: &Parts) -> Option<String> {
 }
 
 /// Gaps by the call that issued what ends them, and how long the host was at `times` until it returned.
-fn sql(results: &Results<'_>, window: &Window, times: String) -> String {
+fn sql(results: &Results<'_>, window: &Window, times: &str) -> String {
     // Numbers of calls are those of a process.
     let session = results.context.session;
     let several = session.processes.pass.iter().filter(|pass| Some(**pass) == results.primary);

@@ -285,7 +285,8 @@ def apart(instances, one):
     """How far the shares of an instance are from the medians, and its time from the median time."""
     medians = {cause: statistics.median(other[1][cause] / other[0] for other in instances) for cause in LABELS}
     time = statistics.median(other[0] for other in instances)
-    return sum(abs(one[1][cause] / one[0] - medians[cause]) for cause in LABELS), abs(one[0] - time)
+    distance = sum(abs(one[1][cause] / one[0] - medians[cause]) for cause in LABELS)
+    return round(distance, 9), abs(one[0] - time), one[0]
 
 
 def main(path, stage, skip=0, take=None):

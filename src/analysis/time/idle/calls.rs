@@ -8,7 +8,7 @@ use super::cause::Cause;
 use crate::engine::facts::{OpIndex, OpSource, Ops};
 use crate::engine::intervals::{Interval, union};
 use crate::engine::stats::median;
-use rooflens_model::{ApiCallId, KernelId, MemoryKind, Ns, ProcessId, Session, ThreadId};
+use rooflens_model::{ApiCallId, KernelId, MemoryKind, Ns, PassId, ProcessId, Session, ThreadId};
 
 /// What a CUDA call does, as far as idle time is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,6 +128,11 @@ impl<'a> Calls<'a> {
             seen.insert(*kernel) && time > limits[calls.thread[row].index()]
         });
         launches.into_iter().map(|(_, row, _)| row).collect()
+    }
+
+    /// Whether launch calls of a pass load kernels.
+    pub(super) fn load(&self, pass: PassId) -> bool {
+        self.loading.iter().any(|row| self.session.api_calls.pass[*row as usize] == pass)
     }
 
     /// Start and end of a call.

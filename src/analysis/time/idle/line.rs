@@ -39,6 +39,8 @@ pub struct Line {
     pub gaps: [CauseGaps; Cause::ALL.len()],
     /// The part of `launching` of all instances within CUDA calls, nanoseconds.
     pub launching_in_calls: Ns,
+    /// Whether launch calls of the pass load kernels: names alone do not tell `first use` then.
+    pub loads: bool,
     /// What launching costs.
     pub launches: Launches,
     /// Gaps of all instances by length.
@@ -91,6 +93,7 @@ pub(super) fn lines(context: &Context<'_>, inputs: &Inputs<'_>, summary: &Summar
     let line = |gpu: GpuId| {
         let mut line = Line::new(summary.clone(), gpu, several_gpus, traced);
         let queue = inputs.queues.of(summary.process, gpu);
+        line.loads = inputs.calls.load(line.pass(context));
         let mut numbers = Vec::new();
         for (number, instance) in counted.iter().enumerate() {
             if let Some(window) = line.window(instance) {
@@ -128,6 +131,7 @@ impl Line {
             nearest: (0, 0),
             gaps: [CauseGaps::default(); Cause::ALL.len()],
             launching_in_calls: 0,
+            loads: false,
             launches: Launches::default(),
             histogram: Histogram::default(),
             longest: Vec::new(),
@@ -171,7 +175,7 @@ impl Line {
     }
 
     /// The instance whose shares of causes are nearest to the medians: what few instances have draws it nowhere. Of equally
-    /// near ones that of median time.
+    /// near ones that of median time, the shorter of two.
     fn find_nearest(&self) -> Option<usize> {
         let middle = |values: Vec<f64>| median(&values).unwrap_or(0.0);
         let time = middle(self.instances.iter().map(|one| one.time as f64).collect());
@@ -181,10 +185,14 @@ impl Line {
         let key = |parts: &Parts| {
             let apart = Cause::ALL.into_iter().zip(medians);
             let apart = apart.map(|(cause, median)| (share(parts, cause) - median).abs());
-            (apart.sum::<f64>(), (parts.time as f64 - time).abs())
+            // Sums of the same shares may differ in the last digit.
+            let apart = (apart.sum::<f64>() * 1e9).round();
+            (apart, (parts.time as f64 - time).abs(), parts.time)
         };
         let keys = self.instances.iter().map(key).enumerate();
-        let nearest = keys.min_by(|(_, a), (_, b)| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+        let nearest = keys.min_by(|(_, a), (_, b)| {
+            a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.cmp(&b.2))
+        });
         nearest.map(|(at, _)| at)
     }
 

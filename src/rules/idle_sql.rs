@@ -22,7 +22,7 @@ impl Results<'_> {
         let window = stage.window.as_ref()?;
         let parts = line.nearest_parts().filter(|parts| can_tell(self, window, parts));
         let query = parts.and_then(|parts| {
-            let times = times(cause, parts, line.loads)?;
+            let times = times(cause, parts)?;
             let what = words!(self, "queries.cause", cause = self.text.word(cause.label()));
             let time = Quantity::ns(parts.causes.of(cause));
             Some(window.query(what, time, sql(self, window, &times)))
@@ -41,7 +41,7 @@ fn can_tell(results: &Results<'_>, window: &Window, parts: &Parts) -> bool {
 }
 
 /// The times of the host to which a cause belongs, as far as names and times of calls tell; of *queue* none.
-fn times(cause: Cause, parts: &Parts, loads: bool) -> Option<String> {
+fn times(cause: Cause, parts: &Parts) -> Option<String> {
     let has = |causes: &[Cause]| parts.causes.sum(causes) > 0;
     let outside = has(&[Cause::Os, Cause::OffCpu]);
     let calls = |which: &str| format!("SELECT thread, start, end FROM call WHERE {which}");
@@ -52,8 +52,8 @@ fn times(cause: Cause, parts: &Parts, loads: bool) -> Option<String> {
         Cause::HostCode if !outside => {
             Some(format!("{free} before IS NULL OR start - before >= {HOST_STRETCH}"))
         }
-        Cause::FirstUse if !loads => Some(calls(LOADS)),
-        Cause::Launching if !outside && !loads && !has(&[Cause::Copy]) => {
+        Cause::FirstUse if !parts.loads => Some(calls(LOADS)),
+        Cause::Launching if !outside && !parts.loads && !has(&[Cause::Copy]) => {
             let issues = calls(&format!("NOT {SYNC} AND NOT {LOADS} AND NOT {ALLOCATES}"));
             Some(format!("{issues} UNION ALL {free} start - before < {HOST_STRETCH}"))
         }

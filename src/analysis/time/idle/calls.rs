@@ -130,9 +130,12 @@ impl<'a> Calls<'a> {
         launches.into_iter().map(|(_, row, _)| row).collect()
     }
 
-    /// Whether launch calls of a pass load kernels.
-    pub(super) fn load(&self, pass: PassId) -> bool {
-        self.loading.iter().any(|row| self.session.api_calls.pass[*row as usize] == pass)
+    /// Whether launch calls of a pass load kernels in a window.
+    pub(super) fn load(&self, pass: PassId, window: Interval) -> bool {
+        let calls = &self.session.api_calls;
+        self.loading.iter().map(|row| *row as usize).any(|row| {
+            calls.pass[row] == pass && calls.start[row] < window.1 && calls.end[row] > window.0
+        })
     }
 
     /// Start and end of a call.

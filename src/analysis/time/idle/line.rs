@@ -39,8 +39,6 @@ pub struct Line {
     pub gaps: [CauseGaps; Cause::ALL.len()],
     /// The part of `launching` of all instances within CUDA calls, nanoseconds.
     pub launching_in_calls: Ns,
-    /// Whether launch calls of the pass load kernels: names alone do not tell `first use` then.
-    pub loads: bool,
     /// What launching costs.
     pub launches: Launches,
     /// Gaps of all instances by length.
@@ -60,6 +58,8 @@ pub struct Parts {
     pub causes: Times,
     /// Time in which no launch was in the queue, whatever the GPU did: no part of the sum.
     queue_empty: Ns,
+    /// Whether launch calls load kernels in it: names alone do not tell `first use` then.
+    pub loads: bool,
 }
 
 /// How a cause of idle time spreads over the instances.
@@ -93,7 +93,6 @@ pub(super) fn lines(context: &Context<'_>, inputs: &Inputs<'_>, summary: &Summar
     let line = |gpu: GpuId| {
         let mut line = Line::new(summary.clone(), gpu, several_gpus, traced);
         let queue = inputs.queues.of(summary.process, gpu);
-        line.loads = inputs.calls.load(line.pass(context));
         let mut numbers = Vec::new();
         for (number, instance) in counted.iter().enumerate() {
             if let Some(window) = line.window(instance) {
@@ -131,7 +130,6 @@ impl Line {
             nearest: (0, 0),
             gaps: [CauseGaps::default(); Cause::ALL.len()],
             launching_in_calls: 0,
-            loads: false,
             launches: Launches::default(),
             histogram: Histogram::default(),
             longest: Vec::new(),
@@ -156,7 +154,8 @@ impl Line {
         let own: Vec<OpIndex> = instance.ops.iter().filter(own).copied().collect();
         let (busy, intervals) = busy(context.session, context.facts, &own);
         let time = window.1 - window.0;
-        let mut parts = Parts { time, busy, ..Parts::default() };
+        let loads = inputs.calls.load(self.pass(context), window);
+        let mut parts = Parts { time, busy, loads, ..Parts::default() };
         let mut others = time - measure(&intervals);
         for gap in inputs.gaps.within(self.gpu, window) {
             others -= gap.end - gap.start;

@@ -124,6 +124,8 @@ results! {
     overlap: super::time::overlap::Overlaps = super::time::overlap::compute;
     /// Times of repeated stages over the run.
     drift: super::time::drift::Drift = super::time::drift::compute;
+    /// Idle time by cause, launches and queue, by stage, and idle time between stages.
+    idle: super::time::idle::IdleTime = super::time::idle::compute;
     /// Collectives, their matching across ranks, and stragglers.
     communication: super::communication::Communication = super::communication::compute;
     /// The critical path of one step.
@@ -142,8 +144,6 @@ results! {
     modules: super::operators::modules::Modules = super::operators::modules::compute;
     /// Memory transfers by pass and stage.
     transfers: super::memory::transfers::Transfers = super::memory::transfers::compute;
-    /// Idle time by cause, launches and queue, by stage, and idle time between stages.
-    idle: super::time::idle::IdleTime = super::time::idle::compute;
     /// Upper bounds of gains by stage.
     what_if: super::time::what_if::Bounds = super::time::what_if::compute;
     /// Synchronizing calls by stage and place.

@@ -89,17 +89,19 @@ metrics! {
 
     // Idle time.
     IDLE "idle" Nanoseconds Lower
-        "stage time − busy of the median instance" "per GPU where a process uses several";
+        "`idle_share` × stage time" "per GPU where a process uses several";
     IDLE_SHARE "idle_share" Ratio Neutral
-        "idle ÷ stage time of the median instance" "";
+        "Σ idle time ÷ Σ time, over the counted instances" "";
     IDLE_LAUNCHING "idle_launching" Nanoseconds Neutral
-        "idle time of cause *launching*" "median instance; the parts add up to `idle`";
+        "idle time of cause *launching*" "this and the following: Σ over the counted instances ÷ their time × stage time; the parts add up to `idle`";
     IDLE_HOST_CODE "idle_host_code" Nanoseconds Neutral
         "idle time of cause *host code*" "";
+    IDLE_FIRST_USE "idle_first_use" Nanoseconds Neutral
+        "idle time of cause *first use*" "";
     IDLE_SYNC "idle_sync" Nanoseconds Neutral
         "idle time of cause *synchronizing call*" "";
     IDLE_ALLOCATOR "idle_allocator" Nanoseconds Neutral
-        "idle time of cause *allocation, loading*" "";
+        "idle time of cause *allocation*" "";
     IDLE_COPY "idle_copy" Nanoseconds Neutral
         "idle time of cause *blocking copy*" "";
     IDLE_OS "idle_os" Nanoseconds Neutral
@@ -129,13 +131,13 @@ metrics! {
     MEAN_KERNEL_TIME "mean_kernel_time" Nanoseconds Neutral
         "Σ durations of kernels ÷ number of kernels" "kernels of graphs included";
     LAUNCH_API_TIME "launch_api_time" Nanoseconds Neutral
-        "Σ durations of launch calls ÷ number of launch calls" "one call for a graph";
+        "median duration of launch calls" "one call for a graph; the basis has the mean";
     QUEUE_TIME "queue_time" Nanoseconds Neutral
         "median of start of a launch's first operation − return of its call" "those that begin before the return are left out and counted in the basis";
     QUEUE_DEPTH "queue_depth" One Neutral
         "launches issued and not begun, mean over busy time" "a graph is one launch; the basis has the greatest number";
     QUEUE_EMPTY_SHARE "queue_empty_share" Ratio Neutral
-        "time in which no launch is issued and not begun ÷ stage time" "median instance; launches of all stages of the process on the GPU";
+        "time in which no launch is issued and not begun ÷ stage time" "counted instances; launches of all stages of the process on the GPU";
 
     // Upper bounds of gains.
     BOUND_LAUNCHING "bound_launching" Nanoseconds Neutral

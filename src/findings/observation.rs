@@ -84,8 +84,25 @@ pub struct Gain {
     pub of: String,
     /// Formula and assumption.
     pub basis: String,
-    /// The saved time was measured as idle time; if not, it follows from a model of what is left to do.
-    pub measured: bool,
+    /// What the times are of.
+    pub kind: GainKind,
+}
+
+/// What a bound of a gain is made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GainKind {
+    /// Idle time of an iteration, as measured.
+    Idle,
+    /// Work of an iteration, by a model of what is left to do.
+    Work,
+    /// Busy time of an iteration: nothing is saved before the CPU keeps up.
+    WorkAfterCpu,
+    /// Idle time of all iterations, of which some have it.
+    Stalls,
+    /// Time of the run as a whole.
+    #[default]
+    Run,
 }
 
 impl Gain {

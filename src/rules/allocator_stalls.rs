@@ -16,7 +16,7 @@ pub(super) static RULE: Rule = Rule {
     run,
 };
 
-/// Idle time in the allocator ÷ stage time from which on it is worth a finding.
+/// Idle time within calls that allocate ÷ stage time from which on it is worth a finding.
 const SHARE: f64 = 0.01;
 
 /// Time in such calls ÷ time of the stage's ranges on the host from which on they are worth a note.
@@ -26,7 +26,7 @@ const HOST: f64 = 0.01;
 const BUSY: f64 = 0.9;
 
 fn run(results: &Results<'_>) -> Outcome {
-    let by_cause = results.per_cause(Cause::Allocator, |stage, line, saved| {
+    let by_cause = results.per_cause(Cause::Allocator, SHARE, |stage, line, saved| {
         (stage.share(saved) >= SHARE).then(|| finding(results, stage, line, saved)).into()
     });
     let allocator = results.context.results.allocator().ok();
@@ -35,7 +35,7 @@ fn run(results: &Results<'_>) -> Outcome {
     };
     let noted = results.stages.iter().filter_map(|stage| calls(results, stage, allocator));
     match (by_cause, Outcome::of(noted.collect())) {
-        (Outcome::Abstained(_), noted) | (Outcome::Clear(_), noted @ Outcome::Found(_)) => noted,
+        (Outcome::Abstained(_) | Outcome::Clear(_), noted @ Outcome::Found(_)) => noted,
         (by_cause, _) => by_cause,
     }
 }
@@ -62,19 +62,14 @@ fn calls(results: &Results<'_>, stage: &StageLine, allocator: &Allocator) -> Opt
 }
 
 fn finding(results: &Results<'_>, stage: &StageLine, line: &Line, saved: f64) -> Observation {
+    let basis = words!(results, "allocator_stalls.basis");
+    let idle = results.idles(stage, line, &[Cause::Allocator], saved);
     Observation {
-        statement: say!(
-            results,
-            "allocator_stalls.statement",
-            stage = Inline::strong(&stage.label),
-            share = Quantity::ratio(stage.share(saved)),
-        ),
+        statement: say!(results, "allocator_stalls.statement", idle = idle),
         advice: Some(say!(results, "allocator_stalls.advice")),
         next: Some(say!(results, "allocator_stalls.next")),
         evidence: vec![line.evidence(&results.context)],
-        query: stage.window.as_ref().map(|window| {
-            window.calls(&["cudaMalloc%", "cudaFree%", "cudaHostAlloc%", "cudaGraphInstantiate%"])
-        }),
-        ..stage.saving_idle(saved, &words!(results, "allocator_stalls.basis"))
+        query: results.query(stage, line, Cause::Allocator),
+        ..results.saving_idle(stage, line, &[Cause::Allocator], saved, &basis)
     }
 }

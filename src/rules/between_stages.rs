@@ -5,7 +5,7 @@ use rooflens_schemas::Unit;
 use super::{Outcome, Results, Rule, Threshold};
 use rooflens_analysis::time::idle::Cause;
 use rooflens_analysis::time::idle::between::{Between, Pair};
-use rooflens_findings::{Gain, Inline, Observation, Quantity, Severity};
+use rooflens_findings::{Gain, GainKind, Inline, Observation, Quantity, Severity};
 
 pub(super) static RULE: Rule = Rule {
     id: "between-stages",
@@ -63,7 +63,7 @@ fn finding(results: &Results<'_>, between: &Between) -> Option<Observation> {
         before = Inline::strong(&stages[pair.before].name),
         median = Quantity::new(pair.median()?, Unit::Nanoseconds),
         count = Quantity::count(pair.windows() as u64),
-        cause = Inline::strong(results.text.word(pair.cause().label())),
+        cause = Inline::strong(results.text.word(pair.causes.main().label())),
         range = range.map(|(name, _)| Inline::code(session.text(name))),
         covers = range.map(|(_, covers)| Quantity::ratio(covers)),
     );
@@ -72,7 +72,7 @@ fn finding(results: &Results<'_>, between: &Between) -> Option<Observation> {
         of_ns: run,
         of: words!(results, "between_stages.run", label = whose),
         basis: words!(results, "between_stages.basis"),
-        measured: true,
+        kind: GainKind::Run,
     };
     Some(Observation {
         title: label,
@@ -81,7 +81,7 @@ fn finding(results: &Results<'_>, between: &Between) -> Option<Observation> {
         weight_ns: idle,
         gain: Some(gain),
         statement,
-        advice: Some(advice(results, pair.cause())),
+        advice: Some(advice(results, pair.causes.main())),
         next: range.is_none().then(|| say!(results, "between_stages.next")),
         evidence: vec![between.evidence(context)],
         ..Observation::default()

@@ -6,7 +6,7 @@ use super::straggler;
 use super::{Outcome, Results, Rule, Threshold};
 use rooflens_analysis::system::power::reasons::{POWER_CAP, describe, lowers_clock};
 use rooflens_analysis::system::power::samples::{ClockLimit, Device, folder, power_limit};
-use rooflens_findings::{Gain, Inline, Observation, Quantity, Severity};
+use rooflens_findings::{Gain, GainKind, Inline, Observation, Quantity, Severity};
 use rooflens_schemas::{Scope, Unit};
 
 pub(super) static RULE: Rule = Rule {
@@ -122,7 +122,7 @@ fn saving(results: &Results<'_>, busy: f64, share: f64) -> Observation {
             of_ns: busy,
             of: words!(results, "clock_limits.of"),
             basis: words!(results, "clock_limits.basis"),
-            measured: false,
+            kind: GainKind::Run,
         }),
         ..Observation::default()
     }

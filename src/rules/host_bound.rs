@@ -11,11 +11,16 @@ pub(super) static RULE: Rule =
 /// Idle time in host code, in the operating system and without a CPU ÷ stage time from which on it is worth a finding.
 const SHARE: f64 = 0.05;
 
+/// What these are.
+const CAUSES: [Cause; 3] = [Cause::HostCode, Cause::Os, Cause::OffCpu];
+
 fn run(results: &Results<'_>) -> Outcome {
-    results.per_cause(Cause::HostCode, |stage, line, code| match finding(results, stage, line) {
-        Some(found) => Look::found(found),
-        None if stage.share(code) >= SHARE => Look::said_by(results, &host_pauses::RULE),
-        None => Look::Clear,
+    results.per_cause(Cause::HostCode, SHARE, |stage, line, code| {
+        match finding(results, stage, line) {
+            Some(found) => Look::found(found),
+            None if stage.share(code) >= SHARE => Look::said_by(results, &host_pauses::RULE),
+            None => Look::Clear,
+        }
     })
 }
 
@@ -23,11 +28,21 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line) -> Option<Obse
     // Pauses that typical instances do not have are another rule's.
     let code = host_pauses::host_code(results, stage)?;
     let [system, off_cpu] =
-        [Cause::Os, Cause::OffCpu].map(|cause| line.typical(cause).unwrap_or(0.0));
+        [Cause::Os, Cause::OffCpu].map(|cause| line.of_stage(cause).unwrap_or(0.0));
     let saved = code + system + off_cpu;
     if stage.share(saved) < SHARE {
         return None;
     }
+    let idle = match host_pauses::hold(results, stage) {
+        true => say!(
+            results,
+            "host_bound.without_pauses",
+            stage = Inline::strong(&stage.label),
+            share = Quantity::ratio(stage.share(saved)),
+        ),
+        false => results.idles(stage, line, &CAUSES, saved),
+    };
+    let basis = words!(results, "host_bound.basis");
     let part = |time: f64| (time > 0.0).then(|| Quantity::ratio(time / saved));
     let advice = if system > code.max(off_cpu) {
         say!(results, "host_bound.advice_system")
@@ -40,15 +55,14 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line) -> Option<Obse
         statement: say!(
             results,
             "host_bound.statement",
-            stage = Inline::strong(&stage.label),
-            share = Quantity::ratio(stage.share(saved)),
+            idle = idle,
             system = part(system),
             off_cpu = part(off_cpu),
         ),
         advice: Some(advice),
         next: Some(say!(results, "host_bound.next")),
         evidence: vec![line.evidence(&results.context)],
-        query: stage.window.as_ref().map(super::sql::Window::idle),
-        ..stage.saving_idle(saved, &words!(results, "host_bound.basis"))
+        query: results.query(stage, line, Cause::HostCode),
+        ..results.saving_idle(stage, line, &CAUSES, saved, &basis)
     })
 }

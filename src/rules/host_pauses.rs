@@ -6,7 +6,7 @@ use super::stage::StageLine;
 use super::{Look, Outcome, Results, Rule, Threshold, repeat_outliers, uneven_pace};
 use rooflens_analysis::time::idle::Cause;
 use rooflens_analysis::time::idle::longest::ended_by;
-use rooflens_findings::{Gain, Inline, Observation, Quantity, Severity};
+use rooflens_findings::{Gain, GainKind, Inline, Observation, Quantity, Severity};
 use rooflens_model::{Ns, StrId};
 use rooflens_schemas::Unit;
 
@@ -19,7 +19,7 @@ pub(super) static RULE: Rule = Rule {
     run,
 };
 
-/// Idle time in host code that typical instances do not have ÷ time of all stages from which on it is worth a finding.
+/// Idle time in host code that typical instances do not have ÷ time of all iterations from which on it is worth a finding.
 const SHARE: f64 = 0.05;
 
 /// Instances below which the median one is as likely as not one with pauses.
@@ -31,7 +31,7 @@ struct Pauses {
     typical: f64,
     /// That of all counted instances beyond it.
     beyond: f64,
-    /// The longest gap, nanoseconds.
+    /// The longest time in a gap, nanoseconds.
     longest: Ns,
 }
 
@@ -44,9 +44,9 @@ fn run(results: &Results<'_>) -> Outcome {
     })
 }
 
-/// Idle time in host code of a typical instance: the one of median time; of few instances, as many steps of median time.
+/// Idle time in host code of a typical instance: the median; of few instances, as many steps of median.
 fn typical(results: &Results<'_>, stage: &StageLine) -> Option<f64> {
-    let of = |key| results.idle(key)?.typical(Cause::HostCode).ok();
+    let of = |key| results.idle(key)?.median_of(Cause::HostCode).ok();
     match stage.counted >= INSTANCES {
         true => of(stage.key()),
         false => of(stage.step()?.key()).zip(stage.steps).map(|(step, steps)| step * steps),
@@ -54,11 +54,18 @@ fn typical(results: &Results<'_>, stage: &StageLine) -> Option<f64> {
 }
 
 fn pauses(results: &Results<'_>, stage: &StageLine) -> Option<Pauses> {
-    let sum = results.idle(stage.key())?.sums[Cause::HostCode as usize];
+    let line = results.idle(stage.key())?;
     let typical = typical(results, stage)?;
-    let beyond = sum.time as f64 - typical * stage.counted;
-    let holds = beyond > 0.0 && beyond >= SHARE * results.run_ns();
-    holds.then_some(Pauses { typical, beyond, longest: sum.longest })
+    let beyond = line.of(Cause::HostCode) as f64 - typical * stage.counted;
+    let longest = line.gaps[Cause::HostCode as usize].longest;
+    let holds = beyond > 0.0 && beyond >= SHARE * measured(results, stage);
+    holds.then_some(Pauses { typical, beyond, longest })
+}
+
+/// Time of all iterations of all stages of the rank that count, nanoseconds, the stalls within them.
+fn measured(results: &Results<'_>, stage: &StageLine) -> f64 {
+    let own = results.stages.iter().filter(|one| one.scope.rank == stage.scope.rank);
+    own.filter_map(|one| Some(results.idle(one.key())?.pool.time as f64)).sum()
 }
 
 /// Whether a stage has such pauses.
@@ -68,8 +75,8 @@ pub(super) fn hold(results: &Results<'_>, stage: &StageLine) -> bool {
 
 /// Idle time in host code of an instance: without the pauses, where typical instances have none.
 pub(super) fn host_code(results: &Results<'_>, stage: &StageLine) -> Option<f64> {
-    let median = results.idle(stage.key())?.typical(Cause::HostCode).ok()?;
-    Some(pauses(results, stage).map_or(median, |pauses| pauses.typical.min(median)))
+    let pooled = results.idle(stage.key())?.of_stage(Cause::HostCode).ok()?;
+    Some(pauses(results, stage).map_or(pooled, |pauses| pauses.typical.min(pooled)))
 }
 
 fn finding(results: &Results<'_>, stage: &StageLine, pauses: &Pauses) -> Observation {
@@ -90,13 +97,12 @@ fn finding(results: &Results<'_>, stage: &StageLine, pauses: &Pauses) -> Observa
     );
     statement.extend(uneven_pace::also(results, stage));
     statement.extend(repeat_outliers::also(results, stage));
-    // The time of all stages is made of typical instances: the pauses come on top.
     let gain = Gain {
         saved_ns: pauses.beyond,
-        of_ns: results.run_ns() + pauses.beyond,
+        of_ns: measured(results, stage),
         of: words!(results, "host_pauses.of"),
         basis,
-        measured: true,
+        kind: GainKind::Stalls,
     };
     Observation {
         severity: Severity::of_share(gain.share()),
@@ -115,7 +121,7 @@ fn ended(results: &Results<'_>, stage: &StageLine) -> Option<Vec<Inline>> {
     let session = results.context.session;
     let longest = results.idle(stage.key()).map_or(&[][..], |line| &line.longest);
     let mut enders: BTreeMap<String, Ender> = BTreeMap::new();
-    for gap in longest.iter().filter(|one| one.gap.cause == Cause::HostCode) {
+    for gap in longest.iter().filter(|one| one.gap.times.main() == Cause::HostCode) {
         let ender = enders.entry(ended_by(&results.context, gap.gap.op)).or_default();
         ender.count += 1;
         ender.time += gap.gap.end - gap.gap.start;

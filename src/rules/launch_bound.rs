@@ -17,7 +17,7 @@ pub(super) static RULE: Rule = Rule {
 const SHARE: f64 = 0.10;
 
 fn run(results: &Results<'_>) -> Outcome {
-    results.per_cause(Cause::Launching, |stage, line, _| {
+    results.per_cause(Cause::Launching, SHARE, |stage, line, _| {
         launching(results, stage).map(|time| finding(results, stage, line, time)).into()
     })
 }
@@ -25,11 +25,11 @@ fn run(results: &Results<'_>) -> Outcome {
 /// Idle time while launching, if it is the largest cause and worth a finding.
 pub(super) fn launching(results: &Results<'_>, stage: &StageLine) -> Option<f64> {
     let line = results.idle(stage.key())?;
-    let launching = line.typical(Cause::Launching).ok()?;
+    let launching = line.of_stage(Cause::Launching).ok()?;
     // Pauses that typical instances do not have are no reason to leave launching alone.
     let causes = line.causes().filter_map(|(cause, time)| match cause {
         Cause::HostCode => host_pauses::host_code(results, stage),
-        _ => Some(time),
+        _ => Some(time).filter(|_| !line.spread(&[cause]).is_rare()),
     });
     let is_largest = causes.fold(0.0, f64::max) <= launching;
     (stage.share(launching) >= SHARE && is_largest).then_some(launching)
@@ -37,13 +37,14 @@ pub(super) fn launching(results: &Results<'_>, stage: &StageLine) -> Option<f64>
 
 fn finding(results: &Results<'_>, stage: &StageLine, line: &Line, launching: f64) -> Observation {
     let saved = results.gain(WhatIf::Launching, stage).unwrap_or(launching);
+    let basis = words!(results, "launch_bound.basis");
     Observation {
         statement: statement(results, stage, line, launching),
         advice: Some(advice(results, stage)),
         next: Some(next(results, stage)),
         evidence: vec![line.evidence(&results.context)],
-        query: stage.window.as_ref().map(super::sql::Window::idle),
-        ..stage.saving_idle(saved, &words!(results, "launch_bound.basis"))
+        query: results.query(stage, line, Cause::Launching),
+        ..results.saving_idle(stage, line, &[Cause::Launching], saved, &basis)
     }
 }
 
@@ -51,19 +52,17 @@ fn statement(results: &Results<'_>, stage: &StageLine, line: &Line, launching: f
     let time = |ns| Quantity::new(ns, Unit::Nanoseconds);
     // The word is kept for stages of which launching takes the largest part.
     let is_bound = line.verdict().0 == Verdict::Launch;
-    let share = Quantity::ratio(stage.share(launching));
     let (launches, figures) = (line.launches.per_step, &line.launches);
     let operations = launches.is_none().then_some(stage.operations);
     say!(
         results,
         "launch_bound.statement",
-        stage = Inline::strong(&stage.label),
-        bound = is_bound.then_some(share),
-        waits = (!is_bound).then_some(share),
+        bound = is_bound.then(|| Inline::strong(&stage.label)),
+        idle = results.idles(stage, line, &[Cause::Launching], launching),
         launches = launches.map(|count| Quantity::new(count, Unit::Count)),
         operations = operations.map(|count| Quantity::new(count, Unit::Count)),
         kernel = figures.mean_kernel().map(time),
-        call = figures.mean_call().map(time),
+        call = figures.median_call.map(time),
     )
 }
 

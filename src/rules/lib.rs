@@ -6,6 +6,7 @@
 #[macro_use]
 extern crate rooflens_findings;
 
+mod idle_sql;
 mod limits;
 mod of_stage;
 mod products;
@@ -25,6 +26,7 @@ mod clock_limits;
 mod decode_bandwidth;
 mod exposed_communication;
 mod exposed_copies;
+mod first_use;
 mod flop_coverage;
 mod gemm_alignment;
 mod gemm_bandwidth;
@@ -122,6 +124,7 @@ pub static RULES: &[&Rule] = &[
     &between_stages::RULE,
     &sync_bound::RULE,
     &allocator_stalls::RULE,
+    &first_use::RULE,
     &queue_gaps::RULE,
     &short_kernels::RULE,
     &exposed_copies::RULE,

@@ -4,7 +4,7 @@ use super::stage::StageLine;
 use super::{Look, Outcome, Results};
 use rooflens_analysis::communication::Ranks;
 use rooflens_analysis::time::idle::Cause;
-use rooflens_findings::{Observation, Severity};
+use rooflens_findings::{GainKind, Observation, Severity};
 
 /// Share of the stage time below which, where the CPU explains most of the rest, the stage is as long as the CPU takes.
 const BUSY: f64 = 0.50;
@@ -41,8 +41,8 @@ impl Results<'_> {
     /// Whether the GPU idles for most of the stage, unprofiled where that is known, and mostly because of the CPU.
     fn is_host_bound(&self, stage: &StageLine) -> bool {
         let Some(line) = self.idle(stage.key()) else { return false };
-        let host: f64 = Cause::HOST.iter().filter_map(|cause| line.typical(*cause).ok()).sum();
-        stage.busy < BUSY * stage.reference() && host >= BY_HOST * (stage.time - stage.busy)
+        let host = line.pool.causes.sum(&Cause::HOST);
+        stage.busy < BUSY * stage.reference() && host as f64 >= BY_HOST * line.idle() as f64
     }
 
     /// Looks at a stage, unless it is a rank that waits for another one.
@@ -78,6 +78,7 @@ impl StageLine {
         found.severity = Severity::Note;
         if let Some(gain) = &mut found.gain {
             (gain.saved_ns, gain.of_ns) = (saved.clamp(0.0, self.busy), self.busy);
+            gain.kind = GainKind::WorkAfterCpu;
             gain.of = words!(self, "findings.busy_time", stage = self.label.as_str());
             gain.basis = basis.to_owned() + &words!(self, "findings.after_host");
         }

@@ -2,9 +2,8 @@
 
 use super::stage::StageLine;
 use super::{Outcome, Results, Rule, Threshold};
-use rooflens_analysis::time::idle::line::CauseSum;
 use rooflens_analysis::time::idle::{Cause, Line};
-use rooflens_findings::{Inline, Observation, Quantity};
+use rooflens_findings::{Observation, Quantity};
 use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule =
@@ -14,7 +13,9 @@ pub(super) static RULE: Rule =
 const SHARE: f64 = 0.10;
 
 fn run(results: &Results<'_>) -> Outcome {
-    results.per_cause(Cause::Queue, |stage, line, idle| finding(results, stage, line, idle).into())
+    results.per_cause(Cause::Queue, SHARE, |stage, line, idle| {
+        finding(results, stage, line, idle).into()
+    })
 }
 
 fn finding(
@@ -30,21 +31,21 @@ fn finding(
         true => (words!(results, "queue_gaps.replayed"), say!(results, "queue_gaps.advice_graph")),
         false => (words!(results, "queue_gaps.issued"), say!(results, "queue_gaps.advice")),
     };
-    let CauseSum { gaps, time, .. } = line.sums[Cause::Queue as usize];
+    let (gaps, time) = (line.gaps[Cause::Queue as usize].gaps, line.of(Cause::Queue));
+    let basis = words!(results, "queue_gaps.basis");
     let mean = (gaps > 0).then(|| Quantity::new(time as f64 / gaps as f64, Unit::Nanoseconds));
     Some(Observation {
         statement: say!(
             results,
             "queue_gaps.statement",
-            stage = Inline::strong(&stage.label),
-            share = Quantity::ratio(stage.share(saved)),
+            idle = results.idles(stage, line, &[Cause::Queue], saved),
             which = which,
             gaps = Quantity::count(gaps),
             mean = mean,
         ),
         advice: Some(advice),
         evidence: vec![line.evidence(&results.context)],
-        query: stage.window.as_ref().map(super::sql::Window::idle),
-        ..stage.saving_idle(saved, &words!(results, "queue_gaps.basis"))
+        query: results.query(stage, line, Cause::Queue),
+        ..results.saving_idle(stage, line, &[Cause::Queue], saved, &basis)
     })
 }

@@ -10,11 +10,14 @@ use rooflens_analysis::Context;
 use rooflens_analysis::engine::platform::Platform;
 use rooflens_analysis::time::idle::{Cause, Line};
 use rooflens_analysis::time::what_if::WhatIf;
-use rooflens_findings::{Catalogue, Gain, Observation, Severity};
+use rooflens_findings::{Catalogue, Gain, GainKind, Inline, Observation, Quantity, Severity};
 use rooflens_model::PassId;
 
 /// Share of the time of all stages below which nothing that can be said of a stage matters.
 const WORTH_A_LOOK: f64 = 0.01;
+
+/// Difference of shares between iterations from which on it is said.
+const DIFFERS: f64 = 0.01;
 
 /// What the analyses of one bundle came to.
 pub struct Results<'a> {
@@ -114,20 +117,71 @@ impl<'a> Results<'a> {
         Some((stage.time - bound.new_time()).max(0.0))
     }
 
-    /// Looks at each stage of which idle time of a cause is known, with that time of a typical instance; abstains if
-    /// there is none.
+    /// Looks at each stage of which idle time of a cause is known, with that time of an instance, pooled over all; a
+    /// stage of whose time such a share is idle for unknown cause is not clear. Abstains if there is none.
     pub(super) fn per_cause(
         &self,
         cause: Cause,
+        share: f64,
         look: impl Fn(&StageLine, &'a Line, f64) -> Look,
     ) -> Outcome {
         self.each_stage(&words!(self, "findings.needs_idle"), |stage| {
             let line = self.idle(stage.key());
-            match line.and_then(|line| Some((line, line.typical(cause).ok()?))) {
-                Some((line, time)) => look(stage, line, time),
-                None => Look::Lacks,
+            let known = line.and_then(|line| Some((line, line.of_stage(cause).ok()?)));
+            let Some((line, time)) = known else { return Look::Lacks };
+            match look(stage, line, time) {
+                Look::Clear if line.share(line.of(Cause::Unknown)) >= share => Look::Lacks,
+                look => look,
             }
         })
+    }
+
+    /// How long the GPU is idle in a stage for some causes, in words: in all of it, or in the few iterations that have them.
+    pub(super) fn idles(
+        &self,
+        stage: &StageLine,
+        line: &Line,
+        causes: &[Cause],
+        saved: f64,
+    ) -> Vec<Inline> {
+        let spread = line.spread(causes);
+        let share = (!spread.is_rare()).then(|| Quantity::ratio(stage.share(saved)));
+        let differs = spread.most - spread.least >= DIFFERS;
+        say!(
+            self,
+            "findings.idles",
+            stage = Inline::strong(&stage.label),
+            share = share,
+            least = share.filter(|_| differs).map(|_| Quantity::ratio(spread.least)),
+            most = Quantity::ratio(spread.most),
+            few = spread.is_rare().then(|| Quantity::count(spread.instances as u64)),
+            all = Quantity::count(spread.of as u64),
+            time = Quantity::ns(line.pool.causes.sum(causes)),
+        )
+    }
+
+    /// A finding about idle time of some causes of a stage, of which `saved` nanoseconds of an instance could be saved: over
+    /// all iterations, if only few have them.
+    pub(super) fn saving_idle(
+        &self,
+        stage: &StageLine,
+        line: &Line,
+        causes: &[Cause],
+        saved: f64,
+        basis: &str,
+    ) -> Observation {
+        let found = stage.saving_idle(saved, basis);
+        if !line.spread(causes).is_rare() {
+            return found;
+        }
+        let gain = Gain {
+            saved_ns: line.pool.causes.sum(causes) as f64,
+            of_ns: line.pool.time as f64,
+            of: words!(self, "findings.all_iterations", stage = stage.label.as_str()),
+            basis: basis.to_owned(),
+            kind: GainKind::Stalls,
+        };
+        Observation { gain: Some(gain), ..found }
     }
 
     /// Looks at each stage; abstains if that needs what no stage has.
@@ -181,7 +235,7 @@ impl<'a> Results<'a> {
             of_ns: of,
             of: words!(self, "findings.the_run"),
             basis: basis.to_owned(),
-            measured: false,
+            kind: GainKind::Run,
         };
         Observation {
             scope: Scope { pass: Some(self.pass.clone()), ..Scope::default() },

@@ -32,8 +32,6 @@ pub(super) struct Window {
     pub(super) device: u32,
     /// Start and end of the projection.
     pub(super) gpu: (Ns, Ns),
-    /// Start and end of the range on the host.
-    pub(super) host: (Ns, Ns),
     /// Which of the tables hold operations of it.
     pub(super) tables: [bool; 4],
     /// Number and durations of the operations on the GPU in the projection, and the time without any.
@@ -49,13 +47,11 @@ pub(super) struct Window {
     helpers: BTreeSet<String>,
     /// Time in which collectives run and no other kernel does.
     pub(super) exposed: Ns,
-    /// Durations of the calls that began in the range on the host, by name.
-    pub(super) calls: BTreeMap<String, Ns>,
 }
 
 impl Window {
-    /// The counted instance whose stage time is nearest to the median; none of several GPUs, and none
-    /// where the artifact is no nsys export.
+    /// The instance of a stage to look at, or the counted one whose time is nearest to the median; none of several GPUs,
+    /// and none where the artifact is no nsys export.
     pub(super) fn of(
         context: &Context<'_>,
         text: &'static Catalogue,
@@ -69,17 +65,17 @@ impl Window {
             return None;
         }
         let far = |one: &StageInstance| (one.time().unwrap_or(Ns::MAX) as f64 - line.time).abs();
-        let counted = facts.instances_of(stage).iter().filter(|one| {
-            one.process == line.process && one.excluded.is_none() && one.gpus.len() == 1
-        });
-        let one =
-            counted.min_by(|a, b| far(a).total_cmp(&far(b)).then(a.ordinal.cmp(&b.ordinal)))?;
+        let idle = context.results.idle().ok();
+        let nearest = idle.and_then(|idle| idle.nearest(facts, line.stage, line.process));
+        let counted = line.counted_instances(facts).filter(|one| one.gpus.len() == 1);
+        let one = nearest.filter(|one| one.gpus.len() == 1).or_else(|| {
+            counted.min_by(|a, b| far(a).total_cmp(&far(b)).then(a.ordinal.cmp(&b.ordinal)))
+        })?;
         let mut window = Self {
             text,
             ordinal: one.ordinal,
             device: session.gpus.ordinal[one.gpus.first()?.index()],
             gpu: one.projection?,
-            host: (one.host_start, one.host_end),
             tables: [false; 4],
             operations: (0, 0),
             idle: 0,
@@ -88,10 +84,8 @@ impl Window {
             followers: BTreeMap::new(),
             helpers: BTreeSet::new(),
             exposed: 0,
-            calls: BTreeMap::new(),
         };
         window.add_operations(context, stage.pass);
-        window.add_calls(context, stage.pass);
         Some(window)
     }
 
@@ -137,18 +131,6 @@ impl Window {
         self.exposed = busy.0 - computing.0;
     }
 
-    /// Adds up the calls that began in the range, of all threads.
-    fn add_calls(&mut self, context: &Context<'_>, pass: PassId) {
-        let (session, calls) = (context.session, &context.session.api_calls);
-        let within = |row: &usize| {
-            calls.pass[*row] == pass && (self.host.0..=self.host.1).contains(&calls.start[*row])
-        };
-        for row in (0..calls.len()).filter(within) {
-            let sum = self.calls.entry(session.text(calls.name[row]).to_owned()).or_default();
-            *sum = sum.saturating_add(calls.end[row].saturating_sub(calls.start[row]));
-        }
-    }
-
     /// Time of the instance in which the GPU runs nothing.
     pub(super) fn idle(&self) -> Query {
         let sql = format!(
@@ -166,21 +148,6 @@ impl Window {
         let sql = format!("SELECT AVG(ns) FROM ({});", self.select("end - start AS ns"));
         let mean = Quantity::new(mean, rooflens_schemas::Unit::Nanoseconds);
         self.query(words!(self, "queries.mean"), mean, sql)
-    }
-
-    /// Calls of the host that began within the range and whose names are like one of `patterns`.
-    pub(super) fn calls(&self, patterns: &[&str]) -> Query {
-        let (start, end) = self.host;
-        let names: Vec<String> =
-            patterns.iter().map(|pattern| format!("s.value LIKE '{pattern}'")).collect();
-        let sql = format!(
-            "SELECT COALESCE(SUM(r.end - r.start), 0) FROM CUPTI_ACTIVITY_KIND_RUNTIME r JOIN StringIds s \
-             ON s.id = r.nameId WHERE r.start BETWEEN {start} AND {end} AND ({});",
-            names.join(" OR ")
-        );
-        let holds = |name: &str| patterns.iter().any(|pattern| like(name, pattern));
-        let time = sum(self.calls.iter().filter(|(name, _)| holds(name)).map(|(_, time)| *time));
-        self.query(words!(self, "queries.calls"), Quantity::ns(time), sql)
     }
 
     /// Copies of the instance, if there are any.
@@ -263,7 +230,7 @@ impl Window {
     }
 
     /// Operations of the instance's GPU within its projection.
-    fn select(&self, columns: &str) -> String {
+    pub(super) fn select(&self, columns: &str) -> String {
         let mut sql = String::new();
         for table in (0..TABLES.len()).filter(|table| self.tables[*table]) {
             let all = if sql.is_empty() { "" } else { " UNION ALL " };
@@ -279,7 +246,7 @@ impl Window {
     }
 
     /// What the statement gives, with the number.
-    fn query(&self, what: String, value: Quantity, sql: String) -> Query {
+    pub(super) fn query(&self, what: String, value: Quantity, sql: String) -> Query {
         let instance = Quantity::count(u64::from(self.ordinal));
         let gives = say!(self, "queries.gives", what = what, instance = instance, value = value);
         Query { gives, sql }

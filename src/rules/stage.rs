@@ -6,7 +6,7 @@ use super::sql::Window;
 use super::stage_busy::BUSY;
 use rooflens_analysis::Context;
 use rooflens_analysis::engine::stage_stats::{Summary, summaries};
-use rooflens_findings::{Catalogue, Gain, Observation, Quantity, Severity};
+use rooflens_findings::{Catalogue, Gain, GainKind, Observation, Quantity, Severity};
 use rooflens_model::ProcessId;
 
 /// A stage, an index into [`Facts::stages`](rooflens_analysis::Facts::stages), and the process that ran it.
@@ -162,7 +162,7 @@ impl StageLine {
     /// A finding about this stage that could save at most `saved` nanoseconds of the work of each instance.
     pub(super) fn saving(&self, saved: f64, basis: &str) -> Observation {
         let saved = saved.clamp(0.0, self.time);
-        let mut found = self.bounded(saved, saved.min(self.reference()), basis, false);
+        let mut found = self.bounded(saved, saved.min(self.reference()), basis, GainKind::Work);
         // Shorter kernels save nothing where the CPU cannot launch them sooner.
         if let Some(gain) = found.gain.as_mut().filter(|gain| self.busy < BUSY * gain.of_ns) {
             gain.basis += &words!(self, "findings.if_idle_stays");
@@ -174,7 +174,12 @@ impl StageLine {
     /// Without the profiler the gaps are shorter: all of them together are what kernels leave of the stage.
     pub(super) fn saving_idle(&self, saved: f64, basis: &str) -> Observation {
         let saved = saved.clamp(0.0, self.time);
-        self.bounded(saved, saved.min((self.reference() - self.busy).max(0.0)), basis, true)
+        self.bounded(
+            saved,
+            saved.min((self.reference() - self.busy).max(0.0)),
+            basis,
+            GainKind::Idle,
+        )
     }
 
     /// Stage time without a profiler where that is known, else with it.
@@ -182,7 +187,7 @@ impl StageLine {
         self.unprofiled.map_or(self.time, |unprofiled| unprofiled.min(self.time))
     }
 
-    fn bounded(&self, profiled: f64, saved: f64, basis: &str, measured: bool) -> Observation {
+    fn bounded(&self, profiled: f64, saved: f64, basis: &str, kind: GainKind) -> Observation {
         let weight_ns = saved * self.counted;
         let share = if self.run_ns > 0.0 { weight_ns / self.run_ns } else { 0.0 };
         let (mut of, mut basis) = (self.label.clone(), basis.to_owned());
@@ -198,7 +203,7 @@ impl StageLine {
         Observation {
             weight_ns,
             severity: Severity::of_share(share),
-            gain: Some(Gain { saved_ns: saved, of_ns: self.reference(), of, basis, measured }),
+            gain: Some(Gain { saved_ns: saved, of_ns: self.reference(), of, basis, kind }),
             ..self.note()
         }
     }

@@ -104,7 +104,11 @@ fn collectives(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, f64) {
 /// How long the GPU is idle in a stage, and mostly why.
 fn idle_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<Vec<Inline>>) {
     let idle = 1.0 - stage.busy_share;
-    let causes = results.idle(stage.key()).into_iter().flat_map(Line::causes);
+    // What few iterations have is told by the rule of the cause.
+    let common = |line: &'_ Line| -> Vec<(Cause, f64)> {
+        line.causes().filter(|(cause, _)| !line.spread(&[*cause]).is_rare()).collect()
+    };
+    let causes = results.idle(stage.key()).map_or_else(Vec::new, common).into_iter();
     let cause = causes.reduce(|best, next| if next.1 > best.1 { next } else { best });
     let named = cause.filter(|(_, time)| stage.share(*time) >= NAMED);
     let why = named.map(|(cause, _)| because(results, stage, cause));
@@ -138,18 +142,7 @@ fn because(results: &Results<'_>, stage: &StageLine, cause: Cause) -> String {
         Cause::HostCode if host_pauses::hold(results, stage) => {
             words!(results, "stage_busy.pauses")
         }
-        Cause::Launching => words!(results, "stage_busy.launching"),
-        Cause::HostCode => words!(results, "stage_busy.host_code"),
-        Cause::Sync => words!(results, "stage_busy.sync"),
-        Cause::Allocator => words!(results, "stage_busy.allocator"),
-        Cause::Copy => words!(results, "stage_busy.copy"),
-        Cause::Communication => words!(results, "stage_busy.communication"),
-        Cause::Os => words!(results, "stage_busy.os"),
-        Cause::OffCpu => words!(results, "stage_busy.off_cpu"),
-        Cause::Profiler => words!(results, "stage_busy.profiler"),
-        Cause::Queue => words!(results, "stage_busy.queue"),
-        Cause::OtherWork => words!(results, "stage_busy.other_work"),
-        Cause::Unknown => words!(results, "stage_busy.unknown"),
+        _ => results.text.word(cause.label()).to_owned(),
     }
 }
 

@@ -4,21 +4,31 @@ usage: idle.py EXPORT STAGE [SKIP [TAKE]]
 
 STAGE is the name of NVTX ranges, or - for the whole capture as one; SKIP the number of leading instances of each
 process that do not count, TAKE the number of those after them that do (all).
-Prints nanoseconds by process and cause, summed over the instances that count, in the words of
-docs/methodology.md; then of each instance and GPU the mean depth of the queue and the time in which it is empty.
-Written to be read: it looks at all calls of a thread by bisection, gap by gap, and
-shares no code and no algorithm with the program. The numbers of tests/idle.rs come from here.
+Prints nanoseconds by process, GPU and cause, summed over the instances that count, in the words of
+docs/methodology.md: in brackets the median, the least and greatest share of an instance, and in how many it takes at least
+1 %; then of each instance and GPU the mean depth of the queue and
+the time in which it is empty, and which instance is shown.
+Written to be read: it colours the moments of a gap from the weakest reason to the strongest, moment by moment between all
+points at which something begins or ends, and shares no code and no algorithm with the program. The numbers of
+tests/fixtures/idle.rs come from here.
 """
 
 import bisect
 import collections
+import re
 import sqlite3
+import statistics
 import sys
 
 SHORT_STRETCH = 100_000
-ALLOCATOR = ("cudaMalloc", "cudaFree", "cudaHost", "cuMem", "cudaGraphInstantiate", "cuGraphInstantiate",
-             "cuModuleLoad", "cuModuleUnload", "cuLibraryLoad", "cuLibraryUnload")
-NO_ALLOCATION = ("cuMemcpy", "cuMemset", "cudaHostGet", "cuMemGet", "cuMemHostGet")
+# Names without cuda, cu or hip.
+FIRST_USE = ("Module", "Library", "Link", "FuncLoad", "KernelGetFunction", "GraphInstantiate")
+ALLOCATION = ("Malloc", "Free", "Host", "Mem")
+NO_ALLOCATION = ("Memcpy", "Memset", "HostGet", "MemGet", "MemHostGet", "MemPrefetch", "MemAdvise", "MemRange")
+LABELS = {"launching": "launching", "host_code": "host code", "first_use": "first use", "sync": "synchronizing call",
+          "allocation": "allocation", "copy": "blocking copy", "os": "operating system", "off_cpu": "off CPU",
+          "profiler": "profiler", "communication": "collective", "queue": "queue, latency", "other_work": "other work",
+          "unknown": "unknown"}
 
 Op = collections.namedtuple("Op", "start end process correlation gpu collective copy pageable rank")
 
@@ -45,23 +55,34 @@ def union(intervals):
     return merged
 
 
-def overlap(merged, start, end):
+def around(merged, start, end):
+    """Of disjoint times those that reach into a window."""
     at = max(bisect.bisect_right(merged, [start, float("inf")]) - 1, 0)
-    total = 0
     while at < len(merged) and merged[at][0] < end:
-        total += max(min(merged[at][1], end) - max(merged[at][0], start), 0)
+        if merged[at][1] > start:
+            yield merged[at]
         at += 1
-    return total
+
+
+def within(gap, first, last):
+    """Time by cause of the part of a gap in a window."""
+    times = collections.Counter()
+    for start, end, cause in gap[2]:
+        times[cause] += max(min(end, last) - max(start, first), 0)
+    return times
 
 
 def kind(name):
-    if "Synchronize" in name:
+    plain = re.sub("^(cuda|cu|hip)", "", name)
+    if "Synchronize" in plain:
         return "sync"
-    if name.startswith(ALLOCATOR) and not name.startswith(NO_ALLOCATION):
-        return "allocator"
-    if "Memcpy" in name:
-        return "copy" if "Async" not in name else "async copy"
-    return "other"
+    if plain.startswith(FIRST_USE):
+        return "first_use"
+    if plain.startswith(ALLOCATION) and not plain.startswith(NO_ALLOCATION):
+        return "allocation"
+    if "Memcpy" in plain:
+        return "copy" if "Async" not in plain else "async copy"
+    return "launch" if "Launch" in plain else "other"
 
 
 def off_cpu(db):
@@ -84,16 +105,18 @@ class Capture:
     def __init__(self, path):
         db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
         self.names = dict(db.execute("select id, value from StringIds"))
-        self.ops, self.kernels, rank = [], {}, 0
+        self.ops, self.kernels, self.full, rank = [], {}, {}, 0
         for table, name in [("CUPTI_ACTIVITY_KIND_KERNEL", "shortName"), ("CUPTI_ACTIVITY_KIND_MEMCPY", "null"),
                             ("CUPTI_ACTIVITY_KIND_MEMSET", "null"), ("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", "null")]:
-            wanted = ["start", "end", "globalPid", "correlationId", "deviceId", name, "srcKind", "dstKind"]
-            for start, end, process, correlation, gpu, short, source, target in rows(db, table, wanted):
+            full = "demangledName" if table.endswith("KERNEL") else "null"
+            wanted = ["start", "end", "globalPid", "correlationId", "deviceId", name, "srcKind", "dstKind", full]
+            for start, end, process, correlation, gpu, short, source, target, full in rows(db, table, wanted):
                 collective = (self.names.get(short) or "").startswith("nccl")
                 copy = "MEM" in table
                 pageable = table.endswith("MEMCPY") and 0 in (source, target)
                 self.ops.append(Op(start, end, process, correlation, gpu, collective, copy, pageable, rank))
                 self.kernels[self.ops[-1]] = self.names.get(short, table)
+                self.full[rank] = full
                 rank += 1
         self.ops.sort(key=lambda op: (op.start, op.end, op.rank))
         self.calls, self.call_of = collections.defaultdict(list), {}
@@ -112,6 +135,7 @@ class Capture:
         self.first = {}
         for op in self.ops:
             self.first.setdefault((op.process, op.correlation), op)
+        self.loading = self.loads()
         self.os = self.by_thread(db, "OSRT_API")
         self.profiler = self.by_thread(db, "PROFILER_OVERHEAD")
         self.off_cpu = off_cpu(db)
@@ -133,63 +157,69 @@ class Capture:
                 found[process_of(thread)].append((start, end, thread))
         return {process: sorted(ranges)[skip:][:take] for process, ranges in found.items()}
 
-    def is_copy(self, process, call):
+    def loads(self):
+        """Launch calls that are the first of their kernel in the process, and much longer than others of the thread."""
+        medians = {}
+        for thread, calls in self.calls.items():
+            medians[thread] = statistics.median([end - start for start, end, _, name in calls if kind(name) == "launch"]
+                                                or [0])
+        first = {}
+        for op in self.ops:
+            thread, call = self.call_of.get((op.process, op.correlation), (None, None))
+            if call and self.full[op.rank] is not None and self.first[op.process, op.correlation] is op:
+                key = (op.process, self.full[op.rank])
+                first[key] = min(first.get(key, (call, thread)), (call, thread))
+        return {(thread, call) for call, thread in first.values()
+                if call[1] - call[0] > max(100_000, 10 * medians[thread])}
+
+    def does(self, thread, process, call):
+        """What a thread does in a call."""
         name = kind(call[3])
         first = self.first.get((process, call[2]))
-        return name == "copy" or name == "async copy" and first is not None and first.pageable
+        if name == "async copy" and first is not None and first.pageable:
+            return "copy"
+        if name == "launch" and (thread, call) in self.loading:
+            return "first_use"
+        return name if name in ("sync", "first_use", "allocation", "copy") else "launching"
 
-    def cause(self, start, end, op, before):
-        """The cause of the gap [start, end) that `op` ends; `before` are the operations that end at its start."""
+    def causes(self, start, end, op, before):
+        """The parts of the gap [start, end) that `op` ends; `before` are the operations that end at its start."""
         found = self.call_of.get((op.process, op.correlation))
-        if found is None:
-            return "unknown"
+        if found is None or found[1][0] > end:
+            return [(start, end, "unknown")]
         thread, call = found
-        if call[0] > end:
-            return "unknown"
         if call[1] <= start or self.first[op.process, op.correlation] is not op:
-            return "communication" if op.collective or before else "queue"
-        most = lambda time: 2 * time >= end - start
-        if most(overlap(self.profiler.get(thread, []), start, end)):
-            return "profiler"
+            return [(start, end, "communication" if op.collective or before else "queue")]
+        until = min(call[1], end)
         calls = self.calls[thread]
         own = bisect.bisect_left(calls, (call[0], call[1], -1, ""))
         first = own
         while first > 0 and calls[first - 1][1] > start:
             first -= 1
-        inside = calls[first:own + 1]
-        time = collections.Counter()
-        for other in inside:
-            its = "copy" if self.is_copy(op.process, other) else kind(other[3])
-            time[its] += max(min(other[1], end) - max(other[0], start), 0)
-        for its in ("sync", "allocator", "copy"):
-            if most(time[its]):
-                return its
-        os_calls = self.os.get(thread, [])
-        os_time = overlap(os_calls, start, end)
-        for other in inside:
-            os_time -= overlap(os_calls, max(other[0], start), max(min(other[1], end), max(other[0], start)))
-        if most(os_time):
-            return "os"
-        # Off the CPU until the issuing call returned, and in no call of CUDA or of the system.
-        until = min(call[1], end)
-        explained = union([(begun, ended) for begun, ended in os_calls] + [other[:2] for other in inside])
-        alone = sum(max(min(off[1], until) - max(off[0], start), 0)
-                    - overlap(explained, max(off[0], start), min(off[1], until))
-                    for off in self.off_cpu.get(thread, []) if off[0] < until and off[1] > start)
-        if most(alone):
-            return "off_cpu"
+        # From the weakest to the strongest.
+        layers = []
         for at in range(first, own + 1):
             begun = calls[at - 1][1] if at > 0 else float("-inf")
-            if calls[at][0] > start and calls[at][0] - begun >= SHORT_STRETCH:
-                return "host_code"
-        return "launching"
+            long = calls[at][0] - begun >= SHORT_STRETCH
+            layers.append((begun, calls[at][0], "host_code" if long else "launching"))
+        layers += [(*off, "off_cpu") for off in around(self.off_cpu.get(thread, []), start, until)]
+        layers += [(*os, "os") for os in around(self.os.get(thread, []), start, until)]
+        layers += [(*calls[at][:2], self.does(thread, op.process, calls[at])) for at in range(first, own + 1)]
+        layers += [(*held, "profiler") for held in around(self.profiler.get(thread, []), start, until)]
+        points = {start, until} | {point for layer in layers for point in layer[:2] if start < point < until}
+        points = sorted(points)
+        parts = []
+        for begin, finish in zip(points, points[1:]):
+            cause = next(cause for since, to, cause in reversed(layers) if since <= begin and finish <= to)
+            parts.append((begin, finish, cause))
+        return parts + ([(until, end, "queue")] if until < end else [])
 
     def gaps(self, gpu):
-        """All gaps of a GPU with their cause."""
+        """All gaps of a GPU with the parts that they are cut into."""
         gaps, last, collective_ends = [], None, set()
         for op in (op for op in self.ops if op.gpu == gpu):
             if last is not None and op.start > last:
-                gaps.append((last, op.start, self.cause(last, op.start, op, last in collective_ends)))
+                gaps.append((last, op.start, self.causes(last, op.start, op, last in collective_ends)))
             last = op.end if last is None else max(last, op.end)
             if op.collective:
                 collective_ends.add(op.end)
@@ -220,11 +250,11 @@ class Capture:
         return own
 
     def idle(self, stage, skip, take):
-        instances = self.instances(stage, skip, take)
+        """Of each process and GPU the time of each instance: whole, by cause, and its window."""
         gaps = {gpu: self.gaps(gpu) for gpu in {op.gpu for op in self.ops}}
-        for process, ranges in sorted(instances.items()):
-            totals, projections = collections.Counter(), 0
-            windows = []
+        starts = {gpu: [gap[1] for gap in own] for gpu, own in gaps.items()}
+        for process, ranges in sorted(self.instances(stage, skip, take).items()):
+            found = collections.defaultdict(list)
             for start, end, thread in ranges:
                 own = self.own(process, start, end, thread)
                 if not own:
@@ -232,30 +262,46 @@ class Capture:
                 first = min(start for ops in own.values() for start, _ in ops)
                 last = max(end for ops in own.values() for _, end in ops)
                 for gpu, ops in own.items():
-                    windows.append((gpu, first, last))
-                    busy = sum(end - start for start, end in union(ops))
-                    projections += last - first
-                    totals["busy"] += busy
-                    idle = last - first - busy
-                    for start, end, cause in gaps[gpu]:
-                        time = max(min(end, last) - max(start, first), 0)
-                        totals[cause] += time
-                        idle -= time
-                    totals["other_work"] += idle
-            assert sum(totals.values()) == projections
-            yield process, projections, totals, windows
+                    times = collections.Counter(busy=sum(end - start for start, end in union(ops)))
+                    for gap in gaps[gpu][bisect.bisect_right(starts[gpu], first):]:
+                        if gap[0] >= last:
+                            break
+                        times.update(within(gap, first, last))
+                    times["other_work"] += last - first - sum(times.values())
+                    found[gpu].append((last - first, times, first, last))
+            for gpu, instances in sorted(found.items()):
+                yield process, gpu, instances
+
+
+def spread(instances, cause):
+    """Sum, median, least and greatest share, and the number of instances that have at least 1 % of it."""
+    times = [(one[1][cause], one[0]) for one in instances]
+    shares = [time / whole for time, whole in times]
+    return (sum(time for time, _ in times), statistics.median(time for time, _ in times), min(shares), max(shares),
+            sum(share >= 0.01 for share in shares))
+
+
+def apart(instances, one):
+    """How far the shares of an instance are from the medians, and its time from the median time."""
+    medians = {cause: statistics.median(other[1][cause] / other[0] for other in instances) for cause in LABELS}
+    time = statistics.median(other[0] for other in instances)
+    distance = sum(abs(one[1][cause] / one[0] - medians[cause]) for cause in LABELS)
+    return round(distance, 9), abs(one[0] - time), one[0]
 
 
 def main(path, stage, skip=0, take=None):
     capture = Capture(path)
-    for process, projections, totals, windows in capture.idle(stage, int(skip), take and int(take)):
-        print(f"process {process:#x}: stage {projections}")
-        for cause, time in sorted(totals.items()):
+    for process, gpu, instances in capture.idle(stage, int(skip), take and int(take)):
+        print(f"process {process:#x}, GPU {gpu}: {len(instances)} instances, {sum(one[0] for one in instances)}")
+        for cause, label in LABELS.items():
+            time, median, least, most, occurs = spread(instances, cause)
             if time:
-                print(f"  {cause} {time}")
-        for gpu, first, last in windows:
-            depth, empty = capture.queue(process, gpu, first, last)
-            print(f"  instance of {last - first} on GPU {gpu}: queue depth {depth!r}, empty for {empty}")
+                print(f"  {label} {time} (median {median}, {least!r} to {most!r}, in {occurs})")
+        nearest = min(instances, key=lambda one: apart(instances, one))
+        for one in instances:
+            depth, empty = capture.queue(process, gpu, *one[2:])
+            mark = ", nearest to the medians" if one is nearest else ""
+            print(f"  instance of {one[0]} on GPU {gpu}: queue depth {depth!r}, empty for {empty}{mark}")
 
 
 if __name__ == "__main__":

@@ -1,21 +1,18 @@
 """Pauses of the host in some instances of a stage, derived from an nsys SQLite export without Rooflens.
 
-usage: pauses.py EXPORT STAGE [SKIP [TIMINGS STEP]]
+usage: pauses.py EXPORT STAGE SKIP [OTHER …]
 
-STAGE is the name of NVTX ranges of one process on one GPU, SKIP the number of leading instances that do not count.
-Prints idle time in host code by instance, what of it lies beyond that of the instance of median time (docs/findings.md,
-`host-pauses`), and what the longest gaps are ended by. With TIMINGS, the timings.json of un-profiled repeats, and STEP,
-the name of the ranges of decode steps, also the time of all stages: of prefill the shorter of both medians, of decode the
-un-profiled median per step times the steps of the profiled instances, each times the instances that count.
-Causes are those of idle.py. The numbers of tests/idle.rs come from here.
+STAGE is the name of NVTX ranges of one process on one GPU, SKIP the number of leading instances that do not count, OTHER
+the names of the other stages. Prints idle time in host code by instance, what of it lies beyond the median
+(docs/findings.md, `host-pauses`), the time of all instances that count, and what the longest gaps are ended by.
+Causes are those of idle.py. The numbers of tests/fixtures/idle.rs come from here.
 """
 
 import collections
-import json
 import statistics
 import sys
 
-from idle import Capture
+from idle import Capture, within
 
 LISTED = 20
 
@@ -28,52 +25,31 @@ def windows(capture, stage, skip):
             yield gpu, min(op[0] for op in ops), max(op[1] for op in ops)
 
 
-def middle(values):
-    """Mean over the middle one, or both of an even number."""
-    return statistics.mean(values[(len(values) - 1) // 2:len(values) // 2 + 1])
-
-
-def all_stages(capture, stage, skip, timings, step):
-    """Time of the counted instances of prefill and of the stage."""
-    measured = json.load(open(timings))
-    prefill = [last - first for _, first, last in windows(capture, "prefill", skip)]
-    total = min(statistics.median(prefill), statistics.median(measured["prefill_ms"]) * 1e6) * len(prefill)
-    (ranges,), (steps,) = (capture.instances(name, 0, None).values() for name in (stage, step))
-    counted = ranges[skip:]
-    inside = statistics.median(sum(start <= one[0] < end for one in steps) for start, end, _ in counted)
-    return total + statistics.median(measured["decode_ms"]) * 1e6 / measured["new"] * inside * len(counted)
-
-
-def main(path, stage, skip=0, timings=None, step=None):
+def main(path, stage, skip, *others):
     capture, skip = Capture(path), int(skip)
     ended_by = {op.start: op for op in reversed(capture.ops)}
-    instances, gaps = [], []
+    times, gaps = [], []
     for gpu, first, last in windows(capture, stage, skip):
-        own = [gap for gap in capture.gaps(gpu) if gap[0] < last and gap[1] > first]
-        host_code = sum(min(end, last) - max(start, first) for start, end, cause in own if cause == "host_code")
-        instances.append((last - first, host_code))
+        own = [(gap, within(gap, first, last)) for gap in capture.gaps(gpu) if gap[0] < last and gap[1] > first]
+        times.append(sum(parts["host_code"] for _, parts in own))
         gaps += own
-        print(f"instance of {last - first}: host code {host_code}")
-    total, typical = sum(one[1] for one in instances), middle([one[1] for one in sorted(instances)])
-    beyond = total - typical * len(instances)
-    print(f"in all {total}, median instance {typical}, beyond {beyond}")
-    pauses = [(end - start, end) for start, end, cause in gaps if cause == "host_code"]
-    print(f"{len(pauses)} pauses, the longest {max(pauses)[0]}")
-    longest = sorted(gaps, key=lambda gap: (gap[0] - gap[1], gap[0]))[:LISTED]
-    names, times = collections.Counter(), collections.Counter()
-    for start, end, cause in longest:
-        if cause == "host_code":
+        print(f"instance of {last - first}: host code {times[-1]}")
+    beyond = sum(times) - statistics.median(times) * len(times)
+    run = sum(last - first for name in (stage, *others) for _, first, last in windows(capture, name, skip))
+    print(f"in all {sum(times)}, beyond the median {beyond} of {run}: {beyond / run}")
+    print(f"the longest {max(parts['host_code'] for _, parts in gaps)}")
+    longest = sorted(gaps, key=lambda gap: (gap[0][0] - gap[0][1], gap[0][0]))[:LISTED]
+    names, lengths = collections.Counter(), collections.Counter()
+    for (start, end, _), parts in longest:
+        if parts.most_common(1)[0][0] == "host_code":
             names[capture.kernels[ended_by[end]]] += 1
-            times[capture.kernels[ended_by[end]]] += end - start
-    print(f"of the {LISTED} longest gaps {sum(names.values())}, {sum(times.values())} ns, are in host code:")
-    for name, time in times.most_common():
+            lengths[capture.kernels[ended_by[end]]] += end - start
+    print(f"of the {LISTED} longest gaps {sum(names.values())}, {sum(lengths.values())} ns, are mostly host code:")
+    for name, time in lengths.most_common():
         print(f"  {time} ns in {names[name]} that end with {name}")
-    if timings:
-        run = all_stages(capture, stage, skip, timings, step)
-        print(f"all stages {run}, with the pauses {run + beyond}, share {beyond / (run + beyond)}")
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (3, 4, 6):
+    if len(sys.argv) < 4:
         sys.exit(__doc__)
     main(*sys.argv[1:])

@@ -7,8 +7,8 @@ use rooflens::findings::chart::{
     Series, StackedBars,
 };
 use rooflens::findings::{
-    Block, Catalogue, Cell, Chart, Column, Dataset, Gain, Inline, Method, Observation, Quantity,
-    Query, View,
+    Block, Catalogue, Cell, Chart, Column, Dataset, Gain, GainKind, Inline, Method, Observation,
+    Quantity, Query, View,
 };
 use rooflens::report::{Meta, Report, Section};
 use rooflens_schemas::{Evidence, Scope, Tool, Unit};
@@ -79,7 +79,7 @@ fn verdict() -> Vec<Observation> {
                 of_ns: 3.603e9,
                 of: "decode".to_owned(),
                 basis: "stage time without the gaps in which the host was launching".to_owned(),
-                measured: true,
+                kind: GainKind::Idle,
             }),
             next: Some(vec![
                 "nsys with ".into(),

@@ -76,15 +76,16 @@ fn table<'t>(context: &'t Context<'_>) -> Table<'t, OfPair<'t>> {
         .share("run_share", |(one, pair)| one.share(pair.idle()))
         .time("median_ns", |(_, pair)| pair.median())
         .time("longest_ns", |(_, pair)| pair.longest())
-        .text("cause", |(_, pair)| pair.cause().label())
-        .time("cause_ns", |(_, pair)| pair.of(pair.cause()))
+        .text("cause", |(_, pair)| pair.causes.main().label())
+        .time("cause_ns", |(_, pair)| pair.causes.of(pair.causes.main()))
         .name("range", move |(_, pair)| range(pair).map(|(name, _)| session.text(name)))
         .share("range_share", move |(_, pair)| range(pair).map(|(_, share)| share))
 }
 
 /// One bar a pair: idle time by cause, and what the GPU does besides.
 fn chart(context: &Context<'_>, pairs: &[OfPair<'_>]) -> Chart {
-    let (causes, mut parts) = legend(|cause| pairs.iter().any(|(_, pair)| pair.of(cause) > 0));
+    let (causes, mut parts) =
+        legend(|cause| pairs.iter().any(|(_, pair)| pair.causes.of(cause) > 0));
     parts.insert(0, Part { name: words!(context, "between.other_work"), color: Color::Busy });
     let name = |stage: usize| &context.facts.stages[stage].name;
     let bar = |(one, pair): &OfPair<'_>| {
@@ -94,7 +95,7 @@ fn chart(context: &Context<'_>, pairs: &[OfPair<'_>]) -> Chart {
         Bar {
             label: format!("{} → {}{label}", name(pair.after), name(pair.before)),
             values: values
-                .chain(causes.iter().map(|cause| pair.of(*cause)))
+                .chain(causes.iter().map(|cause| pair.causes.of(*cause)))
                 .map(|time| time as f64)
                 .collect(),
             note: words!(context, "idle.bar", idle = Quantity::ns(pair.idle())),

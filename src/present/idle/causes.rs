@@ -3,8 +3,8 @@
 use rooflens_analysis::time::idle::Cause;
 use rooflens_findings::MetricDef;
 use rooflens_findings::catalogue::{
-    IDLE_ALLOCATOR, IDLE_COMMUNICATION, IDLE_COPY, IDLE_HOST_CODE, IDLE_LAUNCHING, IDLE_OFF_CPU,
-    IDLE_OS, IDLE_OTHER_WORK, IDLE_PROFILER, IDLE_QUEUE, IDLE_SYNC, IDLE_UNKNOWN,
+    IDLE_ALLOCATOR, IDLE_COMMUNICATION, IDLE_COPY, IDLE_FIRST_USE, IDLE_HOST_CODE, IDLE_LAUNCHING,
+    IDLE_OFF_CPU, IDLE_OS, IDLE_OTHER_WORK, IDLE_PROFILER, IDLE_QUEUE, IDLE_SYNC, IDLE_UNKNOWN,
 };
 use rooflens_findings::chart::{Color, Part};
 
@@ -17,12 +17,15 @@ pub(super) const fn of(cause: Cause) -> (&'static MetricDef, Color, &'static str
             "the host issues launches one after the other, at its rate",
         ),
         Cause::HostCode => (&IDLE_HOST_CODE, Color::Host, "the host computes without a CUDA call"),
-        Cause::Sync => (&IDLE_SYNC, Color::Blocked, "the host waits in a synchronizing call"),
-        Cause::Allocator => (
-            &IDLE_ALLOCATOR,
-            Color::Blocked,
-            "the host allocates memory, loads code or instantiates a graph",
+        Cause::FirstUse => (
+            &IDLE_FIRST_USE,
+            Color::Host,
+            "the host loads or links code, launches a kernel for the first time, or instantiates a graph",
         ),
+        Cause::Sync => (&IDLE_SYNC, Color::Blocked, "the host waits in a synchronizing call"),
+        Cause::Allocator => {
+            (&IDLE_ALLOCATOR, Color::Blocked, "the host allocates or frees memory in a CUDA call")
+        }
         Cause::Copy => (&IDLE_COPY, Color::Blocked, "the host waits in a copy that blocks it"),
         Cause::Os => (&IDLE_OS, Color::Blocked, "the host is in a call of the operating system"),
         Cause::OffCpu => (

@@ -20,7 +20,7 @@ use rooflens_model::Ns;
 pub(super) fn causes(context: &Context<'_>, lines: &[&Line]) -> Chart {
     let (causes, mut parts) = legend(|cause| lines.iter().any(|line| line.of(cause) > 0));
     parts.insert(0, Part { name: Color::Busy.label().to_owned(), color: Color::Busy });
-    let idle = |line: &Line| Quantity::new(line.per_instance(line.idle()), Unit::Nanoseconds);
+    let idle = |line: &Line| Quantity::new(line.scaled(line.idle()), Unit::Nanoseconds);
     let bar = |line: &&Line| Bar {
         label: line.label(context),
         values: std::iter::once(line.busy())
@@ -44,12 +44,11 @@ pub(super) fn causes(context: &Context<'_>, lines: &[&Line]) -> Chart {
 
 /// A bar a bin, its idle time by cause.
 pub(super) fn gap_lengths(context: &Context<'_>, line: &Line) -> Chart {
-    let occurs =
-        |cause: Cause| line.histogram.used().any(|(.., bin)| bin.times[cause as usize] > 0);
+    let occurs = |cause: Cause| line.histogram.used().any(|(.., bin)| bin.times.of(cause) > 0);
     let (causes, parts) = legend(occurs);
     let bar = |(lower, upper, bin): (Ns, Option<Ns>, &Bin)| Bar {
         label: bounds(context, lower, upper),
-        values: causes.iter().map(|cause| bin.times[*cause as usize] as f64).collect(),
+        values: causes.iter().map(|cause| bin.times.of(*cause) as f64).collect(),
         note: words!(context, "idle.gaps.bar", gaps = Quantity::count(bin.gaps)),
     };
     Chart {

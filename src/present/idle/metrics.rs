@@ -24,24 +24,28 @@ pub(super) fn of_line(context: &Context<'_>, line: &Line) -> Vec<Metric> {
 
 fn idle(context: &Context<'_>, line: &Line) -> Vec<Metric> {
     let scope = line.scope(context);
-    let time = |time| Quantity::new(line.per_instance(time), Unit::Nanoseconds);
     let over = format!(
-        "the instance of median stage time, {} ({} of {} instances count)",
-        time(line.middle.time),
-        line.instances,
+        "÷ {} of {} instances ({} in all)",
+        Quantity::ns(line.pool.time),
+        line.instances.len(),
         line.summary.instances
     );
     let idle = line.idle();
-    let basis = format!("stage time − busy time {} of {over}", time(line.busy()));
-    let mut all = vec![IDLE.derived(scope.clone(), line.per_instance(idle), basis)];
-    let basis = format!("idle {} ÷ stage time of {over}", time(idle));
-    all.push(IDLE_SHARE.derived(scope.clone(), line.share(idle), basis));
+    let basis = format!("idle time {} {over}", Quantity::ns(idle));
+    let mut all = vec![
+        IDLE.derived(scope.clone(), line.scaled(idle), format!("{basis} × stage time")),
+        IDLE_SHARE.derived(scope.clone(), line.share(idle), basis),
+    ];
     for cause in Cause::ALL {
         let (metric, _, meaning) = causes::of(cause);
-        all.push(match line.typical(cause) {
+        all.push(match line.of_stage(cause) {
             Err(missing) => metric.unavailable(scope.clone(), context.missing(missing)),
             Ok(time) => {
-                let basis = format!("idle time in which {meaning}, of {over}");
+                let spread = line.spread(&[cause]);
+                let (some, sum) = (spread.instances, Quantity::ns(line.of(cause)));
+                let basis = format!(
+                    "idle time {sum} {over} × stage time; in {some} of them at least 1 %: {meaning}"
+                );
                 metric.derived(scope.clone(), time, basis)
             }
         });
@@ -63,17 +67,18 @@ fn launches(context: &Context<'_>, line: &Line, scope: &Scope) -> Vec<Metric> {
     let no_calls = no_calls.as_str();
     let calls = launches.calls;
     let or_no_calls = |reason| if calls == 0 { no_calls } else { reason };
-    let basis = format!("{calls} launch calls ÷ steps of {} instances", line.instances);
+    let basis = format!("{calls} launch calls ÷ steps of {} instances", line.instances.len());
     let reason = or_no_calls("the stage has no steps with a range of their own");
     add(&LAUNCHES_PER_STEP, launches.per_step, basis, reason);
-    let basis = format!("{calls} launch calls ÷ tokens of {} instances", line.instances);
+    let basis = format!("{calls} launch calls ÷ tokens of {} instances", line.instances.len());
     let reason = or_no_calls("workload.toml does not state the sizes of the stage");
     add(&LAUNCHES_PER_TOKEN, launches.per_token, basis, reason);
     let basis = format!("{} ns ÷ {} kernels", launches.kernel_time, launches.kernels);
     let reason = "the stage runs no kernel that the artifact shows";
     add(&MEAN_KERNEL_TIME, launches.mean_kernel(), basis, reason);
-    let basis = format!("{} ns ÷ {calls} launch calls", launches.call_time);
-    add(&LAUNCH_API_TIME, launches.mean_call(), basis, no_calls);
+    let mean = launches.mean_call.map(|time| Quantity::new(time, Unit::Nanoseconds).to_string());
+    let basis = format!("median of {calls} launch calls; mean {}", mean.unwrap_or_default());
+    add(&LAUNCH_API_TIME, launches.median_call, basis, no_calls);
     let basis = format!(
         "median from the return of the launch call to the start of its first operation; {} of {calls} began \
          before the return and are not in it",
@@ -85,8 +90,8 @@ fn launches(context: &Context<'_>, line: &Line, scope: &Scope) -> Vec<Metric> {
         launches.depth_max
     );
     add(&QUEUE_DEPTH, launches.depth_mean(), basis, no_calls);
-    let basis = "time in which no launch is issued and not begun ÷ stage time, of the instance of median stage time; \
-                 launches of all stages"
+    let basis = "time in which no launch is issued and not begun ÷ time, over all instances that count; launches of \
+                 all stages"
         .to_owned();
     add(&QUEUE_EMPTY_SHARE, line.queue_empty_share(), basis, no_calls);
     all

@@ -49,7 +49,7 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     findings.datasets.push(tables::launch_figures(context).rows(&order));
     tables::add_causes(context, &order, outermost, &mut findings);
     // Of equally idle stages the first.
-    let most = shown.iter().rev().max_by_key(|line| line.idle_total());
+    let most = shown.iter().rev().max_by_key(|line| line.idle());
     if let Some(line) = most.filter(|line| line.histogram.used().next().is_some()) {
         findings.blocks.push(Block::Chart(charts::gap_lengths(context, line)));
     }
@@ -63,7 +63,7 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     Ok(findings)
 }
 
-/// The queue over the median instance of the stages that take most time.
+/// The queue over one instance of the stages that take most time.
 fn add_queues(context: &Context<'_>, idle: &IdleTime, findings: &mut Findings) {
     if idle.queues.is_empty() {
         return;
@@ -76,13 +76,12 @@ fn add_queues(context: &Context<'_>, idle: &IdleTime, findings: &mut Findings) {
     findings.datasets.push(tables::queues(context, idle));
 }
 
-/// What bounds a stage, and what its launching gaps consist of where they are worth it.
+/// What bounds a stage, and what its launching consists of where it is worth it.
 fn verdict(context: &Context<'_>, line: &Line) -> Vec<Inline> {
     let (verdict, share) = line.verdict();
-    let parts = line.issuing;
-    let all = parts.calls.saturating_add(parts.between).saturating_add(parts.latency).max(1);
-    let part = |time| Quantity::ratio(time as f64 / all as f64);
-    let worth_saying = line.share(line.of(Cause::Launching)) >= WORTH_SAYING;
+    let (launching, calls) = (line.of(Cause::Launching), line.launching_in_calls);
+    let part = |time| Quantity::ratio(time as f64 / launching.max(1) as f64);
+    let worth_saying = line.share(launching) >= WORTH_SAYING;
     say!(
         context,
         "idle.verdict",
@@ -90,8 +89,7 @@ fn verdict(context: &Context<'_>, line: &Line) -> Vec<Inline> {
         verdict = context.text.word(verdict.label()),
         share = Quantity::ratio(share),
         idle = Quantity::ratio(line.share(line.idle())),
-        calls = worth_saying.then(|| part(parts.calls)),
-        between = part(parts.between),
-        latency = part(parts.latency),
+        calls = worth_saying.then(|| part(calls)),
+        between = part(launching - calls),
     )
 }

@@ -10,7 +10,7 @@ use rooflens_analysis::time::idle::longest::{LongGap, ended_by};
 use rooflens_analysis::time::idle::queue::QueueOverTime;
 use rooflens_analysis::time::idle::{Cause, IdleTime, Line};
 use rooflens_analysis::time::timeline::bins::Window;
-use rooflens_findings::{Block, Dataset, Findings, Table, View};
+use rooflens_findings::{Block, Dataset, Findings, Quantity, Table, View};
 use rooflens_model::{Ns, StrId};
 
 /// Rows that a page shows at most: of stages and causes, of gaps, of gaps of another pass.
@@ -25,19 +25,21 @@ pub(super) fn launch_figures<'t>(context: &'t Context<'_>) -> Table<'t, &'t Line
         .text("verdict", |line| line.verdict().0.label())
         .share("verdict_share", |line| line.verdict().1)
         .share("busy_share", |line| line.share(line.busy()))
-        .count("launches", move |line| counted(line, line.launches.calls / line.instances.max(1)))
+        .count("launches", move |line| {
+            counted(line, line.launches.calls / line.instances.len().max(1) as u64)
+        })
         .count("launches_per_step", |line| line.launches.per_step)
         .text("launches_per_token", |line| line.launches.per_token)
         .time("kernel_mean_ns", |line| line.launches.mean_kernel())
-        .time("launch_api_mean_ns", |line| line.launches.mean_call())
+        .time("launch_api_median_ns", |line| line.launches.median_call)
+        .time("launch_api_mean_ns", |line| line.launches.mean_call)
         .time("queue_time_ns", |line| line.launches.queue_time)
         .count("begun_in_call", move |line| counted(line, line.launches.begun_in_call))
         .text("queue_depth_mean", |line| line.launches.depth_mean())
         .count("queue_depth_max", move |line| counted(line, line.launches.depth_max))
         .share("queue_empty_share", |line| line.queue_empty_share())
-        .time("launching_calls_ns", |line| line.issuing.calls)
-        .time("launching_between_ns", |line| line.issuing.between)
-        .time("launching_latency_ns", |line| line.issuing.latency)
+        .time("launching_calls_ns", |line| line.launching_in_calls)
+        .time("launching_between_ns", |line| line.of(Cause::Launching) - line.launching_in_calls)
 }
 
 /// The columns that begin all tables of lines.
@@ -59,37 +61,44 @@ type OfCause<'a> = (&'a Line, Cause);
 fn causes_of<'a>(lines: &[&'a Line]) -> Vec<OfCause<'a>> {
     let of_line = |line: &&'a Line| {
         let line = *line;
-        let occurs =
-            |cause: &Cause| *cause == Cause::Unknown || line.sums[*cause as usize].gaps > 0;
+        let occurs = |cause: &Cause| *cause == Cause::Unknown || line.of(*cause) > 0;
         let mut causes: Vec<Cause> = Cause::ALL.into_iter().filter(occurs).collect();
-        causes.sort_by_key(|cause| (Reverse(line.sums[*cause as usize].time), *cause));
+        causes.sort_by_key(|cause| (Reverse(line.of(*cause)), *cause));
         causes.into_iter().map(move |cause| (line, cause))
     };
     lines.iter().flat_map(of_line).collect()
 }
 
 fn idle<'t>(context: &'t Context<'_>) -> Table<'t, OfCause<'t>> {
-    let sum = |(line, cause): &OfCause<'_>| line.sums[*cause as usize];
+    let gaps = |(line, cause): &OfCause<'_>| line.gaps[*cause as usize];
+    let time = |(line, cause): &OfCause<'_>| line.of(*cause);
+    let spread = |(line, cause): &OfCause<'_>| line.spread(&[*cause]);
     stage_and_pass(context, Table::new(context.text, "idle"), |row: &OfCause<'t>| row.0)
         .text("cause", |(_, cause)| cause.label())
         .on_page()
         .text("meaning", |(_, cause)| causes::of(*cause).2)
-        .count("gaps", move |row| sum(row).gaps)
+        .count("gaps", move |row| gaps(row).gaps)
         .on_page()
-        .time("total_ns", move |row| sum(row).time)
+        .time("total_ns", time)
         .on_page()
-        .share("idle_share", move |row| of_idle(row.0, sum(row).time))
+        .share("idle_share", move |row| of_idle(row.0, time(row)))
+        .time("longest_ns", move |row| gaps(row).longest)
         .on_page()
-        .time("longest_ns", move |row| sum(row).longest)
+        .time("median_ns", |(line, cause)| line.median_of(*cause).ok())
+        .share("stage_share", move |row| row.0.share(time(row)))
         .on_page()
-        .time("median_ns", |(line, cause)| line.per_instance(line.of(*cause)))
+        .share("least_share", move |row| spread(row).least)
         .on_page()
-        .share("stage_share", |(line, cause)| line.share(line.of(*cause)))
+        .share("most_share", move |row| spread(row).most)
+        .on_page()
+        .count("occurs_in", move |row| spread(row).instances as u64)
+        .on_page()
+        .count("instances", move |row| spread(row).of as u64)
         .on_page()
 }
 
 fn of_idle(line: &Line, time: Ns) -> Option<f64> {
-    let idle = line.idle_total();
+    let idle = line.idle();
     (idle > 0).then(|| time as f64 / idle as f64)
 }
 
@@ -112,7 +121,7 @@ pub(super) fn view_of_figures(context: &Context<'_>, lines: &[&Line]) -> Block {
     let mut columns = vec!["stage", "verdict", "verdict_share", "busy_share", "launches"];
     let has_steps = lines.iter().any(|line| line.launches.per_step.is_some());
     columns.extend(has_steps.then_some("launches_per_step"));
-    columns.extend(["kernel_mean_ns", "launch_api_mean_ns", "queue_time_ns", "queue_depth_mean"]);
+    columns.extend(["kernel_mean_ns", "launch_api_median_ns", "queue_time_ns", "queue_depth_mean"]);
     columns.push("queue_empty_share");
     let caption = words!(context, "idle.caption");
     Block::Table(View::new("launch_figures", caption, &columns, lines.len().min(SHOWN)))
@@ -127,8 +136,8 @@ pub(super) fn histogram(context: &Context<'_>, order: &[&Line]) -> Dataset {
         .time("from_ns", |(_, bin)| bin.0)
         .time("to_ns", |(_, bin)| bin.1)
         .count("gaps", |(_, bin)| bin.2.gaps)
-        .time("total_ns", |(_, bin)| bin.2.time())
-        .share("idle_share", |(line, bin)| of_idle(line, bin.2.time()))
+        .time("total_ns", |(_, bin)| bin.2.times.total())
+        .share("idle_share", |(line, bin)| of_idle(line, bin.2.times.total()))
         .rows(&rows)
 }
 
@@ -175,7 +184,8 @@ fn gaps<'t>(context: &'t Context<'_>) -> Table<'t, OfGap<'t>> {
         .time("start_ns", |(_, gap)| gap.gap.start)
         .time("length_ns", |(_, gap)| gap.gap.end - gap.gap.start)
         .time("off_cpu_ns", |(_, gap)| gap.off_cpu)
-        .text("cause", |(_, gap)| gap.gap.cause.label())
+        .text("cause", |(_, gap)| gap.gap.times.main().label())
+        .text("causes", |(_, gap)| parts(gap))
         .text("host", move |(_, gap)| gap.host.map_or("no call", |host| session.text(host)))
         .name("range", move |(_, gap)| text(gap.ranges.last().copied()))
         .name("path", move |(_, gap)| path(gap))
@@ -186,6 +196,14 @@ fn gaps<'t>(context: &'t Context<'_>) -> Table<'t, OfGap<'t>> {
         .name("ended_by", |(_, gap)| ended_by(context, gap.gap.op))
 }
 
+/// The causes of a gap with their times, the most first; nothing if there is but one.
+fn parts(gap: &LongGap) -> Option<String> {
+    let mut parts: Vec<(Cause, Ns)> = gap.gap.times.causes().collect();
+    parts.sort_by_key(|(cause, time)| (Reverse(*time), *cause));
+    let part = |(cause, time): &(Cause, Ns)| format!("{} {}", cause.label(), Quantity::ns(*time));
+    (parts.len() > 1).then(|| parts.iter().map(part).collect::<Vec<_>>().join(", "))
+}
+
 /// Adds the longest gaps of the outermost stages of all passes: the most idle stage first, as a page shows the
 /// beginning.
 pub(super) fn add_longest(context: &Context<'_>, order: &[&Line], findings: &mut Findings) {
@@ -193,7 +211,7 @@ pub(super) fn add_longest(context: &Context<'_>, order: &[&Line], findings: &mut
     let other = |line: &Line| line.pass(context) != primary;
     let outermost = order.iter().filter(|line| line.summary.is_outermost(context.facts));
     let mut lines: Vec<&Line> = outermost.copied().collect();
-    lines.sort_by_key(|line| (other(line), Reverse(line.idle_total())));
+    lines.sort_by_key(|line| (other(line), Reverse(line.idle())));
     let own = lines.partition_point(|line| !other(line));
     let of_primary: usize = lines[..own].iter().map(|line| line.longest.len()).sum();
     let all = lines.iter().flat_map(|line| line.longest.iter().map(|gap| (*line, gap)));
@@ -220,6 +238,7 @@ fn longest_view(longest: &Dataset, caption: String, skip: usize, limit: usize) -
     let mut columns = vec!["stage", "ordinal", "length_ns"];
     columns.extend(longest.filled(shown.clone(), &["off_cpu_ns"]));
     columns.extend(["cause", "host"]);
+    columns.extend(longest.filled(shown.clone(), &["causes"]));
     columns.extend(longest.filled(shown, &["range", "operator", "frame", "waits"]));
     columns.push("ended_by");
     Block::Table(View { skip, ..View::new("gaps", caption, &columns, limit) })

@@ -2,8 +2,7 @@
 
 use crate::results::Results;
 use crate::stage::StageLine;
-use crate::{between_stages, host_pauses};
-use rooflens_findings::{Catalogue, Gain, Inline, Observation, Quantity, Severity};
+use rooflens_findings::{Catalogue, Gain, GainKind, Inline, Observation, Quantity, Severity};
 
 /// Actions that the first page shows.
 const SHOWN: usize = 3;
@@ -47,8 +46,9 @@ pub(super) fn of<'a>(results: &'a Results<'_>, observations: &'a [Observation]) 
     found.sort_by(|a, b| b.weight_ns.total_cmp(&a.weight_ns));
     let mut actions: Vec<Action<'a>> = Vec::new();
     for one in found {
-        let Some(gain) = one.gain.as_ref().filter(|gain| gain.saved_ns > 0.0) else { continue };
-        let action = Action { found: one, gain, effect: effect(results, one) };
+        let now = |gain: &&Gain| gain.saved_ns > 0.0 && gain.kind != GainKind::WorkAfterCpu;
+        let Some(gain) = one.gain.as_ref().filter(now) else { continue };
+        let action = Action { found: one, gain, effect: effect(results, one, gain.kind) };
         if actions.len() < SHOWN && !actions.iter().any(|other| other.is_like(&action)) {
             actions.push(action);
         }
@@ -56,11 +56,11 @@ pub(super) fn of<'a>(results: &'a Results<'_>, observations: &'a [Observation]) 
     actions
 }
 
-fn effect<'a>(results: &'a Results<'_>, found: &Observation) -> Effect<'a> {
+fn effect<'a>(results: &'a Results<'_>, found: &Observation, kind: GainKind) -> Effect<'a> {
     let stage = results.stages.iter().find(|stage| stage.scope == found.scope);
-    match stage {
-        Some(stage) if found.id == host_pauses::RULE.id => Effect::Stalls(stage),
-        Some(stage) if found.id != between_stages::RULE.id => Effect::Stage(stage),
+    match (stage, kind) {
+        (Some(stage), GainKind::Idle | GainKind::Work) => Effect::Stage(stage),
+        (Some(stage), GainKind::Stalls) => Effect::Stalls(stage),
         _ => Effect::Run,
     }
 }
@@ -101,7 +101,8 @@ impl Action<'_> {
         if counted < ITERATIONS {
             return (Confidence::Low, say!(results, "summary.few", count = count));
         }
-        match (self.gain.measured, unprofiled) {
+        let measured = matches!(self.gain.kind, GainKind::Idle | GainKind::Stalls);
+        match (measured, unprofiled) {
             (true, true) => (Confidence::High, say!(results, "summary.capped", count = count)),
             (true, false) => (Confidence::Medium, say!(results, "summary.profiled", count = count)),
             (false, _) => (Confidence::Medium, say!(results, "summary.modeled")),

@@ -25,18 +25,31 @@ fn a_cold_first_repeat_is_told_from_other_outliers() {
 
 #[test]
 fn the_profiler_costs_what_the_unprofiled_run_does_not_take() {
-    let made = |median: Ns| prefill().busy(0.4).repeats("prefill", "b", None, &[median]);
+    let made = |median: Ns| {
+        let made = prefill().busy(0.4).idle(Cause::Launching, 600.0);
+        made.repeats("prefill", "b", None, &[median])
+    };
     // 500 against 1000 ns is half.
     let found = made(500).one(&profiler_overhead::RULE);
     let text = words(&found.statement);
     assert!(
         text.starts_with(
-            "prefill takes 500.0 ns in the baseline, 50.0 % less than in pass nsys (1.000 µs)."
+            "prefill takes 500.0 ns in the baseline, 50.0 % less than in pass nsys (1.000 µs, median of 10 warm of 10 \
+             iterations"
         ),
         "{text}"
     );
     assert_eq!(found.severity, Severity::Warning);
     assert_eq!(made(950).outcome(&profiler_overhead::RULE), Outcome::CLEAR);
+    // One of two iterations loads code for 100 of 1000 ns: the other is warm. Where both do, none is.
+    let cold = |times: &[f64]| made(500).each(Cause::FirstUse, times);
+    let text = words(&cold(&[100.0, 99.0]).one(&profiler_overhead::RULE).statement);
+    assert!(text.contains("median of 1 warm of"), "{text}");
+    let none = cold(&[100.0, 100.0]).outcome(&profiler_overhead::RULE);
+    assert_eq!(silent(none).0, "abstained");
+    // Of many that all do as much it is usual.
+    let usual = cold(&[200.0; 5]).one(&profiler_overhead::RULE);
+    assert!(words(&usual.statement).contains("median of 5 warm of"));
     // A loop without known steps compares with nothing.
     let loops = decode().repeats("decode", "b", Some(10), &[500]);
     assert!(matches!(loops.outcome(&profiler_overhead::RULE), Outcome::Abstained(_)));

@@ -19,7 +19,7 @@ use rooflens_analysis::engine::classify::ClassGroup;
 use rooflens_analysis::engine::facts::Stage;
 use rooflens_analysis::engine::stage_stats::Summary;
 use rooflens_analysis::time::drift;
-use rooflens_analysis::time::idle::line::CauseSum;
+use rooflens_analysis::time::idle::line::CauseGaps;
 use rooflens_analysis::time::idle::{Cause, IdleTime, Line};
 use rooflens_analysis::{self, Context, Facts, Options};
 use rooflens_findings::{Catalogue, Cell, Inline, Severity};
@@ -110,7 +110,7 @@ impl Made {
             idle.lines.push(Line::made(stage, time));
             idle.lines.len() - 1
         });
-        idle.lines[at].middle.busy[0] = (10.0 * busy) as Ns;
+        idle.lines[at].pool.busy[0] = (10.0 * busy) as Ns;
         &mut idle.lines[at]
     }
 
@@ -126,9 +126,15 @@ impl Made {
         self
     }
 
-    /// Gaps of a cause of all instances of the stage that was added last.
-    fn gaps(mut self, cause: Cause, gaps: u64, time: Ns) -> Self {
-        self.last_line().sums[cause as usize] = CauseSum { gaps, time, longest: 400 };
+    /// Idle time of a cause of the stage that was added last, by instance.
+    fn each(mut self, cause: Cause, times: &[f64]) -> Self {
+        self.last_line().set_each(cause, times);
+        self
+    }
+
+    /// Number of the gaps of a cause in all instances of the stage that was added last.
+    fn gaps(mut self, cause: Cause, gaps: u64) -> Self {
+        self.last_line().gaps[cause as usize] = CauseGaps { gaps, longest: 400 };
         self
     }
 
@@ -314,7 +320,7 @@ fn the_largest_cause_of_idle_time_is_named() {
     let found = made.one(&stage_busy::RULE);
     assert_eq!(
         words(&found.statement),
-        "decode takes 1.000 µs; the GPU is idle for 70.0 % of it. Largest cause: synchronization calls, 45.0 % of stage \
+        "decode takes 1.000 µs; the GPU is idle for 70.0 % of it. Largest cause: synchronizing call, 45.0 % of stage \
          time. Memory bandwidth utilization (MBU) is 12.0 %."
     );
     assert_eq!(found.advice, None, "the rule of the cause advises");

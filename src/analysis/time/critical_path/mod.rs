@@ -8,7 +8,7 @@ mod walk;
 
 use std::collections::BTreeMap;
 
-use crate::engine::facts::{Facts, OpIndex, Stage, StageInstance};
+use crate::engine::facts::{OpIndex, Stage, StageInstance};
 use crate::engine::intervals::total;
 use crate::engine::stage_stats::middle;
 use crate::{Context, Known, Missing};
@@ -24,7 +24,7 @@ pub struct CriticalPath {
     pub passes: Vec<PassId>,
     /// The stage with the most time, an index into the facts' stages.
     pub stage: usize,
-    /// Number of its iteration, from 0: the one of median length.
+    /// Number of its iteration, from 0: the one nearest to the medians of idle time by cause.
     pub ordinal: u32,
     /// Processes that took part.
     pub processes: usize,
@@ -48,7 +48,7 @@ fn find(context: &Context<'_>) -> Option<CriticalPath> {
     let pass = *passes.first()?;
     let partners = context.results.communication().map(|found| found.last_ranks(pass));
     let partners = partners.unwrap_or_default();
-    let (stage, ordinal, step) = step(context.facts, pass, !partners.is_empty())?;
+    let (stage, ordinal, step) = step(context, pass, !partners.is_empty())?;
     let graph = Graph::new(context, &step, &partners);
     if graph.calls.is_empty() {
         return None;
@@ -82,9 +82,10 @@ fn passes_with_steps(context: &Context<'_>) -> Vec<PassId> {
     passes
 }
 
-/// The instance of median length of the stage with the most time. Ranks that meet in collectives are taken
-/// together, by ordinal; others are not.
-fn step(facts: &Facts, pass: PassId, together: bool) -> Option<(usize, u32, Step)> {
+/// Of the stage with the most time the instance whose shares of idle time are nearest to the medians on the first rank,
+/// or else the one of median length. Ranks that meet in collectives are taken together, by ordinal; others are not.
+fn step(context: &Context<'_>, pass: PassId, together: bool) -> Option<(usize, u32, Step)> {
+    let facts = context.facts;
     let counted = |stage: &Stage| -> Vec<&StageInstance> {
         facts.instances_of(stage).iter().filter(|one| one.excluded.is_none()).collect()
     };
@@ -104,7 +105,13 @@ fn step(facts: &Facts, pass: PassId, together: bool) -> Option<(usize, u32, Step
         step.processes.push(one.process);
     }
     let most = steps.values().map(|step| step.processes.len()).max()?;
-    let list = steps.into_iter().filter(|(_, step)| step.processes.len() == most).collect();
+    let mut list: Vec<(u32, Step)> =
+        steps.into_iter().filter(|(_, step)| step.processes.len() == most).collect();
+    let idle = context.results.idle().ok();
+    let nearest = idle.and_then(|idle| idle.nearest(facts, index, first)).map(|one| one.ordinal);
+    if list.iter().any(|(ordinal, _)| Some(*ordinal) == nearest) {
+        list.retain(|(ordinal, _)| Some(*ordinal) == nearest);
+    }
     let list = middle(list, |(ordinal, step): &(u32, Step)| (step.end - step.start, *ordinal));
     list.into_iter().next().map(|(ordinal, step)| (index, ordinal, step))
 }

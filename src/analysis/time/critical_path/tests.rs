@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::walk::{Piece, Segment, path, slack};
 use super::*;
+use crate::Facts;
 use crate::testing::{api_call, launch};
 use rooflens_model::{ApiCall, Launch, Session};
 

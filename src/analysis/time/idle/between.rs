@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use rooflens_schemas::{Evidence, Scope};
 
 use super::Inputs;
-use super::cause::{Cause, Traced};
+use super::cause::{Cause, Times, Traced};
 use super::line::gpus_of;
 use crate::engine::facts::StageInstance;
 use crate::engine::intervals::{Interval, add, measure, total, union};
@@ -40,8 +40,8 @@ pub struct Pair {
     idle: Vec<Ns>,
     /// Time of all windows, nanoseconds.
     pub time: Ns,
-    /// Idle time of all windows by cause, in the order of [`Cause::ALL`].
-    causes: [Ns; Cause::ALL.len()],
+    /// Idle time of all windows by cause.
+    pub causes: Times,
     /// Time of all windows that ranges of the issuing thread cover, which begin between the two stages.
     ranges: BTreeMap<StrId, Ns>,
 }
@@ -148,7 +148,9 @@ impl Between {
     /// # Errors
     /// If the artifact does not tell causes.
     pub fn host(&self) -> Known<Ns> {
-        self.traced.calls().map(|()| total(self.pairs.iter().map(Pair::host)))
+        self.traced
+            .calls()
+            .map(|()| total(self.pairs.iter().map(|pair| pair.causes.sum(&Cause::HOST))))
     }
 
     /// How often stages follow one another with time between them.
@@ -186,22 +188,16 @@ impl Between {
 }
 
 impl Pair {
-    const fn new(after: usize, before: usize) -> Self {
-        Self {
-            after,
-            before,
-            idle: Vec::new(),
-            time: 0,
-            causes: [0; Cause::ALL.len()],
-            ranges: BTreeMap::new(),
-        }
+    fn new(after: usize, before: usize) -> Self {
+        let (idle, causes, ranges) = (Vec::new(), Times::default(), BTreeMap::new());
+        Self { after, before, idle, time: 0, causes, ranges }
     }
 
     fn add(&mut self, inputs: &Inputs<'_>, gpu: GpuId, window: Interval) {
         let mut idle = 0;
-        for (gap, time) in inputs.gaps.within(gpu, window) {
-            self.causes[gap.cause as usize] += time;
-            idle += time;
+        for gap in inputs.gaps.within(gpu, window) {
+            self.causes.extend(&gap.times);
+            idle += gap.end - gap.start;
         }
         self.idle.push(idle);
         add(&mut self.time, window.1 - window.0);
@@ -250,22 +246,6 @@ impl Pair {
         self.idle.iter().copied().max().unwrap_or(0)
     }
 
-    /// Idle time of a cause, nanoseconds.
-    pub fn of(&self, cause: Cause) -> Ns {
-        self.causes[cause as usize]
-    }
-
-    /// Idle time for which the host had not issued the next work, nanoseconds.
-    fn host(&self) -> Ns {
-        total(Cause::HOST.iter().map(|cause| self.of(*cause)))
-    }
-
-    /// The cause of most idle time.
-    pub fn cause(&self) -> Cause {
-        let most = Cause::ALL.into_iter().rev().max_by_key(|cause| self.of(*cause));
-        most.unwrap_or(Cause::Unknown)
-    }
-
     /// The range that covers most, and its share of the time; of equal ones the first by name.
     pub fn range(&self, session: &Session) -> Option<(StrId, f64)> {
         let most =
@@ -292,7 +272,7 @@ impl Pair {
     ) -> Self {
         let mut pair = Self { idle: idle.to_vec(), ..Self::new(after, before) };
         pair.time = pair.idle();
-        pair.causes[cause as usize] = pair.time;
+        pair.causes = Times::one(cause, pair.time);
         pair.ranges.insert(range, covered);
         pair
     }

@@ -1,18 +1,20 @@
 //! The host's side, by thread: CUDA calls in order, calls of the operating system, profiler overhead.
 
+use std::collections::BTreeSet;
+
+use rustc_hash::FxHashSet;
+
+use super::cause::Cause;
 use crate::engine::facts::{OpIndex, OpSource, Ops};
-use crate::engine::intervals::{Interval, difference, union};
-use rooflens_model::{ApiCallId, MemoryKind, Ns, Session, ThreadId};
+use crate::engine::intervals::{Interval, union};
+use crate::engine::stats::median;
+use rooflens_model::{ApiCallId, KernelId, MemoryKind, Ns, PassId, ProcessId, Session, ThreadId};
 
 /// What a CUDA call does, as far as idle time is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallKind {
-    /// Waits for the GPU.
-    Sync,
-    /// Allocates or frees memory, loads code, instantiates graphs.
-    Allocator,
-    /// Copies, and returns when it is done.
-    Copy,
+    /// Holds the host up for a cause of its own.
+    Stalls(Cause),
     /// Copies; blocks if host memory is pageable.
     AsyncCopy,
     /// Launches kernels or graphs.
@@ -21,23 +23,21 @@ pub(super) enum CallKind {
     Other,
 }
 
-/// Beginnings of the names of calls that allocate or load.
-const ALLOCATORS: [&str; 10] = [
-    "cudaMalloc",
-    "cudaFree",
-    "cudaHost",
-    "cuMem",
-    "cudaGraphInstantiate",
-    "cuGraphInstantiate",
-    "cuModuleLoad",
-    "cuModuleUnload",
-    "cuLibraryLoad",
-    "cuLibraryUnload",
-];
+/// Beginnings of the names of calls that load, link or unload code, or instantiate graphs, without `cuda`, `cu` or `hip`.
+const FIRST_USE: [&str; 6] =
+    ["Module", "Library", "Link", "FuncLoad", "KernelGetFunction", "GraphInstantiate"];
+
+/// Beginnings of the names of calls that allocate or free memory.
+const ALLOCATORS: [&str; 4] = ["Malloc", "Free", "Host", "Mem"];
 
 /// Names that begin so as well, and do not.
-const NO_ALLOCATORS: [&str; 5] =
-    ["cuMemcpy", "cuMemset", "cudaHostGet", "cuMemGet", "cuMemHostGet"];
+const NO_ALLOCATORS: [&str; 8] =
+    ["Memcpy", "Memset", "HostGet", "MemGet", "MemHostGet", "MemPrefetch", "MemAdvise", "MemRange"];
+
+/// Duration of a launch call, nanoseconds and multiples of its thread's median, above which the first launch of a kernel
+/// has loaded it.
+const LOADS: Ns = 100_000;
+const LOADS_MEDIANS: f64 = 10.0;
 
 /// No operation.
 const NONE: OpIndex = OpIndex::MAX;
@@ -54,14 +54,14 @@ pub(super) struct Calls<'a> {
     first: Vec<OpIndex>,
     /// By name.
     kinds: Vec<CallKind>,
+    /// Rows of launch calls that load their kernel.
+    loading: BTreeSet<u32>,
     /// By thread: when it is in calls of the operating system.
     pub(super) os: Vec<Vec<Interval>>,
     /// When the profiler holds it up.
     pub(super) profiler: Vec<Vec<Interval>>,
     /// When no CPU runs it.
     pub(super) off_cpu: Vec<Vec<Interval>>,
-    /// The part of that outside of calls of the operating system.
-    pub(super) off_cpu_alone: Vec<Vec<Interval>>,
 }
 
 impl<'a> Calls<'a> {
@@ -84,14 +84,58 @@ impl<'a> Calls<'a> {
                 *slot = op.min(*slot);
             }
         }
-        let kinds = kinds.into_iter().map(|kind| kind.unwrap_or(CallKind::Other)).collect();
+        let kinds: Vec<CallKind> =
+            kinds.into_iter().map(|kind| kind.unwrap_or(CallKind::Other)).collect();
         let (os, profiler) = (&session.os_calls, &session.overheads);
         let os = by_thread(session, &os.thread, &os.start, &os.end);
         let profiler = by_thread(session, &profiler.thread, &profiler.start, &profiler.end);
         let off = &session.off_cpu;
         let off_cpu = by_thread(session, &off.thread, &off.start, &off.end);
-        let off_cpu_alone = off_cpu.iter().zip(&os).map(|(off, os)| difference(off, os)).collect();
-        Self { session, ops, threads, place, first, kinds, os, profiler, off_cpu, off_cpu_alone }
+        let loading = BTreeSet::new();
+        let mut all =
+            Self { session, ops, threads, place, first, kinds, loading, os, profiler, off_cpu };
+        all.loading = all.find_loading();
+        all
+    }
+
+    /// The launch calls of their thread that last much longer than its others and launch a kernel that the process
+    /// has not launched before: it is loaded then.
+    fn find_loading(&self) -> BTreeSet<u32> {
+        let (calls, mut seen) = (&self.session.api_calls, FxHashSet::default());
+        let limit = |list: &Vec<u32>| {
+            let launches = list
+                .iter()
+                .filter(|row| self.kind(ApiCallId::at(**row as usize)) == CallKind::Launch);
+            let times =
+                launches.map(|row| (calls.end[*row as usize] - calls.start[*row as usize]) as f64);
+            median(&times.collect::<Vec<_>>())
+                .map_or(f64::MAX, |one| (LOADS_MEDIANS * one).max(LOADS as f64))
+        };
+        let limits: Vec<f64> = self.threads.iter().map(limit).collect();
+        let mut launches: Vec<(Ns, u32, (ProcessId, KernelId))> = Vec::new();
+        for (op, source) in self.ops.source.iter().enumerate() {
+            let OpSource::Launch(launch) = source else { continue };
+            let Some(call) = self.launch(op as OpIndex) else { continue };
+            let thread = &self.threads[calls.thread[call.index()].index()];
+            let row = thread[self.place[call.index()] as usize];
+            let kernel = self.session.launches.kernel[launch.index()];
+            launches.push((calls.start[row as usize], row, (self.ops.process[op], kernel)));
+        }
+        launches.sort_unstable();
+        launches.retain(|(_, row, kernel)| {
+            let row = *row as usize;
+            let time = (calls.end[row] - calls.start[row]) as f64;
+            seen.insert(*kernel) && time > limits[calls.thread[row].index()]
+        });
+        launches.into_iter().map(|(_, row, _)| row).collect()
+    }
+
+    /// Whether launch calls of a pass load kernels in a window.
+    pub(super) fn load(&self, pass: PassId, window: Interval) -> bool {
+        let calls = &self.session.api_calls;
+        self.loading.iter().map(|row| *row as usize).any(|row| {
+            calls.pass[row] == pass && calls.start[row] < window.1 && calls.end[row] > window.0
+        })
     }
 
     /// Start and end of a call.
@@ -115,14 +159,22 @@ impl<'a> Calls<'a> {
     /// What a call does; a copy with pageable host memory blocks, whatever its name says.
     pub(super) fn kind(&self, call: ApiCallId) -> CallKind {
         let kind = self.kinds[self.session.api_calls.name[call.index()].index()];
-        if kind != CallKind::AsyncCopy {
-            return kind;
+        match kind {
+            CallKind::AsyncCopy if self.is_pageable(call) => CallKind::Stalls(Cause::Copy),
+            CallKind::Launch if self.loading.contains(&(call.index() as u32)) => {
+                CallKind::Stalls(Cause::FirstUse)
+            }
+            _ => kind,
         }
+    }
+
+    /// Whether the first operation of a call is a copy with pageable host memory.
+    fn is_pageable(&self, call: ApiCallId) -> bool {
         let source = self.ops.source.get(self.first[call.index()] as usize);
-        let Some(OpSource::Copy(copy)) = source else { return kind };
+        let Some(OpSource::Copy(copy)) = source else { return false };
         let copies = &self.session.copies;
         let ends = [copies.source[copy.index()], copies.destination[copy.index()]];
-        if ends.contains(&MemoryKind::Pageable) { CallKind::Copy } else { kind }
+        ends.contains(&MemoryKind::Pageable)
     }
 
     /// The calls of the thread of `call` that end after `start`, up to `call` itself, by start; and how long
@@ -170,14 +222,18 @@ fn by_thread(
 }
 
 fn kind(name: &str) -> CallKind {
-    let begins = |with: &[&str]| with.iter().any(|prefix| name.starts_with(prefix));
-    if name.contains("Synchronize") {
-        CallKind::Sync
+    let plain = ["cuda", "cu", "hip"].iter().find_map(|api| name.strip_prefix(api));
+    let plain = plain.unwrap_or(name);
+    let begins = |with: &[&str]| with.iter().any(|prefix| plain.starts_with(prefix));
+    if plain.contains("Synchronize") {
+        CallKind::Stalls(Cause::Sync)
+    } else if begins(&FIRST_USE) {
+        CallKind::Stalls(Cause::FirstUse)
     } else if begins(&ALLOCATORS) && !begins(&NO_ALLOCATORS) {
-        CallKind::Allocator
-    } else if name.contains("Memcpy") || name.starts_with("cuMemcpy") {
-        if name.contains("Async") { CallKind::AsyncCopy } else { CallKind::Copy }
-    } else if name.contains("Launch") {
+        CallKind::Stalls(Cause::Allocator)
+    } else if plain.contains("Memcpy") {
+        if plain.contains("Async") { CallKind::AsyncCopy } else { CallKind::Stalls(Cause::Copy) }
+    } else if plain.contains("Launch") {
         CallKind::Launch
     } else {
         CallKind::Other

@@ -1,18 +1,21 @@
 //! Why a GPU is idle.
 
+use crate::engine::intervals::{add, total};
 use crate::results::Missing;
-use rooflens_model::{PassId, Session};
+use rooflens_model::{Ns, PassId, Session};
 
-/// The one cause that each gap is given.
+/// Why a GPU is idle at a time: of a gap each nanosecond has one cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
     /// The host issues work, at its rate.
     Launching,
     /// The host computes for long without a CUDA call.
     HostCode,
+    /// The host prepares what later uses find ready: loads code, links it, instantiates graphs.
+    FirstUse,
     /// The host waits in a synchronizing call.
     Sync,
-    /// The host allocates memory, loads modules or instantiates graphs.
+    /// The host allocates or frees memory.
     Allocator,
     /// The host waits in a copy that blocks.
     Copy,
@@ -34,9 +37,10 @@ pub enum Cause {
 
 impl Cause {
     /// All causes in the order of legends.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Launching,
         Self::HostCode,
+        Self::FirstUse,
         Self::Sync,
         Self::Allocator,
         Self::Copy,
@@ -50,9 +54,10 @@ impl Cause {
     ];
 
     /// Causes for which the host had not issued the next operation, the profiler's own time aside.
-    pub const HOST: [Self; 7] = [
+    pub const HOST: [Self; 8] = [
         Self::Launching,
         Self::HostCode,
+        Self::FirstUse,
         Self::Sync,
         Self::Allocator,
         Self::Copy,
@@ -65,8 +70,9 @@ impl Cause {
         match self {
             Self::Launching => "launching",
             Self::HostCode => "host code",
+            Self::FirstUse => "first use",
             Self::Sync => "synchronizing call",
-            Self::Allocator => "allocation, loading",
+            Self::Allocator => "allocation",
             Self::Copy => "blocking copy",
             Self::Os => "operating system",
             Self::OffCpu => "off CPU",
@@ -76,6 +82,60 @@ impl Cause {
             Self::OtherWork => "other work",
             Self::Unknown => "unknown",
         }
+    }
+}
+
+/// Time by cause, nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Times([Ns; Cause::ALL.len()]);
+
+impl Times {
+    /// Time of one cause.
+    pub const fn one(cause: Cause, time: Ns) -> Self {
+        let mut times = [0; Cause::ALL.len()];
+        times[cause as usize] = time;
+        Self(times)
+    }
+
+    /// Time of a cause.
+    pub const fn of(&self, cause: Cause) -> Ns {
+        self.0[cause as usize]
+    }
+
+    /// Sets the time of a cause.
+    pub const fn set(&mut self, cause: Cause, time: Ns) {
+        self.0[cause as usize] = time;
+    }
+
+    /// Adds time of a cause.
+    pub const fn add(&mut self, cause: Cause, time: Ns) {
+        add(&mut self.0[cause as usize], time);
+    }
+
+    /// Adds the times of all causes.
+    pub fn extend(&mut self, other: &Self) {
+        other.causes().for_each(|(cause, time)| self.add(cause, time));
+    }
+
+    /// Time of several causes.
+    pub fn sum(&self, causes: &[Cause]) -> Ns {
+        total(causes.iter().map(|cause| self.of(*cause)))
+    }
+
+    /// Time of all causes.
+    pub fn total(&self) -> Ns {
+        total(self.0.into_iter())
+    }
+
+    /// The causes that have time, in the order of [`Cause::ALL`].
+    pub fn causes(&self) -> impl Iterator<Item = (Cause, Ns)> {
+        Cause::ALL.into_iter().zip(self.0).filter(|(_, time)| *time > 0)
+    }
+
+    /// The cause with most time; of equal ones the first.
+    pub fn main(&self) -> Cause {
+        let most = self.causes().reduce(|best, next| if next.1 > best.1 { next } else { best });
+        most.map_or(Cause::Unknown, |(cause, _)| cause)
     }
 }
 

@@ -1,10 +1,10 @@
-//! The gaps of each GPU, and the one cause of each.
+//! The gaps of each GPU, cut into times of one cause each.
 
 use super::calls::{CallKind, Calls};
-use super::cause::Cause;
+use super::cause::{Cause, Times};
 use crate::Context;
 use crate::engine::facts::OpIndex;
-use crate::engine::intervals::{Interval, measure_within};
+use crate::engine::intervals::Interval;
 use crate::engine::sweep;
 use crate::engine::tiers::{Tier, tier};
 use rooflens_model::{ApiCallId, GpuId, Ns};
@@ -13,7 +13,7 @@ use rooflens_model::{ApiCallId, GpuId, Ns};
 /// launches, nanoseconds. A framework's dispatch of one operator takes a tenth of it.
 pub const HOST_STRETCH: Ns = 100_000;
 
-/// A time without any operation on a GPU, and why.
+/// A time without any operation on a GPU, or the part of it within a window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gap {
     /// Start, nanoseconds.
@@ -22,107 +22,148 @@ pub struct Gap {
     pub end: Ns,
     /// The operation that ends it.
     pub op: OpIndex,
-    /// Why it is.
-    pub cause: Cause,
-    /// Time that the issuing thread spent in CUDA calls within the gap, nanoseconds; 0 if it had issued before.
-    pub calls: Ns,
+    /// Its time by cause: all of it.
+    pub times: Times,
+    /// The part of `launching` within CUDA calls, nanoseconds.
+    pub launching_in_calls: Ns,
 }
 
-/// The gaps between all operations of each GPU, whatever stage they belong to, by start.
+/// A part of a gap, from the end of the part before it.
+struct Piece {
+    end: Ns,
+    cause: Cause,
+    in_call: bool,
+}
+
+/// A gap, and its pieces: all up to that number, from the end of those of the gap before.
+struct Whole {
+    start: Ns,
+    end: Ns,
+    op: OpIndex,
+    pieces: usize,
+}
+
+/// The gaps of a GPU, by start.
+#[derive(Default)]
+struct OfGpu {
+    gaps: Vec<Whole>,
+    pieces: Vec<Piece>,
+}
+
+/// The gaps between all operations of each GPU, whatever stage they belong to.
 pub(super) struct Gaps {
-    by_gpu: Vec<Vec<Gap>>,
+    by_gpu: Vec<OfGpu>,
 }
 
 impl Gaps {
     /// Finds and explains the gaps of all GPUs.
     pub(super) fn new(context: &Context<'_>, calls: &Calls<'_>) -> Self {
         let (session, facts) = (context.session, context.facts);
-        let mut by_gpu = vec![Vec::new(); session.gpus.len()];
+        let mut by_gpu: Vec<OfGpu> = session.gpus.ids().map(|_| OfGpu::default()).collect();
         for gap in sweep::gaps(session, facts, 0..facts.ops.len()) {
-            let (cause, calls) = explain(context, calls, &gap);
-            let sweep::Gap { start, end, op, .. } = gap;
-            by_gpu[gap.gpu.index()].push(Gap { start, end, op, cause, calls });
+            let own = &mut by_gpu[gap.gpu.index()];
+            cut(context, calls, &gap, &mut own.pieces);
+            let (start, end, op, pieces) = (gap.start, gap.end, gap.op, own.pieces.len());
+            own.gaps.push(Whole { start, end, op, pieces });
         }
         Self { by_gpu }
     }
 
-    /// The gaps of a GPU that reach into a window, each with the part of it inside.
-    pub(super) fn within(&self, gpu: GpuId, window: Interval) -> impl Iterator<Item = (&Gap, Ns)> {
-        let gaps = &self.by_gpu[gpu.index()];
+    /// The gaps of a GPU that reach into a window, each cut to it.
+    pub(super) fn within(&self, gpu: GpuId, window: Interval) -> impl Iterator<Item = Gap> {
+        let OfGpu { gaps, pieces } = &self.by_gpu[gpu.index()];
         let first = gaps.partition_point(|gap| gap.end <= window.0);
+        let mut from = first.checked_sub(1).map_or(0, |before| gaps[before].pieces);
         let inside = gaps[first..].iter().take_while(move |gap| gap.start < window.1);
-        inside.map(move |gap| (gap, gap.end.min(window.1) - gap.start.max(window.0)))
+        inside.map(move |gap| {
+            let own = &pieces[from..gap.pieces];
+            from = gap.pieces;
+            gap.within(own, window)
+        })
     }
 }
 
-/// Cause of a gap, and the time of CUDA calls in it.
-fn explain(context: &Context<'_>, calls: &Calls<'_>, gap: &sweep::Gap) -> (Cause, Ns) {
-    let (op, time) = (gap.op, (gap.start, gap.end));
-    let Some(call) = context.facts.ops.api_call[op as usize] else { return (Cause::Unknown, 0) };
+impl Whole {
+    fn within(&self, pieces: &[Piece], window: Interval) -> Gap {
+        let (start, end) = (self.start.max(window.0), self.end.min(window.1));
+        let (mut times, mut launching_in_calls, mut at) = (Times::default(), 0, start);
+        for piece in pieces {
+            let until = piece.end.clamp(at, end);
+            times.add(piece.cause, until - at);
+            if piece.in_call && piece.cause == Cause::Launching {
+                launching_in_calls += until - at;
+            }
+            at = until;
+        }
+        Gap { start, end, op: self.op, times, launching_in_calls }
+    }
+}
+
+/// Cuts a gap into pieces, by time.
+fn cut(context: &Context<'_>, calls: &Calls<'_>, gap: &sweep::Gap, pieces: &mut Vec<Piece>) {
+    let (op, end) = (gap.op, gap.end);
+    let mut whole = |cause| pieces.push(Piece { end, cause, in_call: false });
+    let Some(call) = context.facts.ops.api_call[op as usize] else { return whole(Cause::Unknown) };
     let (begun, returned) = calls.span(call);
-    if begun > gap.end {
+    if begun > end {
         // The clocks of host and GPU disagree.
-        return (Cause::Unknown, 0);
+        return whole(Cause::Unknown);
     }
-    if returned > gap.start && calls.is_first(call, op) {
-        return host_cause(calls, time, call);
+    if returned <= gap.start || !calls.is_first(call, op) {
+        let collective = tier(context.session, context.facts, op as usize) == Tier::Communication;
+        let waits = gap.after_collective || collective;
+        return whole(if waits { Cause::Communication } else { Cause::Queue });
     }
-    let collective = tier(context.session, context.facts, op as usize) == Tier::Communication;
-    let cause =
-        if gap.after_collective || collective { Cause::Communication } else { Cause::Queue };
-    (cause, 0)
+    cut_host(calls, (gap.start, returned.min(end)), call, pieces);
+    if returned < end {
+        pieces.push(Piece { end, cause: Cause::Queue, in_call: false });
+    }
 }
 
-/// What the issuing thread did in a gap that began before `call` had returned.
-fn host_cause(calls: &Calls<'_>, gap: Interval, call: ApiCallId) -> (Cause, Ns) {
+/// Cuts a time until `call` returned by what the issuing thread did: first the profiler counts, then CUDA calls, then
+/// the operating system, then that no CPU ran the thread.
+fn cut_host(calls: &Calls<'_>, time: Interval, call: ApiCallId, pieces: &mut Vec<Piece>) {
     let api = &calls.session.api_calls;
-    let thread = api.thread[call.index()];
-    let most = |time: Ns| time.saturating_mul(2) >= gap.1 - gap.0;
-    let (inside, before) = calls.since(gap.0, call);
-    let (mut all, mut sync, mut allocator, mut copy, mut stretch) = (0, 0, 0, 0, 0);
+    let thread = api.thread[call.index()].index();
+    let profiler: Layer<'_> = (&calls.profiler[thread][..], Cause::Profiler);
+    let (os, off_cpu) = (&calls.os[thread][..], &calls.off_cpu[thread][..]);
+    let outside = [profiler, (os, Cause::Os), (off_cpu, Cause::OffCpu)];
+    let (inside, before) = calls.since(time.0, call);
     // A thread's first call comes after a stretch without an end.
-    let mut free_since = before.unwrap_or(Ns::MIN);
-    let mut os = measure_within(&calls.os[thread.index()], gap);
-    // What becomes of the thread after it has issued the operation holds up nothing.
-    let waiting = (gap.0, gap.1.min(api.end[call.index()]));
-    let mut off_cpu = measure_within(&calls.off_cpu_alone[thread.index()], waiting);
+    let (mut at, mut free_since) = (time.0, before.unwrap_or(Ns::MIN));
     for row in inside.iter().map(|row| *row as usize) {
-        let clipped = (api.start[row].max(gap.0), api.end[row].min(gap.1));
-        let time = (clipped.1 - clipped.0).max(0);
-        all += time;
-        match calls.kind(ApiCallId::at(row)) {
-            CallKind::Sync => sync += time,
-            CallKind::Allocator => allocator += time,
-            CallKind::Copy => copy += time,
-            CallKind::AsyncCopy | CallKind::Launch | CallKind::Other => {}
-        }
-        if api.start[row] > gap.0 {
-            stretch = stretch.max(api.start[row].saturating_sub(free_since));
-        }
-        free_since = api.end[row];
-        if os > 0 && time > 0 {
-            os -= measure_within(&calls.os[thread.index()], clipped);
-        }
-        if off_cpu > 0 && time > 0 {
-            off_cpu -= measure_within(&calls.off_cpu_alone[thread.index()], clipped);
-        }
+        let (start, end) = (api.start[row].clamp(at, time.1), api.end[row].clamp(at, time.1));
+        let stretch = api.start[row].saturating_sub(free_since);
+        let free = if stretch < HOST_STRETCH { Cause::Launching } else { Cause::HostCode };
+        paint(pieces, (at, start), &outside, (free, false));
+        let cause = match calls.kind(ApiCallId::at(row)) {
+            CallKind::Stalls(cause) => cause,
+            CallKind::AsyncCopy | CallKind::Launch | CallKind::Other => Cause::Launching,
+        };
+        paint(pieces, (start, end), &[profiler], (cause, true));
+        (at, free_since) = (end, api.end[row]);
     }
-    let cause = if most(measure_within(&calls.profiler[thread.index()], gap)) {
-        Cause::Profiler
-    } else if most(sync) {
-        Cause::Sync
-    } else if most(allocator) {
-        Cause::Allocator
-    } else if most(copy) {
-        Cause::Copy
-    } else if most(os) {
-        Cause::Os
-    } else if most(off_cpu) {
-        Cause::OffCpu
-    } else if stretch < HOST_STRETCH {
-        Cause::Launching
-    } else {
-        Cause::HostCode
+    paint(pieces, (at, time.1), &[], (Cause::Unknown, false));
+}
+
+/// Times of one cause: disjoint and ascending.
+type Layer<'a> = (&'a [Interval], Cause);
+
+/// Adds the pieces of a time: the first layer that covers a moment has it, else the base.
+fn paint(pieces: &mut Vec<Piece>, time: Interval, layers: &[Layer<'_>], base: (Cause, bool)) {
+    if time.0 >= time.1 {
+        return;
+    }
+    let Some(((times, cause), rest)) = layers.split_first() else {
+        let (cause, in_call) = base;
+        return pieces.push(Piece { end: time.1, cause, in_call });
     };
-    (cause, all)
+    let first = times.partition_point(|one| one.1 <= time.0);
+    let mut at = time.0;
+    for one in times[first..].iter().take_while(|one| one.0 < time.1) {
+        paint(pieces, (at, one.0), rest, base);
+        at = one.1.min(time.1);
+        pieces.push(Piece { end: at, cause: *cause, in_call: false });
+    }
+    paint(pieces, (at, time.1), rest, base);
 }

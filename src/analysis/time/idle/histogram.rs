@@ -1,7 +1,7 @@
 //! Lengths of gaps: how many and how much idle time, by length and cause.
 
-use super::cause::Cause;
-use crate::engine::intervals::{add, total};
+use super::cause::Times;
+use super::gaps::Gap;
 use rooflens_model::Ns;
 
 /// Upper ends of the bins, nanoseconds: 1, 2 and 5 of each decade from 1 µs to 1 s; the last bin has none.
@@ -20,15 +20,8 @@ const ENDS: [Ns; 19] = {
 pub struct Bin {
     /// Number.
     pub gaps: u64,
-    /// Time by cause, in the order of [`Cause::ALL`], nanoseconds.
-    pub times: [Ns; Cause::ALL.len()],
-}
-
-impl Bin {
-    /// Time of all causes, nanoseconds.
-    pub fn time(&self) -> Ns {
-        total(self.times.iter().copied())
-    }
+    /// Their time by cause.
+    pub times: Times,
 }
 
 /// Gaps of a line by length. A bin holds lengths from the end of the one before on.
@@ -38,10 +31,10 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    pub(super) fn add(&mut self, cause: Cause, time: Ns) {
-        let bin = &mut self.bins[ENDS.partition_point(|end| *end <= time)];
+    pub(super) fn add(&mut self, gap: &Gap) {
+        let bin = &mut self.bins[ENDS.partition_point(|end| *end <= gap.end - gap.start)];
         bin.gaps += 1;
-        add(&mut bin.times[cause as usize], time);
+        bin.times.extend(&gap.times);
     }
 
     /// From the first bin with gaps to the last one: lower end, upper end, bin.

@@ -7,7 +7,7 @@ use crate::Context;
 use crate::engine::facts::{OpIndex, OpSource};
 use crate::engine::intervals::{Interval, add, measure};
 use crate::engine::stage_stats::Summary;
-use crate::engine::stats::median;
+use crate::engine::stats::{mean, median};
 use crate::engine::sweep::slices;
 use rooflens_model::Ns;
 
@@ -16,8 +16,12 @@ use rooflens_model::Ns;
 pub struct Launches {
     /// API calls that launched kernels or graphs; one for a graph of many kernels.
     pub calls: u64,
-    /// Time in these calls, nanoseconds.
-    pub call_time: Ns,
+    /// Durations of these calls, nanoseconds.
+    call_times: Vec<f64>,
+    /// Their mean, nanoseconds.
+    pub mean_call: Option<f64>,
+    /// Their median, nanoseconds.
+    pub median_call: Option<f64>,
     /// Kernel executions, those of graphs included.
     pub kernels: u64,
     /// Sum of their durations, nanoseconds.
@@ -60,7 +64,7 @@ impl Launches {
             let Some(call) = calls.launch(op) else { continue };
             let (start, end) = calls.span(call);
             self.calls += 1;
-            add(&mut self.call_time, end - start);
+            self.call_times.push((end - start) as f64);
             if end <= ops.start[row] {
                 self.waits.push((ops.start[row] - end) as f64);
                 queue.push(((end, ops.start[row]), 0));
@@ -78,18 +82,15 @@ impl Launches {
     }
 
     /// Computes what needs all instances, of which there are so many.
-    pub(super) fn close(&mut self, context: &Context<'_>, summary: &Summary, instances: u64) {
+    pub(super) fn close(&mut self, context: &Context<'_>, summary: &Summary, instances: usize) {
         self.queue_time = median(&self.waits);
-        self.waits = Vec::new();
+        self.mean_call = mean(&self.call_times);
+        self.median_call = median(&self.call_times);
+        (self.waits, self.call_times) = (Vec::new(), Vec::new());
         let launches = self.calls as f64 / instances.max(1) as f64;
         let per = |things: f64| (launches > 0.0 && things > 0.0).then(|| launches / things);
         self.per_step = steps(context, summary).and_then(per);
         self.per_token = tokens(context, summary).and_then(per);
-    }
-
-    /// Mean duration of a launch call, nanoseconds.
-    pub fn mean_call(&self) -> Option<f64> {
-        (self.calls > 0).then(|| self.call_time as f64 / self.calls as f64)
     }
 
     /// Mean duration of a kernel, nanoseconds.

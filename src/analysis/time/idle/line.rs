@@ -3,17 +3,21 @@
 use rooflens_schemas::{Evidence, Scope};
 
 use super::Inputs;
-use super::cause::{Cause, Traced};
+use super::cause::{Cause, Times, Traced};
 use super::histogram::Histogram;
 use super::launches::Launches;
 use super::longest::LongGap;
 use crate::engine::facts::{Facts, OpIndex, StageInstance};
 use crate::engine::intervals::{Interval, add, measure, total};
-use crate::engine::stage_stats::{Summary, middle};
+use crate::engine::stage_stats::Summary;
+use crate::engine::stats::median;
 use crate::engine::sweep::{append, slices};
 use crate::engine::tiers::{Tier, tier};
 use crate::{Context, Known};
 use rooflens_model::{GpuId, Ns, PassId, Session};
+
+/// Share of an instance from which on a cause of idle time occurs in it.
+pub const OCCURS: f64 = 0.01;
 
 /// Idle time of a stage on one GPU, over the instances that count.
 pub struct Line {
@@ -24,17 +28,17 @@ pub struct Line {
     /// The process uses several GPUs in the stage.
     several_gpus: bool,
     traced: Traced,
-    /// Instances that count and use the GPU.
-    pub instances: u64,
-    /// Idle time of all of them by cause, in the order of [`Cause::ALL`].
-    pub sums: [CauseSum; Cause::ALL.len()],
-    /// What the stage time consists of: sums over the instance of median stage time, or over the two of
-    /// which the median is the mean.
-    pub middle: Parts,
-    /// These instances, by their number among those that count.
-    pub middle_instances: Vec<usize>,
-    /// Where the time of `launching` gaps of all instances goes.
-    pub issuing: Issuing,
+    /// What the time of each instance that counts and uses the GPU consists of.
+    pub instances: Vec<Parts>,
+    /// The sum over these instances.
+    pub pool: Parts,
+    /// The instance whose shares of causes are nearest to the medians, by its number among those that count,
+    /// and among `instances`.
+    nearest: (usize, usize),
+    /// Gaps of all instances, in the order of [`Cause::ALL`].
+    pub gaps: [CauseGaps; Cause::ALL.len()],
+    /// The part of `launching` of all instances within CUDA calls, nanoseconds.
+    pub launching_in_calls: Ns,
     /// What launching costs.
     pub launches: Launches,
     /// Gaps of all instances by length.
@@ -50,32 +54,34 @@ pub struct Parts {
     pub time: Ns,
     /// Busy time by [`Tier`]: each moment belongs to the first that runs.
     pub busy: [Ns; 3],
-    /// Idle time by cause, in the order of [`Cause::ALL`].
-    causes: [Ns; Cause::ALL.len()],
+    /// Idle time by cause.
+    pub causes: Times,
     /// Time in which no launch was in the queue, whatever the GPU did: no part of the sum.
     queue_empty: Ns,
+    /// Whether launch calls load kernels in it: names alone do not tell `first use` then.
+    pub loads: bool,
 }
 
-/// Gaps of one cause.
+/// How a cause of idle time spreads over the instances.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// Instances in which it occurs: [`OCCURS`].
+    pub instances: usize,
+    /// All instances.
+    pub of: usize,
+    /// Its least share of an instance.
+    pub least: f64,
+    /// Its greatest share of an instance.
+    pub most: f64,
+}
+
+/// Gaps with time of one cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CauseSum {
+pub struct CauseGaps {
     /// Number.
     pub gaps: u64,
-    /// Time, nanoseconds.
-    pub time: Ns,
-    /// The longest, nanoseconds.
+    /// The longest time of the cause in a gap, nanoseconds.
     pub longest: Ns,
-}
-
-/// Time of `launching` gaps, nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Issuing {
-    /// In CUDA calls.
-    pub calls: Ns,
-    /// Between them.
-    pub between: Ns,
-    /// From the return of the issuing call to the start of its operation.
-    pub latency: Ns,
 }
 
 /// The lines of a summary, one a GPU that the process uses in the stage.
@@ -87,20 +93,18 @@ pub(super) fn lines(context: &Context<'_>, inputs: &Inputs<'_>, summary: &Summar
     let line = |gpu: GpuId| {
         let mut line = Line::new(summary.clone(), gpu, several_gpus, traced);
         let queue = inputs.queues.of(summary.process, gpu);
-        let mut all = Vec::new();
+        let mut numbers = Vec::new();
         for (number, instance) in counted.iter().enumerate() {
             if let Some(window) = line.window(instance) {
                 let mut parts = line.add(context, inputs, instance, window);
                 parts.queue_empty = queue.map_or(0, |queue| measure(&queue.empty(window)));
-                all.push((parts, number));
+                line.pool.add(&parts);
+                line.instances.push(parts);
+                numbers.push(number);
             }
         }
-        // The instance of median time, or both middle ones of an even number.
-        for (parts, number) in middle(all, |(parts, number)| (parts.time, *number)) {
-            line.middle.add(&parts);
-            line.middle_instances.push(number);
-        }
-        line.launches.close(context, summary, line.instances);
+        line.nearest = line.find_nearest().map_or((0, 0), |at| (numbers[at], at));
+        line.launches.close(context, summary, line.instances.len());
         line
     };
     gpus.into_iter().map(line).collect()
@@ -121,11 +125,11 @@ impl Line {
             gpu,
             several_gpus,
             traced,
-            instances: 0,
-            sums: [CauseSum::default(); Cause::ALL.len()],
-            middle: Parts::default(),
-            middle_instances: Vec::new(),
-            issuing: Issuing::default(),
+            instances: Vec::new(),
+            pool: Parts::default(),
+            nearest: (0, 0),
+            gaps: [CauseGaps::default(); Cause::ALL.len()],
+            launching_in_calls: 0,
             launches: Launches::default(),
             histogram: Histogram::default(),
             longest: Vec::new(),
@@ -150,57 +154,95 @@ impl Line {
         let own: Vec<OpIndex> = instance.ops.iter().filter(own).copied().collect();
         let (busy, intervals) = busy(context.session, context.facts, &own);
         let time = window.1 - window.0;
-        let mut parts = Parts { time, busy, ..Parts::default() };
+        let loads = inputs.calls.load(self.pass(context), window);
+        let mut parts = Parts { time, busy, loads, ..Parts::default() };
         let mut others = time - measure(&intervals);
-        for (gap, time) in inputs.gaps.within(self.gpu, window) {
-            others -= time;
-            parts.causes[gap.cause as usize] += time;
-            self.sums[gap.cause as usize].add(time);
-            self.histogram.add(gap.cause, time);
-            let call = ops.api_call[gap.op as usize].filter(|_| gap.cause == Cause::Launching);
-            if let Some(call) = call {
-                let latency = (gap.end - inputs.calls.span(call).1).max(0);
-                add(&mut self.issuing.calls, gap.calls);
-                add(&mut self.issuing.between, gap.end - gap.start - latency - gap.calls);
-                add(&mut self.issuing.latency, latency);
-            }
+        for gap in inputs.gaps.within(self.gpu, window) {
+            others -= gap.end - gap.start;
+            parts.causes.extend(&gap.times);
+            gap.times.causes().for_each(|(cause, time)| self.gaps[cause as usize].add(time));
+            add(&mut self.launching_in_calls, gap.launching_in_calls);
+            self.histogram.add(&gap);
         }
         // What is neither the stage's nor a gap: operations of others.
         if others > 0 {
-            parts.causes[Cause::OtherWork as usize] += others;
-            self.sums[Cause::OtherWork as usize].add(others);
+            parts.causes.add(Cause::OtherWork, others);
+            self.gaps[Cause::OtherWork as usize].add(others);
         }
         self.launches.add(context, &inputs.calls, &own, &intervals);
-        self.instances += 1;
         parts
     }
 
-    /// Busy time of a tier in the middle instances, nanoseconds: none of a tier before it runs.
+    /// The instance whose shares of causes are nearest to the medians: what few instances have draws it nowhere. Of equally
+    /// near ones that of median time, the shorter of two.
+    fn find_nearest(&self) -> Option<usize> {
+        let middle = |values: Vec<f64>| median(&values).unwrap_or(0.0);
+        let time = middle(self.instances.iter().map(|one| one.time as f64).collect());
+        let share = |parts: &Parts, cause| parts.share(parts.causes.of(cause));
+        let medians = Cause::ALL
+            .map(|cause| middle(self.instances.iter().map(|one| share(one, cause)).collect()));
+        let key = |parts: &Parts| {
+            let apart = Cause::ALL.into_iter().zip(medians);
+            let apart = apart.map(|(cause, median)| (share(parts, cause) - median).abs());
+            // Sums of the same shares may differ in the last digit.
+            let apart = (apart.sum::<f64>() * 1e9).round();
+            (apart, (parts.time as f64 - time).abs(), parts.time)
+        };
+        let keys = self.instances.iter().map(key).enumerate();
+        let nearest = keys.min_by(|(_, a), (_, b)| {
+            a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.cmp(&b.2))
+        });
+        nearest.map(|(at, _)| at)
+    }
+
+    /// Busy time of a tier in all instances, nanoseconds: none of a tier before it runs.
     pub const fn busy_of(&self, tier: Tier) -> Ns {
-        self.middle.busy[tier as usize]
+        self.pool.busy[tier as usize]
     }
 
-    /// Busy time of the middle instances, nanoseconds.
+    /// Busy time of all instances, nanoseconds.
     pub fn busy(&self) -> Ns {
-        total(self.middle.busy.into_iter())
+        total(self.pool.busy.into_iter())
     }
 
-    /// Idle time of a cause in the middle instances, nanoseconds.
-    pub fn of(&self, cause: Cause) -> Ns {
-        self.middle.causes[cause as usize]
+    /// Idle time of a cause in all instances, nanoseconds.
+    pub const fn of(&self, cause: Cause) -> Ns {
+        self.pool.causes.of(cause)
     }
 
-    /// Idle time of a cause in the instance of median stage time, nanoseconds.
+    /// Idle time of a cause by its share of all instances, of the stage time, nanoseconds.
     ///
     /// # Errors
     /// If the artifact does not tell it from others.
-    pub fn typical(&self, cause: Cause) -> Known<f64> {
-        self.traced.tells(cause).map(|()| self.per_instance(self.of(cause)))
+    pub fn of_stage(&self, cause: Cause) -> Known<f64> {
+        self.traced.tells(cause).map(|()| self.scaled(self.of(cause)))
     }
 
-    /// The causes that the artifact tells, with their idle time in the instance of median stage time, nanoseconds.
+    /// Idle time of a cause in an instance, median over all, nanoseconds.
+    ///
+    /// # Errors
+    /// If the artifact does not tell it from others.
+    pub fn median_of(&self, cause: Cause) -> Known<f64> {
+        self.traced.tells(cause)?;
+        let times: Vec<f64> =
+            self.instances.iter().map(|one| one.causes.of(cause) as f64).collect();
+        Ok(median(&times).unwrap_or(0.0))
+    }
+
+    /// How the time of some causes spreads over the instances.
+    pub fn spread(&self, causes: &[Cause]) -> Spread {
+        let shares = || self.instances.iter().map(|one| one.share(one.causes.sum(causes)));
+        Spread {
+            instances: shares().filter(|share| *share >= OCCURS).count(),
+            of: self.instances.len(),
+            least: shares().reduce(f64::min).unwrap_or(0.0),
+            most: shares().fold(0.0, f64::max),
+        }
+    }
+
+    /// The causes that the artifact tells, with their idle time of the stage time, nanoseconds.
     pub fn causes(&self) -> impl Iterator<Item = (Cause, f64)> {
-        Cause::ALL.into_iter().filter_map(|cause| Some((cause, self.typical(cause).ok()?)))
+        Cause::ALL.into_iter().filter_map(|cause| Some((cause, self.of_stage(cause).ok()?)))
     }
 
     /// Whether the artifact holds the CUDA calls that issue work.
@@ -211,29 +253,34 @@ impl Line {
         self.traced.calls()
     }
 
-    /// Idle time of the middle instances, nanoseconds.
-    pub fn idle(&self) -> Ns {
-        total(self.middle.causes.iter().copied())
-    }
-
     /// Idle time of all instances, nanoseconds.
-    pub fn idle_total(&self) -> Ns {
-        total(self.sums.iter().map(|sum| sum.time))
+    pub fn idle(&self) -> Ns {
+        self.pool.causes.total()
     }
 
-    /// A time of the middle instances as a share of theirs.
+    /// A time of all instances as a share of theirs.
     pub fn share(&self, time: Ns) -> f64 {
-        if self.middle.time > 0 { time as f64 / self.middle.time as f64 } else { 0.0 }
+        self.pool.share(time)
     }
 
-    /// The share of the time of the middle instances in which the queue is empty; none without launch calls.
+    /// The share of the time of all instances in which the queue is empty; none without launch calls.
     pub fn queue_empty_share(&self) -> Option<f64> {
-        (self.launches.calls > 0).then(|| self.share(self.middle.queue_empty))
+        (self.launches.calls > 0).then(|| self.share(self.pool.queue_empty))
     }
 
-    /// A time of the middle instances, per instance, nanoseconds.
-    pub fn per_instance(&self, time: Ns) -> f64 {
-        time as f64 / self.middle_instances.len().max(1) as f64
+    /// A time of all instances, by its share of their time, of the stage time, nanoseconds.
+    pub fn scaled(&self, time: Ns) -> f64 {
+        self.share(time) * self.summary.time
+    }
+
+    /// The instance whose shares of causes are nearest to the medians.
+    pub fn nearest<'a>(&self, facts: &'a Facts) -> Option<&'a StageInstance> {
+        self.summary.counted_instances(facts).nth(self.nearest.0)
+    }
+
+    /// What the time of that instance consists of.
+    pub fn nearest_parts(&self) -> Option<&Parts> {
+        self.instances.get(self.nearest.1)
     }
 
     /// The pass.
@@ -244,7 +291,7 @@ impl Line {
     /// What its figures rest on.
     pub fn evidence(&self, context: &Context<'_>) -> Evidence {
         let tables = "launches, copies, api_calls, os_calls, off_cpu, overheads";
-        let gaps = self.sums.iter().map(|sum| sum.gaps).sum();
+        let gaps = self.gaps.iter().map(|one| one.gaps).sum();
         context.session.evidence(self.pass(context), tables, gaps)
     }
 
@@ -270,14 +317,32 @@ impl Line {
     pub fn made(stage: usize, time: f64) -> Self {
         let summary = Summary { stage, time, ..Summary::default() };
         let mut line = Self::new(summary, GpuId(0), false, Traced::ALL);
-        line.middle_instances = (0..10).collect();
-        line.middle.time = (10.0 * time) as Ns;
+        line.instances = vec![Parts { time: time as Ns, ..Parts::default() }; 10];
+        line.pool.time = (10.0 * time) as Ns;
         line
     }
 
     /// Idle time of a cause in each instance, nanoseconds.
     pub fn set(&mut self, cause: Cause, time: f64) {
-        self.middle.causes[cause as usize] = (10.0 * time).round() as Ns;
+        self.set_each(cause, &vec![time; self.instances.len()]);
+    }
+
+    /// Idle time of a cause by instance, nanoseconds.
+    pub fn set_each(&mut self, cause: Cause, times: &[f64]) {
+        let time = self.pool.time / self.instances.len().max(1) as Ns;
+        self.instances.resize(times.len(), Parts { time, ..Parts::default() });
+        self.pool.time = time * times.len() as Ns;
+        for (parts, own) in self.instances.iter_mut().zip(times) {
+            parts.causes.set(cause, own.round() as Ns);
+        }
+        self.pool.causes.set(cause, times.iter().sum::<f64>().round() as Ns);
+    }
+}
+
+impl Spread {
+    /// Whether it occurs in fewer than half of the instances.
+    pub const fn is_rare(&self) -> bool {
+        2 * self.instances < self.of
     }
 }
 
@@ -285,15 +350,18 @@ impl Parts {
     fn add(&mut self, other: &Self) {
         add(&mut self.time, other.time);
         add(&mut self.queue_empty, other.queue_empty);
-        let sums = self.busy.iter_mut().chain(&mut self.causes);
-        sums.zip(other.busy.into_iter().chain(other.causes)).for_each(|(sum, time)| add(sum, time));
+        self.busy.iter_mut().zip(other.busy).for_each(|(sum, time)| add(sum, time));
+        self.causes.extend(&other.causes);
+    }
+
+    fn share(&self, time: Ns) -> f64 {
+        if self.time > 0 { time as f64 / self.time as f64 } else { 0.0 }
     }
 }
 
-impl CauseSum {
+impl CauseGaps {
     fn add(&mut self, time: Ns) {
         self.gaps += 1;
-        add(&mut self.time, time);
         self.longest = self.longest.max(time);
     }
 }

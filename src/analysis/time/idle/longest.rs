@@ -86,11 +86,7 @@ fn longest(
     let mut found: Vec<(u32, Gap)> = Vec::new();
     for instance in line.summary.counted_instances(context.facts) {
         let Some(window) = line.window(instance) else { continue };
-        for (gap, time) in inputs.gaps.within(line.gpu, window) {
-            // A window of several GPUs may cut a gap.
-            let start = gap.start.max(window.0);
-            found.push((instance.ordinal, Gap { start, end: start + time, ..*gap }));
-        }
+        found.extend(inputs.gaps.within(line.gpu, window).map(|gap| (instance.ordinal, gap)));
     }
     let key = |(_, gap): &(u32, Gap)| (gap.start - gap.end, gap.start);
     if found.len() > KEPT {
@@ -108,11 +104,11 @@ fn off_cpu(calls: &Calls<'_>, gap: &Gap, call: ApiCallId) -> Option<Ns> {
     (until > gap.start).then(|| measure_within(&calls.off_cpu[thread.index()], (gap.start, until)))
 }
 
-/// The middle of the longest time without a CUDA call where that decided, or else of what the host did before
+/// The middle of the longest time without a CUDA call where that is most of it, or else of what the host did before
 /// the issuing call returned.
 fn moment(calls: &Calls<'_>, gap: &Gap, call: ApiCallId) -> Ns {
     let (start, end) = calls.span(call);
-    if gap.cause != Cause::HostCode {
+    if gap.times.main() != Cause::HostCode {
         return gap.start + (end.min(gap.end) - gap.start).max(0) / 2;
     }
     let api = &calls.session.api_calls;
@@ -144,7 +140,7 @@ pub fn ended_by(context: &Context<'_>, op: OpIndex) -> String {
 /// The event wait of the operation's stream that came last before its call, after that of the operation before
 /// it in the stream: only for work that was issued and waits.
 fn waited_for(context: &Context<'_>, gap: &Gap) -> Option<StrId> {
-    if !matches!(gap.cause, Cause::Queue | Cause::Communication) {
+    if !matches!(gap.times.main(), Cause::Queue | Cause::Communication) {
         return None;
     }
     let (session, ops) = (context.session, &context.facts.ops);

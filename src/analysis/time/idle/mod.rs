@@ -13,6 +13,7 @@ pub mod queue;
 mod tests;
 pub mod verdict;
 
+use crate::engine::facts::{Facts, StageInstance};
 use crate::engine::stage_stats::summaries;
 use crate::{Context, Known};
 use rooflens_model::{PassId, ProcessId};
@@ -77,6 +78,16 @@ impl IdleTime {
         let own =
             move |line: &&Line| line.summary.stage == stage && line.summary.process == process;
         self.lines.iter().filter(own)
+    }
+
+    /// The instance of a stage to look at: on its first GPU the nearest to the medians of all.
+    pub fn nearest<'a>(
+        &self,
+        facts: &'a Facts,
+        stage: usize,
+        process: ProcessId,
+    ) -> Option<&'a StageInstance> {
+        self.of(stage, process).next()?.nearest(facts)
     }
 
     /// The lines in reading order: the primary pass first, in it and in the others the outermost stages first; and

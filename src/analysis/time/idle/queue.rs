@@ -88,7 +88,7 @@ impl Queue {
     }
 }
 
-/// The queue over the instance of median time of a stage.
+/// The queue over one instance of a stage: the one nearest to the pool of all.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueueOverTime {
     /// The stage on its first GPU: an index into the lines.
@@ -125,8 +125,7 @@ pub(super) fn over_time(
 
 impl QueueOverTime {
     fn of(context: &Context<'_>, queues: &Queues, at: usize, line: &Line) -> Option<Self> {
-        let number = *line.middle_instances.first()?;
-        let instance = line.summary.counted_instances(context.facts).nth(number)?;
+        let instance = line.nearest(context.facts)?;
         let (start, end) = instance.projection?;
         let window = Window { start, end };
         let queue =

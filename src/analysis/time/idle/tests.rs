@@ -4,7 +4,7 @@
 
 use rooflens_schemas::workload::StageRule;
 
-use super::gaps::Gaps;
+use super::gaps::{Gap, Gaps};
 use super::*;
 use crate::Context;
 use crate::testing::Made;
@@ -12,12 +12,10 @@ use rooflens_model::{GpuId, MemoryKind, Ns};
 
 const US: Ns = 1000;
 
-fn gaps(made: &Made) -> Vec<(Ns, Ns, Cause)> {
+fn gaps(made: &Made) -> Vec<Gap> {
     made.with(|context| {
         let calls = Calls::new(context.session, &context.facts.ops);
-        let gaps = Gaps::new(context, &calls);
-        let all = gaps.within(GpuId(0), (Ns::MIN / 4, Ns::MAX / 4));
-        all.map(|(gap, _)| (gap.start, gap.end, gap.cause)).collect()
+        Gaps::new(context, &calls).within(GpuId(0), (Ns::MIN / 4, Ns::MAX / 4)).collect()
     })
 }
 
@@ -35,15 +33,16 @@ fn stage(made: &mut Made, name: &str) {
     made.session.workload.stages.push(StageRule { name, pattern, kind });
 }
 
-/// A kernel until 100, then what `add` makes: the cause of the gap that begins there.
-fn cause_after_100(add: impl FnOnce(&mut Made)) -> Cause {
+/// A kernel until 100, then what `add` makes: time by cause of the gap that begins there.
+fn times_after_100(add: impl FnOnce(&mut Made)) -> Vec<(Cause, Ns)> {
     let mut made = Made::timeline();
     made.call("cudaLaunchKernel", -20, -10, 1);
     made.kernel_at("axpy", 0, 100, 1);
     add(&mut made);
     let gaps = gaps(&made);
-    assert_eq!((gaps.len(), gaps[0].0), (1, 100));
-    gaps[0].2
+    assert_eq!((gaps.len(), gaps[0].start), (1, 100));
+    assert_eq!(gaps[0].times.total(), gaps[0].end - 100);
+    gaps[0].times.causes().collect()
 }
 
 /// The kernel of a launch call that starts at `start` and lasts 10, another 5 after its return.
@@ -55,132 +54,173 @@ fn launch(made: &mut Made, start: Ns) {
 #[test]
 fn the_host_issues_or_computes_by_the_length_of_its_pauses() {
     // The thread made no call from -10 on: a pause of 99 999 until 99 989, and one of 100 000.
-    assert_eq!(cause_after_100(|made| launch(made, 99_989)), Cause::Launching);
-    assert_eq!(cause_after_100(|made| launch(made, 99_990)), Cause::HostCode);
-    // A call in between makes two pauses of it.
-    let cause = cause_after_100(|made| {
-        made.call("cudaEventRecord", 50_000, 50_010, 3);
-        launch(made, 120_000);
-    });
-    assert_eq!(cause, Cause::Launching);
-}
-
-/// Gaps of 100, from 100 to 200: what covers 50 of it is the cause.
-#[test]
-fn what_covers_half_of_the_gap_is_its_cause() {
-    for (length, covered) in [(49, false), (50, true)] {
-        for (name, cause) in [
-            ("cudaStreamSynchronize", Cause::Sync),
-            ("cudaMalloc", Cause::Allocator),
-            ("cudaGraphInstantiateWithFlags", Cause::Allocator),
-            ("cudaMemcpy", Cause::Copy),
-        ] {
-            let found = cause_after_100(|made| {
-                // It began long before: only what lies in the gap counts.
-                made.call(name, 20, 100 + length, 3);
-                launch(made, 185);
-            });
-            assert_eq!(found, if covered { cause } else { Cause::Launching }, "{name}");
-        }
-        let os = cause_after_100(|made| {
-            made.os_call(100, 100 + length);
-            launch(made, 185);
+    let times = times_after_100(|made| launch(made, 99_989));
+    assert_eq!(times, [(Cause::Launching, 99_899), (Cause::Queue, 5)]);
+    let times = times_after_100(|made| launch(made, 99_990));
+    let (code, call) = ((Cause::HostCode, 99_890), (Cause::Launching, 10));
+    assert_eq!(times, [call, code, (Cause::Queue, 5)]);
+    // A call in between makes two pauses of it: one from -10, and one of 99 989 or 99 990.
+    for (start, code) in [(149_999, 0), (150_010, 100_000)] {
+        let mut times = times_after_100(|made| {
+            made.call("cudaEventRecord", 50_000, 50_010, 3);
+            launch(made, start);
         });
-        assert_eq!(os, if covered { Cause::Os } else { Cause::Launching });
-        let profiler = cause_after_100(|made| {
-            made.overhead(100, 100 + length);
-            made.call("cudaStreamSynchronize", 100, 180, 3);
-            launch(made, 185);
-        });
-        assert_eq!(profiler, if covered { Cause::Profiler } else { Cause::Sync });
+        times.retain(|(cause, _)| *cause == Cause::HostCode);
+        let expected = [(Cause::HostCode, code)];
+        assert_eq!(times, expected[..usize::from(code > 0)]);
     }
 }
 
-/// A gap from 100 to 200, ended by a call from 185 to 195.
+/// A call from 20 on covers 40 of the gap from 100 to 200; the launch returns at 195.
 #[test]
-fn without_a_cpu_and_a_call_that_says_why_the_thread_is_off_it() {
-    let cause = |off: Ns, add: &dyn Fn(&mut Made)| {
-        cause_after_100(|made| {
-            made.off_cpu(90, 100 + off);
-            add(made);
+fn a_call_has_the_time_within_it_and_no_more() {
+    for (name, cause) in [
+        ("cudaStreamSynchronize", Cause::Sync),
+        ("cuCtxSynchronize", Cause::Sync),
+        ("hipDeviceSynchronize", Cause::Sync),
+        ("cudaMalloc", Cause::Allocator),
+        ("cuMemAlloc_v2", Cause::Allocator),
+        ("hipFree", Cause::Allocator),
+        ("cuModuleLoadDataEx", Cause::FirstUse),
+        ("cuLibraryLoadData", Cause::FirstUse),
+        ("cudaGraphInstantiateWithFlags", Cause::FirstUse),
+        ("cudaMemcpy", Cause::Copy),
+    ] {
+        let times = times_after_100(|made| {
+            made.call(name, 20, 140, 3);
             launch(made, 185);
-        })
-    };
-    assert_eq!(cause(49, &|_| ()), Cause::Launching);
-    assert_eq!(cause(50, &|_| ()), Cause::OffCpu);
-    // Of 60 the system explains 10 or 11, and so does a CUDA call, whatever it is.
-    assert_eq!(cause(60, &|made| made.os_call(100, 110)), Cause::OffCpu);
-    assert_eq!(cause(60, &|made| made.os_call(100, 111)), Cause::Launching);
-    assert_eq!(cause(60, &|made| made.call("cudaEventRecord", 100, 110, 3)), Cause::OffCpu);
-    assert_eq!(cause(60, &|made| made.call("cudaEventRecord", 100, 111, 3)), Cause::Launching);
-    // What both explain counts once: 20 of 70.
-    let both = |made: &mut Made| {
-        made.os_call(100, 115);
-        made.call("cudaEventRecord", 110, 120, 3);
-    };
-    assert_eq!((cause(70, &both), cause(69, &both)), (Cause::OffCpu, Cause::Launching));
-    // A synchronizing call of half of the gap goes first.
-    let sync = |made: &mut Made| made.call("cudaStreamSynchronize", 100, 150, 3);
-    assert_eq!(cause(85, &sync), Cause::Sync);
+        });
+        // 45 between the calls and 10 in the launch.
+        let mut expected = vec![(Cause::Launching, 55), (cause, 40), (Cause::Queue, 5)];
+        expected.sort();
+        assert_eq!(times, expected, "{name}");
+    }
+    // Neither allocates nor waits.
+    for name in ["cuMemsetD8Async", "cudaMemPrefetchAsync", "cudaHostGetDevicePointer"] {
+        let times = times_after_100(|made| {
+            made.call(name, 20, 140, 3);
+            launch(made, 185);
+        });
+        assert_eq!(times, [(Cause::Launching, 95), (Cause::Queue, 5)], "{name}");
+    }
+}
+
+/// A gap from 100 to 200, ended by a call from 185 to 195; the host waits in a call from 100 to 150.
+#[test]
+fn the_profiler_goes_before_calls_and_these_before_the_system_and_the_scheduler() {
+    let times = times_after_100(|made| {
+        made.overhead(110, 120);
+        made.call("cudaStreamSynchronize", 90, 150, 3);
+        made.os_call(140, 160);
+        made.off_cpu(130, 170);
+        launch(made, 185);
+    });
+    // [110, 120) profiler; to 150 sync; to 160 system; to 170 off; to 195 launching.
+    let expected = [
+        (Cause::Launching, 25),
+        (Cause::Sync, 40),
+        (Cause::Os, 10),
+        (Cause::OffCpu, 10),
+        (Cause::Profiler, 10),
+        (Cause::Queue, 5),
+    ];
+    assert_eq!(times, expected);
+}
+
+/// The host waits until 105 in a synchronizing call, computes for 200 000, and launches.
+#[test]
+fn what_follows_a_synchronizing_call_is_not_its_time() {
+    let times = times_after_100(|made| {
+        made.call("cudaStreamSynchronize", 10, 105, 3);
+        launch(made, 200_105);
+    });
+    let code = (Cause::HostCode, 200_000);
+    assert_eq!(times, [(Cause::Launching, 10), code, (Cause::Sync, 5), (Cause::Queue, 5)]);
 }
 
 /// The call returned at 110; what becomes of its thread then is not why the GPU waits.
 #[test]
-fn a_thread_that_has_issued_the_operation_may_leave_the_cpu() {
-    let cause = cause_after_100(|made| {
+fn after_the_return_of_the_launch_the_device_takes_its_time() {
+    let times = times_after_100(|made| {
         made.off_cpu(110, 199);
         made.call("cudaLaunchKernel", 105, 110, 2);
+        made.call("cudaStreamSynchronize", 115, 300, 3);
         made.kernel_at("axpy", 200, 210, 2);
     });
-    assert_eq!(cause, Cause::Launching);
+    assert_eq!(times, [(Cause::Launching, 10), (Cause::Queue, 90)]);
 }
 
 /// Waiting for a lock within a launch call is part of that call.
 #[test]
 fn calls_of_the_system_within_cuda_calls_do_not_count() {
-    let cause = cause_after_100(|made| {
+    let times = times_after_100(|made| {
         made.os_call(105, 190);
         made.call("cudaLaunchKernel", 105, 190, 2);
         made.kernel_at("axpy", 195, 200, 2);
     });
-    assert_eq!(cause, Cause::Launching);
+    assert_eq!(times, [(Cause::Launching, 90), (Cause::Queue, 5)]);
+}
+
+/// The fourth launch of a thread lasts 150 000: of a kernel that ran before it is launching, of a new one it loads it.
+/// The others last 10; of 1 600 each it is less than ten times as long.
+#[test]
+fn the_first_launch_of_a_kernel_that_lasts_is_first_use() {
+    let long = |name: &'static str, short: Ns, length: Ns| {
+        let mut made = Made::timeline();
+        for number in 0..3 {
+            let at = number * 20_000;
+            made.call("cudaLaunchKernel", at, at + short, number);
+            made.kernel_at("axpy", at + 2000, at + 2100, number);
+        }
+        made.call("cudaLaunchKernel", 50_000, 50_000 + length, 9);
+        made.kernel_at(name, 49_990 + length, 51_000 + length, 9);
+        gaps(&made).last().unwrap().times.of(Cause::FirstUse)
+    };
+    // The kernel begins 10 before the call returns.
+    assert_eq!(long("gemm", 10, 150_000), 149_990);
+    assert_eq!(long("axpy", 10, 150_000), 0);
+    assert_eq!(long("gemm", 10, 100_000), 0);
+    assert_eq!(long("gemm", 15_000, 150_000), 0);
 }
 
 #[test]
 fn a_copy_blocks_if_its_host_memory_is_pageable() {
-    for (memory, cause) in
-        [(MemoryKind::Pageable, Cause::Copy), (MemoryKind::Pinned, Cause::Launching)]
-    {
-        let found = cause_after_100(|made| {
+    for (memory, expected) in [
+        (MemoryKind::Pageable, vec![(Cause::Launching, 10), (Cause::Copy, 70)]),
+        (MemoryKind::Pinned, vec![(Cause::Launching, 80)]),
+    ] {
+        let times = times_after_100(|made| {
             made.call("cudaMemcpyAsync", 110, 190, 2);
             made.copy_at(memory, 180, 189, 2);
         });
-        assert_eq!(found, cause);
+        assert_eq!(times, expected);
     }
 }
 
 #[test]
 fn work_that_was_issued_before_the_gap_waits_in_the_queue() {
     let after = |end: Ns, name: &'static str| {
-        cause_after_100(move |made| {
+        times_after_100(move |made| {
             made.call("cudaLaunchKernel", 20, end, 2);
             made.kernel_at(name, 200, 210, 2);
         })
     };
-    assert_eq!(after(100, "axpy"), Cause::Queue);
+    assert_eq!(after(100, "axpy"), [(Cause::Queue, 100)]);
     // The call had not returned.
-    assert_eq!(after(101, "axpy"), Cause::Launching);
-    assert_eq!(after(100, "ncclDevKernel_AllReduce_Sum_f32_RING_LL"), Cause::Communication);
+    assert_eq!(after(101, "axpy"), [(Cause::Launching, 1), (Cause::Queue, 99)]);
+    let collective = after(100, "ncclDevKernel_AllReduce_Sum_f32_RING_LL");
+    assert_eq!(collective, [(Cause::Communication, 100)]);
 }
 
 #[test]
 fn without_a_call_or_with_one_that_comes_too_late_the_cause_is_unknown() {
-    assert_eq!(cause_after_100(|made| made.kernel_at("axpy", 200, 210, 9)), Cause::Unknown);
+    let unknown = [(Cause::Unknown, 100)];
+    assert_eq!(times_after_100(|made| made.kernel_at("axpy", 200, 210, 9)), unknown);
     let late = |made: &mut Made| {
         made.call("cudaLaunchKernel", 201, 205, 2);
         made.kernel_at("axpy", 200, 210, 2);
     };
-    assert_eq!(cause_after_100(late), Cause::Unknown);
+    assert_eq!(times_after_100(late), unknown);
 }
 
 /// A graph launch that returns at 100: only the gap before its first kernel is the host's.
@@ -193,8 +233,31 @@ fn kernels_of_one_graph_launch_wait_for_each_other() {
     for start in [20, 30, 40] {
         made.kernel_at("axpy", start, start + 5, 2);
     }
+    let found: Vec<_> =
+        gaps(&made).iter().map(|gap| (gap.start, gap.end, gap.times.main())).collect();
     let (host, queue) = (Cause::Launching, Cause::Queue);
-    assert_eq!(gaps(&made), [(10, 20, host), (25, 30, queue), (35, 40, queue)]);
+    assert_eq!(found, [(10, 20, host), (25, 30, queue), (35, 40, queue)]);
+}
+
+/// A gap from 100 to 200: a synchronizing call until 130, then launching until 195. Windows cut it.
+#[test]
+fn a_window_cuts_a_gap_to_the_nanosecond() {
+    let mut made = Made::timeline();
+    made.call("cudaLaunchKernel", -20, -10, 1);
+    made.kernel_at("axpy", 0, 100, 1);
+    made.call("cudaStreamSynchronize", 50, 130, 3);
+    launch(&mut made, 185);
+    made.with(|context| {
+        let gaps = Gaps::new(context, &Calls::new(context.session, &context.facts.ops));
+        let within = |window| gaps.within(GpuId(0), window).next().unwrap();
+        let cut = within((120, 140));
+        assert_eq!((cut.start, cut.end), (120, 140));
+        let times: Vec<_> = cut.times.causes().collect();
+        assert_eq!(times, [(Cause::Launching, 10), (Cause::Sync, 10)]);
+        assert_eq!((cut.launching_in_calls, within((180, 300)).launching_in_calls), (0, 10));
+        let times: Vec<_> = within((190, 198)).times.causes().collect();
+        assert_eq!(times, [(Cause::Launching, 5), (Cause::Queue, 3)]);
+    });
 }
 
 /// Stage: [0, 10) and [30, 40). Another stage's kernel at [15, 20). Idle 20 = 5 + 10 of gaps + 5 of other work.
@@ -210,7 +273,7 @@ fn operations_of_others_are_no_gaps() {
     made.call("cudaLaunchKernel", 2, 3, 3);
     made.kernel_at("axpy", 15, 20, 3);
     of_line(&made, "prefill", |line, _| {
-        let of = |cause: Cause| line.sums[cause as usize].time;
+        let of = |cause: Cause| line.of(cause);
         assert_eq!((of(Cause::Queue), of(Cause::OtherWork), of(Cause::Unknown)), (15, 5, 0));
     });
 }
@@ -230,7 +293,7 @@ fn the_queue_of_three_launches() {
         assert_eq!(launches.queue_time, Some(14.0));
         assert_eq!((launches.depth_mean(), launches.depth_max), (Some(1.0), 3));
         assert_eq!((launches.calls, launches.begun_in_call), (3, 0));
-        assert_eq!((launches.mean_call(), launches.mean_kernel()), (Some(1.0), Some(10.0)));
+        assert_eq!((launches.median_call, launches.mean_kernel()), (Some(1.0), Some(10.0)));
         assert_eq!(line.verdict().0, Verdict::Gpu);
         // From 10 on two wait, from 20 on one, and from 30 to 40 none. Each nanosecond is a stretch.
         assert_eq!(line.queue_empty_share(), Some(10.0 / 30.0));
@@ -243,7 +306,7 @@ fn the_queue_of_three_launches() {
 
 /// A gap from 10 to 30, ended by a launch call from 15 to 25: 5 before it, 10 in it, 5 after it.
 #[test]
-fn launching_is_in_calls_between_them_and_after_them() {
+fn launching_is_in_calls_and_between_them() {
     let mut made = Made::timeline();
     made.range_at("prefill", 0, 26);
     made.call("cudaLaunchKernel", 0, 1, 1);
@@ -251,14 +314,49 @@ fn launching_is_in_calls_between_them_and_after_them() {
     made.call("cudaLaunchKernel", 15, 25, 2);
     made.kernel_at("axpy", 30, 32, 2);
     of_line(&made, "prefill", |line, _| {
-        let issuing = line.issuing;
-        assert_eq!((issuing.calls, issuing.between, issuing.latency), (10, 5, 5));
-        // 20 of 30 idle; busy 8 + 2.
-        assert_eq!(line.verdict(), (Verdict::Launch, 20.0 / 30.0));
-        assert_eq!((line.idle(), line.typical(Cause::Launching)), (20, Ok(20.0)));
-        assert_eq!(line.typical(Cause::Sync), Ok(0.0));
+        assert_eq!((line.of(Cause::Launching), line.launching_in_calls), (15, 10));
+        // 20 of 30 idle; busy 8 + 2, and 5 of latency are the GPU's: as much as launching, and the first.
+        assert_eq!(line.verdict(), (Verdict::Gpu, 0.5));
+        assert_eq!((line.idle(), line.of_stage(Cause::Launching)), (20, Ok(15.0)));
+        assert_eq!(line.of_stage(Cause::Sync), Ok(0.0));
         // Nobody traced the operating system: not 0.
-        assert!(line.typical(Cause::Os).is_err());
+        assert!(line.of_stage(Cause::Os).is_err());
+    });
+}
+
+/// Eleven steps of 1 ms busy and 1 ms in which the host computes; the second allocates for 24 ms more.
+#[test]
+fn what_one_step_of_eleven_does_is_told_as_such() {
+    let (mut made, mut at) = (Made::timeline(), 0);
+    for step in 0..11 {
+        let more = if step == 1 { 24_000 * US } else { 0 };
+        made.range_at("step", at, at + 2000 * US + more);
+        made.call("cudaLaunchKernel", at, at + 10, 2 * step);
+        made.kernel_at("forward", at + 10, at + 500 * US, 2 * step);
+        if more > 0 {
+            made.call("cudaMalloc", at + 500 * US, at + 500 * US + more, 900);
+        }
+        let second = at + 1500 * US + more;
+        made.call("cudaLaunchKernel", second - 10, second, 2 * step + 1);
+        made.kernel_at("backward", second, second + 500 * US, 2 * step + 1);
+        at += 2000 * US + more;
+    }
+    made.session.workload.warmup = Some(0);
+    stage(&mut made, "step");
+    of_line(&made, "step", |line, context| {
+        // The time of a step is from its first kernel on: 10 ns less.
+        let (time, slow) = (2000 * US - 10, 26_000 * US - 10);
+        assert_eq!(line.pool.time, 10 * time + slow);
+        let spread = line.spread(&[Cause::Allocator]);
+        assert_eq!((spread.instances, spread.of, spread.is_rare()), (1, 11, true));
+        let most = (24_000 * US) as f64 / slow as f64;
+        assert_eq!((spread.least, spread.most), (0.0, most));
+        assert_eq!(line.of(Cause::Allocator), 24_000 * US);
+        assert_eq!(line.median_of(Cause::Allocator), Ok(0.0));
+        let spread = line.spread(&[Cause::HostCode]);
+        assert_eq!((spread.instances, spread.is_rare()), (11, false));
+        // The one that allocates is not what the others are like.
+        assert_ne!(line.nearest(context.facts).unwrap().ordinal, 1);
     });
 }
 
@@ -276,12 +374,13 @@ fn the_longest_gaps_say_how_long_the_thread_was_off_the_cpu() {
         }
         made.call("cudaLaunchKernel", 200_020, 200_025, 2);
         made.kernel_at("axpy", 200_030, 200_032, 2);
-        of_line(&made, "decode", |line, _| (line.longest[0].clone(), line.typical(Cause::OffCpu)))
+        of_line(&made, "decode", |line, _| (line.longest[0].clone(), line.of_stage(Cause::OffCpu)))
     };
     let (long, time) = made(true);
     let gap = long.gap;
     assert_eq!((gap.end - gap.start, long.off_cpu), (200_020, Some(150_000)));
-    assert_eq!((gap.cause, time), (Cause::OffCpu, Ok(200_020.0)));
+    // Of 60 before the first event 50 are the GPU's; 49 950 host code and 70 more, 5 in the call, 5 latency.
+    assert_eq!((gap.times.main(), time), (Cause::OffCpu, Ok(150_000.0)));
     // Without events of the scheduler it is not known: not 0.
     let (long, time) = made(false);
     assert!(long.off_cpu.is_none() && time.is_err());
@@ -313,10 +412,11 @@ fn what_lies_between_stages_is_told_with_the_range_of_the_host() {
         assert_eq!(between.share(pair.idle()), 0.25);
         assert_eq!((pair.median(), pair.longest()), (Some(50_000.0), 50 * US));
         // The thread makes no call for 149 µs; `load` covers 28 of 50.
-        assert_eq!(pair.cause(), Cause::HostCode);
+        assert_eq!(pair.causes.main(), Cause::HostCode);
         let (range, share) = pair.range(context.session).unwrap();
         assert_eq!((context.session.text(range), share), ("load", 0.56));
         assert_eq!((between.idle(), between.share(between.idle())), (100_000, 0.25));
+        // Of each 49 µs until the call starts, and the part of the call before the GPU does.
         assert_eq!(between.host(), Ok(100_000));
     });
 }

@@ -16,7 +16,7 @@ pub enum Verdict {
     Copy,
     /// The rate of launches.
     Launch,
-    /// Host code, allocation, the operating system.
+    /// Host code, first use, allocation, the operating system.
     Host,
     /// Synchronizing calls.
     Sync,
@@ -48,14 +48,18 @@ impl Verdict {
 impl Line {
     /// What bounds the stage, and its share of the stage's time. Of equal shares the first of the list wins.
     pub fn verdict(&self) -> (Verdict, f64) {
-        let sum = |causes: &[Cause]| total(causes.iter().map(|cause| self.of(*cause)));
+        // What has no verdict of its own.
+        let host = total(Cause::HOST.into_iter().map(|cause| match cause {
+            Cause::Launching | Cause::Sync | Cause::Copy => 0,
+            _ => self.of(cause),
+        }));
         let with = |tier, cause| self.busy_of(tier).saturating_add(self.of(cause));
         let shares = [
             (Verdict::Gpu, with(Tier::Compute, Cause::Queue)),
             (Verdict::Communication, with(Tier::Communication, Cause::Communication)),
             (Verdict::Copy, with(Tier::Copy, Cause::Copy)),
             (Verdict::Launch, self.of(Cause::Launching)),
-            (Verdict::Host, sum(&[Cause::HostCode, Cause::Allocator, Cause::Os, Cause::OffCpu])),
+            (Verdict::Host, host),
             (Verdict::Sync, self.of(Cause::Sync)),
             (Verdict::Profiler, self.of(Cause::Profiler)),
             (Verdict::OtherWork, self.of(Cause::OtherWork)),

@@ -47,6 +47,8 @@ pub struct SyncCall {
     pub after: Ns,
     /// The part of it in gaps within the projection of a stage instance that counts.
     pub in_stage: Ns,
+    /// The part of that before the call had returned.
+    pub in_stage_calls: Ns,
     /// The outermost stage with an instance that counts around the start of the call on the host; an index into
     /// [`Facts::stages`].
     pub stage: Option<usize>,
@@ -126,7 +128,12 @@ fn mark_stages(facts: &Facts, pass: PassId, charges: &mut Charges) {
                     && start >= begin
                     && marked.insert(*op)
                 {
-                    add(&mut charges.calls[call].in_stage, facts.ops.start[*op as usize] - start);
+                    let (call, end) = (&mut charges.calls[call], facts.ops.start[*op as usize]);
+                    add(&mut call.in_stage, end - start);
+                    add(
+                        &mut call.in_stage_calls,
+                        call.end.clamp(start, end) - call.start.clamp(start, end),
+                    );
                 }
             }
         }
@@ -155,6 +162,7 @@ fn sync_calls(session: &Session, facts: &Facts, pass: PassId) -> Vec<SyncCall> {
                 idle: 0,
                 after: 0,
                 in_stage: 0,
+                in_stage_calls: 0,
                 stage: None,
             });
         }

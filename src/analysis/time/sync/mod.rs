@@ -79,6 +79,8 @@ pub struct Sum {
     pub after: Ns,
     /// The part of it between operations of instances that count, nanoseconds.
     pub in_stage: Ns,
+    /// The part of that before the call had returned, nanoseconds.
+    pub in_stage_calls: Ns,
 }
 
 /// Finds the synchronizing calls and what follows from them; never missing, but empty without such calls.
@@ -148,6 +150,7 @@ impl Sum {
         add(&mut self.idle, call.idle);
         add(&mut self.after, call.after);
         add(&mut self.in_stage, call.in_stage);
+        add(&mut self.in_stage_calls, call.in_stage_calls);
     }
 }
 

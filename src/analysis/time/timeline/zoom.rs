@@ -6,7 +6,7 @@ use crate::Context;
 use crate::engine::classify::ClassGroup;
 use crate::engine::facts::StageInstance;
 use crate::engine::intervals::{Interval, difference, union, union_length};
-use crate::engine::stage_stats::{Summary, middle, summaries};
+use crate::engine::stage_stats::{Summary, summaries};
 use crate::engine::stages::WHOLE_CAPTURE;
 use rooflens_model::{GpuId, Ns, PassId};
 
@@ -16,7 +16,7 @@ const MAX_ZOOMS: usize = 2;
 /// An instance that fills more of the pass than this shows nothing new.
 const MOST_OF_PASS: f64 = 0.6;
 
-/// The median instance of a stage, on its first GPU.
+/// The instance of a stage whose shares of idle time are nearest to the medians, on its first GPU.
 pub struct Zoom {
     /// The stage.
     pub summary: Summary,
@@ -59,8 +59,8 @@ pub(super) fn find(context: &Context<'_>, overview: &Overview) -> Vec<Zoom> {
 }
 
 fn zoom(context: &Context<'_>, pass: PassId, summary: Summary) -> Option<Zoom> {
-    let counted = summary.counted_instances(context.facts).collect();
-    let instance = *middle(counted, |one| (one.time(), one.ordinal)).first()?;
+    let idle = context.results.idle().ok()?;
+    let instance = idle.nearest(context.facts, summary.stage, summary.process)?;
     let (start, end) = instance.projection?;
     let lead = start.saturating_sub(instance.host_start).clamp(0, (end - start) / 10);
     let (projection, window) = (Window { start, end }, Window { start: start - lead, end });

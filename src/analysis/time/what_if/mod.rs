@@ -3,7 +3,6 @@
 #[cfg(test)]
 mod tests;
 
-use crate::engine::intervals::total;
 use crate::engine::stage_stats::Summary;
 use crate::engine::tiers::Tier;
 use crate::kernels::gemm;
@@ -45,7 +44,7 @@ pub struct StageBounds {
 pub struct Bound {
     /// What is thought away.
     pub what: WhatIf,
-    /// Time that would vanish of the instances of median time, nanoseconds.
+    /// Time that would vanish of all instances, nanoseconds.
     pub gone: Ns,
     /// The time that it is a part of, nanoseconds.
     pub of: Ns,
@@ -62,11 +61,11 @@ impl WhatIf {
     fn of(self, line: &Line) -> Ns {
         match self {
             Self::Launching => line.of(Cause::Launching),
-            Self::Host => total(Cause::HOST.iter().map(|cause| line.of(*cause))),
+            Self::Host => line.pool.causes.sum(&Cause::HOST),
             // The link still carries them, both directions at once at best.
             Self::Copies => {
                 let copies = line.busy_of(Tier::Copy);
-                copies.min(line.middle.time - copies / 2)
+                copies.min(line.pool.time - copies / 2)
             }
             Self::Communication => line.busy_of(Tier::Communication),
             Self::MatrixProducts => 0,
@@ -140,7 +139,7 @@ pub fn compute(context: &Context<'_>) -> Known<Bounds> {
 
 fn bound(group: &[&Line], what: WhatIf) -> Known<Bound> {
     let parts =
-        group.iter().map(|line| (what.of(line), line.middle.time)).filter(|(_, time)| *time > 0);
+        group.iter().map(|line| (what.of(line), line.pool.time)).filter(|(_, time)| *time > 0);
     // Of the GPUs the one that gains least, as a share of its time.
     let least = parts.min_by(|a, b| {
         let part = |one: Ns, of: Ns| i128::from(one) * i128::from(of);
@@ -162,6 +161,7 @@ fn of_products(products: &[(usize, ProcessId, f64)], group: &[&Line]) -> Known<B
     let ([line], Some((.., above))) = (group, own(group[0])) else {
         return Err(Missing("missing.product_sizes"));
     };
-    let (gone, of, time) = (above.round() as Ns, line.middle.time, line.summary.time);
+    let (of, time) = (line.pool.time, line.summary.time);
+    let gone = (above * line.instances.len() as f64).round() as Ns;
     Ok(Bound { what: WhatIf::MatrixProducts, gone, of, time })
 }

@@ -16,7 +16,7 @@ use rooflens_model::diagnostic::Diagnostic;
 pub use catalogue::MetricDef;
 pub use chart::Chart;
 pub use dataset::{Cell, Column, Dataset, View};
-pub use observation::{Gain, GainKind, Observation, Query, Severity};
+pub use observation::{Gain, GainKind, Observation, Query, Root, Severity};
 pub use quantity::{Quantity, Scale};
 pub use table::Table;
 pub use text::{Arg, Catalogue};

@@ -36,8 +36,19 @@ pub struct Observation {
     pub evidence: Vec<Evidence>,
     /// What gives a number of the statement again from the raw artifact.
     pub query: Option<Query>,
+    /// The cause in this bundle, if it is known closer than by the rule.
+    pub root: Option<Root>,
     /// Whether it is about the measurement and not about the run: how far its figures carry.
     pub on_measurement: bool,
+}
+
+/// A cause that the data names, in words of the summary.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Root {
+    /// What happens, as a clause.
+    pub cause: String,
+    /// What to do about it.
+    pub action: String,
 }
 
 /// How much a finding matters.

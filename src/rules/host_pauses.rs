@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use super::stage::StageLine;
 use super::{Look, Outcome, Results, Rule, Threshold, repeat_outliers, uneven_pace};
+use rooflens_analysis::operators::first_calls::FirstCalls;
 use rooflens_analysis::time::idle::Cause;
 use rooflens_analysis::time::idle::longest::ended_by;
-use rooflens_findings::{Gain, GainKind, Inline, Observation, Quantity, Severity};
+use rooflens_findings::{Gain, GainKind, Inline, Observation, Quantity, Root, Severity};
 use rooflens_model::{Ns, StrId};
 use rooflens_schemas::Unit;
 
@@ -21,6 +22,9 @@ pub(super) static RULE: Rule = Rule {
 
 /// Idle time in host code that typical instances do not have ÷ time of all iterations from which on it is worth a finding.
 const SHARE: f64 = 0.05;
+
+/// Part of the names of PyTorch's operators for attention by cuDNN.
+const CUDNN_ATTENTION: &str = "_cudnn_attention";
 
 /// Instances below which the median one is as likely as not one with pauses.
 const INSTANCES: f64 = 3.0;
@@ -85,6 +89,9 @@ fn finding(results: &Results<'_>, stage: &StageLine, pauses: &Pauses) -> Observa
         true => (words!(results, "host_pauses.steps"), words!(results, "host_pauses.basis_steps")),
         false => (words!(results, "host_pauses.instance"), words!(results, "host_pauses.basis")),
     };
+    let ended = ended(results, stage);
+    let (kernel, ended) = ended.unzip();
+    let root = kernel.and_then(|kernel| root(results, &kernel));
     let mut statement = say!(
         results,
         "host_pauses.statement",
@@ -93,8 +100,9 @@ fn finding(results: &Results<'_>, stage: &StageLine, pauses: &Pauses) -> Observa
         count = Quantity::count(stage.counted as u64),
         typical = typical,
         longest = Quantity::ns(pauses.longest),
-        ended = ended(results, stage),
+        ended = ended,
     );
+    statement.extend(root.as_ref().map_or_else(Vec::new, |root| root.statement.clone()));
     statement.extend(uneven_pace::also(results, stage));
     statement.extend(repeat_outliers::also(results, stage));
     let gain = Gain {
@@ -109,15 +117,22 @@ fn finding(results: &Results<'_>, stage: &StageLine, pauses: &Pauses) -> Observa
         weight_ns: pauses.beyond,
         gain: Some(gain),
         statement,
-        advice: Some(say!(results, "host_pauses.advice")),
-        next: Some(say!(results, "host_pauses.next")),
+        advice: Some(match &root {
+            Some(root) => root.advice.clone(),
+            None => say!(results, "host_pauses.advice"),
+        }),
+        next: Some(match &root {
+            Some(_) => say!(results, "host_pauses.next_root"),
+            None => say!(results, "host_pauses.next"),
+        }),
+        root: root.map(|root| root.summary),
         query: stage.window.as_ref().map(super::sql::Window::idle),
         ..stage.note()
     }
 }
 
-/// The work that the longest stalls wait for, by their time, in words.
-fn ended(results: &Results<'_>, stage: &StageLine) -> Option<Vec<Inline>> {
+/// The work that the longest stalls wait for, by their time: its name, and the whole in words.
+fn ended(results: &Results<'_>, stage: &StageLine) -> Option<(String, Vec<Inline>)> {
     let session = results.context.session;
     let longest = results.idle(stage.key()).map_or(&[][..], |line| &line.longest);
     let mut enders: BTreeMap<String, Ender> = BTreeMap::new();
@@ -134,16 +149,81 @@ fn ended(results: &Results<'_>, stage: &StageLine) -> Option<Vec<Inline>> {
     let range = most.ranges.first().filter(|one| {
         most.ranges.len() as u64 == most.count && most.ranges.iter().all(|range| range == *one)
     });
-    Some(say!(
+    let said = say!(
         results,
         "host_pauses.ended",
         listed = Quantity::count(listed),
         whole = Quantity::ns(whole),
         share = Quantity::ratio(most.time as f64 / whole.max(1) as f64),
         count = Quantity::count(most.count),
-        kernel = Inline::Code(kernel),
+        kernel = Inline::code(kernel.as_str()),
         range = range.map(|range| Inline::code(session.text(*range))),
-    ))
+    );
+    Some((kernel, said))
+}
+
+/// What a trace of operators tells of the stalls.
+struct Known {
+    statement: Vec<Inline>,
+    advice: Vec<Inline>,
+    summary: Root,
+}
+
+/// The operator that launches this kernel and is slow on first calls with new shapes, if there is one.
+fn root(results: &Results<'_>, kernel: &str) -> Option<Known> {
+    let (session, facts) = (results.context.session, results.context.facts);
+    let launches = |one: &&FirstCalls| {
+        one.kernels.iter().any(|kernel_id| facts.identities[kernel_id.index()].short == kernel)
+    };
+    let first = results.context.results.operators().ok()?.first_calls.iter().find(launches)?;
+    let operator = session.text(first.operator);
+    let count = |count: i64| Quantity::new(count as f64, Unit::Count);
+    let (low, high) = first.sizes.map(|(low, high)| (count(low), count(high))).unzip();
+    let (least, most) = (first.slow.iter().min()?, first.slow.iter().max()?);
+    let (least, most) = (Quantity::ns(*least), Quantity::ns(*most));
+    let named = || Inline::code(operator);
+    let statement = say!(
+        results,
+        "host_pauses.first_calls",
+        pass = Inline::code(session.pass_name(first.pass)),
+        count = Quantity::count(first.slow.len() as u64),
+        operator = named(),
+        low = low,
+        high = high,
+        least = least,
+        most = most,
+        calls = Quantity::count(first.calls as u64),
+        typical = Quantity::new(first.typical, Unit::Nanoseconds),
+    );
+    if operator.contains(CUDNN_ATTENTION) {
+        let cause = words!(
+            results,
+            "host_pauses.root_cause_cudnn",
+            operator = named(),
+            low = low,
+            high = high,
+            least = least,
+            most = most,
+        );
+        let summary = Root { cause, action: words!(results, "host_pauses.root_action_cudnn") };
+        return Some(Known {
+            statement,
+            advice: say!(results, "host_pauses.advice_cudnn"),
+            summary,
+        });
+    }
+    let cause = words!(
+        results,
+        "host_pauses.root_cause",
+        operator = named(),
+        low = low,
+        high = high,
+        least = least,
+        most = most,
+    );
+    let action = words!(results, "host_pauses.root_action", operator = named());
+    let advice = say!(results, "host_pauses.advice_shapes", operator = named());
+    Some(Known { statement, advice, summary: Root { cause, action } })
 }
 
 /// The stalls that end with the same work.

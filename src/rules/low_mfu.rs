@@ -3,8 +3,11 @@
 use super::stage::StageLine;
 use super::{Look, Outcome, Results, Rule, Threshold};
 use rooflens_analysis::engine::classify::ClassGroup;
+use rooflens_analysis::kernels::matmul::stages::StageProducts;
 use rooflens_analysis::time::timeline::sampled::Counter;
-use rooflens_findings::{Inline, Observation, Quantity};
+use rooflens_findings::{Inline, Observation, Quantity, Root};
+use rooflens_present::group_color;
+use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
     id: "low-mfu",
@@ -24,6 +27,12 @@ const MFU: f64 = 0.60;
 
 /// Share of the busy time beside matrix products from which on fusing them is the first advice.
 const BESIDE: f64 = 0.25;
+
+/// Roofline time ÷ time of the GEMMs from which on they leave nothing to gain.
+const NEAR: f64 = 0.95;
+
+/// Classes beside GEMMs that the statement names.
+const SHOWN_CLASSES: usize = 4;
 
 fn run(results: &Results<'_>) -> Outcome {
     if !results.stages.is_empty() && !results.stages.iter().any(StageLine::is_compute) {
@@ -62,6 +71,21 @@ fn finding(
     let tensor = timeline.and_then(|all| all.mean(stage.stage, Counter::TensorActive));
     let products = results.stage_time(stage).map(|time| time.share(ClassGroup::Gemm));
     let products = products.filter(|share| *share > 0.0);
+    let gemms = results.gemms(stage).and_then(|own| Some((own, own.recoverable()?)));
+    let per =
+        |(own, sum): (&StageProducts, f64)| Quantity::new(own.per_instance(sum), Unit::Nanoseconds);
+    let others = others(results, stage);
+    let near = gemms.map(|(own, above)| 1.0 - above / own.time.max(1) as f64);
+    let root =
+        near.filter(|near| *near >= NEAR).zip(others.clone()).map(|(near, others)| Root {
+            cause: words!(
+                results,
+                "low_mfu.root_cause",
+                near = Quantity::ratio(near),
+                others = others,
+            ),
+            action: words!(results, "low_mfu.root_action"),
+        });
     let basis = match measured {
         Some(share) => words!(results, "low_mfu.basis_measured", share = Quantity::ratio(share)),
         None => words!(results, "low_mfu.basis"),
@@ -76,6 +100,9 @@ fn finding(
             mfu = Quantity::ratio(mfu),
             tensor = tensor.map(Quantity::ratio),
             products = products.map(Quantity::ratio),
+            gemm = gemms.map(|(own, _)| per((own, own.time as f64))),
+            above = gemms.map(per),
+            others = others,
         ),
         advice: Some(match products {
             Some(products) if 1.0 - products >= BESIDE => say!(results, "low_mfu.advice_fuse"),
@@ -86,6 +113,24 @@ fn finding(
         }),
         next: Some(say!(results, "low_mfu.next")),
         evidence: vec![stage.figures.clone()],
+        root,
         ..stage.saving_kernels(stage.time * busy * lost, &basis)
     }
+}
+
+/// Busy time of an iteration by class, GEMMs aside, the most first, in words.
+fn others(results: &Results<'_>, stage: &StageLine) -> Option<String> {
+    let mut parts = results.stage_time(stage)?.parts();
+    parts.retain(|(group, time)| *group != ClassGroup::Gemm && *time > 0.0);
+    parts.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let part = |(group, time): &(ClassGroup, f64)| {
+        words!(
+            results,
+            "low_mfu.other",
+            class = results.text.word(group_color(*group).label()),
+            time = Quantity::new(time / stage.counted.max(1.0), Unit::Nanoseconds),
+        )
+    };
+    let said: Vec<String> = parts.iter().take(SHOWN_CLASSES).map(part).collect();
+    (!said.is_empty()).then(|| said.join(", "))
 }

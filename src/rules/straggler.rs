@@ -94,6 +94,11 @@ fn finding(results: &Results<'_>, (ranks, times): Stage<'_>) -> Option<Observati
     };
     let rows = work.and_then(|work| work.rows).unzip();
     let operations = work.and_then(WorkDifference::more_operations).unzip();
+    let prompt = results.context.session.workload.prompt_tokens;
+    let sequences = |rows: Option<u64>| {
+        let (rows, prompt) = rows.zip(prompt.filter(|prompt| *prompt > 0))?;
+        (rows % prompt == 0).then(|| Quantity::count(rows / prompt))
+    };
     let count = |value: f64| Quantity::new(value, Unit::Count);
     Some(Observation {
         title: words!(results, "straggler.title", stage = stage, rank = rank.as_str()),
@@ -110,6 +115,9 @@ fn finding(results: &Results<'_>, (ranks, times): Stage<'_>) -> Option<Observati
             more = more.map(Quantity::ratio),
             rows = rows.0.map(Quantity::count),
             other_rows = rows.1.map(Quantity::count),
+            sequences = sequences(rows.0),
+            other_sequences = sequences(rows.1),
+            prompt = prompt.map(Quantity::count),
             operations = operations.0.map(count),
             other_operations = operations.1.map(count),
             by_clock = by_clock,

@@ -106,6 +106,7 @@ fn verdict() -> Vec<Observation> {
             ],
             advice: Some(vec!["Capture the step as a CUDA graph.".into()]),
             evidence: vec![evidence("nsys/profile.sqlite", "CUPTI_ACTIVITY_KIND_KERNEL", 84_868)],
+            root: None,
             on_measurement: false,
         },
         Observation {

@@ -65,7 +65,7 @@ fn the_programs_own_kernels_are_named() {
     assert_eq!(metric(&findings, "application_share", None), Some(0.8));
     assert_eq!(metric(&findings, "other_share", None), Some(0.0));
     assert!(findings.diagnostics.is_empty());
-    let prose = findings.blocks.iter().find_map(|block| match block {
+    let prose = findings.main.iter().find_map(|block| match block {
         Block::Prose(inlines) => Some(inlines.iter().map(Inline::plain).collect::<String>()),
         _ => None,
     });

@@ -7,6 +7,9 @@ use rooflens_findings::{Catalogue, Gain, GainKind, Inline, Observation, Quantity
 /// Actions that the first page shows.
 const SHOWN: usize = 3;
 
+/// Share of its whole from which on a gain is an action, where none is a warning.
+const LEAST: f64 = 0.01;
+
 /// Measured iterations from which on a median says something.
 const ITERATIONS: f64 = 3.0;
 
@@ -39,10 +42,14 @@ pub(super) enum Confidence {
 
 /// The weightiest actions: bounds of one stage overlap, so each stage has one, and each rule.
 pub(super) fn of<'a>(results: &'a Results<'_>, observations: &'a [Observation]) -> Vec<Action<'a>> {
-    let mut found: Vec<&Observation> = observations
-        .iter()
-        .filter(|one| one.severity >= Severity::Warning && !one.on_measurement)
-        .collect();
+    let about_run = observations.iter().filter(|one| !one.on_measurement);
+    let mut found: Vec<&Observation> =
+        about_run.clone().filter(|one| one.severity >= Severity::Warning).collect();
+    if found.is_empty() {
+        found.extend(
+            about_run.filter(|one| one.gain.as_ref().is_some_and(|gain| gain.share() >= LEAST)),
+        );
+    }
     found.sort_by(|a, b| b.weight_ns.total_cmp(&a.weight_ns));
     let mut actions: Vec<Action<'a>> = Vec::new();
     for one in found {
@@ -76,8 +83,13 @@ impl Action<'_> {
             }
     }
 
-    /// A line about its rule: what to `do`, `if` what holds, and the `cause` that goes.
+    /// A line about its rule, or about the cause where that is known closer: what to `do`, `if` what holds, and the `cause` that goes.
     pub(super) fn line(&self, text: &Catalogue, key: &str) -> String {
+        match (&self.found.root, key) {
+            (Some(root), "cause") => return root.cause.clone(),
+            (Some(root), "do") => return root.action.clone(),
+            _ => {}
+        }
         text.line(&format!("actions.{}.{key}", self.found.id), &[])
     }
 

@@ -6,6 +6,7 @@ mod figures;
 use self::actions::{Action, Confidence, Effect};
 use self::figures::Figure;
 use crate::results::Results;
+use crate::stage::StageLine;
 use crate::stage_busy;
 use rooflens_findings::{Block, Cell, Findings, Inline, Observation, Quantity, Table};
 use rooflens_schemas::Unit;
@@ -23,7 +24,7 @@ pub(crate) fn summary(results: &Results<'_>, observations: &[Observation]) -> Fi
     let mut findings = Findings::default();
     findings.blocks.push(Block::Prose(bottom_line(results, observations, &actions)));
     if !figures.is_empty() {
-        let table = figure_table(results, actions.len());
+        let table = figure_table(results, actions.len(), &figures);
         let caption = words!(results, "summary.figures");
         findings.blocks.push(Block::Table(table.view(caption, figures.len())));
         findings.datasets.push(table.rows(&figures));
@@ -100,14 +101,19 @@ fn action_line(results: &Results<'_>, action: &Action<'_>) -> Vec<Inline> {
                 cause = cause,
             )
         }
-        Effect::Stalls(stage) => say!(
-            results,
-            "summary.stalls_line",
-            stage = Inline::strong(&stage.label),
-            saved = time(saved),
-            count = Quantity::count(stage.counted as u64),
-            cause = cause,
-        ),
+        Effect::Stalls(stage) => {
+            let cold = cold(results, stage);
+            say!(
+                results,
+                "summary.stalls_line",
+                stage = Inline::strong(&stage.label),
+                saved = time(saved),
+                count = Quantity::count(stage.counted as u64),
+                first = cold.map(|(first, _)| first),
+                more = cold.map(|(_, more)| more),
+                cause = cause,
+            )
+        }
         Effect::Run => say!(
             results,
             "summary.run_line",
@@ -119,8 +125,20 @@ fn action_line(results: &Results<'_>, action: &Action<'_>) -> Vec<Inline> {
     }
 }
 
+/// Time of the first un-profiled repeat of a stage, if that is a slow one, and how much more than the median it is.
+fn cold(results: &Results<'_>, stage: &StageLine) -> Option<(Quantity, Quantity)> {
+    let series = results.unprofiled_series(stage)?;
+    let first = series.repeats.iter().find(|one| one.is_cold())?;
+    let more = first.duration as f64 - series.statistics.median;
+    Some((Quantity::ns(first.duration), Quantity::new(more, Unit::Nanoseconds)))
+}
+
 /// One column an action: what stands in it holds if all actions up to it are taken.
-fn figure_table<'t>(results: &Results<'t>, actions: usize) -> Table<'t, Figure> {
+fn figure_table<'t>(
+    results: &Results<'t>,
+    actions: usize,
+    figures: &[Figure],
+) -> Table<'t, Figure> {
     let after = |nth: usize| move |one: &Figure| one.after.get(nth).copied().map(Cell::Quantity);
     Table::new(results.text, "summary_figures")
         .text("figure", |one: &Figure| one.label.clone())
@@ -135,7 +153,7 @@ fn figure_table<'t>(results: &Results<'t>, actions: usize) -> Table<'t, Figure> 
         .text("after_3", after(2))
         .on_page_if(actions >= 3)
         .text("limit", |one| one.limit.map(Cell::Quantity))
-        .on_page()
+        .on_page_if(figures.iter().any(|one| one.limit.is_some()))
 }
 
 fn action_table<'t>(results: &'t Results<'_>) -> Table<'t, (usize, &'t Action<'t>)> {

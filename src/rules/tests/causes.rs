@@ -353,7 +353,8 @@ fn gaps_with_work_issued_are_not_the_hosts() {
     // The sentence about the stage has the words, too: of 200 ns of idle time, and where it is all of them.
     let stage = |idle| words(&made(200, idle).one(&stage_busy::RULE).statement);
     let cause = "ause: latency between operations replayed by a CUDA graph";
-    let (most, all) = (format!("Largest c{cause}, 15.0 % of stage time."), format!(" C{cause}."));
+    let (most, all) =
+        (format!("Largest c{cause}, 15.0 % of the time of all iterations."), format!(" C{cause}."));
     assert!(stage(150.0).ends_with(&most), "{}", stage(150.0));
     assert!(stage(199.5).ends_with(&all), "{}", stage(199.5));
 }

@@ -320,8 +320,8 @@ fn the_largest_cause_of_idle_time_is_named() {
     let found = made.one(&stage_busy::RULE);
     assert_eq!(
         words(&found.statement),
-        "decode takes 1.000 µs; the GPU is idle for 70.0 % of it. Largest cause: synchronizing call, 45.0 % of stage \
-         time. Memory bandwidth utilization (MBU) is 12.0 %."
+        "decode takes 1.000 µs; the GPU is idle for 70.0 % of it (medians). Largest cause: synchronizing call, 45.0 % \
+         of the time of all iterations. Memory bandwidth utilization (MBU) is 12.0 %."
     );
     assert_eq!(found.advice, None, "the rule of the cause advises");
 }

@@ -1,8 +1,9 @@
 """The critical path of one step of a capture with one rank or two, derived without Rooflens.
 
-usage: critical_path.py EXPORT.sqlite RANGE [SKIP]
+usage: critical_path.py EXPORT.sqlite RANGE [SKIP [INSTANCE]]
 
-SKIP is how many instances at the begin do not count. Walks back from the last GPU operation of the instance of median length to what was waited for last, by the rules
+SKIP is how many instances at the begin do not count, INSTANCE one of all, from 0; without it, the one of median length
+is taken. Walks back from the last GPU operation of the instance to what was waited for last, by the rules
 of docs/methodology.md, with plain searches in lists instead of a graph. Prints the length and the time of each
 category in nanoseconds. Collectives pair by order, which holds where both ranks have equally many of them.
 Uses the standard library alone.
@@ -18,7 +19,7 @@ import communication
 MASK = ~0xFFFFFF
 
 
-def main(path, name, skip=0):
+def main(path, name, skip=0, chosen=None):
     db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     texts = dict(db.execute("select id, value from StringIds"))
     runtime = sorted(
@@ -75,8 +76,8 @@ def main(path, name, skip=0):
                   if op[4] == pid and (op[4], op[5]) in call_of and start <= call_of[op[4], op[5]][0] < end]
         steps.append((max(op[1] for op in inside) - min(op[0] for op in inside), min(op[0] for op in inside),
                       max(op[1] for op in inside)))
-    steps = steps[skip:]
-    length, begin, finish = sorted(steps)[(len(steps) - 1) // 2]
+    counted = sorted(steps[skip:]) if chosen is None else [steps[chosen]]
+    length, begin, finish = counted[(len(counted) - 1) // 2]
 
     # The shortest launch of the pass onto a stream that had nothing left to do.
     latencies, busy_until = [], defaultdict(lambda: -1 << 62)
@@ -185,6 +186,6 @@ def main(path, name, skip=0):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (3, 4):
+    if len(sys.argv) not in (3, 4, 5):
         sys.exit(__doc__)
     main(*sys.argv[1:3], *map(int, sys.argv[3:]))

@@ -128,17 +128,24 @@ mod markdown {
     fn names_become_no_markup() {
         let rendered = rendered(Format::Markdown);
         let markdown = text(&rendered, "report.md");
+        let mut code = Vec::new();
         for event in events(markdown) {
+            if let Event::Start(Tag::CodeBlock(kind)) = &event {
+                code.push(format!("{kind:?}"));
+                continue;
+            }
             let is_markup = matches!(
                 event,
                 Event::Html(_)
                     | Event::InlineHtml(_)
                     | Event::InlineMath(_)
                     | Event::DisplayMath(_)
-                    | Event::Start(Tag::Link { .. } | Tag::Strikethrough | Tag::CodeBlock(_))
+                    | Event::Start(Tag::Link { .. } | Tag::Strikethrough)
             );
             assert!(!is_markup, "{event:?}");
         }
+        // The code of the notes alone, which ends where it ended there.
+        assert_eq!(code, ["Fenced(Borrowed(\"\"))"]);
         assert!(!markdown.contains('\u{202e}') && !markdown.contains('\u{7}'));
     }
 
@@ -191,6 +198,27 @@ mod markdown {
             rendered.files.keys().filter(|path| path.ends_with(".svg")).cloned().collect();
         assert_eq!(images, files);
         assert_eq!(images.len(), 7);
+    }
+
+    #[test]
+    fn notes_are_a_quotation_after_the_summary_and_not_in_the_appendix() {
+        let quoted = |kind: Kind| {
+            let rendered = document(kind, Format::Markdown);
+            let markdown = text(&rendered, &rendered.main).to_owned();
+            let part =
+                markdown.split_once("\n## Analyst's notes\n")?.1.split("\n## ").next()?.to_owned();
+            Some(part.trim().to_owned())
+        };
+        let notes = quoted(Kind::Report).unwrap();
+        assert_eq!(quoted(Kind::Summary).as_deref(), Some(notes.as_str()));
+        assert_eq!(quoted(Kind::Appendix), None);
+        assert!(notes.lines().all(|line| line.starts_with('>')), "{notes}");
+        assert!(notes.contains("not computed by Rooflens"));
+        let items = events(&notes).into_iter().filter(|one| matches!(one, Event::Start(Tag::Item)));
+        // Two lists of two: "- one" and "1. one" begin no lists of their own.
+        assert_eq!(items.count(), 4);
+        assert!(notes.contains("\n>     last\n> ````"), "{notes}");
+        assert!(notes.contains("The first 5.120 µs are noise."));
     }
 
     #[test]

@@ -66,6 +66,9 @@ pub(super) struct Input {
     /// Workload description, instead of the bundle's.
     #[arg(long, value_name = "FILE")]
     pub(super) workload: Option<PathBuf>,
+    /// The analyst's notes, Markdown, instead of the bundle's notes.md.
+    #[arg(long, value_name = "FILE")]
+    pub(super) notes: Option<PathBuf>,
     /// A stage: its name, and a regular expression that the whole range name must match. Repeatable.
     #[arg(long = "stage", value_name = "NAME=REGEX")]
     pub(super) stages: Vec<String>,

@@ -24,6 +24,8 @@ pub(crate) struct Page {
     pub(crate) cover: Cover,
     /// The first two pages; empty in the appendix.
     pub(crate) summary: Vec<Item>,
+    /// The analyst's notes, after the summary; empty in the appendix.
+    pub(crate) notes: Vec<Item>,
     /// Sections.
     pub(crate) sections: Vec<Part>,
     /// What the input lacks or got wrong; in the report, with the sections.
@@ -130,6 +132,10 @@ pub(crate) enum Item {
     Facts { facts: Vec<(String, Vec<Piece>)> },
     /// A numbered list.
     List { items: Vec<Vec<Piece>> },
+    /// A list without numbers.
+    Bullets { items: Vec<Vec<Piece>> },
+    /// Lines of code.
+    Code { lines: Vec<String> },
     /// Something that is not there.
     Missing { reason: String },
     /// A finding.
@@ -154,9 +160,12 @@ impl Page {
     /// Formats a document of a report.
     pub(crate) fn new(report: &Report, kind: Kind) -> Self {
         let mut pages = Pages { report, charts: BTreeMap::new() };
-        let summary = match kind {
-            Kind::Summary | Kind::Report => pages.items(&report.summary, Names::Shortened),
-            Kind::Appendix => Vec::new(),
+        let (summary, notes) = match kind {
+            Kind::Summary | Kind::Report => {
+                let mut items = |blocks| pages.items(blocks, Names::Shortened);
+                (items(&report.summary), items(&report.notes))
+            }
+            Kind::Appendix => (Vec::new(), Vec::new()),
         };
         let sections = match kind {
             Kind::Summary => Vec::new(),
@@ -173,6 +182,7 @@ impl Page {
             kind: kind.name(),
             cover: cover(report),
             summary,
+            notes,
             sections,
             data_quality: match kind {
                 Kind::Report => report.data_quality.iter().map(quality).collect(),
@@ -241,9 +251,14 @@ impl Pages<'_> {
                     .map(|(name, value)| (clean(name).into_owned(), pieces(value)))
                     .collect(),
             },
-            Block::List(items) => {
-                Item::List { items: items.iter().map(|one| pieces(one)).collect() }
-            }
+            Block::List(items) => Item::List { items: all_pieces(items) },
+            Block::Bullets(items) => Item::Bullets { items: all_pieces(items) },
+            Block::Code(text) => Item::Code {
+                lines: text
+                    .lines()
+                    .map(|line| clean(&line.replace('\t', "    ")).into_owned())
+                    .collect(),
+            },
             Block::Missing(reason) => missing(clean(reason).into_owned()),
             Block::Finding(finding) => Item::Finding(Box::new(statement(self.report, finding))),
         }
@@ -371,6 +386,10 @@ fn quality(report: &Report, diagnostic: &Diagnostic) -> Quality {
         count: (diagnostic.count > 1)
             .then(|| words!(report, "page.times", count = Quantity::count(diagnostic.count))),
     }
+}
+
+fn all_pieces(items: &[Vec<Inline>]) -> Vec<Vec<Piece>> {
+    items.iter().map(|one| pieces(one)).collect()
 }
 
 fn pieces(inlines: &[Inline]) -> Vec<Piece> {

@@ -1,6 +1,8 @@
 //! Every format of a report that was made by hand, with names in it that try to break out.
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeSet;
+
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 use rooflens::render::{Format, RenderOptions, Rendered, render};
@@ -79,7 +81,12 @@ mod pdf {
 
     fn with_template(path: &str, template: &str) -> Result<Rendered, RenderError> {
         let templates = BTreeMap::from([(path.to_owned(), template.as_bytes().to_vec())]);
-        render(&sample::report(), Kind::Report, Format::Pdf, &RenderOptions { templates })
+        render(
+            &sample::report(),
+            Kind::Report,
+            Format::Pdf,
+            &RenderOptions { templates, brand: None },
+        )
     }
 
     #[test]
@@ -113,8 +120,6 @@ fn pdf_is_refused_where_it_is_not_compiled_in() {
 }
 
 mod markdown {
-    use std::collections::BTreeSet;
-
     use super::*;
     use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
@@ -243,6 +248,32 @@ fn json_holds_the_report_unformatted() {
     assert_eq!(row[3], 225_000_000);
     assert!(value["datasets"][0]["rows"][4][6].is_null());
     assert_eq!(value["summary"][2]["list"][0][3]["quantity"]["value"], 0.42);
+}
+
+/// The keys of the first table below a line of a document.
+fn documented(document: &str, below: &str) -> BTreeSet<String> {
+    let (_, after) = document.split_once(below).unwrap();
+    let lines = after.lines().skip_while(|line| !line.starts_with("| `"));
+    let rows = lines.take_while(|line| line.starts_with("| `"));
+    rows.map(|row| row.split('`').nth(1).unwrap().to_owned()).collect()
+}
+
+#[test]
+fn json_has_the_keys_of_its_document() {
+    let document = include_str!("../docs/report.md");
+    let rendered = rendered(Format::Json);
+    let file: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_str(text(&rendered, "report.json")).unwrap();
+    assert_eq!(
+        file.keys().cloned().collect::<BTreeSet<_>>(),
+        documented(document, "# report.json")
+    );
+    let parts = ["sections", "appendix"].map(|key| file[key].as_array().unwrap());
+    let of_parts = parts.into_iter().flatten().map(|part| &part["blocks"]);
+    let blocks = [&file["summary"], &file["notes"]].into_iter().chain(of_parts);
+    let keys = blocks.flat_map(|blocks| blocks.as_array().unwrap());
+    let keys = keys.flat_map(|block| block.as_object().unwrap().keys().cloned());
+    assert_eq!(keys.collect::<BTreeSet<_>>(), documented(document, "## Blocks"));
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use rooflens_schemas::{Evidence, Tool, Unit};
 use serde::Serialize;
 
+use super::brand::Brand;
 use super::svg;
 use super::table::{Names, Table};
 use super::text::clean;
@@ -20,6 +21,8 @@ pub(crate) struct Page {
     pub(crate) words: BTreeMap<&'static str, &'static str>,
     /// The document: `summary`, `report` or `appendix`.
     pub(crate) kind: &'static str,
+    /// The look of the organization; only the PDF has one.
+    pub(crate) brand: Option<Brand>,
     /// Cover.
     pub(crate) cover: Cover,
     /// The first two pages; empty in the appendix.
@@ -180,6 +183,7 @@ impl Page {
         Self {
             words: report.text.group("page"),
             kind: kind.name(),
+            brand: None,
             cover: cover(report),
             summary,
             notes,
@@ -411,6 +415,20 @@ mod tests {
         assert_eq!(date("2026-03-01T12:34:56.789Z"), "2026-03-01 12:34 UTC");
         assert_eq!(date("yesterday"), "yesterday");
         assert_eq!(date("2026-03-01T12:34:56+08:00"), "2026-03-01T12:34:56+08:00");
+    }
+
+    #[test]
+    fn templates_are_told_of_each_key() {
+        let document = include_str!("../../templates/README.md");
+        let (_, document) = document.split_once("## data.json").expect("a chapter");
+        let rows = document.lines().skip_while(|line| !line.starts_with("| `"));
+        let rows = rows.take_while(|line| line.starts_with("| `"));
+        let told: Vec<_> = rows.map(|row| row.split('`').nth(1).unwrap_or_default()).collect();
+        let page = serde_json::to_value(Page::new(&Report::default(), Kind::Report));
+        let page = page.expect("JSON");
+        let mut keys: Vec<_> = page.as_object().expect("an object").keys().collect();
+        keys.sort_by_key(|key| told.iter().position(|told| told == key));
+        assert_eq!(keys, told);
     }
 
     #[test]

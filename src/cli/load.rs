@@ -37,10 +37,10 @@ pub(super) fn load(input: &Input, term: &mut Term) -> Result<Loaded, CliError> {
     let rules = stage_rules(&input.stages)?;
     term.step("opening");
     let mut bundle = bundle::open(&input.paths, &mut diagnostics)?;
+    ingest::identify(&mut bundle, &mut diagnostics);
     replace(&mut bundle, input.model.as_deref(), ArtifactKind::ModelConfig)?;
     replace(&mut bundle, input.workload.as_deref(), ArtifactKind::Workload)?;
     replace(&mut bundle, input.notes.as_deref(), ArtifactKind::Notes)?;
-    ingest::identify(&mut bundle, &mut diagnostics);
     let mut session = ingest::import(&bundle, &mut diagnostics, &mut |file| {
         term.step(format!("reading {}", file.path))
     });

@@ -48,7 +48,8 @@ const GROUPS: [&str; 9] = [
 const SHARED_BY_IMPORTERS: [&str; 5] = ["abi", "error", "identify", "nesting", "profiles"];
 
 /// What renderers share; beside these, no renderer uses another.
-const SHARED_BY_RENDERERS: [&str; 6] = ["measure", "page", "svg", "table", "text", "world"];
+const SHARED_BY_RENDERERS: [&str; 7] =
+    ["brand", "measure", "page", "svg", "table", "text", "world"];
 
 /// The most crates, itself included, that the capture program may consist of.
 const CAPTURE_CRATES: usize = 60;

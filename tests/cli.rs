@@ -20,9 +20,18 @@ fn help_shows_examples_and_every_command_has_help() {
     let help = rooflens(&["--help"]);
     assert!(help.status.success());
     assert!(text(&help.stdout).contains("Examples:"));
-    for command in
-        ["report", "inspect", "metrics", "kernels", "query", "validate", "pack", "unpack", "gpus"]
-    {
+    for command in [
+        "report",
+        "inspect",
+        "metrics",
+        "kernels",
+        "query",
+        "validate",
+        "pack",
+        "unpack",
+        "templates",
+        "gpus",
+    ] {
         let help = rooflens(&[command, "--help"]);
         assert!(help.status.success() && !help.stdout.is_empty(), "{command}");
     }
@@ -181,4 +190,66 @@ fn a_suggested_workload_is_that_of_the_run_and_is_accepted() {
     let again = rooflens(&["inspect", paths[0], paths[2], "--workload", file]);
     assert!(again.status.success(), "{}", text(&again.stderr));
     assert!(!text(&again.stdout).contains("unknown field"), "{}", text(&again.stdout));
+}
+
+#[test]
+fn notes_of_a_bundle_are_packed_and_stand_in_its_report() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let run = path("run");
+    std::fs::create_dir_all(folder.path().join("run/torch")).expect("writable");
+    let trace = fixture("edge-empty-window/torch/rank0.pt.trace.json.zst");
+    std::fs::copy(trace, path("run/torch/rank0.pt.trace.json.zst")).expect("a copy");
+    std::fs::write(path("run/notes.md"), "See **{{no_metric@x}}**.\n").expect("writable");
+    // Not the analyst's: it lies below the root.
+    std::fs::write(path("run/torch/notes.md"), "of another program").expect("writable");
+    let archive = path("run.tar.zst");
+    assert!(rooflens(&["pack", &run, "-o", &archive]).status.success());
+    let inspected = text(&rooflens(&["inspect", &archive]).stdout);
+    let line = |path: &str, kind: &str| {
+        inspected.lines().any(|line| line.trim().starts_with(path) && line.ends_with(kind))
+    };
+    assert!(line("notes.md", "analyst's notes") && line("torch/notes.md", "other file"));
+    for kind in ["summary", "report"] {
+        let output = rooflens(&["report", &archive, "--kind", kind, "-o", "-"]);
+        assert!(output.status.success());
+        assert!(text(&output.stdout).contains("> See **\\{\\{no\\_metric\\@x\\}\\}**."), "{kind}");
+        assert!(text(&output.stderr).contains("the notes refer to no_metric@x"));
+    }
+    std::fs::write(path("mine.md"), "*Mine*, instead.\n").expect("writable");
+    let output = rooflens(&["report", &run, "--notes", &path("mine.md"), "-o", "-"]);
+    let markdown = text(&output.stdout);
+    assert!(markdown.contains("> Mine, instead.") && !markdown.contains("no\\_metric"));
+}
+
+#[test]
+fn templates_are_exported_once_and_a_brand_is_checked() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let exported = path("templates");
+    assert!(rooflens(&["templates", "export", &exported]).status.success());
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("templates");
+    let read = |path: PathBuf| std::fs::read(path).expect("readable");
+    for name in ["report.typ", "lib/style.typ", "lib/blocks.typ", "lib/cover.typ", "README.md"] {
+        assert!(
+            read(folder.path().join("templates").join(name)) == read(root.join(name)),
+            "{name}"
+        );
+    }
+    std::fs::write(path("templates/report.typ"), "mine").expect("writable");
+    let again = rooflens(&["templates", "export", &exported]);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(text(&again.stderr).contains("--force"), "{}", text(&again.stderr));
+    assert_eq!(read(folder.path().join("templates/report.typ")), b"mine");
+    assert!(rooflens(&["templates", "export", &exported, "--force"]).status.success());
+    assert_ne!(read(folder.path().join("templates/report.typ")), b"mine");
+
+    let run = fixture("edge-empty-window");
+    let run = run.to_str().expect("UTF-8");
+    let report = |brand: &str| rooflens(&["report", run, "--brand", brand, "-o", "-"]);
+    assert!(report(root.join("brand-example.toml").to_str().expect("UTF-8")).status.success());
+    std::fs::write(path("brand.toml"), "name = \"A\"\nlogo = \"none.png\"\n").expect("writable");
+    let refused = report(&path("brand.toml"));
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("cannot read logo \"none.png\""));
 }

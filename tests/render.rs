@@ -1,6 +1,8 @@
 //! Every format of a report that was made by hand, with names in it that try to break out.
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeSet;
+
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 use rooflens::render::{Format, RenderOptions, Rendered, render};
@@ -79,7 +81,12 @@ mod pdf {
 
     fn with_template(path: &str, template: &str) -> Result<Rendered, RenderError> {
         let templates = BTreeMap::from([(path.to_owned(), template.as_bytes().to_vec())]);
-        render(&sample::report(), Kind::Report, Format::Pdf, &RenderOptions { templates })
+        render(
+            &sample::report(),
+            Kind::Report,
+            Format::Pdf,
+            &RenderOptions { templates, brand: None },
+        )
     }
 
     #[test]
@@ -113,8 +120,6 @@ fn pdf_is_refused_where_it_is_not_compiled_in() {
 }
 
 mod markdown {
-    use std::collections::BTreeSet;
-
     use super::*;
     use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
@@ -128,17 +133,24 @@ mod markdown {
     fn names_become_no_markup() {
         let rendered = rendered(Format::Markdown);
         let markdown = text(&rendered, "report.md");
+        let mut code = Vec::new();
         for event in events(markdown) {
+            if let Event::Start(Tag::CodeBlock(kind)) = &event {
+                code.push(format!("{kind:?}"));
+                continue;
+            }
             let is_markup = matches!(
                 event,
                 Event::Html(_)
                     | Event::InlineHtml(_)
                     | Event::InlineMath(_)
                     | Event::DisplayMath(_)
-                    | Event::Start(Tag::Link { .. } | Tag::Strikethrough | Tag::CodeBlock(_))
+                    | Event::Start(Tag::Link { .. } | Tag::Strikethrough)
             );
             assert!(!is_markup, "{event:?}");
         }
+        // The code of the notes alone, which ends where it ended there.
+        assert_eq!(code, ["Fenced(Borrowed(\"\"))"]);
         assert!(!markdown.contains('\u{202e}') && !markdown.contains('\u{7}'));
     }
 
@@ -194,6 +206,27 @@ mod markdown {
     }
 
     #[test]
+    fn notes_are_a_quotation_after_the_summary_and_not_in_the_appendix() {
+        let quoted = |kind: Kind| {
+            let rendered = document(kind, Format::Markdown);
+            let markdown = text(&rendered, &rendered.main).to_owned();
+            let part =
+                markdown.split_once("\n## Analyst's notes\n")?.1.split("\n## ").next()?.to_owned();
+            Some(part.trim().to_owned())
+        };
+        let notes = quoted(Kind::Report).unwrap();
+        assert_eq!(quoted(Kind::Summary).as_deref(), Some(notes.as_str()));
+        assert_eq!(quoted(Kind::Appendix), None);
+        assert!(notes.lines().all(|line| line.starts_with('>')), "{notes}");
+        assert!(notes.contains("not computed by Rooflens"));
+        let items = events(&notes).into_iter().filter(|one| matches!(one, Event::Start(Tag::Item)));
+        // Two lists of two: "- one" and "1. one" begin no lists of their own.
+        assert_eq!(items.count(), 4);
+        assert!(notes.contains("\n>     last\n> ````"), "{notes}");
+        assert!(notes.contains("The first 5.120 µs are noise."));
+    }
+
+    #[test]
     fn what_is_missing_is_said() {
         let rendered = rendered(Format::Markdown);
         let markdown = text(&rendered, "report.md");
@@ -215,6 +248,32 @@ fn json_holds_the_report_unformatted() {
     assert_eq!(row[3], 225_000_000);
     assert!(value["datasets"][0]["rows"][4][6].is_null());
     assert_eq!(value["summary"][2]["list"][0][3]["quantity"]["value"], 0.42);
+}
+
+/// The keys of the first table below a line of a document.
+fn documented(document: &str, below: &str) -> BTreeSet<String> {
+    let (_, after) = document.split_once(below).unwrap();
+    let lines = after.lines().skip_while(|line| !line.starts_with("| `"));
+    let rows = lines.take_while(|line| line.starts_with("| `"));
+    rows.map(|row| row.split('`').nth(1).unwrap().to_owned()).collect()
+}
+
+#[test]
+fn json_has_the_keys_of_its_document() {
+    let document = include_str!("../docs/report.md");
+    let rendered = rendered(Format::Json);
+    let file: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_str(text(&rendered, "report.json")).unwrap();
+    assert_eq!(
+        file.keys().cloned().collect::<BTreeSet<_>>(),
+        documented(document, "# report.json")
+    );
+    let parts = ["sections", "appendix"].map(|key| file[key].as_array().unwrap());
+    let of_parts = parts.into_iter().flatten().map(|part| &part["blocks"]);
+    let blocks = [&file["summary"], &file["notes"]].into_iter().chain(of_parts);
+    let keys = blocks.flat_map(|blocks| blocks.as_array().unwrap());
+    let keys = keys.flat_map(|block| block.as_object().unwrap().keys().cloned());
+    assert_eq!(keys.collect::<BTreeSet<_>>(), documented(document, "## Blocks"));
 }
 
 #[test]

@@ -165,7 +165,9 @@ pub enum ArtifactKind {
     Workload,
     /// cuBLAS or cuBLASLt log.
     GemmLog,
-    /// Anything else: logs, notes.
+    /// `notes.md` at the root of the bundle: the analyst's notes, Markdown.
+    Notes,
+    /// Anything else: logs.
     #[serde(other)]
     Other,
 }
@@ -188,6 +190,7 @@ impl ArtifactKind {
             Self::ModelConfig => "model config",
             Self::Workload => "workload description",
             Self::GemmLog => "cuBLAS log",
+            Self::Notes => "analyst's notes",
             Self::Other => "other file",
         }
     }
@@ -200,7 +203,7 @@ impl ArtifactKind {
             Self::TorchTrace => Some(PassKind::Operators),
             Self::NvmlCsv | Self::Timings => Some(PassKind::Baseline),
             Self::SmiXml | Self::Environment | Self::Peaks => Some(PassKind::Snapshot),
-            Self::ModelConfig | Self::Workload | Self::GemmLog | Self::Other => None,
+            Self::ModelConfig | Self::Workload | Self::GemmLog | Self::Notes | Self::Other => None,
         }
     }
 }

@@ -47,6 +47,9 @@ pub(super) enum Command {
     Pack(Pack),
     /// Unpack an archive.
     Unpack(Unpack),
+    /// The templates of the PDF.
+    #[command(subcommand)]
+    Templates(Templates),
     /// Print the table of GPUs with the source of each peak.
     Gpus,
 }
@@ -66,6 +69,9 @@ pub(super) struct Input {
     /// Workload description, instead of the bundle's.
     #[arg(long, value_name = "FILE")]
     pub(super) workload: Option<PathBuf>,
+    /// The analyst's notes, Markdown, instead of the bundle's notes.md.
+    #[arg(long, value_name = "FILE")]
+    pub(super) notes: Option<PathBuf>,
     /// A stage: its name, and a regular expression that the whole range name must match. Repeatable.
     #[arg(long = "stage", value_name = "NAME=REGEX")]
     pub(super) stages: Vec<String>,
@@ -94,6 +100,23 @@ pub(super) struct Report {
     /// Folder with templates that replace the built-in ones.
     #[arg(long, value_name = "DIR")]
     pub(super) templates: Option<PathBuf>,
+    /// Look of the PDF: a TOML with name, logo, accent colour and footer.
+    #[arg(long, value_name = "FILE")]
+    pub(super) brand: Option<PathBuf>,
+}
+
+/// `rooflens templates`.
+#[derive(Debug, Subcommand)]
+pub(super) enum Templates {
+    /// Write the built-in templates, and a README of what they read, to start one's own from.
+    Export {
+        /// Folder to write to, for `rooflens report --templates`.
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+        /// Overwrite files that exist.
+        #[arg(long)]
+        force: bool,
+    },
 }
 
 /// `rooflens inspect`.

@@ -17,7 +17,7 @@ use crate::ingest;
 use crate::model::Session;
 use crate::model::pattern::whole_match;
 use crate::present;
-use crate::report::{self, Provenance, Report};
+use crate::report::{self, Notes, Provenance, Report};
 use crate::rules;
 
 /// What to offer instead of an input that is of no use.
@@ -37,9 +37,10 @@ pub(super) fn load(input: &Input, term: &mut Term) -> Result<Loaded, CliError> {
     let rules = stage_rules(&input.stages)?;
     term.step("opening");
     let mut bundle = bundle::open(&input.paths, &mut diagnostics)?;
+    ingest::identify(&mut bundle, &mut diagnostics);
     replace(&mut bundle, input.model.as_deref(), ArtifactKind::ModelConfig)?;
     replace(&mut bundle, input.workload.as_deref(), ArtifactKind::Workload)?;
-    ingest::identify(&mut bundle, &mut diagnostics);
+    replace(&mut bundle, input.notes.as_deref(), ArtifactKind::Notes)?;
     let mut session = ingest::import(&bundle, &mut diagnostics, &mut |file| {
         term.step(format!("reading {}", file.path))
     });
@@ -54,7 +55,7 @@ pub(super) fn load(input: &Input, term: &mut Term) -> Result<Loaded, CliError> {
 /// # Errors
 /// When nothing of the input can be reported, or something was lost and `--strict` is on.
 pub(super) fn report(loaded: &Loaded, input: &Input, term: &mut Term) -> Result<Report, CliError> {
-    let Loaded { bundle, session, diagnostics } = loaded;
+    let Loaded { session, diagnostics, .. } = loaded;
     check(loaded, term)?;
     term.step("analyzing");
     let (facts, hardware) = (Facts::new(session), Hardware::builtin());
@@ -73,7 +74,7 @@ pub(super) fn report(loaded: &Loaded, input: &Input, term: &mut Term) -> Result<
     let conclusions = rules::run(&context, text);
     let context = present::Context::new(context, text);
     let sections = present::run(&context);
-    let provenance = provenance(bundle, &context);
+    let provenance = provenance(loaded, &context);
     let report = report::build(text, &provenance, conclusions, sections, diagnostics);
     for diagnostic in &report.data_quality {
         term.diagnostic(diagnostic);
@@ -117,7 +118,8 @@ fn options(input: &Input) -> Options {
     Options { gpu: input.gpu.clone(), classifier }
 }
 
-fn provenance<'a>(bundle: &'a Bundle, context: &present::Context<'_>) -> Provenance<'a> {
+fn provenance<'a>(loaded: &'a Loaded, context: &present::Context<'_>) -> Provenance<'a> {
+    let Loaded { bundle, session, .. } = loaded;
     let cover = present::headline::cover(context);
     let artifact = |file: &ArtifactFile| {
         let kind = file.kind.unwrap_or(ArtifactKind::Other).label().to_owned();
@@ -130,6 +132,7 @@ fn provenance<'a>(bundle: &'a Bundle, context: &present::Context<'_>) -> Provena
         artifacts: bundle.files.iter().map(artifact).collect(),
         title: cover.title,
         facts: cover.facts,
+        notes: session.notes.as_ref().map(|(artifact, text)| Notes { artifact, text }),
     }
 }
 

@@ -10,6 +10,7 @@ mod load;
 mod query;
 mod report;
 mod suggest;
+mod templates;
 mod term;
 
 use std::process::ExitCode;
@@ -49,6 +50,7 @@ fn run(command: &Command, term: &mut Term) -> Result<(), CliError> {
         Command::Validate(args) => bundles::validate(args, term),
         Command::Pack(args) => bundles::pack(args, term),
         Command::Unpack(args) => bundles::unpack(args, term),
+        Command::Templates(args) => templates::run(args, term),
         Command::Gpus => gpus::run(term),
     }
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::args::{Format, Input, Kind, Report as Args};
 use super::error::CliError;
 use super::load::{Loaded, load, report};
+use super::templates;
 use super::term::Term;
 use crate::diagnostic::Severity;
 use crate::render::{self, RenderError, RenderOptions, Rendered};
@@ -17,7 +18,10 @@ const DATA: [Format; 4] = [Format::Json, Format::Metrics, Format::Csv, Format::P
 
 /// Writes a report in the formats that the outputs ask for.
 pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
-    let options = RenderOptions { templates: templates(args.templates.as_deref())? };
+    let options = RenderOptions {
+        templates: templates::load(args.templates.as_deref())?,
+        brand: args.brand.as_deref().map(templates::brand).transpose()?,
+    };
     for output in &args.outputs {
         check_output(output, args.format)?;
     }
@@ -157,7 +161,8 @@ fn write_single(output: &Path, rendered: &Rendered) -> Result<(), CliError> {
     Ok(())
 }
 
-fn write_files(folder: &Path, files: BTreeMap<String, Vec<u8>>) -> Result<(), CliError> {
+/// Writes files below a folder, which is made if need be.
+pub(super) fn write_files(folder: &Path, files: BTreeMap<String, Vec<u8>>) -> Result<(), CliError> {
     for (path, bytes) in files {
         write(&folder.join(path), &bytes)?;
     }
@@ -191,27 +196,4 @@ fn file_stem(name: &str) -> String {
         .collect();
     let stem = stem.trim_matches(['.', '-']);
     if stem.is_empty() { "rooflens".to_owned() } else { stem.to_owned() }
-}
-
-/// The files of a template folder, by path relative to it.
-fn templates(folder: Option<&Path>) -> Result<BTreeMap<String, Vec<u8>>, CliError> {
-    let mut files = BTreeMap::new();
-    let Some(root) = folder else { return Ok(files) };
-    let unreadable = |path: &Path, error: std::io::Error| {
-        CliError::Usage(format!("cannot read templates {}: {error}", path.display()))
-    };
-    let mut folders = vec![root.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder).map_err(|error| unreadable(&folder, error))? {
-            let path = entry.map_err(|error| unreadable(&folder, error))?.path();
-            if path.is_dir() {
-                folders.push(path);
-                continue;
-            }
-            let name =
-                path.strip_prefix(root).unwrap_or(&path).to_string_lossy().replace('\\', "/");
-            files.insert(name, fs::read(&path).map_err(|error| unreadable(&path, error))?);
-        }
-    }
-    Ok(files)
 }

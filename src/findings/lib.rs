@@ -58,6 +58,10 @@ pub enum Block {
     Facts(Vec<(String, Vec<Inline>)>),
     /// A numbered list.
     List(Vec<Vec<Inline>>),
+    /// A list without numbers.
+    Bullets(Vec<Vec<Inline>>),
+    /// Lines of code, as they are.
+    Code(String),
     /// Something that is not there, and what would bring it.
     Missing(String),
     /// A finding of a rule.

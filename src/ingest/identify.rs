@@ -69,9 +69,11 @@ fn kind_of(file: &ArtifactFile) -> Result<Option<ArtifactKind>, rooflens_bundle:
     let name = file.path.rsplit('/').next().unwrap_or_default();
     let name = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(name);
     let prefix = Prefix { name, bytes: &bytes, complete: bytes.len() < PREFIX_BYTES };
-    Ok(report_kind(&prefix).or_else(|| {
+    let found = report_kind(&prefix).or_else(|| {
         IMPORTERS.iter().find(|importer| (importer.sniff)(&prefix)).map(|importer| importer.kind)
-    }))
+    });
+    // Below the root a file of that name is another program's.
+    Ok(found.filter(|kind| *kind != ArtifactKind::Notes || !file.path.contains('/')))
 }
 
 /// Reports of NVIDIA's tools that we recognize without reading them.

@@ -45,6 +45,7 @@ pub static IMPORTERS: &[&Importer] = &[
     &config::WORKLOAD,
     &config::MODEL,
     &config::ENVIRONMENT,
+    &config::NOTES,
     &smi::IMPORTER,
     &timings::TIMINGS,
     &timings::PEAKS,

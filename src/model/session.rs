@@ -89,6 +89,8 @@ pub struct Session {
     pub workload: Workload,
     /// The model's dimensions, where the bundle holds them.
     pub model: Option<ModelConfig>,
+    /// The analyst's notes: path of the artifact, and its Markdown.
+    pub notes: Option<(String, String)>,
     kernel_index: FxHashMap<StrId, KernelId>,
     process_index: FxHashMap<(PassId, i64), ProcessId>,
     thread_index: FxHashMap<(ProcessId, i64), ThreadId>,

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use rooflens_report::{Kind, Report};
 
+pub mod brand;
 pub mod csv;
 pub mod svg;
 
@@ -42,7 +43,18 @@ pub struct RenderOptions {
     /// Contents of template files by path below `templates/`, such as `lib/table.typ`; they replace those
     /// that are compiled in, and others may be added.
     pub templates: BTreeMap<String, Vec<u8>>,
+    /// The look of the PDF.
+    pub brand: Option<brand::Brand>,
 }
+
+/// The templates of the PDF by path below `templates/`, and what is to be known of them; `report.typ` is compiled.
+pub const TEMPLATES: [(&str, &[u8]); 5] = [
+    ("report.typ", include_bytes!("../../templates/report.typ")),
+    ("lib/style.typ", include_bytes!("../../templates/lib/style.typ")),
+    ("lib/blocks.typ", include_bytes!("../../templates/lib/blocks.typ")),
+    ("lib/cover.typ", include_bytes!("../../templates/lib/cover.typ")),
+    ("README.md", include_bytes!("../../templates/README.md")),
+];
 
 /// What a renderer gives back: files by relative path, the main one first in `main`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -15,6 +15,7 @@ pub(super) fn render(report: &Report, kind: Kind) -> Rendered {
     for item in &page.summary {
         write_item(&mut out, &page, item);
     }
+    notes(&mut out, &page);
     for part in &page.sections {
         block(&mut out, &format!("## {}", escape(&part.title)));
         for item in &part.items {
@@ -49,6 +50,22 @@ fn cover(out: &mut String, page: &Page) {
         let _ = writeln!(list, "- {}: {}", escape(name), escape(value));
     }
     block(out, list.trim_end());
+}
+
+/// The analyst's notes as a quotation: they are not this program's words.
+fn notes(out: &mut String, page: &Page) {
+    if page.notes.is_empty() {
+        return;
+    }
+    block(out, &format!("## {}", page.words["notes"]));
+    let mut quoted = String::new();
+    block(&mut quoted, &format!("*{}*", page.words["notes_mark"]));
+    for item in &page.notes {
+        write_item(&mut quoted, page, item);
+    }
+    let lines: Vec<String> =
+        quoted.trim_end().lines().map(|line| format!("> {line}").trim_end().to_owned()).collect();
+    block(out, &lines.join("\n"));
 }
 
 /// The card of a finding.
@@ -121,14 +138,24 @@ fn write_item(out: &mut String, page: &Page, item: &Item) {
         }
         Item::Facts { facts } => {
             let line = |(name, value): &(String, Vec<Piece>)| {
-                format!("- {}: {}", escape(name), inline(value))
+                format!("- {}", paragraph(&format!("{}: {}", escape(name), inline(value))))
             };
             let lines: Vec<String> = facts.iter().map(line).collect();
             block(out, &lines.join("\n"));
         }
         Item::List { items } => {
-            let lines = (1..).zip(items).map(|(n, item)| format!("{n}. {}", inline(item)));
+            let lines =
+                (1..).zip(items).map(|(n, item)| format!("{n}. {}", paragraph(&inline(item))));
             block(out, &lines.collect::<Vec<_>>().join("\n"));
+        }
+        Item::Bullets { items } => {
+            let lines = items.iter().map(|item| format!("- {}", paragraph(&inline(item))));
+            block(out, &lines.collect::<Vec<_>>().join("\n"));
+        }
+        Item::Code { lines } => {
+            let text = lines.join("\n");
+            let fence = "`".repeat(longest_fence(&text).max(2) + 1);
+            block(out, &format!("{fence}\n{text}\n{fence}"));
         }
         Item::Finding(card) => finding(out, page, card),
         Item::Missing { reason } => {
@@ -186,11 +213,15 @@ fn code(text: &str) -> String {
     if text.is_empty() {
         return String::new();
     }
-    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
-    let fence = "`".repeat(longest + 1);
+    let fence = "`".repeat(longest_fence(text) + 1);
     let edge = |c: Option<char>| matches!(c, Some('`' | ' '));
     let space = if edge(text.chars().next()) || edge(text.chars().last()) { " " } else { "" };
     format!("{fence}{space}{text}{space}{fence}")
+}
+
+/// Backticks in a row in `text`, at most.
+fn longest_fence(text: &str) -> usize {
+    text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
 }
 
 /// `text` in which nothing is markup: punctuation is escaped and addresses are no links.

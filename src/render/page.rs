@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use rooflens_schemas::{Evidence, Tool, Unit};
 use serde::Serialize;
 
+use super::brand::Brand;
 use super::svg;
 use super::table::{Names, Table};
 use super::text::clean;
@@ -20,10 +21,14 @@ pub(crate) struct Page {
     pub(crate) words: BTreeMap<&'static str, &'static str>,
     /// The document: `summary`, `report` or `appendix`.
     pub(crate) kind: &'static str,
+    /// The look of the organization; only the PDF has one.
+    pub(crate) brand: Option<Brand>,
     /// Cover.
     pub(crate) cover: Cover,
     /// The first two pages; empty in the appendix.
     pub(crate) summary: Vec<Item>,
+    /// The analyst's notes, after the summary; empty in the appendix.
+    pub(crate) notes: Vec<Item>,
     /// Sections.
     pub(crate) sections: Vec<Part>,
     /// What the input lacks or got wrong; in the report, with the sections.
@@ -130,6 +135,10 @@ pub(crate) enum Item {
     Facts { facts: Vec<(String, Vec<Piece>)> },
     /// A numbered list.
     List { items: Vec<Vec<Piece>> },
+    /// A list without numbers.
+    Bullets { items: Vec<Vec<Piece>> },
+    /// Lines of code.
+    Code { lines: Vec<String> },
     /// Something that is not there.
     Missing { reason: String },
     /// A finding.
@@ -154,9 +163,12 @@ impl Page {
     /// Formats a document of a report.
     pub(crate) fn new(report: &Report, kind: Kind) -> Self {
         let mut pages = Pages { report, charts: BTreeMap::new() };
-        let summary = match kind {
-            Kind::Summary | Kind::Report => pages.items(&report.summary, Names::Shortened),
-            Kind::Appendix => Vec::new(),
+        let (summary, notes) = match kind {
+            Kind::Summary | Kind::Report => {
+                let mut items = |blocks| pages.items(blocks, Names::Shortened);
+                (items(&report.summary), items(&report.notes))
+            }
+            Kind::Appendix => (Vec::new(), Vec::new()),
         };
         let sections = match kind {
             Kind::Summary => Vec::new(),
@@ -171,8 +183,10 @@ impl Page {
         Self {
             words: report.text.group("page"),
             kind: kind.name(),
+            brand: None,
             cover: cover(report),
             summary,
+            notes,
             sections,
             data_quality: match kind {
                 Kind::Report => report.data_quality.iter().map(quality).collect(),
@@ -241,9 +255,14 @@ impl Pages<'_> {
                     .map(|(name, value)| (clean(name).into_owned(), pieces(value)))
                     .collect(),
             },
-            Block::List(items) => {
-                Item::List { items: items.iter().map(|one| pieces(one)).collect() }
-            }
+            Block::List(items) => Item::List { items: all_pieces(items) },
+            Block::Bullets(items) => Item::Bullets { items: all_pieces(items) },
+            Block::Code(text) => Item::Code {
+                lines: text
+                    .lines()
+                    .map(|line| clean(&line.replace('\t', "    ")).into_owned())
+                    .collect(),
+            },
             Block::Missing(reason) => missing(clean(reason).into_owned()),
             Block::Finding(finding) => Item::Finding(Box::new(statement(self.report, finding))),
         }
@@ -373,6 +392,10 @@ fn quality(report: &Report, diagnostic: &Diagnostic) -> Quality {
     }
 }
 
+fn all_pieces(items: &[Vec<Inline>]) -> Vec<Vec<Piece>> {
+    items.iter().map(|one| pieces(one)).collect()
+}
+
 fn pieces(inlines: &[Inline]) -> Vec<Piece> {
     let piece = |inline: &Inline| match inline {
         Inline::Text(text) => Piece::Text(clean(text).into_owned()),
@@ -392,6 +415,20 @@ mod tests {
         assert_eq!(date("2026-03-01T12:34:56.789Z"), "2026-03-01 12:34 UTC");
         assert_eq!(date("yesterday"), "yesterday");
         assert_eq!(date("2026-03-01T12:34:56+08:00"), "2026-03-01T12:34:56+08:00");
+    }
+
+    #[test]
+    fn templates_are_told_of_each_key() {
+        let document = include_str!("../../templates/README.md");
+        let (_, document) = document.split_once("## data.json").expect("a chapter");
+        let rows = document.lines().skip_while(|line| !line.starts_with("| `"));
+        let rows = rows.take_while(|line| line.starts_with("| `"));
+        let told: Vec<_> = rows.map(|row| row.split('`').nth(1).unwrap_or_default()).collect();
+        let page = serde_json::to_value(Page::new(&Report::default(), Kind::Report));
+        let page = page.expect("JSON");
+        let mut keys: Vec<_> = page.as_object().expect("an object").keys().collect();
+        keys.sort_by_key(|key| told.iter().position(|told| told == key));
+        assert_eq!(keys, told);
     }
 
     #[test]

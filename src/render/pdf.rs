@@ -23,12 +23,19 @@ pub(super) fn render(
     options: &RenderOptions,
 ) -> Result<Rendered, RenderError> {
     let mut page = Page::new(report, kind);
+    page.brand = options.brand.clone();
     let mut files = std::mem::take(&mut page.charts);
     for drawing in files.values_mut() {
         let text = String::from_utf8_lossy(drawing);
         let shown = displayable_drawing(&text);
         page.code_points |= shown != text;
         *drawing = shown.into_bytes();
+    }
+    if let Some(logo) = page.brand.as_ref().and_then(|brand| brand.logo.as_ref()) {
+        // PNG is never UTF-8.
+        let shown =
+            std::str::from_utf8(&logo.bytes).map(|text| displayable_drawing(text).into_bytes());
+        files.insert(logo.path.to_owned(), shown.unwrap_or_else(|_| logo.bytes.clone()));
     }
     let text = serde_json::to_string(&page)?;
     page.code_points |= displayable(&text) != text;

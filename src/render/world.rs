@@ -10,20 +10,12 @@ use typst::text::{Font, FontBook, FontInfo, FontWeight};
 use typst::utils::LazyHash;
 use typst::{Library, LibraryExt, World, WorldExt};
 
-use super::RenderError;
 use super::measure;
 use super::text::REPLACEMENT;
+use super::{RenderError, TEMPLATES};
 
 /// The file that is compiled.
 const MAIN: &str = "report.typ";
-
-/// Templates that are compiled in, by path.
-const TEMPLATES: [(&str, &[u8]); 4] = [
-    (MAIN, include_bytes!("../../templates/report.typ")),
-    ("lib/style.typ", include_bytes!("../../templates/lib/style.typ")),
-    ("lib/blocks.typ", include_bytes!("../../templates/lib/blocks.typ")),
-    ("lib/cover.typ", include_bytes!("../../templates/lib/cover.typ")),
-];
 
 /// The report's faces, and one for the names of East Asia: simplified and traditional Chinese and Japanese.
 static FACES: [&[u8]; 5] = [

@@ -2,7 +2,7 @@
 
 use rooflens_schemas::{Manifest, Metric, MetricValue, Tool};
 
-use super::{Meta, Report, Section};
+use super::{Meta, Notes, Report, Section, notes};
 use rooflens_findings::{
     Block, Catalogue, Cell, Dataset, Findings, Inline, Observation, Quantity, Severity, Table, say,
     words,
@@ -36,6 +36,8 @@ pub struct Provenance<'a> {
     pub title: Option<String>,
     /// Lines of the cover.
     pub facts: Vec<(String, String)>,
+    /// The analyst's notes.
+    pub notes: Option<Notes<'a>>,
 }
 
 /// Arranges findings: the summary, then what the rules found, then what each analysis has for the report; the rest
@@ -74,6 +76,11 @@ pub fn build(
         add(&mut long, section(format!("{id}-appendix"), findings.appendix));
     }
     report.appendix.extend(long);
+    if let Some(notes) = &provenance.notes {
+        let (blocks, faults) = notes::read(notes, &report);
+        report.notes = blocks;
+        report.data_quality.extend(faults.iter().cloned());
+    }
     if rules.observations.is_empty() && !has_figures {
         report.summary = vec![Block::Prose(no_verdict(&report))];
     }

@@ -7,8 +7,10 @@ use rooflens_findings::{Block, Catalogue, Dataset, Method};
 use rooflens_model::diagnostic::Diagnostic;
 
 pub mod arrange;
+mod notes;
 
 pub use arrange::{Provenance, build};
+pub use notes::Notes;
 
 /// Documents that are made of one report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,6 +45,8 @@ pub struct Report {
     pub meta: Meta,
     /// The first two pages: conclusion, figures, actions, and how far they carry.
     pub summary: Vec<Block>,
+    /// The analyst's notes, which follow the summary: nothing in them but the metrics they refer to is computed.
+    pub notes: Vec<Block>,
     /// Sections of the report in reading order, the findings first.
     pub sections: Vec<Section>,
     /// Sections of the appendix in reading order: evidence, and all that the report does not show.

@@ -31,6 +31,7 @@ pub(crate) fn report() -> Report {
         text: Catalogue::english(),
         meta: meta(),
         summary: summary(),
+        notes: notes(),
         sections: sections(),
         appendix: appendix(),
         metrics: metrics(),
@@ -38,6 +39,16 @@ pub(crate) fn report() -> Report {
         data_quality: data_quality(),
         methods: methods(),
     }
+}
+
+fn notes() -> Vec<Block> {
+    vec![
+        Block::Heading(HOSTILE.to_owned()),
+        Block::Prose(vec!["The first ".into(), Quantity::ns(5_120).into(), " are noise.".into()]),
+        Block::Bullets(vec![vec!["- one".into()], vec![HOSTILE.into()]]),
+        Block::List(vec![vec!["1. one".into()], vec![HOSTILE.into()]]),
+        Block::Code(format!("```\n{HOSTILE}\n\tlast")),
+    ]
 }
 
 fn summary() -> Vec<Block> {

@@ -14,6 +14,7 @@ pub(crate) fn kind_of(path: &str) -> ArtifactKind {
         "workload.toml" => ArtifactKind::Workload,
         "nvml.csv" => ArtifactKind::NvmlCsv,
         "nvidia-smi.xml" => ArtifactKind::SmiXml,
+        "notes.md" if folder.is_empty() => ArtifactKind::Notes,
         _ => ArtifactKind::Other,
     };
     if by_name != ArtifactKind::Other {
@@ -42,7 +43,7 @@ pub(crate) fn kind_of(path: &str) -> ArtifactKind {
 
 /// Whether such a file comes from a run: descriptions of the workload do not.
 pub(crate) const fn belongs_to_a_pass(kind: ArtifactKind) -> bool {
-    !matches!(kind, ArtifactKind::ModelConfig | ArtifactKind::Workload)
+    !matches!(kind, ArtifactKind::ModelConfig | ArtifactKind::Workload | ArtifactKind::Notes)
 }
 
 /// The rank in a name such as `rank3.pt.trace.json`.
@@ -72,6 +73,8 @@ mod tests {
             ("config.json", ArtifactKind::ModelConfig),
             ("cublas/cublaslt.log", ArtifactKind::GemmLog),
             ("README.md", ArtifactKind::Other),
+            ("notes.md", ArtifactKind::Notes),
+            ("nsys/notes.md", ArtifactKind::Other),
         ] {
             assert_eq!(kind_of(path), kind, "{path}");
         }

@@ -1,4 +1,4 @@
-//! What ran and on what: `workload.toml`, the model's `config.json`, `env.json`.
+//! What ran and on what: `workload.toml`, the model's `config.json`, `env.json`; and `notes.md`, what people say of it.
 
 mod model;
 
@@ -28,8 +28,18 @@ pub static ENVIRONMENT: Importer = Importer {
     import: import_environment,
 };
 
+/// Keeps `notes.md` as it is: the report turns it into text. Markdown has no mark of its own, so the name decides.
+pub static NOTES: Importer = Importer {
+    kind: ArtifactKind::Notes,
+    sniff: |prefix| prefix.name == "notes.md",
+    import: import_notes,
+};
+
 /// No file of these kinds is larger in good faith.
 const MAX_BYTES: u64 = 64 << 20;
+
+/// Notes are read by people: these are a hundred pages.
+const MAX_NOTES: u64 = 256 << 10;
 
 fn sniff_workload(prefix: &Prefix<'_>) -> bool {
     if prefix.name == workload::FILE_NAME {
@@ -46,7 +56,7 @@ fn import_workload(
     session: &mut Session,
     diagnostics: &mut Diagnostics,
 ) -> Result<(), IngestError> {
-    let text = text_of(file)?;
+    let text = text_of(file, MAX_BYTES)?;
     let workload: Workload = toml::from_str(&text).map_err(|mut error| {
         let at = error.span().map_or(Location::Whole, |span| line_of(&text, span.start));
         error.set_input(None); // Without it the message is one line; the place is in `at`.
@@ -96,7 +106,7 @@ fn import_model(
     session: &mut Session,
     diagnostics: &mut Diagnostics,
 ) -> Result<(), IngestError> {
-    let value: Value = serde_json::from_str(&text_of(file)?)?;
+    let value: Value = serde_json::from_str(&text_of(file, MAX_BYTES)?)?;
     let named_other = session.workload.config.as_ref().is_some_and(|path| *path != file.path);
     if named_other || session.model.is_some() {
         let message = "another model config describes the workload; this one is not used";
@@ -157,7 +167,7 @@ fn import_environment(
     session: &mut Session,
     diagnostics: &mut Diagnostics,
 ) -> Result<(), IngestError> {
-    let value: Value = serde_json::from_str(&text_of(file)?)?;
+    let value: Value = serde_json::from_str(&text_of(file, MAX_BYTES)?)?;
     let version = value.get("version").and_then(Value::as_u64);
     if version != Some(1) {
         return Err(IngestErrorKind::Value {
@@ -194,13 +204,32 @@ fn import_environment(
     Ok(())
 }
 
+fn import_notes(
+    file: &ArtifactFile,
+    session: &mut Session,
+    diagnostics: &mut Diagnostics,
+) -> Result<(), IngestError> {
+    let text = text_of(file, MAX_NOTES)?;
+    if session.notes.is_some() {
+        let diagnostic = Diagnostic::new(
+            Severity::Notice,
+            "notes/second",
+            "a second file of notes; the first one counts",
+        );
+        diagnostics.push(diagnostic.artifact(&file.path));
+        return Ok(());
+    }
+    session.notes = Some((file.path.clone(), text));
+    Ok(())
+}
+
 fn starts_object(prefix: &Prefix<'_>) -> bool {
     let text = prefix.bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(prefix.bytes);
     text.trim_ascii_start().starts_with(b"{")
 }
 
-fn text_of(file: &ArtifactFile) -> Result<String, IngestError> {
-    let bytes = Content::open(&file.location)?.bytes(MAX_BYTES)?;
+fn text_of(file: &ArtifactFile, limit: u64) -> Result<String, IngestError> {
+    let bytes = Content::open(&file.location)?.bytes(limit)?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let at = Location::Byte(error.utf8_error().valid_up_to() as u64);
         IngestError::from(IngestErrorKind::Unsupported("the file is not UTF-8 text".to_owned()))
@@ -281,6 +310,20 @@ mod tests {
         assert_eq!(values, ["NVIDIA H200", "16"]);
         let codes: Vec<_> = diagnostics.iter().map(|d| d.code).collect();
         assert_eq!(codes, ["environment/missing", "environment/entry"]);
+    }
+
+    #[test]
+    fn notes_are_kept_as_they_are_once_and_refused_where_they_are_no_text() {
+        let mut session = Session::default();
+        assert!(import(&NOTES, "\u{feff}# A\n{{mfu}}\n", &mut session).0.is_ok());
+        let kept = session.notes.clone();
+        assert_eq!(kept.as_ref().map(|(_, text)| text.as_str()), Some("# A\n{{mfu}}\n"));
+        let (result, diagnostics) = import(&NOTES, "other", &mut session);
+        assert!(result.is_ok() && session.notes == kept);
+        assert_eq!(diagnostics.iter().map(|one| one.code).collect::<Vec<_>>(), ["notes/second"]);
+        let long = "x".repeat((256 << 10) + 1);
+        assert!(import(&NOTES, &long, &mut Session::default()).0.is_err());
+        assert!((NOTES.sniff)(&prefix("notes.md", "")) && !(NOTES.sniff)(&prefix("README.md", "")));
     }
 
     #[test]

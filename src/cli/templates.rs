@@ -1,0 +1,66 @@
+//! What a user may change of the PDF: its templates and the brand on it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+
+use super::args::Templates;
+use super::error::CliError;
+use super::report::write_files;
+use super::term::Term;
+use crate::render::TEMPLATES;
+use crate::render::brand::{Brand, MAX_LOGO};
+
+/// `rooflens templates export`.
+pub(super) fn run(
+    Templates::Export { folder, force }: &Templates,
+    term: &mut Term,
+) -> Result<(), CliError> {
+    let taken = TEMPLATES.iter().map(|(path, _)| folder.join(path)).find(|path| path.exists());
+    if let Some(path) = taken.filter(|_| !force) {
+        return Err(CliError::Usage(format!("{} exists; --force overwrites it", path.display())));
+    }
+    let files = TEMPLATES.iter().map(|(path, text)| ((*path).to_owned(), text.to_vec())).collect();
+    write_files(folder, files)?;
+    term.note(&format!("wrote {}: {} files", folder.display(), TEMPLATES.len()));
+    Ok(())
+}
+
+/// The brand of a TOML file, with its logo.
+pub(super) fn brand(file: &Path) -> Result<Brand, CliError> {
+    let refused = |reason: String| {
+        CliError::Usage(format!("cannot use brand {}: {}", file.display(), reason.trim_end()))
+    };
+    let text = fs::read_to_string(file).map_err(|error| refused(error.to_string()))?;
+    let beside = |path: &str| {
+        let mut bytes = Vec::new();
+        let logo = fs::File::open(file.parent().unwrap_or(Path::new("")).join(path))?;
+        logo.take(MAX_LOGO + 1).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    Brand::from_toml(&text, beside).map_err(|error| refused(error.to_string()))
+}
+
+/// The files of a template folder, by path relative to it.
+pub(super) fn load(folder: Option<&Path>) -> Result<BTreeMap<String, Vec<u8>>, CliError> {
+    let mut files = BTreeMap::new();
+    let Some(root) = folder else { return Ok(files) };
+    let unreadable = |path: &Path, error: std::io::Error| {
+        CliError::Usage(format!("cannot read templates {}: {error}", path.display()))
+    };
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).map_err(|error| unreadable(&folder, error))? {
+            let path = entry.map_err(|error| unreadable(&folder, error))?.path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let name =
+                path.strip_prefix(root).unwrap_or(&path).to_string_lossy().replace('\\', "/");
+            files.insert(name, fs::read(&path).map_err(|error| unreadable(&path, error))?);
+        }
+    }
+    Ok(files)
+}

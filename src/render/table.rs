@@ -271,6 +271,17 @@ mod tests {
         assert_eq!(table.rows[0], ["a", "222.8"]);
         assert_eq!(table.rows[2], ["c", "–"]);
         assert_eq!(table.note, None);
+        assert!(table.columns[1].numbers.is_empty());
+    }
+
+    #[test]
+    fn numbers_of_several_units_are_kept() {
+        let row = |n| vec![Cell::Name("a".into()), n];
+        let rows = vec![row(Cell::Int(12)), row(Cell::Missing), row(Cell::Int(3_000_000_000))];
+        let table =
+            Table::new(&Report::default(), &dataset(rows), &view(0, 9), Names::Shortened).unwrap();
+        assert_eq!(table.columns[1].title, "Total");
+        assert_eq!(table.columns[1].numbers, [Some(12.0), None, Some(3e9)]);
     }
 
     #[test]

@@ -64,7 +64,8 @@
     remembered(root.dataset.theme);
     press("theme", isDark());
   });
-  byId("names").addEventListener("click", () => press("names", root.classList.toggle("names")));
+  if (!all("tbody code").some((code) => code.textContent.length > 80)) byId("names").remove();
+  else byId("names").addEventListener("click", () => press("names", root.classList.toggle("names")));
   const parts = all("details");
   if (parts.length === 0) byId("unfold").remove();
   else byId("unfold").addEventListener("click", () => {
@@ -87,11 +88,12 @@
 
   // The contents show where the reader is.
   const links = new Map(all("#toc a").map((link) => [link.hash.slice(1), link]));
+  const visible = new Set();
   const seen = new IntersectionObserver((entries) => {
-    const entry = entries.find((one) => one.isIntersecting);
-    if (!entry) return;
-    links.forEach((link) => link.removeAttribute("aria-current"));
-    const link = links.get(entry.target.id), bar = byId("toc");
+    entries.forEach((one) => visible[one.isIntersecting ? "add" : "delete"](one.target.id));
+    const link = [...links].filter(([id]) => visible.has(id)).pop()?.[1], bar = byId("toc");
+    if (!link) return;
+    links.forEach((one) => one.removeAttribute("aria-current"));
     link.setAttribute("aria-current", "true");
     const place = link.getBoundingClientRect(), room = bar.getBoundingClientRect();
     if (place.left < room.left || place.right > room.right) bar.scrollLeft += place.left - room.left - 40;

@@ -19,6 +19,9 @@ const CHARTS: usize = 640_000;
 /// Tables of more rows can be filtered.
 const FEW_ROWS: usize = 8;
 
+/// Texts of cells with at most so many characters do not wrap.
+const SHORT: usize = 24;
+
 /// Writes one document, such as `report.html`; the report holds the appendix, folded.
 pub(super) fn render(report: &Report, kind: Kind) -> Rendered {
     let page = Page::whole(report, kind);
@@ -94,8 +97,17 @@ impl<'a> Writer<'a> {
         self.chapter("appendix");
         self.level = 4;
         let page = self.page;
-        for part in &page.sections {
-            self.fold(part);
+        let of = |part: &Part| part.id.strip_suffix("-appendix").map(str::to_owned);
+        let begun = |id: &str| page.sections.iter().any(|part| part.id == id);
+        for part in page.sections.iter().filter(|part| !of(part).is_some_and(|id| begun(&id))) {
+            let id = of(part).unwrap_or_else(|| part.id.clone());
+            self.details(&format!("appendix-{id}"), &part.title);
+            self.items(&part.items);
+            // The long lists of a section stand with it, and not after all others as on paper.
+            let rest =
+                page.sections.iter().filter(|other| of(other).is_some_and(|own| own == part.id));
+            rest.for_each(|rest| self.items(&rest.items));
+            self.out.push_str("</details>\n");
         }
         if !page.methods.is_empty() {
             let item = |method: &super::page::Method| {
@@ -121,12 +133,6 @@ impl<'a> Writer<'a> {
         let id = self.id(id);
         self.contents.push(Entry { depth: 1, id: id.clone(), title: title.to_owned() });
         id
-    }
-
-    fn fold(&mut self, part: &Part) {
-        self.details(&format!("appendix-{}", part.id.trim_end_matches("-appendix")), &part.title);
-        self.items(&part.items);
-        self.out.push_str("</details>\n");
     }
 
     /// Opens a part of the appendix.
@@ -229,11 +235,12 @@ impl<'a> Writer<'a> {
     fn data_table(&mut self, table: &Table) {
         let heads: String =
             table.columns.iter().map(|head| sortable(&head.title, head.numeric)).collect();
+        let classes: Vec<&str> = (0..table.columns.len()).map(|n| class_of(table, n)).collect();
         let mut rows = String::new();
         for (n, row) in table.rows.iter().enumerate() {
             rows.push_str("<tr>");
             for (column, (text, head)) in row.iter().zip(&table.columns).enumerate() {
-                cell(&mut rows, (n, column), text, head);
+                cell(&mut rows, (n, column), text, (head, classes[column]));
             }
             rows.push_str("</tr>\n");
         }
@@ -334,10 +341,21 @@ fn sortable(title: &str, numeric: bool) -> String {
     )
 }
 
+/// The class of a column's cells: numbers at the right, short texts on one line.
+fn class_of(table: &Table, column: usize) -> &'static str {
+    let texts = || table.rows.iter().filter_map(|row| row.get(column));
+    match table.columns.get(column) {
+        Some(head) if head.numeric => " class=\"n\"",
+        Some(head) if !head.mono && texts().all(|text| text.chars().count() <= SHORT) => {
+            " class=\"t\""
+        }
+        _ => "",
+    }
+}
+
 /// Appends a cell; the first of a row is its heading.
-fn cell(out: &mut String, (row, column): (usize, usize), text: &str, head: &Head) {
+fn cell(out: &mut String, (row, column): (usize, usize), text: &str, (head, class): (&Head, &str)) {
     let (open, tag) = if column == 0 { ("th scope=\"row\"", "th") } else { ("td", "td") };
-    let class = if head.numeric { " class=\"n\"" } else { "" };
     let number = head.numbers.get(row).copied().flatten();
     let number = number.map(|number| format!(" data-v=\"{number}\"")).unwrap_or_default();
     let text = escape(text);

@@ -19,6 +19,9 @@ const CHARTS: usize = 640_000;
 /// Tables of more rows can be filtered.
 const FEW_ROWS: usize = 8;
 
+/// Attributes of each line of a chart, which the style gives to all of them: an eighth of a file.
+const LINE: &str = r#" stroke-linejoin="round" fill="none""#;
+
 /// Texts of cells with at most so many characters do not wrap.
 const SHORT: usize = 24;
 
@@ -213,6 +216,7 @@ impl<'a> Writer<'a> {
     /// The chart itself: its title and description are those of the SVG.
     fn chart(&mut self, path: &str, title: &str) {
         let drawing = self.page.charts.get(path).and_then(|bytes| std::str::from_utf8(bytes).ok());
+        let drawing = drawing.map(|drawing| drawing.replace(LINE, ""));
         let name = path.rsplit('/').next().unwrap_or(path).trim_end_matches(".svg");
         let id = self.id(&format!("chart-{name}"));
         let caption = format!("<figcaption>{}{}</figcaption>", escape(title), anchor(&id, title));
@@ -267,7 +271,7 @@ impl<'a> Writer<'a> {
             r#"<div class="table" id="{id}">
 {filter}<div class="scroll" role="region" aria-label="{name}" tabindex="0">
 <table>
-<caption>{name}{note}{link}</caption>
+<caption><span>{name}{note}{link}</span></caption>
 <thead><tr>{heads}</tr></thead>
 <tbody>
 {rows}</tbody>

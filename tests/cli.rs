@@ -101,9 +101,9 @@ fn an_output_is_a_folder_unless_it_ends_like_a_format() {
     let out = folder.path().join("qwen-0.5b");
     assert!(rooflens(&["report", path, "-o", out.to_str().expect("UTF-8")]).status.success());
     assert!(out.join("report.md").is_file());
-    let html = folder.path().join("report.html");
+    let other = folder.path().join("report.docx");
     assert_eq!(
-        rooflens(&["report", path, "-o", html.to_str().expect("UTF-8")]).status.code(),
+        rooflens(&["report", path, "-o", other.to_str().expect("UTF-8")]).status.code(),
         Some(2)
     );
 }

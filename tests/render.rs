@@ -236,6 +236,105 @@ mod markdown {
     }
 }
 
+mod html {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// What elements and attributes there are beside those of charts.
+    const ELEMENTS: &str = " html head meta title link style body a nav ul li main header section h1 h2 h3 h4 p dl div \
+        dt dd strong span code pre ol table caption small thead tbody tr th td button label input output figure \
+        figcaption article details summary template script svg desc rect path polyline circle text ";
+    const ATTRIBUTES: &str = " lang charset http-equiv content name rel href class id aria-label aria-pressed aria-sort \
+        type role tabindex scope hidden data-v data-zoom title xmlns width height viewBox font-family fill d points \
+        stroke stroke-width stroke-linejoin stroke-dasharray paint-order fill-opacity transform cx cy r x y font-size \
+        font-weight text-anchor ";
+
+    /// The document without style and script, which have characters that XML does not.
+    fn document(kind: Kind) -> String {
+        let rendered = super::document(kind, Format::Html);
+        let mut html = text(&rendered, &rendered.main).to_owned();
+        for tag in ["style", "script"] {
+            let (start, end) = (html.find(&format!("<{tag}>")), html.find(&format!("</{tag}>")));
+            html.replace_range(start.unwrap() + tag.len() + 2..end.unwrap(), "");
+        }
+        html
+    }
+
+    /// Elements with their attributes, in order; panics if what is opened is not closed.
+    fn elements(html: &str) -> Vec<(String, Vec<(String, String)>)> {
+        let mut reader = Reader::from_str(html);
+        let mut elements = Vec::new();
+        loop {
+            match reader.read_event().unwrap() {
+                Event::Start(tag) | Event::Empty(tag) => {
+                    let attributes = tag.attributes().map(Result::unwrap);
+                    let pair = |one: quick_xml::events::attributes::Attribute<'_>| {
+                        (one.key.as_ref().to_owned(), one.value.into_owned())
+                    };
+                    elements.push((tag.name().as_ref().to_owned(), attributes.map(pair).collect()));
+                }
+                Event::Eof => return elements,
+                _ => {}
+            }
+        }
+    }
+
+    #[test]
+    fn names_become_no_markup() {
+        for kind in [Kind::Summary, Kind::Report, Kind::Appendix] {
+            let html = document(kind);
+            let is = |list: &str, name: &str| list.contains(&format!(" {name} "));
+            for (element, attributes) in elements(&html) {
+                assert!(is(ELEMENTS, &element), "<{element}>");
+                for (name, value) in attributes {
+                    assert!(is(ATTRIBUTES, &name), "{name}={value:?} of <{element}>");
+                    let leads_out = name == "href" && !value.starts_with('#') && value != "data:,";
+                    assert!(!leads_out, "{value}");
+                }
+            }
+            assert_eq!(html.matches("<script").count(), 1);
+            assert!(!html.contains('\u{202e}') && !html.contains('\u{7}'));
+        }
+    }
+
+    #[test]
+    fn links_lead_to_one_place_of_the_file() {
+        let (mut ids, mut links) = (BTreeSet::new(), BTreeSet::new());
+        for (name, value) in elements(&document(Kind::Report)).into_iter().flat_map(|(_, all)| all)
+        {
+            match name.as_str() {
+                "id" => assert!(ids.insert(value.clone()), "{value} twice"),
+                "href" => drop(value.strip_prefix('#').map(|id| links.insert(id.to_owned()))),
+                _ => {}
+            }
+        }
+        assert_eq!(links.difference(&ids).next(), None);
+        for id in ["summary", "kernels", "table-kernels", "chart-roofline-dram", "data-quality"] {
+            assert!(links.contains(id), "{id}");
+        }
+        assert!(links.contains("finding-launch-bound") && links.contains("appendix-names"));
+    }
+
+    #[test]
+    fn the_report_holds_summary_and_appendix_and_says_what_is_missing() {
+        let html = document(Kind::Report);
+        let shown = sample::HOSTILE.replace(['\u{202e}', '\u{7}'], "\u{fffd}");
+        let shown = shown.replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
+        assert!(html.contains(&format!("<code>{shown}</code>")));
+        let name = sample::long_name(51).replace('<', "&lt;").replace('>', "&gt;");
+        assert!(html.contains(&format!("<th scope=\"row\"><code>{name}</code></th>")));
+        assert!(html.contains("Not available: no counters: capture an ncu pass"));
+        assert!(html.contains("40 of 53 rows; the rest is in kernels.csv"));
+        // The chart of the summary and the six of the sections.
+        assert_eq!(html.matches("<svg ").count(), 7);
+        // Tables of 40 and 53 rows; the others have 2 and 3.
+        assert_eq!(html.matches("type=\"search\"").count(), 2);
+        assert!(html.contains("<span class=\"badge critical\">critical</span>"));
+        assert!(html.contains("<span class=\"badge data-loss\">data loss</span>"));
+    }
+}
+
 #[test]
 fn json_holds_the_report_unformatted() {
     let rendered = rendered(Format::Json);

@@ -31,7 +31,7 @@ pub(super) struct Args {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Write a report: PDF, Markdown, JSON, CSV, Parquet.
+    /// Write a report: PDF, HTML, Markdown, JSON, CSV, Parquet.
     Report(Report),
     /// Say what is in a bundle, an archive or a file.
     Inspect(Inspect),
@@ -91,7 +91,7 @@ pub(super) struct Report {
     /// File or folder to write; `-` is standard output. Repeatable. Default: the folder NAME-report.
     #[arg(short, long = "output", value_name = "OUT")]
     pub(super) outputs: Vec<PathBuf>,
-    /// Document to write as PDF or Markdown. Default: the report; into a folder, all of them.
+    /// Document to write as PDF, HTML or Markdown. Default: the report, as HTML with the appendix; into a folder, all.
     #[arg(long, value_enum)]
     pub(super) kind: Option<Kind>,
     /// Output format (default: from the file extension).
@@ -209,6 +209,8 @@ pub(super) enum Kind {
 pub(super) enum Format {
     /// PDF.
     Pdf,
+    /// One HTML file.
+    Html,
     /// Markdown with SVG charts.
     Md,
     /// The document as JSON.

@@ -88,7 +88,11 @@ impl Writer<'_> {
         let asked = self.args.kind.map(|kind| vec![kind]);
         let kinds = asked.unwrap_or_else(|| vec![Kind::Summary, Kind::Report, Kind::Appendix]);
         let documents = kinds.iter().flat_map(|kind| [(Format::Pdf, *kind), (Format::Md, *kind)]);
-        for (format, kind) in documents.chain(DATA.map(|format| (format, Kind::Report))) {
+        // The HTML of the report holds summary and appendix.
+        let html = (Format::Html, self.args.kind.unwrap_or(Kind::Report));
+        for (format, kind) in
+            documents.chain([html]).chain(DATA.map(|format| (format, Kind::Report)))
+        {
             term.step(format!("writing {format:?}"));
             match self.one(format, kind) {
                 Ok(rendered) => write_files(folder, rendered.files)?,
@@ -111,6 +115,7 @@ impl Writer<'_> {
         };
         let format = match format {
             Format::Pdf => render::Format::Pdf,
+            Format::Html => render::Format::Html,
             Format::Md => render::Format::Markdown,
             Format::Json => render::Format::Json,
             Format::Metrics => render::Format::Metrics,
@@ -135,7 +140,7 @@ fn check_output(output: &Path, stated: Option<Format>) -> Result<(), CliError> {
     Ok(())
 }
 
-/// `html` names a format that is not to be had; the `5b` of `qwen-0.5b` is part of a folder's name.
+/// `docx` names a format that is not to be had; the `5b` of `qwen-0.5b` is part of a folder's name.
 fn looks_like_a_format(extension: &str) -> bool {
     extension.len() >= 2 && extension.bytes().all(|letter| letter.is_ascii_alphabetic())
 }
@@ -143,6 +148,7 @@ fn looks_like_a_format(extension: &str) -> bool {
 fn of_extension(extension: &str) -> Option<Format> {
     Some(match extension {
         "pdf" => Format::Pdf,
+        "html" | "htm" => Format::Html,
         "md" | "markdown" => Format::Md,
         "json" => Format::Json,
         "csv" => Format::Csv,

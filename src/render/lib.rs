@@ -10,6 +10,7 @@ pub mod brand;
 pub mod csv;
 pub mod svg;
 
+mod html;
 mod json;
 mod markdown;
 mod measure;
@@ -29,6 +30,8 @@ pub enum Format {
     Pdf,
     /// Markdown with SVG files.
     Markdown,
+    /// One HTML file.
+    Html,
     /// `report.json`: the document.
     Json,
     /// `metrics.json`: the metrics, by schema.
@@ -99,8 +102,8 @@ pub enum RenderError {
     Tables(String),
 }
 
-/// Renders a report: the same report and options give the same bytes. PDF and Markdown are of one `kind`; data files
-/// hold everything.
+/// Renders a report: the same report and options give the same bytes. PDF, Markdown and HTML are of one
+/// `kind`; data files hold everything.
 ///
 /// # Errors
 /// A template that does not compile, a format that is not compiled in, or a writer that fails.
@@ -119,6 +122,7 @@ pub fn render(
             Err(RenderError::NotBuiltIn("PDF"))
         }
         Format::Markdown => Ok(markdown::render(report, kind)),
+        Format::Html => Ok(html::render(report, kind)),
         Format::Json => json::render(report),
         Format::Metrics => metrics::render(report),
         Format::Csv => csv::render(report),

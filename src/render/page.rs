@@ -1,5 +1,5 @@
-//! The report as pages show it: texts formatted, views resolved, names cleaned. PDF and Markdown are made
-//! from this, so both say the same.
+//! The report as pages show it: texts formatted, views resolved, names cleaned. PDF, Markdown and HTML are
+//! made from this, so all say the same.
 
 use std::collections::BTreeMap;
 
@@ -62,6 +62,8 @@ pub(crate) struct Cover {
 /// The card of a finding.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Statement {
+    /// The rule.
+    pub(crate) id: &'static str,
     /// Rule and what it is about.
     pub(crate) title: String,
     /// How much it matters.
@@ -111,6 +113,8 @@ pub(crate) struct Method {
 /// A section.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Part {
+    /// Letters, digits, `-` and `_`; one section of a document has it.
+    pub(crate) id: String,
     /// Heading.
     pub(crate) title: String,
     /// Each heading inside begins a page: what stands below one, charts included, is to be seen at once.
@@ -160,12 +164,22 @@ pub(crate) enum Piece {
 }
 
 impl Page {
-    /// Formats a document of a report.
+    /// Formats a document of a report for paper: names are whole only where the report lists them.
     pub(crate) fn new(report: &Report, kind: Kind) -> Self {
-        let mut pages = Pages { report, charts: BTreeMap::new() };
+        Self::with(Pages { report, whole: false, charts: BTreeMap::new() }, kind)
+    }
+
+    /// Formats a document of a report with whole names.
+    pub(crate) fn whole(report: &Report, kind: Kind) -> Self {
+        Self::with(Pages { report, whole: true, charts: BTreeMap::new() }, kind)
+    }
+
+    fn with(mut pages: Pages<'_>, kind: Kind) -> Self {
+        let report = pages.report;
+        let names = pages.names(false);
         let (summary, notes) = match kind {
             Kind::Summary | Kind::Report => {
-                let mut items = |blocks| pages.items(blocks, Names::Shortened);
+                let mut items = |blocks| pages.items(blocks, names);
                 (items(&report.summary), items(&report.notes))
             }
             Kind::Appendix => (Vec::new(), Vec::new()),
@@ -205,22 +219,28 @@ impl Page {
 /// Pages in the making.
 struct Pages<'a> {
     report: &'a Report,
+    whole: bool,
     charts: BTreeMap<String, Vec<u8>>,
 }
 
 impl Pages<'_> {
+    fn names(&self, whole: bool) -> Names {
+        if whole || self.whole { Names::Whole } else { Names::Shortened }
+    }
+
     fn parts(&mut self, sections: &[Section]) -> Vec<Part> {
         sections.iter().map(|section| self.part(section)).collect()
     }
 
     fn part(&mut self, section: &Section) -> Part {
         let long = section.id.ends_with("-appendix");
-        let names = if long { Names::Whole } else { Names::Shortened };
+        let names = self.names(long);
         let count =
             |kind: fn(&Block) -> bool| section.blocks.iter().filter(|one| kind(one)).count();
         let headings = count(|block| matches!(block, Block::Heading(_)));
         let charts = count(|block| matches!(block, Block::Chart(_)));
         Part {
+            id: file_name(&section.id),
             title: heading(self.report, &section.title),
             apart: long && headings > 0 && charts > headings,
             items: self.items(&section.blocks, names),
@@ -347,6 +367,7 @@ fn statement(report: &Report, observation: &Observation) -> Statement {
     let gain = observation.gain.as_ref();
     let query = observation.query.as_ref();
     Statement {
+        id: observation.id,
         title: own(&observation.title),
         severity: observation.severity.label(),
         statement: pieces(&observation.statement),

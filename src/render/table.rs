@@ -29,6 +29,8 @@ pub(crate) enum Names {
 /// A table as a page shows it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Table {
+    /// Id of the data set.
+    pub(crate) dataset: &'static str,
     /// Caption.
     pub(crate) caption: String,
     /// Font size in points.
@@ -52,6 +54,9 @@ pub(crate) struct Head {
     pub(crate) mono: bool,
     /// Width in points.
     pub(crate) width: f64,
+    /// The numbers of cells that each carry a unit of their own; else empty.
+    #[serde(skip)]
+    pub(crate) numbers: Vec<Option<f64>>,
 }
 
 impl Table {
@@ -83,6 +88,7 @@ impl Table {
         let size = layout(&mut drafts, names);
         let cell = |row: usize| drafts.iter().filter_map(|d| d.texts.get(row).cloned()).collect();
         Some(Self {
+            dataset: view.dataset,
             caption: clean(&view.caption).into_owned(),
             size,
             rows: (0..rows.len()).map(cell).collect(),
@@ -131,10 +137,10 @@ impl Draft {
             Cell::Float(value) => Some(*value),
             _ => None,
         };
-        let numbers = cells.iter().filter_map(number);
+        let numbers = cells.iter().map(number);
         let numeric =
             !cells.iter().any(|cell| matches!(cell, Cell::Text(_) | Cell::Name(_) | Cell::Flag(_)));
-        let scale = Scale::of(numbers, column.unit);
+        let scale = Scale::of(numbers.clone().flatten(), column.unit);
         let texts = cells.iter().map(|cell| match cell {
             Cell::Text(value) if LABELS.contains(&column.id) => {
                 clean(text.word(value)).into_owned()
@@ -149,7 +155,9 @@ impl Draft {
             _ => column.title.to_owned(),
         };
         let mono = cells.iter().any(|cell| matches!(cell, Cell::Name(_)));
-        Self { head: Head { title, numeric, mono, width: 0.0 }, texts }
+        let mixed = numeric && scale.is_none();
+        let numbers = if mixed { numbers.collect() } else { Vec::new() };
+        Self { head: Head { title, numeric, mono, width: 0.0, numbers }, texts }
     }
 
     /// Width of the widest cell.
@@ -263,6 +271,17 @@ mod tests {
         assert_eq!(table.rows[0], ["a", "222.8"]);
         assert_eq!(table.rows[2], ["c", "–"]);
         assert_eq!(table.note, None);
+        assert!(table.columns[1].numbers.is_empty());
+    }
+
+    #[test]
+    fn numbers_of_several_units_are_kept() {
+        let row = |n| vec![Cell::Name("a".into()), n];
+        let rows = vec![row(Cell::Int(12)), row(Cell::Missing), row(Cell::Int(3_000_000_000))];
+        let table =
+            Table::new(&Report::default(), &dataset(rows), &view(0, 9), Names::Shortened).unwrap();
+        assert_eq!(table.columns[1].title, "Total");
+        assert_eq!(table.columns[1].numbers, [Some(12.0), None, Some(3e9)]);
     }
 
     #[test]

@@ -15,6 +15,21 @@ pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// Text for SVG and HTML: markup in names stays text.
+pub(crate) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in clean(text).chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
 fn is_harmful(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -58,6 +73,11 @@ mod tests {
     fn names_that_reorder_text_are_defused() {
         assert_eq!(clean("a\u{202e}b\u{0}c\nd"), "a\u{fffd}b\u{fffd}c\u{fffd}d");
         assert_eq!(clean("84\u{202f}868 µs"), "84\u{202f}868 µs");
+    }
+
+    #[test]
+    fn markup_in_names_stays_text() {
+        assert_eq!(escape("<b>&\"\u{1}"), "&lt;b&gt;&amp;&quot;\u{fffd}");
     }
 
     #[test]

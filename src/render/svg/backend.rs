@@ -13,7 +13,7 @@ use plotters_backend::{
 };
 
 use crate::measure::{PAGE, sans};
-use crate::text::clean;
+use crate::text::escape;
 
 /// Writing into memory does not fail.
 type Written<T = ()> = Result<T, DrawingErrorKind<Infallible>>;
@@ -277,21 +277,6 @@ fn fill(style: &impl BackendStyle) -> String {
     paint
 }
 
-/// Text for XML: markup in names stays text.
-pub(super) fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in clean(text).chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            _ => out.push(c),
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -302,11 +287,6 @@ mod tests {
             [101, -0, 12_000, -5].map(|n| points(n).to_string()),
             ["1.01", "0", "120", "-0.05"]
         );
-    }
-
-    #[test]
-    fn markup_in_names_stays_text() {
-        assert_eq!(escape("<b>&\"\u{1}"), "&lt;b&gt;&amp;&quot;\u{fffd}");
     }
 
     #[test]

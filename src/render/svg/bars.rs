@@ -46,7 +46,7 @@ pub(super) fn draw(page: &Page, chart: &StackedBars) -> Drawn<f64> {
         page.text(area.x - 6.0, y + 2.8, &label, Style::PLAIN.at(HPos::Right))?;
         let total: f64 = parts(bar).sum();
         let scale = if chart.normalized { 100.0 / total } else { 1.0 / factor };
-        let end = draw_bar(page, &plot, (row as f64, scale), bar, &fills)?;
+        let end = draw_bar(page, &plot, (row as f64, scale), bar, (chart, &fills))?;
         let note = Style::MUTED.fit(&bar.note, WIDTH - area.right() - 6.0);
         let x = if chart.normalized { area.right() } else { end };
         page.text(x + 6.0, y + 2.5, &note, Style::MUTED.halo())?;
@@ -80,16 +80,22 @@ fn draw_bar(
     plot: &Plane,
     (row, scale): (f64, f64),
     bar: &Bar,
-    fills: &[RGBColor],
+    (chart, fills): (&StackedBars, &[RGBColor]),
 ) -> Drawn<f64> {
     let mut start = 0.0;
     let total: f64 = parts(bar).sum();
-    for (value, fill) in parts(bar).zip(fills).filter(|(value, _)| *value > 0.0) {
+    let shown = parts(bar).zip(fills.iter().zip(&chart.parts)).filter(|(value, _)| *value > 0.0);
+    for (value, (fill, part)) in shown {
         let end = start + value * scale;
         let ((left, y), (right, _)) = (place(plot, start, row + 0.5), place(plot, end, row + 0.5));
         let edge = if right - left > 1.5 { 50 } else { 0 };
-        let corners = [(start, row + MARGIN), (end, row + 1.0 - MARGIN)];
-        plot.plotting_area().draw(&Rectangle::new(corners, fill.stroke_width(edge).filled()))?;
+        let (_, top) = place(plot, start, row + MARGIN);
+        let (_, bottom) = place(plot, start, row + 1.0 - MARGIN);
+        let number = Quantity::new(value, chart.unit);
+        let share = Quantity::ratio(value / total);
+        let tooltip = format!("{} · {} · {number} · {share}", bar.label, part.name);
+        let area = Rect::new(left, top, right - left, bottom - top);
+        page.rect(area, fill.stroke_width(edge), &tooltip)?;
         let label = format!("{:.0} %", value / total * 100.0);
         let style = Style { color: palette::on(*fill), ..Style::SMALL.at(HPos::Center) };
         if style.width(&label) + 4.0 <= right - left {

@@ -18,12 +18,13 @@ pub(super) struct Mark<'a> {
     point: &'a Point,
     x: f64,
     y: f64,
+    detail: String,
 }
 
 impl<'a> Mark<'a> {
-    /// A point at its place.
-    pub(super) fn new(point: &'a Point, (x, y): (f64, f64)) -> Self {
-        Self { point, x, y }
+    /// A point at its place; `detail` is what its tooltip says after name and share.
+    pub(super) fn new(point: &'a Point, (x, y): (f64, f64), detail: String) -> Self {
+        Self { point, x, y, detail }
     }
 
     /// The area is in proportion to the weight, down to a size that is still visible.
@@ -81,7 +82,8 @@ pub(super) fn draw<'m, 'a>(
 ) -> Drawn<Vec<&'m Mark<'a>>> {
     for mark in marks {
         let point = mark.point;
-        let tooltip = format!("{} · {}", point.label, Quantity::ratio(point.weight));
+        let share = Quantity::ratio(point.weight);
+        let tooltip = format!("{} · {share} · {}", point.label, mark.detail);
         page.disc((mark.x, mark.y), mark.radius(), palette::fill(point.color), &tooltip)?;
     }
     let mut numbered = Vec::new();

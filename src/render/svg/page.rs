@@ -12,10 +12,10 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters_backend::BackendCoord;
 
-use super::backend::{Svg, With, escape};
+use super::backend::{Svg, With};
 use super::palette;
 use crate::measure::sans;
-use crate::text::shorten;
+use crate::text::{escape, shorten};
 
 /// Width of every chart in points: that of the text around it.
 pub(super) const WIDTH: f64 = crate::measure::PAGE;

@@ -5,6 +5,8 @@ use std::ops::Range;
 use plotters::coord::combinators::{IntoLogRange, LogCoord};
 use plotters::prelude::*;
 
+use rooflens_schemas::Unit;
+
 use super::labels::{Labels, slanted};
 use super::marks::{self, Mark};
 use super::page::{DASHED, Drawn, Page, Plot, Rect, Style, WIDTH, place};
@@ -31,8 +33,12 @@ pub(super) fn draw(page: &Page, chart: &Roofline) -> Drawn<f64> {
     let plot = draw_frame(page, area, &x, &y)?;
     let drawable = |p: &&Point| x.contains(&p.x) && y.contains(&p.y);
     let points = chart.points.iter().filter(drawable);
-    let mut marks: Vec<Mark<'_>> =
-        points.map(|point| Mark::new(point, place(&plot, point.x, point.y))).collect();
+    let marks = points.map(|point| {
+        let [work, rate] = [(point.x, Unit::FlopPerByte), (point.y, Unit::FlopPerSecond)]
+            .map(|(value, unit)| Quantity::new(value, unit));
+        Mark::new(point, place(&plot, point.x, point.y), format!("{work} · {rate}"))
+    });
+    let mut marks: Vec<Mark<'_>> = marks.collect();
     marks::by_weight(&mut marks);
     let mut labels = Labels::default();
     marks::avoid(&mut labels, &marks);

@@ -38,9 +38,11 @@ pub(super) fn draw(page: &Page, chart: &Scatter) -> Drawn<f64> {
     // What lies beyond an axis is shown at its end: a share above 100 % is a finding, not an error.
     let finite = chart.points.iter().filter(|point| point.x.is_finite() && point.y.is_finite());
     let at = |value: f64, end: f64| value.clamp(0.0, end);
-    let mut marks: Vec<Mark<'_>> = finite
-        .map(|point| Mark::new(point, place(&plot, at(point.x, x.end), at(point.y, y.end))))
-        .collect();
+    let marks = finite.map(|point| {
+        let place = place(&plot, at(point.x, x.end), at(point.y, y.end));
+        Mark::new(point, place, format!("{:.1} · {:.1}", point.x, point.y))
+    });
+    let mut marks: Vec<Mark<'_>> = marks.collect();
     marks::by_weight(&mut marks);
     marks::avoid(&mut labels, &marks);
     let numbered = marks::draw(page, &mut labels, area, &marks)?;

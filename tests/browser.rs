@@ -1,0 +1,68 @@
+//! The HTML report in a browser, where there is one: `chromium` on the path.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::process::Command;
+
+use rooflens::render::{Format, RenderOptions, render};
+use rooflens::report::Kind;
+
+#[path = "support/sample_report.rs"]
+mod sample;
+
+/// What a reader does, and what comes of it, a line each.
+const READER: &str = include_str!("support/reader.js");
+
+/// Loads a document; returns its elements after the scripts ran, and what the console says.
+fn load(html: &str, place: &str) -> Option<(String, String)> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("report.html");
+    fs::write(&file, html).unwrap();
+    let profile = format!("--user-data-dir={}", folder.path().join("profile").display());
+    let output = Command::new("timeout")
+        .args(["60", "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"])
+        .args(["--enable-logging=stderr", "--virtual-time-budget=2000", &profile])
+        .arg(format!("file://{}{place}", file.display()))
+        .output()
+        .ok()?;
+    let [dom, log] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+    let console: String = log.lines().filter(|line| line.contains("CONSOLE")).collect();
+    dom.contains("<main").then_some((dom, console))
+}
+
+#[test]
+fn a_reader_sorts_filters_and_zooms_and_nothing_else_runs() {
+    let options = RenderOptions::default();
+    let rendered = render(&sample::report(), Kind::Report, Format::Html, &options).unwrap();
+    let html = String::from_utf8(rendered.files[&rendered.main].clone()).unwrap();
+    let Some((dom, console)) = load(&html, "") else {
+        eprintln!("skipped: there is no chromium that runs");
+        return;
+    };
+    assert_eq!(console, "");
+    assert!(dom.contains("class=\"scripted\""), "the script did not run");
+
+    // What gets into the file in spite of all is stopped by the policy.
+    let intruder = "<script>document.body.id = 'taken'</script></body>";
+    let (dom, console) = load(&html.replace("</body>", intruder), "").unwrap();
+    assert!(console.contains("Content Security Policy"), "{console}");
+    assert!(!dom.contains("id=\"taken\""));
+
+    let policy = html.find("<meta http-equiv").unwrap();
+    let end = policy + html[policy..].find("/>").unwrap() + 2;
+    let reader = format!("<script>{READER}</script></body>");
+    let open = format!("{}{}", &html[..policy], &html[end..]).replace("</body>", &reader);
+    let (dom, console) = load(&open, "#appendix-names").unwrap();
+    assert_eq!(console, "");
+    let said = dom.split("<pre id=\"result\">").nth(1).unwrap().split("</pre>").next().unwrap();
+    let lines: Vec<&str> = said.lines().collect();
+    // Kernel n of 40 has 84 868 / (n + 1) launches and an intensity of 0.25 × 1.17 ^ n; every fifth has none.
+    assert_eq!(lines[..2], ["descending 84868 2121", "ascending 2121 84868"]);
+    // 0.25 × 1.17 ^ 38 = 97.5 is the greatest that is known: that of kernel 39 is missing.
+    assert_eq!(lines[2], "descending 97.50 –");
+    assert!(lines[3].starts_with("ascending &lt;script&gt;"), "{}", lines[3]);
+    assert_eq!(lines[4..6], ["1 / 40", "1"]);
+    assert_eq!(lines[6], "dark rgb(18, 24, 30)");
+    assert_eq!(lines[7..10], ["true", "true", "true"]);
+    assert_eq!(lines[10..], ["Kernels on the roofline of device memory", "true"]);
+}

@@ -147,7 +147,7 @@ fn not_by_config(context: &Context<'_>, shown: &[StageProducts]) -> Option<Vec<I
         say!(
             context,
             "gemm.not_by_config",
-            parts = parts.join("; "),
+            parts = parts.join(context.text.semicolon()),
             advice = shapes_advice(context, context.text),
         )
     })

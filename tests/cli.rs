@@ -182,3 +182,29 @@ fn a_suggested_workload_is_that_of_the_run_and_is_accepted() {
     assert!(again.status.success(), "{}", text(&again.stderr));
     assert!(!text(&again.stdout).contains("unknown field"), "{}", text(&again.stdout));
 }
+
+#[test]
+fn the_language_changes_words_and_no_number() {
+    let path = fixture("h200x2-ddp");
+    let path = path.to_str().expect("UTF-8");
+    let written = |kind: &str, format: &str, lang: &str| {
+        let output = rooflens(&[
+            "report", path, "--kind", kind, "--format", format, "--lang", lang, "-o", "-", "-q",
+        ]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    assert_eq!(written("report", "metrics", "en"), written("report", "metrics", "zh"));
+    let number = regex::Regex::new(r"\d+(\.\d+)?").expect("a valid pattern");
+    let numbers = |text: &str| -> Vec<String> {
+        let mut all: Vec<String> =
+            number.find_iter(text).map(|one| one.as_str().to_owned()).collect();
+        all.sort_unstable();
+        all
+    };
+    for (kind, heading) in [("report", "## 发现"), ("appendix", "## 方法")] {
+        let [english, chinese] = ["en", "zh"].map(|lang| written(kind, "md", lang));
+        assert!(chinese.contains(heading) && !english.contains(heading), "{kind}");
+        assert_eq!(numbers(&english), numbers(&chinese), "{kind}");
+    }
+}

@@ -182,7 +182,13 @@ impl Draft {
         // East Asian text breaks between any two characters.
         let words = self.head.title.split(|c| c == ' ' || is_east_asian(c));
         let words = words.map(|word| sans(word, size, true));
-        words.fold(0.0, f64::max).max(sans(&self.head.title, size, true) / lines)
+        let whole = sans(&self.head.title, size, true) / lines;
+        let whole = match self.head.title.contains(is_east_asian) {
+            // Lines of whole characters, two at least.
+            true => libm::ceil(whole / size).max(2.0) * size,
+            false => whole,
+        };
+        words.fold(whole, f64::max)
     }
 
     /// Whether the column gives way: names and long texts do, numbers never.

@@ -188,9 +188,9 @@ fn judge(results: &Results<'_>) -> Findings {
     for rule in RULES {
         let outcome = (rule.run)(results);
         if let Outcome::Found(found) = &outcome {
-            observations.extend(
-                found.iter().map(|one| advice::fitting(results, named(results.text, rule, one))),
-            );
+            observations.extend(found.iter().map(|one| {
+                advice::fitting(results, named(results.text, results.text.rule(rule.id), rule, one))
+            }));
         }
         outcomes.push((*rule, outcome));
     }
@@ -212,8 +212,13 @@ fn judge(results: &Results<'_>) -> Findings {
 }
 
 /// The observation with the name of its rule.
-fn named(text: &'static Catalogue, rule: &Rule, observation: &Observation) -> Observation {
-    let (name, about) = (text.rule(rule.id), &observation.title);
+fn named(
+    text: &'static Catalogue,
+    name: &str,
+    rule: &Rule,
+    observation: &Observation,
+) -> Observation {
+    let about = &observation.title;
     let title =
         if about.is_empty() { name.to_owned() } else { format!("{name}{}{about}", text.colon()) };
     let on_measurement = ON_MEASUREMENT.iter().any(|one| one.id == rule.id);

@@ -8,7 +8,7 @@ fn summarize(made: &Made, rules: &[&Rule]) -> Findings {
     let results = made.results();
     let found = rules.iter().flat_map(|rule| {
         let own = made.found(rule).into_iter();
-        own.map(|one| named(rule.id, rule, &one)).collect::<Vec<_>>()
+        own.map(|one| named(Catalogue::english(), rule.id, rule, &one)).collect::<Vec<_>>()
     });
     summary(&results, &found.collect::<Vec<_>>())
 }

@@ -253,3 +253,29 @@ fn templates_are_exported_once_and_a_brand_is_checked() {
     assert_eq!(refused.status.code(), Some(2));
     assert!(text(&refused.stderr).contains("cannot read logo \"none.png\""));
 }
+
+#[test]
+fn the_language_changes_words_and_no_number() {
+    let path = fixture("h200x2-ddp");
+    let path = path.to_str().expect("UTF-8");
+    let written = |kind: &str, format: &str, lang: &str| {
+        let output = rooflens(&[
+            "report", path, "--kind", kind, "--format", format, "--lang", lang, "-o", "-", "-q",
+        ]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    assert_eq!(written("report", "metrics", "en"), written("report", "metrics", "zh"));
+    let number = regex::Regex::new(r"\d+(\.\d+)?").expect("a valid pattern");
+    let numbers = |text: &str| -> Vec<String> {
+        let mut all: Vec<String> =
+            number.find_iter(text).map(|one| one.as_str().to_owned()).collect();
+        all.sort_unstable();
+        all
+    };
+    for (kind, heading) in [("report", "## 发现"), ("appendix", "## 方法")] {
+        let [english, chinese] = ["en", "zh"].map(|lang| written(kind, "md", lang));
+        assert!(chinese.contains(heading) && !english.contains(heading), "{kind}");
+        assert_eq!(numbers(&english), numbers(&chinese), "{kind}");
+    }
+}

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use regex::Regex;
-use rooflens::findings::Catalogue;
+use rooflens::findings::{Catalogue, Lang};
 
 /// Keys that are put together in code: their last part is an id, which must stand in the code.
 const BY_ID: [&str; 6] =
@@ -31,6 +31,21 @@ fn each_message_is_said_with_its_arguments() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn all_languages_have_the_same_messages_with_the_same_arguments() {
+    // Words for values of data are needed only where they differ from the value.
+    let messages = |lang: Lang| -> BTreeMap<&str, Vec<&str>> {
+        Catalogue::of(lang).keys().filter(|(key, _)| !key.starts_with("words.")).collect()
+    };
+    let english = messages(Lang::En);
+    for lang in Lang::ALL {
+        let own = messages(lang);
+        let differs = |key: &&&str| own.get(**key) != english.get(**key);
+        let wrong: BTreeSet<&&str> = own.keys().chain(english.keys()).filter(differs).collect();
+        assert!(wrong.is_empty(), "{lang:?}: {wrong:#?}");
+    }
 }
 
 #[test]

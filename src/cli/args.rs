@@ -97,6 +97,9 @@ pub(super) struct Report {
     /// Output format (default: from the file extension).
     #[arg(long, value_enum)]
     pub(super) format: Option<Format>,
+    /// Language of the documents; data files keep their names and numbers.
+    #[arg(long, value_enum, default_value_t = Lang::En)]
+    pub(super) lang: Lang,
     /// Folder with templates that replace the built-in ones.
     #[arg(long, value_name = "DIR")]
     pub(super) templates: Option<PathBuf>,
@@ -202,6 +205,15 @@ pub(super) enum Kind {
     Report,
     /// Evidence, methods, and all that the report leaves out.
     Appendix,
+}
+
+/// Languages of the documents that `report` writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Lang {
+    /// English.
+    En,
+    /// Chinese.
+    Zh,
 }
 
 /// Formats that `report` writes.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use rooflens_schemas::{ArtifactKind, StageRule};
+use rooflens_schemas::{ArtifactKind, Metric, StageRule};
 
 use super::args::{Classifier, Input};
 use super::error::CliError;
@@ -11,7 +11,7 @@ use super::term::Term;
 use crate::analysis::{self, Context, Facts, Options};
 use crate::bundle::{self, ArtifactFile, Bundle};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
-use crate::findings::Catalogue;
+use crate::findings::{Catalogue, Lang};
 use crate::hardware::Hardware;
 use crate::ingest;
 use crate::model::Session;
@@ -54,7 +54,12 @@ pub(super) fn load(input: &Input, term: &mut Term) -> Result<Loaded, CliError> {
 ///
 /// # Errors
 /// When nothing of the input can be reported, or something was lost and `--strict` is on.
-pub(super) fn report(loaded: &Loaded, input: &Input, term: &mut Term) -> Result<Report, CliError> {
+pub(super) fn report(
+    loaded: &Loaded,
+    input: &Input,
+    lang: Lang,
+    term: &mut Term,
+) -> Result<Report, CliError> {
     let Loaded { session, diagnostics, .. } = loaded;
     check(loaded, term)?;
     term.step("analyzing");
@@ -70,17 +75,26 @@ pub(super) fn report(loaded: &Loaded, input: &Input, term: &mut Term) -> Result<
     let context = Context::new(session, &facts, &hardware, &options);
     let results = analysis::Results::compute(&context);
     let context = context.with(&results);
-    let text = Catalogue::english();
+    let text = Catalogue::of(lang);
     let conclusions = rules::run(&context, text);
     let context = present::Context::new(context, text);
     let sections = present::run(&context);
     let provenance = provenance(loaded, &context);
-    let report = report::build(text, &provenance, conclusions, sections, diagnostics);
+    let mut report = report::build(text, &provenance, conclusions, sections, diagnostics);
+    if lang != Lang::default() {
+        report.metrics = metrics(&context);
+    }
     for diagnostic in &report.data_quality {
         term.diagnostic(diagnostic);
     }
     strict(input, report.data_quality.iter())?;
     Ok(report)
+}
+
+/// The metrics, which are data: what they say of themselves is English in reports of any language.
+fn metrics(context: &present::Context<'_>) -> Vec<Metric> {
+    let english = present::Context::new(**context, Catalogue::english());
+    present::run(&english).into_iter().flat_map(|(_, _, findings)| findings.metrics).collect()
 }
 
 /// Whether the input holds anything to report; if not, prints what it lacks.

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::args::{Format, Input, Kind, Report as Args};
+use super::args::{Format, Input, Kind, Lang, Report as Args};
 use super::error::CliError;
 use super::load::{Loaded, load, report};
 use super::templates;
 use super::term::Term;
 use crate::diagnostic::Severity;
+use crate::findings;
 use crate::render::{self, RenderError, RenderOptions, Rendered};
 use crate::report::{self as document, Report};
 
@@ -26,7 +27,7 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
         check_output(output, args.format)?;
     }
     let loaded = load(&args.input, term)?;
-    let report = report(&loaded, &args.input, term)?;
+    let report = report(&loaded, &args.input, language(args.lang), term)?;
     let default = [PathBuf::from(format!("{}-report", default_name(&args.input.paths, &loaded)))];
     let outputs = if args.outputs.is_empty() { &default[..] } else { &args.outputs };
     let writer = Writer { args, loaded: &loaded, report: &report, options: &options };
@@ -46,10 +47,17 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
 /// Prints `metrics.json`.
 pub(super) fn metrics(args: &Input, term: &mut Term) -> Result<(), CliError> {
     let loaded = load(args, term)?;
-    let report = report(&loaded, args, term)?;
+    let report = report(&loaded, args, findings::Lang::default(), term)?;
     let (kind, options) = (document::Kind::default(), RenderOptions::default());
     let rendered = render::render(&report, kind, render::Format::Metrics, &options)?;
     term.print(&rendered.files[&rendered.main])
+}
+
+const fn language(lang: Lang) -> findings::Lang {
+    match lang {
+        Lang::En => findings::Lang::En,
+        Lang::Zh => findings::Lang::Zh,
+    }
 }
 
 /// A report that is ready to be written.

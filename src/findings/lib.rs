@@ -19,7 +19,7 @@ pub use dataset::{Cell, Column, Dataset, View};
 pub use observation::{Gain, GainKind, Observation, Query, Root, Severity};
 pub use quantity::{Quantity, Scale};
 pub use table::Table;
-pub use text::{Arg, Catalogue};
+pub use text::{Arg, Catalogue, Lang};
 
 /// What one analysis found.
 #[derive(Clone, Debug, Default)]

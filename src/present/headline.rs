@@ -83,7 +83,7 @@ fn sizes(context: &Context<'_>) -> String {
         prompt.map(|size| words!(context, "headline.prompt", size = size)),
         written(workload.output_tokens).map(|size| words!(context, "headline.output", size = size)),
     ];
-    sizes.into_iter().flatten().collect::<Vec<String>>().join(", ")
+    sizes.into_iter().flatten().collect::<Vec<String>>().join(context.text.comma())
 }
 
 fn passes(context: &Context<'_>) -> String {
@@ -102,7 +102,7 @@ fn passes(context: &Context<'_>) -> String {
         shown.insert(0, words!(context, "headline.baseline"));
     }
     shown.dedup();
-    shown.join(", ")
+    shown.join(context.text.comma())
 }
 
 /// A stage's headline figures.
@@ -182,7 +182,11 @@ fn timeline_row(context: &Context<'_>, line: &Summary, utilization: &[StageUtili
     });
     let label = line.label(context.session, context.facts);
     Row {
-        stage: if steps.is_some() { format!("{label}, per step") } else { label },
+        stage: if steps.is_some() {
+            words!(context, "breakdown.step", stage = label)
+        } else {
+            label
+        },
         profiled: Some(line.time / steps.unwrap_or(1.0)),
         unprofiled: unprofiled_time,
         busy_share: Some(line.busy_share),

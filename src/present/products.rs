@@ -92,16 +92,22 @@ pub(super) fn whole_name<'t>(
 }
 
 /// The ceilings of several roofs, if known: `bf16 787.5 TFLOP/s measured, memory 4.80 TB/s specified`.
-pub(super) fn in_words<'a>(roofs: impl Iterator<Item = &'a Roof>) -> Option<String> {
+pub(super) fn in_words<'a>(
+    text: &'static Catalogue,
+    roofs: impl Iterator<Item = &'a Roof>,
+) -> Option<String> {
     let mut all: BTreeMap<&str, (Unit, Ceiling)> = BTreeMap::new();
     for roof in roofs.filter(|roof| roof.times().is_some()) {
         all.extend(roof.rate.map(|rate| (roof.dtype, (Unit::FlopPerSecond, rate))));
-        all.extend(roof.bandwidth.map(|bandwidth| ("memory", (Unit::BytesPerSecond, bandwidth))));
+        all.extend(
+            roof.bandwidth
+                .map(|bandwidth| (text.word("memory"), (Unit::BytesPerSecond, bandwidth))),
+        );
     }
     let word = |(name, (unit, ceiling)): (&str, (Unit, Ceiling))| {
-        format!("{name} {} {}", Quantity::new(ceiling.value, unit), ceiling.label())
+        format!("{name} {} {}", Quantity::new(ceiling.value, unit), text.word(ceiling.label()))
     };
-    (!all.is_empty()).then(|| all.into_iter().map(word).collect::<Vec<_>>().join(", "))
+    (!all.is_empty()).then(|| all.into_iter().map(word).collect::<Vec<_>>().join(text.comma()))
 }
 
 /// How to get the sizes of matrix kernels: what the bundle does not hold already.

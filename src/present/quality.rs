@@ -29,7 +29,13 @@ fn show(context: &Context<'_>) -> Known<Findings> {
         .text("stage", |(stage, _): &Row<'_>| stage.summary.label(session, facts))
         .on_page()
         .text("instances", |(stage, _)| {
-            format!("{} of {}", stage.summary.counted, stage.summary.instances)
+            let (measured, all) = (stage.summary.counted, stage.summary.instances);
+            words!(
+                context,
+                "quality.measured",
+                measured = measured.to_string(),
+                all = all.to_string()
+            )
         })
         .on_page()
         .time("time_ns", |(stage, _)| stage.summary.time)

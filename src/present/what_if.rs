@@ -144,9 +144,9 @@ fn method(context: &Context<'_>) -> Method {
         say!(
             context,
             "what_if.bound",
-            what = Inline::strong(label(what)),
-            formula = formula(what),
-            assumption = assumption(what),
+            what = Inline::strong(context.text.word(label(what))),
+            formula = context.text.word(formula(what)),
+            assumption = context.text.word(assumption(what)),
         )
     };
     let bounds: Vec<Inline> = WhatIf::ALL.into_iter().flat_map(bound).collect();

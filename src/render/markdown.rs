@@ -36,7 +36,7 @@ fn block(out: &mut String, text: &str) {
 }
 
 fn cover(out: &mut String, page: &Page) {
-    let cover = &page.cover;
+    let (cover, colon) = (&page.cover, page.words["colon"]);
     block(out, &format!("# {}", escape(&cover.title)));
     let mut lines =
         vec![("bundle", format!("{} ({})", escape(&cover.bundle), code(&cover.bundle_id)))];
@@ -45,9 +45,9 @@ fn cover(out: &mut String, page: &Page) {
     }
     lines.push(("report_by", escape(&cover.generator)));
     let mut list: String =
-        lines.iter().map(|(key, value)| format!("- {}: {value}\n", page.words[key])).collect();
+        lines.iter().map(|(key, value)| format!("- {}{colon}{value}\n", page.words[key])).collect();
     for (name, value) in &cover.facts {
-        let _ = writeln!(list, "- {}: {}", escape(name), escape(value));
+        let _ = writeln!(list, "- {}{colon}{}", escape(name), escape(value));
     }
     block(out, list.trim_end());
 }
@@ -70,17 +70,17 @@ fn notes(out: &mut String, page: &Page) {
 
 /// The card of a finding.
 fn finding(out: &mut String, page: &Page, finding: &Statement) {
-    block(out, &format!("### {} ({})", escape(&finding.title), finding.severity));
+    block(out, &format!("### {} ({})", escape(&finding.title), finding.label));
     if !finding.statement.is_empty() {
         block(out, &paragraph(&inline(&finding.statement)));
     }
-    let mut list = String::new();
+    let (mut list, colon) = (String::new(), page.words["colon"]);
     let mut line = |name: &str, text: String| {
         if !text.is_empty() {
-            let _ = writeln!(list, "- {name}: {text}");
+            let _ = writeln!(list, "- {name}{colon}{text}");
         }
     };
-    let bound = if finding.bound.is_empty() { "" } else { ": " };
+    let bound = if finding.bound.is_empty() { "" } else { colon };
     line(
         &format!("**{}**", page.words["gain"]),
         escape(&format!("{}{bound}{}", finding.gain, finding.bound)),
@@ -89,7 +89,12 @@ fn finding(out: &mut String, page: &Page, finding: &Statement) {
     line(page.words["next"], inline(&finding.next));
     line(
         page.words["evidence"],
-        finding.evidence.iter().map(|e| escape(e)).collect::<Vec<_>>().join("; "),
+        finding
+            .evidence
+            .iter()
+            .map(|e| escape(e))
+            .collect::<Vec<_>>()
+            .join(page.words["semicolon"]),
     );
     if !finding.sql.is_empty() {
         line(
@@ -112,7 +117,7 @@ fn data_quality(out: &mut String, page: &Page) {
         let hint = quality.hint.as_deref().map(escape).unwrap_or_default();
         let message = escape(&quality.message);
         let place = escape(&quality.place);
-        let _ = writeln!(rows, "| {} | {message}{times} | {place} | {hint} |", quality.severity);
+        let _ = writeln!(rows, "| {} | {message}{times} | {place} | {hint} |", quality.label);
     }
     block(out, rows.trim_end());
 }
@@ -138,7 +143,8 @@ fn write_item(out: &mut String, page: &Page, item: &Item) {
         }
         Item::Facts { facts } => {
             let line = |(name, value): &(String, Vec<Piece>)| {
-                format!("- {}", paragraph(&format!("{}: {}", escape(name), inline(value))))
+                let text = format!("{}{}{}", escape(name), page.words["colon"], inline(value));
+                format!("- {}", paragraph(&text))
             };
             let lines: Vec<String> = facts.iter().map(line).collect();
             block(out, &lines.join("\n"));
@@ -159,7 +165,15 @@ fn write_item(out: &mut String, page: &Page, item: &Item) {
         }
         Item::Finding(card) => finding(out, page, card),
         Item::Missing { reason } => {
-            block(out, &format!("> {}: {}", page.words["not_available"], escape(reason)));
+            block(
+                out,
+                &format!(
+                    "> {}{}{}",
+                    page.words["not_available"],
+                    page.words["colon"],
+                    escape(reason)
+                ),
+            );
         }
     }
 }

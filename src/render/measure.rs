@@ -37,8 +37,12 @@ fn advance(face: Option<&Face<'_>>, c: char) -> f64 {
 
 /// Width of a text in the fixed-width face.
 pub(crate) fn mono(text: &str, size: f64) -> f64 {
-    // Scripts of East Asia and pictures fill the em square.
-    text.chars().map(|c| if c as u32 >= 0x2e80 { 1.0 } else { MONO }).sum::<f64>() * size
+    text.chars().map(|c| if is_east_asian(c) { 1.0 } else { MONO }).sum::<f64>() * size
+}
+
+/// Whether a character is of a script of East Asia, or a picture: it fills the em square.
+pub(crate) const fn is_east_asian(c: char) -> bool {
+    c as u32 >= 0x2e80
 }
 
 /// How many characters of the fixed-width face fit.

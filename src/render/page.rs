@@ -19,6 +19,8 @@ use rooflens_report::{Kind, Report, Section};
 pub(crate) struct Page {
     /// The words around all that, by key.
     pub(crate) words: BTreeMap<&'static str, &'static str>,
+    /// Code of the language.
+    pub(crate) lang: &'static str,
     /// The document: `summary`, `report` or `appendix`.
     pub(crate) kind: &'static str,
     /// The look of the organization; only the PDF has one.
@@ -68,6 +70,8 @@ pub(crate) struct Statement {
     pub(crate) title: String,
     /// How much it matters.
     pub(crate) severity: &'static str,
+    /// The word for that.
+    pub(crate) label: &'static str,
     /// What is so.
     pub(crate) statement: Vec<Piece>,
     /// What could be saved at most; empty if that is not known.
@@ -91,6 +95,8 @@ pub(crate) struct Statement {
 pub(crate) struct Quality {
     /// How much it matters.
     pub(crate) severity: &'static str,
+    /// The word for that.
+    pub(crate) label: &'static str,
     /// What happened.
     pub(crate) message: String,
     /// Artifact and place.
@@ -196,6 +202,7 @@ impl Page {
         };
         Self {
             words: report.text.group("page"),
+            lang: report.text.lang().code(),
             kind: kind.name(),
             brand: None,
             cover: cover(report),
@@ -370,6 +377,7 @@ fn statement(report: &Report, observation: &Observation) -> Statement {
         id: observation.id,
         title: own(&observation.title),
         severity: observation.severity.label(),
+        label: report.text.word(observation.severity.label()),
         statement: pieces(&observation.statement),
         gain: gain.map(|gain| bound(report, gain)).unwrap_or_default(),
         bound: gain.map(|gain| own(&gain.basis)).unwrap_or_default(),
@@ -398,13 +406,14 @@ fn bound(report: &Report, gain: &Gain) -> String {
 fn evidence(report: &Report, evidence: &Evidence) -> String {
     let rows = evidence.rows.map(|rows| words!(report, "page.rows", count = Quantity::count(rows)));
     let parts = [Some(evidence.artifact.clone()), evidence.table.clone(), rows];
-    clean(&parts.into_iter().flatten().collect::<Vec<_>>().join(", ")).into_owned()
+    clean(&parts.into_iter().flatten().collect::<Vec<_>>().join(report.text.comma())).into_owned()
 }
 
 fn quality(report: &Report, diagnostic: &Diagnostic) -> Quality {
     let place = diagnostic.artifact.as_deref().unwrap_or_default();
     Quality {
         severity: diagnostic.severity.label(),
+        label: report.text.word(diagnostic.severity.label()),
         message: clean(&diagnostic.message).into_owned(),
         place: clean(&format!("{place}{}", diagnostic.at)).trim_start_matches(", ").to_owned(),
         hint: diagnostic.hint.as_deref().map(|hint| clean(hint).into_owned()),

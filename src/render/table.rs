@@ -3,7 +3,7 @@
 use rooflens_schemas::Unit;
 use serde::Serialize;
 
-use super::measure::{PAGE, mono, mono_characters, sans};
+use super::measure::{PAGE, is_east_asian, mono, mono_characters, sans};
 use super::text::{clean, shorten};
 use rooflens_findings::{Catalogue, Cell, Column, Dataset, Quantity, Scale, View, words};
 use rooflens_report::Report;
@@ -122,7 +122,24 @@ fn note(report: &Report, dataset: &Dataset, view: &View, shown: usize) -> Option
 }
 
 /// Columns whose texts are labels of ours and not names from the data: pages have words for them.
-const LABELS: [&str; 7] = ["category", "cause", "class", "limiter", "outcome", "part", "verdict"];
+const LABELS: [&str; 16] = [
+    "assumption",
+    "bound",
+    "bound_reason",
+    "bound_seed",
+    "category",
+    "cause",
+    "class",
+    "formula",
+    "limiter",
+    "match",
+    "next",
+    "outcome",
+    "part",
+    "severity",
+    "verdict",
+    "what",
+];
 
 /// A column in the making.
 struct Draft {
@@ -170,8 +187,16 @@ impl Draft {
 
     /// Width that the heading needs on about so many lines.
     fn heading(&self, size: f64, lines: f64) -> f64 {
-        let words = self.head.title.split(' ').map(|word| sans(word, size, true));
-        words.fold(0.0, f64::max).max(sans(&self.head.title, size, true) / lines)
+        // East Asian text breaks between any two characters.
+        let words = self.head.title.split(|c| c == ' ' || is_east_asian(c));
+        let words = words.map(|word| sans(word, size, true));
+        let whole = sans(&self.head.title, size, true) / lines;
+        let whole = match self.head.title.contains(is_east_asian) {
+            // Lines of whole characters, two at least.
+            true => libm::ceil(whole / size).max(2.0) * size,
+            false => whole,
+        };
+        words.fold(whole, f64::max)
     }
 
     /// Whether the column gives way: names and long texts do, numbers never.

@@ -87,10 +87,15 @@ pub fn build(
     let reproduction = reproduction(&mut report, provenance);
     report.appendix.push(reproduction);
     if let Some(last) = report.sections.last_mut().filter(|_| !aside.is_empty()) {
-        last.blocks.push(Block::Prose(say!(report, "report.aside", sections = aside.join(", "))));
+        last.blocks.push(Block::Prose(say!(
+            report,
+            "report.aside",
+            sections = aside.join(text.comma())
+        )));
     }
     let (id, title) = ("glossary".to_owned(), words!(report, "report.glossary"));
-    let terms = text.group("glossary").into_values().filter_map(|line| line.split_once(": "));
+    let terms =
+        text.group("glossary").into_values().filter_map(|line| line.split_once(text.colon()));
     let terms = terms.map(|(term, meaning)| (term.to_owned(), vec![meaning.into()])).collect();
     add(&mut report.sections, Section { id, title, blocks: vec![Block::Facts(terms)] });
     report
@@ -187,7 +192,7 @@ fn findings(rules: &Findings, report: &mut Report) {
 }
 
 /// The rules by outcome: those that found or cleared something in one line, the others each with what is missing.
-fn outcomes(text: &Catalogue, table: &Dataset) -> Vec<(String, Vec<Inline>)> {
+fn outcomes(text: &'static Catalogue, table: &Dataset) -> Vec<(String, Vec<Inline>)> {
     let mut facts: Vec<(String, Vec<Inline>)> = Vec::new();
     for row in &table.rows {
         let [outcome, rules, why] = row.as_slice() else { continue };
@@ -197,7 +202,7 @@ fn outcomes(text: &Catalogue, table: &Dataset) -> Vec<(String, Vec<Inline>)> {
         }
         let outcome = text.word(&outcome.plain()).to_owned();
         match facts.last_mut().filter(|last| last.0 == outcome) {
-            Some((_, texts)) => texts.push(format!("; {said}").into()),
+            Some((_, texts)) => texts.push(format!("{}{said}", text.semicolon()).into()),
             None => facts.push((outcome, vec![said.into()])),
         }
     }

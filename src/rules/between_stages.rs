@@ -34,7 +34,7 @@ fn run(results: &Results<'_>) -> Outcome {
         let times = Quantity::count(TIMES);
         return Outcome::NotApplicable(words!(results, "between_stages.no_loop", times = times));
     }
-    Outcome::joined(all.iter().filter_map(|one| finding(results, one)).collect())
+    Outcome::joined(results.text, all.iter().filter_map(|one| finding(results, one)).collect())
 }
 
 fn is_loop(pair: &Pair) -> bool {

@@ -28,7 +28,7 @@ fn run(results: &Results<'_>) -> Outcome {
         None => Look::Lacks,
     };
     match results.each_stage(needs, look) {
-        Outcome::Found(found) => Outcome::joined(found),
+        Outcome::Found(found) => Outcome::joined(results.text, found),
         other => other,
     }
 }

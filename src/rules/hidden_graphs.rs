@@ -40,7 +40,8 @@ fn finding(results: &Results<'_>, stages: &[(&StageWork, f64)]) -> Observation {
         let stage = Inline::strong(work.summary.label(session, facts));
         say!(results, "hidden_graphs.stage", share = Quantity::ratio(*share), stage = stage)
     };
-    let stages = stages.iter().map(of_stage).collect::<Vec<_>>().join(&Inline::from(", "));
+    let stages =
+        stages.iter().map(of_stage).collect::<Vec<_>>().join(&Inline::from(results.text.comma()));
     Observation {
         // Another pass of the bundle shows what this one hides.
         severity: if Some(first.pass) == results.primary {

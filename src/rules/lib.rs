@@ -188,11 +188,9 @@ fn judge(results: &Results<'_>) -> Findings {
     for rule in RULES {
         let outcome = (rule.run)(results);
         if let Outcome::Found(found) = &outcome {
-            observations.extend(
-                found.iter().map(|one| {
-                    advice::fitting(results, named(results.text.rule(rule.id), rule, one))
-                }),
-            );
+            observations.extend(found.iter().map(|one| {
+                advice::fitting(results, named(results.text, results.text.rule(rule.id), rule, one))
+            }));
         }
         outcomes.push((*rule, outcome));
     }
@@ -214,9 +212,15 @@ fn judge(results: &Results<'_>) -> Findings {
 }
 
 /// The observation with the name of its rule.
-fn named(name: &str, rule: &Rule, observation: &Observation) -> Observation {
+fn named(
+    text: &'static Catalogue,
+    name: &str,
+    rule: &Rule,
+    observation: &Observation,
+) -> Observation {
     let about = &observation.title;
-    let title = if about.is_empty() { name.to_owned() } else { format!("{name}: {about}") };
+    let title =
+        if about.is_empty() { name.to_owned() } else { format!("{name}{}{about}", text.colon()) };
     let on_measurement = ON_MEASUREMENT.iter().any(|one| one.id == rule.id);
     Observation { id: rule.id, title, on_measurement, ..observation.clone() }
 }
@@ -259,13 +263,13 @@ impl Outcome {
 
     /// Found as one finding that says what each of the list does: of passes or stages about which the same is to be
     /// done. Advice is that of the first.
-    fn joined(found: Vec<Observation>) -> Self {
+    fn joined(text: &'static Catalogue, found: Vec<Observation>) -> Self {
         let join = |one: Observation, next: Observation| Observation {
-            title: format!("{}, {}", one.title, next.title),
+            title: [one.title, next.title].join(text.comma()),
             severity: one.severity.max(next.severity),
             scope: Scope::default(),
             weight_ns: one.weight_ns.max(next.weight_ns),
-            statement: [one.statement, vec![" ".into()], next.statement].concat(),
+            statement: [one.statement, vec![text.space().into()], next.statement].concat(),
             evidence: [one.evidence, next.evidence].concat(),
             ..one
         };

@@ -100,11 +100,11 @@ impl<'a> Products<'a> {
     pub(super) fn basis(&self) -> &'static str {
         let is_measured =
             |one: &&Product<'_>| one.group.sum.ceiling().is_some_and(|ceiling| ceiling.measured);
-        match self.all.iter().filter(is_measured).count() {
+        self.results.text.word(match self.all.iter().filter(is_measured).count() {
             0 => "specified",
             measured if measured == self.all.len() => "measured",
             _ => "measured or, without that, specified",
-        }
+        })
     }
 
     /// `part` as a share of the stage's GPU time; of the stage time where collectives, which wait, are in the former.

@@ -47,12 +47,12 @@ fn finding(results: &Results<'_>, stages: &[(&StageLine, f64)]) -> Observation {
     let and = Inline::Text(words!(results, "profile_coverage.and"));
     let labels: Vec<&str> = stages.iter().map(|(stage, _)| stage.label.as_str()).collect();
     Observation {
-        title: labels.join(", "),
+        title: labels.join(results.text.comma()),
         scope: Scope { pass: Some(results.pass.clone()), ..Scope::default() },
         statement: say!(
             results,
             "profile_coverage.statement",
-            stages = covered.join(&Inline::from(", "))
+            stages = covered.join(&Inline::from(results.text.comma()))
         ),
         next: Some(say!(results, "profile_coverage.next", commands = commands.join(&and))),
         evidence: stages.first().map(|(stage, _)| stage.evidence()).into_iter().collect(),

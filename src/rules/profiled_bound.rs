@@ -66,7 +66,7 @@ fn of_sums(results: &Results<'_>, summed: &Summed, counters: &Counters) -> Outco
             "profiled_bound.statement",
             stage = Inline::Strong(name),
             share = Quantity::ratio(*share),
-            class = Inline::strong(bound.label()),
+            class = Inline::strong(results.text.word(bound.label())),
             others = others(results, &shares),
             covered = Quantity::ratio(covered),
             bound = bound.label(),
@@ -81,7 +81,7 @@ fn of_sums(results: &Results<'_>, summed: &Summed, counters: &Counters) -> Outco
 
 fn of_pass_time(results: &Results<'_>, (pass, bound, share): (PassId, Bound, f64)) -> Observation {
     let name = results.context.session.pass_name(pass).to_owned();
-    let class = bound.label().to_owned();
+    let class = results.text.word(bound.label()).to_owned();
     let scope = Scope { pass: Some(name.clone()), class: Some(class.clone()), ..Scope::default() };
     Observation {
         title: name.clone(),
@@ -133,7 +133,7 @@ fn finding(
             "profiled_bound.statement",
             stage = Inline::strong(&stage.label),
             share = shares.first().map(|(_, share)| Quantity::ratio(*share)),
-            class = Inline::strong(bound.label()),
+            class = Inline::strong(results.text.word(bound.label())),
             others = others(results, shares),
             covered = Quantity::ratio(covered),
             bound = bound.label(),
@@ -149,7 +149,8 @@ fn finding(
 /// The two classes after the first, in words.
 fn others(results: &Results<'_>, shares: &[(Bound, f64)]) -> Vec<Inline> {
     let words = |(class, share): &(Bound, f64)| {
-        let (share, class) = (Quantity::ratio(*share), Inline::strong(class.label()));
+        let (share, class) =
+            (Quantity::ratio(*share), Inline::strong(results.text.word(class.label())));
         say!(results, "profiled_bound.other", share = share, class = class)
     };
     shares.iter().skip(1).take(2).flat_map(words).collect()

@@ -87,7 +87,7 @@ pub(super) fn largest<'a>(
         |best: Estimate<'a>, next: Estimate<'a>| if next.share > best.share { next } else { best };
     let best = all.into_iter().filter_map(|own| own.into_iter().filter(&which).reduce(larger));
     let worth = best.filter(|one| one.share >= least);
-    Outcome::joined(worth.map(|one| finding(results, &one)).collect())
+    Outcome::joined(results.text, worth.map(|one| finding(results, &one)).collect())
 }
 
 fn run(results: &Results<'_>) -> Outcome {

@@ -31,7 +31,7 @@ fn run(results: &Results<'_>) -> Outcome {
         }
     }
     match found.is_empty() && !told.is_empty() {
-        true => Outcome::NotApplicable(said_by_pauses(results, &told.join(", "))),
+        true => Outcome::NotApplicable(said_by_pauses(results, &told.join(results.text.comma()))),
         false => Outcome::of(found),
     }
 }

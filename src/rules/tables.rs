@@ -52,7 +52,7 @@ pub(super) fn outcomes(results: &Results<'_>, outcomes: &[Judged]) -> Dataset {
     rows.sort_by_key(|(rank, _, _)| *rank);
     Table::new(results.text, "rule_outcomes")
         .text("outcome", |(rank, _, _): &Row| OUTCOMES[*rank])
-        .text("rules", |(_, _, titles)| titles.join("; "))
+        .text("rules", |(_, _, titles)| titles.join(results.text.semicolon()))
         .text("why", |(_, why, _)| why.clone())
         .rows(&rows)
 }
@@ -98,9 +98,9 @@ pub(super) fn rules(results: &Results<'_>, outcomes: &[Judged]) -> Dataset {
 }
 
 /// The thresholds of a rule in words.
-fn thresholds(text: &Catalogue, rule: &Rule) -> String {
+fn thresholds(text: &'static Catalogue, rule: &Rule) -> String {
     let one = |one: &Threshold| format!("{} {}", text.line(one.key, &[]), one.value);
-    rule.thresholds.iter().map(one).collect::<Vec<_>>().join("; ")
+    rule.thresholds.iter().map(one).collect::<Vec<_>>().join(text.semicolon())
 }
 
 pub(super) fn method(results: &Results<'_>) -> Method {

@@ -27,7 +27,7 @@ fn run(results: &Results<'_>) -> Outcome {
         return Outcome::Abstained(words!(results, "unrepresentative_profile.needs"));
     }
     let low = known.into_iter().filter(|(_, share)| *share < SHARE);
-    Outcome::joined(low.map(|(pass, share)| finding(results, pass, share)).collect())
+    Outcome::joined(results.text, low.map(|(pass, share)| finding(results, pass, share)).collect())
 }
 
 fn finding(results: &Results<'_>, pass: PassId, share: f64) -> Observation {

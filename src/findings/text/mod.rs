@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use super::{Inline, Method, Quantity};
 use template::Template;
 
-/// The files of the English catalogue.
+/// The files of the English catalogue; those of other languages have the same names.
 const ENGLISH: &[&str] = &[
     include_str!("en/columns.toml"),
     include_str!("en/counters.toml"),
@@ -23,11 +23,47 @@ const ENGLISH: &[&str] = &[
     include_str!("en/work.toml"),
 ];
 
-static EN: LazyLock<Catalogue> = LazyLock::new(|| Catalogue::parse(ENGLISH));
+/// The files of the Chinese catalogue.
+const CHINESE: &[&str] = &[
+    include_str!("zh/columns.toml"),
+    include_str!("zh/counters.toml"),
+    include_str!("zh/page.toml"),
+    include_str!("zh/rules.toml"),
+    include_str!("zh/summary.toml"),
+    include_str!("zh/time.toml"),
+    include_str!("zh/work.toml"),
+];
+
+static EN: LazyLock<Catalogue> = LazyLock::new(|| Catalogue::parse(Lang::En, ENGLISH));
+static ZH: LazyLock<Catalogue> = LazyLock::new(|| Catalogue::parse(Lang::Zh, CHINESE));
+
+/// The languages of reports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lang {
+    /// English.
+    #[default]
+    En,
+    /// Chinese in simplified characters.
+    Zh,
+}
+
+impl Lang {
+    /// All languages.
+    pub const ALL: [Self; 2] = [Self::En, Self::Zh];
+
+    /// The code of ISO 639-1.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::En => "en",
+            Self::Zh => "zh",
+        }
+    }
+}
 
 /// The messages of one language by key.
 #[derive(Debug)]
 pub struct Catalogue {
+    lang: Lang,
     messages: BTreeMap<String, Template>,
     lines: BTreeMap<String, String>,
 }
@@ -47,7 +83,25 @@ impl Catalogue {
         &EN
     }
 
-    fn parse(files: &[&str]) -> Self {
+    /// Chinese.
+    pub fn chinese() -> &'static Self {
+        &ZH
+    }
+
+    /// The catalogue of a language.
+    pub fn of(lang: Lang) -> &'static Self {
+        match lang {
+            Lang::En => Self::english(),
+            Lang::Zh => Self::chinese(),
+        }
+    }
+
+    /// The language.
+    pub const fn lang(&self) -> Lang {
+        self.lang
+    }
+
+    fn parse(lang: Lang, files: &[&str]) -> Self {
         let mut lines = BTreeMap::new();
         for file in files {
             let table: toml::Table = toml::from_str(file).expect("a test reads the catalogue");
@@ -55,7 +109,7 @@ impl Catalogue {
         }
         let messages =
             lines.iter().map(|(key, line)| (key.clone(), Template::parse(line))).collect();
-        Self { messages, lines }
+        Self { lang, messages, lines }
     }
 
     /// The message of a key with these arguments.
@@ -78,6 +132,26 @@ impl Catalogue {
     /// The message as plain text, for captions and headings.
     pub fn line(&self, key: &str, arguments: &[(&str, Arg)]) -> String {
         self.say(key, arguments).iter().map(Inline::plain).collect()
+    }
+
+    /// What stands between the items of a list.
+    pub fn comma(&'static self) -> &'static str {
+        self.required("page.comma")
+    }
+
+    /// What stands between longer items of a list.
+    pub fn semicolon(&'static self) -> &'static str {
+        self.required("page.semicolon")
+    }
+
+    /// What stands between a name and what it names.
+    pub fn colon(&'static self) -> &'static str {
+        self.required("page.colon")
+    }
+
+    /// What stands between two sentences.
+    pub fn space(&'static self) -> &'static str {
+        self.required("page.space")
     }
 
     /// The heading of a section.

@@ -42,7 +42,7 @@ fn show(context: &Context<'_>) -> Known<Findings> {
         ],
         false => &["kernel", "stage", "pass", "launches", "time_ns", "share"],
     };
-    let roofs = in_words(stages.iter().flat_map(StageProducts::roofs));
+    let roofs = in_words(context.text, stages.iter().flat_map(StageProducts::roofs));
     let caption = words!(context, "attention.kernels", roofs = roofs);
     findings.blocks.push(Block::Table(View::new("attention", caption, columns, shown.min(SHOWN))));
     // Where nothing is known at all, the section of matrix products says so.

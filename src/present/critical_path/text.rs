@@ -31,7 +31,7 @@ pub(super) fn introduction(
         stage = Inline::code(stage),
         time = Quantity::ns(found.length),
         ranks = (found.processes > 1).then(|| found.processes.to_string()),
-        parts = parts.join(&Inline::from(", ")),
+        parts = parts.join(&Inline::from(context.text.comma())),
     )
 }
 
@@ -49,7 +49,7 @@ pub(super) fn choice(context: &Context<'_>, passes: &[PassId]) -> Option<Vec<Inl
         context,
         "critical_path.choice",
         pass = name(shown),
-        others = named.join(&Inline::from(", ")),
+        others = named.join(&Inline::from(context.text.comma())),
         more = (more > 0).then(|| Quantity::count(more)),
         count = Quantity::count(others.len() as u64),
         why = if others.iter().any(|other| kind(other) != kind(shown)) {

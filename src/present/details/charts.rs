@@ -56,7 +56,7 @@ pub(super) fn histograms(
         let share = bar.values[0] / bar.values.iter().sum::<f64>();
         format!("{} {}", bar.label, Quantity::ratio(share))
     };
-    let low = bars.iter().map(low).collect::<Vec<_>>().join(", ");
+    let low = bars.iter().map(low).collect::<Vec<_>>().join(context.text.comma());
     let (title, description) = match weight {
         Weight::Launches => (
             words!(context, "deep_dive.chart.launches", pass = pass),
@@ -137,7 +137,8 @@ pub(super) fn states(
         let (state, share) = ranked(shares).first().copied()?;
         Some(format!("{label} {} {}", state.reason, Quantity::ratio(share)).trim().to_owned())
     };
-    let largest = bars.iter().filter_map(largest).collect::<Vec<_>>().join("; ");
+    let largest =
+        bars.iter().filter_map(largest).collect::<Vec<_>>().join(context.text.semicolon());
     let description = words!(context, "deep_dive.chart.states_description", largest = largest);
     Some(Chart {
         id,

@@ -218,7 +218,7 @@ fn not_collected(context: &Context<'_>, name: &str, launches: &[&Launch]) -> Opt
         (lacks(Figure::Waves), words!(context, "deep_dive.section.waves")),
     ];
     let missing = checks.into_iter().filter_map(|(lacks, what)| lacks.then_some(what));
-    let missing = missing.collect::<Vec<_>>().join(", ");
+    let missing = missing.collect::<Vec<_>>().join(context.text.comma());
     (!missing.is_empty())
         .then(|| words!(context, "deep_dive.not_collected", sections = missing, pass = name))
 }

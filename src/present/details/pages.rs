@@ -105,7 +105,7 @@ fn occupancy(context: &Context<'_>, group: &Group) -> Option<Fact> {
         format!("{} {}", limit.label(), Quantity::new(blocks, Unit::Count))
     };
     let limits: Vec<String> = group.figures.limits().into_iter().map(of).collect();
-    let (limits, limiter) = (limits.join(", "), group.figures.limiter());
+    let (limits, limiter) = (limits.join(context.text.comma()), group.figures.limiter());
     let text = match (value(group, Figure::Achieved), value(group, Figure::Theoretical)) {
         (None, None) => return None,
         (None, theoretical) => say!(
@@ -210,7 +210,7 @@ fn bars(context: &Context<'_>, about: &About<'_>, group: &Group) -> Option<Chart
     };
     let bars: Vec<Bar> = BARS.iter().filter_map(bar).collect();
     let told: Vec<String> = bars.iter().map(|bar| format!("{} {}", bar.label, bar.note)).collect();
-    let (heading, told) = (about.heading.as_str(), told.join(", "));
+    let (heading, told) = (about.heading.as_str(), told.join(context.text.comma()));
     let part = |name, color| Part { name, color };
     (!bars.is_empty()).then(|| Chart {
         id: format!("{}-sol", about.id),

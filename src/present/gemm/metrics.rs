@@ -23,7 +23,7 @@ pub(super) fn of(context: &Context<'_>, stage: &StageProducts) -> [Metric; 3] {
         format!("{known} ns of products of known sizes ÷ {time} ns of all products, {over}"),
     );
     let basis = || {
-        let roofs = products::in_words(stage.roofs()).unwrap_or_default();
+        let roofs = products::in_words(context.text, stage.roofs()).unwrap_or_default();
         format!(
             "Σ max(0, time − max(FLOPs ÷ rate, bytes ÷ bandwidth)) over products of known sizes, mean of {over}; {roofs}"
         )

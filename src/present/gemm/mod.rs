@@ -126,7 +126,7 @@ fn views(context: &Context<'_>, shown: &[StageProducts]) -> Vec<Block> {
     let mut skip = 0;
     let view = |stage: &StageProducts| {
         let label = stage.summary.label(context.session, context.facts);
-        let roofs = products::in_words(stage.roofs());
+        let roofs = products::in_words(context.text, stage.roofs());
         let (columns, caption) = match stage.known {
             0 => (&unknown[..], words!(context, "gemm.by_time", stage = label, roofs = roofs)),
             _ => (&known[..], words!(context, "gemm.by_loss", stage = label, roofs = roofs)),
@@ -147,7 +147,7 @@ fn not_by_config(context: &Context<'_>, shown: &[StageProducts]) -> Option<Vec<I
         say!(
             context,
             "gemm.not_by_config",
-            parts = parts.join("; "),
+            parts = parts.join(context.text.semicolon()),
             advice = shapes_advice(context, context.text),
         )
     })

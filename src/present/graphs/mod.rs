@@ -66,8 +66,9 @@ fn whole_graphs(context: &Context<'_>, graphs: &Graphs) -> Option<Vec<Inline>> {
     let mut passes: Vec<PassId> = whole.map(|graph| graph.pass).collect();
     passes.dedup();
     let names: Vec<&str> = passes.iter().map(|pass| context.session.pass_name(*pass)).collect();
-    (!names.is_empty())
-        .then(|| say!(context, "graphs.whole", passes = Inline::code(names.join(", "))))
+    (!names.is_empty()).then(|| {
+        say!(context, "graphs.whole", passes = Inline::code(names.join(context.text.comma())))
+    })
 }
 
 fn metrics(context: &Context<'_>, of: &StageReplays) -> Vec<Metric> {

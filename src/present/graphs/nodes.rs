@@ -74,7 +74,7 @@ fn introduction(context: &Context<'_>, of: &PassNodes) -> Vec<Inline> {
         // The reason that holds for most of the rest.
         reason = of.origins.iter().find_map(|(origin, _)| origin.reason()),
         eager = (of.eager().0 > 0).then(|| share(of.eager())),
-        stages = Inline::code(stages.join(", ")),
+        stages = Inline::code(stages.join(context.text.comma())),
     )
 }
 

@@ -59,7 +59,11 @@ fn chart(context: &Context<'_>, pass: PassId, index: usize, work: &[&StageWork])
     Chart {
         id: format!("kernel-classes-{}", index + 1),
         title: words!(context, "kernels.classes.title", pass = context.session.pass_name(pass)),
-        description: words!(context, "kernels.classes.description", largest = largest.join("; ")),
+        description: words!(
+            context,
+            "kernels.classes.description",
+            largest = largest.join(context.text.semicolon())
+        ),
         plot: Plot::StackedBars(StackedBars {
             unit: Unit::Nanoseconds,
             normalized: true,

@@ -116,14 +116,18 @@ fn chart(context: &Context<'_>, passes: &[PassBounds]) -> Option<Chart> {
             format!("{} {}", Quantity::ratio(*share), bound.label())
         };
         let parts: Vec<String> = shares.iter().map(part).collect();
-        format!("{name}: {}", parts.join(", "))
+        format!("{name}{}{}", context.text.colon(), parts.join(context.text.comma()))
     };
     let said: Vec<String> = timed.iter().map(said).collect();
     let part = |bound: &Bound| Part { name: bound.label().to_owned(), color: color(*bound) };
     (!timed.is_empty()).then(|| Chart {
         id: "profiled-bounds".to_owned(),
         title: words!(context, "profiled.chart"),
-        description: words!(context, "profiled.chart_description", passes = said.join("; ")),
+        description: words!(
+            context,
+            "profiled.chart_description",
+            passes = said.join(context.text.semicolon())
+        ),
         plot: Plot::StackedBars(StackedBars {
             unit: Unit::Nanoseconds,
             normalized: true,

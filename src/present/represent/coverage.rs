@@ -48,11 +48,18 @@ pub(super) fn chart(context: &Context<'_>, matching: &Matching) -> Option<Chart>
     };
     let bars: Vec<Bar> = matching.outermost(context.facts).map(|(_, line)| bar(line)).collect();
     let part = |name, color| Part { name, color };
-    let said: Vec<String> = bars.iter().map(|bar| format!("{}: {}", bar.label, bar.note)).collect();
+    let said: Vec<String> = bars
+        .iter()
+        .map(|bar| format!("{}{}{}", bar.label, context.text.colon(), bar.note))
+        .collect();
     (!bars.is_empty()).then(|| Chart {
         id: "profile-coverage".to_owned(),
         title: words!(context, "represent.chart.title"),
-        description: words!(context, "represent.chart.description", stages = said.join("; ")),
+        description: words!(
+            context,
+            "represent.chart.description",
+            stages = said.join(context.text.semicolon())
+        ),
         plot: Plot::StackedBars(StackedBars {
             unit: Unit::Ratio,
             normalized: true,

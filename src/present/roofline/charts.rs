@@ -187,7 +187,7 @@ pub(super) fn alone(context: &Context<'_>, name: &str, pass: &PassRoofline) -> V
             context,
             "roofline.kernel.description",
             rate = rate,
-            intensities = intensities.join(", "),
+            intensities = intensities.join(context.text.comma()),
             ceilings = labels(context, &plot),
         );
         Some(Chart {
@@ -243,5 +243,9 @@ fn at_all_levels(context: &Context<'_>, roofs: &Roofs, groups: &[&Group]) -> Opt
 pub(super) fn labels(context: &Context<'_>, plot: &Roofline) -> String {
     let roofs = plot.bandwidths.iter().chain(&plot.rates);
     let labels: Vec<&str> = roofs.map(|roof| roof.label.as_str()).collect();
-    if labels.is_empty() { words!(context, "roofline.no_ceilings") } else { labels.join(", ") }
+    if labels.is_empty() {
+        words!(context, "roofline.no_ceilings")
+    } else {
+        labels.join(context.text.comma())
+    }
 }

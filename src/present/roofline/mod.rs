@@ -56,7 +56,7 @@ fn add_pass(context: &Context<'_>, pass: &PassRoofline, findings: &mut Findings)
 
 fn ceilings_text(context: &Context<'_>, device: Option<&Device>, roofs: &Roofs) -> Vec<Inline> {
     let missing = roofs.missing();
-    let missing = (!missing.is_empty()).then(|| missing.join(", "));
+    let missing = (!missing.is_empty()).then(|| missing.join(context.text.comma()));
     match (&roofs.gpu, device) {
         (Some(gpu), Some(device)) if context.options.gpu.is_none() => say!(
             context,

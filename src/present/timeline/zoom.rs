@@ -20,7 +20,8 @@ pub(super) fn chart(context: &Context<'_>, zoom: &Zoom) -> Chart {
     let Zoom { window, projection, operations, .. } = zoom;
     let row = |(group, intervals): &(_, Vec<Interval>)| {
         let color = group_color(*group);
-        MarkRow { label: color.label().to_owned(), color, marks: marks(window, intervals) }
+        let label = context.text.word(color.label()).to_owned();
+        MarkRow { label, color, marks: marks(window, intervals) }
     };
     let mut tracks = vec![Track::Marks(zoom.groups.iter().map(row).collect())];
     tracks.extend(calls(context, zoom));

@@ -191,7 +191,7 @@ fn missing_rows(context: &Context<'_>, stages: &[StageUtilization]) -> Vec<Strin
         }
     }
     let sentence = |((without_work, reason), labels): ((bool, String), Vec<String>)| {
-        let stages = labels.join(", ");
+        let stages = labels.join(context.text.comma());
         match without_work {
             true => {
                 words!(context, "utilization.without_work", stages = stages, reason = reason)

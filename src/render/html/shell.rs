@@ -44,7 +44,7 @@ pub(super) fn document(page: &Page, contents: &[Entry], body: &str) -> String {
 </body>
 </html>
 "##,
-        lang = words["lang"],
+        lang = page.lang,
         policy = policy(),
         generator = escape(&page.cover.generator),
         skip = words["skip"],

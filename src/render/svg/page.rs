@@ -1,6 +1,6 @@
 //! The page that a chart is drawn on: plotters' elements at places in points.
 
-use rooflens_findings::Catalogue;
+use rooflens_findings::{Catalogue, Lang};
 use std::cell::RefCell;
 use std::convert::Infallible;
 use std::rc::Rc;
@@ -282,12 +282,19 @@ impl Page {
 <rect width="{WIDTH}" height="{height:.0}" fill="#ffffff"/>
 {}</svg>
 "##,
-            palette::FACE,
+            face(self.text.lang()),
             escape(title),
             escape(description),
             self.body.borrow(),
             height = libm::ceil(height),
         )
+    }
+}
+
+const fn face(lang: Lang) -> &'static str {
+    match lang {
+        Lang::En => palette::FACE,
+        Lang::Zh => palette::CHINESE_FACE,
     }
 }
 

@@ -7,6 +7,8 @@ use rooflens_findings::chart::Color;
 
 /// Families of all chart text: the embedded one, then what viewers of loose SVG files have.
 pub(super) const FACE: &str = "IBM Plex Sans, Helvetica, Arial, sans-serif";
+/// The same for Chinese.
+pub(super) const CHINESE_FACE: &str = "IBM Plex Sans, Droid Sans Fallback, PingFang SC, Microsoft YaHei, Noto Sans CJK SC, sans-serif";
 
 /// Text.
 pub(super) const INK: RGBColor = RGBColor(0x1f, 0x29, 0x33);

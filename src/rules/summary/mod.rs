@@ -63,7 +63,7 @@ fn bottom_line(
         said.push(say!(results, "summary.no_action"));
     }
     said.extend(graphs(results));
-    said.join(&Inline::from(" "))
+    said.join(&Inline::from(results.text.space()))
 }
 
 /// What replaying the same kernels as a CUDA graph brings, where the bundle has both.
@@ -251,7 +251,11 @@ fn verify(results: &Results<'_>, actions: &[Action<'_>], figures: &[Figure]) -> 
     let changed: Vec<String> = changed.collect();
     let mut said = Vec::new();
     if !changed.is_empty() {
-        said.push(say!(results, "summary.verify_figures", figures = changed.join("; ")));
+        said.push(say!(
+            results,
+            "summary.verify_figures",
+            figures = changed.join(results.text.semicolon())
+        ));
     }
     said.extend(actions.iter().filter_map(|action| action.found.next.clone()));
     said
@@ -264,7 +268,7 @@ fn limits(results: &Results<'_>, observations: &[Observation]) -> Vec<Vec<Inline
     let few: Vec<String> =
         few.map(|stage| format!("{} ({})", stage.label, stage.counted)).collect();
     if !few.is_empty() {
-        said.push(say!(results, "summary.few_iterations", stages = few.join(", ")));
+        said.push(say!(results, "summary.few_iterations", stages = few.join(results.text.comma())));
     }
     let unprofiled = results.stages.iter().any(|stage| stage.unprofiled.is_some());
     if !results.stages.is_empty() && !unprofiled {

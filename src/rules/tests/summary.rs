@@ -8,7 +8,7 @@ fn summarize(made: &Made, rules: &[&Rule]) -> Findings {
     let results = made.results();
     let found = rules.iter().flat_map(|rule| {
         let own = made.found(rule).into_iter();
-        own.map(|one| named(rule.id, rule, &one)).collect::<Vec<_>>()
+        own.map(|one| named(Catalogue::english(), rule.id, rule, &one)).collect::<Vec<_>>()
     });
     summary(&results, &found.collect::<Vec<_>>())
 }
@@ -70,4 +70,18 @@ fn without_a_finding_it_says_so() {
     let findings = summarize(&decode(), &[]);
     let Some(Block::Prose(said)) = findings.blocks.first() else { panic!("no conclusion") };
     assert!(words(said).contains("No finding could save 5 %"));
+}
+
+#[test]
+fn each_rule_that_may_save_time_has_its_line() {
+    let keys: Vec<&str> = Catalogue::english().keys().map(|(key, _)| key).collect();
+    let about_run = RULES.iter().filter(|rule| {
+        rule.id != stage_busy::RULE.id && !ON_MEASUREMENT.iter().any(|one| one.id == rule.id)
+    });
+    for rule in about_run {
+        for part in ["do", "if", "cause"] {
+            let key = format!("actions.{}.{part}", rule.id);
+            assert!(keys.contains(&key.as_str()), "{key}");
+        }
+    }
 }

@@ -31,6 +31,7 @@ fn load(html: &str, place: &str) -> Option<(String, String)> {
 }
 
 #[test]
+#[allow(clippy::print_stderr)]
 fn a_reader_sorts_filters_and_zooms_and_nothing_else_runs() {
     let options = RenderOptions::default();
     let rendered = render(&sample::report(), Kind::Report, Format::Html, &options).unwrap();

@@ -93,12 +93,20 @@ pub fn build(
             sections = aside.join(text.comma())
         )));
     }
-    let (id, title) = ("glossary".to_owned(), words!(report, "report.glossary"));
+    if has_figures || !rules.observations.is_empty() {
+        let glossary = glossary(text);
+        report.sections.push(glossary);
+    }
+    report
+}
+
+/// The terms of the report, each in a line.
+fn glossary(text: &'static Catalogue) -> Section {
     let terms =
         text.group("glossary").into_values().filter_map(|line| line.split_once(text.colon()));
     let terms = terms.map(|(term, meaning)| (term.to_owned(), vec![meaning.into()])).collect();
-    add(&mut report.sections, Section { id, title, blocks: vec![Block::Facts(terms)] });
-    report
+    let title = text.line("report.glossary", &[]);
+    Section { id: "glossary".to_owned(), title, blocks: vec![Block::Facts(terms)] }
 }
 
 /// Puts the picture of the times between the figures and the reasons.

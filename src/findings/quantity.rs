@@ -60,7 +60,8 @@ impl fmt::Display for Quantity {
         let value = self.value / factor;
         let number = match self.unit {
             Unit::Ratio | Unit::Percent => percent(value),
-            Unit::Count => grouped(value),
+            Unit::Count => grouped(value, 0),
+            Unit::TokensPerSecond if value.abs() >= 999.5 => grouped(value, 0),
             Unit::One | Unit::FlopPerByte | Unit::Watts | Unit::Celsius => significant(value, 3),
             _ => significant(value, 4),
         };
@@ -152,7 +153,7 @@ impl Scale {
             return "0".to_owned();
         }
         if self.unit == Unit::Count {
-            return grouped(value);
+            return grouped(value, 0);
         }
         let (scaled, decimals) = (value / self.factor, self.decimals);
         let smallest = libm::pow(10.0, -(decimals as f64));
@@ -160,7 +161,7 @@ impl Scale {
             let sign = if value < 0.0 { "> −" } else { "< " };
             return format!("{sign}{smallest:.decimals$}");
         }
-        format!("{scaled:.decimals$}")
+        grouped(scaled, decimals)
     }
 }
 
@@ -187,16 +188,17 @@ fn significant(value: f64, count: usize) -> String {
     format!("{value:.decimals$}")
 }
 
-/// A whole number with thin spaces between groups of three: `84 868`.
-fn grouped(value: f64) -> String {
-    let text = format!("{value:.0}");
-    let (sign, digits) = text.strip_prefix('-').map_or(("", text.as_str()), |rest| ("-", rest));
-    let mut out = String::from(sign);
-    for (position, digit) in digits.chars().enumerate() {
-        if position > 0 && (digits.len() - position) % 3 == 0 {
+/// A number with thin spaces between groups of three digits: `84 868`, `1 241.2`.
+fn grouped(value: f64, decimals: usize) -> String {
+    let text = format!("{value:.decimals$}");
+    let whole = text.find('.').unwrap_or(text.len());
+    let first = usize::from(text.starts_with('-'));
+    let mut out = String::new();
+    for (position, character) in text.char_indices() {
+        if position > first && position < whole && (whole - position) % 3 == 0 {
             out.push('\u{202f}');
         }
-        out.push(digit);
+        out.push(character);
     }
     out
 }
@@ -230,7 +232,10 @@ mod tests {
         // 221.7 and 1139.2 ms, where seconds would leave three digits of the first.
         let time = scale(&[221_700_000.0, 1_139_200_000.0], Unit::Nanoseconds).expect("one power");
         assert_eq!(time.symbol, "ms");
-        assert_eq!([time.show(221_700_000.0), time.show(1_139_200_000.0)], ["221.7", "1139.2"]);
+        assert_eq!(
+            [time.show(221_700_000.0), time.show(1_139_200_000.0)],
+            ["221.7", "1\u{202f}139.2"]
+        );
         // 3.6 s and 2 µs: 0.002 ms would need too many decimals beside 3600 ms.
         assert_eq!(scale(&[3.6e9, 2e3], Unit::Nanoseconds), None);
         assert_eq!(scale(&[], Unit::Bytes), None);

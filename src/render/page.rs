@@ -123,8 +123,6 @@ pub(crate) struct Part {
     pub(crate) id: String,
     /// Heading.
     pub(crate) title: String,
-    /// Each heading inside begins a page: what stands below one, charts included, is to be seen at once.
-    pub(crate) apart: bool,
     /// Content.
     pub(crate) items: Vec<Item>,
 }
@@ -242,14 +240,9 @@ impl Pages<'_> {
     fn part(&mut self, section: &Section) -> Part {
         let long = section.id.ends_with("-appendix");
         let names = self.names(long);
-        let count =
-            |kind: fn(&Block) -> bool| section.blocks.iter().filter(|one| kind(one)).count();
-        let headings = count(|block| matches!(block, Block::Heading(_)));
-        let charts = count(|block| matches!(block, Block::Chart(_)));
         Part {
             id: file_name(&section.id),
             title: heading(self.report, &section.title),
-            apart: long && headings > 0 && charts > headings,
             items: self.items(&section.blocks, names),
         }
     }

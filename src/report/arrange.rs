@@ -12,7 +12,7 @@ use rooflens_model::diagnostic::Diagnostics;
 /// Findings that have a card in the report.
 const SHOWN_FINDINGS: usize = 6;
 
-/// Share of the run's time from which on a finding is worth a card.
+/// Share of its whole, a stage or the run, from which on a gain is worth a card.
 const MATERIAL: f64 = 0.01;
 
 /// The section whose chart belongs to the summary.

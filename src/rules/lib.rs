@@ -221,8 +221,15 @@ fn named(
     let about = &observation.title;
     let title =
         if about.is_empty() { name.to_owned() } else { format!("{name}{}{about}", text.colon()) };
-    let on_measurement = ON_MEASUREMENT.iter().any(|one| one.id == rule.id);
+    let on_measurement = rule.is_on_measurement();
     Observation { id: rule.id, title, on_measurement, ..observation.clone() }
+}
+
+impl Rule {
+    /// Whether it is about how far figures carry.
+    fn is_on_measurement(&self) -> bool {
+        ON_MEASUREMENT.iter().any(|one| one.id == self.id)
+    }
 }
 
 impl Outcome {

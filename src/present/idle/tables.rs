@@ -238,7 +238,6 @@ fn longest_view(longest: &Dataset, caption: String, skip: usize, limit: usize) -
     let mut columns = vec!["stage", "ordinal", "length_ns"];
     columns.extend(longest.filled(shown.clone(), &["off_cpu_ns"]));
     columns.extend(["cause", "host"]);
-    columns.extend(longest.filled(shown.clone(), &["causes"]));
     columns.extend(longest.filled(shown, &["range", "operator", "frame", "waits"]));
     columns.push("ended_by");
     Block::Table(View { skip, ..View::new("gaps", caption, &columns, limit) })

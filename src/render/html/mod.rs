@@ -189,7 +189,7 @@ impl<'a> Writer<'a> {
             let [message, place] = [&one.message, &one.place].map(|text| escape(text));
             let times = escape(one.count.as_deref().unwrap_or_default());
             let hint = escape(one.hint.as_deref().unwrap_or_default());
-            let severity = badge(one.severity);
+            let severity = badge(one.severity, one.label);
             format!(
                 "<tr><td>{severity}</td><td>{message}{times}</td><td>{place}</td><td>{hint}</td></tr>\n"
             )
@@ -222,8 +222,8 @@ impl<'a> Writer<'a> {
             }
             Item::Finding(card) => return self.finding(card),
             Item::Missing { reason } => {
-                let words = self.page.words["not_available"];
-                writeln!(self.out, "<p class=\"missing\">{words}: {}</p>", escape(reason))
+                let [words, colon] = ["not_available", "colon"].map(|key| self.page.words[key]);
+                writeln!(self.out, "<p class=\"missing\">{words}{colon}{}</p>", escape(reason))
             }
         };
     }
@@ -307,12 +307,12 @@ impl<'a> Writer<'a> {
                 lines.push((page.words[key].to_owned(), text));
             }
         };
-        let bound = if card.bound.is_empty() { "" } else { ": " };
+        let bound = if card.bound.is_empty() { "" } else { page.words["colon"] };
         let gain = format!("<strong>{}</strong>{bound}{}", escape(&card.gain), escape(&card.bound));
         line("gain", if card.gain.is_empty() { String::new() } else { gain });
         line("advice", inline(&card.advice));
         line("next", inline(&card.next));
-        line("evidence", escape(&card.evidence.join("; ")));
+        line("evidence", escape(&card.evidence.join(page.words["semicolon"])));
         if !card.sql.is_empty() {
             let query = inline(&card.query);
             line(
@@ -321,13 +321,16 @@ impl<'a> Writer<'a> {
             );
         }
         let (title, level) = (escape(&card.title), self.level);
+        let statement = match card.statement.is_empty() {
+            true => String::new(),
+            false => format!("<p>{}</p>\n", inline(&card.statement)),
+        };
         let _ = writeln!(
             self.out,
-            "<article id=\"{id}\" class=\"finding {}\">\n<h{level}>{title} {}{}</h{level}>\n<p>{}</p>\n{}</article>",
+            "<article id=\"{id}\" class=\"finding {}\">\n<h{level}>{title} {}{}</h{level}>\n{statement}{}</article>",
             class(card.severity),
-            badge(card.severity),
+            badge(card.severity, card.label),
             anchor(&id, &card.title),
-            inline(&card.statement),
             definitions("card", lines),
         );
     }
@@ -383,8 +386,8 @@ fn cell(out: &mut String, (row, column): (usize, usize), text: &str, (head, clas
 }
 
 /// The word of a severity in its colour.
-fn badge(severity: &str) -> String {
-    format!("<span class=\"badge {}\">{severity}</span>", class(severity))
+fn badge(severity: &str, label: &str) -> String {
+    format!("<span class=\"badge {}\">{}</span>", class(severity), escape(label))
 }
 
 /// A severity as a class: `data loss` is `data-loss`.

@@ -11,7 +11,7 @@ const SHOWN: usize = 3;
 const LEAST: f64 = 0.01;
 
 /// Measured iterations from which on a median says something.
-const ITERATIONS: f64 = 3.0;
+pub(super) const ITERATIONS: f64 = 3.0;
 
 /// A finding that could save time, and whose.
 pub(super) struct Action<'a> {
@@ -40,24 +40,26 @@ pub(super) enum Confidence {
     Low,
 }
 
-/// The weightiest actions: bounds of one stage overlap, so each stage has one, and each rule.
+/// The weightiest actions: warnings, or where there is none what saves [`LEAST`]. Bounds of one stage overlap, so each
+/// stage has one, and each rule.
 pub(super) fn of<'a>(results: &'a Results<'_>, observations: &'a [Observation]) -> Vec<Action<'a>> {
+    let action = |found: &'a Observation| {
+        let now = |gain: &&Gain| gain.saved_ns > 0.0 && gain.kind != GainKind::WorkAfterCpu;
+        let gain = found.gain.as_ref().filter(now)?;
+        Some(Action { found, gain, effect: effect(results, found, gain.kind) })
+    };
     let about_run = observations.iter().filter(|one| !one.on_measurement);
-    let mut found: Vec<&Observation> =
-        about_run.clone().filter(|one| one.severity >= Severity::Warning).collect();
-    if found.is_empty() {
-        found.extend(
-            about_run.filter(|one| one.gain.as_ref().is_some_and(|gain| gain.share() >= LEAST)),
-        );
+    let mut found: Vec<Action<'a>> = about_run.filter_map(action).collect();
+    let is_warning = |one: &Action<'_>| one.found.severity >= Severity::Warning;
+    match found.iter().any(is_warning) {
+        true => found.retain(is_warning),
+        false => found.retain(|one| one.gain.share() >= LEAST),
     }
-    found.sort_by(|a, b| b.weight_ns.total_cmp(&a.weight_ns));
+    found.sort_by(|a, b| b.found.weight_ns.total_cmp(&a.found.weight_ns));
     let mut actions: Vec<Action<'a>> = Vec::new();
     for one in found {
-        let now = |gain: &&Gain| gain.saved_ns > 0.0 && gain.kind != GainKind::WorkAfterCpu;
-        let Some(gain) = one.gain.as_ref().filter(now) else { continue };
-        let action = Action { found: one, gain, effect: effect(results, one, gain.kind) };
-        if actions.len() < SHOWN && !actions.iter().any(|other| other.is_like(&action)) {
-            actions.push(action);
+        if actions.len() < SHOWN && !actions.iter().any(|other| other.is_like(&one)) {
+            actions.push(one);
         }
     }
     actions

@@ -57,14 +57,7 @@ fn of_stage(results: &Results<'_>, stage: &StageLine, actions: &[Action<'_>]) ->
     let steps = stage.steps.filter(|_| stage.is_decode());
     let per = steps.unwrap_or(1.0);
     let now = stage.reference() / per;
-    let mut saved = 0.0;
-    let after: Vec<f64> = actions
-        .iter()
-        .map(|action| {
-            saved += action.saves_of(stage) / per;
-            (now - saved).max(0.0)
-        })
-        .collect();
+    let after = after(now, actions, |action| action.saves_of(stage) / per);
     let unprofiled = results.unprofiled_utilization(stage);
     let utilization = unprofiled.or_else(|| results.utilization(stage));
     let limit = utilization.and_then(|one| Some(now * of_limit(one)?));
@@ -99,6 +92,16 @@ fn of_stage(results: &Results<'_>, stage: &StageLine, actions: &[Action<'_>]) ->
     [Some(times), throughput].into_iter().flatten().collect()
 }
 
+/// What is left of a time after the first action, the first two, and so on, nanoseconds.
+fn after(now: f64, actions: &[Action<'_>], saves: impl Fn(&Action<'_>) -> f64) -> Vec<f64> {
+    let mut left = now;
+    let one = |action| {
+        left = (left - saves(action)).max(0.0);
+        left
+    };
+    actions.iter().map(one).collect()
+}
+
 /// The share of the time of a stage that its model needs at the peaks, measured ones where they are known.
 fn of_limit(utilization: &StageUtilization) -> Option<f64> {
     let compute = utilization.of_measured().or_else(|| utilization.mfu().ok());
@@ -126,15 +129,8 @@ fn request(results: &Results<'_>, shown: &[&StageLine], actions: &[Action<'_>]) 
     let saves = |action: &Action<'_>| -> f64 {
         timed.iter().map(|one| action.saves_of(one.0) * scale(one)).sum()
     };
-    let mut saved = 0.0;
-    let after: Vec<f64> = actions
-        .iter()
-        .map(|action| {
-            saved += saves(action);
-            now - saved
-        })
-        .collect();
-    let time = |ns: f64| Quantity::new(ns.max(0.0), Unit::Nanoseconds);
+    let after = after(now, actions, saves);
+    let time = |ns| Quantity::new(ns, Unit::Nanoseconds);
     let steps = timed.last().and_then(|(_, series)| series.steps).map(Quantity::count);
     let request = Figure {
         label: words!(results, "summary.request", steps = steps),
@@ -148,7 +144,10 @@ fn request(results: &Results<'_>, shown: &[&StageLine], actions: &[Action<'_>]) 
     let first = first.filter(|_| is_cold).map(|first| {
         let mut stalls = first - now;
         let then = actions.iter().zip(&after).map(|(action, after)| {
-            if matches!(action.effect, Effect::Stalls(_)) {
+            // Stalls of another stage are not those of the first request.
+            if let Effect::Stalls(stage) = action.effect
+                && timed.iter().any(|(own, _)| own.key() == stage.key())
+            {
                 stalls = 0.0;
             }
             time(after + stalls)

@@ -3,11 +3,11 @@
 mod actions;
 mod figures;
 
-use self::actions::{Action, Confidence, Effect};
+use self::actions::{Action, Confidence, Effect, ITERATIONS};
 use self::figures::Figure;
 use crate::results::Results;
 use crate::stage::StageLine;
-use crate::stage_busy;
+use crate::{host_pauses, stage_busy};
 use rooflens_findings::{Block, Cell, Findings, Inline, Observation, Quantity, Table};
 use rooflens_schemas::Unit;
 
@@ -102,7 +102,9 @@ fn action_line(results: &Results<'_>, action: &Action<'_>) -> Vec<Inline> {
             )
         }
         Effect::Stalls(stage) => {
-            let cold = cold(results, stage);
+            // Stalls in CPU code are what a first run has more of; of other causes nothing says so.
+            let is_pause = action.found.id == host_pauses::RULE.id;
+            let cold = cold(results, stage).filter(|_| is_pause);
             say!(
                 results,
                 "summary.stalls_line",
@@ -264,7 +266,7 @@ fn verify(results: &Results<'_>, actions: &[Action<'_>], figures: &[Figure]) -> 
 /// How far the figures carry.
 fn limits(results: &Results<'_>, observations: &[Observation]) -> Vec<Vec<Inline>> {
     let mut said: Vec<Vec<Inline>> = Vec::new();
-    let few = results.stages.iter().filter(|stage| stage.counted < 3.0);
+    let few = results.stages.iter().filter(|stage| stage.counted < ITERATIONS);
     let few: Vec<String> =
         few.map(|stage| format!("{} ({})", stage.label, stage.counted)).collect();
     if !few.is_empty() {

@@ -75,9 +75,8 @@ fn without_a_finding_it_says_so() {
 #[test]
 fn each_rule_that_may_save_time_has_its_line() {
     let keys: Vec<&str> = Catalogue::english().keys().map(|(key, _)| key).collect();
-    let about_run = RULES.iter().filter(|rule| {
-        rule.id != stage_busy::RULE.id && !ON_MEASUREMENT.iter().any(|one| one.id == rule.id)
-    });
+    let about_run =
+        RULES.iter().filter(|rule| rule.id != stage_busy::RULE.id && !rule.is_on_measurement());
     for rule in about_run {
         for part in ["do", "if", "cause"] {
             let key = format!("actions.{}.{part}", rule.id);

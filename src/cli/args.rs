@@ -88,7 +88,14 @@ pub(super) struct Input {
 pub(super) struct Report {
     #[command(flatten)]
     pub(super) input: Input,
-    /// File or folder to write; `-` is standard output. Repeatable. Default: the folder NAME-report.
+    #[command(flatten)]
+    pub(super) output: Output,
+}
+
+/// What to write, and where.
+#[derive(Debug, ClapArgs)]
+pub(super) struct Output {
+    /// File or folder to write; `-` is standard output. Repeatable. Default: a folder named after the input.
     #[arg(short, long = "output", value_name = "OUT")]
     pub(super) outputs: Vec<PathBuf>,
     /// Document to write as PDF, HTML or Markdown. Default: the report, as HTML with the appendix; into a folder, all.

@@ -7,6 +7,7 @@ mod gpus;
 mod inspect;
 mod kernels;
 mod load;
+mod output;
 mod query;
 mod report;
 mod suggest;

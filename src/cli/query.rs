@@ -5,6 +5,7 @@ use super::error::CliError;
 use super::load::Loaded;
 use super::term::Term;
 use crate::render::Rendered;
+use crate::report::Report;
 
 /// Runs one SELECT over the tables.
 #[cfg(feature = "tables")]
@@ -26,8 +27,20 @@ pub(super) fn run(args: &Query, term: &mut Term) -> Result<(), CliError> {
 /// The tables as Parquet files.
 #[cfg(feature = "tables")]
 pub(super) fn parquet(loaded: &Loaded) -> Result<Rendered, CliError> {
-    let files = crate::tables::parquet(&loaded.session)
-        .map_err(|error| crate::render::RenderError::Tables(error.to_string()))?;
+    parquet_files(crate::tables::parquet(&loaded.session))
+}
+
+/// The data sets of a report without a session, as Parquet files.
+#[cfg(feature = "tables")]
+pub(super) fn parquet_of(report: &Report) -> Result<Rendered, CliError> {
+    parquet_files(crate::tables::parquet_of(&report.datasets))
+}
+
+#[cfg(feature = "tables")]
+fn parquet_files(
+    files: Result<crate::tables::Files, crate::tables::TablesError>,
+) -> Result<Rendered, CliError> {
+    let files = files.map_err(|error| crate::render::RenderError::Tables(error.to_string()))?;
     Ok(Rendered { main: String::new(), files })
 }
 
@@ -40,5 +53,11 @@ pub(super) fn run(_: &Query, _: &mut Term) -> Result<(), CliError> {
 /// This build has no data frames.
 #[cfg(not(feature = "tables"))]
 pub(super) fn parquet(_: &Loaded) -> Result<Rendered, CliError> {
+    Err(crate::render::RenderError::NotBuiltIn("Parquet").into())
+}
+
+/// This build has no data frames.
+#[cfg(not(feature = "tables"))]
+pub(super) fn parquet_of(_: &Report) -> Result<Rendered, CliError> {
     Err(crate::render::RenderError::NotBuiltIn("Parquet").into())
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::args::Templates;
 use super::error::CliError;
-use super::report::write_files;
+use super::output::write_files;
 use super::term::Term;
 use crate::render::TEMPLATES;
 use crate::render::brand::{Brand, MAX_LOGO};

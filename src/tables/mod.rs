@@ -12,7 +12,7 @@ mod parquet;
 mod query;
 
 pub use answer::{Answer, Value};
-pub use parquet::parquet;
+pub use parquet::{Files, parquet, parquet_of};
 pub use query::query;
 
 /// Why tables could not be written or asked.

@@ -65,6 +65,8 @@ ids! {
     OsCallId;
     /// A time in which no CPU ran a thread.
     OffCpuId;
+    /// A sample of what a CPU ran.
+    CpuSampleId;
     /// Time that the profiler took for itself.
     OverheadId;
     /// A sum per kernel of another tool.

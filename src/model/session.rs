@@ -45,6 +45,8 @@ pub struct Session {
     pub os_calls: OsCalls,
     /// Times in which no CPU ran a thread.
     pub off_cpu: OffCpu,
+    /// Samples of what CPUs ran.
+    pub cpu_samples: CpuSamples,
     /// Time that profilers took for themselves.
     pub overheads: Overheads,
     /// User annotations.
@@ -242,6 +244,7 @@ impl Session {
             &self.synchronizations,
             &self.os_calls,
             &self.off_cpu,
+            &self.cpu_samples,
             &self.overheads,
             &self.ranges,
             &self.operators,

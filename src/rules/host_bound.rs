@@ -51,6 +51,7 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line) -> Option<Obse
     } else {
         say!(results, "host_bound.advice")
     };
+    let sampled = results.sampled(line);
     Some(Observation {
         statement: say!(
             results,
@@ -58,9 +59,11 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line) -> Option<Obse
             idle = idle,
             system = part(system),
             off_cpu = part(off_cpu),
+            sampled = sampled.clone(),
         ),
         advice: Some(advice),
-        next: Some(say!(results, "host_bound.next")),
+        // A bundle with samples names the code already.
+        next: sampled.is_none().then(|| say!(results, "host_bound.next")),
         evidence: vec![line.evidence(&results.context)],
         query: results.query(stage, line, Cause::HostCode),
         ..results.saving_idle(stage, line, &CAUSES, saved, &basis)

@@ -41,7 +41,7 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line, launching: f64
     Observation {
         statement: statement(results, stage, line, launching),
         advice: Some(advice(results, stage)),
-        next: Some(next(results, stage)),
+        next: next(results, stage, line),
         evidence: vec![line.evidence(&results.context)],
         query: results.query(stage, line, Cause::Launching),
         ..results.saving_idle(stage, line, &[Cause::Launching], saved, &basis)
@@ -63,6 +63,7 @@ fn statement(results: &Results<'_>, stage: &StageLine, line: &Line, launching: f
         operations = operations.map(|count| Quantity::new(count, Unit::Count)),
         kernel = figures.mean_kernel().map(time),
         call = figures.median_call.map(time),
+        sampled = results.sampled(line),
     )
 }
 
@@ -76,9 +77,11 @@ fn advice(results: &Results<'_>, stage: &StageLine) -> Vec<Inline> {
     say!(results, "launch_bound.advice")
 }
 
-fn next(results: &Results<'_>, stage: &StageLine) -> Vec<Inline> {
+/// What to capture next, unless the bundle holds it.
+fn next(results: &Results<'_>, stage: &StageLine, line: &Line) -> Option<Vec<Inline>> {
     if results.replays_graphs(stage) {
-        return say!(results, "launch_bound.next_graphs");
+        let known = results.sampled(line).is_some();
+        return (!known).then(|| say!(results, "launch_bound.next_graphs"));
     }
-    say!(results, "launch_bound.next")
+    Some(say!(results, "launch_bound.next"))
 }

@@ -11,13 +11,18 @@ use rooflens_analysis::engine::platform::Platform;
 use rooflens_analysis::time::idle::{Cause, Line};
 use rooflens_analysis::time::what_if::WhatIf;
 use rooflens_findings::{Catalogue, Gain, GainKind, Inline, Observation, Quantity, Severity};
-use rooflens_model::PassId;
+use rooflens_model::{PassId, StrId};
 
 /// Share of the time of all stages below which nothing that can be said of a stage matters.
 const WORTH_A_LOOK: f64 = 0.01;
 
 /// Difference of shares between iterations from which on it is said.
 const DIFFERS: f64 = 0.01;
+
+/// CPU samples from which on it is said what ran; share of them from which on a library is named, and how many are.
+const ENOUGH_SAMPLES: usize = 30;
+const SAMPLED_SHARE: f64 = 0.05;
+const SHOWN_LIBRARIES: usize = 3;
 
 /// What the analyses of one bundle came to.
 pub struct Results<'a> {
@@ -158,6 +163,22 @@ impl<'a> Results<'a> {
             all = Quantity::count(spread.of as u64),
             time = Quantity::ns(line.pool.causes.sum(causes)),
         )
+    }
+
+    /// What CPU samples found of the issuing threads while the GPU waited for them, in words; nothing of few samples.
+    pub(super) fn sampled(&self, line: &Line) -> Option<Vec<Inline>> {
+        let (session, all) = (self.context.session, line.samples());
+        let share = |samples: usize| samples as f64 / all as f64;
+        let mut most = line.libraries(session);
+        most.retain(|(_, samples)| share(*samples) >= SAMPLED_SHARE);
+        let part = |(library, samples): &(StrId, usize)| {
+            let share = Quantity::ratio(share(*samples));
+            words!(self, "findings.sampled_in", share = share, library = session.text(*library))
+        };
+        let parts: Vec<String> = most.iter().take(SHOWN_LIBRARIES).map(part).collect();
+        let samples =
+            (all >= ENOUGH_SAMPLES && !parts.is_empty()).then(|| Quantity::count(all as u64))?;
+        Some(say!(self, "findings.sampled", samples = samples, parts = parts.join(", ")))
     }
 
     /// A finding about idle time of some causes of a stage, of which `saved` nanoseconds of an instance could be saved: over

@@ -329,3 +329,29 @@ fn a_thread_is_off_the_cpu_from_one_event_to_the_next() {
     let off = &read.session.off_cpu;
     assert_eq!((&off.start[..], &off.end[..]), (&[10, 50][..], &[20, 60][..]));
 }
+
+/// Samples 1 and 2 are of a thread that calls CUDA, 3 of another; of call stacks the innermost function counts.
+#[test]
+fn cpu_samples_are_of_threads_that_call_cuda() {
+    let (thread, other) = (global(77, 5), global(77, 6));
+    let launch = call(100, 110, 0, thread, 9, 3);
+    let samples = format!(
+        "CREATE TABLE COMPOSITE_EVENTS (id INTEGER PRIMARY KEY, start INTEGER NOT NULL, cpu INTEGER, threadState INTEGER,
+         globalTid INTEGER, cpuCycles INTEGER NOT NULL);
+         INSERT INTO COMPOSITE_EVENTS VALUES (1, 60, 0, 1, {thread}, 1), (2, 50, 0, 1, {thread}, 1), (3, 55, 0, 1, {other}, 1);
+         INSERT INTO StringIds VALUES (901, 'malloc'), (902, '/usr/lib/libc.so.6'), (903, 'main'), (904, '0x61cb5d'),
+         (905, '/usr/bin/python3.12');
+         CREATE TABLE SAMPLING_CALLCHAINS (id INTEGER NOT NULL, symbol INTEGER NOT NULL, module INTEGER NOT NULL,
+         unresolved INTEGER, stackDepth INTEGER NOT NULL, PRIMARY KEY (id, stackDepth));
+         INSERT INTO SAMPLING_CALLCHAINS VALUES (1, 901, 902, NULL, 0), (1, 903, 905, NULL, 1), (2, 904, 905, 1, 0),
+         (3, 901, 902, NULL, 0)"
+    );
+    let read = import(&[STRINGS, CALLS, &launch, &samples]);
+    let (session, rows) = (&read.session, &read.session.cpu_samples);
+    let text = |id| session.text(id);
+    let found: Vec<_> = (0..rows.len())
+        .map(|row| (rows.time[row], text(rows.library[row]), text(rows.function[row])))
+        .collect();
+    assert_eq!(found, [(50, "python3.12", ""), (60, "libc.so.6", "malloc")]);
+    assert_eq!(rows.thread[0], session.api_calls.thread[0]);
+}

@@ -14,9 +14,9 @@ use rooflens_schemas::PassKind;
 use crate::{Context, Facts, Options, Results};
 use rooflens_hardware::Hardware;
 use rooflens_model::{
-    ApiCall, ApiLevel, BackwardOperator, Copy, CopyKind, Dim3, Frame, GemmCall, GpuId, KernelId,
-    Launch, MemoryKind, Ns, OffCpuTime, Operator, OperatorId, OsCall, Overhead, PassId, ProcessId,
-    Range, RangeKind, Session, StrId, ThreadId, Timing,
+    ApiCall, ApiLevel, BackwardOperator, Copy, CopyKind, CpuSample, Dim3, Frame, GemmCall, GpuId,
+    KernelId, Launch, MemoryKind, Ns, OffCpuTime, Operator, OperatorId, OsCall, Overhead, PassId,
+    ProcessId, Range, RangeKind, Session, StrId, ThreadId, Timing,
 };
 
 /// A launch of one block of one thread, of the process and GPU with the number of the pass.
@@ -380,6 +380,13 @@ impl Made {
     pub fn off_cpu(&mut self, start: Ns, end: Ns) {
         let (pass, thread) = (self.pass, self.thread());
         self.session.off_cpu.push(OffCpuTime { start, end, pass, thread });
+    }
+
+    /// A CPU sample of the thread.
+    pub fn sample(&mut self, time: Ns, library: &str, function: &str) {
+        let (pass, thread) = (self.pass, self.thread());
+        let [library, function] = [library, function].map(|name| self.session.intern(name));
+        self.session.cpu_samples.push(CpuSample { time, function, library, pass, thread });
     }
 
     pub fn overhead(&mut self, start: Ns, end: Ns) {

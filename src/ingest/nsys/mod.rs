@@ -4,6 +4,7 @@
 //! version adds, renames and reorders columns. What a report needs is read in parallel by rowid ranges;
 //! everything else in the file is left alone.
 
+mod call_stacks;
 mod collectives;
 mod counters;
 mod database;
@@ -95,6 +96,7 @@ fn import(
     import.collectives(&payloads);
     import.system()?;
     import.scheduling()?;
+    import.cpu_samples()?;
     import.host_names()?;
     import.counters()?;
     import.say_what_is_missing();

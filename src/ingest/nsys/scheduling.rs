@@ -47,7 +47,7 @@ impl Import<'_> {
                 (0, _) => Switch::Out,
                 _ => Switch::In,
             };
-            chunk.rows.push((time(row)?, chunk.threads.number(thread), switch));
+            chunk.rows.push((time(row, 0)?, chunk.threads.number(thread), switch));
             Ok(())
         };
         let table = "SCHED_EVENTS";
@@ -80,8 +80,9 @@ impl Import<'_> {
     }
 }
 
-fn time(row: &Row<'_>) -> Result<Ns, RowError> {
-    let time = row.int(0)?;
+/// A time on the pass's clock.
+pub(super) fn time(row: &Row<'_>, column: usize) -> Result<Ns, RowError> {
+    let time = row.int(column)?;
     if (-MAX_TIME..=MAX_TIME).contains(&time) {
         Ok(time)
     } else {

@@ -1,7 +1,7 @@
 //! What held the host beside CUDA: calls of the operating system's libraries, its scheduler, the profiler itself.
 
 use crate::table::table;
-use crate::{Ns, OffCpuId, OsCallId, OverheadId, PassId, ProcessId, StrId, ThreadId};
+use crate::{CpuSampleId, Ns, OffCpuId, OsCallId, OverheadId, PassId, ProcessId, StrId, ThreadId};
 
 table! {
     /// Calls of the operating system's libraries: files, locks, sleeps; of processes that use CUDA or mark ranges.
@@ -27,6 +27,22 @@ table! {
         start: Ns,
         /// When a CPU ran it again, on the pass's clock, nanoseconds.
         end: Ns,
+        /// Pass.
+        pass: PassId,
+        /// The thread.
+        thread: ThreadId,
+    }
+}
+
+table! {
+    /// Samples of what a CPU ran of the threads that call CUDA: the innermost function of each call stack.
+    CpuSamples "cpu_samples" { row: CpuSample, id: CpuSampleId,
+        /// When the sample was taken, on the pass's clock, nanoseconds.
+        time: Ns,
+        /// Function; empty if its library has no symbols.
+        function: StrId,
+        /// File name of the library or program, such as `libtorch_cpu.so`.
+        library: StrId,
         /// Pass.
         pass: PassId,
         /// The thread.

@@ -55,6 +55,7 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     }
     findings.datasets.push(tables::histogram(context, &order));
     tables::add_longest(context, &order, &mut findings);
+    tables::add_samples(context, &order, &mut findings);
     between::add(context, &idle.between, &mut findings);
     what_if::add(context, &mut findings)?;
     let stretch = Quantity::ns(HOST_STRETCH);

@@ -8,6 +8,7 @@ use rooflens_analysis::operators::call_tree::fold;
 use rooflens_analysis::time::idle::histogram::Bin;
 use rooflens_analysis::time::idle::longest::{LongGap, ended_by};
 use rooflens_analysis::time::idle::queue::QueueOverTime;
+use rooflens_analysis::time::idle::samples::Sampled;
 use rooflens_analysis::time::idle::{Cause, IdleTime, Line};
 use rooflens_analysis::time::timeline::bins::Window;
 use rooflens_findings::{Block, Dataset, Findings, Quantity, Table, View};
@@ -139,6 +140,29 @@ pub(super) fn histogram(context: &Context<'_>, order: &[&Line]) -> Dataset {
         .time("total_ns", |(_, bin)| bin.2.times.total())
         .share("idle_share", |(line, bin)| of_idle(line, bin.2.times.total()))
         .rows(&rows)
+}
+
+/// Samples of what the issuing threads ran; a page shows the beginning of the first stage that has some.
+pub(super) fn add_samples(context: &Context<'_>, order: &[&Line], findings: &mut Findings) {
+    type Row<'a> = (&'a Line, &'a Sampled);
+    let all = order.iter().flat_map(|line| line.sampled.iter().map(|row| (*line, row)));
+    let rows: Vec<Row<'_>> = all.collect();
+    let Some((first, _)) = rows.first() else { return };
+    let name = |id| context.session.text(id);
+    let table = Table::new(context.text, "cpu_samples");
+    let table = stage_and_pass(context, table, |row: &Row<'_>| row.0)
+        .name("library", move |(_, row)| name(row.library))
+        .on_page()
+        .name("function", move |(_, row)| Some(name(row.function)).filter(|name| !name.is_empty()))
+        .on_page()
+        .count("samples", |(_, row)| row.samples as u64)
+        .on_page()
+        .share("samples_share", |(line, row)| row.samples as f64 / line.samples() as f64)
+        .on_page();
+    let caption = words!(context, "idle.caption_samples", stage = first.label(context));
+    let shown = first.sampled.len().min(SHOWN_GAPS);
+    findings.blocks.push(Block::Table(table.view(caption, shown)));
+    findings.datasets.push(table.rows(&rows));
 }
 
 /// The stretches of the queues over time.

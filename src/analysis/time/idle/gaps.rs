@@ -83,6 +83,28 @@ impl Gaps {
     }
 }
 
+impl Gaps {
+    /// The times of a window in which a GPU waits for the host, with the operation that ends the gap.
+    pub(super) fn host(&self, gpu: GpuId, window: Interval) -> Vec<(Interval, OpIndex)> {
+        let OfGpu { gaps, pieces } = &self.by_gpu[gpu.index()];
+        let first = gaps.partition_point(|gap| gap.end <= window.0);
+        let mut from = first.checked_sub(1).map_or(0, |before| gaps[before].pieces);
+        let mut times = Vec::new();
+        for gap in gaps[first..].iter().take_while(|gap| gap.start < window.1) {
+            let mut at = gap.start;
+            for piece in &pieces[from..gap.pieces] {
+                let time = (at.max(window.0), piece.end.min(window.1));
+                if Cause::HOST.contains(&piece.cause) && time.0 < time.1 {
+                    times.push((time, gap.op));
+                }
+                at = piece.end;
+            }
+            from = gap.pieces;
+        }
+        times
+    }
+}
+
 impl Whole {
     fn within(&self, pieces: &[Piece], window: Interval) -> Gap {
         let (start, end) = (self.start.max(window.0), self.end.min(window.1));

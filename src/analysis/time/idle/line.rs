@@ -7,6 +7,7 @@ use super::cause::{Cause, Times, Traced};
 use super::histogram::Histogram;
 use super::launches::Launches;
 use super::longest::LongGap;
+use super::samples::Sampled;
 use crate::engine::facts::{Facts, OpIndex, StageInstance};
 use crate::engine::intervals::{Interval, add, measure, total};
 use crate::engine::stage_stats::Summary;
@@ -45,6 +46,8 @@ pub struct Line {
     pub histogram: Histogram,
     /// The longest gaps of all instances by length, the longest first; none of a part of another stage.
     pub longest: Vec<LongGap>,
+    /// What the issuing threads ran while the GPU waited for them, by CPU samples, the most first.
+    pub sampled: Vec<Sampled>,
 }
 
 /// What the time of an instance consists of on one GPU, nanoseconds: the parts add up to it.
@@ -133,6 +136,7 @@ impl Line {
             launches: Launches::default(),
             histogram: Histogram::default(),
             longest: Vec::new(),
+            sampled: Vec::new(),
         }
     }
 

@@ -9,6 +9,7 @@ pub mod launches;
 pub mod line;
 pub mod longest;
 pub mod queue;
+pub mod samples;
 #[cfg(test)]
 mod tests;
 pub mod verdict;
@@ -65,6 +66,7 @@ pub fn compute(context: &Context<'_>) -> Known<IdleTime> {
     let mut lines: Vec<Line> =
         summaries.flat_map(|summary| line::lines(context, &inputs, summary)).collect();
     longest::find(context, &inputs, &mut lines);
+    samples::find(context, &inputs, &mut lines);
     Ok(IdleTime {
         between: between::between(context, &inputs, primary),
         queues: queue::over_time(context, &inputs.queues, &lines, primary),

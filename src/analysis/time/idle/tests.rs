@@ -360,6 +360,31 @@ fn what_one_step_of_eleven_does_is_told_as_such() {
     });
 }
 
+/// The GPU waits from 10 to 200 030 and the call returns at 200 025: samples at 9 and 200 026 are outside, one of another
+/// library is in the call, two of one function are before it.
+#[test]
+fn cpu_samples_count_while_the_gpu_waits_for_the_host() {
+    let mut made = Made::timeline();
+    made.range_at("decode", 0, 300_000);
+    made.call("cudaLaunchKernel", 0, 1, 1);
+    made.kernel_at("axpy", 2, 10, 1);
+    for time in [9, 10, 150_000, 200_026] {
+        made.sample(time, "python3.12", "_PyEval_EvalFrameDefault");
+    }
+    made.sample(200_022, "libcuda.so.580.95.05", "");
+    made.call("cudaLaunchKernel", 200_020, 200_025, 2);
+    made.kernel_at("axpy", 200_030, 200_032, 2);
+    of_line(&made, "decode", |line, context| {
+        let text = |id| context.session.text(id).to_owned();
+        let libraries = line.libraries(context.session);
+        let libraries: Vec<_> = libraries.iter().map(|(id, count)| (text(*id), *count)).collect();
+        assert_eq!(libraries, [("python3.12".into(), 2), ("libcuda.so.580.95.05".into(), 1)]);
+        let first = line.sampled[0];
+        assert_eq!((text(first.function), first.samples), ("_PyEval_EvalFrameDefault".into(), 2));
+        assert_eq!(line.samples(), 3);
+    });
+}
+
 /// The same gap with a thread that no CPU ran for 150 000 of it.
 #[test]
 fn the_longest_gaps_say_how_long_the_thread_was_off_the_cpu() {

@@ -89,6 +89,8 @@ results! {
     power: super::system::power::Power = super::system::power::compute;
     /// What matrix kernels compute.
     matmul: super::kernels::matmul::Products = super::kernels::matmul::compute;
+    /// Measured peaks that GEMMs of the bundle exceed.
+    beaten: Vec<super::kernels::matmul::beaten::Beaten> = super::kernels::matmul::beaten::compute;
     /// GPU operations of each stage by class and kernel.
     stage_work: Vec<super::kernels::stage_work::StageWork> = super::kernels::stage_work::compute;
     /// GEMMs by stage.

@@ -49,6 +49,8 @@ pub struct Root {
     pub cause: String,
     /// What to do about it.
     pub action: String,
+    /// What must hold for it, where that is known closer.
+    pub condition: Option<String>,
 }
 
 /// How much a finding matters.
@@ -105,6 +107,8 @@ pub struct Gain {
 pub enum GainKind {
     /// Idle time of an iteration, as measured.
     Idle,
+    /// Time of an iteration beyond that of the same work as it was measured in another form.
+    Measured,
     /// Work of an iteration, by a model of what is left to do.
     Work,
     /// Busy time of an iteration: nothing is saved before the CPU keeps up.

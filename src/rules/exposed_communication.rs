@@ -43,7 +43,15 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line) -> Option<Obse
     let waits = wait.is_some_and(|wait| wait > exposed / 2.0);
     let advice = match waits {
         true => say!(results, "exposed_communication.advice_wait"),
-        false => say!(results, "exposed_communication.advice"),
+        false => {
+            let wraps = |names: &[&str]| wraps(results, names).then_some("");
+            say!(
+                results,
+                "exposed_communication.advice",
+                ddp = wraps(&["DistributedDataParallel"]),
+                fsdp = wraps(&["FullyShardedDataParallel", "FSDP"]),
+            )
+        }
     };
     let saved = results.gain(WhatIf::Communication, stage).unwrap_or(exposed);
     // Hiding a wait moves it: what equal work would bring is the straggler's finding.
@@ -64,4 +72,12 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line) -> Option<Obse
         query: stage.window.as_ref().map(Window::exposed),
         ..base
     })
+}
+
+/// Whether ranges or operators of the bundle name such a wrapper.
+fn wraps(results: &Results<'_>, names: &[&str]) -> bool {
+    let session = results.context.session;
+    let all = session.ranges.name.iter().chain(&session.operators.name);
+    let distinct: std::collections::BTreeSet<_> = all.collect();
+    distinct.into_iter().any(|id| names.iter().any(|name| session.text(*id).contains(name)))
 }

@@ -45,8 +45,9 @@ fn finding(results: &Results<'_>, stage: &StageLine, gemms: &StageProducts) -> O
             "flop_coverage.statement",
             stage = Inline::strong(&stage.label),
             products = Quantity::ratio(products),
-            known = Quantity::ratio(known),
-            flops = flops.map(Quantity::ratio),
+            known = (known > 0.0).then(|| Quantity::ratio(known)),
+            none = (known <= 0.0).then_some(""),
+            flops = flops.filter(|flops| *flops > 0.0).map(Quantity::ratio),
         ),
         next: Some(say!(
             results,

@@ -57,7 +57,7 @@ fn finding(results: &Results<'_>, stages: &[(&StageWork, f64)]) -> Observation {
             pass = Inline::code(pass),
             stages = stages,
         ),
-        next: Some(say!(results, "hidden_graphs.next")),
+        next: session.graph_nodes.is_empty().then(|| say!(results, "hidden_graphs.next")),
         evidence: vec![first.evidence(session)],
         ..Observation::default()
     }

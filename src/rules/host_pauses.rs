@@ -49,7 +49,7 @@ fn run(results: &Results<'_>) -> Outcome {
 }
 
 /// Idle time in host code of a typical instance: the median; of few instances, as many steps of median.
-fn typical(results: &Results<'_>, stage: &StageLine) -> Option<f64> {
+pub(super) fn typical(results: &Results<'_>, stage: &StageLine) -> Option<f64> {
     let of = |key| results.idle(key)?.median_of(Cause::HostCode).ok();
     match stage.counted >= INSTANCES {
         true => of(stage.key()),
@@ -205,7 +205,11 @@ fn root(results: &Results<'_>, kernel: &str) -> Option<Known> {
             least = least,
             most = most,
         );
-        let summary = Root { cause, action: words!(results, "host_pauses.root_action_cudnn") };
+        let summary = Root {
+            cause,
+            action: words!(results, "host_pauses.root_action_cudnn"),
+            condition: Some(words!(results, "host_pauses.root_if_cudnn")),
+        };
         return Some(Known {
             statement,
             advice: say!(results, "host_pauses.advice_cudnn"),
@@ -223,7 +227,7 @@ fn root(results: &Results<'_>, kernel: &str) -> Option<Known> {
     );
     let action = words!(results, "host_pauses.root_action", operator = named());
     let advice = say!(results, "host_pauses.advice_shapes", operator = named());
-    Some(Known { statement, advice, summary: Root { cause, action } })
+    Some(Known { statement, advice, summary: Root { cause, action, condition: None } })
 }
 
 /// The stalls that end with the same work.

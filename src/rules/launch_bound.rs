@@ -3,8 +3,7 @@
 use super::stage::StageLine;
 use super::{Outcome, Results, Rule, Threshold, host_pauses};
 use rooflens_analysis::time::idle::{Cause, Line, Verdict};
-use rooflens_analysis::time::what_if::WhatIf;
-use rooflens_findings::{Inline, Observation, Quantity};
+use rooflens_findings::{GainKind, Inline, Observation, Quantity};
 use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
@@ -36,16 +35,40 @@ pub(super) fn launching(results: &Results<'_>, stage: &StageLine) -> Option<f64>
 }
 
 fn finding(results: &Results<'_>, stage: &StageLine, line: &Line, launching: f64) -> Observation {
-    let saved = results.gain(WhatIf::Launching, stage).unwrap_or(launching);
-    let basis = words!(results, "launch_bound.basis");
+    let base = match results.replay(stage) {
+        Some(replay) => {
+            let basis = words!(results, "launch_bound.basis_replay");
+            let mut found = stage.saving_idle(stage.time - replay, &basis);
+            if let Some(gain) = &mut found.gain {
+                gain.kind = GainKind::Measured;
+            }
+            found
+        }
+        None => {
+            let (saved, basis) =
+                (replayed(results, stage, line), words!(results, "launch_bound.basis"));
+            results.saving_idle(stage, line, &[Cause::Launching], saved.max(launching), &basis)
+        }
+    };
     Observation {
         statement: statement(results, stage, line, launching),
         advice: Some(advice(results, stage)),
         next: next(results, stage, line),
         evidence: vec![line.evidence(&results.context)],
         query: results.query(stage, line, Cause::Launching),
-        ..results.saving_idle(stage, line, &[Cause::Launching], saved, &basis)
+        ..base
     }
+}
+
+/// Idle time of a typical iteration that is gone when one launch replays all its operations, nanoseconds: the medians of all
+/// causes of the host but for synchronizing calls and copies that block.
+fn replayed(results: &Results<'_>, stage: &StageLine, line: &Line) -> f64 {
+    let time = |cause: Cause| match cause {
+        Cause::Sync | Cause::Copy => None,
+        Cause::HostCode => host_pauses::typical(results, stage),
+        _ => line.median_of(cause).ok(),
+    };
+    Cause::HOST.into_iter().filter_map(time).sum()
 }
 
 fn statement(results: &Results<'_>, stage: &StageLine, line: &Line, launching: f64) -> Vec<Inline> {
@@ -83,5 +106,6 @@ fn next(results: &Results<'_>, stage: &StageLine, line: &Line) -> Option<Vec<Inl
         let known = results.sampled(line).is_some();
         return (!known).then(|| say!(results, "launch_bound.next_graphs"));
     }
-    Some(say!(results, "launch_bound.next"))
+    // A bundle with the graph shows its gaps already.
+    results.replay(stage).is_none().then(|| say!(results, "launch_bound.next"))
 }

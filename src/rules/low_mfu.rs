@@ -76,21 +76,30 @@ fn finding(
         |(own, sum): (&StageProducts, f64)| Quantity::new(own.per_instance(sum), Unit::Nanoseconds);
     let others = others(results, stage);
     let near = gemms.map(|(own, above)| 1.0 - above / own.time.max(1) as f64);
-    let root =
-        near.filter(|near| *near >= NEAR).zip(others.clone()).map(|(near, others)| Root {
-            cause: words!(
-                results,
-                "low_mfu.root_cause",
-                near = Quantity::ratio(near),
-                others = others,
-            ),
-            action: words!(results, "low_mfu.root_action"),
-        });
+    let fuses = products.is_some_and(|products| 1.0 - products >= BESIDE);
+    let root = fuses.then(|| Root {
+        cause: words!(
+            results,
+            "low_mfu.root_cause",
+            near = near.filter(|near| *near >= NEAR).map(Quantity::ratio),
+            peak = measured.map(Quantity::ratio),
+            plain = near.is_none_or(|near| near < NEAR).then_some(""),
+            others = others.as_deref().unwrap_or_default(),
+        ),
+        action: words!(results, "low_mfu.root_action"),
+        condition: None,
+    });
     let basis = match measured {
         Some(share) => words!(results, "low_mfu.basis_measured", share = Quantity::ratio(share)),
         None => words!(results, "low_mfu.basis"),
     };
-    let lost = (1.0 - mfu / measured.unwrap_or(1.0)).max(0.0);
+    let lost = stage.time * busy * (1.0 - mfu / measured.unwrap_or(1.0)).max(0.0);
+    let (fusible, attention) = beside_products(results, stage);
+    // Fusing saves no more than the kernels that it fuses take.
+    let (saved, basis) = match fuses.then_some(fusible).filter(|fusible| *fusible < lost) {
+        Some(fusible) => (fusible, words!(results, "low_mfu.basis_fusible")),
+        None => (lost, basis),
+    };
     Observation {
         statement: say!(
             results,
@@ -104,9 +113,15 @@ fn finding(
             above = gemms.map(per),
             others = others,
         ),
-        advice: Some(match products {
-            Some(products) if 1.0 - products >= BESIDE => say!(results, "low_mfu.advice_fuse"),
-            _ => {
+        advice: Some(match fuses {
+            true => {
+                say!(
+                    results,
+                    "low_mfu.advice_fuse",
+                    attention = (!attention).then_some("FLASH_ATTENTION")
+                )
+            }
+            false => {
                 let fp8 = results.platform.has_fp8() == Some(true);
                 say!(results, "low_mfu.advice", fp8 = fp8.then_some("FP8"))
             }
@@ -114,8 +129,19 @@ fn finding(
         next: Some(say!(results, "low_mfu.next")),
         evidence: vec![stage.figures.clone()],
         root,
-        ..stage.saving_kernels(stage.time * busy * lost, &basis)
+        ..stage.saving_kernels(saved, &basis)
     }
+}
+
+/// Time of an iteration in kernels beside matrix products and attention, nanoseconds, and whether attention kernels, which are
+/// fused, are among its kernels.
+fn beside_products(results: &Results<'_>, stage: &StageLine) -> (f64, bool) {
+    let Some(time) = results.stage_time(stage) else { return (f64::MAX, false) };
+    let parts = time.parts();
+    let attention = parts.iter().any(|(group, _)| *group == ClassGroup::Attention);
+    let beside = |group: &ClassGroup| !matches!(group, ClassGroup::Gemm | ClassGroup::Attention);
+    let sum: f64 = parts.iter().filter(|(group, _)| beside(group)).map(|(_, time)| time).sum();
+    (sum / stage.counted.max(1.0), attention)
 }
 
 /// Busy time of an iteration by class, GEMMs aside, the most first, in words.

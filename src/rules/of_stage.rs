@@ -12,6 +12,7 @@ use rooflens_analysis::kernels::kernel_sums::PassKernels;
 use rooflens_analysis::kernels::matmul::stages::StageProducts;
 use rooflens_analysis::kernels::stage_work::StageWork;
 use rooflens_analysis::memory::transfers::Place;
+use rooflens_analysis::time::graphs::StageGraph;
 use rooflens_analysis::time::stage_times::StageTime;
 use rooflens_analysis::utilization::flops_by_source::StageFlops;
 use rooflens_analysis::utilization::mfu::StageUtilization;
@@ -46,6 +47,13 @@ impl<'a> Results<'a> {
         let own = all.iter().find(|one| stage.is(&one.summary));
         let half = stage.operations * stage.counted / 2.0;
         own.is_some_and(|own| own.figures.operations as f64 >= half)
+    }
+
+    /// Time of the kernels of a stage where the bundle has them replayed as a CUDA graph, nanoseconds.
+    pub(super) fn replay(&self, stage: &StageLine) -> Option<f64> {
+        let graphs = self.context.results.graphs().ok()?;
+        let own = |one: &&StageGraph| one.eager.as_ref().is_some_and(|eager| stage.is(eager));
+        graphs.by_stage.iter().find(own)?.figures.time
     }
 
     /// GEMMs of a stage.

@@ -3,7 +3,7 @@
 use super::stage::StageLine;
 use super::{Outcome, Results, Rule, Threshold};
 use rooflens_analysis::time::idle::{Cause, Line};
-use rooflens_findings::{Observation, Quantity};
+use rooflens_findings::{Observation, Quantity, Root};
 use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule =
@@ -27,6 +27,11 @@ fn finding(
     if stage.share(saved) < SHARE {
         return None;
     }
+    let root = results.replays_graphs(stage).then(|| Root {
+        cause: words!(results, "queue_gaps.root_cause"),
+        action: words!(results, "queue_gaps.root_action"),
+        condition: None,
+    });
     let (which, advice) = match results.replays_graphs(stage) {
         true => (words!(results, "queue_gaps.replayed"), say!(results, "queue_gaps.advice_graph")),
         false => (words!(results, "queue_gaps.issued"), say!(results, "queue_gaps.advice")),
@@ -35,6 +40,7 @@ fn finding(
     let basis = words!(results, "queue_gaps.basis");
     let mean = (gaps > 0).then(|| Quantity::new(time as f64 / gaps as f64, Unit::Nanoseconds));
     Some(Observation {
+        root,
         statement: say!(
             results,
             "queue_gaps.statement",

@@ -108,8 +108,13 @@ fn idle_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<
     let common = |line: &'_ Line| -> Vec<(Cause, f64)> {
         line.causes().filter(|(cause, _)| !line.spread(&[*cause]).is_rare()).collect()
     };
-    let causes = results.idle(stage.key()).map_or_else(Vec::new, common).into_iter();
+    let line = results.idle(stage.key());
+    let causes = line.map_or_else(Vec::new, common).into_iter();
     let cause = causes.reduce(|best, next| if next.1 > best.1 { next } else { best });
+    let rare = line.is_some_and(|line| {
+        let more = |(of, time)| cause.is_none_or(|(own, least)| of != own && time > least);
+        line.causes().any(|one| more(one) && line.spread(&[one.0]).is_rare())
+    });
     let named = cause.filter(|(_, time)| stage.share(*time) >= NAMED);
     let why = named.map(|(cause, _)| because(results, stage, cause));
     let part = named.map(|(_, time)| time).filter(|time| *time < ALL * idle * stage.time);
@@ -122,6 +127,7 @@ fn idle_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<
         time = Quantity::new(stage.time, Unit::Nanoseconds),
         share = part.map(|time| Quantity::ratio(stage.share(time))),
         why = why.as_deref(),
+        apart = rare.then_some(""),
         sole = why.as_deref().filter(|_| part.is_none()),
         operations = why.is_none().then(|| Quantity::new(stage.operations, Unit::Count)),
         mean = Quantity::new(mean, Unit::Nanoseconds),

@@ -8,7 +8,7 @@ use rooflens_analysis::communication::speed::{BY_CLOCK, LowerClock};
 use rooflens_analysis::communication::straggler::{IMBALANCE, Imbalance};
 use rooflens_analysis::communication::work::WorkDifference;
 use rooflens_analysis::system::power::samples::power_limit;
-use rooflens_findings::{Inline, Observation, Quantity};
+use rooflens_findings::{Inline, Observation, Quantity, Root};
 use rooflens_schemas::{Scope, Unit};
 
 pub(super) static RULE: Rule = Rule {
@@ -62,7 +62,7 @@ fn finding(results: &Results<'_>, (ranks, times): Stage<'_>) -> Option<Observati
     let more = work.and_then(WorkDifference::more);
     // Work can be shared out, a slower GPU cannot.
     let (least, basis) = match more {
-        Some(_) => (times.mean, words!(results, "straggler.basis_work")),
+        Some(more) => (at_equal_work(times, more), words!(results, "straggler.basis_work")),
         None => (times.least, words!(results, "straggler.basis")),
     };
     let base = match stage_line(results, ranks, slowest) {
@@ -85,7 +85,7 @@ fn finding(results: &Results<'_>, (ranks, times): Stage<'_>) -> Option<Observati
     let (advice, next) = match by_clock {
         Some(_) => (say!(results, "straggler.advice_clock"), None),
         None if more.is_some() => {
-            (say!(results, "straggler.advice_work", mean = time(times.mean)), None)
+            (say!(results, "straggler.advice_work", least = time(least)), None)
         }
         None if work.is_some_and(WorkDifference::is_equal) => {
             (say!(results, "straggler.advice_equal"), next())
@@ -100,7 +100,9 @@ fn finding(results: &Results<'_>, (ranks, times): Stage<'_>) -> Option<Observati
         (rows % prompt == 0).then(|| Quantity::count(rows / prompt))
     };
     let count = |value: f64| Quantity::new(value, Unit::Count);
+    let root = root(results, slowest, &ranks.lines[times.fastest], work, sequences);
     Some(Observation {
+        root,
         title: words!(results, "straggler.title", stage = stage, rank = rank.as_str()),
         statement: say!(
             results,
@@ -125,6 +127,59 @@ fn finding(results: &Results<'_>, (ranks, times): Stage<'_>) -> Option<Observati
         advice: Some(advice),
         next,
         ..base
+    })
+}
+
+/// The least computing time of the slowest rank at equal work, nanoseconds: as much shorter as its share of the FLOPs, the other
+/// ranks taken to have those of the fastest, or the mean of all, whichever is less.
+fn at_equal_work(times: &Imbalance, more: f64) -> f64 {
+    let ranks = times.ranks.max(1) as f64;
+    let part = (1.0 + (ranks - 1.0) / (1.0 + more)) / ranks;
+    times.mean.min(times.most * part)
+}
+
+/// Why a rank is slower than the fastest one, and what to do about it: its clock, or else its work.
+fn root(
+    results: &Results<'_>,
+    slowest: &Line,
+    fastest: &Line,
+    work: Option<&WorkDifference>,
+    sequences: impl Fn(Option<u64>) -> Option<Quantity>,
+) -> Option<Root> {
+    let (rank, other) = (slowest.rank.to_string(), fastest.rank.to_string());
+    if let Some(lower) = slowest.speed.lower_clock() {
+        let hertz = |hertz| Quantity::new(hertz, Unit::Hertz);
+        let limit = lower.limit.map(|(name, _)| name);
+        return Some(Root {
+            cause: words!(
+                results,
+                "straggler.root_clock",
+                rank = rank.as_str(),
+                clock = hertz(lower.clocks.0),
+                fastest = hertz(lower.clocks.1),
+                other = other,
+                limit = limit,
+            ),
+            action: words!(results, "straggler.action_clock", rank = rank.as_str()),
+            condition: Some(words!(results, "straggler.if_clock")),
+        });
+    }
+    let (rows, other_rows) = work.filter(|work| work.more().is_some())?.rows?;
+    let (own, others) = (sequences(Some(rows)), sequences(Some(other_rows)));
+    let by_rows = (own.is_none() || others.is_none()).then(|| Quantity::count(rows));
+    Some(Root {
+        cause: words!(
+            results,
+            "straggler.root_work",
+            rank = rank,
+            sequences = own.filter(|_| by_rows.is_none()),
+            other_sequences = others.filter(|_| by_rows.is_none()),
+            rows = by_rows,
+            other_rows = Quantity::count(other_rows),
+            other = other,
+        ),
+        action: words!(results, "straggler.action_work"),
+        condition: None,
     })
 }
 

@@ -10,7 +10,7 @@ use rooflens_analysis::utilization::flops_by_source::StageFlops;
 use rooflens_analysis::utilization::mfu::StageUtilization;
 use rooflens_findings::{Inline, Observation, Quantity, Severity};
 use rooflens_present::why_unknown;
-use rooflens_schemas::Scope;
+use rooflens_schemas::{Evidence, Scope, Unit};
 
 pub(super) static RULE: Rule = Rule {
     id: "utilization-basis",
@@ -33,7 +33,30 @@ fn run(results: &Results<'_>) -> Outcome {
     found.extend(above_one(results, work, flops));
     found.extend(without_peak(results, stages));
     found.extend(other_types(results));
+    found.extend(beaten(results));
     Outcome::of(found)
+}
+
+/// Measured peaks that GEMMs of the bundle exceed.
+fn beaten<'a>(results: &'a Results<'_>) -> impl Iterator<Item = Observation> + 'a {
+    let all = results.context.results.beaten().map_or(&[][..], |all| all);
+    let rate = |value| Quantity::new(value, Unit::FlopPerSecond);
+    let (session, peaks) = (results.context.session, &results.context.session.measured_peaks);
+    let artifact = peaks.artifact.first().map_or("", |artifact| session.text(*artifact)).to_owned();
+    all.iter().map(move |one| Observation {
+        title: words!(results, "utilization_basis.title_beaten", dtype = one.dtype),
+        severity: Severity::Note,
+        statement: say!(
+            results,
+            "utilization_basis.beaten",
+            dtype = one.dtype,
+            reached = rate(one.reached),
+            measured = rate(one.measured),
+        ),
+        advice: Some(say!(results, "utilization_basis.advice_beaten")),
+        evidence: vec![Evidence { artifact: artifact.clone(), ..Evidence::default() }],
+        ..Observation::default()
+    })
 }
 
 /// Utilizations above 100 %.

@@ -11,10 +11,19 @@ pub struct Measured<'a> {
 }
 
 impl<'a> Measured<'a> {
-    /// The peaks of the GPU of this recorded name, or of the one that the user named instead.
+    /// The peaks of the GPU of this recorded name, or of the one that the user named instead, that bound something:
+    /// those that GEMMs of the bundle exceed do not.
+    pub fn of(context: &Context<'a>, recorded: &str) -> Self {
+        let mut all = Self::recorded(context, recorded);
+        let beaten = context.results.beaten().map_or(&[][..], |all| all);
+        all.peaks.retain(|(what, _)| !beaten.iter().any(|one| one.dtype == *what));
+        all
+    }
+
+    /// All peaks of that GPU.
     ///
     /// Peaks that name no GPU belong to all, and all belong to a GPU without a name.
-    pub fn of(context: &Context<'a>, recorded: &str) -> Self {
+    pub fn recorded(context: &Context<'a>, recorded: &str) -> Self {
         let (session, table) = (context.session, &context.session.measured_peaks);
         let shown = context.options.gpu.as_deref().unwrap_or(recorded);
         let entry = |name: &str| context.hardware.find(name).map(|gpu| gpu.name.as_str());

@@ -90,7 +90,7 @@ pub fn compute(context: &Context<'_>) -> Known<Environment> {
 }
 
 fn rates(context: &Context<'_>, name: &str, gpu: &Gpu) -> Vec<Rate> {
-    let measured = Measured::of(context, name);
+    let measured = Measured::recorded(context, name);
     let rate = |peak: &rooflens_hardware::Peak| Rate {
         gpu: gpu.name.clone(),
         dtype: peak.dtype.clone(),

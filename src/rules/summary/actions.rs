@@ -2,7 +2,7 @@
 
 use crate::results::Results;
 use crate::stage::StageLine;
-use rooflens_findings::{Catalogue, Gain, GainKind, Inline, Observation, Quantity, Severity};
+use rooflens_findings::{Catalogue, Gain, GainKind, Inline, Observation, Quantity, Root, Severity};
 
 /// Actions that the first page shows.
 const SHOWN: usize = 3;
@@ -19,6 +19,8 @@ pub(super) struct Action<'a> {
     pub(super) gain: &'a Gain,
     /// Where it saves.
     pub(super) effect: Effect<'a>,
+    /// What the same action saves of other stages.
+    more: Vec<(&'a Gain, &'a StageLine)>,
 }
 
 /// Where an action saves time.
@@ -40,26 +42,46 @@ pub(super) enum Confidence {
     Low,
 }
 
-/// The weightiest actions: warnings, or where there is none what saves [`LEAST`]. Bounds of one stage overlap, so each
-/// stage has one, and each rule.
+/// The weightiest actions: warnings, or where there is none what saves [`LEAST`]; those that shorten each iteration before
+/// those that shorten some. Bounds of one stage overlap, so each stage has one; what one rule finds in several stages is one
+/// action.
 pub(super) fn of<'a>(results: &'a Results<'_>, observations: &'a [Observation]) -> Vec<Action<'a>> {
     let action = |found: &'a Observation| {
         let now = |gain: &&Gain| gain.saved_ns > 0.0 && gain.kind != GainKind::WorkAfterCpu;
         let gain = found.gain.as_ref().filter(now)?;
-        Some(Action { found, gain, effect: effect(results, found, gain.kind) })
+        Some(Action { found, gain, effect: effect(results, found, gain.kind), more: Vec::new() })
     };
     let about_run = observations.iter().filter(|one| !one.on_measurement);
     let mut found: Vec<Action<'a>> = about_run.filter_map(action).collect();
-    let is_warning = |one: &Action<'_>| one.found.severity >= Severity::Warning;
-    match found.iter().any(is_warning) {
-        true => found.retain(is_warning),
-        false => found.retain(|one| one.gain.share() >= LEAST),
-    }
     found.sort_by(|a, b| b.found.weight_ns.total_cmp(&a.found.weight_ns));
+    // What was measured in another form needs no weight.
+    let is_warning = |one: &Action<'_>| {
+        one.found.severity >= Severity::Warning || one.gain.kind == GainKind::Measured
+    };
+    let warned = found.iter().any(is_warning);
+    let is_worth = |one: &Action<'_>| match warned {
+        true => is_warning(one),
+        false => one.gain.share() >= LEAST,
+    };
+    let (worth, rest): (Vec<Action<'a>>, Vec<Action<'a>>) = found.into_iter().partition(is_worth);
+    let (each, some): (Vec<Action<'a>>, Vec<Action<'a>>) =
+        worth.into_iter().partition(|one| matches!(one.effect, Effect::Stage(_)));
     let mut actions: Vec<Action<'a>> = Vec::new();
-    for one in found {
-        if actions.len() < SHOWN && !actions.iter().any(|other| other.is_like(&one)) {
-            actions.push(one);
+    for one in each.into_iter().chain(some) {
+        match actions.iter().position(|other| other.is_like(&one)) {
+            Some(like) => actions[like].join(&one),
+            None if actions.len() < SHOWN => actions.push(one),
+            None => {}
+        }
+    }
+    // Bounds of one stage overlap: what another action shortens already is left to that.
+    for one in rest {
+        let taken = |stage: &StageLine| actions.iter().any(|other| other.saves_of(stage) > 0.0);
+        if matches!(one.effect, Effect::Stage(stage) if taken(stage)) {
+            continue;
+        }
+        if let Some(like) = actions.iter_mut().find(|other| other.found.id == one.found.id) {
+            like.join(&one);
         }
     }
     actions
@@ -68,7 +90,7 @@ pub(super) fn of<'a>(results: &'a Results<'_>, observations: &'a [Observation]) 
 fn effect<'a>(results: &'a Results<'_>, found: &Observation, kind: GainKind) -> Effect<'a> {
     let stage = results.stages.iter().find(|stage| stage.scope == found.scope);
     match (stage, kind) {
-        (Some(stage), GainKind::Idle | GainKind::Work) => Effect::Stage(stage),
+        (Some(stage), GainKind::Idle | GainKind::Work | GainKind::Measured) => Effect::Stage(stage),
         (Some(stage), GainKind::Stalls) => Effect::Stalls(stage),
         _ => Effect::Run,
     }
@@ -85,11 +107,22 @@ impl Action<'_> {
             }
     }
 
+    /// Adds what the same rule finds in another stage.
+    fn join(&mut self, other: &Self) {
+        let Effect::Stage(stage) = other.effect else { return };
+        let known = |own: &StageLine| own.key() == stage.key();
+        let is_own = matches!(self.effect, Effect::Stage(own) if known(own));
+        if self.found.id == other.found.id && !is_own && !self.more.iter().any(|one| known(one.1)) {
+            self.more.push((other.gain, stage));
+        }
+    }
+
     /// A line about its rule, or about the cause where that is known closer: what to `do`, `if` what holds, and the `cause` that goes.
     pub(super) fn line(&self, text: &Catalogue, key: &str) -> String {
         match (&self.found.root, key) {
             (Some(root), "cause") => return root.cause.clone(),
             (Some(root), "do") => return root.action.clone(),
+            (Some(Root { condition: Some(condition), .. }), "if") => return condition.clone(),
             _ => {}
         }
         text.line(&format!("actions.{}.{key}", self.found.id), &[])
@@ -97,10 +130,12 @@ impl Action<'_> {
 
     /// What is saved of an iteration of this stage, nanoseconds.
     pub(super) fn saves_of(&self, stage: &StageLine) -> f64 {
-        match self.effect {
-            Effect::Stage(own) if own.key() == stage.key() => self.gain.saved_ns,
-            _ => 0.0,
-        }
+        let own = match self.effect {
+            Effect::Stage(own) => Some((self.gain, own)),
+            _ => None,
+        };
+        let mut all = own.into_iter().chain(self.more.iter().copied());
+        all.find(|(_, own)| own.key() == stage.key()).map_or(0.0, |(gain, _)| gain.saved_ns)
     }
 
     /// How far the bound is to be trusted, and why.
@@ -114,6 +149,9 @@ impl Action<'_> {
         let unprofiled = stage.is_some_and(|stage| stage.unprofiled.is_some());
         if counted < ITERATIONS {
             return (Confidence::Low, say!(results, "summary.few", count = count));
+        }
+        if self.gain.kind == GainKind::Measured {
+            return (Confidence::High, say!(results, "summary.measured"));
         }
         let measured = matches!(self.gain.kind, GainKind::Idle | GainKind::Stalls);
         match (measured, unprofiled) {

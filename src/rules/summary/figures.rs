@@ -6,7 +6,6 @@ use super::actions::{Action, Effect};
 use crate::results::Results;
 use crate::stage::{Key, StageLine};
 use rooflens_analysis::engine::baseline::Series;
-use rooflens_analysis::utilization::mfu::StageUtilization;
 use rooflens_findings::Quantity;
 
 /// Stages that the first page shows.
@@ -60,7 +59,8 @@ fn of_stage(results: &Results<'_>, stage: &StageLine, actions: &[Action<'_>]) ->
     let after = after(now, actions, |action| action.saves_of(stage) / per);
     let unprofiled = results.unprofiled_utilization(stage);
     let utilization = unprofiled.or_else(|| results.utilization(stage));
-    let limit = utilization.and_then(|one| Some(now * of_limit(one)?));
+    let limit =
+        utilization.and_then(|one| Some(now * one.least_share().filter(|share| *share < 1.0)?));
     let profiled = stage.unprofiled.is_none().then_some("");
     let label = match steps {
         Some(_) => {
@@ -82,7 +82,12 @@ fn of_stage(results: &Results<'_>, stage: &StageLine, actions: &[Action<'_>]) ->
     let throughput = tokens.map(|tokens| {
         let rate = |ns: f64| Quantity::new(tokens * now / ns, Unit::TokensPerSecond);
         Figure {
-            label: words!(results, "summary.throughput", stage = stage.label.as_str()),
+            label: words!(
+                results,
+                "summary.throughput",
+                stage = stage.label.as_str(),
+                profiled = profiled
+            ),
             of: None,
             now: rate(now),
             after: after.iter().map(|ns| rate(*ns)).collect(),
@@ -102,65 +107,105 @@ fn after(now: f64, actions: &[Action<'_>], saves: impl Fn(&Action<'_>) -> f64) -
     actions.iter().map(one).collect()
 }
 
-/// The share of the time of a stage that its model needs at the peaks, measured ones where they are known.
-fn of_limit(utilization: &StageUtilization) -> Option<f64> {
-    let compute = utilization.of_measured().or_else(|| utilization.mfu().ok());
-    let bandwidth = utilization.mbu().ok();
-    compute.into_iter().chain(bandwidth).reduce(f64::max).filter(|share| *share < 1.0)
+/// Prefill and decode, both timed without a profiler.
+struct Request<'a> {
+    timed: Vec<(&'a StageLine, &'a Series)>,
+    /// Its median time, nanoseconds.
+    now: f64,
+    /// The time of the first one, if that was slow, nanoseconds.
+    first: Option<f64>,
+}
+
+impl<'a> Request<'a> {
+    fn of(results: &'a Results<'_>, shown: &[&'a StageLine]) -> Option<Self> {
+        let of_kind = |kind| shown.iter().copied().find(|stage| stage.kind == kind);
+        let stages = [of_kind(StageKind::Prefill)?, of_kind(StageKind::Decode)?];
+        let timed = stages.map(|stage| Some((stage, results.unprofiled_series(stage)?)));
+        let timed: Vec<(&StageLine, &Series)> = timed.into_iter().collect::<Option<_>>()?;
+        let first: Option<f64> = timed.iter().map(|(_, series)| first_repeat(series)).sum();
+        let is_cold =
+            timed.iter().any(|(_, series)| series.repeats.iter().any(|one| one.is_cold()));
+        let now = timed.iter().map(|(_, series)| series.statistics.median).sum();
+        Some(Self { timed, now, first: first.filter(|_| is_cold) })
+    }
+
+    /// What an action saves of each. The profiled loop may have another number of steps than the un-profiled one.
+    fn saves(&self, action: &Action<'_>) -> f64 {
+        let scale = |stage: &StageLine, series: &Series| {
+            stage.steps.zip(series.steps).map_or(1.0, |(own, timed)| timed as f64 / own)
+        };
+        let saves =
+            |(stage, series): &(&StageLine, &Series)| action.saves_of(stage) * scale(stage, series);
+        self.timed.iter().map(saves).sum()
+    }
+
+    /// Whether an action removes what the first one has more: stalls of another stage are not its own.
+    fn is_of_first(&self, action: &Action<'_>) -> bool {
+        matches!(action.effect, Effect::Stalls(stage) if self.timed.iter().any(|(own, _)| own.key() == stage.key()))
+    }
+}
+
+/// What an action brings, in words: of each request where there are such, or of the first; else of its own whole.
+pub(super) fn effect(results: &Results<'_>, action: &Action<'_>) -> String {
+    let time = |ns| Quantity::new(ns, Unit::Nanoseconds);
+    let words = |key: &'static str, saved: f64, whole: f64| {
+        let share = Quantity::ratio(saved / whole);
+        match key {
+            "first" => words!(results, "summary.effect_first", saved = time(saved), share = share),
+            _ => words!(results, "summary.effect_request", saved = time(saved), share = share),
+        }
+    };
+    if let Some(request) = Request::of(results, &shown(results)) {
+        let saves = request.saves(action);
+        if saves > 0.0 {
+            return words("each", saves, request.now);
+        }
+        if let Some(first) = request.first.filter(|_| request.is_of_first(action)) {
+            return words("first", first - request.now, first);
+        }
+    }
+    let gain = action.gain;
+    words!(
+        results,
+        "summary.effect",
+        saved = time(gain.saved_ns),
+        whole = gain.of.as_str(),
+        share = Quantity::ratio(gain.share()),
+    )
 }
 
 /// A request: prefill and then decode, as often as the un-profiled run took steps; and the first one, if that was slow.
 fn request(results: &Results<'_>, shown: &[&StageLine], actions: &[Action<'_>]) -> Vec<Figure> {
-    let of_kind = |kind| shown.iter().copied().find(|stage| stage.kind == kind);
-    let stages = [of_kind(StageKind::Prefill), of_kind(StageKind::Decode)];
-    let timed: Vec<(&StageLine, &Series)> = stages
-        .iter()
-        .flatten()
-        .filter_map(|stage| Some((*stage, results.unprofiled_series(stage)?)))
-        .collect();
-    if timed.len() < stages.len() {
-        return Vec::new();
-    }
-    let now: f64 = timed.iter().map(|(_, series)| series.statistics.median).sum();
-    // The profiled loop may have another number of steps than the un-profiled one.
-    let scale = |(stage, series): &(&StageLine, &Series)| {
-        stage.steps.zip(series.steps).map_or(1.0, |(own, timed)| timed as f64 / own)
-    };
-    let saves = |action: &Action<'_>| -> f64 {
-        timed.iter().map(|one| action.saves_of(one.0) * scale(one)).sum()
-    };
-    let after = after(now, actions, saves);
+    let Some(request) = Request::of(results, shown) else { return Vec::new() };
+    let after = after(request.now, actions, |action| request.saves(action));
     let time = |ns| Quantity::new(ns, Unit::Nanoseconds);
-    let steps = timed.last().and_then(|(_, series)| series.steps).map(Quantity::count);
-    let request = Figure {
+    let steps = request.timed.last().and_then(|(_, series)| series.steps).map(Quantity::count);
+    let limit: Option<f64> = request.timed.iter().map(|one| least(results, one)).sum();
+    let each = Figure {
         label: words!(results, "summary.request", steps = steps),
         of: None,
-        now: time(now),
+        now: time(request.now),
         after: after.iter().map(|ns| time(*ns)).collect(),
-        limit: None,
+        limit: limit.map(time),
     };
-    let first: Option<f64> = timed.iter().map(|(_, series)| first_repeat(series)).sum();
-    let is_cold = timed.iter().any(|(_, series)| series.repeats.iter().any(|one| one.is_cold()));
-    let first = first.filter(|_| is_cold).map(|first| {
-        let mut stalls = first - now;
+    let first = request.first.map(|first| {
+        let mut stalls = first - request.now;
         let then = actions.iter().zip(&after).map(|(action, after)| {
-            // Stalls of another stage are not those of the first request.
-            if let Effect::Stalls(stage) = action.effect
-                && timed.iter().any(|(own, _)| own.key() == stage.key())
-            {
+            if request.is_of_first(action) {
                 stalls = 0.0;
             }
             time(after + stalls)
         });
-        Figure {
-            label: words!(results, "summary.first_request"),
-            of: None,
-            after: then.collect(),
-            now: time(first),
-            limit: None,
-        }
+        let label = words!(results, "summary.first_request");
+        Figure { label, of: None, after: then.collect(), now: time(first), limit: None }
     });
-    [Some(request), first].into_iter().flatten().collect()
+    std::iter::once(each).chain(first).collect()
+}
+
+/// The least time of un-profiled repeats of a stage, nanoseconds.
+fn least(results: &Results<'_>, (stage, series): &(&StageLine, &Series)) -> Option<f64> {
+    let share = results.unprofiled_utilization(stage)?.least_share()?;
+    Some(share * series.statistics.median).filter(|_| share < 1.0)
 }
 
 /// Time of the first repeat, nanoseconds.

@@ -8,7 +8,7 @@ use self::figures::Figure;
 use crate::results::Results;
 use crate::stage::StageLine;
 use crate::{host_pauses, stage_busy};
-use rooflens_findings::{Block, Cell, Findings, Inline, Observation, Quantity, Table};
+use rooflens_findings::{Block, Cell, Findings, GainKind, Inline, Observation, Quantity, Table};
 use rooflens_schemas::Unit;
 
 /// Remarks on the measurement that stand beside the conclusions.
@@ -25,7 +25,9 @@ pub(crate) fn summary(results: &Results<'_>, observations: &[Observation]) -> Fi
     findings.blocks.push(Block::Prose(bottom_line(results, observations, &actions)));
     if !figures.is_empty() {
         let table = figure_table(results, actions.len(), &figures);
-        let caption = words!(results, "summary.figures");
+        let limit = figures.iter().any(|one| one.limit.is_some()).then_some("");
+        let after = (!actions.is_empty()).then_some("");
+        let caption = words!(results, "summary.figures", after = after, limit = limit);
         findings.blocks.push(Block::Table(table.view(caption, figures.len())));
         findings.datasets.push(table.rows(&figures));
     }
@@ -43,7 +45,7 @@ pub(crate) fn summary(results: &Results<'_>, observations: &[Observation]) -> Fi
         }
     };
     part("summary.why", why(observations, &actions));
-    part("summary.after", after(results, observations, &actions, &figures));
+    part("summary.after", after(results, observations, &actions));
     part("summary.verify", verify(results, &actions, &figures));
     part("summary.limits", limits(results, observations));
     findings
@@ -62,7 +64,9 @@ fn bottom_line(
         said = stages.take(2).map(|one| one.statement.clone()).collect();
         said.push(say!(results, "summary.no_action"));
     }
-    said.extend(graphs(results));
+    if !actions.iter().any(|one| one.gain.kind == GainKind::Measured) {
+        said.extend(graphs(results));
+    }
     said.join(&Inline::from(results.text.space()))
 }
 
@@ -88,6 +92,9 @@ fn action_line(results: &Results<'_>, action: &Action<'_>) -> Vec<Inline> {
     let time = |ns| Quantity::new(ns, Unit::Nanoseconds);
     let (saved, of) = (action.gain.saved_ns, action.gain.of_ns);
     match action.effect {
+        Effect::Stage(_) if action.gain.kind == GainKind::Measured => {
+            graphs(results).unwrap_or_default()
+        }
         Effect::Stage(stage) => {
             let per = stage.steps.filter(|_| stage.is_decode());
             let one = per.unwrap_or(1.0);
@@ -163,16 +170,7 @@ fn action_table<'t>(results: &'t Results<'_>) -> Table<'t, (usize, &'t Action<'t
     Table::new(text, "summary_actions")
         .count("number", |(number, _): &(usize, &Action<'_>)| *number)
         .text("action", move |(_, action)| action.line(text, "do"))
-        .text("effect", |(_, action)| {
-            let gain = action.gain;
-            words!(
-                results,
-                "summary.effect",
-                saved = Quantity::new(gain.saved_ns, Unit::Nanoseconds),
-                whole = gain.of.as_str(),
-                share = Quantity::ratio(gain.share()),
-            )
-        })
+        .text("effect", |(_, action)| figures::effect(results, action))
         .text("condition", move |(_, action)| action.line(text, "if"))
         .text("confidence", |(_, action)| confidence(results, action))
         .all_on_page()
@@ -207,33 +205,18 @@ fn after(
     results: &Results<'_>,
     observations: &[Observation],
     actions: &[Action<'_>],
-    figures: &[Figure],
 ) -> Vec<Vec<Inline>> {
     let next = |action: &Action<'_>| -> Option<Vec<Inline>> {
         let Effect::Stage(stage) = action.effect else { return None };
-        let left = action.gain.of_ns - action.gain.saved_ns;
         let is_next = |one: &&Observation| {
             one.scope == action.found.scope
                 && one.gain.is_some()
                 && !one.on_measurement
                 && !actions.iter().any(|other| other.found.id == one.id)
         };
-        let next = observations.iter().find(is_next).map(|one| one.title.as_str());
-        let limit =
-            figures.iter().find(|one| one.of == Some(stage.key())).and_then(|one| one.limit);
-        let steps = stage.steps.filter(|_| stage.is_decode());
-        (next.is_some() || limit.is_some()).then(|| {
-            say!(
-                results,
-                "summary.after_line",
-                stage = Inline::strong(&stage.label),
-                left = Quantity::new(left / steps.unwrap_or(1.0), Unit::Nanoseconds),
-                step = steps.map(|_| ""),
-                busy = Quantity::ratio((stage.busy / left).min(1.0)),
-                limit = limit,
-                next = next,
-            )
-        })
+        let next = observations.iter().find(is_next)?;
+        let label = Inline::strong(&stage.label);
+        Some(say!(results, "summary.after_line", stage = label, next = next.title.as_str()))
     };
     actions.iter().filter_map(next).collect()
 }
@@ -252,11 +235,17 @@ fn verify(results: &Results<'_>, actions: &[Action<'_>], figures: &[Figure]) -> 
     });
     let changed: Vec<String> = changed.collect();
     let mut said = Vec::new();
+    let unprofiled = results.stages.iter().any(|stage| stage.unprofiled.is_some());
+    if !changed.is_empty() && !unprofiled {
+        said.push(say!(results, "summary.verify_first"));
+    }
     if !changed.is_empty() {
         said.push(say!(
             results,
             "summary.verify_figures",
-            figures = changed.join(results.text.semicolon())
+            figures = changed.join(results.text.semicolon()),
+            unprofiled = unprofiled.then_some(""),
+            profiled = (!unprofiled).then_some(""),
         ));
     }
     said.extend(actions.iter().filter_map(|action| action.found.next.clone()));

@@ -148,6 +148,7 @@ impl Made {
                 bandwidth_source: String::new(),
             }),
             measured_rate: None,
+            measured_bandwidth: None,
         };
         self.known.utilization = Ok(Utilization { dtype: None, stages: vec![one] });
         self

@@ -62,7 +62,7 @@ fn each_stage_has_one_action() {
     let findings = summarize(&made, &[&launch_bound::RULE, &exposed_copies::RULE]);
     assert_eq!(column(&findings, "summary_actions", "number"), ["1"]);
     let said: String = findings.blocks.iter().map(|block| format!("{block:?}")).collect();
-    assert!(said.contains("Next finding"), "{said}");
+    assert!(said.contains("exposed-copies"), "{said}");
 }
 
 #[test]

@@ -57,7 +57,9 @@ fn waiting_for_a_rank_is_told_from_sending() {
     let found = made(60.0);
     assert!(words(&found.statement).contains("60.0 % of it is waiting"));
     assert!(words(&found.advice.unwrap()).contains("equal work"));
-    assert!(words(&made(40.0).advice.unwrap()).contains("buckets"));
+    let sending = words(&made(40.0).advice.unwrap());
+    // Nothing says that DDP ran.
+    assert!(sending.contains("earlier") && !sending.contains("bucket"), "{sending}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! Kernels of a timeline get them from the same stage of the pass that recorded them: both run the same kernels in
 //! the same order. Passes are joined by name, grid, block and order, never by time.
 
+pub mod beaten;
 pub mod config;
 mod log;
 mod operators;

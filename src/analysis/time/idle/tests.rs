@@ -315,8 +315,8 @@ fn launching_is_in_calls_and_between_them() {
     made.kernel_at("axpy", 30, 32, 2);
     of_line(&made, "prefill", |line, _| {
         assert_eq!((line.of(Cause::Launching), line.launching_in_calls), (15, 10));
-        // 20 of 30 idle; busy 8 + 2, and 5 of latency are the GPU's: as much as launching, and the first.
-        assert_eq!(line.verdict(), (Verdict::Gpu, 0.5));
+        // 20 of 30 idle; busy 8 + 2, and 5 of latency: less than 15 of launching.
+        assert_eq!(line.verdict(), (Verdict::Launch, 0.5));
         assert_eq!((line.idle(), line.of_stage(Cause::Launching)), (20, Ok(15.0)));
         assert_eq!(line.of_stage(Cause::Sync), Ok(0.0));
         // Nobody traced the operating system: not 0.

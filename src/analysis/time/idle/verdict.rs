@@ -8,8 +8,10 @@ use crate::engine::tiers::Tier;
 /// What bounds a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The GPU computes, or works through its queue.
+    /// The GPU computes.
     Gpu,
+    /// Issued operations wait: launch latency, stream order, events.
+    Latency,
     /// Collectives, exposed or waited for.
     Communication,
     /// Copies, exposed or waited for.
@@ -33,6 +35,7 @@ impl Verdict {
     pub const fn label(self) -> &'static str {
         match self {
             Self::Gpu => "GPU-bound",
+            Self::Latency => "latency-bound",
             Self::Communication => "communication-bound",
             Self::Copy => "copy-bound",
             Self::Launch => "launch-bound",
@@ -55,7 +58,8 @@ impl Line {
         }));
         let with = |tier, cause| self.busy_of(tier).saturating_add(self.of(cause));
         let shares = [
-            (Verdict::Gpu, with(Tier::Compute, Cause::Queue)),
+            (Verdict::Gpu, self.busy_of(Tier::Compute)),
+            (Verdict::Latency, self.of(Cause::Queue)),
             (Verdict::Communication, with(Tier::Communication, Cause::Communication)),
             (Verdict::Copy, with(Tier::Copy, Cause::Copy)),
             (Verdict::Launch, self.of(Cause::Launching)),

@@ -33,6 +33,8 @@ pub struct StageUtilization {
     pub ceiling: Result<Ceiling, Unavailable>,
     /// Measured rate of the dtype on this GPU, operations per second.
     pub measured_rate: Option<f64>,
+    /// Measured bandwidth of this GPU, bytes per second.
+    pub measured_bandwidth: Option<f64>,
 }
 
 /// Specified dense rate and bandwidth of a GPU.
@@ -82,8 +84,10 @@ fn of_stage(context: &Context<'_>, timed: StageTime, dtype: Option<&str>) -> Sta
     let name = gpu_name(session, pass);
     let ceiling = known.and_then(|dtype| ceiling(context, &name, dtype));
     let gpu = context.gpu_spec(&name);
-    let measured_rate = dtype.and_then(|dtype| Measured::of(context, &name).rate(gpu, dtype));
-    StageUtilization { timed, work, ceiling, measured_rate }
+    let measured = Measured::of(context, &name);
+    let measured_rate = dtype.and_then(|dtype| measured.rate(gpu, dtype));
+    let measured_bandwidth = measured.bandwidth();
+    StageUtilization { timed, work, ceiling, measured_rate, measured_bandwidth }
 }
 
 fn ceiling(context: &Context<'_>, name: &str, dtype: &str) -> Result<Ceiling, Unavailable> {
@@ -179,6 +183,16 @@ impl StageUtilization {
     /// Model FLOPs ÷ (stage time × measured rate).
     pub fn of_measured(&self) -> Option<f64> {
         Some(self.flops()? / (self.seconds() * self.measured_rate?))
+    }
+
+    /// The share of the stage time that its FLOPs and bytes need, whichever take longer, at measured peaks where they are
+    /// known and else at specified ones.
+    pub fn least_share(&self) -> Option<f64> {
+        let (work, ceiling) = self.known().ok()?;
+        let at_rate = work.flops / self.measured_rate.unwrap_or(ceiling.rate);
+        let bandwidth = self.measured_bandwidth.unwrap_or(ceiling.bandwidth);
+        let at_bandwidth = work.bytes.map_or(0.0, |bytes| bytes / bandwidth);
+        Some(at_rate.max(at_bandwidth) / self.seconds()).filter(|share| share.is_finite())
     }
 
     /// Bytes that must move ÷ (stage time × specified bandwidth), of decode stages.

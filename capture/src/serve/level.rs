@@ -21,7 +21,7 @@ use super::worker::{Level, Target, Worker};
 use crate::error::CaptureError;
 use crate::redact::Secrets;
 use crate::run::Forwarder;
-use crate::{say, snapshot, utc};
+use crate::{say, utc};
 
 /// How often signals are looked for, progress is shown and the file is flushed.
 const TICK: Duration = Duration::from_millis(100);
@@ -44,6 +44,8 @@ pub(super) struct Test<'a> {
     pub(super) secrets: &'a Secrets,
     pub(super) signals: &'a Forwarder,
     pub(super) metrics: Option<Metrics>,
+    /// GPU of this machine, if the server is on it.
+    pub(super) gpu: Option<String>,
     /// What the manifest says of the pass.
     pub(super) notes: Vec<String>,
 }
@@ -73,7 +75,7 @@ impl Test<'_> {
         let tally = tally.map_err(|error| CaptureError::Tool(format!("warm-up: {error}")))?;
         match tally.failed.into_keys().next() {
             Some(reason) if tally.ok == 0 => Err(CaptureError::Tool(format!(
-                "no request of the warm-up was answered: {reason}: see what the server says, or try --warmup 0"
+                "no request of the warm-up was answered: {reason}: check --url, --model and --chat"
             ))),
             _ => Ok(()),
         }
@@ -99,7 +101,7 @@ impl Test<'_> {
             self.metrics.take().map(|metrics| metrics.start(folder.join("metrics"), name.clone()));
         let level = self.prepare(load, index, offset, duration, requests.unwrap_or(u64::MAX));
         let tally = self
-            .write_header(load, &mut file)
+            .write_header(&level, &mut file)
             .and_then(|()| self.run(&level, &name, &mut file))
             .and_then(|tally| file.flush().map(|()| tally))
             .map_err(CaptureError::io(&path))?;
@@ -147,18 +149,18 @@ impl Test<'_> {
             offset,
             workers,
             start: Instant::now(),
+            started_at: utc::now_precise(),
             sent: AtomicU64::new(0),
             next: AtomicU64::new(0),
             is_interrupted: AtomicBool::new(false),
         }
     }
 
-    fn write_header(&self, load: Load, out: &mut impl Write) -> io::Result<()> {
-        let (mode, rate, concurrency) = match load {
+    fn write_header(&self, level: &Level<'_>, out: &mut impl Write) -> io::Result<()> {
+        let (mode, rate, concurrency) = match level.load {
             Load::Open(rate) => (Mode::Open, Some(rate), None),
             Load::Closed(concurrency) => (Mode::Closed, None, Some(concurrency)),
         };
-        let gpu = self.target.connector.is_local.then(snapshot::first_gpu).flatten();
         let header = Header {
             schema: serving::SCHEMA.to_owned(),
             model: self.secrets.masked_text(&self.arguments.model),
@@ -166,8 +168,8 @@ impl Test<'_> {
             mode,
             rate,
             concurrency,
-            started_at: utc::now_precise(),
-            gpu,
+            started_at: level.started_at.clone(),
+            gpu: self.gpu.clone(),
         };
         serde_json::to_writer(&mut *out, &header)?;
         out.write_all(b"\n")

@@ -74,6 +74,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Outcome, CaptureError> {
         secrets: &secrets,
         signals: &signals,
         metrics: None,
+        gpu: None,
         notes: Vec::new(),
     };
     test.warm_up()?;
@@ -81,6 +82,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Outcome, CaptureError> {
     fs::create_dir_all(folder.join("metrics")).map_err(CaptureError::io(&folder))?;
     let (started, since, start) = (utc::now(), SystemTime::now(), Instant::now());
     take_snapshot(bundle)?;
+    test.gpu = target.connector.is_local.then(snapshot::first_gpu).flatten();
     test.metrics = metrics(arguments, &url).unwrap_or_else(|reason| {
         test.notes.push(format!("no metrics of the server: {reason}"));
         None

@@ -50,6 +50,8 @@ pub(super) struct Level<'a> {
     pub(super) workers: u32,
     /// Zero of its times.
     pub(super) start: Instant,
+    /// The same, as people tell time.
+    pub(super) started_at: String,
     /// Requests that were sent.
     pub(super) sent: AtomicU64,
     /// The next id of a closed loop.

@@ -9,8 +9,10 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use fake_server::{Asked, End, HEAD, Script, Server, chunk};
-use rooflens_schemas::serving::{Header, Line, Mode, Request, Status};
-use rooflens_schemas::{ArtifactKind, Manifest, PassKind};
+use rooflens_schemas::{
+    ArtifactKind, LoadMode as Mode, Manifest, PassKind, RequestStatus as Status,
+    ServingLine as Line, ServingRequest as Request, ServingRun as Header,
+};
 
 /// In the environment; it must be nowhere in a bundle.
 const KEY: &str = "planted-key-of-the-api";
@@ -59,10 +61,10 @@ fn command(url: &str, bundle: &Path, arguments: &[&str]) -> Command {
 fn read(path: &Path) -> (Header, Vec<Request>) {
     let text = fs::read_to_string(path).expect("is there");
     let mut lines = text.lines().map(|line| serde_json::from_str(line).expect("a line"));
-    let Some(Line::Header(header)) = lines.next() else { panic!("no header") };
+    let Some(Line::Run(header)) = lines.next() else { panic!("no header") };
     let requests = lines.map(|line| match line {
         Line::Request(request) => request,
-        Line::Header(_) => panic!("a second header"),
+        Line::Run(_) => panic!("a second header"),
     });
     let mut requests: Vec<Request> = requests.collect();
     requests.sort_by_key(|request| request.id);
@@ -116,7 +118,7 @@ fn planted_latencies_are_measured() {
     let run = Run::of(&server, &["--rate", "200", "--duration", "3s", "--nvml-period", "0"]);
     let (header, requests) = run.level("open-200");
     assert_eq!((header.mode, header.rate, header.concurrency), (Mode::Open, Some(200.0), None));
-    assert_eq!((header.model.as_str(), header.url), ("fake", server.url()));
+    assert_eq!((header.model.as_deref(), header.url), (Some("fake"), Some(server.url())));
     // 600 are expected, and scatter by √600 = 24.
     assert!((500..700).contains(&requests.len()), "{}", requests.len());
     assert_nothing_dropped(&requests, &server, 1);
@@ -126,8 +128,8 @@ fn planted_latencies_are_measured() {
     assert!(requests.iter().all(|request| ttft(request) >= TTFT.as_secs_f64()));
 }
 
-/// `cargo test --no-default-features --config 'profile.dev.package.rooflens-capture.opt-level=2' -p rooflens-capture
-/// --test serve -- --ignored --nocapture`, with nothing else running: server and generator share the machine.
+/// The bar: `cargo test --release -p rooflens-capture --test serve -- --ignored --nocapture`, with nothing else running:
+/// server and generator share the machine. `docs/performance.md` has what was measured.
 #[test]
 #[allow(clippy::print_stdout)]
 #[ignore = "needs two cores of its own and an optimized build"]
@@ -370,7 +372,7 @@ fn a_bundle_has_results_metrics_and_a_manifest() {
         assert!(snapshots.contains(&path.as_str()), "{path} in {snapshots:?}");
         let text = fs::read_to_string(run.bundle().join(path)).expect("is there");
         let (comment, metrics) = text.split_once('\n').expect("two lines");
-        assert!(comment.starts_with("# taken at 20"), "{comment}");
+        assert!(comment.starts_with("# scraped_at 1"), "{comment}");
         assert_eq!(metrics, "vllm:num_requests_running 3\n");
     }
     let again = command(&server.url(), &run.bundle(), &["--rate", "1"]).output().expect("starts");

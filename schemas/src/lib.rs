@@ -1,5 +1,5 @@
 //! The contract of Rooflens with the outside: what a capture bundle's `manifest.json`, `workload.toml` and
-//! `env.json` hold, what a load test leaves, and what `metrics.json` gives back.
+//! `env.json` hold, and what `metrics.json` gives back.
 //!
 //! Serde types, and what both ends cover in the same way before it is passed on ([`ncu_report`]). Within version 1 additions are optional fields; a rename or a change of meaning is
 //! a new version.
@@ -14,6 +14,7 @@ pub mod workload;
 pub use environment::{Environment, Fact, FactValue};
 pub use manifest::{Artifact, ArtifactKind, Manifest, Pass, PassKind, Tool};
 pub use metrics::{Evidence, Metric, MetricValue, MetricsFile, Polarity, Scope, Unit};
+pub use serving::{LoadMode, RequestStatus, ServingLine, ServingRequest, ServingRun};
 pub use workload::{StageKind, StageRule, Workload};
 
 /// The JSON Schemas of all files, by the name of the file in `schemas/` that holds them.
@@ -23,7 +24,7 @@ pub fn json_schemas() -> Vec<(&'static str, schemars::Schema)> {
         ("bundle.v1.schema.json", schemars::schema_for!(Manifest)),
         ("environment.v1.schema.json", schemars::schema_for!(Environment)),
         ("metrics.v1.schema.json", schemars::schema_for!(MetricsFile)),
-        ("serving.v1.schema.json", schemars::schema_for!(serving::Line)),
+        ("serving.v1.schema.json", schemars::schema_for!(ServingLine)),
         ("workload.v1.schema.json", schemars::schema_for!(Workload)),
     ]
 }

@@ -1,92 +1,103 @@
-//! Results of a load test, `rooflens.serving.v1`: JSON Lines, a header, then an object for each request in the order in
-//! which they ended. Times are in seconds since the start that the header states, on a monotonic clock.
+//! `serving.jsonl`, version 1: the requests of a load test against a serving engine. JSON Lines: a header, then one line
+//! a request. Several such blocks, in one file or in several, are a sweep.
+//!
+//! All times are seconds on a monotonic clock whose zero is the run's start.
 
 use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "json-schema")]
 use schemars::JsonSchema;
 
-/// What a header has for its `schema`.
+/// The value of `schema` in a header.
 pub const SCHEMA: &str = "rooflens.serving.v1";
 
 /// A line of the file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(JsonSchema))]
 #[serde(untagged)]
-pub enum Line {
-    /// The first.
-    Header(Header),
-    /// All others.
-    Request(Request),
+pub enum ServingLine {
+    /// The header that begins a run.
+    Run(ServingRun),
+    /// A request of the run whose header came last.
+    Request(ServingRequest),
 }
 
-/// What was sent to whom.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// The header of a run: one level of load.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(JsonSchema))]
-pub struct Header {
-    /// Always `rooflens.serving.v1`; anything else is refused.
+pub struct ServingRun {
+    /// Always `rooflens.serving.v1`.
     pub schema: String,
-    /// Model, as the server names it.
-    pub model: String,
-    /// Base of the API, without login and query.
-    pub url: String,
-    /// How requests followed one another.
-    pub mode: Mode,
-    /// Requests a second, of an open loop.
+    /// Model that was asked for.
+    #[serde(default)]
+    pub model: Option<String>,
+    /// Address of the engine.
+    #[serde(default)]
+    pub url: Option<String>,
+    /// How requests were sent.
+    pub mode: LoadMode,
+    /// Requests per second that were offered (open loop).
+    #[serde(default)]
     pub rate: Option<f64>,
-    /// Requests in flight, of a closed loop.
-    pub concurrency: Option<u32>,
-    /// Zero of all times, RFC 3339 in UTC.
-    pub started_at: String,
-    /// GPU of the machine, where the server runs on the same one.
+    /// Requests in flight (closed loop).
+    #[serde(default)]
+    pub concurrency: Option<u64>,
+    /// When the run began, RFC 3339.
+    #[serde(default)]
+    pub started_at: Option<String>,
+    /// Name of the GPU.
+    #[serde(default)]
     pub gpu: Option<String>,
 }
 
-/// How requests follow one another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// How requests were sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
-pub enum Mode {
-    /// At random times (Poisson), whether or not answers keep up.
+pub enum LoadMode {
+    /// By a schedule, whether earlier requests have ended or not: latencies count from the scheduled time.
+    #[default]
     Open,
-    /// Each after the answer to one before.
+    /// The next one when an earlier one has ended.
     Closed,
 }
 
-/// A request and when the parts of its answer were read from the socket.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// One request.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(JsonSchema))]
-pub struct Request {
-    /// Unique within the file; from 0 in the order of the schedule.
+pub struct ServingRequest {
+    /// Number within the run, from 0.
     pub id: u64,
-    /// When it was due. Latencies from here are free of coordinated omission.
+    /// When it was to be sent.
     pub scheduled_s: f64,
-    /// When it was sent, opening a connection included.
+    /// When it was sent.
     pub start_s: f64,
-    /// When the first token was read; null if none was.
+    /// When its first token came; null if none did.
     pub first_token_s: Option<f64>,
-    /// When the answer ended, or the request failed.
+    /// When its last token came, or it failed.
     pub end_s: f64,
-    /// As the server counted; the words of the prompt if it did not.
+    /// Tokens of the prompt.
     pub prompt_tokens: u64,
-    /// As the server counted; the events with text if it did not.
+    /// Tokens of the answer.
     pub output_tokens: u64,
-    /// Inter-token latencies: seconds between events with text. Fewer than `output_tokens` minus 1 where an event holds
-    /// several tokens; 0 between events that one read gave.
+    /// Times between the tokens of the answer, in seconds.
+    #[serde(default)]
     pub itl_s: Vec<f64>,
-    /// Whether the answer is whole.
-    pub status: Status,
-    /// Why it is not.
+    /// How it ended.
+    pub status: RequestStatus,
+    /// What went wrong.
+    #[serde(default)]
     pub error: Option<String>,
 }
 
-/// Whether an answer is whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// How a request ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
-pub enum Status {
-    /// It has tokens and an end.
+pub enum RequestStatus {
+    /// With a whole answer.
+    #[default]
     Ok,
-    /// It failed, for the reason that `error` says.
+    /// Without one.
     Error,
 }

@@ -4,7 +4,7 @@ use std::io::{self, Read as _, Write as _};
 use std::time::{Duration, Instant};
 
 use mio::net::TcpStream;
-use rooflens_schemas::serving::{Request, Status};
+use rooflens_schemas::{RequestStatus, ServingRequest};
 
 use super::http::Response;
 use super::record::{Record, RequestError};
@@ -230,8 +230,9 @@ impl Exchange {
         self.is_recorded = true;
         let since = |at: Instant| seconds(at.saturating_duration_since(zero));
         let usage = self.answer.usage;
+        let end = self.answer.last.filter(|_| verdict.is_ok()).unwrap_or(end);
         let events = self.answer.itl_s.len() + usize::from(self.answer.first.is_some());
-        let request = Request {
+        let request = ServingRequest {
             id: self.id,
             scheduled_s: since(self.scheduled),
             start_s: since(self.start),
@@ -240,7 +241,7 @@ impl Exchange {
             prompt_tokens: usage.map_or(self.words, |usage| usage.prompt_tokens),
             output_tokens: usage.map_or(events as u64, |usage| usage.completion_tokens),
             itl_s: std::mem::take(&mut self.answer.itl_s),
-            status: if verdict.is_ok() { Status::Ok } else { Status::Error },
+            status: if verdict.is_ok() { RequestStatus::Ok } else { RequestStatus::Error },
             error: verdict.as_ref().err().map(ToString::to_string),
         };
         let said =

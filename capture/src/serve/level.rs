@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rooflens_schemas::serving::{self, Header, Mode};
+use rooflens_schemas::{LoadMode, ServingRun, serving};
 
 use super::DURATION;
 use super::args::ServeArguments;
@@ -158,17 +158,17 @@ impl Test<'_> {
 
     fn write_header(&self, level: &Level<'_>, out: &mut impl Write) -> io::Result<()> {
         let (mode, rate, concurrency) = match level.load {
-            Load::Open(rate) => (Mode::Open, Some(rate), None),
-            Load::Closed(concurrency) => (Mode::Closed, None, Some(concurrency)),
+            Load::Open(rate) => (LoadMode::Open, Some(rate), None),
+            Load::Closed(concurrency) => (LoadMode::Closed, None, Some(concurrency.into())),
         };
-        let header = Header {
+        let header = ServingRun {
             schema: serving::SCHEMA.to_owned(),
-            model: self.secrets.masked_text(&self.arguments.model),
-            url: self.secrets.masked_text(&self.url.to_string()),
+            model: Some(self.secrets.masked_text(&self.arguments.model)),
+            url: Some(self.secrets.masked_text(&self.url.to_string())),
             mode,
             rate,
             concurrency,
-            started_at: level.started_at.clone(),
+            started_at: Some(level.started_at.clone()),
             gpu: self.gpu.clone(),
         };
         serde_json::to_writer(&mut *out, &header)?;

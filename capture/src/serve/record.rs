@@ -1,6 +1,6 @@
 //! What becomes of a request.
 
-use rooflens_schemas::serving::{Request, Status};
+use rooflens_schemas::{RequestStatus, ServingRequest};
 
 /// Why a request failed. Never with text of the server, which may repeat keys and prompts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,7 +35,7 @@ impl From<std::io::Error> for RequestError {
 /// A request that has ended.
 #[derive(Debug)]
 pub(super) struct Record {
-    pub(super) request: Request,
+    pub(super) request: ServingRequest,
     /// What the server said of an error, for the terminal.
     pub(super) said: Option<String>,
 }
@@ -49,6 +49,6 @@ impl Record {
     }
 
     pub(super) fn is_ok(&self) -> bool {
-        self.request.status == Status::Ok
+        self.request.status == RequestStatus::Ok
     }
 }

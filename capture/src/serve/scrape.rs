@@ -5,13 +5,12 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::http::Response;
 use super::record::RequestError;
 use super::transport::{Connector, PATIENCE};
 use super::url::Url;
-use crate::utc;
 
 const PERIOD: Duration = Duration::from_secs(1);
 
@@ -65,10 +64,11 @@ impl Metrics {
         if response.status == 200 { Ok(text) } else { Err(RequestError::Status(response.status)) }
     }
 
-    /// Writes a snapshot, with its time in a comment.
+    /// Writes a snapshot, with its time, in seconds since 1970, in a comment.
     fn write(&self, path: &Path) -> Result<(), String> {
-        let taken_at = utc::now_precise();
-        let text = [format!("# taken at {taken_at}\n").into_bytes(), self.ask()?].concat();
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let text = [format!("# scraped_at {:.6}\n", since.as_secs_f64()).into_bytes(), self.ask()?]
+            .concat();
         fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
     }
 

@@ -424,6 +424,7 @@ fn wrong_arguments_say_what_to_do() {
         (&url, &["--rate", "1"], "HTTP 404: the server says: no model"),
         (&url, &[], "--rate"),
         (&url, &["--rate", "1", "--concurrency", "1"], "cannot be used with"),
+        (&url, &["--rate", "1,2,1.0"], "open-1 is asked for twice"),
         (&url, &["--rate", "0"], "expected requests a second"),
         (&url, &["--rate", "1", "--prompt-tokens", "uniform:9-3"], "A not above B"),
         (&url, &["--rate", "1", "--dataset", damaged.to_str().expect("text")], "line 2"),

@@ -160,6 +160,10 @@ impl Connection {
                 Err(error) => return waits(error),
             }
         }
+        if !self.is_reused {
+            // Sent to a connection that is new it will not be sent again.
+            (self.out, self.sent) = (Vec::new(), 0);
+        }
         self.transport.flush().or_else(waits)
     }
 }

@@ -52,14 +52,12 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Outcome, CaptureError> {
     if folder.exists() {
         return Err(CaptureError::PassExists(folder));
     }
+    let loads = loads(arguments)?;
     let url = Url::parse(&arguments.url).map_err(CaptureError::Tool)?;
     let key = key(arguments)?;
     let command: Vec<String> =
         env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
-    let variables = env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let given = key.clone().map(|key| ("API_KEY".to_owned(), key));
-    let secrets = Secrets::of(variables.chain(given), &command, false);
+    let secrets = secrets(key.as_deref(), &command);
     let target = Target {
         connector: Connector::to(&url).map_err(CaptureError::Tool)?,
         head: head(&url, arguments.chat, key.as_deref()),
@@ -67,46 +65,40 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Outcome, CaptureError> {
         timeout: arguments.timeout,
     };
     let signals = Forwarder::start().map_err(CaptureError::io(bundle))?;
+    let (metrics, gpu, notes) = (None, None, Vec::new());
     let mut test = Test {
         arguments,
         url: &url,
         target: &target,
         secrets: &secrets,
         signals: &signals,
-        metrics: None,
-        gpu: None,
-        notes: Vec::new(),
+        metrics,
+        gpu,
+        notes,
     };
-    test.warm_up()?;
-
+    let warm = test.warm_up();
+    if signals.interrupted() {
+        return Ok(Outcome {
+            said: "interrupted before the first level".into(),
+            code: INTERRUPTED,
+        });
+    }
+    warm?;
     fs::create_dir_all(folder.join("metrics")).map_err(CaptureError::io(&folder))?;
-    let (started, since, start) = (utc::now(), SystemTime::now(), Instant::now());
-    take_snapshot(bundle)?;
-    test.gpu = target.connector.is_local.then(snapshot::first_gpu).flatten();
-    test.metrics = metrics(arguments, &url).unwrap_or_else(|reason| {
-        test.notes.push(format!("no metrics of the server: {reason}"));
-        None
-    });
-    let code = measure(&mut test, &folder)?;
-    let metrics = folder.join("metrics");
-    // Empty if the server has none.
-    if fs::remove_dir(&metrics).is_err() {
-        secrets.mask_folder(&metrics).map_err(CaptureError::io(&metrics))?;
-    }
-    for note in &test.notes {
-        say(&format!("{}: {note}", arguments.pass));
-    }
-    let since = since.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let pass = Pass {
+    let mut pass = Pass {
         id: arguments.pass.clone(),
         kind: PassKind::Serving,
         command: secrets.masked(&command),
-        wall_ns: u64::try_from(start.elapsed().as_nanos()).ok(),
-        exit_code: Some(code.into()),
-        started_utc_ns: u64::try_from(since.as_nanos()).ok(),
-        skipped: None,
-        notes: test.notes,
+        ..Pass::default()
     };
+    let started = utc::now();
+    take_snapshot(bundle)?;
+    test.gpu = target.connector.is_local.then(snapshot::first_gpu).flatten();
+    let code = measure(&mut test, &loads, &folder, &mut pass)?;
+    for note in &test.notes {
+        say(&format!("{}: {note}", arguments.pass));
+    }
+    pass.notes = test.notes;
     let description = Description {
         name: arguments.name.clone(),
         labels: arguments.labels.clone(),
@@ -118,41 +110,84 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Outcome, CaptureError> {
     Ok(Outcome { said, code })
 }
 
-/// Runs the levels while NVML is sampled. Gives the exit code.
-fn measure(test: &mut Test<'_>, folder: &Path) -> Result<u8, CaptureError> {
-    let period = Duration::from_millis(test.arguments.nvml_period);
-    let sampler = match () {
-        () if period.is_zero() => None,
-        () if !test.target.connector.is_local => {
-            test.notes.push("no NVML samples: the server is on another machine".to_owned());
-            None
-        }
-        () => Sampler::start(&folder.join("nvml.csv"), period, true)
-            .map_err(|reason| test.notes.push(format!("no NVML samples: {reason}")))
-            .ok(),
-    };
-    let arguments = test.arguments;
-    let open = arguments.rate.iter().copied().map(Load::Open);
-    let closed = arguments.concurrency.iter().copied().map(Load::Closed);
-    let (mut answered, mut offset) = (0, arguments.warmup);
-    for (index, load) in (0..).zip(open.chain(closed)) {
+/// The secrets of the environment, the command line, and the key.
+fn secrets(key: Option<&str>, command: &[String]) -> Secrets {
+    let variables = env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let given = key.map(|key| ("API_KEY".to_owned(), key.to_owned()));
+    Secrets::of(variables.chain(given), command, false)
+}
+
+/// Runs the levels, with the server's metrics and NVML beside them, and says of the pass how long it took. Gives the
+/// exit code.
+fn measure(
+    test: &mut Test<'_>,
+    loads: &[Load],
+    folder: &Path,
+    pass: &mut Pass,
+) -> Result<u8, CaptureError> {
+    test.metrics = metrics(test.arguments, test.url).unwrap_or_else(|reason| {
+        test.notes.push(format!("no metrics of the server: {reason}"));
+        None
+    });
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let start = Instant::now();
+    let sampler = sampler(test, folder);
+    let (mut answered, mut offset) = (0, test.arguments.warmup);
+    for (index, load) in (0..).zip(loads) {
         if test.signals.interrupted() {
             break;
         }
-        let tally = test.level(load, index, offset, folder)?;
+        let tally = test.level(*load, index, offset, folder)?;
         (answered, offset) = (answered + tally.ok, offset + tally.sent);
     }
     if let Some(Err(reason)) = sampler.map(Sampler::finish) {
         test.notes.push(reason);
     }
-    Ok(match test.signals.interrupted() {
+    let snapshots = folder.join("metrics");
+    // Empty if the server has none.
+    if fs::remove_dir(&snapshots).is_err() {
+        test.secrets.mask_folder(&snapshots).map_err(CaptureError::io(&snapshots))?;
+    }
+    let code = match test.signals.interrupted() {
         true => {
             test.notes.push("interrupted".to_owned());
             INTERRUPTED
         }
         false if answered == 0 => FAILED,
         false => 0,
-    })
+    };
+    pass.wall_ns = u64::try_from(start.elapsed().as_nanos()).ok();
+    pass.started_utc_ns = u64::try_from(since.as_nanos()).ok();
+    pass.exit_code = Some(code.into());
+    Ok(code)
+}
+
+/// Samples NVML if it is asked for and the server is on this machine.
+fn sampler(test: &mut Test<'_>, folder: &Path) -> Option<Sampler> {
+    let period = Duration::from_millis(test.arguments.nvml_period);
+    if period.is_zero() {
+        return None;
+    }
+    let sampler = match test.target.connector.is_local {
+        true => Sampler::start(&folder.join("nvml.csv"), period, true),
+        false => Err("the server is on another machine".to_owned()),
+    };
+    sampler.map_err(|reason| test.notes.push(format!("no NVML samples: {reason}"))).ok()
+}
+
+/// The levels in their order, each once: their files have their names.
+fn loads(arguments: &ServeArguments) -> Result<Vec<Load>, CaptureError> {
+    let open = arguments.rate.iter().copied().map(Load::Open);
+    let closed = arguments.concurrency.iter().copied().map(Load::Closed);
+    let loads: Vec<Load> = open.chain(closed).collect();
+    match loads.iter().enumerate().find(|(index, load)| loads[..*index].contains(load)) {
+        Some((_, twice)) => Err(CaptureError::Tool(format!(
+            "{} is asked for twice: name each level once",
+            twice.name()
+        ))),
+        None => Ok(loads),
+    }
 }
 
 /// The key of the variable that the command line names.

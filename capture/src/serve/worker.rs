@@ -166,8 +166,10 @@ impl<'a> Worker<'a> {
         let (id, due) = match &mut self.schedule {
             Schedule::Open(arrivals) => {
                 let (id, at) = arrivals.next()?;
-                let is_late = level.duration.is_some_and(|duration| at >= duration);
-                (id as u64, (!is_late).then_some(Some(level.start + at))?)
+                if level.duration.is_some_and(|duration| at >= duration) {
+                    return None;
+                }
+                (id as u64, Some(level.start + at))
             }
             Schedule::Closed(_) => (level.next.fetch_add(1, Ordering::Relaxed), None),
         };

@@ -338,6 +338,14 @@ fn connections_that_the_server_gave_up_are_opened_again() {
     assert_eq!((requests.len(), server.asked().len()), (9, 13));
 }
 
+/// The time in the first line of a snapshot, before what the server said.
+fn scraped_at(path: &Path) -> f64 {
+    let text = fs::read_to_string(path).expect("is there");
+    let (comment, metrics) = text.split_once('\n').expect("two lines");
+    assert_eq!(metrics, "vllm:num_requests_running 3\n");
+    comment.strip_prefix("# scraped_at ").and_then(|time| time.parse().ok()).expect(comment)
+}
+
 #[test]
 fn a_bundle_has_results_metrics_and_a_manifest() {
     let server = Server::start(planted);
@@ -367,13 +375,11 @@ fn a_bundle_has_results_metrics_and_a_manifest() {
     let results = ["serving/open-20.jsonl", "serving/open-40.5.jsonl"];
     assert_eq!(of(ArtifactKind::Serving), results);
     let snapshots = of(ArtifactKind::ServerMetrics);
-    for moment in ["before", "0001", "after"] {
-        let path = format!("serving/metrics/open-20.{moment}.prom");
-        assert!(snapshots.contains(&path.as_str()), "{path} in {snapshots:?}");
-        let text = fs::read_to_string(run.bundle().join(path)).expect("is there");
-        let (comment, metrics) = text.split_once('\n').expect("two lines");
-        assert!(comment.starts_with("# scraped_at 1"), "{comment}");
-        assert_eq!(metrics, "vllm:num_requests_running 3\n");
+    let times: Vec<f64> =
+        snapshots.iter().map(|path| scraped_at(&run.bundle().join(path))).collect();
+    assert!(times.is_sorted(), "{times:?}");
+    for moment in ["00000-open-20-before.prom", "00001-open-20.prom", "-open-40.5-after.prom"] {
+        assert!(snapshots.iter().any(|path| path.ends_with(moment)), "{moment} in {snapshots:?}");
     }
     let again = command(&server.url(), &run.bundle(), &["--rate", "1"]).output().expect("starts");
     assert_eq!(again.status.code(), Some(125));

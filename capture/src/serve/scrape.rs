@@ -21,6 +21,8 @@ const MOST_BYTES: usize = 16 << 20;
 pub(super) struct Metrics {
     connector: Connector,
     url: Url,
+    /// Snapshots of all levels so far.
+    count: u32,
 }
 
 /// A thread that takes snapshots until it is told to end.
@@ -31,7 +33,7 @@ pub(super) struct Scraper {
 
 impl Metrics {
     pub(super) fn of(url: Url) -> Result<Self, String> {
-        Ok(Self { connector: Connector::to(&url)?, url })
+        Ok(Self { connector: Connector::to(&url)?, url, count: 0 })
     }
 
     /// What the server answers.
@@ -64,19 +66,20 @@ impl Metrics {
         if response.status == 200 { Ok(text) } else { Err(RequestError::Status(response.status)) }
     }
 
-    /// Writes a snapshot, with its time, in seconds since 1970, in a comment.
-    fn write(&self, path: &Path) -> Result<(), String> {
+    /// Writes a snapshot, with its time, in seconds since 1970, in a comment. Names sort as the snapshots were taken.
+    fn write(&mut self, folder: &Path, name: &str) -> Result<(), String> {
+        let path = folder.join(format!("{:05}-{name}.prom", self.count));
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let text = [format!("# scraped_at {:.6}\n", since.as_secs_f64()).into_bytes(), self.ask()?]
-            .concat();
-        fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+        let comment = format!("# scraped_at {:.6}\n", since.as_secs_f64());
+        let text = [comment.into_bytes(), self.ask()?].concat();
+        self.count += 1;
+        fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
     }
 
     /// Takes the first snapshot at once, and the others from a thread.
-    pub(super) fn start(self, folder: PathBuf, level: String) -> Scraper {
+    pub(super) fn start(mut self, folder: PathBuf, level: String) -> Scraper {
         let (stop, stopped) = mpsc::channel();
-        let file = move |moment: &str| folder.join(format!("{level}.{moment}.prom"));
-        let mut outcome = self.write(&file("before"));
+        let mut outcome = self.write(&folder, &format!("{level}-before"));
         let thread = thread::spawn(move || {
             let start = Instant::now();
             for second in 1u32.. {
@@ -87,10 +90,10 @@ impl Metrics {
                 }
                 // One that takes longer costs those that it overlaps.
                 if start.elapsed() < PERIOD * (second + 1) {
-                    outcome = outcome.and(self.write(&file(&format!("{second:04}"))));
+                    outcome = outcome.and(self.write(&folder, &level));
                 }
             }
-            outcome = outcome.and(self.write(&file("after")));
+            outcome = outcome.and(self.write(&folder, &format!("{level}-after")));
             (self, outcome)
         });
         Scraper { stop, thread }

@@ -141,6 +141,9 @@ fn two_thousand_requests_a_second_are_measured_to_a_millisecond() {
     let (_, requests) = run.level("open-2000");
     assert_nothing_dropped(&requests, &server, 1);
     println!("{} requests, {} in flight at most", requests.len(), server.most_in_flight());
+    let late: Vec<f64> = server.late().iter().map(|late| late.as_secs_f64() * 1e3).collect();
+    let of = |share| percentile(late.clone(), share);
+    println!("the server itself is late by {:.3} ms at P50, {:.3} ms at P99", of(0.5), of(0.99));
     let shares = [0.5, 0.99, 0.999].map(|share| (share, errors(&requests, share)));
     for (share, errors) in &shares {
         errors

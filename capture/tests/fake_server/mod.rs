@@ -58,6 +58,7 @@ struct Seen {
     asked: Vec<Asked>,
     in_flight: usize,
     most_in_flight: usize,
+    late: Vec<Duration>,
 }
 
 impl Server {
@@ -77,6 +78,11 @@ impl Server {
     /// Requests with a body, in the order in which they were read.
     pub(crate) fn asked(&self) -> Vec<Asked> {
         self.seen.lock().expect("no panic").asked.clone()
+    }
+
+    /// How long after it was due each piece was written: by how much the server itself misses what is planted.
+    pub(crate) fn late(&self) -> Vec<Duration> {
+        self.seen.lock().expect("no panic").late.clone()
     }
 
     pub(crate) fn most_in_flight(&self) -> usize {
@@ -217,6 +223,7 @@ impl<F: Fn(&Asked) -> Script> Loop<F> {
             connection.out.append(step);
             connection.next += 1;
             connection.write();
+            self.seen.lock().expect("no panic").late.push(at.elapsed());
             if let Some((after, _)) = connection.script.steps.get(connection.next) {
                 self.due.push(Reverse((connection.began + *after, token)));
                 continue;

@@ -128,8 +128,8 @@ fn planted_latencies_are_measured() {
     assert!(requests.iter().all(|request| ttft(request) >= TTFT.as_secs_f64()));
 }
 
-/// The bar: `cargo test --release -p rooflens-capture --test serve -- --ignored --nocapture`, with nothing else running:
-/// server and generator share the machine. `docs/performance.md` has what was measured.
+/// The bar: `cargo test --release -p rooflens-capture --test serve -- --ignored --nocapture`, with nothing else running,
+/// or behind `chrt -f 10`: server and generator share the machine. `docs/performance.md` has what was measured.
 #[test]
 #[allow(clippy::print_stdout)]
 #[ignore = "needs two cores of its own and an optimized build"]

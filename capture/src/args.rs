@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use crate::serve::args::ServeArguments;
+
 /// Record a GPU machine and its profiles as a capture bundle for rooflens
 #[derive(Debug, Parser)]
 #[command(version, propagate_version = true)]
@@ -13,6 +15,7 @@ Examples:
   rooflens-capture snapshot -o run1        what the machine and its software are
   rooflens-capture nsys -o run1 -- python3 train.py
   rooflens-capture all --dry-run -o run1 -- python3 train.py
+  rooflens-capture serve -o run1 --url http://localhost:8000/v1 --model llama --rate 1,2,4,8
 
 Exit codes: that of the workload; 125 if this program failed")]
 pub(crate) struct Arguments {
@@ -28,6 +31,7 @@ pub(crate) enum Command {
     Ncu(NcuArguments),
     Torch(TorchArguments),
     All(AllArguments),
+    Serve(Box<ServeArguments>),
     Manifest(ManifestArguments),
     /// Measure this GPU's ceilings and write them to peaks.json
     Peaks(Passed),
@@ -379,14 +383,14 @@ pub(crate) struct ManifestArguments {
     pub(crate) labels: Vec<(String, String)>,
 }
 
-fn parse_label(text: &str) -> Result<(String, String), String> {
+pub(crate) fn parse_label(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err("expected KEY=VALUE".to_owned()),
     }
 }
 
-fn parse_pass(text: &str) -> Result<String, String> {
+pub(crate) fn parse_pass(text: &str) -> Result<String, String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let known = matches!(text, "logs" | "snapshot");
     match text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(plain) && !known

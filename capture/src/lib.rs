@@ -1,6 +1,6 @@
 //! `rooflens-capture` leaves a capture bundle on a GPU machine, for `rooflens` to read elsewhere.
 //!
-//! It records and hashes; it does not parse, analyze or reach the network. It runs without a GPU, too: what it
+//! It records and hashes; it does not parse or analyze, and `serve` alone reaches the network. It runs without a GPU, too: what it
 //! cannot ask for is recorded as missing, with the reason. What is public here `rooflens-bench` shares.
 
 mod args;
@@ -11,6 +11,7 @@ mod manifest;
 mod plan;
 mod redact;
 mod run;
+mod serve;
 mod snapshot;
 mod tools;
 mod utc;
@@ -37,6 +38,7 @@ pub fn main() -> ExitCode {
         Command::Ncu(arguments) => commands::ncu(arguments),
         Command::Torch(arguments) => commands::torch(arguments),
         Command::All(arguments) => commands::all(arguments),
+        Command::Serve(arguments) => serve::run(&arguments),
         Command::Manifest(arguments) => manifest::run(&arguments).map(Outcome::from),
         Command::Peaks(_) | Command::Bench(_) => Err(commands::bench()),
     })

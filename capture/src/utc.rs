@@ -8,6 +8,13 @@ pub(crate) fn now() -> String {
     rfc3339(seconds)
 }
 
+/// Now, with nanoseconds.
+pub(crate) fn now_precise() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let whole = rfc3339(since.as_secs());
+    format!("{}.{:09}Z", whole.trim_end_matches('Z'), since.subsec_nanos())
+}
+
 /// Seconds since 1970 as RFC 3339.
 fn rfc3339(seconds: u64) -> String {
     let (days, second) = (seconds / 86_400, seconds % 86_400);

@@ -100,7 +100,7 @@ fn our_failures_end_with_125_and_help_with_0() {
     program().arg("manifest").arg(folder.path().join("nowhere")).assert().code(125);
     program().arg("frobnicate").assert().code(125);
     program().arg("--version").assert().success();
-    for command in ["snapshot", "manifest"] {
+    for command in ["snapshot", "manifest", "serve"] {
         let help = program().args([command, "--help"]).assert().success();
         let text = String::from_utf8_lossy(&help.get_output().stdout).into_owned();
         assert!(text.contains("Examples:"), "{text}");

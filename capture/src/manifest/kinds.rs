@@ -34,6 +34,10 @@ pub(crate) fn kind_of(path: &str) -> ArtifactKind {
         ArtifactKind::NcuCsv
     } else if ends(".trace.json") || folder.starts_with("torch") && ends("trace.json") {
         ArtifactKind::TorchTrace
+    } else if ends(".prom") {
+        ArtifactKind::ServerMetrics
+    } else if ends(".jsonl") && (name.starts_with("open-") || name.starts_with("closed-")) {
+        ArtifactKind::Serving
     } else if name.starts_with("cublas") && ends(".log") {
         ArtifactKind::GemmLog
     } else {
@@ -72,6 +76,10 @@ mod tests {
             ("baseline/nvml.csv", ArtifactKind::NvmlCsv),
             ("config.json", ArtifactKind::ModelConfig),
             ("cublas/cublaslt.log", ArtifactKind::GemmLog),
+            ("serving/open-0.5.jsonl", ArtifactKind::Serving),
+            ("serving/closed-16.jsonl.zst", ArtifactKind::Serving),
+            ("serving/prompts.jsonl", ArtifactKind::Other),
+            ("serving/metrics/open-8.0001.prom", ArtifactKind::ServerMetrics),
             ("README.md", ArtifactKind::Other),
             ("notes.md", ArtifactKind::Notes),
             ("nsys/notes.md", ArtifactKind::Other),

@@ -19,7 +19,8 @@ use crate::plan::{PassPlan, Step};
 use crate::redact::Secrets;
 use crate::{say, snapshot, utc};
 use child::Run;
-use signals::Forwarder;
+pub(crate) use sampler::Sampler;
+pub(crate) use signals::Forwarder;
 
 /// What the captured program's end was, and what to say of the capture.
 pub struct Outcome {
@@ -124,12 +125,8 @@ impl<'a> Session<'a> {
     }
 
     fn snapshot(&self, python: String, profilers: Profilers) -> Result<(), CaptureError> {
-        if self.bundle.join("snapshot").exists() {
-            return Ok(());
-        }
         let output = self.bundle.clone();
-        say(&snapshot::write(&SnapshotArguments { output, python, uuid: false, profilers })?);
-        Ok(())
+        snapshot::write_if_absent(&SnapshotArguments { output, python, uuid: false, profilers })
     }
 
     fn skip(&mut self, pass: &str, kind: PassKind, reason: String) {

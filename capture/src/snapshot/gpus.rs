@@ -43,6 +43,11 @@ pub(crate) fn facts(with_uuid: bool) -> Vec<Fact> {
     facts
 }
 
+/// The name of the first GPU, where there is one.
+pub(crate) fn first_gpu() -> Option<String> {
+    Nvml::init().ok()?.device_by_index(0).ok()?.name().ok()
+}
+
 fn gpu_facts(gpu_name: &str, gpu: &Device<'_>) -> Vec<Fact> {
     let capability = gpu.cuda_compute_capability().map(|at| format!("{}.{}", at.major, at.minor));
     let watts = |milliwatts: u32| f64::from(milliwatts) / 1000.0;

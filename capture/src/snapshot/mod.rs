@@ -14,7 +14,8 @@ use rooflens_schemas::{Environment, Fact, environment, manifest};
 
 use crate::args::SnapshotArguments;
 use crate::error::CaptureError;
-use crate::utc;
+use crate::{say, utc};
+pub(crate) use gpus::first_gpu;
 use runner::{Runner, System};
 
 /// The folder of the bundle that a snapshot is written into; the id of its pass.
@@ -29,8 +30,15 @@ pub(crate) fn run(arguments: &SnapshotArguments) -> Result<String, CaptureError>
     write(arguments)
 }
 
-/// The same for a bundle that other passes are added to.
-pub(crate) fn write(arguments: &SnapshotArguments) -> Result<String, CaptureError> {
+/// The same for a bundle that other passes are added to, and says it. A snapshot that is there is kept.
+pub(crate) fn write_if_absent(arguments: &SnapshotArguments) -> Result<(), CaptureError> {
+    if !arguments.output.join(FOLDER).exists() {
+        say(&write(arguments)?);
+    }
+    Ok(())
+}
+
+fn write(arguments: &SnapshotArguments) -> Result<String, CaptureError> {
     let bundle = &arguments.output;
     let folder = bundle.join(FOLDER);
     fs::create_dir_all(&folder).map_err(CaptureError::io(&folder))?;

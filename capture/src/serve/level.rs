@@ -1,0 +1,272 @@
+//! One level of load: workers run, records are written as they come.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal as _, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rooflens_schemas::{LoadMode, ServingRun, serving};
+
+use super::DURATION;
+use super::args::ServeArguments;
+use super::load::{Load, Random};
+use super::record::Record;
+use super::scrape::Metrics;
+use super::url::Url;
+use super::worker::{Level, Target, Worker};
+use crate::error::CaptureError;
+use crate::redact::Secrets;
+use crate::run::Forwarder;
+use crate::{say, utc};
+
+/// How often signals are looked for, progress is shown and the file is flushed.
+const TICK: Duration = Duration::from_millis(100);
+const SHOWN: Duration = Duration::from_millis(500);
+
+/// Requests of the warm-up that are in flight at once.
+const WARM: u32 = 16;
+
+/// A request that was sent later than this was not sent when it was due.
+const LATE_S: f64 = 0.01;
+
+/// Seed of the warm-up: of no level.
+const WARM_UP: u64 = u64::MAX;
+
+/// What all levels share.
+pub(super) struct Test<'a> {
+    pub(super) arguments: &'a ServeArguments,
+    pub(super) url: &'a Url,
+    pub(super) target: &'a Target,
+    pub(super) secrets: &'a Secrets,
+    pub(super) signals: &'a Forwarder,
+    pub(super) metrics: Option<Metrics>,
+    /// GPU of this machine, if the server is on it.
+    pub(super) gpu: Option<String>,
+    /// What the manifest says of the pass.
+    pub(super) notes: Vec<String>,
+}
+
+/// What came of a level.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) sent: u64,
+    pub(super) ok: u64,
+    /// By reason.
+    failed: BTreeMap<String, u64>,
+    /// How long after it was due a request was sent, at most.
+    late_s: f64,
+    late: u64,
+}
+
+impl Test<'_> {
+    /// Requests that are not recorded. If all of them fail, so would the others: the first reason is the error.
+    pub(super) fn warm_up(&self) -> Result<(), CaptureError> {
+        let requests = self.arguments.warmup;
+        if requests == 0 {
+            return Ok(());
+        }
+        let load = Load::Closed(u32::try_from(requests).unwrap_or(WARM).min(WARM));
+        let level = self.prepare(load, WARM_UP, 0, None, requests);
+        let tally = self.run(&level, "warm-up", &mut io::sink());
+        let tally = tally.map_err(|error| CaptureError::Tool(format!("warm-up: {error}")))?;
+        match tally.failed.into_keys().next() {
+            Some(reason) if tally.ok == 0 => Err(CaptureError::Tool(format!(
+                "no request of the warm-up was answered: {reason}: check --url, --model and --chat"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Runs a level and writes its file.
+    pub(super) fn level(
+        &mut self,
+        load: Load,
+        index: u64,
+        offset: u64,
+        folder: &Path,
+    ) -> Result<Tally, CaptureError> {
+        let name = load.name();
+        let path = folder.join(format!("{name}.jsonl"));
+        let file = File::create_new(&path).map_err(CaptureError::io(&path))?;
+        let mut file = BufWriter::new(file);
+        let (duration, requests) = match (self.arguments.duration, self.arguments.requests) {
+            (None, None) => (Some(DURATION), None),
+            given => given,
+        };
+        let scraper =
+            self.metrics.take().map(|metrics| metrics.start(folder.join("metrics"), name.clone()));
+        let level = self.prepare(load, index, offset, duration, requests.unwrap_or(u64::MAX));
+        let tally = self
+            .write_header(&level, &mut file)
+            .and_then(|()| self.run(&level, &name, &mut file))
+            .and_then(|tally| file.flush().map(|()| tally))
+            .map_err(CaptureError::io(&path))?;
+        let seconds = level.start.elapsed().as_secs_f64();
+        match scraper.map(super::scrape::Scraper::finish).transpose() {
+            Ok(scraped) => {
+                let (metrics, outcome) = scraped.unzip();
+                self.notes.extend(outcome.and_then(Result::err));
+                self.metrics = metrics;
+            }
+            Err(reason) => self.notes.push(reason),
+        }
+        say(&format!("{name}: {}", tally.describe(seconds)));
+        if tally.late > 0 {
+            let (late, sent, most) = (tally.late, tally.sent, tally.late_s * 1e3);
+            self.notes.push(format!(
+                "{name}: {late} of {sent} requests were sent more than 10 ms late, at most {most:.1} ms: \
+                 this program did not keep up"
+            ));
+        }
+        Ok(tally)
+    }
+
+    fn prepare(
+        &self,
+        load: Load,
+        index: u64,
+        offset: u64,
+        duration: Option<Duration>,
+        requests: u64,
+    ) -> Level<'_> {
+        let half = thread::available_parallelism().map_or(1, |cpus| cpus.get() / 2);
+        let threads = self.arguments.threads.unwrap_or(half.clamp(1, 4) as u32);
+        // A thread needs a client.
+        let workers = match load {
+            Load::Open(_) => threads,
+            Load::Closed(clients) => threads.min(clients),
+        };
+        Level {
+            target: self.target,
+            load,
+            duration,
+            requests,
+            seed: Random::new(self.arguments.seed, index).next(),
+            offset,
+            workers,
+            start: Instant::now(),
+            started_at: utc::now_precise(),
+            sent: AtomicU64::new(0),
+            next: AtomicU64::new(0),
+            is_interrupted: AtomicBool::new(false),
+        }
+    }
+
+    fn write_header(&self, level: &Level<'_>, out: &mut impl Write) -> io::Result<()> {
+        let (mode, rate, concurrency) = match level.load {
+            Load::Open(rate) => (LoadMode::Open, Some(rate), None),
+            Load::Closed(concurrency) => (LoadMode::Closed, None, Some(concurrency.into())),
+        };
+        let header = ServingRun {
+            schema: serving::SCHEMA.to_owned(),
+            model: Some(self.secrets.masked_text(&self.arguments.model)),
+            url: Some(self.secrets.masked_text(&self.url.to_string())),
+            mode,
+            rate,
+            concurrency,
+            started_at: Some(level.started_at.clone()),
+            gpu: self.gpu.clone(),
+        };
+        serde_json::to_writer(&mut *out, &header)?;
+        out.write_all(b"\n")
+    }
+
+    /// Runs the workers and writes what they record.
+    fn run(&self, level: &Level<'_>, name: &str, out: &mut impl Write) -> io::Result<Tally> {
+        let (sender, records) = mpsc::channel();
+        thread::scope(|scope| {
+            let workers = (0..level.workers).map(|index| {
+                let worker = Worker::new(level, index, sender.clone())?;
+                Ok(scope.spawn(move || worker.run()))
+            });
+            let workers: io::Result<Vec<_>> = workers.collect();
+            drop(sender);
+            let tally = workers.and_then(|workers| {
+                let tally = self.collect(level, name, &records, out)?;
+                for worker in workers {
+                    worker.join().unwrap_or_else(|_| Err(io::Error::other("a worker failed")))?;
+                }
+                Ok(tally)
+            });
+            // Whatever went wrong, the others end.
+            level.is_interrupted.store(true, Ordering::Relaxed);
+            tally
+        })
+    }
+
+    fn collect(
+        &self,
+        level: &Level<'_>,
+        name: &str,
+        records: &Receiver<Record>,
+        out: &mut impl Write,
+    ) -> io::Result<Tally> {
+        let (mut tally, mut shown) = (Tally::default(), Instant::now());
+        loop {
+            match records.recv_timeout(TICK) {
+                Ok(record) => {
+                    out.write_all(record.line().as_bytes())?;
+                    self.count(&mut tally, record);
+                }
+                Err(RecvTimeoutError::Timeout) => out.flush()?,
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if self.signals.interrupted() {
+                level.is_interrupted.store(true, Ordering::Relaxed);
+            }
+            tally.sent = level.sent.load(Ordering::Relaxed);
+            if shown.elapsed() >= SHOWN && io::stderr().is_terminal() {
+                shown = Instant::now();
+                show(&format!("{name}: {}", tally.describe(level.start.elapsed().as_secs_f64())));
+            }
+        }
+        show("");
+        tally.sent = level.sent.load(Ordering::Relaxed);
+        Ok(tally)
+    }
+
+    fn count(&self, tally: &mut Tally, record: Record) {
+        let late_s = record.request.start_s - record.request.scheduled_s;
+        tally.late += u64::from(late_s > LATE_S);
+        tally.late_s = tally.late_s.max(late_s);
+        let Some(reason) = record.request.error else {
+            tally.ok += 1;
+            return;
+        };
+        let count = tally.failed.entry(reason.clone()).or_default();
+        *count += 1;
+        // Once for each reason; only here, for it may repeat what it was sent.
+        if let Some(said) = record.said.filter(|_| *count == 1) {
+            let said = self.secrets.masked_text(&said.replace(char::is_control, " "));
+            say(&format!("{reason}: the server says: {said}"));
+        }
+    }
+}
+
+impl Tally {
+    fn describe(&self, seconds: f64) -> String {
+        let failed: u64 = self.failed.values().sum();
+        let reasons: Vec<String> =
+            self.failed.iter().map(|(reason, count)| format!("{count} × {reason}")).collect();
+        let reasons =
+            if failed == 0 { String::new() } else { format!(" ({})", reasons.join(", ")) };
+        let (sent, ok) = (self.sent, self.ok);
+        let rate = ok as f64 / seconds.max(1e-3);
+        format!(
+            "{sent} sent, {ok} answered, {failed} failed{reasons} in {seconds:.1} s: {rate:.1} a second"
+        )
+    }
+}
+
+/// A line on the terminal that the next one replaces.
+fn show(line: &str) {
+    let mut terminal = io::stderr();
+    if terminal.is_terminal() {
+        // A terminal that is gone needs no progress.
+        let _ = write!(terminal, "\r\x1b[K{line}");
+    }
+}

@@ -1,0 +1,232 @@
+//! `serve`: a load test of an OpenAI-compatible server, with NVML samples and the server's metrics beside it.
+//!
+//! Requests are due by a schedule that never waits for answers (Poisson arrivals), or follow answers (closed loop). Each
+//! level of load leaves `NAME.jsonl` ([`rooflens_schemas::serving`]). Nothing of prompts, answers and keys is kept.
+
+pub(crate) mod args;
+mod connection;
+mod http;
+mod level;
+mod load;
+mod prompts;
+mod record;
+mod scrape;
+mod sse;
+mod timer;
+mod transport;
+mod url;
+mod worker;
+
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rooflens_schemas::{Pass, PassKind};
+
+use crate::args::{Profilers, SnapshotArguments};
+use crate::error::CaptureError;
+use crate::manifest::{self, Description};
+use crate::redact::Secrets;
+use crate::run::{Forwarder, Outcome, Sampler};
+use crate::{FAILED, say, snapshot, utc};
+use args::ServeArguments;
+use level::Test;
+use load::Load;
+use prompts::Prompts;
+use scrape::Metrics;
+use transport::Connector;
+use url::Url;
+use worker::Target;
+
+/// How long requests are sent if neither a time nor a number is given.
+const DURATION: Duration = Duration::from_secs(30);
+
+/// What a shell says of a command that SIGINT ended.
+const INTERRUPTED: u8 = 130;
+
+/// Runs all levels.
+pub(crate) fn run(arguments: &ServeArguments) -> Result<Outcome, CaptureError> {
+    timer::raise_open_files();
+    let (bundle, folder) = (&arguments.output, arguments.output.join(&arguments.pass));
+    if folder.exists() {
+        return Err(CaptureError::PassExists(folder));
+    }
+    let loads = loads(arguments)?;
+    let url = Url::parse(&arguments.url).map_err(CaptureError::Tool)?;
+    let key = key(arguments)?;
+    let command: Vec<String> =
+        env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
+    let secrets = secrets(key.as_deref(), &command);
+    let target = Target {
+        connector: Connector::to(&url).map_err(CaptureError::Tool)?,
+        head: head(&url, arguments.chat, key.as_deref()),
+        prompts: Prompts::of(arguments)?,
+        timeout: arguments.timeout,
+    };
+    let signals = Forwarder::start().map_err(CaptureError::io(bundle))?;
+    let (metrics, gpu, notes) = (None, None, Vec::new());
+    let mut test = Test {
+        arguments,
+        url: &url,
+        target: &target,
+        secrets: &secrets,
+        signals: &signals,
+        metrics,
+        gpu,
+        notes,
+    };
+    let warm = test.warm_up();
+    if signals.interrupted() {
+        return Ok(Outcome {
+            said: "interrupted before the first level".into(),
+            code: INTERRUPTED,
+        });
+    }
+    warm?;
+    fs::create_dir_all(folder.join("metrics")).map_err(CaptureError::io(&folder))?;
+    let mut pass = Pass {
+        id: arguments.pass.clone(),
+        kind: PassKind::Serving,
+        command: secrets.masked(&command),
+        ..Pass::default()
+    };
+    let started = utc::now();
+    take_snapshot(bundle)?;
+    test.gpu = target.connector.is_local.then(snapshot::first_gpu).flatten();
+    let code = measure(&mut test, &loads, &folder, &mut pass)?;
+    for note in &test.notes {
+        say(&format!("{}: {note}", arguments.pass));
+    }
+    pass.notes = test.notes;
+    let description = Description {
+        name: arguments.name.clone(),
+        labels: arguments.labels.clone(),
+        captured_at: Some(started),
+        passes: vec![pass],
+        producers: Vec::new(),
+    };
+    let said = manifest::describe_bundle(bundle, description)?;
+    Ok(Outcome { said, code })
+}
+
+/// The secrets of the environment, the command line, and the key.
+fn secrets(key: Option<&str>, command: &[String]) -> Secrets {
+    let variables = env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let given = key.map(|key| ("API_KEY".to_owned(), key.to_owned()));
+    Secrets::of(variables.chain(given), command, false)
+}
+
+/// Runs the levels, with the server's metrics and NVML beside them, and says of the pass how long it took. Gives the
+/// exit code.
+fn measure(
+    test: &mut Test<'_>,
+    loads: &[Load],
+    folder: &Path,
+    pass: &mut Pass,
+) -> Result<u8, CaptureError> {
+    test.metrics = metrics(test.arguments, test.url).unwrap_or_else(|reason| {
+        test.notes.push(format!("no metrics of the server: {reason}"));
+        None
+    });
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let start = Instant::now();
+    let sampler = sampler(test, folder);
+    let (mut answered, mut offset) = (0, test.arguments.warmup);
+    for (index, load) in (0..).zip(loads) {
+        if test.signals.interrupted() {
+            break;
+        }
+        let tally = test.level(*load, index, offset, folder)?;
+        (answered, offset) = (answered + tally.ok, offset + tally.sent);
+    }
+    if let Some(Err(reason)) = sampler.map(Sampler::finish) {
+        test.notes.push(reason);
+    }
+    let snapshots = folder.join("metrics");
+    // Empty if the server has none.
+    if fs::remove_dir(&snapshots).is_err() {
+        test.secrets.mask_folder(&snapshots).map_err(CaptureError::io(&snapshots))?;
+    }
+    let code = match test.signals.interrupted() {
+        true => {
+            test.notes.push("interrupted".to_owned());
+            INTERRUPTED
+        }
+        false if answered == 0 => FAILED,
+        false => 0,
+    };
+    pass.wall_ns = u64::try_from(start.elapsed().as_nanos()).ok();
+    pass.started_utc_ns = u64::try_from(since.as_nanos()).ok();
+    pass.exit_code = Some(code.into());
+    Ok(code)
+}
+
+/// Samples NVML if it is asked for and the server is on this machine.
+fn sampler(test: &mut Test<'_>, folder: &Path) -> Option<Sampler> {
+    let period = Duration::from_millis(test.arguments.nvml_period);
+    if period.is_zero() {
+        return None;
+    }
+    let sampler = match test.target.connector.is_local {
+        true => Sampler::start(&folder.join("nvml.csv"), period, true),
+        false => Err("the server is on another machine".to_owned()),
+    };
+    sampler.map_err(|reason| test.notes.push(format!("no NVML samples: {reason}"))).ok()
+}
+
+/// The levels in their order, each once: their files have their names.
+fn loads(arguments: &ServeArguments) -> Result<Vec<Load>, CaptureError> {
+    let open = arguments.rate.iter().copied().map(Load::Open);
+    let closed = arguments.concurrency.iter().copied().map(Load::Closed);
+    let loads: Vec<Load> = open.chain(closed).collect();
+    match loads.iter().enumerate().find(|(index, load)| loads[..*index].contains(load)) {
+        Some((_, twice)) => Err(CaptureError::Tool(format!(
+            "{} is asked for twice: name each level once",
+            twice.name()
+        ))),
+        None => Ok(loads),
+    }
+}
+
+/// The key of the variable that the command line names.
+fn key(arguments: &ServeArguments) -> Result<Option<String>, CaptureError> {
+    let Some(name) = &arguments.api_key_env else { return Ok(None) };
+    let key = env::var(name).unwrap_or_default();
+    match key.bytes().all(|byte| byte.is_ascii_graphic()) && !key.is_empty() {
+        true => Ok(Some(key)),
+        false => Err(CaptureError::Tool(format!(
+            "the environment variable {name} of --api-key-env holds no key: export it"
+        ))),
+    }
+}
+
+/// The head of a request, up to the length of its body.
+fn head(url: &Url, is_chat: bool, key: Option<&str>) -> String {
+    let path = url.below(if is_chat { "chat/completions" } else { "completions" });
+    let key = key.map(|key| format!("Authorization: Bearer {key}\r\n")).unwrap_or_default();
+    format!(
+        "POST {path} HTTP/1.1\r\nHost: {}\r\nUser-Agent: rooflens-capture/{}\r\nAccept: text/event-stream\r\n\
+         {key}Content-Type: application/json\r\nContent-Length: ",
+        url.authority,
+        env!("CARGO_PKG_VERSION"),
+    )
+}
+
+/// Where the metrics of the server are, if they are wanted and there.
+fn metrics(arguments: &ServeArguments, url: &Url) -> Result<Option<Metrics>, String> {
+    let url = match &arguments.metrics_url {
+        _ if arguments.no_metrics => return Ok(None),
+        Some(url) => Url::parse(url)?,
+        None => Url { path: "/metrics".to_owned(), ..url.clone() },
+    };
+    let metrics = Metrics::of(url)?;
+    metrics.ask().map(|_| Some(metrics))
+}
+
+fn take_snapshot(bundle: &Path) -> Result<(), CaptureError> {
+    let [nsys, ncu, python] = ["nsys", "ncu", "python3"].map(str::to_owned);
+    let (output, profilers) = (bundle.to_owned(), Profilers { nsys, ncu });
+    snapshot::write_if_absent(&SnapshotArguments { output, python, uuid: false, profilers })
+}

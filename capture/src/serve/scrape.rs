@@ -1,0 +1,110 @@
+//! Snapshots of the server's Prometheus metrics: before a level, each second of it, and after.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use super::http::Response;
+use super::record::RequestError;
+use super::transport::{Connector, PATIENCE};
+use super::url::Url;
+
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// Most bytes of a snapshot.
+const MOST_BYTES: usize = 16 << 20;
+
+/// Where the metrics are.
+pub(super) struct Metrics {
+    connector: Connector,
+    url: Url,
+    /// Snapshots of all levels so far.
+    count: u32,
+}
+
+/// A thread that takes snapshots until it is told to end.
+pub(super) struct Scraper {
+    stop: Sender<()>,
+    thread: JoinHandle<(Metrics, Result<(), String>)>,
+}
+
+impl Metrics {
+    pub(super) fn of(url: Url) -> Result<Self, String> {
+        Ok(Self { connector: Connector::to(&url)?, url, count: 0 })
+    }
+
+    /// What the server answers.
+    pub(super) fn ask(&self) -> Result<Vec<u8>, String> {
+        self.answer().map_err(|error| format!("{}: {error}", self.url))
+    }
+
+    fn answer(&self) -> Result<Vec<u8>, RequestError> {
+        let Url { authority, path, .. } = &self.url;
+        let mut connection = self.connector.connect()?;
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nHost: {authority}\r\nAccept: text/plain\r\nConnection: close\r\n\r\n"
+        );
+        connection.write_all(request.as_bytes())?;
+        let (mut response, mut text, mut buffer) = (Response::new(), Vec::new(), [0; 16 << 10]);
+        let start = Instant::now();
+        while !response.is_done() {
+            let read = connection.read(&mut buffer)?;
+            if read == 0 && !response.close() {
+                return Err(RequestError::Closed);
+            }
+            response.feed(&buffer[..read], |_, body| {
+                text.extend_from_slice(body);
+                Ok(())
+            })?;
+            if text.len() > MOST_BYTES || start.elapsed() > PATIENCE {
+                return Err(RequestError::Http("metrics of more than 16 MiB or 5 seconds"));
+            }
+        }
+        if response.status == 200 { Ok(text) } else { Err(RequestError::Status(response.status)) }
+    }
+
+    /// Writes a snapshot, with its time, in seconds since 1970, in a comment. Names sort as the snapshots were taken.
+    fn write(&mut self, folder: &Path, name: &str) -> Result<(), String> {
+        let path = folder.join(format!("{:05}-{name}.prom", self.count));
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let comment = format!("# scraped_at {:.6}\n", since.as_secs_f64());
+        let text = [comment.into_bytes(), self.ask()?].concat();
+        self.count += 1;
+        fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    /// Takes the first snapshot at once, and the others from a thread.
+    pub(super) fn start(mut self, folder: PathBuf, level: String) -> Scraper {
+        let (stop, stopped) = mpsc::channel();
+        let mut outcome = self.write(&folder, &format!("{level}-before"));
+        let thread = thread::spawn(move || {
+            let start = Instant::now();
+            for second in 1u32.. {
+                let left = (PERIOD * second).saturating_sub(start.elapsed());
+                match stopped.recv_timeout(left) {
+                    Err(RecvTimeoutError::Timeout) => {}
+                    _ => break,
+                }
+                // One that takes longer costs those that it overlaps.
+                if start.elapsed() < PERIOD * (second + 1) {
+                    outcome = outcome.and(self.write(&folder, &level));
+                }
+            }
+            outcome = outcome.and(self.write(&folder, &format!("{level}-after")));
+            (self, outcome)
+        });
+        Scraper { stop, thread }
+    }
+}
+
+impl Scraper {
+    /// Takes the last snapshot; the reason if any was not to be had.
+    pub(super) fn finish(self) -> Result<(Metrics, Result<(), String>), String> {
+        // It has ended by itself if nobody hears it.
+        let _ = self.stop.send(());
+        self.thread.join().map_err(|_| "snapshots of metrics failed".to_owned())
+    }
+}

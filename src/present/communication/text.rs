@@ -68,12 +68,12 @@ pub(super) fn straggler(context: &Context<'_>, ranks: &Ranks, found: &Straggler)
         of = Quantity::count(found.of),
         waited = Quantity::ns(found.waited),
     );
-    text.extend(found.cause.iter().flat_map(|cause| because(context, cause)));
+    text.extend(found.cause.iter().flat_map(|cause| because(context, ranks, found, cause)));
     text
 }
 
 /// What sets the straggler apart.
-fn because(context: &Context<'_>, cause: &Cause) -> Vec<Inline> {
+fn because(context: &Context<'_>, ranks: &Ranks, found: &Straggler, cause: &Cause) -> Vec<Inline> {
     let time = |ns| Quantity::new(ns, Unit::Nanoseconds);
     let whole_pass = || words!(context, "communication.whole_pass");
     let stage = cause.stage.clone().unwrap_or_else(whole_pass);
@@ -89,7 +89,7 @@ fn because(context: &Context<'_>, cause: &Cause) -> Vec<Inline> {
             );
         }
         Reason::Unknown => return say!(context, "communication.unknown_cause"),
-        Reason::MoreWork => say!(context, "communication.more_work"),
+        Reason::MoreWork => more_work(context, ranks, found),
         Reason::SlowerKernels(ratio) => {
             say!(context, "communication.slower_kernels", slowdown = Quantity::ratio(ratio - 1.0))
         }
@@ -104,6 +104,24 @@ fn because(context: &Context<'_>, cause: &Cause) -> Vec<Inline> {
         others = time(others),
         more = Quantity::ratio(own / others.max(1.0) - 1.0),
         why = why,
+    )
+}
+
+/// How much more work it is, where sizes of GEMMs tell.
+fn more_work(context: &Context<'_>, ranks: &Ranks, found: &Straggler) -> Vec<Inline> {
+    let mut own =
+        ranks.imbalances.iter().filter(|one| ranks.lines[one.slowest].member == found.member);
+    let work = own.find_map(|one| one.work.as_ref().filter(|work| work.more().is_some()));
+    let Some((work, more)) = work.and_then(|work| Some((work, work.more()?))) else {
+        return say!(context, "communication.more_work");
+    };
+    let (rows, others) = work.rows.unzip();
+    say!(
+        context,
+        "communication.more_flops",
+        more = Quantity::ratio(more),
+        rows = rows.map(Quantity::count),
+        others = others.map(Quantity::count),
     )
 }
 

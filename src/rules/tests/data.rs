@@ -34,8 +34,8 @@ fn the_profiler_costs_what_the_unprofiled_run_does_not_take() {
     let text = words(&found.statement);
     assert!(
         text.starts_with(
-            "prefill takes 500.0 ns in the baseline, 50.0 % less than in pass nsys (1.000 µs, median of 10 warm of 10 \
-             iterations"
+            "prefill takes 500.0 ns in the baseline, 50.0 % less than in pass nsys (1.000 µs, median of the warm \
+             iterations, 10 of 10"
         ),
         "{text}"
     );
@@ -44,12 +44,12 @@ fn the_profiler_costs_what_the_unprofiled_run_does_not_take() {
     // One of two iterations loads code for 100 of 1000 ns: the other is warm. Where both do, none is.
     let cold = |times: &[f64]| made(500).each(Cause::FirstUse, times);
     let text = words(&cold(&[100.0, 99.0]).one(&profiler_overhead::RULE).statement);
-    assert!(text.contains("median of 1 warm of"), "{text}");
+    assert!(text.contains("the only warm iteration, 1 of"), "{text}");
     let none = cold(&[100.0, 100.0]).outcome(&profiler_overhead::RULE);
     assert_eq!(silent(none).0, "abstained");
     // Of many that all do as much it is usual.
     let usual = cold(&[200.0; 5]).one(&profiler_overhead::RULE);
-    assert!(words(&usual.statement).contains("median of 5 warm of"));
+    assert!(words(&usual.statement).contains("median of the warm iterations, 5 of"));
     // A loop without known steps compares with nothing.
     let loops = decode().repeats("decode", "b", Some(10), &[500]);
     assert!(matches!(loops.outcome(&profiler_overhead::RULE), Outcome::Abstained(_)));

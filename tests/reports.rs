@@ -9,9 +9,10 @@ use std::process::Command;
 
 use sha2::{Digest, Sha256};
 
-const FIXTURES: [&str; 10] = [
+const FIXTURES: [&str; 11] = [
     "edge-empty-window",
     "h100-train",
+    "h100-vit-train",
     "h100x2-parallel",
     "h200-cuda-graph",
     "h200-graph-ranges",

@@ -16,7 +16,7 @@ use rooflens_analysis::utilization::Unavailable;
 use rooflens_analysis::utilization::mfu::{StageUtilization, Utilization};
 use rooflens_findings::chart::{Bar, Color, Part, Plot, StackedBars};
 use rooflens_findings::{Block, Chart, Dataset, Findings, Inline, Quantity, Table, View};
-use rooflens_model::ModelConfig;
+use rooflens_model::Architecture;
 use rooflens_model::diagnostic::{Diagnostic, Severity};
 
 /// Model FLOPs utilization.
@@ -75,18 +75,19 @@ fn basis(context: &Context<'_>, all: &Utilization) -> Vec<(String, Vec<Inline>)>
     facts
 }
 
-fn sizes(context: &Context<'_>, model: &ModelConfig) -> Vec<Inline> {
-    let mlp = model.intermediate.to_string();
-    let mlp = if model.gated_mlp { words!(context, "utilization.gated", width = mlp) } else { mlp };
+fn sizes(context: &Context<'_>, model: &Architecture) -> Vec<Inline> {
+    let outline = &model.outline;
+    let mlp = outline.intermediate.to_string();
+    let mlp = if outline.gated { words!(context, "utilization.gated", width = mlp) } else { mlp };
     say!(
         context,
         "utilization.model_sizes",
         family = model.family.as_str(),
-        layers = model.layers.to_string(),
+        layers = model.depth().to_string(),
         hidden = model.hidden.to_string(),
-        heads = model.heads.to_string(),
-        kv_heads = model.kv_heads.to_string(),
-        head_dim = model.head_dim.to_string(),
+        heads = outline.heads.to_string(),
+        kv_heads = outline.kv_heads.to_string(),
+        head_dim = outline.head_dim.to_string(),
         mlp = mlp,
         vocab = model.vocab.to_string(),
     )

@@ -3,9 +3,9 @@
 use rooflens_schemas::{StageKind, Workload};
 
 use crate::utilization::Unavailable;
-use crate::utilization::model_flops::{Convention, Shape, forward, forward_bytes};
 use rooflens_hardware::element_bytes;
-use rooflens_model::ModelConfig;
+use rooflens_model::Architecture;
+use rooflens_model::architecture::{Convention, Shape, forward, forward_bytes};
 
 /// Decode steps beyond which a workload description is not believed.
 const MAX_STEPS: u64 = 1 << 20;
@@ -45,7 +45,7 @@ pub(super) fn work(
     kind: StageKind,
     steps: Option<u64>,
     workload: &Workload,
-    model: Option<&ModelConfig>,
+    model: Option<&Architecture>,
     dtype: Option<&str>,
 ) -> Result<Work, Unavailable> {
     let passes = match kind {
@@ -96,8 +96,9 @@ pub(super) fn work(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rooflens_model::architecture::Decoder;
 
-    fn tiny() -> (Workload, ModelConfig) {
+    fn tiny() -> (Workload, Architecture) {
         let workload = Workload {
             batch: Some(2),
             prompt_tokens: Some(4),
@@ -105,7 +106,7 @@ mod tests {
             ..Workload::default()
         };
         // One layer, hidden 2, one head of 2, plain MLP of 4: 4·2·2 + 2·2·4 = 32 parameters; head 2·10 = 20.
-        let model = ModelConfig {
+        let model = Decoder {
             hidden: 2,
             intermediate: 4,
             layers: 1,
@@ -113,9 +114,9 @@ mod tests {
             kv_heads: 1,
             head_dim: 2,
             vocab: 10,
-            ..ModelConfig::default()
+            ..Decoder::default()
         };
-        (workload, model)
+        (workload, model.into())
     }
 
     #[test]

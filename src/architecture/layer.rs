@@ -209,6 +209,8 @@ pub struct Experts {
     pub bias: bool,
     /// The router has one.
     pub router_bias: bool,
+    /// Scores are corrected by a bias of each expert, which balances their load.
+    pub balanced: bool,
 }
 
 impl Layer {
@@ -311,6 +313,7 @@ impl Layer {
         };
         let router = Matrix::new(Part::Experts, "router", of.hidden, of.count).ways(1);
         self.matrices.push(router.bias(of.router_bias));
+        self.vectors += if of.balanced { of.count } else { 0 };
         if of.gated {
             self.matrices.push(matrix("expert gate", input, of.intermediate));
         }

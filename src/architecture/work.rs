@@ -198,3 +198,116 @@ pub fn forward_bytes(model: &Architecture, shape: Shape, element_bytes: f64) -> 
 fn head_parameters(model: &Architecture) -> f64 {
     model.head.as_ref().map_or(0.0, |head| head.elements() as f64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Decoder, Experts};
+
+    /// Llama-3-8B: the shape of the showcase.
+    fn llama_8b() -> Architecture {
+        let decoder = Decoder {
+            family: "llama",
+            hidden: 4096,
+            intermediate: 14336,
+            layers: 32,
+            heads: 32,
+            kv_heads: 8,
+            head_dim: 128,
+            vocab: 128_256,
+            gated: true,
+        };
+        decoder.into()
+    }
+
+    #[test]
+    fn llama_8b_parameters_are_those_of_its_layers() {
+        // A layer: q and o 2·4096², k and v 2·4096·1024, three MLP matrices 3·4096·14336
+        // = 33 554 432 + 8 388 608 + 176 160 768 = 218 103 808; 32 layers = 6 979 321 856.
+        // With embedding and head (2·4096·128 256) and 65 norms of 4096 that is the published
+        // 8 030 261 248 parameters.
+        let model = llama_8b();
+        assert_eq!(parameters_per_token(&model), 6_979_321_856.0);
+        assert_eq!(model.parameters(), 8_030_261_248);
+    }
+
+    #[test]
+    fn prefill_of_llama_8b_batch_8_prompt_1024() {
+        // Projections 2·8192·6 979 321 856 = 114 349 209 288 704 (1.1435e14).
+        // Attention 4·128·32·32·8·(1024·1025/2) = 2 201 170 739 200 (causal), full: ·1024².
+        // Head, last position only: 2·8·4096·128 256 = 8 405 385 216.
+        let shape = Shape { batch: 8, new: 1024, past: 0, logits: 1 };
+        let model = llama_8b();
+        let projections = 2.0 * 8192.0 * 6_979_321_856.0;
+        assert_eq!(projections, 114_349_209_288_704.0);
+        let causal = 4.0 * 128.0 * 32.0 * 32.0 * 8.0 * 524_800.0;
+        let head = 8_405_385_216.0;
+        assert_eq!(forward(&model, shape, Convention::Causal), projections + causal + head);
+        let full = 4.0 * 128.0 * 32.0 * 32.0 * 8.0 * 1_048_576.0;
+        assert_eq!(forward(&model, shape, Convention::Full), projections + full + head);
+    }
+
+    #[test]
+    fn a_decode_step_attends_its_context_and_reads_weights_and_cache() {
+        // One token behind 1024: 1025 pairs either way.
+        let shape = Shape { batch: 8, new: 1, past: 1024, logits: 1 };
+        let model = llama_8b();
+        let pairs = 4.0 * 128.0 * 32.0 * 32.0 * 8.0 * 1025.0;
+        assert_eq!(attention(&model, shape, Convention::Causal), pairs);
+        assert_eq!(attention(&model, shape, Convention::Full), pairs);
+        // Cache: 2·8·128·2 bytes · 32 layers = 131 072 bytes a token; 8 sequences · (1025 read + 1 written).
+        assert_eq!(kv_bytes_per_token(&model, 2.0), 131_072.0);
+        let weights = (6_979_321_856.0 + 4096.0 * 128_256.0 + 8.0 * 4096.0) * 2.0;
+        assert_eq!(forward_bytes(&model, shape, 2.0), weights + 8.0 * 1026.0 * 131_072.0);
+    }
+
+    #[test]
+    fn experts_are_counted_by_use_and_read_by_expectation() {
+        // One layer, hidden 10, 4 experts of inner size 5, 2 chosen, gated: an expert has 3·10·5 = 150.
+        let attention = crate::Attention {
+            hidden: 10,
+            heads: 1,
+            kv_heads: 1,
+            head_dim: 10,
+            value_dim: 10,
+            ..crate::Attention::default()
+        };
+        let experts = Experts {
+            hidden: 10,
+            count: 4,
+            chosen: 2,
+            intermediate: 5,
+            gated: true,
+            ..Experts::default()
+        };
+        let layer = Layer::default().attention(&attention).experts(&experts);
+        let model = Architecture { layers: vec![(1, layer)], ..Architecture::default() };
+        // Attention 4·100, router 40, two experts 300.
+        assert_eq!(parameters_per_token(&model), 400.0 + 40.0 + 300.0);
+        // One token touches 2 experts; two tokens 4·(1 − (1/2)²) = 3.
+        assert_eq!(parameters_read(&model, 1.0), 740.0);
+        assert_eq!(parameters_read(&model, 2.0), 890.0);
+    }
+
+    #[test]
+    fn windows_chunks_and_compression_bound_the_attended_keys() {
+        // 4 queries, window 2: 1 + 2 + 2 + 2 keys.
+        let shape = Shape { batch: 1, new: 4, past: 0, logits: 1 };
+        let pairs = |reach: Reach, shape: Shape| reach.pairs(shape, Convention::Causal);
+        assert_eq!(pairs(Reach::Window(2), shape), 7.0);
+        assert_eq!(pairs(Reach::Top(2), shape), 7.0);
+        // Behind 10 keys every query sees 2.
+        let behind = Shape { past: 10, ..shape };
+        assert_eq!(pairs(Reach::Window(2), behind), 8.0);
+        // Chunks of 3: 1 + 2 + 3, 1; behind 10 keys 2 + 3, 1 + 2.
+        assert_eq!(pairs(Reach::Chunk(3), shape), 7.0);
+        assert_eq!(pairs(Reach::Chunk(3), behind), 8.0);
+        // An entry for 2 positions: 0 + 1 + 1 + 2; behind 10 positions 5 + 6 + 6 + 7, of which 3 at most.
+        let all = Reach::Compressed { ratio: 2, top: None };
+        assert_eq!((pairs(all, shape), pairs(all, behind)), (4.0, 24.0));
+        let top = Reach::Compressed { ratio: 2, top: Some(3) };
+        assert_eq!((pairs(top, shape), pairs(top, behind)), (4.0, 12.0));
+        // Encoders see everything: 4 queries of 4 keys.
+        assert_eq!(pairs(Reach::All, shape), 16.0);
+    }
+}

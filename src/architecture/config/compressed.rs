@@ -27,6 +27,8 @@ pub(super) fn read(name: &str, keys: &Keys<'_>, model: &mut Architecture) -> boo
             chosen: keys.need(&["num_experts_per_tok"]),
             intermediate,
             gated: true,
+            // The first layers choose by the token itself.
+            balanced: index >= keys.or(&["num_hash_layers"], 3),
             ..Experts::default()
         };
         let shared = keys.or(&["n_shared_experts"], 1) * intermediate;

@@ -152,7 +152,7 @@ fn minimax_m3(keys: &Keys<'_>, hidden: u64, index: u64) -> Layer {
     }
     let experts = experts(keys, hidden);
     let shared = keys.or(&["n_shared_experts"], 1) * keys.or(&["shared_intermediate_size"], 0);
-    let layer = layer.experts(&experts);
+    let layer = layer.experts(&Experts { balanced: true, ..experts });
     if shared > 0 { layer.mlp(hidden, shared, true, false) } else { layer }
 }
 
@@ -179,7 +179,7 @@ fn mimo(keys: &Keys<'_>, hidden: u64, index: u64) -> Layer {
     if is_dense(keys, index) {
         return layer.mlp(hidden, keys.need(&["intermediate_size"]), true, false);
     }
-    layer.experts(&experts(keys, hidden))
+    layer.experts(&Experts { balanced: true, ..experts(keys, hidden) })
 }
 
 /// Chunks in three layers of four, a shared expert beside the routed ones.

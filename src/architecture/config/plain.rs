@@ -223,22 +223,19 @@ fn outside(name: &str, keys: &Keys<'_>, model: &mut Architecture) {
 /// What each layer's queries see.
 fn reaches(keys: &Keys<'_>, family: &Family, depth: u64) -> Vec<Reach> {
     let full = vec![Reach::Causal; depth as usize];
+    let known = ["full_attention", "sliding_attention", "deepseek_sparse_attention"];
+    let types = keys.words("layer_types");
+    if let Some(other) = types.iter().flatten().find(|one| !known.contains(one)) {
+        keys.refuse(Unsupported::Feature(format!("layers of type {other}")));
+    }
     let Some(window) = keys.maybe(&["sliding_window"]) else { return full };
     if keys.value("use_sliding_window").is_some() && !keys.flag("use_sliding_window", false) {
         return full;
     }
     let of = |slides: bool| if slides { Reach::Window(window) } else { Reach::Causal };
-    if let Some(types) = keys.words("layer_types") {
-        let known = ["full_attention", "sliding_attention"];
-        if let Some(other) = types.iter().find(|one| !known.contains(one)) {
-            keys.refuse(Unsupported::Feature(format!("layers of type {other}")));
-        }
-        return types
-            .iter()
-            .map(|one| of(*one == "sliding_attention"))
-            .chain(full)
-            .take(depth as usize)
-            .collect();
+    if let Some(types) = types {
+        let reaches = types.iter().map(|one| of(*one == "sliding_attention"));
+        return reaches.chain(full).take(depth as usize).collect();
     }
     // Qwen2: the first layers see everything.
     let first = match keys.flag("use_sliding_window", false) {
@@ -430,6 +427,10 @@ fn feed_forward(
         gated: true,
         bias,
         router_bias: name == "gpt_oss",
+        balanced: !matches!(
+            name,
+            "mixtral" | "granitemoe" | "olmoe" | "phimoe" | "gpt_oss" | "deepseek_v2"
+        ) && !name.starts_with("qwen"),
         ..Experts::default()
     };
     let shared = keys.maybe(&["shared_expert_intermediate_size"]);

@@ -121,6 +121,7 @@ fn block(keys: &Keys<'_>, hidden: u64, kind: char) -> Layer {
                 count: keys.need(&["n_routed_experts"]),
                 chosen: keys.need(&["num_experts_per_tok"]),
                 intermediate,
+                balanced: true,
                 ..Experts::default()
             });
             let Some(latent) = latent else { return layer };

@@ -61,12 +61,20 @@ fn formats(answer: &Answer<'_>) -> Vec<Vec<Inline>> {
     let setup = &answer.of.setup;
     let mut all = Vec::new();
     for weights in &answer.of.sweep.weights {
-        let machines = answer.of.sweep.machines.iter();
-        let rates = machines.filter_map(|machine| {
-            let (dtype, _) = machine.rate(weights)?;
-            Some(format!("{dtype} ({})", machine.name))
-        });
-        let rates = rates.collect::<Vec<String>>().join(answer.text.comma());
+        let machines = &answer.of.sweep.machines;
+        let dtype =
+            |machine: &'_ crate::Machine| machine.rate(weights).map(|rate| rate.0.to_owned());
+        let first = machines.first().and_then(dtype);
+        let rates =
+            match first.filter(|_| machines.iter().all(|one| dtype(one) == dtype(&machines[0]))) {
+                Some(same) => same,
+                None => {
+                    let named = machines
+                        .iter()
+                        .filter_map(|one| Some(format!("{} ({})", dtype(one)?, one.name)));
+                    named.collect::<Vec<String>>().join(answer.text.comma())
+                }
+            };
         all.push(say!(
             answer,
             "predict.assume_weights",

@@ -8,7 +8,7 @@ use rooflens_findings::chart::{
 use rooflens_findings::{Quantity, chart, words};
 use rooflens_schemas::Unit;
 
-use super::{Answer, seconds, tables};
+use super::{Answer, seconds};
 use crate::{Load, Plan, Prediction, Setup, predict};
 
 /// Points of a line over the batch.
@@ -17,6 +17,10 @@ const POINTS: u64 = 160;
 const MOST: u64 = 512;
 /// GPUs that have a line of their own.
 const GPUS: usize = 6;
+/// GPUs, formats and splits that have bars.
+const BARS: usize = 8;
+/// Area of marks that have no weight of their own.
+const WEIGHT: f64 = 0.02;
 
 const fn color(part: Part) -> Color {
     match part {
@@ -32,7 +36,7 @@ const fn color(part: Part) -> Color {
 /// The bound of prefill and decode of each GPU, by part.
 pub(super) fn by_machine(answer: &Answer<'_>) -> Option<Chart> {
     let mut bars = Vec::new();
-    for (point, found) in answer.by_machine() {
+    for (point, found) in answer.of_first_load().into_iter().take(BARS) {
         let decode = found.tpot.map(|_| ("decode", &found.decode));
         for (stage, pass) in std::iter::once(("prefill", &found.prefill)).chain(decode) {
             let mut values: Vec<f64> =
@@ -43,7 +47,7 @@ pub(super) fn by_machine(answer: &Answer<'_>) -> Option<Chart> {
             bars.push((
                 stage,
                 Bar {
-                    label: format!("{} ({stage})", answer.machine(point)),
+                    label: format!("{} ({stage})", answer.label(point)),
                     values,
                     note: seconds(total).to_string(),
                 },
@@ -74,25 +78,25 @@ pub(super) fn by_machine(answer: &Answer<'_>) -> Option<Chart> {
 }
 
 /// A line of predictions over the batch.
-struct Curve<'a> {
-    name: &'a str,
+struct Curve {
+    name: String,
     points: Vec<(u64, Prediction)>,
 }
 
-fn curves<'a>(answer: &'a Answer<'_>) -> Vec<Curve<'a>> {
+fn curves(answer: &Answer<'_>) -> Vec<Curve> {
     let Some((first, _)) = answer.headline() else { return Vec::new() };
-    let fits = answer.advice.iter().filter_map(|(_, _, advice)| Some(advice.as_ref()?.fits));
+    let fits = answer.advice.iter().map(|(_, _, advice)| advice.fits);
     let end = fits.max().unwrap_or(0).clamp(8, MOST);
     let step = (end / POINTS).max(1);
-    let curve = |(machine, setup, advice): &'a (&crate::Machine, Setup, Option<crate::Advice>)| {
+    let curve = |(machine, setup, advice): &(&crate::Machine, Setup, crate::Advice)| {
         let plan = Plan::new(&answer.of.model, machine, setup)?;
-        let most = advice.as_ref()?.fits.min(end);
+        let most = advice.fits.min(end);
         let at = |batch: u64| {
             let load = Load { batch, ..first.load };
             (batch, predict(&plan, &answer.of.model, machine, setup, load))
         };
         let points: Vec<_> = (1..=most).step_by(step as usize).map(at).collect();
-        (points.len() > 1).then(|| Curve { name: &machine.name, points })
+        (points.len() > 1).then(|| Curve { name: answer.name(machine, setup), points })
     };
     answer.advice.iter().filter_map(curve).take(GPUS).collect()
 }
@@ -104,8 +108,8 @@ pub(super) fn by_batch(answer: &Answer<'_>) -> Vec<Chart> {
         curves.iter().filter_map(|curve| curve.points.last()).map(|(batch, _)| *batch).max();
     let Some(extent) = extent else { return Vec::new() };
     let track = |label: String, unit: Unit, value: &dyn Fn(&Prediction) -> Option<f64>| {
-        let line = |curve: &Curve<'_>| Line {
-            name: curve.name.to_owned(),
+        let line = |curve: &Curve| Line {
+            name: curve.name.clone(),
             filled: false,
             points: curve
                 .points
@@ -150,7 +154,7 @@ const COLORS: [Color; GPUS] = [
 ];
 
 /// Tokens per second against the time per token, by powers of two of the batch.
-fn trade_off(answer: &Answer<'_>, curves: &[Curve<'_>]) -> Option<Chart> {
+fn trade_off(answer: &Answer<'_>, curves: &[Curve]) -> Option<Chart> {
     let mut points = Vec::new();
     for (curve, color) in curves.iter().zip(COLORS) {
         for (batch, found) in &curve.points {
@@ -161,7 +165,7 @@ fn trade_off(answer: &Answer<'_>, curves: &[Curve<'_>]) -> Option<Chart> {
                     label: format!("{} × {batch}", curve.name),
                     x: tpot * 1e3,
                     y: rate,
-                    weight: 0.1,
+                    weight: WEIGHT,
                     color,
                 });
             }
@@ -184,27 +188,36 @@ fn trade_off(answer: &Answer<'_>, curves: &[Curve<'_>]) -> Option<Chart> {
     })
 }
 
-/// The stages and their parts under the roofs of the first GPU.
+/// The batch of a point, and its bounds if it has any.
+fn known(point: &crate::Point) -> Option<(u64, &Prediction)> {
+    Some((point.load.batch, point.prediction.as_ref()?))
+}
+
+/// The stages at each batch under the roofs of the first GPU.
 pub(super) fn roofline(answer: &Answer<'_>) -> Option<Chart> {
-    let (point, found) = answer.headline()?;
+    let (point, _) = answer.headline()?;
     let machine = answer.of.sweep.machines.get(point.machine)?;
     let (dtype, rate) = machine.rate(&point.setup.weights)?;
+    let alike = |one: &&crate::Point| {
+        (one.machine, one.setup, one.load.prompt) == (point.machine, point.setup, point.load.prompt)
+    };
     let mut points = Vec::new();
-    for row in tables::parts(answer).into_iter().filter(|row| row.gpu == machine.name) {
-        if row.cost.flops <= 0.0 || row.cost.bytes <= 0.0 {
-            continue;
+    for (batch, found) in answer.points.iter().filter(alike).filter_map(known) {
+        let decode = found.tpot.map(|_| ("decode", &found.decode));
+        for (stage, pass) in std::iter::once(("prefill", &found.prefill)).chain(decode) {
+            let total = pass.total();
+            let bound =
+                if total.compute_bound() { Color::ComputeBound } else { Color::MemoryBound };
+            points.push(Mark {
+                label: format!("{} × {batch}", answer.text.word(stage)),
+                x: total.intensity(),
+                y: total.flops / pass.seconds(),
+                weight: WEIGHT,
+                color: bound,
+            });
         }
-        let pass = if row.stage == "prefill" { &found.prefill } else { &found.decode };
-        let label =
-            format!("{}, {}", answer.text.word(row.stage), answer.text.word(row.part.name()));
-        points.push(Mark {
-            label,
-            x: row.cost.intensity(),
-            y: row.cost.flops / row.cost.seconds,
-            weight: row.cost.seconds / pass.seconds(),
-            color: if row.cost.compute_bound() { Color::ComputeBound } else { Color::MemoryBound },
-        });
     }
+    points.retain(|point| point.x > 0.0 && point.y > 0.0);
     let measured = answer.of.calibration.is_some();
     let bandwidth = Quantity::new(machine.bandwidth, Unit::BytesPerSecond);
     let peak = Quantity::new(rate, Unit::FlopPerSecond);

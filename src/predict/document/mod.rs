@@ -48,31 +48,54 @@ struct Answer<'q> {
     text: &'static Catalogue,
     of: &'q Question,
     points: Vec<Point>,
-    /// Of each machine with the first format and split: the advice for the first prompt.
-    advice: Vec<(&'q Machine, Setup, Option<Advice>)>,
+    /// Of each machine, format and split: the advice for the first prompt.
+    advice: Vec<(&'q Machine, Setup, Advice)>,
 }
 
 impl<'q> Answer<'q> {
     fn new(of: &'q Question) -> Self {
         let points = sweep(&of.model, &of.sweep, &of.setup, of.output);
-        let first = points.iter().find(|point| point.prediction.is_some()).or(points.first());
-        let setup = first.map_or(of.setup, |point| point.setup);
         let load = crate::Load {
             batch: 1,
             prompt: of.sweep.prompts.first().copied().unwrap_or(1),
             output: of.output,
         };
-        let advice = of.sweep.machines.iter().map(|machine| {
-            let plan = Plan::new(&of.model, machine, &setup);
-            let advice = plan
-                .map(|plan| advise(&plan, &of.model, machine, &setup, (load.bounded(), of.limits)));
-            (machine, setup, advice)
-        });
-        Self { text: of.text, of, advice: advice.collect(), points }
+        let mut advice: Vec<(&Machine, Setup, Advice)> = Vec::new();
+        for point in &points {
+            let Some(machine) = of.sweep.machines.get(point.machine) else { continue };
+            let known = |(other, setup, _): &(&Machine, Setup, Advice)| {
+                std::ptr::eq(*other, machine) && *setup == point.setup
+            };
+            let plan = Plan::new(&of.model, machine, &point.setup);
+            if let Some(plan) = plan.filter(|_| !advice.iter().any(known)) {
+                let asked = (load.bounded(), of.limits);
+                let found = advise(&plan, &of.model, machine, &point.setup, asked);
+                advice.push((machine, point.setup, found));
+            }
+        }
+        Self { text: of.text, of, points, advice }
     }
 
     fn machine(&self, point: &Point) -> &'q str {
         self.of.sweep.machines.get(point.machine).map_or("", |machine| machine.name.as_str())
+    }
+
+    /// The GPU of a point, with what else tells it from others of its batch.
+    fn label(&self, point: &Point) -> String {
+        let machine = self.of.sweep.machines.get(point.machine);
+        machine.map_or_else(String::new, |machine| self.name(machine, &point.setup))
+    }
+
+    fn name(&self, machine: &Machine, setup: &Setup) -> String {
+        let sweep = &self.of.sweep;
+        let mut name = machine.name.clone();
+        if sweep.weights.len() > 1 {
+            name = format!("{name} {}", setup.weights.name);
+        }
+        if sweep.tensor.len() > 1 {
+            name = format!("{name} TP{}", setup.tensor);
+        }
+        name
     }
 
     /// The first point that can be computed at all: the subject of the first page.
@@ -80,10 +103,10 @@ impl<'q> Answer<'q> {
         self.points.iter().find_map(|point| Some((point, point.prediction.as_ref()?)))
     }
 
-    /// The points of the first format, split, prompt and batch: one a GPU.
-    fn by_machine(&self) -> Vec<(&Point, &Prediction)> {
+    /// The points of the first prompt and batch: one a GPU, format and split.
+    fn of_first_load(&self) -> Vec<(&Point, &Prediction)> {
         let Some((first, _)) = self.headline() else { return Vec::new() };
-        let alike = |point: &&Point| point.setup == first.setup && point.load == first.load;
+        let alike = |point: &&Point| point.load == first.load;
         let points = self.points.iter().filter(alike);
         points.filter_map(|point| Some((point, point.prediction.as_ref()?))).collect()
     }
@@ -170,8 +193,7 @@ fn summary(answer: &Answer<'_>) -> Vec<Block> {
     };
     let gpu = answer.machine(point);
     let mut blocks = vec![Block::Prose(conclusion(answer, point, found, gpu))];
-    let first = answer.advice.iter().find(|(machine, ..)| machine.name == gpu);
-    if let Some((_, _, Some(advice))) = first {
+    if let Some((_, _, advice)) = answer.advice.first() {
         blocks.push(Block::Prose(capacity(answer, point, found, advice)));
         blocks.extend(recommendation(answer, advice).map(Block::Prose));
     }
@@ -256,16 +278,18 @@ fn recommendation(answer: &Answer<'_>, advice: &Advice) -> Option<Vec<Inline>> {
     if ttft.is_none() && tpot.is_none() {
         return None;
     }
-    let (ttft, tpot) = (ttft.map(seconds), tpot.map(seconds));
+    let (ttft, tpot) = (ttft.map(|limit| ("TTFT", limit)), tpot.map(|limit| ("TPOT", limit)));
+    let limits =
+        ttft.into_iter().chain(tpot).map(|(what, limit)| format!("{what} ≤ {}", seconds(limit)));
+    let limits = limits.collect::<Vec<String>>().join(answer.text.comma());
     let Some((batch, at)) = &advice.recommended else {
-        return Some(say!(answer, "predict.not_within", ttft = ttft, tpot = tpot));
+        return Some(say!(answer, "predict.not_within", limits = limits));
     };
     Some(say!(
         answer,
         "predict.recommended",
         batch = Quantity::count(*batch),
-        ttft = ttft,
-        tpot = tpot,
+        limits = limits,
         rate = at.decode_rate.map(tokens_per_second),
     ))
 }
@@ -303,7 +327,8 @@ fn parts(answer: &Answer<'_>) -> Vec<Block> {
         gpu = answer.machine(point),
         batch = Quantity::count(point.load.batch),
     );
-    let mut blocks = vec![table(answer, "prediction_parts", caption, ROWS)];
+    let shown = tables::parts(answer).iter().filter(|row| row.first).count();
+    let mut blocks = vec![table(answer, "prediction_parts", caption, shown)];
     blocks.extend(charts::roofline(answer).map(Block::Chart));
     blocks
 }

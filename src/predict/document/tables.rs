@@ -5,7 +5,7 @@ use rooflens_findings::{Cell, Dataset, Table, View};
 use rooflens_schemas::Unit;
 
 use super::Answer;
-use crate::{Advice, Cost, Machine, Memory, Point, Prediction};
+use crate::{Advice, Cost, Machine, Memory, Point, Prediction, Setup};
 
 /// All data sets.
 pub(super) fn all(answer: &Answer<'_>) -> Vec<Dataset> {
@@ -17,7 +17,7 @@ pub(super) fn all(answer: &Answer<'_>) -> Vec<Dataset> {
         peaks(answer).rows(&peak_rows(answer)),
     ];
     if answer.of.model.generates() {
-        all.push(batches(answer).rows(&batch_rows(answer)));
+        all.push(batches(answer).rows(&answer.advice));
     }
     if let Some(calibration) = &answer.of.calibration {
         all.push(calibration_table(answer).rows(&calibration.figures));
@@ -131,18 +131,21 @@ impl<'p, T, F: Fn(&Point) -> Option<Option<T>> + 'p> Flat<'p, T> for F {
 }
 
 /// A part of a stage at the load of the first page.
-pub(super) struct PartRow {
-    pub(super) gpu: String,
-    pub(super) stage: &'static str,
-    pub(super) part: Part,
-    pub(super) cost: Cost,
+pub(super) struct PartRow<'a> {
+    gpu: &'a str,
+    setup: Setup,
+    stage: &'static str,
+    part: Part,
+    cost: Cost,
     share: f64,
+    /// Of the first GPU, format and split.
+    pub(super) first: bool,
 }
 
 /// The parts of prefill and decode on each GPU.
-pub(super) fn parts(answer: &Answer<'_>) -> Vec<PartRow> {
+pub(super) fn parts<'a>(answer: &Answer<'a>) -> Vec<PartRow<'a>> {
     let mut rows = Vec::new();
-    for (point, found) in answer.by_machine() {
+    for (index, (point, found)) in answer.of_first_load().into_iter().enumerate() {
         let stages = [("prefill", &found.prefill), ("decode", &found.decode)];
         let stages =
             stages.into_iter().filter(|(stage, _)| *stage == "prefill" || found.tpot.is_some());
@@ -151,8 +154,9 @@ pub(super) fn parts(answer: &Answer<'_>) -> Vec<PartRow> {
             for part in Part::ALL {
                 let cost = *pass.part(part);
                 if cost.seconds > 0.0 {
-                    let gpu = answer.machine(point).to_owned();
-                    rows.push(PartRow { gpu, stage, part, cost, share: cost.seconds / total });
+                    let (gpu, share) = (answer.machine(point), cost.seconds / total);
+                    let (setup, first) = (point.setup, index == 0);
+                    rows.push(PartRow { gpu, setup, stage, part, cost, share, first });
                 }
             }
         }
@@ -160,10 +164,11 @@ pub(super) fn parts(answer: &Answer<'_>) -> Vec<PartRow> {
     rows
 }
 
-fn parts_table<'t>(answer: &'t Answer<'_>) -> Table<'t, PartRow> {
+fn parts_table<'t>(answer: &'t Answer<'_>) -> Table<'t, PartRow<'t>> {
     Table::new(answer.text, "prediction_parts")
-        .text("gpu", |row: &PartRow| row.gpu.clone())
-        .on_page_if(answer.of.sweep.machines.len() > 1)
+        .text("gpu", |row: &PartRow<'_>| row.gpu.to_owned())
+        .text("weights", |row| row.setup.weights.name)
+        .count("tensor_parallel", |row| row.setup.tensor)
         .text("stage", |row| answer.text.word(row.stage).to_owned())
         .on_page()
         .text("part", |row| answer.text.word(row.part.name()).to_owned())
@@ -187,26 +192,36 @@ fn parts_table<'t>(answer: &'t Answer<'_>) -> Table<'t, PartRow> {
 /// Memory of one GPU.
 struct MemoryRow<'m> {
     machine: &'m Machine,
+    setup: Setup,
     memory: Memory,
 }
 
 fn memories<'q>(answer: &Answer<'q>) -> Vec<MemoryRow<'q>> {
     let of = |(point, found): (&Point, &Prediction)| {
         let machine = answer.of.sweep.machines.get(point.machine)?;
-        Some(MemoryRow { machine, memory: found.memory })
+        Some(MemoryRow { machine, setup: point.setup, memory: found.memory })
     };
-    answer.by_machine().into_iter().filter_map(of).collect()
+    answer.of_first_load().into_iter().filter_map(of).collect()
 }
 
 fn memory_table<'t>(answer: &'t Answer<'_>) -> Table<'t, MemoryRow<'t>> {
     Table::new(answer.text, "prediction_memory")
         .text("gpu", |row: &MemoryRow<'_>| row.machine.name.clone())
+        .on_page()
+        .text("weights", |row| row.setup.weights.name)
+        .on_page_if(varies(&answer.of.sweep.weights))
+        .count("tensor_parallel", |row| row.setup.tensor)
+        .on_page_if(varies(&answer.of.sweep.tensor))
         .bytes("memory_bytes", |row| row.machine.memory)
+        .on_page()
         .bytes("usable_bytes", |row| row.memory.usable)
+        .on_page()
         .bytes("weights_bytes", |row| row.memory.weights)
+        .on_page()
         .bytes("sequence_bytes", |row| row.memory.sequence)
+        .on_page()
         .count("sequences", |row| row.memory.fits)
-        .all_on_page()
+        .on_page()
 }
 
 fn layers<'t>(answer: &'t Answer<'_>) -> Table<'t, (u64, Layer)> {
@@ -227,33 +242,26 @@ fn name(answer: &Answer<'_>, name: &'static str) -> Option<String> {
     (!name.is_empty()).then(|| answer.text.word(name).to_owned())
 }
 
-/// Batch sizes of one GPU.
-struct BatchRow<'a> {
-    gpu: &'a str,
-    advice: &'a Advice,
-}
-
-fn batch_rows<'a>(answer: &'a Answer<'_>) -> Vec<BatchRow<'a>> {
-    let row = |(machine, _, advice): &'a (&Machine, _, Option<Advice>)| {
-        Some(BatchRow { gpu: &machine.name, advice: advice.as_ref()? })
-    };
-    answer.advice.iter().filter_map(row).collect()
-}
+type BatchRow<'a> = (&'a Machine, Setup, Advice);
 
 fn batches<'t>(answer: &'t Answer<'_>) -> Table<'t, BatchRow<'t>> {
     let limits = answer.of.limits;
-    let best = |row: &BatchRow<'_>| row.advice.recommended.as_ref().map(|(batch, _)| *batch);
-    let at = |row: &BatchRow<'_>| row.advice.recommended.as_ref().map(|(_, found)| found.clone());
+    let best = |row: &BatchRow<'_>| row.2.recommended.as_ref().map(|(batch, _)| *batch);
+    let at = |row: &BatchRow<'_>| row.2.recommended.as_ref().map(|(_, found)| found.clone());
     Table::new(answer.text, "prediction_batches")
-        .text("gpu", |row: &BatchRow<'_>| row.gpu.to_owned())
+        .text("gpu", |row: &BatchRow<'_>| row.0.name.clone())
         .on_page()
-        .count("ridge_batch", |row| row.advice.ridge)
+        .text("weights", |row| row.1.weights.name)
+        .on_page_if(varies(&answer.of.sweep.weights))
+        .count("tensor_parallel", |row| row.1.tensor)
+        .on_page_if(varies(&answer.of.sweep.tensor))
+        .count("ridge_batch", |row| row.2.ridge)
         .on_page()
-        .count("sequences", |row| row.advice.fits)
+        .count("sequences", |row| row.2.fits)
         .on_page()
-        .count("within_ttft", |row| row.advice.within_ttft)
+        .count("within_ttft", |row| row.2.within_ttft)
         .on_page_if(limits.ttft.is_some())
-        .count("within_tpot", |row| row.advice.within_tpot)
+        .count("within_tpot", |row| row.2.within_tpot)
         .on_page_if(limits.tpot.is_some())
         .count("recommended", best)
         .on_page()

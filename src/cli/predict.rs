@@ -5,15 +5,21 @@ use std::path::Path;
 
 use rooflens_architecture::{Architecture, parse};
 use rooflens_predict::document::{Question, report};
-use rooflens_predict::{Calibration, Limits, Machine, Precision, Rate, Setup, Speculation, Sweep};
+use rooflens_predict::{
+    Calibration, Figure, Limits, Machine, Precision, Rate, Setup, Speculation, Sweep,
+};
+use rooflens_schemas::{StageKind, Unit};
 
 use super::args::Predict as Args;
 use super::error::CliError;
 use super::output::{Writer, file_stem};
 use super::term::Term;
+use crate::analysis::{Context, Facts, Options, Results};
 use crate::diagnostic::Diagnostics;
+use crate::findings::Quantity;
 use crate::hardware::{Gpu, Hardware};
 use crate::model::Session;
+use crate::present::{Bound, bounds};
 use crate::render::{self, RenderOptions};
 use crate::report::Kind;
 use crate::{bundle, ingest};
@@ -48,6 +54,10 @@ fn question(args: &Args, term: &mut Term) -> Result<Question, CliError> {
     let gpus: Vec<&Gpu> =
         args.gpus.iter().map(|name| gpu(&hardware, name)).collect::<Result<_, _>>()?;
     let setup = setup(args, &model)?;
+    if args.dtypes.is_empty() && model.quantized.is_none() && model.dtype.is_none() {
+        let format = setup.weights.name;
+        term.note(&format!("the config does not say how weights are stored; {format} is assumed, --dtype says otherwise"));
+    }
     let mut machines: Vec<Machine> = gpus.iter().map(|gpu| Machine::from(*gpu)).collect();
     let calibration = match &args.peaks {
         Some(path) => Some(calibrate(path, &gpus, &mut machines, term)?),
@@ -205,7 +215,8 @@ fn sources(gpu: &Gpu) -> Vec<(String, f64, String)> {
     std::iter::once(memory).chain(rates).chain(link).collect()
 }
 
-/// Puts measured rates in the place of specified ones, on the GPUs that they were measured on.
+/// Puts measured rates in the place of specified ones, on the GPUs that they were measured on; of a bundle with
+/// stages of a known model, takes how far these stages are from their predictions.
 fn calibrate(
     path: &Path,
     gpus: &[&Gpu],
@@ -217,21 +228,20 @@ fn calibrate(
     ingest::identify(&mut bundle, &mut diagnostics);
     let session = ingest::import(&bundle, &mut diagnostics, &mut |_| ());
     let hardware = Hardware::builtin();
-    let mut calibration =
-        Calibration { source: path.display().to_string(), ..Calibration::default() };
+    let source = path.display().to_string();
+    let mut calibration = Calibration { source, ..Calibration::default() };
+    let mut all = Vec::new();
     for (machine, gpu) in machines.iter_mut().zip(gpus) {
         let rates = rates(&session, &hardware, gpu);
         if rates.is_empty() {
-            term.note(&format!(
-                "{}: nothing was measured on it; its specified peaks stay",
-                gpu.name
-            ));
-            continue;
+            term.note(&format!("{}: nothing was measured on it; its peaks stay", gpu.name));
         }
         let (measured, figures) = machine.clone().measured(&rates);
         *machine = measured;
         calibration.figures.extend(figures);
+        all.extend(rates);
     }
+    stages(&session, &all, &mut calibration);
     if calibration.figures.is_empty() {
         let message = format!("{} holds no measured rate of these GPUs", path.display());
         return Err(CliError::Unusable { message, hint: None });
@@ -239,17 +249,53 @@ fn calibrate(
     Ok(calibration)
 }
 
-/// What was measured on a GPU of this product.
+/// What was measured on a GPU of this product: the best of each kind.
 fn rates(session: &Session, hardware: &Hardware, gpu: &Gpu) -> Vec<Rate> {
     let peaks = &session.measured_peaks;
-    let own = |row: &usize| {
-        let name = session.text(peaks.gpu[*row]);
-        hardware.find(name).is_some_and(|found| found.name == gpu.name)
-    };
-    let rate = |row: usize| {
+    let mut best: Vec<Rate> = Vec::new();
+    for row in 0..peaks.len() {
+        let found = hardware.find(session.text(peaks.gpu[row]));
+        if found.is_none_or(|found| found.name != gpu.name) || peaks.median[row] <= 0.0 {
+            continue;
+        }
         let (least, most) = (peaks.min[row], peaks.max[row]);
         let spread = least.zip(most).map(|(least, most)| (most - least) / peaks.median[row]);
-        Rate { what: session.text(peaks.what[row]).to_owned(), median: peaks.median[row], spread }
+        let what = session.text(peaks.what[row]).to_owned();
+        let rate = Rate { what, median: peaks.median[row], spread };
+        match best.iter_mut().find(|known| known.what == rate.what) {
+            Some(known) if known.median < rate.median => *known = rate,
+            Some(_) => (),
+            None => best.push(rate),
+        }
+    }
+    best
+}
+
+/// The stages of a measured bundle beside their predictions at measured rates, and the factors that follow.
+fn stages(session: &Session, rates: &[Rate], calibration: &mut Calibration) {
+    let (facts, hardware, options) = (Facts::new(session), Hardware::builtin(), Options::default());
+    let context = Context::new(session, &facts, &hardware, &options);
+    let results = Results::compute(&context);
+    let bounds = bounds(&context.with(&results), &|machine| machine.measured(rates).0);
+    let factor = |kinds: &[StageKind]| {
+        let own = |one: &&Bound| kinds.contains(&one.kind);
+        // Without a profiler, if there is such a run.
+        let mut of_kind = bounds.iter().filter(own);
+        let unprofiled = bounds.iter().filter(own).find(|one| one.busy.is_none());
+        unprofiled.or_else(|| of_kind.next()).map(Bound::factor)
     };
-    (0..peaks.len()).filter(own).map(rate).collect()
+    calibration.prefill = factor(&[StageKind::Prefill, StageKind::Forward]);
+    calibration.decode = factor(&[StageKind::Decode, StageKind::DecodeStep]);
+    for one in &bounds {
+        let decodes = matches!(one.kind, StageKind::Decode | StageKind::DecodeStep);
+        let applied = if decodes { calibration.decode } else { calibration.prefill };
+        let time = |value: f64| Quantity::new(value, Unit::Nanoseconds);
+        calibration.figures.push(Figure {
+            what: format!("{} ({})", one.stage, one.pass),
+            specified: Some(time(one.bound)),
+            measured: time(one.measured),
+            ratio: Some(one.factor()),
+            error: applied.map(|applied| (applied / one.factor() - 1.0).abs()),
+        });
+    }
 }

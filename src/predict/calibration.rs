@@ -12,6 +12,10 @@ pub struct Calibration {
     pub source: String,
     /// What was measured.
     pub figures: Vec<Figure>,
+    /// Measured prefill ÷ its prediction at measured rates, where a bundle has one.
+    pub prefill: Option<f64>,
+    /// The same of decode.
+    pub decode: Option<f64>,
 }
 
 /// A measured rate or time beside the specified or predicted one.
@@ -25,7 +29,8 @@ pub struct Figure {
     pub measured: Quantity,
     /// Measured ÷ specified.
     pub ratio: Option<f64>,
-    /// How far the measured values lie apart: (greatest − least) ÷ median.
+    /// Of a rate how far its repeats lie apart, (greatest − least) ÷ median; of a stage how far the calibrated prediction
+    /// is from it.
     pub error: Option<f64>,
 }
 

@@ -40,6 +40,26 @@ pub struct Setup {
     pub memory_share: f64,
 }
 
+impl Setup {
+    /// One GPU, everything in one format of 16 bits or more, nothing cached or guessed.
+    pub const fn plain(format: Precision) -> Self {
+        Self {
+            weights: format,
+            kv: format,
+            activations: format,
+            tensor: 1,
+            pipeline: 1,
+            expert: 1,
+            data: 1,
+            link: None,
+            cached: 0.0,
+            chunk: None,
+            speculation: None,
+            memory_share: 0.9,
+        }
+    }
+}
+
 /// Tokens that are guessed and verified in one pass. Guessing itself costs nothing here.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Speculation {

@@ -129,7 +129,8 @@ fn storage(keys: &Keys<'_>, model: &mut Architecture) {
     model.dtype = stored.map(str::to_owned);
     let Some(quantization) = keys.value("quantization_config") else { return };
     let text = |key: &str| quantization.get(key).and_then(Value::as_str).map(str::to_lowercase);
-    let method = text("quant_algo").or_else(|| text("quant_method"));
+    let algorithm = text("quant_algo").filter(|algorithm| algorithm != "mixed_precision");
+    let method = algorithm.or_else(|| text("quant_method"));
     let method = method.unwrap_or_else(|| "unnamed".to_owned());
     let bits = || bits(quantization);
     model.quantized = match method.as_str() {

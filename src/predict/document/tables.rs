@@ -53,6 +53,8 @@ fn of<'p, T>(value: impl Fn(&Prediction) -> T + 'p) -> impl Fn(&Point) -> Option
 fn points<'t>(answer: &'t Answer<'_>) -> Table<'t, Point> {
     let sweep = &answer.of.sweep;
     let generates = answer.of.model.generates();
+    let factors = answer.of.calibration.as_ref().map(|one| (one.prefill, one.decode));
+    let (prefill, decode) = factors.unwrap_or_default();
     Table::new(answer.text, "prediction")
         .text("gpu", |point: &Point| answer.machine(point).to_owned())
         .on_page()
@@ -71,10 +73,17 @@ fn points<'t>(answer: &'t Answer<'_>) -> Table<'t, Point> {
         .on_page()
         .time("ttft_ns", of(|found| ns(found.ttft)))
         .on_page()
+        .time(
+            "ttft_estimate_ns",
+            of(move |found| prefill.map(|factor| ns(found.ttft * factor))).flat(),
+        )
+        .on_page_if(prefill.is_some())
         .text("prefill_bound", |point| word(answer, point, |found| found.prefill.bound()))
         .on_page()
         .time("tpot_ns", of(|found| found.tpot.map(ns)).flat())
         .on_page_if(generates)
+        .time("tpot_estimate_ns", of(move |found| Some(ns(found.tpot? * decode?))).flat())
+        .on_page_if(generates && decode.is_some())
         .text("decode_bound", move |point| {
             word(answer, point, |found| found.decode.bound()).filter(|_| generates)
         })

@@ -1,5 +1,6 @@
 //! MFU, kernel-time MFU and MBU per stage, each with its basis.
 
+pub(crate) mod bounds;
 mod metrics;
 #[cfg(test)]
 mod tests;
@@ -38,6 +39,10 @@ fn show(context: &Context<'_>) -> Known<Findings> {
         let view = View::new("utilization", caption, &shown_columns(stages), rows.len().min(SHOWN));
         findings.blocks.push(Block::Table(view));
         findings.datasets.push(dataset(context, &rows));
+    }
+    if let Some((blocks, dataset)) = bounds::show(context) {
+        findings.blocks.extend(blocks);
+        findings.datasets.push(dataset);
     }
     findings.blocks.extend(missing_rows(context, stages).into_iter().map(Block::Missing));
     for stage in stages {

@@ -23,6 +23,10 @@ pub struct Work {
     pub tokens: f64,
     /// The numbers that it follows from.
     pub formula: Formula,
+    /// Its forward passes, of all GPUs that share the model.
+    pub shapes: Vec<Shape>,
+    /// Share of these passes that is the stage's: one of a decode loop's steps.
+    pub share: f64,
 }
 
 /// The numbers that the work follows from.
@@ -79,6 +83,7 @@ pub(super) fn work(
     // A decode step of a loop has the mean context of the loop.
     let share = if kind == StageKind::DecodeStep { 1.0 / shapes.len() as f64 } else { 1.0 };
     let model_parallel = workload.model_parallel.unwrap_or(1).max(1);
+    let of_passes = share;
     let share = share / model_parallel as f64;
     let sum = |value: &dyn Fn(Shape) -> f64| shapes.iter().map(|shape| value(*shape)).sum::<f64>();
     let forward_only = passes == 1.0;
@@ -90,6 +95,8 @@ pub(super) fn work(
         bytes: bytes.map(|size| share * sum(&|shape| forward_bytes(model, shape, size))),
         tokens: tokens * share,
         formula: Formula { kind, batch, prompt, passes: shapes.len(), model_parallel },
+        share: of_passes,
+        shapes,
     })
 }
 

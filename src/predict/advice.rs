@@ -60,10 +60,11 @@ pub fn advise(
 pub fn ridge_batch(plan: &Plan) -> Option<u64> {
     let memory_bound = |batch: u64| {
         let pass = plan.pass(Shape { batch, new: 1, past: 0, logits: 1 });
-        let parts = Part::ALL.into_iter().filter(|part| *part != Part::Attention);
-        let (compute, memory) = parts
-            .map(|part| pass.part(part))
-            .fold((0.0, 0.0), |sum, cost| (sum.0 + cost.compute, sum.1 + cost.memory));
+        let parts = [Part::Projections, Part::Mlp, Part::Experts, Part::Head];
+        let (compute, memory) =
+            parts.map(|part| pass.part(part)).iter().fold((0.0, 0.0), |(compute, memory), cost| {
+                (compute + cost.compute, memory + cost.memory)
+            });
         compute < memory
     };
     let last = last(MAX_BATCH, memory_bound);

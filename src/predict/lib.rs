@@ -21,3 +21,7 @@ pub use machine::Machine;
 pub use precision::{PRECISIONS, Precision};
 pub use setup::{Load, Memory, Prediction, Setup, Speculation, predict};
 pub use sweep::{Point, Sweep, sweep};
+
+#[cfg(test)]
+#[allow(clippy::float_cmp)]
+mod tests;

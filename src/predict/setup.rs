@@ -225,7 +225,8 @@ fn memory(model: &Architecture, machine: &Machine, setup: &Setup, load: Load) ->
     };
     let layers: f64 =
         model.layers.iter().map(|(count, layer)| *count as f64 * of_layer(layer)).sum();
-    let tables = model.tables as f64 * setup.activations.bytes / setup.tensor as f64;
+    let tables =
+        (model.tables + model.vectors) as f64 * setup.activations.bytes / setup.tensor as f64;
     let head = model.head.as_ref().filter(|_| !model.tied).map_or(0.0, of_matrix);
     let outside = model.matrices.iter().map(of_matrix).sum::<f64>() + tables + head;
     let weights = layers / setup.pipeline as f64 + outside / setup.pipeline.min(2) as f64;

@@ -197,7 +197,7 @@ fn summary(answer: &Answer<'_>) -> Vec<Block> {
         blocks.push(Block::Prose(capacity(answer, point, found, advice)));
         blocks.extend(recommendation(answer, advice).map(Block::Prose));
     }
-    blocks.push(table(answer, "prediction", words!(answer, "predict.table"), 12));
+    blocks.push(table(answer, "prediction", caption(answer), 12));
     let basis = match &answer.of.calibration {
         Some(_) => say!(answer, "predict.basis_measured"),
         None => say!(answer, "predict.basis_specified"),
@@ -219,18 +219,46 @@ fn conclusion(answer: &Answer<'_>, point: &Point, found: &Prediction, gpu: &str)
             rate = Quantity::new(found.requests, Unit::One),
         );
     };
-    say!(
-        answer,
-        "predict.conclusion",
-        gpu = Inline::strong(gpu),
-        batch = Quantity::count(load.batch),
-        prompt = Quantity::count(load.prompt),
-        ttft = Inline::strong(seconds(found.ttft).to_string()),
-        tpot = Inline::strong(seconds(tpot).to_string()),
-        rate = tokens_per_second(rate),
-        prefill = answer.text.word(bound_word(found.prefill.bound())),
-        decode = answer.text.word(bound_word(found.decode.bound())),
-    )
+    let (batch, prompt) = (Quantity::count(load.batch), Quantity::count(load.prompt));
+    let (ttft, tpot) = (seconds(found.ttft).to_string(), seconds(tpot).to_string());
+    let (gpu, rate) = (Inline::strong(gpu), tokens_per_second(rate));
+    let prefill = answer.text.word(bound_word(found.prefill.bound()));
+    let decode = answer.text.word(bound_word(found.decode.bound()));
+    let (ttft, tpot) = (Inline::strong(ttft), Inline::strong(tpot));
+    match answer.of.calibration {
+        None => say!(
+            answer,
+            "predict.conclusion",
+            gpu = gpu,
+            batch = batch,
+            prompt = prompt,
+            ttft = ttft,
+            tpot = tpot,
+            rate = rate,
+            prefill = prefill,
+            decode = decode,
+        ),
+        Some(_) => say!(
+            answer,
+            "predict.conclusion_measured",
+            gpu = gpu,
+            batch = batch,
+            prompt = prompt,
+            ttft = ttft,
+            tpot = tpot,
+            rate = rate,
+            prefill = prefill,
+            decode = decode,
+        ),
+    }
+}
+
+/// The caption of the table of points.
+fn caption(answer: &Answer<'_>) -> String {
+    match answer.of.calibration {
+        None => words!(answer, "predict.table"),
+        Some(_) => words!(answer, "predict.table_measured"),
+    }
 }
 
 /// The catalogue's word for what bounds a pass.
@@ -296,8 +324,7 @@ fn recommendation(answer: &Answer<'_>, advice: &Advice) -> Option<Vec<Inline>> {
 
 fn bounds(answer: &Answer<'_>) -> Vec<Block> {
     let rows = answer.points.len();
-    let caption = words!(answer, "predict.table");
-    let mut blocks = vec![table(answer, "prediction", caption, ROWS)];
+    let mut blocks = vec![table(answer, "prediction", caption(answer), ROWS)];
     if rows > ROWS {
         blocks.push(Block::Prose(say!(
             answer,

@@ -193,7 +193,7 @@ fn summary(answer: &Answer<'_>) -> Vec<Block> {
     };
     let gpu = answer.machine(point);
     let mut blocks = vec![Block::Prose(conclusion(answer, point, found, gpu))];
-    if let Some((_, _, advice)) = answer.advice.first() {
+    if let Some((_, _, advice)) = answer.advice.first().filter(|_| found.tpot.is_some()) {
         blocks.push(Block::Prose(capacity(answer, point, found, advice)));
         blocks.extend(recommendation(answer, advice).map(Block::Prose));
     }

@@ -229,7 +229,7 @@ fn memory_table<'t>(answer: &'t Answer<'_>) -> Table<'t, MemoryRow<'t>> {
         .on_page()
         .bytes("sequence_bytes", |row| row.memory.sequence)
         .on_page()
-        .count("sequences", |row| row.memory.fits)
+        .count("sequences", |row| (row.memory.sequence > 0.0).then_some(row.memory.fits))
         .on_page()
 }
 

@@ -53,7 +53,7 @@ fn ratio(keys: &Keys<'_>, index: u64) -> u64 {
         };
     }
     let listed = keys.list("compress_ratios").and_then(|list| list.get(at)?.as_u64());
-    listed.unwrap_or(if index < 2 || index % 2 == 0 { 128 } else { 4 }).min(1 << 20)
+    listed.unwrap_or(if index < 2 || index.is_multiple_of(2) { 128 } else { 4 }).min(1 << 20)
 }
 
 fn attention(keys: &Keys<'_>, hidden: u64, ratio: u64) -> Layer {

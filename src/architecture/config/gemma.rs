@@ -29,7 +29,7 @@ pub(super) fn read(name: &str, keys: &Keys<'_>, model: &mut Architecture) -> boo
         let every = if third { 5 } else { 6 };
         let types = keys.words("layer_types");
         let listed = types.and_then(|types| types.get(index as usize).copied());
-        let full = listed.map_or((index + 1) % every == 0, |one| one == "full_attention");
+        let full = listed.map_or((index + 1).is_multiple_of(every), |one| one == "full_attention");
         let shares = index >= depth.saturating_sub(shared);
         let mut layer =
             attention(keys, hidden, third, (full || (!third && index + 1 == depth), shares));

@@ -59,7 +59,8 @@ fn kind<'a>(keys: &Keys<'a>, index: u64) -> Option<&'a str> {
 /// Gated attention every fourth layer, gated delta nets between.
 fn qwen(keys: &Keys<'_>, hidden: u64, index: u64) -> Layer {
     let every = keys.or(&["full_attention_interval"], 4).max(1);
-    let full = kind(keys, index).map_or((index + 1) % every == 0, |kind| kind == "full_attention");
+    let full = kind(keys, index)
+        .map_or((index + 1).is_multiple_of(every), |kind| kind == "full_attention");
     let layer = if full {
         let of = Attention { gated: true, ..attention(keys, hidden) };
         Layer::default().vectors(2 * of.head_dim).attention(&of)
@@ -104,7 +105,7 @@ fn minimax(keys: &Keys<'_>, hidden: u64, index: u64) -> Layer {
     let full =
         listed.map(|kind| kind == 1).or_else(|| Some(kind(keys, index)? == "full_attention"));
     let of = attention(keys, hidden);
-    let layer = if full.unwrap_or(index % 2 == 1) {
+    let layer = if full.unwrap_or(!index.is_multiple_of(2)) {
         Layer::default().attention(&of)
     } else {
         let (heads, size) = (of.heads, of.head_dim);
@@ -186,7 +187,7 @@ fn mimo(keys: &Keys<'_>, hidden: u64, index: u64) -> Layer {
 fn llama4(keys: &Keys<'_>, hidden: u64, index: u64) -> Layer {
     let interval = keys.or(&["no_rope_layer_interval"], 4).max(1);
     let listed = keys.list("no_rope_layers").and_then(|list| list.get(index as usize)?.as_u64());
-    let rotates = listed.map_or((index + 1) % interval != 0, |one| one == 1);
+    let rotates = listed.map_or(!(index + 1).is_multiple_of(interval), |one| one == 1);
     let chunked = kind(keys, index).map_or(rotates, |kind| kind == "chunked_attention");
     let chunk = keys.maybe(&["attention_chunk_size"]).filter(|_| chunked);
     let reach = chunk.map_or(Reach::Causal, Reach::Chunk);
@@ -195,7 +196,7 @@ fn llama4(keys: &Keys<'_>, hidden: u64, index: u64) -> Layer {
     let listed = keys.list("moe_layers");
     let routed = match listed {
         Some(list) => list.iter().any(|one| one.as_u64() == Some(index)),
-        None => (index + 1) % step == 0,
+        None => (index + 1).is_multiple_of(step),
     };
     let inner = keys.need(&["intermediate_size"]);
     if !routed {

@@ -243,7 +243,7 @@ fn reaches(keys: &Keys<'_>, family: &Family, depth: u64) -> Vec<Reach> {
         false => 0,
     };
     let every = keys.or(&["sliding_window_pattern"], family.full_every);
-    let slides = |index: u64| index >= first && (every == 0 || (index + 1) % every != 0);
+    let slides = |index: u64| index >= first && (every == 0 || !(index + 1).is_multiple_of(every));
     (0..depth).map(|index| of(slides(index))).collect()
 }
 
@@ -457,6 +457,6 @@ pub(super) fn is_dense(keys: &Keys<'_>, index: u64) -> bool {
     let every = keys.or(&["moe_layer_freq"], 1).max(1);
     index < keys.or(&["first_k_dense_replace"], 0)
         || listed.iter().any(|layer| layer.as_u64() == Some(index))
-        || (index + 1) % step != 0
-        || index % every != 0
+        || !(index + 1).is_multiple_of(step)
+        || !index.is_multiple_of(every)
 }

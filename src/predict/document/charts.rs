@@ -19,8 +19,8 @@ const MOST: u64 = 512;
 const GPUS: usize = 6;
 /// GPUs, formats and splits that have bars.
 const BARS: usize = 8;
-/// Area of marks that have no weight of their own.
-const WEIGHT: f64 = 0.02;
+/// Marks have no weight of their own.
+const WEIGHT: f64 = -1.0;
 
 const fn color(part: Part) -> Color {
     match part {
@@ -95,7 +95,11 @@ fn curves(answer: &Answer<'_>) -> Vec<Curve> {
             let load = Load { batch, ..first.load };
             (batch, predict(&plan, &answer.of.model, machine, setup, load))
         };
-        let points: Vec<_> = (1..=most).step_by(step as usize).map(at).collect();
+        let mut batches: Vec<u64> = (1..=most).step_by(step as usize).collect();
+        batches.extend((0..20).map(|power| 1 << power).filter(|batch| *batch <= most));
+        batches.sort_unstable();
+        batches.dedup();
+        let points: Vec<_> = batches.into_iter().map(at).collect();
         (points.len() > 1).then(|| Curve { name: answer.name(machine, setup), points })
     };
     answer.advice.iter().filter_map(curve).take(GPUS).collect()
@@ -144,36 +148,24 @@ pub(super) fn by_batch(answer: &Answer<'_>) -> Vec<Chart> {
     charts
 }
 
-const COLORS: [Color; GPUS] = [
-    Color::ComputeBound,
-    Color::MemoryBound,
-    Color::Communication,
-    Color::Attention,
-    Color::Normalization,
-    Color::Elementwise,
-];
-
 /// Tokens per second against the time per token, by powers of two of the batch.
 fn trade_off(answer: &Answer<'_>, curves: &[Curve]) -> Option<Chart> {
-    let mut points = Vec::new();
-    for (curve, color) in curves.iter().zip(COLORS) {
-        for (batch, found) in &curve.points {
-            let Some((tpot, rate)) = found.tpot.zip(found.decode_rate) else { continue };
-            if batch.is_power_of_two() || Some(*batch) == curve.points.last().map(|(last, _)| *last)
-            {
-                points.push(Mark {
-                    label: format!("{} × {batch}", curve.name),
-                    x: tpot * 1e3,
-                    y: rate,
-                    weight: WEIGHT,
-                    color,
-                });
-            }
-        }
-    }
+    let [curve] = curves else { return None };
+    let mark = |(batch, found): &(u64, Prediction)| {
+        let compute = found.decode.total().compute_bound();
+        Some(Mark {
+            label: words!(answer, "predict.batch_of", batch = Quantity::count(*batch)),
+            x: found.tpot? * 1e3,
+            y: found.decode_rate?,
+            weight: WEIGHT,
+            color: if compute { Color::ComputeBound } else { Color::MemoryBound },
+        })
+    };
+    let powers = curve.points.iter().filter(|(batch, _)| batch.is_power_of_two());
+    let points: Vec<Mark> = powers.filter_map(mark).collect();
     let most = |value: fn(&Mark) -> f64| points.iter().map(value).fold(0.0, f64::max);
     let (x_max, y_max) = (most(|point| point.x), most(|point| point.y));
-    (points.len() > 2 && curves.len() == 1).then(|| Chart {
+    (points.len() > 2).then(|| Chart {
         id: "prediction-trade-off".to_owned(),
         title: words!(answer, "predict.chart_trade"),
         description: words!(answer, "predict.chart_trade_description"),
@@ -209,7 +201,11 @@ pub(super) fn roofline(answer: &Answer<'_>) -> Option<Chart> {
             let bound =
                 if total.compute_bound() { Color::ComputeBound } else { Color::MemoryBound };
             points.push(Mark {
-                label: format!("{} × {batch}", answer.text.word(stage)),
+                label: format!(
+                    "{}, {}",
+                    answer.text.word(stage),
+                    words!(answer, "predict.batch_of", batch = Quantity::count(batch))
+                ),
                 x: total.intensity(),
                 y: total.flops / pass.seconds(),
                 weight: WEIGHT,

@@ -316,9 +316,7 @@ fn peaks<'t>(answer: &'t Answer<'_>) -> Table<'t, PeakRow> {
 fn calibration_table<'t>(answer: &'t Answer<'_>) -> Table<'t, crate::Figure> {
     Table::new(answer.text, "prediction_calibration")
         .text("what", |row: &crate::Figure| row.what.clone())
-        .text("specified", |row| {
-            row.specified.map(|value| Cell::Quantity(value)).unwrap_or(Cell::Missing)
-        })
+        .text("specified", |row| row.specified.map_or(Cell::Missing, Cell::Quantity))
         .text("measured", |row| Cell::Quantity(row.measured))
         .share("ratio", |row| row.ratio)
         .share("error", |row| row.error)

@@ -12,8 +12,12 @@ struct Family {
     gated: bool,
     /// Biases of query, key and value; of the output; of the feed-forward block.
     biases: (bool, bool, bool),
+    /// A flag for biases of attention is about its output too.
+    flags_output: bool,
     tied: bool,
     experts: Kind,
+    /// A bias of each expert balances their load.
+    balanced: bool,
     /// Vectors of hidden size in a layer: norms and their biases.
     norms: u64,
     /// The same after the last layer.
@@ -64,8 +68,10 @@ const DENSE: Family = Family {
     ],
     gated: true,
     biases: (false, false, false),
+    flags_output: true,
     tied: false,
     experts: Kind::None,
+    balanced: false,
     norms: 2,
     last_norm: 1,
     qk_norm: QkNorm::None,
@@ -82,15 +88,25 @@ const LAYER_NORM: Family = Family {
     ..DENSE
 };
 
+/// Families whose feed-forward block is four times as wide as the hidden size where the config does not say.
+const FOUR_TIMES: &[&str] =
+    &["gpt2", "gpt_bigcode", "bloom", "falcon", "RefinedWeb", "RefinedWebModel"];
+
 const FAMILIES: &[Family] = &[
     DENSE,
     Family {
         names: &["qwen2", "qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text", "mimo"],
         biases: (true, false, false),
+        flags_output: false,
         ..DENSE
     },
     Family { names: &["qwen3", "qwen3_vl_text"], qk_norm: QkNorm::Head, ..DENSE },
-    Family { names: &["glm", "chatglm"], biases: (true, false, false), ..DENSE },
+    Family {
+        names: &["glm", "chatglm"],
+        biases: (true, false, false),
+        flags_output: false,
+        ..DENSE
+    },
     Family { names: &["glm4"], norms: 4, ..DENSE },
     Family { names: &["gemma"], tied: true, ..DENSE },
     Family { names: &["gemma2"], tied: true, norms: 4, full_every: 2, ..DENSE },
@@ -123,9 +139,11 @@ const FAMILIES: &[Family] = &[
         ..LAYER_NORM
     },
     Family { names: &["mixtral", "granitemoe"], experts: Kind::Intermediate, ..DENSE },
+    Family { names: &["olmoe"], experts: Kind::Intermediate, qk_norm: QkNorm::Whole, ..DENSE },
     Family {
-        names: &["minimax_m2", "olmoe"],
+        names: &["minimax_m2"],
         experts: Kind::Intermediate,
+        balanced: true,
         qk_norm: QkNorm::Whole,
         ..DENSE
     },
@@ -143,23 +161,26 @@ const FAMILIES: &[Family] = &[
         qk_norm: QkNorm::Head,
         ..DENSE
     },
-    Family { names: &["qwen2_moe"], biases: (true, false, false), experts: Kind::Own, ..DENSE },
     Family {
-        names: &["glm4_moe", "glm4_moe_text", "glm4v_moe_text"],
+        names: &["qwen2_moe"],
         biases: (true, false, false),
+        flags_output: false,
         experts: Kind::Own,
         ..DENSE
     },
     Family {
-        names: &[
-            "deepseek_v2",
-            "deepseek_v3",
-            "kimi_k2",
-            "deepseek_v32",
-            "glm_moe_dsa",
-            "glm4_moe_lite",
-        ],
+        names: &["glm4_moe", "glm4_moe_text", "glm4v_moe_text"],
+        balanced: true,
+        biases: (true, false, false),
+        flags_output: false,
         experts: Kind::Own,
+        ..DENSE
+    },
+    Family { names: &["deepseek_v2"], experts: Kind::Own, ..DENSE },
+    Family {
+        names: &["deepseek_v3", "kimi_k2", "deepseek_v32", "glm_moe_dsa", "glm4_moe_lite"],
+        experts: Kind::Own,
+        balanced: true,
         ..DENSE
     },
 ];
@@ -265,38 +286,13 @@ fn attention(
             hidden / heads
         });
     let (qkv, out, _) = family.biases;
-    let stated = keys
-        .value("attention_bias")
-        .or(keys.value("use_bias"))
-        .and_then(serde_json::Value::as_bool);
-    let qkv_bias = keys.flag(
-        "qkv_bias",
-        keys.flag("add_qkv_bias", keys.flag("use_qkv_bias", stated.unwrap_or(qkv))),
-    );
-    // With one flag for all of them, the output has a bias where Llama's class gives it one.
-    let llama_like = [
-        "llama",
-        "granite",
-        "granitemoe",
-        "gpt_oss",
-        "smollm3",
-        "seed_oss",
-        "gemma",
-        "gemma2",
-        "gemma3_text",
-        "starcoder2",
-        "phimoe",
-        "nemotron",
-        "cohere",
-        "cohere2",
-        "qwen3",
-        "qwen3_moe",
-    ];
-    let out_bias = match llama_like.contains(&name) {
-        true => keys.flag("attention_out_bias", stated.unwrap_or(out)),
-        false => keys.flag("bias", out) && out || name == "falcon" && keys.flag("bias", false),
-    };
-    let qkv_bias = if name == "falcon" { keys.flag("bias", false) } else { qkv_bias };
+    let stated =
+        ["attention_bias", "use_bias", "bias"].iter().find_map(|key| keys.value(key)?.as_bool());
+    let of_queries = ["qkv_bias", "add_qkv_bias", "use_qkv_bias"];
+    let of_queries = of_queries.iter().find_map(|key| keys.value(key)?.as_bool());
+    let qkv_bias = of_queries.or(stated).unwrap_or(qkv);
+    let out_bias = stated.filter(|_| family.flags_output).unwrap_or(out);
+    let out_bias = keys.flag("attention_out_bias", out_bias);
     let sinks = if name == "gpt_oss" { heads } else { 0 };
     let norm = match family.qk_norm {
         _ if name == "glm4_moe" && keys.flag("use_qk_norm", false) => 2 * head_dim,
@@ -393,24 +389,12 @@ fn feed_forward(
     (hidden, index): (u64, u64),
 ) -> Layer {
     let (_, _, bias) = family.biases;
-    let stated = keys
-        .value("mlp_bias")
-        .or(keys.value("use_bias"))
-        .or(keys.value("bias"))
-        .and_then(serde_json::Value::as_bool);
-    let bias = stated.filter(|_| !matches!(name, "gpt_neox" | "gpt_oss")).unwrap_or(bias);
+    let stated = ["mlp_bias", "use_bias", "bias"].iter().find_map(|key| keys.value(key)?.as_bool());
+    let bias = stated.unwrap_or(bias);
     if family.experts == Kind::None || is_dense(keys, index) {
-        let default = if matches!(
-            name,
-            "gpt2" | "gpt_bigcode" | "bloom" | "falcon" | "RefinedWeb" | "RefinedWebModel"
-        ) {
-            4 * hidden
-        } else {
-            0
-        };
         let names = ["intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size"];
         let inner = match keys.maybe(&names) {
-            None if default > 0 => default,
+            None if FOUR_TIMES.contains(&name) => 4 * hidden,
             _ => keys.need(&names),
         };
         return layer.mlp(hidden, inner, family.gated, bias);
@@ -427,10 +411,7 @@ fn feed_forward(
         gated: true,
         bias,
         router_bias: name == "gpt_oss",
-        balanced: !matches!(
-            name,
-            "mixtral" | "granitemoe" | "olmoe" | "phimoe" | "gpt_oss" | "deepseek_v2"
-        ) && !name.starts_with("qwen"),
+        balanced: family.balanced,
         ..Experts::default()
     };
     let shared = keys.maybe(&["shared_expert_intermediate_size"]);

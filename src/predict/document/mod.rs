@@ -393,6 +393,16 @@ fn calibration(answer: &Answer<'_>) -> Vec<Block> {
         "predict.calibrated",
         source = Inline::code(calibration.source.as_str()),
     ))];
+    let factors = [("prefill", calibration.prefill), ("decode", calibration.decode)];
+    let factors = factors.into_iter().filter_map(|(stage, factor)| {
+        let factor = Quantity::new(factor?, Unit::One);
+        Some(format!("{} × {factor}", answer.text.word(stage)))
+    });
+    let factors: Vec<String> = factors.collect();
+    if !factors.is_empty() {
+        let factors = factors.join(answer.text.comma());
+        blocks.push(Block::Prose(say!(answer, "predict.calibrated_stages", factors = factors)));
+    }
     blocks.push(table(
         answer,
         "prediction_calibration",

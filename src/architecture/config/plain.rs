@@ -107,7 +107,7 @@ const FAMILIES: &[Family] = &[
         flags_output: false,
         ..DENSE
     },
-    Family { names: &["glm4"], norms: 4, ..DENSE },
+    Family { names: &["glm4"], norms: 4, flags_output: false, ..DENSE },
     Family { names: &["gemma"], tied: true, ..DENSE },
     Family { names: &["gemma2"], tied: true, norms: 4, full_every: 2, ..DENSE },
     Family {
@@ -244,7 +244,8 @@ fn outside(name: &str, keys: &Keys<'_>, model: &mut Architecture) {
 /// What each layer's queries see.
 fn reaches(keys: &Keys<'_>, family: &Family, depth: u64) -> Vec<Reach> {
     let full = vec![Reach::Causal; depth as usize];
-    let known = ["full_attention", "sliding_attention", "deepseek_sparse_attention"];
+    let known =
+        ["full_attention", "sliding_attention", "deepseek_sparse_attention", "indexed_attention"];
     let types = keys.words("layer_types");
     if let Some(other) = types.iter().flatten().find(|one| !known.contains(one)) {
         keys.refuse(Unsupported::Feature(format!("layers of type {other}")));

@@ -216,7 +216,7 @@ fn conclusion(answer: &Answer<'_>, point: &Point, found: &Prediction, gpu: &str)
             batch = Quantity::count(load.batch),
             time = seconds(found.ttft),
             bound = answer.text.word(bound_word(found.prefill.bound())),
-            rate = Quantity::new(found.requests, Unit::One),
+            rate = Quantity::count(found.requests as u64),
         );
     };
     let (batch, prompt) = (Quantity::count(load.batch), Quantity::count(load.prompt));

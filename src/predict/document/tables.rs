@@ -72,7 +72,9 @@ fn points<'t>(answer: &'t Answer<'_>) -> Table<'t, Point> {
         .count("batch", |point| point.load.batch)
         .on_page()
         .time("ttft_ns", of(|found| ns(found.ttft)))
-        .on_page()
+        .on_page_if(generates)
+        .time("latency_ns", of(|found| ns(found.latency)))
+        .on_page_if(!generates)
         .time(
             "ttft_estimate_ns",
             of(move |found| prefill.map(|factor| ns(found.ttft * factor))).flat(),
@@ -96,7 +98,6 @@ fn points<'t>(answer: &'t Answer<'_>) -> Table<'t, Point> {
         .on_page_if(generates)
         .column("requests_per_second", Unit::One, of(|found| found.requests))
         .on_page()
-        .time("latency_ns", of(|found| ns(found.latency)))
         .count("chunks", of(|found| found.chunks))
         .column("prefill_flops", Unit::Flop, of(|found| found.prefill.total().flops))
         .bytes("prefill_bytes", of(|found| found.prefill.total().bytes))

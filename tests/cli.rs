@@ -22,6 +22,7 @@ fn help_shows_examples_and_every_command_has_help() {
     assert!(text(&help.stdout).contains("Examples:"));
     for command in [
         "report",
+        "predict",
         "inspect",
         "metrics",
         "kernels",

@@ -23,6 +23,7 @@ pub use pack::{PackOptions, Packed, pack, unpack};
 pub use redact::EnvironmentDump;
 pub use rooflens_schemas::manifest::PathFault;
 pub use validate::validate;
+pub use verify::sha256;
 pub use walk::{MAX_DEPTH, MAX_FILES};
 
 /// A bundle that was opened: its files, and its manifest if it has one.

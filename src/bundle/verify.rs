@@ -18,7 +18,7 @@ pub(super) struct Checked {
 }
 
 /// Lower-case hex of the SHA-256 of some bytes.
-pub(super) fn sha256(bytes: &[u8]) -> String {
+pub fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 

@@ -33,6 +33,8 @@ pub(super) struct Args {
 pub(super) enum Command {
     /// Write a report: PDF, HTML, Markdown, JSON, CSV, Parquet.
     Report(Report),
+    /// Predict bounds of a model's times on GPUs from its config.json, before anything runs.
+    Predict(Box<Predict>),
     /// Say what is in a bundle, an archive or a file.
     Inspect(Inspect),
     /// Print metrics.json.
@@ -88,6 +90,77 @@ pub(super) struct Input {
 pub(super) struct Report {
     #[command(flatten)]
     pub(super) input: Input,
+    #[command(flatten)]
+    pub(super) output: Output,
+}
+
+const PREDICTIONS: &str = "\
+Examples:
+  rooflens predict --model config.json --gpu H200 --batch 1,8,32 --prompt 1024 --output-tokens 128
+  rooflens predict --model config.json --gpu H200 --gpu B200 --dtype bf16,fp8 --kv-dtype fp8 --tp 1,2 -o compare.html
+  rooflens predict --model config.json --gpu H200 --ttft-limit 500 --tpot-limit 20 --peaks peaks.json -o run.md";
+
+/// `rooflens predict`. Lists are varied: all their combinations are predicted.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = PREDICTIONS)]
+pub(super) struct Predict {
+    /// Hugging Face config.json of the model, or the folder that holds it.
+    #[arg(long, value_name = "FILE")]
+    pub(super) model: PathBuf,
+    /// GPU of the table, such as "H200". Repeatable.
+    #[arg(long = "gpu", value_name = "NAME", required = true)]
+    pub(super) gpus: Vec<String>,
+    /// Sequences at a time.
+    #[arg(long = "batch", value_name = "N,…", value_delimiter = ',', default_values_t = [1, 8, 32])]
+    pub(super) batches: Vec<u64>,
+    /// Tokens of a prompt.
+    #[arg(long = "prompt", value_name = "N,…", value_delimiter = ',', default_values_t = [1024])]
+    pub(super) prompts: Vec<u64>,
+    /// Generated tokens of a sequence.
+    #[arg(long, value_name = "N", default_value_t = 128)]
+    pub(super) output_tokens: u64,
+    /// Weights: fp32, bf16, fp16, fp8, int8, int4, awq, gptq, mxfp4, nvfp4. Default: as the config says.
+    #[arg(long = "dtype", value_name = "NAME,…", value_delimiter = ',')]
+    pub(super) dtypes: Vec<String>,
+    /// Key-value cache. Default: as activations, 16 bits.
+    #[arg(long, value_name = "NAME")]
+    pub(super) kv_dtype: Option<String>,
+    /// GPUs that share each layer (tensor parallelism).
+    #[arg(long = "tp", value_name = "N,…", value_delimiter = ',', default_values_t = [1])]
+    pub(super) tensor: Vec<u64>,
+    /// Groups of GPUs that hold some layers each (pipeline parallelism).
+    #[arg(long = "pp", value_name = "N", default_value_t = 1)]
+    pub(super) pipeline: u64,
+    /// GPUs that share the routed experts (expert parallelism).
+    #[arg(long = "ep", value_name = "N", default_value_t = 1)]
+    pub(super) expert: u64,
+    /// Replicas that share the batch (data parallelism).
+    #[arg(long = "dp", value_name = "N", default_value_t = 1)]
+    pub(super) data: u64,
+    /// Bandwidth between GPUs in one direction, 10⁹ bytes per second. Default: the GPU's NVLink.
+    #[arg(long, value_name = "GB/S")]
+    pub(super) link: Option<f64>,
+    /// Share of each prompt that is cached already.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    pub(super) cached_prefix: f64,
+    /// Prompt tokens of a prefill pass at most, over all sequences.
+    #[arg(long, value_name = "TOKENS")]
+    pub(super) chunk: Option<u64>,
+    /// Speculative decoding: guessed tokens of a pass, and the probability that one is right.
+    #[arg(long, value_name = "TOKENS:ACCEPTANCE")]
+    pub(super) speculate: Option<String>,
+    /// Share of device memory for weights and cache.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.9)]
+    pub(super) memory_utilization: f64,
+    /// Longest time to first token, milliseconds: batch sizes that keep it are recommended.
+    #[arg(long, value_name = "MS")]
+    pub(super) ttft_limit: Option<f64>,
+    /// Longest time per output token, milliseconds.
+    #[arg(long, value_name = "MS")]
+    pub(super) tpot_limit: Option<f64>,
+    /// Rates measured on the GPU (peaks.json, bench.json, or a bundle with them) instead of specified ones.
+    #[arg(long, value_name = "FILE")]
+    pub(super) peaks: Option<PathBuf>,
     #[command(flatten)]
     pub(super) output: Output,
 }

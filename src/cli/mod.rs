@@ -8,6 +8,7 @@ mod inspect;
 mod kernels;
 mod load;
 mod output;
+mod predict;
 mod query;
 mod report;
 mod suggest;
@@ -44,6 +45,7 @@ pub fn main() -> ExitCode {
 fn run(command: &Command, term: &mut Term) -> Result<(), CliError> {
     match command {
         Command::Report(args) => report::run(args, term),
+        Command::Predict(args) => predict::run(args, term),
         Command::Inspect(args) => inspect::run(args, term),
         Command::Metrics(args) => report::metrics(args, term),
         Command::Kernels(args) => kernels::run(args, term),

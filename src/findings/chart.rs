@@ -130,7 +130,7 @@ pub struct Point {
     pub x: f64,
     /// Vertical value.
     pub y: f64,
-    /// Share of the time, 0 to 1: the mark's area.
+    /// Share of the time, 0 to 1: the mark's area. Negative: the mark has no share, and one size.
     pub weight: f64,
     /// Colour group.
     pub color: Color,

@@ -5,7 +5,6 @@
 
 pub mod diagnostic;
 pub mod ids;
-pub mod model_config;
 pub mod names;
 pub mod pattern;
 pub mod session;
@@ -14,7 +13,7 @@ pub mod table;
 pub mod tables;
 
 pub use ids::*;
-pub use model_config::ModelConfig;
+pub use rooflens_architecture::{self as architecture, Architecture};
 pub use session::Session;
 pub use strings::Strings;
 pub use tables::*;

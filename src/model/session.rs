@@ -4,11 +4,11 @@ use rooflens_schemas::{Evidence, PassKind, Workload};
 use rustc_hash::FxHashMap;
 
 use super::ids::*;
-use super::model_config::ModelConfig;
 use super::names::demangled;
 use super::strings::Strings;
 use super::table::Table;
 use super::tables::*;
+use rooflens_architecture::Architecture;
 
 /// What all artifacts of a bundle say.
 #[derive(Clone, Debug, Default)]
@@ -89,8 +89,8 @@ pub struct Session {
     pub environment: Environment,
     /// What ran, where the bundle says so.
     pub workload: Workload,
-    /// The model's dimensions, where the bundle holds them.
-    pub model: Option<ModelConfig>,
+    /// The model's architecture, where the bundle holds its config.
+    pub model: Option<Architecture>,
     /// The analyst's notes: path of the artifact, and its Markdown.
     pub notes: Option<(String, String)>,
     kernel_index: FxHashMap<StrId, KernelId>,

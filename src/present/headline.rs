@@ -69,7 +69,7 @@ fn gpus(session: &Session) -> String {
 
 fn model(context: &Context<'_>) -> String {
     let Some(model) = &context.session.model else { return String::new() };
-    let (layers, hidden) = (model.layers.to_string(), model.hidden.to_string());
+    let (layers, hidden) = (model.depth().to_string(), model.hidden.to_string());
     let family = model.family.as_str();
     words!(context, "headline.model_sizes", family = family, layers = layers, hidden = hidden)
 }

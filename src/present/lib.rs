@@ -45,6 +45,7 @@ mod utilization;
 mod what_if;
 
 pub use products::shapes_advice;
+pub use utilization::bounds::{Bound, bounds};
 pub use utilization::words::reason as why_unknown;
 
 use std::ops::Deref;

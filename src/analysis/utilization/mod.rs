@@ -2,7 +2,6 @@
 
 pub mod flops_by_source;
 pub mod mfu;
-pub mod model_flops;
 mod unavailable;
 
 pub use unavailable::Unavailable;

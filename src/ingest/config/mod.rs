@@ -1,17 +1,13 @@
 //! What ran and on what: `workload.toml`, the model's `config.json`, `env.json`; and `notes.md`, what people say of it.
 
-mod model;
-
 use rooflens_schemas::{ArtifactKind, Workload, workload};
 use serde_json::Value;
 
 use super::{Importer, IngestError, IngestErrorKind, Prefix};
 use rooflens_bundle::{ArtifactFile, Content};
-use rooflens_model::Session;
 use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Location, Severity};
 use rooflens_model::pattern::whole_match;
-
-pub(super) use model::{Unsupported, parse as parse_model};
+use rooflens_model::{Session, architecture};
 
 /// Reads `workload.toml`. Unknown keys are errors: the file is written by hand, and a typo must not pass.
 pub static WORKLOAD: Importer =
@@ -93,7 +89,7 @@ fn sniff_model(prefix: &Prefix<'_>) -> bool {
     }
     if prefix.complete {
         let value = serde_json::from_slice::<Value>(prefix.bytes).ok();
-        return value.is_some_and(|value| model::is_config(&value));
+        return value.is_some_and(|value| architecture::is_config(&value));
     }
     // Lists of quantized modules can make a config longer than the prefix.
     let dimensions = prefix.contains("\"num_hidden_layers\"") || prefix.contains("\"hidden_size\"");
@@ -125,15 +121,15 @@ pub(super) fn add_model(
     session: &mut Session,
     diagnostics: &mut Diagnostics,
 ) {
-    match parse_model(config) {
-        Ok(parsed) => {
-            for remark in parsed.remarks {
-                let diagnostic = Diagnostic::new(Severity::Notice, "model/remark", remark);
+    match architecture::parse(config) {
+        Ok(model) => {
+            for remark in &model.remarks {
+                let diagnostic = Diagnostic::new(Severity::Notice, "model/remark", remark.clone());
                 diagnostics.push(diagnostic.artifact(path));
             }
-            session.model = Some(parsed.config);
+            session.model = Some(model);
         }
-        Err(Unsupported(reason)) => {
+        Err(reason) => {
             let message = format!("the model's FLOPs and bytes are not known: {reason}");
             let diagnostic = Diagnostic::new(Severity::Notice, "model/unsupported", message);
             diagnostics.push(diagnostic.artifact(path));

@@ -7,7 +7,8 @@ use rooflens_schemas::{MetricValue, PassKind};
 use super::*;
 use crate::testing::show_gpu;
 use rooflens_analysis::testing::Made;
-use rooflens_model::{CounterSample, ModelConfig};
+use rooflens_model::CounterSample;
+use rooflens_model::architecture::Decoder;
 
 /// A prefill of one layer: 1 of 8 tokens, sizes of two dtypes, 1000 ns of kernels in a row.
 fn made() -> Made {
@@ -32,16 +33,19 @@ fn made() -> Made {
     made.session.workload.batch = Some(1);
     made.session.workload.prompt_tokens = Some(8);
     made.session.workload.dtype = Some("bf16".to_owned());
-    made.session.model = Some(ModelConfig {
-        hidden: 1024,
-        intermediate: 1024,
-        layers: 1,
-        heads: 8,
-        kv_heads: 8,
-        head_dim: 128,
-        vocab: 1000,
-        ..ModelConfig::default()
-    });
+    made.session.model = Some(
+        Decoder {
+            hidden: 1024,
+            intermediate: 1024,
+            layers: 1,
+            heads: 8,
+            kv_heads: 8,
+            head_dim: 128,
+            vocab: 1000,
+            ..Decoder::default()
+        }
+        .into(),
+    );
     made
 }
 

@@ -11,8 +11,8 @@ use rooflens_analysis::testing::Made;
 use rooflens_analysis::{Facts, Options, Results};
 use rooflens_findings::Cell;
 use rooflens_hardware::Hardware;
-use rooflens_model::model_config::MoeConfig;
-use rooflens_model::{MeasuredPeak, ModelConfig};
+use rooflens_model::architecture::Decoder;
+use rooflens_model::{Architecture, MeasuredPeak};
 
 const NAME: &str = "nvjet_sm90_tst_64x8_64x16_2x1_v_bz_TNT";
 
@@ -94,21 +94,21 @@ fn a_measured_peak_is_the_ceiling_and_of_peak_stays_that_of_the_specification() 
 
 #[test]
 fn of_a_mixture_of_experts_the_dimensions_give_no_sizes_and_the_report_says_so() {
-    let notes = |moe: Option<MoeConfig>, known: bool| {
+    let notes = |experts: u64, known: bool| {
         let mut made = if known { with_product(8) } else { Made::default() };
         if !known {
             made.pass("nsys", PassKind::Timeline);
             made.range("prefill", &|made| made.kernel(NAME));
         }
-        made.session.model =
-            Some(ModelConfig { layers: 1, heads: 1, moe, ..ModelConfig::default() });
+        let mut model: Architecture = Decoder { layers: 1, heads: 1, ..Decoder::default() }.into();
+        model.outline.experts = experts;
+        made.session.model = Some(model);
         let is_note = |block: &&Block| matches!(block, Block::Prose(_));
         findings(&made).blocks.iter().filter(is_note).count()
     };
-    let moe = MoeConfig { experts: 8, experts_per_token: 2, ..MoeConfig::default() };
-    assert_eq!(notes(Some(moe.clone()), false), 1);
+    assert_eq!(notes(8, false), 1);
     // Operators recorded all sizes; a dense model.
-    assert_eq!((notes(Some(moe), true), notes(None, false)), (0, 0));
+    assert_eq!((notes(8, true), notes(0, false)), (0, 0));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! MFU, kernel-time MFU and MBU per stage, each with its basis.
 
+pub(crate) mod bounds;
 mod metrics;
 #[cfg(test)]
 mod tests;
@@ -16,7 +17,7 @@ use rooflens_analysis::utilization::Unavailable;
 use rooflens_analysis::utilization::mfu::{StageUtilization, Utilization};
 use rooflens_findings::chart::{Bar, Color, Part, Plot, StackedBars};
 use rooflens_findings::{Block, Chart, Dataset, Findings, Inline, Quantity, Table, View};
-use rooflens_model::ModelConfig;
+use rooflens_model::Architecture;
 use rooflens_model::diagnostic::{Diagnostic, Severity};
 
 /// Model FLOPs utilization.
@@ -38,6 +39,10 @@ fn show(context: &Context<'_>) -> Known<Findings> {
         let view = View::new("utilization", caption, &shown_columns(stages), rows.len().min(SHOWN));
         findings.blocks.push(Block::Table(view));
         findings.datasets.push(dataset(context, &rows));
+    }
+    if let Some((blocks, dataset)) = bounds::show(context) {
+        findings.blocks.extend(blocks);
+        findings.datasets.push(dataset);
     }
     findings.blocks.extend(missing_rows(context, stages).into_iter().map(Block::Missing));
     for stage in stages {
@@ -75,18 +80,19 @@ fn basis(context: &Context<'_>, all: &Utilization) -> Vec<(String, Vec<Inline>)>
     facts
 }
 
-fn sizes(context: &Context<'_>, model: &ModelConfig) -> Vec<Inline> {
-    let mlp = model.intermediate.to_string();
-    let mlp = if model.gated_mlp { words!(context, "utilization.gated", width = mlp) } else { mlp };
+fn sizes(context: &Context<'_>, model: &Architecture) -> Vec<Inline> {
+    let outline = &model.outline;
+    let mlp = outline.intermediate.to_string();
+    let mlp = if outline.gated { words!(context, "utilization.gated", width = mlp) } else { mlp };
     say!(
         context,
         "utilization.model_sizes",
         family = model.family.as_str(),
-        layers = model.layers.to_string(),
+        layers = model.depth().to_string(),
         hidden = model.hidden.to_string(),
-        heads = model.heads.to_string(),
-        kv_heads = model.kv_heads.to_string(),
-        head_dim = model.head_dim.to_string(),
+        heads = outline.heads.to_string(),
+        kv_heads = outline.kv_heads.to_string(),
+        head_dim = outline.head_dim.to_string(),
         mlp = mlp,
         vocab = model.vocab.to_string(),
     )

@@ -7,7 +7,7 @@ use rooflens_schemas::PassKind;
 use super::*;
 use crate::testing::{metric, show_gpu};
 use rooflens_analysis::testing::Made;
-use rooflens_model::ModelConfig;
+use rooflens_model::architecture::Decoder;
 
 const ADD: &str = "void at::native::vectorized_elementwise_kernel<4>(int)";
 
@@ -26,16 +26,19 @@ fn made(known: bool) -> Made {
         made.session.workload.prompt_tokens = Some(8);
         made.session.workload.output_tokens = Some(1);
         // 4·64² + 2·64·128 = 32 768 parameters, a head of 64·100 and one row of the embedding; 2·64 a cached position.
-        made.session.model = Some(ModelConfig {
-            hidden: 64,
-            intermediate: 128,
-            layers: 1,
-            heads: 1,
-            kv_heads: 1,
-            head_dim: 64,
-            vocab: 100,
-            ..ModelConfig::default()
-        });
+        made.session.model = Some(
+            Decoder {
+                hidden: 64,
+                intermediate: 128,
+                layers: 1,
+                heads: 1,
+                kv_heads: 1,
+                head_dim: 64,
+                vocab: 100,
+                ..Decoder::default()
+            }
+            .into(),
+        );
     }
     made
 }

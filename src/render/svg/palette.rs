@@ -55,6 +55,15 @@ pub(super) const fn fill(color: Color) -> RGBColor {
     }
 }
 
+/// The colour of the `n`-th data line of one plane.
+pub(super) fn line(n: usize) -> RGBColor {
+    let further = [Color::Attention, Color::Normalization, Color::Communication, Color::Copy];
+    match n.checked_sub(1) {
+        None => LINE,
+        Some(n) => further.get(n).map_or(fill(Color::Other), |color| fill(*color)),
+    }
+}
+
 /// The text colour that is readable on a fill, by its luma (ITU-R BT.601).
 pub(super) fn on(RGBColor(red, green, blue): RGBColor) -> RGBColor {
     let luma = 299 * u32::from(red) + 587 * u32::from(green) + 114 * u32::from(blue);

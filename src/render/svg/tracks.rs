@@ -254,17 +254,23 @@ fn draw_lines(
     lines: &Lines,
 ) -> Drawn {
     let at = |(x, value): &(i64, f64)| (shared.x(*x), value / factor);
-    for line in &lines.lines {
+    for (n, line) in lines.lines.iter().enumerate() {
+        let color = palette::line(number(lines, n));
         let points = line.points.iter().filter(|(_, value)| value.is_finite()).map(at);
         match line.filled {
             true => plot.draw_series(AreaSeries::new(points, 0.0, palette::AREA.filled()))?,
-            false => plot.draw_series(LineSeries::new(points, palette::LINE.stroke_width(80)))?,
+            false => plot.draw_series(LineSeries::new(points, color.stroke_width(80)))?,
         };
     }
     for (x, y) in lines.outliers.iter().map(at) {
         page.ring(place(plot, x, y))?;
     }
     draw_key(page, area, lines)
+}
+
+/// How many lines come before the `n`-th, without areas.
+fn number(lines: &Lines, n: usize) -> usize {
+    lines.lines.iter().take(n).filter(|line| !line.filled).count()
 }
 
 fn draw_limit(
@@ -301,12 +307,13 @@ fn draw_key(page: &Page, area: Rect, lines: &Lines) -> Drawn {
     if let Some((name, _)) = lines.shades.as_ref().filter(|(_, shades)| !shades.is_empty()) {
         entry(name, &|x| swatch(x, palette::SHADE))?;
     }
-    for line in lines.lines.iter().rev().filter(|line| !line.name.is_empty()) {
+    let named = lines.lines.iter().enumerate().rev().filter(|(_, line)| !line.name.is_empty());
+    for (n, line) in named {
         entry(&line.name, &|x| match line.filled {
             true => swatch(x, palette::AREA),
             false => {
                 let ends = [(x, y - 2.5), (x + 10.0, y - 2.5)];
-                page.line(&ends, palette::LINE.stroke_width(110), "")
+                page.line(&ends, palette::line(number(lines, n)).stroke_width(110), "")
             }
         })?;
     }

@@ -138,7 +138,15 @@ impl Made {
                 steps: None,
                 profiled: Some(summary),
             },
-            work: Ok(Work { flops, flops_full: flops, bytes, tokens: 1.0, formula }),
+            work: Ok(Work {
+                flops,
+                flops_full: flops,
+                bytes,
+                tokens: 1.0,
+                formula,
+                shapes: Vec::new(),
+                share: 1.0,
+            }),
             ceiling: Ok(Ceiling {
                 gpu,
                 dtype,

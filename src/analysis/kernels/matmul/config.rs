@@ -11,7 +11,8 @@ use super::{
 };
 use crate::engine::classify::KernelClass;
 use crate::engine::facts::{Facts, OpIndex};
-use rooflens_model::{KernelId, ModelConfig, Session};
+use rooflens_model::architecture::Outline;
+use rooflens_model::{Architecture, KernelId, Session};
 
 /// A matrix kernel of an instance.
 #[derive(Clone, Copy)]
@@ -23,7 +24,7 @@ struct Kernel {
 
 /// What one instance does.
 struct Pass<'a> {
-    model: &'a ModelConfig,
+    model: &'a Architecture,
     batch: u64,
     new: u64,
     /// Cached positions; absent where the step of the loop is not known.
@@ -55,29 +56,31 @@ pub(super) fn find(session: &Session, facts: &Facts, matrix: &Matrix, products: 
     }
 }
 
-fn is_dense_decoder(model: &ModelConfig) -> bool {
-    unsized_parts(model).is_empty() && model.layers > 0 && model.heads > 0
+fn is_dense_decoder(model: &Architecture) -> bool {
+    unsized_parts(model).is_empty() && model.depth() > 0 && model.outline.heads > 0
 }
 
 /// What of a model has FLOPs by its dimensions, but products of which they do not tell the sizes, and why.
-pub fn unsized_parts(model: &ModelConfig) -> Vec<String> {
-    let experts = model.moe.as_ref().map(|moe| {
+pub fn unsized_parts(model: &Architecture) -> Vec<String> {
+    let Outline { experts, experts_per_token, latent, .. } = model.outline;
+    let routed = (experts > 0).then(|| {
         format!(
-            "{} experts, {} for a token: how many tokens each of them gets is decided at run time",
-            moe.experts, moe.experts_per_token
+            "{experts} experts, {experts_per_token} for a token: how many tokens each of them gets is decided at run time"
         )
     });
-    let latent = model.mla.as_ref().map(|_| {
+    let latent = latent.then(|| {
         "latent attention: kernels may multiply its low-rank factors before or after".to_owned()
     });
-    experts.into_iter().chain(latent).collect()
+    let other = (experts == 0 && latent.is_none() && !model.is_dense_decoder())
+        .then(|| "layers of other kinds than attention and a dense block".to_owned());
+    routed.into_iter().chain(latent).chain(other).collect()
 }
 
 fn pass<'a>(
     kind: StageKind,
     position: Option<u32>,
     workload: &Workload,
-    model: &'a ModelConfig,
+    model: &'a Architecture,
 ) -> Option<Pass<'a>> {
     if workload.model_parallel.unwrap_or(1) > 1 {
         return None;
@@ -144,7 +147,7 @@ impl Pass<'_> {
     fn shapes(&self, mains: &[KernelClass]) -> Option<Vec<Option<Shape>>> {
         let is_attention = |class: &KernelClass| *class == KernelClass::Attention;
         let segments: Vec<usize> = mains.split(is_attention).map(<[KernelClass]>::len).collect();
-        if segments.len() as u64 - 1 != self.model.layers {
+        if segments.len() as u64 - 1 != self.model.depth() {
             return None;
         }
         let before = self.projections(*segments.first()?)?;
@@ -158,7 +161,7 @@ impl Pass<'_> {
             return None;
         }
         let mut shapes = Vec::with_capacity(mains.len());
-        for _ in 0..self.model.layers {
+        for _ in 0..self.model.depth() {
             shapes.extend(before.iter().map(|gemm| Some(Shape::Gemm(*gemm))));
             shapes.push(self.attention());
             shapes.extend(after.iter().map(|gemm| Some(Shape::Gemm(*gemm))));
@@ -180,8 +183,8 @@ impl Pass<'_> {
     fn projections(&self, count: usize) -> Option<Vec<Gemm>> {
         let model = self.model;
         let (query, key) = (
-            model.heads.saturating_mul(model.head_dim),
-            model.kv_heads.saturating_mul(model.head_dim),
+            model.outline.heads.saturating_mul(model.outline.head_dim),
+            model.outline.kv_heads.saturating_mul(model.outline.head_dim),
         );
         let gemm = |n| self.of_tokens(n, model.hidden);
         match count {
@@ -194,11 +197,12 @@ impl Pass<'_> {
     /// The output projection and the feed-forward block, gate and up as two products or as one.
     fn rest(&self, count: usize) -> Option<Vec<Gemm>> {
         let model = self.model;
-        let (hidden, inner) = (model.hidden, model.intermediate);
-        let output = self.of_tokens(hidden, model.heads.saturating_mul(model.head_dim));
+        let (hidden, inner) = (model.hidden, model.outline.intermediate);
+        let output =
+            self.of_tokens(hidden, model.outline.heads.saturating_mul(model.outline.head_dim));
         let down = self.of_tokens(hidden, inner);
         let up = self.of_tokens(inner, hidden);
-        match (count, model.gated_mlp) {
+        match (count, model.outline.gated) {
             (4, true) => Some(vec![output, up, up, down]),
             (3, true) => Some(vec![output, self.of_tokens(inner.saturating_mul(2), hidden), down]),
             (3, false) => Some(vec![output, up, down]),
@@ -209,15 +213,15 @@ impl Pass<'_> {
     fn attention(&self) -> Option<Shape> {
         let model = self.model;
         // A window bounds the keys of each query in its own way.
-        let past = self.past.filter(|_| model.sliding_window.is_none())?;
+        let past = self.past.filter(|_| model.attends_fully())?;
         Some(Shape::Attention(Attention {
             batch: self.batch,
-            heads: model.heads,
-            kv_heads: model.kv_heads,
+            heads: model.outline.heads,
+            kv_heads: model.outline.kv_heads,
             queries: self.new,
             keys: past.saturating_add(self.new),
-            size: model.head_dim,
-            value_size: model.head_dim,
+            size: model.outline.head_dim,
+            value_size: model.outline.head_dim,
             causal: self.new > 1,
             backward: false,
         }))
@@ -229,9 +233,10 @@ mod tests {
     use super::*;
 
     use KernelClass::{Attention as A, Gemm as G};
+    use rooflens_model::architecture::Decoder;
 
-    fn model() -> ModelConfig {
-        ModelConfig {
+    fn model() -> Architecture {
+        Decoder {
             hidden: 8,
             intermediate: 20,
             layers: 2,
@@ -239,9 +244,10 @@ mod tests {
             kv_heads: 2,
             head_dim: 2,
             vocab: 100,
-            gated_mlp: true,
-            ..ModelConfig::default()
+            gated: true,
+            ..Decoder::default()
         }
+        .into()
     }
 
     fn sizes(mains: &[KernelClass]) -> Option<Vec<(u64, u64, u64)>> {

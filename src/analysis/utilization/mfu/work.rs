@@ -3,9 +3,9 @@
 use rooflens_schemas::{StageKind, Workload};
 
 use crate::utilization::Unavailable;
-use crate::utilization::model_flops::{Convention, Shape, forward, forward_bytes};
 use rooflens_hardware::element_bytes;
-use rooflens_model::ModelConfig;
+use rooflens_model::Architecture;
+use rooflens_model::architecture::{Convention, Shape, forward, forward_bytes};
 
 /// Decode steps beyond which a workload description is not believed.
 const MAX_STEPS: u64 = 1 << 20;
@@ -23,6 +23,10 @@ pub struct Work {
     pub tokens: f64,
     /// The numbers that it follows from.
     pub formula: Formula,
+    /// Its forward passes, of all GPUs that share the model.
+    pub shapes: Vec<Shape>,
+    /// Share of these passes that is the stage's: one of a decode loop's steps.
+    pub share: f64,
 }
 
 /// The numbers that the work follows from.
@@ -45,7 +49,7 @@ pub(super) fn work(
     kind: StageKind,
     steps: Option<u64>,
     workload: &Workload,
-    model: Option<&ModelConfig>,
+    model: Option<&Architecture>,
     dtype: Option<&str>,
 ) -> Result<Work, Unavailable> {
     let passes = match kind {
@@ -79,6 +83,7 @@ pub(super) fn work(
     // A decode step of a loop has the mean context of the loop.
     let share = if kind == StageKind::DecodeStep { 1.0 / shapes.len() as f64 } else { 1.0 };
     let model_parallel = workload.model_parallel.unwrap_or(1).max(1);
+    let of_passes = share;
     let share = share / model_parallel as f64;
     let sum = |value: &dyn Fn(Shape) -> f64| shapes.iter().map(|shape| value(*shape)).sum::<f64>();
     let forward_only = passes == 1.0;
@@ -90,14 +95,17 @@ pub(super) fn work(
         bytes: bytes.map(|size| share * sum(&|shape| forward_bytes(model, shape, size))),
         tokens: tokens * share,
         formula: Formula { kind, batch, prompt, passes: shapes.len(), model_parallel },
+        share: of_passes,
+        shapes,
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rooflens_model::architecture::Decoder;
 
-    fn tiny() -> (Workload, ModelConfig) {
+    fn tiny() -> (Workload, Architecture) {
         let workload = Workload {
             batch: Some(2),
             prompt_tokens: Some(4),
@@ -105,7 +113,7 @@ mod tests {
             ..Workload::default()
         };
         // One layer, hidden 2, one head of 2, plain MLP of 4: 4·2·2 + 2·2·4 = 32 parameters; head 2·10 = 20.
-        let model = ModelConfig {
+        let model = Decoder {
             hidden: 2,
             intermediate: 4,
             layers: 1,
@@ -113,9 +121,9 @@ mod tests {
             kv_heads: 1,
             head_dim: 2,
             vocab: 10,
-            ..ModelConfig::default()
+            ..Decoder::default()
         };
-        (workload, model)
+        (workload, model.into())
     }
 
     #[test]

@@ -1,0 +1,131 @@
+//! A model's architecture, layer by layer: what it has to store, to compute and to move.
+//!
+//! A layer is a list of matrices, which tokens are multiplied by, and of [`Core`]s, in which tokens see one another:
+//! attention over a cache of keys and values, or a recurrent state. Parameters, FLOPs, bytes and cache are sums over
+//! these, so every family of models is counted in the same way. Counts are per model, not per GPU.
+
+mod config;
+mod count;
+mod layer;
+mod work;
+
+pub use config::{Unsupported, is_config, parse};
+pub use layer::{Attention, Core, Experts, Layer, Matrix, Part, Reach, State};
+pub use work::{
+    Convention, Shape, attention, forward, forward_bytes, kv_bytes_per_token, parameters_per_token,
+    parameters_read,
+};
+
+/// A model, as far as its shape says what it costs to run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Architecture {
+    /// `model_type`, such as `llama`.
+    pub family: String,
+    /// Hidden size.
+    pub hidden: u64,
+    /// Vocabulary, or classes of a classifier.
+    pub vocab: u64,
+    /// Kinds of layers, each with how many there are of it.
+    pub layers: Vec<(u64, Layer)>,
+    /// Parameters of look-up tables: embeddings of tokens and positions.
+    pub tables: u64,
+    /// Matrices outside of the layers, without the head.
+    pub matrices: Vec<Matrix>,
+    /// Parameters of norms and other vectors outside of the layers.
+    pub vectors: u64,
+    /// What makes logits, if anything does.
+    pub head: Option<Matrix>,
+    /// The head shares the weights of the embedding.
+    pub tied: bool,
+    /// Sizes that people know a model by.
+    pub outline: Outline,
+    /// Tokens of a sequence, where the model fixes it: patches of an image.
+    pub sequence: Option<u64>,
+    /// Longest context that the model was made for.
+    pub max_context: Option<u64>,
+    /// Weights are stored in this type, such as `bf16`, where the config says so.
+    pub dtype: Option<String>,
+    /// How weights are quantized, where the config says so: `int4`, `mxfp4`, `nvfp4`, `fp8`, `int8`.
+    pub quantized: Option<String>,
+    /// Limits of what the counts say; lower case, no trailing stop.
+    pub remarks: Vec<String>,
+}
+
+/// The sizes of the first attention and the first feed-forward block.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outline {
+    /// Query heads.
+    pub heads: u64,
+    /// Key and value heads.
+    pub kv_heads: u64,
+    /// Size of a head.
+    pub head_dim: u64,
+    /// Inner size of the dense feed-forward block, or that of an expert.
+    pub intermediate: u64,
+    /// The feed-forward block is gated (three matrices) rather than plain (two).
+    pub gated: bool,
+    /// Routed experts in a layer; 0 without.
+    pub experts: u64,
+    /// Routed experts that a token passes through.
+    pub experts_per_token: u64,
+    /// Keys and values are cached in compressed form (multi-head latent attention).
+    pub latent: bool,
+}
+
+/// A decoder whose layers are all alike: grouped-query attention and a dense feed-forward block, without biases.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Decoder {
+    /// Family, such as `llama`.
+    pub family: &'static str,
+    /// Hidden size.
+    pub hidden: u64,
+    /// Inner size of the feed-forward block.
+    pub intermediate: u64,
+    /// Layers.
+    pub layers: u64,
+    /// Query heads.
+    pub heads: u64,
+    /// Key and value heads.
+    pub kv_heads: u64,
+    /// Size of a head.
+    pub head_dim: u64,
+    /// Vocabulary.
+    pub vocab: u64,
+    /// The feed-forward block is gated.
+    pub gated: bool,
+}
+
+impl From<Decoder> for Architecture {
+    fn from(of: Decoder) -> Self {
+        let attention = Attention {
+            hidden: of.hidden,
+            heads: of.heads,
+            kv_heads: of.kv_heads,
+            head_dim: of.head_dim,
+            value_dim: of.head_dim,
+            ..Attention::default()
+        };
+        let layer = Layer::default()
+            .attention(&attention)
+            .mlp(of.hidden, of.intermediate, of.gated, false)
+            .vectors(2 * of.hidden);
+        Self {
+            family: of.family.to_owned(),
+            hidden: of.hidden,
+            vocab: of.vocab,
+            layers: vec![(of.layers, layer)],
+            tables: of.hidden * of.vocab,
+            vectors: of.hidden,
+            head: Some(Matrix::head(of.hidden, of.vocab, false)),
+            outline: Outline {
+                heads: of.heads,
+                kv_heads: of.kv_heads,
+                head_dim: of.head_dim,
+                intermediate: of.intermediate,
+                gated: of.gated,
+                ..Outline::default()
+            },
+            ..Self::default()
+        }
+    }
+}

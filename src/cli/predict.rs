@@ -1,0 +1,301 @@
+//! `rooflens predict`: bounds of a model on GPUs, before anything runs.
+
+use std::fs;
+use std::path::Path;
+
+use rooflens_architecture::{Architecture, parse};
+use rooflens_predict::document::{Question, report};
+use rooflens_predict::{
+    Calibration, Figure, Limits, Machine, Precision, Rate, Setup, Speculation, Sweep,
+};
+use rooflens_schemas::{StageKind, Unit};
+
+use super::args::Predict as Args;
+use super::error::CliError;
+use super::output::{Writer, file_stem};
+use super::term::Term;
+use crate::analysis::{Context, Facts, Options, Results};
+use crate::diagnostic::Diagnostics;
+use crate::findings::Quantity;
+use crate::hardware::{Gpu, Hardware};
+use crate::model::Session;
+use crate::present::{Bound, bounds};
+use crate::render::{self, RenderOptions};
+use crate::report::Kind;
+use crate::{bundle, ingest};
+
+/// No config is larger in good faith.
+const MAX_CONFIG: u64 = 64 << 20;
+
+/// Values of one option that are varied, and points of all options, at most.
+const MAX_POINTS: usize = 1_000_000;
+
+/// Predicts, and writes the documents, or prints the summary.
+pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
+    let writer = Writer::new(&args.output)?;
+    let mut question = question(args, term)?;
+    question.text = crate::findings::Catalogue::of(writer.language());
+    let report = report(&question);
+    if args.output.outputs.is_empty() && args.output.format.is_none() {
+        let options = RenderOptions::default();
+        let rendered = render::render(&report, Kind::Summary, render::Format::Markdown, &options)?;
+        return term.print(rendered.files.get(&rendered.main).map_or(&[], Vec::as_slice));
+    }
+    let folder = format!("{}-prediction", file_stem(&question.title));
+    writer.write(&report, &folder, &|| super::query::parquet_of(&report), term)
+}
+
+fn question(args: &Args, term: &mut Term) -> Result<Question, CliError> {
+    let (model, identity) = model(&args.model)?;
+    for remark in &model.remarks {
+        term.note(remark);
+    }
+    let hardware = Hardware::builtin();
+    let gpus: Vec<&Gpu> =
+        args.gpus.iter().map(|name| gpu(&hardware, name)).collect::<Result<_, _>>()?;
+    let setup = setup(args, &model)?;
+    if args.dtypes.is_empty() && model.quantized.is_none() && model.dtype.is_none() {
+        let format = setup.weights.name;
+        term.note(&format!("the config does not say how weights are stored; {format} is assumed, --dtype says otherwise"));
+    }
+    let mut machines: Vec<Machine> = gpus.iter().map(|gpu| Machine::from(*gpu)).collect();
+    let calibration = match &args.peaks {
+        Some(path) => Some(calibrate(path, &gpus, &mut machines, term)?),
+        None => None,
+    };
+    let weights = match args.dtypes.is_empty() {
+        true => vec![setup.weights],
+        false => args.dtypes.iter().map(|name| precision(name)).collect::<Result<_, _>>()?,
+    };
+    let sweep = Sweep {
+        machines,
+        weights,
+        tensor: args.tensor.clone(),
+        prompts: args.prompts.clone(),
+        batches: args.batches.clone(),
+    };
+    check(&sweep, args)?;
+    Ok(Question {
+        text: crate::findings::Catalogue::english(),
+        title: title(&args.model, &model),
+        source: args.model.display().to_string(),
+        identity,
+        sources: gpus.iter().map(|gpu| sources(gpu)).collect(),
+        sweep,
+        setup,
+        output: args.output_tokens,
+        limits: Limits {
+            ttft: args.ttft_limit.map(|limit| limit / 1e3),
+            tpot: args.tpot_limit.map(|limit| limit / 1e3),
+        },
+        calibration,
+        model,
+    })
+}
+
+/// The architecture of a config, and the SHA-256 of the file.
+fn model(path: &Path) -> Result<(Architecture, String), CliError> {
+    let unusable = |message: String| CliError::Unusable { message, hint: None };
+    let shown = path.display();
+    let folder = path.is_dir().then(|| path.join("config.json"));
+    let path = folder.as_deref().unwrap_or(path);
+    let size = fs::metadata(path).map_err(|error| unusable(format!("{shown}: {error}")))?.len();
+    if size > MAX_CONFIG {
+        return Err(unusable(format!("{shown} is no config.json: it has {size} bytes")));
+    }
+    let bytes = fs::read(path).map_err(|error| unusable(format!("{shown}: {error}")))?;
+    let value = serde_json::from_slice(&bytes)
+        .map_err(|error| unusable(format!("{shown} is not JSON: {error}")))?;
+    let model = parse(&value).map_err(|error| CliError::Unusable {
+        message: format!("{shown}: {error}"),
+        hint: Some("docs/prediction.md lists the model types that are known".to_owned()),
+    })?;
+    Ok((model, bundle::sha256(&bytes)))
+}
+
+/// What the folder or file is called; the family for a file that is called `config.json` and nothing else.
+fn title(path: &Path, model: &Architecture) -> String {
+    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let folder = || {
+        let parent = if path.is_dir() { path } else { path.parent()? };
+        parent.file_name().map(|name| name.to_string_lossy().into_owned())
+    };
+    let named = if stem == "config" || path.is_dir() { folder() } else { Some(stem) };
+    named.filter(|name| !name.is_empty()).unwrap_or_else(|| model.family.clone())
+}
+
+fn gpu<'h>(hardware: &'h Hardware, name: &str) -> Result<&'h Gpu, CliError> {
+    hardware.find(name).ok_or_else(|| {
+        let lower = name.to_lowercase();
+        let begins = |gpu: &&Gpu| gpu.name.to_lowercase().starts_with(&lower);
+        let near: Vec<&str> =
+            hardware.gpus.iter().filter(begins).map(|gpu| gpu.name.as_str()).collect();
+        let near = match near.is_empty() {
+            true => "“rooflens gpus” lists the known ones".to_owned(),
+            false => format!("there are {}", near.join(", ")),
+        };
+        CliError::Usage(format!("no GPU named {name}; {near}"))
+    })
+}
+
+fn precision(name: &str) -> Result<Precision, CliError> {
+    Precision::find(name).ok_or_else(|| {
+        let known: Vec<&str> = rooflens_predict::PRECISIONS.iter().map(|one| one.name).collect();
+        CliError::Usage(format!("no number format {name}; known are {}", known.join(", ")))
+    })
+}
+
+fn setup(args: &Args, model: &Architecture) -> Result<Setup, CliError> {
+    let stored = model.quantized.as_deref().or(model.dtype.as_deref()).unwrap_or("bf16");
+    let weights = precision(args.dtypes.first().map_or(stored, String::as_str))?;
+    // What is quantized is computed in 16 bits, and so is what is not.
+    let own = if weights.bytes >= 2.0 { weights.name } else { "bf16" };
+    let activations = precision(own)?;
+    let share = |name: &str, value: f64| match (0.0..=1.0).contains(&value) {
+        true => Ok(value),
+        false => Err(CliError::Usage(format!("--{name} {value}: expected a share of 0 to 1"))),
+    };
+    let speculation = args.speculate.as_deref().map(speculation).transpose()?;
+    Ok(Setup {
+        weights,
+        kv: args.kv_dtype.as_deref().map_or(Ok(activations), precision)?,
+        activations,
+        tensor: args.tensor.first().copied().unwrap_or(1),
+        pipeline: args.pipeline,
+        expert: args.expert,
+        data: args.data,
+        link: args.link.map(|link| link * 1e9).filter(|link| *link > 0.0),
+        cached: share("cached-prefix", args.cached_prefix)?,
+        chunk: args.chunk,
+        speculation,
+        memory_share: share("memory-utilization", args.memory_utilization)?,
+    })
+}
+
+/// `4:0.7`: four guessed tokens, each right with a probability of 0.7.
+fn speculation(text: &str) -> Result<Speculation, CliError> {
+    let wrong = || {
+        CliError::Usage(format!("--speculate {text}: expected TOKENS:ACCEPTANCE, such as 4:0.7"))
+    };
+    let (tokens, acceptance) = text.split_once(':').ok_or_else(wrong)?;
+    let tokens = tokens.parse::<u64>().ok().filter(|tokens| (1..=64).contains(tokens));
+    let acceptance = acceptance.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
+    let (tokens, acceptance) = tokens.zip(acceptance).ok_or_else(wrong)?;
+    Ok(Speculation { tokens, acceptance })
+}
+
+fn check(sweep: &Sweep, args: &Args) -> Result<(), CliError> {
+    let lengths = [
+        sweep.machines.len(),
+        sweep.weights.len(),
+        sweep.tensor.len(),
+        sweep.prompts.len(),
+        sweep.batches.len(),
+    ];
+    let points = lengths.iter().fold(1_usize, |product, length| product.saturating_mul(*length));
+    if points > MAX_POINTS {
+        let message = format!("{points} points: at most {MAX_POINTS} can be asked for at once");
+        return Err(CliError::Usage(message));
+    }
+    let sizes = args.tensor.iter().chain([&args.pipeline, &args.expert, &args.data]);
+    let mut all = sizes.chain(&args.prompts).chain(&args.batches).chain([&args.output_tokens]);
+    match all.find(|size| **size == 0 || **size > 1 << 24) {
+        Some(size) => {
+            Err(CliError::Usage(format!("{size} is not a size: expected 1 to {}", 1 << 24)))
+        }
+        None => Ok(()),
+    }
+}
+
+fn sources(gpu: &Gpu) -> Vec<(String, f64, String)> {
+    let memory = ("memory".to_owned(), gpu.memory_bandwidth, gpu.memory_source.clone());
+    let rates = gpu.peaks.iter().map(|peak| (peak.dtype.clone(), peak.dense, peak.source.clone()));
+    let source = gpu.peaks.first().map(|peak| peak.source.clone()).unwrap_or_default();
+    let link = gpu.nvlink_bandwidth.map(|link| ("interconnect".to_owned(), link, source));
+    std::iter::once(memory).chain(rates).chain(link).collect()
+}
+
+/// Puts measured rates in the place of specified ones, on the GPUs that they were measured on; of a bundle with
+/// stages of a known model, takes how far these stages are from their predictions.
+fn calibrate(
+    path: &Path,
+    gpus: &[&Gpu],
+    machines: &mut [Machine],
+    term: &mut Term,
+) -> Result<Calibration, CliError> {
+    let mut diagnostics = Diagnostics::default();
+    let mut bundle = bundle::open(&[path.to_owned()], &mut diagnostics)?;
+    ingest::identify(&mut bundle, &mut diagnostics);
+    let session = ingest::import(&bundle, &mut diagnostics, &mut |_| ());
+    let hardware = Hardware::builtin();
+    let source = path.display().to_string();
+    let mut calibration = Calibration { source, ..Calibration::default() };
+    let mut all = Vec::new();
+    for (machine, gpu) in machines.iter_mut().zip(gpus) {
+        let rates = rates(&session, &hardware, gpu);
+        if rates.is_empty() {
+            term.note(&format!("{}: nothing was measured on it; its peaks stay", gpu.name));
+        }
+        let (measured, figures) = machine.clone().measured(&rates);
+        *machine = measured;
+        calibration.figures.extend(figures);
+        all.extend(rates);
+    }
+    stages(&session, &all, &mut calibration);
+    if calibration.figures.is_empty() {
+        let message = format!("{} holds no measured rate of these GPUs", path.display());
+        return Err(CliError::Unusable { message, hint: None });
+    }
+    Ok(calibration)
+}
+
+/// What was measured on a GPU of this product: the best of each kind.
+fn rates(session: &Session, hardware: &Hardware, gpu: &Gpu) -> Vec<Rate> {
+    let peaks = &session.measured_peaks;
+    let mut best: Vec<Rate> = Vec::new();
+    for row in 0..peaks.len() {
+        let found = hardware.find(session.text(peaks.gpu[row]));
+        if found.is_none_or(|found| found.name != gpu.name) || peaks.median[row] <= 0.0 {
+            continue;
+        }
+        let (least, most) = (peaks.min[row], peaks.max[row]);
+        let spread = least.zip(most).map(|(least, most)| (most - least) / peaks.median[row]);
+        let what = session.text(peaks.what[row]).to_owned();
+        let rate = Rate { what, median: peaks.median[row], spread };
+        match best.iter_mut().find(|known| known.what == rate.what) {
+            Some(known) if known.median < rate.median => *known = rate,
+            Some(_) => (),
+            None => best.push(rate),
+        }
+    }
+    best
+}
+
+/// The stages of a measured bundle beside their predictions at measured rates, and the factors that follow.
+fn stages(session: &Session, rates: &[Rate], calibration: &mut Calibration) {
+    let (facts, hardware, options) = (Facts::new(session), Hardware::builtin(), Options::default());
+    let context = Context::new(session, &facts, &hardware, &options);
+    let results = Results::compute(&context);
+    let bounds = bounds(&context.with(&results), &|machine| machine.measured(rates).0);
+    let factor = |kinds: &[StageKind]| {
+        let own = |one: &&Bound| kinds.contains(&one.kind);
+        // Without a profiler, if there is such a run.
+        let mut of_kind = bounds.iter().filter(own);
+        let unprofiled = bounds.iter().filter(own).find(|one| one.busy.is_none());
+        unprofiled.or_else(|| of_kind.next()).map(Bound::factor)
+    };
+    calibration.prefill = factor(&[StageKind::Prefill, StageKind::Forward]);
+    calibration.decode = factor(&[StageKind::Decode, StageKind::DecodeStep]);
+    for one in &bounds {
+        let decodes = matches!(one.kind, StageKind::Decode | StageKind::DecodeStep);
+        let applied = if decodes { calibration.decode } else { calibration.prefill };
+        let time = |value: f64| Quantity::new(value, Unit::Nanoseconds);
+        calibration.figures.push(Figure {
+            what: format!("{} ({})", one.stage, one.pass),
+            specified: Some(time(one.bound)),
+            measured: time(one.measured),
+            ratio: Some(one.factor()),
+            error: applied.map(|applied| (applied / one.factor() - 1.0).abs()),
+        });
+    }
+}

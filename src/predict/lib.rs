@@ -1,0 +1,27 @@
+//! Lower bounds of a language model's prefill and decode times, from its architecture and the peaks of a GPU.
+//!
+//! A pass is cut into the parts of its layers that follow one another. Each part takes at least
+//! max(FLOPs ÷ rate, bytes ÷ bandwidth), in seconds; a pass takes the sum (roofline: Williams, Waterman and Patterson,
+//! CACM 52(4), 2009). Weights move once a pass and part, caches as far as they are attended to, activations not at all.
+//! `docs/prediction.md` has the formulas, their sources and the assumptions.
+
+mod advice;
+mod calibration;
+mod cost;
+pub mod document;
+mod machine;
+mod precision;
+mod setup;
+mod sweep;
+
+pub use advice::{Advice, Limits, advise, ridge_batch};
+pub use calibration::{Calibration, Figure, Rate};
+pub use cost::{Cost, Pass, Plan};
+pub use machine::Machine;
+pub use precision::{PRECISIONS, Precision};
+pub use setup::{Load, Memory, Prediction, Setup, Speculation, predict};
+pub use sweep::{Point, Sweep, sweep};
+
+#[cfg(test)]
+#[allow(clippy::float_cmp)]
+mod tests;

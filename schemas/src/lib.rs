@@ -8,11 +8,13 @@ pub mod environment;
 pub mod manifest;
 pub mod metrics;
 pub mod ncu_report;
+pub mod serving;
 pub mod workload;
 
 pub use environment::{Environment, Fact, FactValue};
 pub use manifest::{Artifact, ArtifactKind, Manifest, Pass, PassKind, Tool};
 pub use metrics::{Evidence, Metric, MetricValue, MetricsFile, Polarity, Scope, Unit};
+pub use serving::{LoadMode, RequestStatus, ServingLine, ServingRequest, ServingRun};
 pub use workload::{StageKind, StageRule, Workload};
 
 /// The JSON Schemas of all files, by the name of the file in `schemas/` that holds them.
@@ -22,6 +24,7 @@ pub fn json_schemas() -> Vec<(&'static str, schemars::Schema)> {
         ("bundle.v1.schema.json", schemars::schema_for!(Manifest)),
         ("environment.v1.schema.json", schemars::schema_for!(Environment)),
         ("metrics.v1.schema.json", schemars::schema_for!(MetricsFile)),
+        ("serving.v1.schema.json", schemars::schema_for!(ServingLine)),
         ("workload.v1.schema.json", schemars::schema_for!(Workload)),
     ]
 }

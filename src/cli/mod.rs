@@ -10,6 +10,7 @@ mod load;
 mod output;
 mod query;
 mod report;
+mod serve;
 mod suggest;
 mod templates;
 mod term;
@@ -44,6 +45,7 @@ pub fn main() -> ExitCode {
 fn run(command: &Command, term: &mut Term) -> Result<(), CliError> {
     match command {
         Command::Report(args) => report::run(args, term),
+        Command::ServeReport(args) => serve::run(args, term),
         Command::Inspect(args) => inspect::run(args, term),
         Command::Metrics(args) => report::metrics(args, term),
         Command::Kernels(args) => kernels::run(args, term),

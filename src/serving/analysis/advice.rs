@@ -112,6 +112,7 @@ pub fn of(results: &Results<'_>) -> Vec<Advice> {
     let itl = &results.figures[run].dist(Measure::Itl).spread;
     if let (Some(ratio), Some(p50), Some(p99)) = (found.stalls, itl.p50(), itl.p99())
         && ratio >= STALLED
+        && found.limit == Limit::Stalls
     {
         all.push(Advice::SmallerPrefills { itl: (p50, p99) });
     }

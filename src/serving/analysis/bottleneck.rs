@@ -2,6 +2,7 @@
 
 use super::Results;
 use super::figures::{Measure, growth};
+use super::thresholds::Grade;
 use crate::model::{EngineSample, Tool};
 use crate::stats::{percentile, sorted};
 
@@ -177,6 +178,8 @@ pub fn of(results: &Results<'_>, run: usize) -> Bottleneck {
     let factor = |measure: Measure, bound: Option<f64>| Some(figures.typical(measure)? / bound?);
     let bound = predicted.and_then(|one| one.tpot.as_ref());
     let itl = &figures.dist(Measure::Itl).spread;
+    // What stalls decode does not explain a late first token.
+    let late = results.options.thresholds.of(figures, Measure::Ttft) == Some(Grade::Bad);
     let mut found = Bottleneck {
         limit: Limit::Unknown,
         waiting,
@@ -198,7 +201,7 @@ pub fn of(results: &Results<'_>, run: usize) -> Bottleneck {
             Some("bandwidth" | "memory") => Limit::Bandwidth,
             _ => Limit::Bound,
         },
-        _ if found.stalls.is_some_and(|ratio| ratio >= STALLED) => Limit::Stalls,
+        _ if !late && found.stalls.is_some_and(|ratio| ratio >= STALLED) => Limit::Stalls,
         Some(_) => Limit::Scheduling,
         None => Limit::Unknown,
     };

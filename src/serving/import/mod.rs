@@ -100,7 +100,44 @@ pub fn read(files: &[File<'_>], diagnostics: &mut Diagnostics) -> Input {
     }
     let engine = prometheus::runs(scrapes, diagnostics);
     input.runs.extend(engine);
+    shorten(&mut input.runs);
     input
+}
+
+/// Names longer than this are shortened where there are several.
+const LONG: usize = 24;
+
+/// Takes away what the names of all runs begin and end with, as far as words go, if they are long.
+fn shorten(runs: &mut [Run]) {
+    let Some(first) = runs
+        .first()
+        .map(|run| run.label.clone())
+        .filter(|first| runs.len() > 1 && first.chars().count() > LONG)
+    else {
+        return;
+    };
+    let is_mark = |mark: char| "-_. ".contains(mark);
+    let common = |own: &mut dyn Iterator<Item = char>, other: &mut dyn Iterator<Item = char>| {
+        own.zip(other).take_while(|(a, b)| a == b).map(|(mark, _)| mark).collect::<Vec<char>>()
+    };
+    let cut =
+        |same: &[char]| same.iter().rposition(|mark| is_mark(*mark)).map_or(0, |last| last + 1);
+    let front = runs
+        .iter()
+        .map(|run| cut(&common(&mut first.chars(), &mut run.label.chars())))
+        .min()
+        .unwrap_or(0);
+    let back = |run: &Run| cut(&common(&mut first.chars().rev(), &mut run.label.chars().rev()));
+    let back = runs.iter().map(back).min().unwrap_or(0);
+    let short = |run: &Run| {
+        let length =
+            run.label.chars().count().checked_sub(front + back).filter(|length| *length > 0)?;
+        Some(run.label.chars().skip(front).take(length).collect::<String>())
+    };
+    let all: Option<Vec<String>> = runs.iter().map(short).collect();
+    for (run, label) in runs.iter_mut().zip(all.into_iter().flatten()) {
+        run.label = label;
+    }
 }
 
 /// The name of a file's format, if it holds a result.

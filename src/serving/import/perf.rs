@@ -12,8 +12,6 @@ use super::{Outcome, Parsed};
 use crate::model::{Load, Request, Run, Stated, Tool};
 use crate::stats::Spread;
 
-const S: f64 = 1e9;
-
 /// An aggregate: `profile_export_aiperf.json`, with its figures under `records` or at the top, and
 /// `profile_export_genai_perf.json`.
 pub(super) fn aggregate(value: &Value) -> Option<Run> {
@@ -100,13 +98,14 @@ pub(super) fn is_record(value: &Value) -> bool {
 /// The records of AIPerf's requests; those of a warm-up are left out.
 pub(super) fn records(values: &[Value]) -> Outcome {
     let (mut requests, mut lost, mut warmup) = (Vec::new(), 0, 0);
-    let start = |value: &Value| number(&value["metadata"], "request_start_ns");
-    let zero = values.iter().filter_map(start).fold(f64::INFINITY, f64::min);
+    // Nanoseconds since 1970 keep their last digits only as integers.
+    let start = |value: &Value| value["metadata"].get("request_start_ns")?.as_i64();
+    let zero = values.iter().filter_map(start).min().unwrap_or(0);
     for value in values {
         if text(&value["metadata"], "benchmark_phase").is_some_and(|phase| phase == "warmup") {
             warmup += 1;
         } else if let Some(begin) = start(value) {
-            requests.push(record(value, begin - zero));
+            requests.push(record(value, begin.saturating_sub(zero) as f64));
         } else {
             lost += 1;
         }
@@ -152,10 +151,7 @@ pub(super) fn timestamps(value: &Value) -> Option<Vec<Run>> {
     let run = |one: &Value| {
         let (mode, level) = (text(&one["experiment"], "mode"), number(&one["experiment"], "value"));
         let list = one.get("requests")?.as_array()?;
-        let zero = list
-            .iter()
-            .filter_map(|request| number(request, "timestamp"))
-            .fold(f64::INFINITY, f64::min);
+        let zero = list.iter().filter_map(|one| one.get("timestamp")?.as_i64()).min().unwrap_or(0);
         let of_mode = |name: &str| level.filter(|_| mode.as_deref() == Some(name));
         Some(Run {
             tool: Tool::PerfAnalyzer,
@@ -172,17 +168,18 @@ pub(super) fn timestamps(value: &Value) -> Option<Vec<Run>> {
     Some(experiments.iter().filter_map(run).collect())
 }
 
-fn responses(value: &Value, zero: f64) -> Option<Request> {
-    let start = number(value, "timestamp")?;
-    let times = numbers(&value["response_timestamps"]);
+fn responses(value: &Value, zero: i64) -> Option<Request> {
+    let start = value.get("timestamp")?.as_i64()?;
+    let responses = value.get("response_timestamps").and_then(Value::as_array);
+    let times: Vec<i64> = responses.into_iter().flatten().filter_map(Value::as_i64).collect();
     let since =
-        |end: Option<&f64>| end.map(|end| end - start).filter(|time| (0.0..1e6 * S).contains(time));
+        |end: Option<&i64>| end.and_then(|end| end.checked_sub(start)).filter(|time| *time >= 0);
     let failed = times.is_empty() || value.get("success") == Some(&Value::Bool(false));
     Some(Request {
-        due: Some(start - zero),
-        ttft: since(times.first()).filter(|_| times.len() > 1),
-        latency: since(times.last()),
-        itl: times.windows(2).map(|pair| pair[1] - pair[0]).collect(),
+        due: Some(start.saturating_sub(zero) as f64),
+        ttft: since(times.first()).filter(|_| times.len() > 1).map(|time| time as f64),
+        latency: since(times.last()).map(|time| time as f64),
+        itl: times.windows(2).map(|pair| pair[1].saturating_sub(pair[0]) as f64).collect(),
         failed,
         ..Request::default()
     })

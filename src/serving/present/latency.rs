@@ -49,7 +49,7 @@ fn table<'t>(page: &'t Page<'_>, rows: &[Row<'_>]) -> Table<'t, Row<'t>> {
         .text("measure", |(_, measure, _): &Row<'_>| name(page, *measure))
         .on_page()
         .name("run", |(run, ..)| run.label.clone())
-        .on_page()
+        .on_page_if(page.results.runs.len() > 1)
         .count("samples", |(.., dist)| dist.spread.count)
         .on_page()
         .time("mean_ns", |(.., dist)| dist.spread.mean)
@@ -167,10 +167,9 @@ fn bars(page: &Page<'_>, measure: Measure) -> Option<Chart> {
         note: Quantity::count(*count).to_string(),
     };
     let what = name(page, measure);
-    let run = &page.results.runs[page.results.headline].label;
     Some(Chart {
         id: format!("histogram-{}", measure.id()),
-        title: words!(page, "serving.histogram", what = what.as_str(), run = run.as_str()),
+        title: words!(page, "serving.histogram", what = what.as_str(), run = page.which()),
         description: words!(page, "serving.histogram_text", what = what.as_str()),
         plot: Plot::StackedBars(StackedBars {
             unit: Unit::Count,

@@ -100,6 +100,12 @@ impl Page<'_> {
             .or_else(|| load.burst.then(|| words!(self, "serving.burst")))
     }
 
+    /// The name of the run of the first page, if there are others.
+    pub(crate) fn which(&self) -> Option<&str> {
+        let runs = self.results.runs;
+        (runs.len() > 1).then(|| runs[self.results.headline].label.as_str())
+    }
+
     /// Runs by index, with their figures.
     pub(crate) fn runs(&self) -> impl Iterator<Item = (usize, &Run)> {
         self.results.runs.iter().enumerate()

@@ -63,11 +63,7 @@ fn requests(page: &Page<'_>, requests: &[Request]) -> Option<Chart> {
     panels.retain(|panel| panel.points.iter().any(|point| point.1 > 0.0));
     Some(Chart {
         id: "requests-over-time".to_owned(),
-        title: words!(
-            page,
-            "serving.over_time",
-            run = page.results.runs[page.results.headline].label.as_str()
-        ),
+        title: words!(page, "serving.over_time", run = page.which()),
         description: words!(page, "serving.over_time_text"),
         plot: Plot::Series(Series { panels, bands: Vec::new(), duration: duration as i64 }),
     })

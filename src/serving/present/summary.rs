@@ -63,8 +63,7 @@ pub(super) fn show(page: &Page<'_>) -> Findings {
     findings.blocks.push(Block::Prose(bottom_line(page)));
     let figures = figures(page);
     let table = figure_table(page, &figures);
-    let label = page.results.runs[page.results.headline].label.as_str();
-    let caption = words!(page, "serving.figures", run = label, load = load(page));
+    let caption = words!(page, "serving.figures", run = page.which(), load = load(page));
     findings.blocks.push(Block::Table(table.view(caption, figures.len())));
     findings.datasets.push(table.rows(&figures));
     let advice: Vec<(usize, &Advice)> = (1..).zip(&page.results.advice).collect();
@@ -96,6 +95,7 @@ fn bottom_line(page: &Page<'_>) -> Vec<Inline> {
     let run = page.results.headline;
     let found = &page.results.bottlenecks[run];
     let mut said = vec![conclusion(page, run)];
+    said.extend(bad(page, run));
     let sweep = page.results.sweep_of(run);
     said.extend(sweep.and_then(|sweep| beyond(page, sweep)));
     said.push(cause(page, cause_of(page, sweep, found)));
@@ -161,6 +161,20 @@ fn conclusion(page: &Page<'_>, run: usize) -> Vec<Inline> {
             tpot = ttft_tpot.1
         ),
     }
+}
+
+/// Figures at a bad level.
+fn bad(page: &Page<'_>, run: usize) -> Vec<Vec<Inline>> {
+    let figures = &page.results.figures[run];
+    let levels = &page.results.options.thresholds;
+    let is_bad = |measure: &Measure| levels.of(figures, *measure) == Some(Grade::Bad);
+    let measures = [Measure::Ttft, Measure::Tpot].into_iter().filter(is_bad);
+    let said = measures.filter_map(|measure| {
+        let (value, limit) = (figures.typical(measure)?, levels.level(measure)?.bad * 1e6);
+        let what = format!("{} P50", name(page, measure));
+        Some(say!(page, "serving.bad", what = what, value = time(value), limit = time(limit)))
+    });
+    said.collect()
 }
 
 /// What more load brings.

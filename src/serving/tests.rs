@@ -64,7 +64,14 @@ fn assert_spread(
 }
 
 /// A file: tool, measures that it has with their percentiles, rates that it has, tolerance.
-type Case = (&'static str, Tool, &'static [(Measure, &'static str)], &'static [usize], &'static [&'static str], f64);
+type Case = (
+    &'static str,
+    Tool,
+    &'static [(Measure, &'static str)],
+    &'static [usize],
+    &'static [&'static str],
+    f64,
+);
 
 const ALL: &[(Measure, &str)] = &[
     (Measure::Ttft, "ttft"),
@@ -220,7 +227,10 @@ fn percentiles_are_numpys() {
     // Digit by digit what numpy.percentile([1, 2, 4, 8], [0, 50, 90, 99, 100]) prints.
     let samples = [1.0, 2.0, 4.0, 8.0];
     let at = [0.0, 50.0, 90.0, 99.0, 100.0].map(|percent| percentile(&samples, percent));
-    assert_eq!(at, [Some(1.0), Some(3.0), Some(6.800000000000001), Some(7.879999999999999), Some(8.0)]);
+    assert_eq!(
+        at,
+        [Some(1.0), Some(3.0), Some(6.800000000000001), Some(7.879999999999999), Some(8.0)]
+    );
     assert_eq!(percentile(&[], 50.0), None);
     assert_eq!(percentile(&[7.0], 99.0), Some(7.0));
 }

@@ -82,8 +82,9 @@ pub(super) fn draw<'m, 'a>(
 ) -> Drawn<Vec<&'m Mark<'a>>> {
     for mark in marks {
         let point = mark.point;
-        let share = Quantity::ratio(point.weight);
-        let tooltip = format!("{} · {share} · {}", point.label, mark.detail);
+        let share = format!("{} · ", Quantity::ratio(point.weight));
+        let share = if tell_shares(marks.iter()) { share } else { String::new() };
+        let tooltip = format!("{} · {share}{}", point.label, mark.detail);
         page.disc((mark.x, mark.y), mark.radius(), palette::fill(point.color), &tooltip)?;
     }
     let mut numbered = Vec::new();
@@ -93,6 +94,13 @@ pub(super) fn draw<'m, 'a>(
         }
     }
     Ok(numbered)
+}
+
+/// Whether the shares of marks say something: not if all have the same.
+fn tell_shares<'m, 'a: 'm>(mut marks: impl Iterator<Item = &'m Mark<'a>>) -> bool {
+    let first = marks.next().map(|mark| mark.point.weight);
+    let mut others = marks.map(|mark| Some(mark.point.weight)).peekable();
+    others.peek().is_none() || others.any(|weight| weight != first)
 }
 
 /// Draws a number in or near its mark; false if there is no room at all.
@@ -153,6 +161,7 @@ pub(super) fn draw_key(page: &Page, top: f64, numbered: &[&Mark<'_>]) -> Drawn<f
         page.text(left + 10.0, y, &(n + 1).to_string(), Style::BOLD.at(HPos::Right))?;
         page.disc((left + 16.5, y - 2.5), 2.8, palette::fill(mark.point.color), "")?;
         let share = Quantity::ratio(mark.point.weight).to_string();
+        let share = if tell_shares(numbered.iter().copied()) { share } else { String::new() };
         let right = left + column - 8.0;
         page.text(right, y, &share, style.at(HPos::Right))?;
         let room = right - style.width(&share) - 6.0 - (left + 22.0);

@@ -96,7 +96,13 @@ pub fn read(files: &[File<'_>], diagnostics: &mut Diagnostics) -> Input {
         }
         scrapes.extend(parsed.scrape.map(|scrape| (file.path, scrape)));
         input.gpu.extend(parsed.gpu);
-        input.runs.extend(parsed.runs.into_iter().map(|run| named(run, file.path)));
+        let several = parsed.runs.len() > 1;
+        for run in parsed.runs {
+            let load = load_name(&run).filter(|_| several && run.label.is_empty());
+            let mut run = named(run, file.path);
+            run.label.extend(load);
+            input.runs.push(run);
+        }
     }
     let engine = prometheus::runs(scrapes, diagnostics);
     input.runs.extend(engine);
@@ -145,6 +151,12 @@ pub fn format_of(bytes: &[u8]) -> Option<&'static str> {
     let parsed = parse(bytes).ok()?;
     let run = parsed.runs.first().filter(|run| run.tool != Tool::Requests);
     run.map(|run| run.tool.label()).or(parsed.scrape.map(|_| Tool::EngineMetrics.label()))
+}
+
+/// What tells the runs of one file apart in their names.
+fn load_name(run: &Run) -> Option<String> {
+    let by_rate = run.load.rate.map(|rate| format!(", {rate} requests/s"));
+    by_rate.or_else(|| run.load.concurrency.map(|most| format!(", {most} concurrent")))
 }
 
 fn named(mut run: Run, path: &str) -> Run {

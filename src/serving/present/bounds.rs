@@ -30,6 +30,15 @@ pub(super) fn show(page: &Page<'_>) -> Findings {
     let all = page.runs().zip(&page.results.bottlenecks);
     let rows: Vec<Row<'_>> =
         all.flat_map(|((index, run), found)| rows(page, index, run, found)).collect();
+    let impossible = rows.iter().filter(|row| match row.measured.unit {
+        Unit::Nanoseconds => row.factor < 1.0,
+        _ => row.factor > 1.0,
+    });
+    let count = impossible.count() as u64;
+    if count > 0 {
+        let count = Quantity::count(count);
+        findings.main.push(Block::Prose(say!(page, "serving.beyond_bound", count = count)));
+    }
     let table = Table::new(page.text, "serving_bounds")
         .name("run", |row: &Row<'_>| row.run.label.clone())
         .text("figure", |row| row.figure.clone())

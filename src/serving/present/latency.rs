@@ -1,18 +1,21 @@
 //! Latencies: percentiles of each run, distribution functions and histograms.
 
 use rooflens_findings::chart::{Bar, Color, Line, Lines, Part, Plot, StackedBars, Track, Tracks};
-use rooflens_findings::{Block, Chart, Findings, Quantity, Table, say, words};
+use rooflens_findings::{Block, Chart, Findings, Quantity, Table, View, say, words};
 use rooflens_schemas::Unit;
 
-use super::{Page, add, time};
+use super::{Page, time};
 use crate::analysis::figures::{Dist, Measure};
 use crate::model::{Run, Tool};
 use crate::stats::{ecdf, histogram};
 
-/// Rows that pages show, points of a line, bars of a histogram.
-const SHOWN: usize = 60;
+/// Rows of a table, points of a line, bars of a histogram.
+const SHOWN: usize = 20;
 const POINTS: usize = 300;
 const BARS: usize = 12;
+
+/// Mean time in a queue from which on it is shown, nanoseconds: that of a generator which sends in time is less.
+const NOTICEABLE: f64 = 1e6;
 
 /// Samples from which on a distribution has a chart.
 const LEAST: usize = 5;
@@ -27,12 +30,35 @@ pub(super) fn show(page: &Page<'_>) -> Findings {
         .flat_map(|measure| page.runs().map(move |(index, run)| (index, run, measure)))
         .map(|(index, run, measure)| (run, measure, page.results.figures[index].dist(measure)))
         .filter(|(.., dist)| !dist.spread.is_empty())
+        .filter(|(_, measure, dist)| {
+            *measure != Measure::Queued || dist.spread.mean > Some(NOTICEABLE)
+        })
         .collect();
     if rows.is_empty() {
         findings.main.push(Block::Missing(words!(page, "serving.no_latency")));
         return findings;
     }
-    add(&mut findings, &table(page, &rows), &rows, words!(page, "serving.latencies"), SHOWN);
+    let table = table(page, &rows);
+    let several = page.results.runs.len() > 1;
+    // Runs of one measure compare in a table of their own.
+    let groups: Vec<usize> = match several {
+        true => rows.chunk_by(|a, b| a.1 == b.1).map(<[Row<'_>]>::len).collect(),
+        false => vec![rows.len()],
+    };
+    let mut skip = 0;
+    for length in groups {
+        let caption = match several {
+            true => name(page, rows[skip].1),
+            false => words!(page, "serving.latencies"),
+        };
+        let mut view = table.view(caption, length.min(SHOWN));
+        if several {
+            view.columns.retain(|column| *column != "measure");
+        }
+        findings.main.push(Block::Table(View { skip, ..view }));
+        skip += length;
+    }
+    findings.datasets.push(table.rows(&rows));
     for measure in [Measure::Ttft, Measure::Tpot, Measure::Latency, Measure::Itl] {
         findings.main.extend(distribution(page, measure).map(Block::Chart));
     }
@@ -111,7 +137,10 @@ fn distribution(page: &Page<'_>, measure: Measure) -> Option<Chart> {
         .max_by(f64::total_cmp)?;
     let several = runs.len() > 1;
     let line = |(n, run): (usize, &usize)| {
-        let points = ecdf(samples(run), POINTS).into_iter().filter(|(value, _)| *value <= end);
+        let mut points = ecdf(samples(run), POINTS);
+        points.retain(|(value, _)| *value <= end);
+        // To the end of the axis, beyond the longest sample too.
+        points.extend(points.last().copied().map(|(_, share)| (end, share)));
         let own = &page.results.runs[*run];
         Line {
             name: if several {
@@ -120,7 +149,10 @@ fn distribution(page: &Page<'_>, measure: Measure) -> Option<Chart> {
                 String::new()
             },
             filled: several && n == 0,
-            points: points.map(|(value, share)| (libm::round(value) as i64, share)).collect(),
+            points: points
+                .into_iter()
+                .map(|(value, share)| (libm::round(value) as i64, share))
+                .collect(),
         }
     };
     let lines = Lines {

@@ -98,6 +98,7 @@ fn bottom_line(page: &Page<'_>) -> Vec<Inline> {
     said.extend(bad(page, run));
     let sweep = page.results.sweep_of(run);
     said.extend(sweep.and_then(|sweep| beyond(page, sweep)));
+    said.extend(sweep.and_then(|sweep| super::sweep::best_goodput(page, sweep)));
     said.push(cause(page, cause_of(page, sweep, found)));
     said.extend(page.results.advice.first().map(|first| {
         let (action, ..) = advice(page, first);
@@ -186,6 +187,7 @@ fn beyond(page: &Page<'_>, sweep: &Sweep) -> Option<Vec<Inline>> {
         page,
         "serving.beyond",
         load = page.load(sweep.axis, last.load),
+        times = Quantity::new(last.load / knee.load, Unit::One),
         ratio = Quantity::new(last.throughput / knee.throughput, Unit::One),
         before = ttft(knee.run),
         after = ttft(last.run),

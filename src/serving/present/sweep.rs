@@ -27,6 +27,7 @@ pub(super) fn show(page: &Page<'_>) -> Findings {
     let sweeps = &page.results.sweeps;
     for (number, sweep) in sweeps.iter().enumerate() {
         findings.main.push(Block::Prose(statement(page, sweep)));
+        findings.main.extend(best_goodput(page, sweep).map(Block::Prose));
         if number < CHARTS {
             findings.main.extend(throughput(page, number, sweep).map(Block::Chart));
             findings.main.extend(latency(page, number, sweep).map(Block::Chart));
@@ -116,6 +117,15 @@ fn statement(page: &Page<'_>, sweep: &Sweep) -> Vec<Inline> {
             throughput = rate(sweep, last),
         ),
     }
+}
+
+/// The load with the most good requests per second.
+pub(super) fn best_goodput(page: &Page<'_>, sweep: &Sweep) -> Option<Vec<Inline>> {
+    let good = |point: &Point| page.results.goodput[point.run].and_then(|one| one.rate);
+    let known = sweep.points.iter().filter_map(|point| Some((point, good(point)?)));
+    let (point, rate) = known.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let rate = Quantity::new(rate, Unit::RequestsPerSecond);
+    Some(say!(page, "serving.best_goodput", load = page.load(sweep.axis, point.load), rate = rate))
 }
 
 /// The throughput of a point with its unit.

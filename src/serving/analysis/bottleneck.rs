@@ -215,7 +215,7 @@ fn waiting(results: &Results<'_>, run: usize) -> Option<Waiting> {
     let rest =
         |source, queue: f64, of: f64| Waiting { source, queue, service: (of - queue).max(0.0) };
     let mean = |run: usize, measure: Measure| results.figures[run].dist(measure).spread.mean;
-    let histogram = watched(results, run).and_then(|engine| {
+    let histogram = results.watched(run).and_then(|engine| {
         Some(rest(Source::Histogram, mean(engine, Measure::Queued)?, mean(engine, Measure::Ttft)?))
     });
     let client = || {
@@ -241,15 +241,4 @@ fn waiting(results: &Results<'_>, run: usize) -> Option<Waiting> {
     };
     let known = |one: &Waiting| one.queue + one.service > 0.0;
     histogram.or_else(client).or_else(gauges).or_else(sweep).filter(known)
-}
-
-/// The engine's own figures of a run: of that run itself, or where there is one run and one engine.
-fn watched(results: &Results<'_>, run: usize) -> Option<usize> {
-    let is_engine = |index: &usize| results.runs[*index].tool == Tool::EngineMetrics;
-    if is_engine(&run) {
-        return Some(run);
-    }
-    let all = 0..results.runs.len();
-    let (engines, tests): (Vec<usize>, Vec<usize>) = all.partition(is_engine);
-    (engines.len() == 1 && tests.len() == 1).then(|| engines[0])
 }

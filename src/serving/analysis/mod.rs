@@ -11,7 +11,7 @@ pub mod sweep;
 pub mod thresholds;
 
 use crate::import::Input;
-use crate::model::Run;
+use crate::model::{EngineSample, Run, Tool};
 use advice::Advice;
 use bottleneck::Bottleneck;
 use changes::Change;
@@ -91,14 +91,20 @@ impl<'a> Results<'a> {
         self.sweeps.iter().find(|sweep| sweep.points.iter().any(|point| point.run == run))
     }
 
-    /// The samples of an engine: the run's own, or those of the only engine that was watched beside it.
-    pub fn engine_of(&self, run: usize) -> &'a [crate::model::EngineSample] {
-        let own = &self.runs[run].engine;
-        let mut watched = self.runs.iter().filter(|run| !run.engine.is_empty());
-        match (own.is_empty(), watched.next(), watched.next()) {
-            (true, Some(only), None) => &only.engine,
-            _ => own,
+    /// The run that holds what the engine said of a run: that run itself if an engine wrote it, or the one engine where
+    /// there is one load test.
+    pub fn watched(&self, run: usize) -> Option<usize> {
+        let is_engine = |index: &usize| self.runs[*index].tool == Tool::EngineMetrics;
+        if is_engine(&run) {
+            return Some(run);
         }
+        let (engines, tests): (Vec<usize>, Vec<usize>) = (0..self.runs.len()).partition(is_engine);
+        (engines.len() == 1 && tests.len() == 1).then(|| engines[0])
+    }
+
+    /// The samples of the engine of a run.
+    pub fn engine_of(&self, run: usize) -> &'a [EngineSample] {
+        self.watched(run).map_or(&[], |engine| &self.runs[engine].engine)
     }
 }
 

@@ -155,8 +155,8 @@ pub fn format_of(bytes: &[u8]) -> Option<&'static str> {
 
 /// What tells the runs of one file apart in their names.
 fn load_name(run: &Run) -> Option<String> {
-    let by_rate = run.load.rate.map(|rate| format!(", {rate} requests/s"));
-    by_rate.or_else(|| run.load.concurrency.map(|most| format!(", {most} concurrent")))
+    let by_rate = run.load.rate.map(|rate| format!(" ({rate} requests/s)"));
+    by_rate.or_else(|| run.load.concurrency.map(|most| format!(" ({most} concurrent)")))
 }
 
 fn named(mut run: Run, path: &str) -> Run {

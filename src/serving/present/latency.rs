@@ -1,16 +1,16 @@
 //! Latencies: percentiles of each run, distribution functions and histograms.
 
 use rooflens_findings::chart::{Bar, Color, Line, Lines, Part, Plot, StackedBars, Track, Tracks};
-use rooflens_findings::{Block, Chart, Findings, Quantity, Table, View, say, words};
+use rooflens_findings::{Block, Chart, Findings, Quantity, Table, say, words};
 use rooflens_schemas::Unit;
 
-use super::{Page, time};
+use super::{Page, add, time};
 use crate::analysis::figures::{Dist, Measure};
 use crate::model::{Run, Tool};
 use crate::stats::{ecdf, histogram};
 
 /// Rows of a table, points of a line, bars of a histogram.
-const SHOWN: usize = 20;
+const SHOWN: usize = 60;
 const POINTS: usize = 300;
 const BARS: usize = 12;
 
@@ -38,27 +38,7 @@ pub(super) fn show(page: &Page<'_>) -> Findings {
         findings.main.push(Block::Missing(words!(page, "serving.no_latency")));
         return findings;
     }
-    let table = table(page, &rows);
-    let several = page.results.runs.len() > 1;
-    // Runs of one measure compare in a table of their own.
-    let groups: Vec<usize> = match several {
-        true => rows.chunk_by(|a, b| a.1 == b.1).map(<[Row<'_>]>::len).collect(),
-        false => vec![rows.len()],
-    };
-    let mut skip = 0;
-    for length in groups {
-        let caption = match several {
-            true => name(page, rows[skip].1),
-            false => words!(page, "serving.latencies"),
-        };
-        let mut view = table.view(caption, length.min(SHOWN));
-        if several {
-            view.columns.retain(|column| *column != "measure");
-        }
-        findings.main.push(Block::Table(View { skip, ..view }));
-        skip += length;
-    }
-    findings.datasets.push(table.rows(&rows));
+    add(&mut findings, &table(page, &rows), &rows, words!(page, "serving.latencies"), SHOWN);
     for measure in [Measure::Ttft, Measure::Tpot, Measure::Latency, Measure::Itl] {
         findings.main.extend(distribution(page, measure).map(Block::Chart));
     }
@@ -110,7 +90,7 @@ pub(super) fn name(page: &Page<'_>, measure: Measure) -> String {
     }
 }
 
-/// The runs of a distribution's chart: that of the first page, before it the least load of its sweep.
+/// The runs of a distribution's chart: the least and the greatest load of the first page's sweep, else its run.
 fn drawn(page: &Page<'_>, measure: Measure) -> Vec<usize> {
     let headline = page.results.headline;
     let has = |run: &usize| page.results.figures[*run].dist(measure).samples.len() >= LEAST;

@@ -51,7 +51,7 @@ fn table<'t>(page: &'t Page<'_>) -> Table<'t, (&'t Run, &'t Figures)> {
     Table::new(page.text, "serving_runs")
         .name("run", |(run, _): &(&Run, &Figures)| run.label.clone())
         .on_page()
-        .text("tool", |(run, _)| run.tool.label())
+        .text("format", |(run, _)| run.tool.label())
         .on_page_if(several_tools)
         .name("model", |(run, _)| run.model.clone())
         .name("gpu", |(run, _)| run.gpu.clone())

@@ -29,7 +29,7 @@ pub(super) fn show(page: &Page<'_>) -> Findings {
         .time("queue_ns", |(_, one)| one.waiting.map(|one| one.queue))
         .time("service_ns", |(_, one)| one.waiting.map(|one| one.service))
         .share("queue_share", |(_, one)| one.waiting.map(|one| one.share()))
-        .text("source", |(_, one)| one.waiting.map(|one| one.source.id()))
+        .text("queue_source", |(_, one)| one.waiting.map(|one| one.source.id()))
         .all_on_page();
     add(&mut findings, &table, &waits, words!(page, "serving.queue_table"), SHOWN);
     let engine = |of: fn(&crate::analysis::bottleneck::Engine) -> Option<f64>| {

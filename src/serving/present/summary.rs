@@ -28,7 +28,10 @@ struct Figure {
 /// Title of the report.
 pub(super) fn title(page: &Page<'_>) -> String {
     let model = page.results.runs[page.results.headline].model.clone();
-    match model {
+    let is_only = |model: &String| {
+        page.results.runs.iter().all(|run| run.model.as_ref().is_none_or(|own| own == model))
+    };
+    match model.filter(is_only) {
         Some(model) => words!(page, "serving.title_of", model = model),
         None => words!(page, "serving.title"),
     }
@@ -63,7 +66,8 @@ pub(super) fn show(page: &Page<'_>) -> Findings {
     findings.blocks.push(Block::Prose(bottom_line(page)));
     let figures = figures(page);
     let table = figure_table(page, &figures);
-    let caption = words!(page, "serving.figures", run = page.which(), load = load(page));
+    let of = page.which().map(str::to_owned).or_else(|| load(page));
+    let caption = words!(page, "serving.figures", of = of);
     findings.blocks.push(Block::Table(table.view(caption, figures.len())));
     findings.datasets.push(table.rows(&figures));
     let advice: Vec<(usize, &Advice)> = (1..).zip(&page.results.advice).collect();

@@ -91,6 +91,8 @@ pub enum PassKind {
     Counters,
     /// PyTorch profiler: framework operators and their kernels.
     Operators,
+    /// Load test of a server.
+    Serving,
     /// Environment, peaks: no run of the workload.
     #[default]
     Snapshot,
@@ -104,6 +106,7 @@ impl PassKind {
             Self::Timeline => "timeline",
             Self::Counters => "counters",
             Self::Operators => "operators",
+            Self::Serving => "serving",
             Self::Snapshot => "snapshot",
         }
     }
@@ -165,6 +168,10 @@ pub enum ArtifactKind {
     Workload,
     /// cuBLAS or cuBLASLt log.
     GemmLog,
+    /// Our results of a load test: `rooflens.serving.v1`.
+    Serving,
+    /// Prometheus metrics of a server.
+    ServerMetrics,
     /// `notes.md` at the root of the bundle: the analyst's notes, Markdown.
     Notes,
     /// Anything else: logs.
@@ -190,6 +197,8 @@ impl ArtifactKind {
             Self::ModelConfig => "model config",
             Self::Workload => "workload description",
             Self::GemmLog => "cuBLAS log",
+            Self::Serving => "load-test results",
+            Self::ServerMetrics => "server metrics",
             Self::Notes => "analyst's notes",
             Self::Other => "other file",
         }
@@ -202,6 +211,7 @@ impl ArtifactKind {
             Self::NcuCsv | Self::NcuReport => Some(PassKind::Counters),
             Self::TorchTrace => Some(PassKind::Operators),
             Self::NvmlCsv | Self::Timings => Some(PassKind::Baseline),
+            Self::Serving | Self::ServerMetrics => Some(PassKind::Serving),
             Self::SmiXml | Self::Environment | Self::Peaks => Some(PassKind::Snapshot),
             Self::ModelConfig | Self::Workload | Self::GemmLog | Self::Notes | Self::Other => None,
         }

@@ -75,7 +75,9 @@ fn check_manifest(manifest: &Manifest, diagnostics: &mut Diagnostics) {
             diagnostics.push(unknown.artifact(&artifact.path));
         }
     }
-    if !manifest.passes.iter().any(|pass| pass.kind == PassKind::Baseline) {
+    let has = |kind| manifest.passes.iter().any(|pass| pass.kind == kind);
+    let is_profiled = [PassKind::Timeline, PassKind::Counters, PassKind::Operators].map(has);
+    if is_profiled.contains(&true) && !has(PassKind::Baseline) {
         let message = "there is no baseline pass: end-to-end times include a profiler's overhead";
         diagnostics.push(Diagnostic::new(Severity::Notice, "bundle/no-baseline", message));
     }

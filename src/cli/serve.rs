@@ -91,7 +91,10 @@ fn options(args: &Args) -> Result<Options, CliError> {
 
 /// Whether a file may hold a load test: it is of no kind that `report` reads.
 fn may_be_result(file: &ArtifactFile) -> bool {
-    matches!(file.kind, None | Some(ArtifactKind::Other))
+    matches!(
+        file.kind,
+        None | Some(ArtifactKind::Other | ArtifactKind::Serving | ArtifactKind::ServerMetrics)
+    )
 }
 
 /// Takes files away that are captures: they are refused by name.

@@ -167,7 +167,7 @@ fn of_pass(file: &ArtifactFile) -> Option<bool> {
     match file.pass_kind {
         Some(PassKind::Baseline) => Some(false),
         Some(PassKind::Timeline | PassKind::Counters | PassKind::Operators) => Some(true),
-        Some(PassKind::Snapshot) | None => {
+        Some(PassKind::Serving | PassKind::Snapshot) | None => {
             let folder = file.path.rsplit('/').nth(1);
             (folder == Some(PassKind::Baseline.label())).then_some(false)
         }

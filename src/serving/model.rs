@@ -96,6 +96,47 @@ pub struct Run {
     pub stated: Stated,
     /// Gauges and counters of the engine, in the order of time.
     pub engine: Vec<EngineSample>,
+    /// Index of the load test that ran while an engine said this, if times tell.
+    pub watches: Option<usize>,
+}
+
+impl Run {
+    /// From when the first request was due to the end of the last; as the tool states it, if it does.
+    pub fn duration(&self) -> Option<f64> {
+        let first = || self.requests.iter().filter_map(|one| one.due).min_by(f64::total_cmp);
+        let last = || self.requests.iter().filter_map(Request::end).max_by(f64::total_cmp);
+        let span = || Some(last()? - first()?).filter(|time| *time > 0.0);
+        self.stated.duration.or_else(span)
+    }
+
+    /// When it began, seconds since 1970, if it says so with a zone.
+    pub fn began(&self) -> Option<f64> {
+        seconds_since_1970(self.started.as_deref()?)
+    }
+}
+
+/// Seconds since 1970 of a time as RFC 3339 writes it: `2026-11-22T12:00:00.5Z`, `…+01:00`.
+fn seconds_since_1970(text: &str) -> Option<f64> {
+    let number = |from: usize, to: usize| text.get(from..to)?.parse::<i64>().ok();
+    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
+    let (hour, minute) = (number(11, 13)?, number(14, 16)?);
+    let rest = text.get(17..)?;
+    let zone = rest.find(['Z', 'z', '+', '-'])?;
+    let second: f64 = rest[..zone].parse().ok()?;
+    let offset = match rest[zone..].strip_prefix(['+', '-']) {
+        None => 0,
+        Some(clock) => {
+            let (hours, minutes) = clock.split_once(':')?;
+            let minutes = hours.parse::<i64>().ok()? * 60 + minutes.parse::<i64>().ok()?;
+            if rest[zone..].starts_with('-') { -minutes } else { minutes }
+        }
+    };
+    // Days since 1970 in the calendar whose years begin in March, so that a leap day is a year's last.
+    let (shifted, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days =
+        shifted * 365 + shifted.div_euclid(4) - shifted.div_euclid(100) + shifted.div_euclid(400);
+    let days = days + (month * 153 + 2) / 5 + day - 719_469;
+    Some((days * 86_400 + hour * 3_600 + (minute - offset) * 60) as f64 + second)
 }
 
 /// One request. Latencies count from when it was due: scheduled in an open loop, else sent.
@@ -209,4 +250,18 @@ pub struct GpuSample {
     pub power: Option<f64>,
     /// Bytes in use.
     pub memory_used: Option<f64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_rfc_3339_are_seconds_since_1970() {
+        // date -u -d 2026-11-22T12:00:00Z +%s, date -u -d 2024-02-29T23:59:59.5-01:30 +%s.%N
+        assert_eq!(seconds_since_1970("2026-11-22T12:00:00Z"), Some(1_795_348_800.0));
+        assert_eq!(seconds_since_1970("2024-02-29T23:59:59.5-01:30"), Some(1_709_256_599.5));
+        assert_eq!(seconds_since_1970("1970-01-01T00:00:00+00:00"), Some(0.0));
+        assert_eq!(seconds_since_1970("2026-11-22 at noon"), None);
+    }
 }

@@ -180,6 +180,45 @@ fn two_snapshots_give_what_happened_between_them() {
 }
 
 #[test]
+fn snapshots_belong_to_the_load_test_of_their_time() {
+    let snapshot = |at: f64, running: u64, done: u64| {
+        format!(
+            "# scraped_at {at}\nvllm:num_requests_running {running}\nvllm:request_success_total {done}\n"
+        )
+    };
+    let request = |end: f64| {
+        format!(
+            "{{\"id\":0,\"scheduled_s\":0.0,\"start_s\":0.0,\"first_token_s\":0.5,\"end_s\":{end},\"prompt_tokens\":1,\"output_tokens\":2,\"status\":\"ok\"}}\n"
+        )
+    };
+    let header = |at: &str| {
+        format!(
+            "{{\"schema\":\"rooflens.serving.v1\",\"mode\":\"open\",\"rate\":1.0,\"started_at\":\"{at}\"}}\n"
+        )
+    };
+    // 12:00:00 is 1795348800: the first test lasts 4 s, the second one, a minute later, 2 s.
+    let tests = [
+        header("2026-11-22T12:00:00Z"),
+        request(4.0),
+        header("2026-11-22T12:01:00Z"),
+        request(2.0),
+    ]
+    .concat();
+    let times = [(-0.1, 5), (2.0, 6), (4.1, 8), (59.9, 8), (62.1, 11)];
+    let snapshots: Vec<String> =
+        times.iter().map(|(at, done)| snapshot(1_795_348_800.0 + at, 1, *done)).collect();
+    let mut files = vec![File { path: "tests.jsonl", bytes: tests.as_bytes() }];
+    files.extend(snapshots.iter().map(|text| File { path: "x.prom", bytes: text.as_bytes() }));
+    let mut diagnostics = Diagnostics::default();
+    let input = read(&files, &mut diagnostics);
+    let engines: Vec<_> = input.runs[2..]
+        .iter()
+        .map(|run| (run.watches, run.engine.len(), run.stated.completed))
+        .collect();
+    assert_eq!(engines, [(Some(0), 3, Some(3.0)), (Some(1), 2, Some(3.0))]);
+}
+
+#[test]
 fn one_snapshot_has_no_rates() {
     let (input, diagnostics) = input(&["after.prom"]);
     assert_eq!(Figures::of(&input.runs[0]).request_rate, None);

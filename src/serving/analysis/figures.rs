@@ -116,7 +116,7 @@ impl Figures {
             let all = run.requests.iter().filter(|one| !one.failed).map(of);
             all.sum::<Option<f64>>().filter(|_| has_requests)
         };
-        let duration = stated.duration.or_else(|| span(&run.requests)).or_else(|| sampled(engine));
+        let duration = run.duration().or_else(|| sampled(engine));
         let grown =
             |of: fn(&EngineSample) -> Option<f64>| growth(engine, of).filter(|_| engine.len() > 1);
         let completed = has_requests
@@ -159,13 +159,6 @@ impl Figures {
     pub fn typical(&self, measure: Measure) -> Option<f64> {
         self.dist(measure).typical()
     }
-}
-
-/// From when the first request was due to the end of the last.
-fn span(requests: &[Request]) -> Option<f64> {
-    let first = requests.iter().filter_map(|one| one.due).min_by(f64::total_cmp)?;
-    let last = requests.iter().filter_map(Request::end).max_by(f64::total_cmp)?;
-    Some(last - first).filter(|time| *time > 0.0)
 }
 
 /// Length of an engine's samples.

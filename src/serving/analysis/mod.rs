@@ -98,8 +98,14 @@ impl<'a> Results<'a> {
         if is_engine(&run) {
             return Some(run);
         }
+        let watches = |index: &usize| self.runs[*index].watches;
+        if let Some(engine) = (0..self.runs.len()).find(|index| watches(index) == Some(run)) {
+            return Some(engine);
+        }
         let (engines, tests): (Vec<usize>, Vec<usize>) = (0..self.runs.len()).partition(is_engine);
-        (engines.len() == 1 && tests.len() == 1).then(|| engines[0])
+        (engines.len() == 1 && tests.len() == 1)
+            .then(|| engines[0])
+            .filter(|engine| watches(engine).is_none())
     }
 
     /// The samples of the engine of a run.

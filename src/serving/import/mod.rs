@@ -104,7 +104,7 @@ pub fn read(files: &[File<'_>], diagnostics: &mut Diagnostics) -> Input {
             input.runs.push(run);
         }
     }
-    let engine = prometheus::runs(scrapes, diagnostics);
+    let engine = prometheus::runs(scrapes, &input.runs, diagnostics);
     input.runs.extend(engine);
     shorten(&mut input.runs);
     input

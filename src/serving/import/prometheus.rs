@@ -146,8 +146,16 @@ fn gpus(text: &str, samples: &[Sample<'_>]) -> Vec<GpuSample> {
     all.into_values().collect()
 }
 
-/// One run an engine: what its last snapshot counts beyond the first one.
-pub(super) fn runs(scrapes: Vec<(&str, Scrape)>, diagnostics: &mut Diagnostics) -> Vec<Run> {
+/// Seconds around a load test within which a snapshot is of it.
+const AROUND: f64 = 2.0;
+
+/// One run an engine and load test, or one an engine where times do not tell: what the last snapshot counts beyond the
+/// first one.
+pub(super) fn runs(
+    scrapes: Vec<(&str, Scrape)>,
+    tests: &[Run],
+    diagnostics: &mut Diagnostics,
+) -> Vec<Run> {
     let mut engines: Vec<Vec<(&str, Scrape)>> = Vec::new();
     for one in scrapes {
         let is_same = |others: &&mut Vec<(&str, Scrape)>| {
@@ -160,7 +168,44 @@ pub(super) fn runs(scrapes: Vec<(&str, Scrape)>, diagnostics: &mut Diagnostics) 
             None => engines.push(vec![one]),
         }
     }
-    engines.into_iter().map(|scrapes| run(&scrapes, diagnostics)).collect()
+    let mut runs = Vec::new();
+    for mut scrapes in engines {
+        if scrapes.iter().all(|(_, one)| one.time.is_some()) {
+            scrapes
+                .sort_by(|(_, a), (_, b)| a.time.unwrap_or(0.0).total_cmp(&b.time.unwrap_or(0.0)));
+        }
+        let own: Vec<Run> = tests
+            .iter()
+            .enumerate()
+            .filter_map(|(index, test)| {
+                let during = during(&scrapes, test)?;
+                let label = format!("{}, engine", test.label);
+                Some(Run { watches: Some(index), label, ..run(during, diagnostics) })
+            })
+            .collect();
+        match own.is_empty() {
+            true => runs.push(run(&scrapes, diagnostics)),
+            false => runs.extend(own),
+        }
+    }
+    runs
+}
+
+/// The snapshots from just before a load test to just after it, if there are two or more.
+fn during<'a, 'p>(scrapes: &'a [(&'p str, Scrape)], test: &Run) -> Option<&'a [(&'p str, Scrape)]> {
+    let (begin, length) = (test.began()?, test.duration()? / S);
+    let before =
+        |limit: f64| scrapes.partition_point(|(_, one)| one.time.is_some_and(|time| time <= limit));
+    // The last one before the first request, and the first one after the last.
+    let from = before(begin).saturating_sub(1);
+    let to = (before(begin + length) + 1).min(scrapes.len());
+    let near = |one: &Scrape| {
+        one.time.is_some_and(|time| time >= begin - AROUND && time <= begin + length + AROUND)
+    };
+    let window = scrapes.get(from..to)?;
+    let skip = window.iter().take_while(|(_, one)| !near(one)).count();
+    let keep = window.iter().skip(skip).take_while(|(_, one)| near(one)).count();
+    window.get(skip..skip + keep).filter(|window| window.len() > 1)
 }
 
 fn run(scrapes: &[(&str, Scrape)], diagnostics: &mut Diagnostics) -> Run {

@@ -308,3 +308,49 @@ fn a_damaged_line_costs_itself() {
         Some((Severity::DataLoss, 1))
     );
 }
+
+#[test]
+fn no_damage_to_a_file_stops_the_report() {
+    let text = rooflens_findings::Catalogue::english();
+    // xorshift64: the same damage in each run.
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut random = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below as u64) as usize
+    };
+    let names = CASES.iter().map(|case| case.0).chain([
+        "perf_analyzer.json",
+        "engine_log.csv",
+        "after.prom",
+        "dcgm.txt",
+    ]);
+    for name in names {
+        let whole = std::fs::read(data(name)).expect("readable");
+        for _ in 0..12 {
+            let mut bytes = whole.clone();
+            for _ in 0..=random(6) {
+                let at = random(bytes.len());
+                match random(4) {
+                    0 => bytes[at] = b"0-9eE\"[]{},:\n\xff"[random(14)],
+                    1 => bytes.truncate(at.max(1)),
+                    2 => bytes.splice(at..at, b"1e308".iter().copied()).for_each(drop),
+                    _ => bytes
+                        .splice(at..at, b"-99999999999999999999".iter().copied())
+                        .for_each(drop),
+                }
+            }
+            let mut diagnostics = Diagnostics::default();
+            let mut input = read(&[File { path: name, bytes: &bytes }], &mut diagnostics);
+            crate::check(&mut input, &mut diagnostics);
+            let options = Options {
+                slo: Slo::parse("ttft=1,tpot=1,e2e=1").expect("limits"),
+                ..Options::default()
+            };
+            if let Some(results) = Results::compute(&input, &options) {
+                crate::report(&results, text, rooflens_report::Provenance::default(), &diagnostics);
+            }
+        }
+    }
+}

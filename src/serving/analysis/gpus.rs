@@ -1,6 +1,6 @@
 //! Utilization of GPUs over a run.
 
-use crate::model::GpuSample;
+use crate::model::{GpuSample, Run};
 
 /// Upper ends of the bands of utilization; the last band has what lies above.
 pub const BANDS: [f64; 5] = [0.2, 0.5, 0.8, 0.95, f64::INFINITY];
@@ -20,6 +20,22 @@ pub struct Gpu {
     pub memory: Option<f64>,
     /// Share of the samples in each of [`BANDS`].
     pub bands: [f64; 5],
+}
+
+/// The samples during the runs, where both say when; all of them where none is, and whether that is so.
+pub fn during(runs: &[Run], samples: &[GpuSample]) -> (Vec<GpuSample>, bool) {
+    let window = |run: &Run| Some((run.began()?, run.began()? + run.duration()? / 1e9));
+    let windows: Vec<(f64, f64)> = runs.iter().filter_map(window).collect();
+    let is_in = |one: &&GpuSample| {
+        let at = one.utc.map(|utc| utc as f64 / 1e9);
+        at.is_some_and(|at| windows.iter().any(|(from, to)| (*from..=*to).contains(&at)))
+    };
+    let inside: Vec<GpuSample> = samples.iter().filter(is_in).copied().collect();
+    let has_times = samples.iter().any(|one| one.utc.is_some());
+    match inside.is_empty() {
+        true => (samples.to_vec(), has_times && !windows.is_empty()),
+        false => (inside, false),
+    }
 }
 
 /// GPUs by index.

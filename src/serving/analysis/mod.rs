@@ -50,6 +50,8 @@ pub struct Results<'a> {
     pub bottlenecks: Vec<Bottleneck>,
     /// GPUs that were sampled.
     pub gpus: Vec<Gpu>,
+    /// The samples of GPUs are from another time than the runs.
+    pub gpus_elsewhere: bool,
     /// The run that the first page is about.
     pub headline: usize,
     /// Settings to try.
@@ -66,7 +68,8 @@ impl<'a> Results<'a> {
         let good = |run: &Run, figures: &Figures| Goodput::of(run, &options.slo, figures.duration);
         let goodput: Vec<_> = runs.iter().zip(&figures).map(|(run, own)| good(run, own)).collect();
         let sweeps = sweep::find(runs, &figures);
-        let gpus = gpus::of(&input.gpu);
+        let (samples, gpus_elsewhere) = gpus::during(runs, &input.gpu);
+        let gpus = gpus::of(&samples);
         let headline = headline(runs, &figures, &goodput, &sweeps)?;
         let mut results = Self {
             runs,
@@ -76,6 +79,7 @@ impl<'a> Results<'a> {
             sweeps,
             bottlenecks: Vec::new(),
             gpus,
+            gpus_elsewhere,
             headline,
             advice: Vec::new(),
             changes: Vec::new(),

@@ -149,7 +149,11 @@ fn shorten(runs: &mut [Run]) {
 /// The name of a file's format, if it holds a result.
 pub fn format_of(bytes: &[u8]) -> Option<&'static str> {
     let parsed = parse(bytes).ok()?;
-    let run = parsed.runs.first().filter(|run| run.tool != Tool::Requests);
+    // A table with a latency may be anything; one with a TTFT is a load test.
+    let is_one = |run: &&Run| {
+        run.tool != Tool::Requests || run.requests.iter().any(|one| one.ttft.is_some())
+    };
+    let run = parsed.runs.first().filter(is_one);
     run.map(|run| run.tool.label()).or(parsed.scrape.map(|_| Tool::EngineMetrics.label()))
 }
 
@@ -163,7 +167,7 @@ fn named(mut run: Run, path: &str) -> Run {
     run.artifact = path.to_owned();
     if run.label.is_empty() {
         let name = path.rsplit('/').next().unwrap_or(path);
-        let ends = [".zst", ".gz", ".jsonl", ".json", ".csv"];
+        let ends = [".zst", ".gz", ".jsonl", ".json", ".csv", ".prom", ".txt"];
         let stem = ends.iter().fold(name, |name, end| name.strip_suffix(end).unwrap_or(name));
         run.label = stem.to_owned();
     }

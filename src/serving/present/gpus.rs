@@ -100,7 +100,7 @@ fn lines(page: &Page<'_>) -> Option<Chart> {
         plot: Plot::Series(Series {
             panels: gpus.iter().map(panel).collect(),
             bands: Vec::new(),
-            duration: end - start,
+            duration: end.saturating_sub(start),
         }),
     })
 }

@@ -46,7 +46,11 @@ pub(super) fn facts(page: &Page<'_>) -> Vec<(String, String)> {
         values.dedup();
         (!values.is_empty()).then(|| values.join(page.text.comma()))
     };
-    let requests: f64 = page.results.figures.iter().filter_map(|one| one.completed).sum();
+    // What an engine counts are the requests of the load tests beside it.
+    let is_test = |run: &crate::model::Run| run.tool != Tool::EngineMetrics;
+    let has_tests = runs.iter().any(is_test);
+    let counted = page.runs().filter(|(_, run)| is_test(run) || !has_tests);
+    let requests: f64 = counted.filter_map(|(run, _)| page.results.figures[run].completed).sum();
     let lines = [
         (words!(page, "serving.fact.model"), all(|run| run.model.clone())),
         (words!(page, "serving.fact.gpu"), all(|run| run.gpu.clone())),
@@ -172,14 +176,22 @@ fn conclusion(page: &Page<'_>, run: usize) -> Vec<Inline> {
 fn bad(page: &Page<'_>, run: usize) -> Vec<Vec<Inline>> {
     let figures = &page.results.figures[run];
     let levels = &page.results.options.thresholds;
+    let tokens = |rate: f64| Quantity::new(rate, Unit::TokensPerSecond);
     let is_bad = |measure: &Measure| levels.of(figures, *measure) == Some(Grade::Bad);
     let measures = [Measure::Ttft, Measure::Tpot].into_iter().filter(is_bad);
-    let said = measures.filter_map(|measure| {
-        let (value, limit) = (figures.typical(measure)?, levels.level(measure)?.bad * 1e6);
-        let what = format!("{} P50", name(page, measure));
-        Some(say!(page, "serving.bad", what = what, value = time(value), limit = time(limit)))
+    let times = measures.filter_map(|measure| {
+        let limit = levels.level(measure)?.bad * 1e6;
+        Some((format!("{} P50", name(page, measure)), time(figures.typical(measure)?), time(limit)))
     });
-    said.collect()
+    let level = &levels.output_tokens_per_second;
+    let rate = figures.output_rate.filter(|rate| level.grade(*rate) == Grade::Bad);
+    let rate =
+        rate.map(|rate| (words!(page, "serving.figure.output"), tokens(rate), tokens(level.bad)));
+    let said = times.chain(rate);
+    said.map(|(what, value, limit)| {
+        say!(page, "serving.bad", what = what, value = value, limit = limit)
+    })
+    .collect()
 }
 
 /// What more load brings.
@@ -427,6 +439,9 @@ fn limits(page: &Page<'_>) -> Vec<Vec<Inline>> {
         load.rate.is_none() && load.concurrency.is_some()
     };
     said.extend(names(&closed).map(|runs| say!(page, "serving.closed", runs = runs)));
+    if results.gpus_elsewhere {
+        said.push(say!(page, "serving.elsewhere"));
+    }
     if results.options.predicted.is_none() {
         said.push(say!(page, "serving.unpredicted"));
     }

@@ -8,7 +8,7 @@ use crate::analysis::predicted::{Bound, Predicted};
 use crate::analysis::thresholds::{Grade, Thresholds};
 use crate::analysis::{Options, Results};
 use crate::import::Input;
-use crate::model::{EngineSample, Load, Run, Tool};
+use crate::model::{EngineSample, GpuSample, Load, Run, Tool};
 use crate::stats::Spread;
 
 const MS: f64 = 1e6;
@@ -171,4 +171,28 @@ fn limits_have_units() {
         (Some(200.0 * MS), Some(50.0 * MS), Some(3.0 * MS))
     );
     assert!(Slo::parse("ttft=200parsecs").is_err() && Slo::parse("speed=1ms").is_err());
+}
+
+#[test]
+fn samples_of_gpus_are_those_of_the_run() {
+    let mut test = run(1.0, 100.0, 50.0, 10.0);
+    // 2026-11-22T12:00:00Z is 1795348800.
+    test.started = Some("2026-11-22T12:00:00Z".to_owned());
+    test.stated.duration = Some(10e9);
+    let sample = |at: i64, share: f64| GpuSample {
+        utc: Some((1_795_348_800 + at) * 1_000_000_000),
+        utilization: Some(share),
+        ..GpuSample::default()
+    };
+    let gpus = |samples: Vec<GpuSample>| {
+        let (input, options) =
+            (Input { runs: vec![test.clone()], gpu: samples }, Options::default());
+        let results = Results::compute(&input, &options).expect("runs");
+        (results.gpus[0].utilization, results.gpus_elsewhere)
+    };
+    assert_eq!(
+        gpus(vec![sample(-5, 0.0), sample(1, 0.9), sample(9, 0.7), sample(99, 0.0)]),
+        (Some(0.8), false)
+    );
+    assert_eq!(gpus(vec![sample(99, 0.5)]), (Some(0.5), true));
 }

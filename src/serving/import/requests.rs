@@ -140,7 +140,8 @@ pub(super) fn of_table(table: &Table) -> Outcome {
         && table.column("theoretical_cache_hit_blocks").is_some();
     let rows =
         table.rows.iter().map(|row| row.iter().map(|cell| Value::String(cell.clone())).collect());
-    let mut parsed = read(&table.header, rows.collect(), replay.then_some(1e9))?;
+    let rows: Vec<Vec<Value>> = rows.collect();
+    let mut parsed = read(&table.header, &rows, replay.then_some(1e9))?;
     parsed.lost += table.lost;
     if replay {
         let hit = |row: &Vec<String>| {
@@ -177,10 +178,11 @@ pub(super) fn of_json(values: &[Value]) -> Outcome {
     let row = |value: &Value| {
         header.iter().map(|key| value.get(key).cloned().unwrap_or(Value::Null)).collect()
     };
-    read(&header, values.iter().map(row).collect(), None)
+    let rows: Vec<Vec<Value>> = values.iter().map(row).collect();
+    read(&header, &rows, None)
 }
 
-fn read(header: &[String], rows: Vec<Vec<Value>>, unit: Option<f64>) -> Outcome {
+fn read(header: &[String], rows: &[Vec<Value>], unit: Option<f64>) -> Outcome {
     let columns = Columns::of(header, unit)?;
     let begins = [Field::Scheduled, Field::Start].into_iter().find_map(|field| columns.get(field));
     // Times since 1970 in seconds keep their digits only as differences.
@@ -189,7 +191,7 @@ fn read(header: &[String], rows: Vec<Vec<Value>>, unit: Option<f64>) -> Outcome 
     });
     let mut lost = 0;
     let mut requests = Vec::new();
-    for row in &rows {
+    for row in rows {
         match request(&columns, row, begins.map(|(index, factor)| (index, factor, zero))) {
             Some(request) => requests.push(request),
             None => lost += 1,

@@ -21,7 +21,8 @@ struct Figure {
     value: Quantity,
     /// At the largest load of the sweep.
     at_last: Option<Quantity>,
-    levels: Option<(Quantity, Quantity)>,
+    /// Where it is good, and where bad.
+    levels: Option<(String, String)>,
     grade: Option<Grade>,
 }
 
@@ -252,7 +253,7 @@ fn figures(page: &Page<'_>) -> Vec<Figure> {
         results.sweep_of(run).and_then(|sweep| sweep.points.last()).filter(|last| last.run != run);
     let other = last.map(|last| &results.figures[last.run]);
     let levels = &results.options.thresholds;
-    let ms = |level: &Level| (time(level.good * 1e6), time(level.bad * 1e6));
+    let ms = |level: &Level| bounds(level, |ms| time(ms * 1e6));
     let mut rows = Vec::new();
     for measure in [Measure::Ttft, Measure::Tpot, Measure::Itl, Measure::Latency] {
         for (index, label) in [(0, "P50"), (3, "P99")] {
@@ -277,7 +278,7 @@ fn figures(page: &Page<'_>) -> Vec<Figure> {
         label: words!(page, "serving.figure.output"),
         value: tokens(rate),
         at_last: other.and_then(|one| one.output_rate).map(tokens),
-        levels: Some((tokens(level.good), tokens(level.bad))),
+        levels: Some(bounds(level, tokens)),
         grade: Some(level.grade(rate)),
     }));
     rows.extend(own.request_rate.map(|rate| Figure {
@@ -305,13 +306,20 @@ fn utilization(page: &Page<'_>) -> Option<Figure> {
     let mean = (!shares.is_empty()).then(|| shares.iter().sum::<f64>() / shares.len() as f64)?;
     let levels = &page.results.options.thresholds;
     let range = &levels.gpu_utilization_percent;
+    let (low, high) = (Quantity::ratio(range.low / 100.0), Quantity::ratio(range.high / 100.0));
     Some(Figure {
         label: words!(page, "serving.figure.gpu"),
         value: Quantity::ratio(mean),
         at_last: None,
-        levels: Some((Quantity::ratio(range.low / 100.0), Quantity::ratio(range.high / 100.0))),
+        levels: Some((format!("{low} – {high}"), format!("< {low}"))),
         grade: Some(levels.utilization(mean)),
     })
+}
+
+/// Where a figure is good and where it is bad.
+fn bounds(level: &Level, quantity: impl Fn(f64) -> Quantity) -> (String, String) {
+    let (good, bad) = if level.good > level.bad { (">", "<") } else { ("<", ">") };
+    (format!("{good} {}", quantity(level.good)), format!("{bad} {}", quantity(level.bad)))
 }
 
 fn figure_table<'t>(page: &Page<'_>, figures: &[Figure]) -> Table<'t, Figure> {
@@ -323,9 +331,9 @@ fn figure_table<'t>(page: &Page<'_>, figures: &[Figure]) -> Table<'t, Figure> {
         .on_page()
         .text("at_largest_load", |one| one.at_last.map(Cell::Quantity))
         .on_page_if(figures.iter().any(|one| one.at_last.is_some()))
-        .text("good", |one| one.levels.map(|levels| Cell::Quantity(levels.0)))
+        .text("good", |one| one.levels.as_ref().map(|levels| levels.0.clone()))
         .on_page()
-        .text("bad", |one| one.levels.map(|levels| Cell::Quantity(levels.1)))
+        .text("bad", |one| one.levels.as_ref().map(|levels| levels.1.clone()))
         .on_page()
         .text("grade", |one| one.grade.map(Grade::id))
         .on_page()

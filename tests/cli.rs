@@ -353,3 +353,39 @@ fn wrong_arguments_of_serve_report_are_2_and_useless_files_3() {
     assert_eq!(output.status.code(), Some(3));
     assert!(text(&output.stderr).contains("damaged"));
 }
+
+#[test]
+fn setups_are_compared_with_the_first_that_is_given() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let whole = std::fs::read_to_string(load_test("vllm.json")).expect("readable");
+    // The name that sorts last is given first.
+    let files = [("z", "64", "51.0"), ("a", "128", "40.0")].map(|(name, sequences, ttft)| {
+        let with = format!("{{\"max_num_seqs\": {sequences}, ");
+        let text = whole.replacen('{', &with, 1).replacen(
+            "\"median_ttft_ms\"",
+            &format!("\"median_ttft_ms\": {ttft}, \"was\""),
+            1,
+        );
+        let path = folder.path().join(name).with_extension("json");
+        std::fs::write(&path, text).expect("writable");
+        path.to_str().expect("UTF-8").to_owned()
+    });
+    let notes = folder.path().join("n.md");
+    std::fs::write(&notes, "128 gave {{ttft/wide:p50}}.").expect("writable");
+    let labels = [
+        "--label",
+        "narrow",
+        "--label",
+        "wide",
+        "--notes",
+        notes.to_str().expect("UTF-8"),
+        "-o",
+        "-",
+    ];
+    let output = rooflens(&[&["serve-report", &files[0], &files[1]], labels.as_slice()].concat());
+    let page = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for words in ["1 worked against narrow", "max\\_num\\_seqs: 64 → 128", "128 gave 40.00 ms."] {
+        assert!(page.contains(words), "{words}: {page}");
+    }
+}

@@ -1,6 +1,6 @@
 //! `rooflens serve-report`: load tests into a report.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rooflens_schemas::ArtifactKind;
 
@@ -48,6 +48,7 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
     let mut bundle = bundle::open(&args.results, &mut diagnostics)?;
     ingest::identify(&mut bundle, &mut diagnostics);
     refuse(&mut bundle, &mut diagnostics);
+    in_order(&mut bundle, &args.results);
     let mut input = results(&bundle, &mut diagnostics, term);
     label(&mut input, args)?;
     input.gpu.extend(gpu_metrics(args, &bundle, &mut diagnostics)?);
@@ -110,6 +111,12 @@ fn refuse(bundle: &mut Bundle, diagnostics: &mut Diagnostics) {
         }
         kind.is_none()
     });
+}
+
+/// Puts files in the order of the arguments, for the first one is what others are compared with.
+fn in_order(bundle: &mut Bundle, given: &[PathBuf]) {
+    let place = |file: &ArtifactFile| given.iter().position(|path| file.location.starts_with(path));
+    bundle.files.sort_by_key(|file| place(file).unwrap_or(given.len()));
 }
 
 /// Reads the results.

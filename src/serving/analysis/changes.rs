@@ -61,6 +61,13 @@ pub fn of(results: &Results<'_>) -> Vec<Change> {
     tests.iter().enumerate().filter_map(of_run).collect()
 }
 
+/// The one that worked best, by throughput; the first if none worked.
+pub fn best(changes: &[Change]) -> Option<&Change> {
+    let gain = |change: &Change| change.changes[0].unwrap_or(0.0);
+    let worked = changes.iter().rev().filter(|change| change.verdict == Verdict::Better);
+    worked.max_by(|a, b| gain(a).total_cmp(&gain(b))).or(changes.first())
+}
+
 /// Same model, same load, requests of the same lengths.
 fn are_comparable(results: &Results<'_>, one: usize, other: usize) -> bool {
     let (a, b) = (&results.runs[one], &results.runs[other]);

@@ -14,7 +14,7 @@ use crate::import::Input;
 use crate::model::{EngineSample, Run, Tool};
 use advice::Advice;
 use bottleneck::Bottleneck;
-use changes::Change;
+use changes::{Change, Verdict};
 use figures::Figures;
 use goodput::{Goodput, Slo};
 use gpus::Gpu;
@@ -71,6 +71,7 @@ impl<'a> Results<'a> {
         let (samples, gpus_elsewhere) = gpus::during(runs, &input.gpu);
         let gpus = gpus::of(&samples);
         let headline = headline(runs, &figures, &goodput, &sweeps)?;
+        let has_knee = sweeps.iter().any(|sweep| sweep.knee.is_some());
         let mut results = Self {
             runs,
             options,
@@ -86,6 +87,10 @@ impl<'a> Results<'a> {
         };
         results.bottlenecks = (0..runs.len()).map(|run| bottleneck::of(&results, run)).collect();
         results.changes = changes::of(&results);
+        if !has_knee && let Some(change) = changes::best(&results.changes) {
+            results.headline =
+                if change.verdict == Verdict::Better { change.run } else { change.baseline };
+        }
         results.advice = advice::of(&results);
         Some(results)
     }

@@ -56,7 +56,9 @@ pub fn report(
     provenance.facts = summary::facts(&page);
     provenance.glossary = "serving_glossary";
     let rules = Findings::default();
-    let sections = SECTIONS.map(|(id, show)| (id, text.heading(id), show(&page)));
+    let mut sections = SECTIONS.map(|(id, show)| (id, text.heading(id), show(&page)));
+    // Metrics are data: what they say of themselves is English.
+    sections[0].2.metrics = metrics::of(results);
     let mut report = rooflens_report::build(
         text,
         &provenance,
@@ -64,8 +66,6 @@ pub fn report(
         sections.into(),
         diagnostics,
     );
-    // Metrics are data: what they say of themselves is English.
-    report.metrics = metrics::of(results);
     report.methods.push(method!(
         page,
         "serving",

@@ -14,16 +14,10 @@ pub(super) fn show(page: &Page<'_>) -> Findings {
     }
     findings.main.push(Block::Prose(say!(page, "serving.changes")));
     let label = |run: usize| page.results.runs[run].label.clone();
-    let settings = |change: &Change| {
-        let one =
-            |(key, before, after): &(String, String, String)| format!("{key}: {before} → {after}");
-        let all: Vec<String> = change.settings.iter().map(one).collect();
-        (!all.is_empty()).then(|| all.join(page.text.semicolon()))
-    };
     let table = Table::new(page.text, "serving_changes")
         .name("run", |change: &Change| label(change.run))
         .name("against", |change| label(change.baseline))
-        .name("settings", settings)
+        .name("settings", |change| settings(page, change))
         .share("throughput_change", |change| change.changes[0])
         .share("ttft_change", |change| change.changes[1])
         .share("tpot_change", |change| change.changes[2])
@@ -31,4 +25,12 @@ pub(super) fn show(page: &Page<'_>) -> Findings {
         .all_on_page();
     add(&mut findings, &table, changes, words!(page, "serving.changes_table"), 40);
     findings
+}
+
+/// What differs from the first run: `max_num_seqs: 64 → 128`.
+pub(super) fn settings(page: &Page<'_>, change: &Change) -> Option<String> {
+    let one =
+        |(key, before, after): &(String, String, String)| format!("{key}: {before} → {after}");
+    let all: Vec<String> = change.settings.iter().map(one).collect();
+    (!all.is_empty()).then(|| all.join(page.text.semicolon()))
 }

@@ -7,6 +7,7 @@ use super::latency::name;
 use super::{Page, time};
 use crate::analysis::advice::Advice;
 use crate::analysis::bottleneck::{Bottleneck, Limit};
+use crate::analysis::changes::Verdict;
 use crate::analysis::figures::Measure;
 use crate::analysis::sweep::Sweep;
 use crate::analysis::thresholds::{Grade, Level};
@@ -104,6 +105,7 @@ fn bottom_line(page: &Page<'_>) -> Vec<Inline> {
     let run = page.results.headline;
     let found = &page.results.bottlenecks[run];
     let mut said = vec![conclusion(page, run)];
+    said.extend(tried(page));
     said.extend(bad(page, run));
     let sweep = page.results.sweep_of(run);
     said.extend(sweep.and_then(|sweep| beyond(page, sweep)));
@@ -171,6 +173,26 @@ fn conclusion(page: &Page<'_>, run: usize) -> Vec<Inline> {
             tpot = ttft_tpot.1
         ),
     }
+}
+
+/// How other setups fared.
+fn tried(page: &Page<'_>) -> Option<Vec<Inline>> {
+    let changes = &page.results.changes;
+    let best = crate::analysis::changes::best(changes)?;
+    let worked = changes.iter().filter(|change| change.verdict == Verdict::Better).count();
+    let label = |run: usize| page.results.runs[run].label.as_str();
+    let settings = super::setups::settings(page, best);
+    let has_worked = (worked > 0).then_some(());
+    Some(say!(
+        page,
+        "serving.tried",
+        worked = Quantity::count(worked as u64),
+        tried = Quantity::count(changes.len() as u64),
+        baseline = label(best.baseline),
+        best = has_worked.map(|()| label(best.run)),
+        settings = has_worked.and(settings),
+        change = has_worked.and(best.changes[0]).map(Quantity::ratio),
+    ))
 }
 
 /// Figures at a bad level.

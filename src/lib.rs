@@ -25,6 +25,7 @@ pub use rooflens_present as present;
 pub use rooflens_render as render;
 pub use rooflens_report as report;
 pub use rooflens_rules as rules;
+pub use rooflens_serving as serving;
 
 #[cfg(feature = "tables")]
 pub mod tables;

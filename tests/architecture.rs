@@ -26,6 +26,7 @@ const WALLS: [(&str, &[&str]); 2] = [
             "render",
             "report",
             "rules",
+            "serving",
             "tables",
         ],
     ),

@@ -23,6 +23,7 @@ fn help_shows_examples_and_every_command_has_help() {
     for command in [
         "report",
         "predict",
+        "serve-report",
         "inspect",
         "metrics",
         "kernels",
@@ -282,5 +283,110 @@ fn the_language_changes_words_and_no_number() {
         let [english, chinese] = ["en", "zh"].map(|lang| written(kind, "md", lang));
         assert!(chinese.contains(heading) && !english.contains(heading), "{kind}");
         assert_eq!(numbers(&english), numbers(&chinese), "{kind}");
+    }
+}
+
+/// A file of `tests/data/serving`.
+fn load_test(name: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/serving").join(name);
+    path.to_str().expect("UTF-8").to_owned()
+}
+
+#[test]
+fn a_load_test_becomes_a_report() {
+    let sweep = load_test("sweep.jsonl");
+    let (predicted, dcgm) = (load_test("predicted.json"), load_test("dcgm.txt"));
+    let limits =
+        ["--slo", "ttft=100ms,tpot=25ms", "--predicted", &predicted, "--gpu-metrics", &dcgm];
+    let report = rooflens(&[&["serve-report", &sweep, "-o", "-"], limits.as_slice()].concat());
+    let page = text(&report.stdout);
+    assert!(report.status.success(), "{}", text(&report.stderr));
+    // expected.json: 99.69 tokens/s at 16 requests/s, 57 good requests in 7.652 s at 8.
+    for words in [
+        "the knee",
+        "99.69 tokens/s",
+        "7.449 requests/s",
+        "Queueing is the bottleneck",
+        "max-num-seqs",
+    ] {
+        assert!(page.contains(words), "{words}: {page}");
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let out = folder.path().join("metrics.json");
+    let args = ["serve-report", &sweep, "--format", "metrics", "-o", out.to_str().expect("UTF-8")];
+    assert!(rooflens(&args).status.success());
+    let metrics: rooflens_schemas::MetricsFile =
+        serde_json::from_slice(&std::fs::read(&out).expect("written")).expect("metrics");
+    let knee = metrics.metrics.iter().find(|one| one.id == "saturation_load").expect("a knee");
+    assert_eq!(knee.value.number(), Some(16.0));
+}
+
+#[test]
+fn load_tests_and_captures_name_each_others_command() {
+    for command in ["report", "inspect"] {
+        let refused = rooflens(&[command, &load_test("vllm.json")]);
+        let said = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(3), "{said}");
+        assert!(
+            said.contains("vLLM bench serve") && said.contains("rooflens serve-report"),
+            "{said}"
+        );
+    }
+    let capture = fixture("h200-llama-8b/workload.toml");
+    let refused = rooflens(&["serve-report", capture.to_str().expect("UTF-8")]);
+    assert_eq!(refused.status.code(), Some(3));
+}
+
+#[test]
+fn wrong_arguments_of_serve_report_are_2_and_useless_files_3() {
+    let result = load_test("vllm.json");
+    for wrong in [["--slo", "speed=3"], ["--predicted", "/no/such"], ["--thresholds", &result]] {
+        let output = rooflens(&[&["serve-report", &result, "-o", "-"], wrong.as_slice()].concat());
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}: {}", text(&output.stderr));
+    }
+    let labels = ["serve-report", &result, "--label", "a", "--label", "b", "-o", "-"];
+    assert_eq!(rooflens(&labels).status.code(), Some(2));
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let damaged = folder.path().join("cut.json");
+    let whole = std::fs::read(&result).expect("readable");
+    std::fs::write(&damaged, &whole[..whole.len() / 2]).expect("writable");
+    let output = rooflens(&["serve-report", damaged.to_str().expect("UTF-8")]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(text(&output.stderr).contains("damaged"));
+}
+
+#[test]
+fn setups_are_compared_with_the_first_that_is_given() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let whole = std::fs::read_to_string(load_test("vllm.json")).expect("readable");
+    // The name that sorts last is given first.
+    let files = [("z", "64", "51.0"), ("a", "128", "40.0")].map(|(name, sequences, ttft)| {
+        let with = format!("{{\"max_num_seqs\": {sequences}, ");
+        let text = whole.replacen('{', &with, 1).replacen(
+            "\"median_ttft_ms\"",
+            &format!("\"median_ttft_ms\": {ttft}, \"was\""),
+            1,
+        );
+        let path = folder.path().join(name).with_extension("json");
+        std::fs::write(&path, text).expect("writable");
+        path.to_str().expect("UTF-8").to_owned()
+    });
+    let notes = folder.path().join("n.md");
+    std::fs::write(&notes, "128 gave {{ttft/wide:p50}}.").expect("writable");
+    let labels = [
+        "--label",
+        "narrow",
+        "--label",
+        "wide",
+        "--notes",
+        notes.to_str().expect("UTF-8"),
+        "-o",
+        "-",
+    ];
+    let output = rooflens(&[&["serve-report", &files[0], &files[1]], labels.as_slice()].concat());
+    let page = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for words in ["1 worked against narrow", "max\\_num\\_seqs: 64 → 128", "128 gave 40.00 ms."] {
+        assert!(page.contains(words), "{words}: {page}");
     }
 }

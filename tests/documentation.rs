@@ -83,6 +83,7 @@ fn row(def: &MetricDef) -> String {
         Unit::Hertz => "Hz",
         Unit::Joules => "J",
         Unit::TokensPerSecond => "tokens/s",
+        Unit::RequestsPerSecond => "requests/s",
         Unit::One => "1",
         other => panic!("{}: a symbol for {other:?}", def.id),
     };

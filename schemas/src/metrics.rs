@@ -148,6 +148,8 @@ pub enum Unit {
     Celsius,
     /// Tokens per second.
     TokensPerSecond,
+    /// Requests per second.
+    RequestsPerSecond,
 }
 
 /// Which direction is better.

@@ -35,6 +35,8 @@ pub(super) enum Command {
     Report(Report),
     /// Predict bounds of a model's times on GPUs from its config.json, before anything runs.
     Predict(Box<Predict>),
+    /// Write a report of load tests: results of vLLM, SGLang, AIPerf, GenAI-Perf, InferenceX, trtllm-bench and others.
+    ServeReport(ServeReport),
     /// Say what is in a bundle, an archive or a file.
     Inspect(Inspect),
     /// Print metrics.json.
@@ -161,6 +163,41 @@ pub(super) struct Predict {
     /// Rates measured on the GPU (peaks.json, bench.json, or a bundle with them) instead of specified ones.
     #[arg(long, value_name = "FILE")]
     pub(super) peaks: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) output: Output,
+}
+
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  rooflens serve-report result.json                             every format, into result.json-report/
+  rooflens serve-report sweep/*.json --slo ttft=200ms,tpot=50ms knee and goodput of a sweep
+  rooflens serve-report run.jsonl before.prom after.prom --gpu-metrics nvml.csv -o run.html";
+
+/// `rooflens serve-report`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = SERVE_EXAMPLES)]
+pub(super) struct ServeReport {
+    /// Results of load tests, and /metrics of engines before and after; files or folders.
+    #[arg(required = true, value_name = "RESULT")]
+    pub(super) results: Vec<PathBuf>,
+    /// Latencies of a good request, for goodput: ttft=200ms,tpot=50ms,e2e=5s.
+    #[arg(long, value_name = "LIMITS")]
+    pub(super) slo: Option<String>,
+    /// Good and bad levels: a TOML, see docs/serving.md.
+    #[arg(long, value_name = "FILE")]
+    pub(super) thresholds: Option<PathBuf>,
+    /// Lower bounds of the hardware: metrics.json or report.json of `rooflens predict`.
+    #[arg(long, value_name = "FILE")]
+    pub(super) predicted: Option<PathBuf>,
+    /// Samples of GPUs during the run: NVML CSV, or text of DCGM's exporter. Repeatable.
+    #[arg(long, value_name = "FILE")]
+    pub(super) gpu_metrics: Vec<PathBuf>,
+    /// Name of a result, in the order of the files. Repeatable.
+    #[arg(long = "label", value_name = "NAME")]
+    pub(super) labels: Vec<String>,
+    /// The analyst's notes, Markdown.
+    #[arg(long, value_name = "FILE")]
+    pub(super) notes: Option<PathBuf>,
     #[command(flatten)]
     pub(super) output: Output,
 }

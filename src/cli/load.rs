@@ -7,6 +7,7 @@ use rooflens_schemas::{ArtifactKind, Metric, StageRule};
 
 use super::args::{Classifier, Input};
 use super::error::CliError;
+use super::serve;
 use super::term::Term;
 use crate::analysis::{self, Context, Facts, Options};
 use crate::bundle::{self, ArtifactFile, Bundle};
@@ -147,6 +148,7 @@ fn provenance<'a>(loaded: &'a Loaded, context: &present::Context<'_>) -> Provena
         title: cover.title,
         facts: cover.facts,
         notes: session.notes.as_ref().map(|(artifact, text)| Notes { artifact, text }),
+        ..Provenance::default()
     }
 }
 
@@ -169,6 +171,13 @@ fn nothing_to_report(session: &Session) -> bool {
 
 /// Why nothing of the input could be used: the gravest remark on it, or what it holds instead.
 pub(super) fn unusable(bundle: &Bundle, diagnostics: &Diagnostics) -> CliError {
+    if let Some((path, format)) = serve::find(bundle) {
+        let message = format!("{path} is a load test ({format}), not a capture");
+        return CliError::Unusable {
+            message,
+            hint: Some("rooflens serve-report FILE… makes a report of it".to_owned()),
+        };
+    }
     let gravest = diagnostics
         .iter()
         .filter(|one| one.severity >= Severity::Notice)

@@ -11,6 +11,7 @@ mod output;
 mod predict;
 mod query;
 mod report;
+mod serve;
 mod suggest;
 mod templates;
 mod term;
@@ -46,6 +47,7 @@ fn run(command: &Command, term: &mut Term) -> Result<(), CliError> {
     match command {
         Command::Report(args) => report::run(args, term),
         Command::Predict(args) => predict::run(args, term),
+        Command::ServeReport(args) => serve::run(args, term),
         Command::Inspect(args) => inspect::run(args, term),
         Command::Metrics(args) => report::metrics(args, term),
         Command::Kernels(args) => kernels::run(args, term),

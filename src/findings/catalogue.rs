@@ -344,4 +344,34 @@ metrics! {
         "samples with a reason that lowers the clock ÷ samples that state reasons" "NVML clock-event reasons";
     ENERGY "energy" Joules Neutral
         "whole period: trapezoid sum of power over the samples; stage: mean power × time of the instances that hold samples" "printed with it";
+
+    // Load tests of serving engines: a run is the pass of the scope, a percentile the class.
+    TTFT "ttft" Nanoseconds Lower
+        "time from when a request is due to its first token; mean and percentiles over requests" "due: scheduled in an open loop, else sent; raw samples by linear interpolation, else as the tool states it";
+    TPOT "tpot" Nanoseconds Lower
+        "(latency − TTFT) ÷ (output tokens − 1) of a request; mean and percentiles over requests" "requests with two or more output tokens";
+    ITL "itl" Nanoseconds Lower
+        "time between two outputs; mean and percentiles over all outputs of all requests" "an output holds several tokens where the engine sends them at once";
+    E2E_LATENCY "e2e_latency" Nanoseconds Lower
+        "time from when a request is due to its end; mean and percentiles over requests" "requests with an answer";
+    REQUEST_THROUGHPUT "request_throughput" RequestsPerSecond Higher
+        "answers ÷ duration" "from the first request to the end of the last";
+    OUTPUT_THROUGHPUT "output_throughput" TokensPerSecond Higher
+        "tokens of answers ÷ duration" "";
+    TOTAL_THROUGHPUT "total_throughput" TokensPerSecond Higher
+        "tokens of prompts and answers ÷ duration" "";
+    FAILED_REQUESTS "failed_requests" Count Lower
+        "requests without an answer" "";
+    GOODPUT "goodput" RequestsPerSecond Higher
+        "requests that keep all limits of `--slo` ÷ duration" "raw samples";
+    GOODPUT_SHARE "goodput_share" Ratio Higher
+        "requests that keep all limits of `--slo` ÷ requests" "failed requests keep none";
+    QUEUE_SHARE "queue_share" Ratio Lower
+        "time in a queue ÷ (time in a queue + time of service)" "means; the basis names the source, `docs/serving.md` what service is";
+    SATURATION_LOAD "saturation_load" One Neutral
+        "last load of a sweep before all further steps raise throughput by less than half of what they raise the load by, as logarithms" "the basis names the axis";
+    TTFT_OVER_BOUND "ttft_over_bound" One Lower
+        "median TTFT ÷ predicted lower bound" "`--predicted`";
+    TPOT_OVER_BOUND "tpot_over_bound" One Lower
+        "median TPOT ÷ predicted lower bound" "`--predicted`";
 }

@@ -365,6 +365,10 @@ pub enum Color {
     Host,
     /// The host waits in a call.
     Blocked,
+    /// A load test.
+    Run,
+    /// The load test beyond which throughput does not follow the load.
+    Knee,
 }
 
 impl Color {
@@ -406,6 +410,8 @@ impl Color {
             Self::Launching => "launching",
             Self::Host => "host code",
             Self::Blocked => "blocked",
+            Self::Run => "run",
+            Self::Knee => "knee",
         }
     }
 }

@@ -102,6 +102,7 @@ const fn scales(unit: Unit) -> &'static [(f64, &'static str)] {
         Unit::Hertz => &[(1e9, "GHz"), (1e6, "MHz"), (1e3, "kHz"), (1.0, "Hz")],
         Unit::Celsius => &[(1.0, "°C")],
         Unit::TokensPerSecond => &[(1.0, "tokens/s")],
+        Unit::RequestsPerSecond => &[(1.0, "requests/s")],
     }
 }
 

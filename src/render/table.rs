@@ -122,20 +122,26 @@ fn note(report: &Report, dataset: &Dataset, view: &View, shown: usize) -> Option
 }
 
 /// Columns whose texts are labels of ours and not names from the data: pages have words for them.
-const LABELS: [&str; 16] = [
+const LABELS: [&str; 22] = [
     "assumption",
+    "basis",
+    "bottleneck",
     "bound",
     "bound_reason",
     "bound_seed",
     "category",
     "cause",
     "class",
+    "format",
     "formula",
+    "grade",
     "limiter",
     "match",
     "next",
     "outcome",
     "part",
+    "queue_source",
+    "set_by",
     "severity",
     "verdict",
     "what",

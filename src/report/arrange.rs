@@ -38,6 +38,8 @@ pub struct Provenance<'a> {
     pub facts: Vec<(String, String)>,
     /// The analyst's notes.
     pub notes: Option<Notes<'a>>,
+    /// The group of the catalogue with the terms of the report; empty: those of captures.
+    pub glossary: &'static str,
 }
 
 /// Arranges findings: the summary, then what the rules found, then what each analysis has for the report; the rest
@@ -94,16 +96,16 @@ pub fn build(
         )));
     }
     if has_figures || !rules.observations.is_empty() {
-        let glossary = glossary(text);
+        let glossary = glossary(text, provenance.glossary);
         report.sections.push(glossary);
     }
     report
 }
 
 /// The terms of the report, each in a line.
-fn glossary(text: &'static Catalogue) -> Section {
-    let terms =
-        text.group("glossary").into_values().filter_map(|line| line.split_once(text.colon()));
+fn glossary(text: &'static Catalogue, group: &str) -> Section {
+    let group = if group.is_empty() { "glossary" } else { group };
+    let terms = text.group(group).into_values().filter_map(|line| line.split_once(text.colon()));
     let terms = terms.map(|(term, meaning)| (term.to_owned(), vec![meaning.into()])).collect();
     let title = text.line("report.glossary", &[]);
     Section { id: "glossary".to_owned(), title, blocks: vec![Block::Facts(terms)] }

@@ -98,7 +98,7 @@ fn draw_bar(
         page.rect(area, fill.stroke_width(edge), &tooltip)?;
         let label = format!("{:.0} %", value / total * 100.0);
         let style = Style { color: palette::on(*fill), ..Style::SMALL.at(HPos::Center) };
-        if style.width(&label) + 4.0 <= right - left {
+        if chart.parts.len() > 1 && style.width(&label) + 4.0 <= right - left {
             page.text(f64::midpoint(left, right), y + 2.5, &label, style)?;
         }
         start = end;

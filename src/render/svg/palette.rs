@@ -36,12 +36,15 @@ pub(super) const ROOF: RGBColor = RGBColor(0x3e, 0x4c, 0x59);
 /// The colour of a group.
 pub(super) const fn fill(color: Color) -> RGBColor {
     match color {
-        Color::Gemm | Color::ComputeBound | Color::L2 | Color::Busy => RGBColor(0x00, 0x72, 0xb2),
+        Color::Gemm | Color::ComputeBound | Color::L2 | Color::Busy | Color::Run => {
+            RGBColor(0x00, 0x72, 0xb2)
+        }
         Color::Attention
         | Color::MemoryBound
         | Color::DramBound
         | Color::Dram
-        | Color::Launching => RGBColor(0xd5, 0x5e, 0x00),
+        | Color::Launching
+        | Color::Knee => RGBColor(0xd5, 0x5e, 0x00),
         Color::Normalization | Color::Balanced | Color::L1 | Color::Blocked => {
             RGBColor(0x00, 0x9e, 0x73)
         }

@@ -1,0 +1,222 @@
+//! `rooflens serve-report`: load tests into a report.
+
+use std::path::{Path, PathBuf};
+
+use rooflens_schemas::ArtifactKind;
+
+use super::args::ServeReport as Args;
+use super::error::CliError;
+use super::output::{Writer, file_stem};
+use super::query::parquet_of;
+use super::term::Term;
+use crate::bundle::{self, ArtifactFile, Bundle, Content};
+use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
+use crate::findings::Catalogue;
+use crate::ingest;
+use crate::model::Session;
+use crate::report::{Notes, Provenance};
+use crate::serving::analysis::goodput::Slo;
+use crate::serving::analysis::predicted::Predicted;
+use crate::serving::analysis::thresholds::Thresholds;
+use crate::serving::analysis::{Options, Results};
+use crate::serving::import::{File, Input, read};
+use crate::serving::model::GpuSample;
+use crate::serving::{self};
+
+/// Largest result file: raw samples of ten million requests.
+const MAX_BYTES: u64 = 4 << 30;
+
+/// What may lie beside results and says something of them.
+const CONTEXT: [ArtifactKind; 6] = [
+    ArtifactKind::NvmlCsv,
+    ArtifactKind::Notes,
+    ArtifactKind::Environment,
+    ArtifactKind::SmiXml,
+    ArtifactKind::ModelConfig,
+    ArtifactKind::Workload,
+];
+
+/// Bytes by which a result is recognized among the files of other commands.
+const SMALL: u64 = 256 << 20;
+
+/// Writes the report of load tests.
+pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
+    let writer = Writer::new(&args.output)?;
+    let options = options(args)?;
+    let mut diagnostics = Diagnostics::default();
+    term.step("opening");
+    let mut bundle = bundle::open(&args.results, &mut diagnostics)?;
+    ingest::identify(&mut bundle, &mut diagnostics);
+    refuse(&mut bundle, &mut diagnostics);
+    in_order(&mut bundle, &args.results);
+    let mut input = results(&bundle, &mut diagnostics, term);
+    label(&mut input, args)?;
+    input.gpu.extend(gpu_metrics(args, &bundle, &mut diagnostics)?);
+    serving::check(&mut input, &mut diagnostics);
+    let text = Catalogue::of(writer.language());
+    let Some(results) = Results::compute(&input, &options) else {
+        diagnostics.iter().for_each(|one| term.diagnostic(one));
+        return Err(CliError::Unusable {
+            message: format!("no load test in {}", bundle.name),
+            hint: Some("docs/serving.md lists the results that are read".to_owned()),
+        });
+    };
+    diagnostics.iter().for_each(|one| term.diagnostic(one));
+    let notes = notes(args, &bundle)?;
+    let provenance = provenance(&bundle, notes.as_ref());
+    let report = serving::report(&results, text, provenance, &diagnostics);
+    let folder = format!("{}-report", file_stem(&bundle.name));
+    writer.write(&report, &folder, &|| parquet_of(&report), term)
+}
+
+/// What the user states beside the results.
+fn options(args: &Args) -> Result<Options, CliError> {
+    let usage =
+        |path: &Path, error: String| CliError::Usage(format!("{}: {error}", path.display()));
+    let bytes = |path: &Path| std::fs::read(path).map_err(|error| usage(path, error.to_string()));
+    let slo = args.slo.as_deref().map(Slo::parse).transpose();
+    let thresholds = args.thresholds.as_deref().map(|path| {
+        let text = String::from_utf8_lossy(&bytes(path)?).into_owned();
+        Thresholds::parse(&text).map_err(|error| usage(path, error))
+    });
+    let predicted = args
+        .predicted
+        .as_deref()
+        .map(|path| Predicted::parse(&bytes(path)?).map_err(|error| usage(path, error)));
+    Ok(Options {
+        slo: slo.map_err(|error| CliError::Usage(format!("--slo {error}")))?.unwrap_or_default(),
+        thresholds: thresholds.transpose()?.unwrap_or_default(),
+        predicted: predicted.transpose()?,
+    })
+}
+
+/// Whether a file may hold a load test: it is of no kind that `report` reads.
+fn may_be_result(file: &ArtifactFile) -> bool {
+    matches!(
+        file.kind,
+        None | Some(ArtifactKind::Other | ArtifactKind::Serving | ArtifactKind::ServerMetrics)
+    )
+}
+
+/// Takes files away that are captures: they are refused by name.
+fn refuse(bundle: &mut Bundle, diagnostics: &mut Diagnostics) {
+    bundle.files.retain(|file| {
+        let context = matches!(file.kind, Some(kind) if CONTEXT.contains(&kind));
+        let kind = file.kind.filter(|_| !may_be_result(file) && !context);
+        if let Some(kind) = kind {
+            let message = format!("a {}, not a load test", kind.label());
+            let refused = Diagnostic::new(Severity::Error, "serving/refused", message);
+            diagnostics
+                .push(refused.artifact(&file.path).hint("rooflens report makes a report of it"));
+        }
+        kind.is_none()
+    });
+}
+
+/// Puts files in the order of the arguments, for the first one is what others are compared with.
+fn in_order(bundle: &mut Bundle, given: &[PathBuf]) {
+    let place = |file: &ArtifactFile| given.iter().position(|path| file.location.starts_with(path));
+    bundle.files.sort_by_key(|file| place(file).unwrap_or(given.len()));
+}
+
+/// Reads the results.
+fn results(bundle: &Bundle, diagnostics: &mut Diagnostics, term: &Term) -> Input {
+    let mut contents: Vec<(&str, Vec<u8>)> = Vec::new();
+    for file in bundle.files.iter().filter(|file| may_be_result(file)) {
+        term.step(format!("reading {}", file.path));
+        match Content::open(&file.location).and_then(|content| content.bytes(MAX_BYTES)) {
+            Ok(bytes) => contents.push((&file.path, bytes)),
+            Err(error) => {
+                let unread =
+                    Diagnostic::new(Severity::Error, "serving/unreadable", error.to_string());
+                diagnostics.push(unread.artifact(&file.path));
+            }
+        }
+    }
+    let files: Vec<File<'_>> = contents.iter().map(|(path, bytes)| File { path, bytes }).collect();
+    read(&files, diagnostics)
+}
+
+/// The names that the user gave, in the order of the files.
+fn label(input: &mut Input, args: &Args) -> Result<(), CliError> {
+    if args.labels.is_empty() {
+        return Ok(());
+    }
+    let mut files: Vec<String> = input.runs.iter().map(|run| run.artifact.clone()).collect();
+    files.dedup();
+    if files.len() != args.labels.len() {
+        let (labels, files) = (args.labels.len(), files.len());
+        return Err(CliError::Usage(format!(
+            "--label is given {labels} times for {files} result files"
+        )));
+    }
+    for run in &mut input.runs {
+        let file = files.iter().position(|file| *file == run.artifact);
+        if let Some(label) = file.and_then(|file| args.labels.get(file)) {
+            run.label.clone_from(label);
+        }
+    }
+    Ok(())
+}
+
+/// Samples of GPUs: those of `--gpu-metrics`, and those among the results.
+fn gpu_metrics(
+    args: &Args,
+    bundle: &Bundle,
+    diagnostics: &mut Diagnostics,
+) -> Result<Vec<GpuSample>, CliError> {
+    let mut all = samples(&ingest::import(bundle, diagnostics, &mut |_| {}));
+    if !args.gpu_metrics.is_empty() {
+        let mut given = bundle::open(&args.gpu_metrics, diagnostics)?;
+        ingest::identify(&mut given, diagnostics);
+        refuse(&mut given, diagnostics);
+        all.extend(samples(&ingest::import(&given, diagnostics, &mut |_| {})));
+        all.extend(results(&given, diagnostics, &Term::new(true)).gpu);
+    }
+    Ok(all)
+}
+
+fn samples(session: &Session) -> Vec<GpuSample> {
+    let all = &session.device_samples;
+    let sample = |row: usize| GpuSample {
+        utc: Some(all.utc[row]),
+        gpu: all.device[row],
+        utilization: all.gpu_util[row].map(|percent| f64::from(percent) / 100.0),
+        power: all.power_mw[row].map(|power| power as f64 / 1000.0),
+        memory_used: all.memory_used[row].map(|bytes| bytes as f64),
+    };
+    (0..all.len()).map(sample).collect()
+}
+
+/// The analyst's notes: those of the command line, else those beside the results. Path and text.
+fn notes(args: &Args, bundle: &Bundle) -> Result<Option<(String, String)>, CliError> {
+    let beside = bundle.files.iter().find(|file| file.kind == Some(ArtifactKind::Notes));
+    let path = args.notes.as_deref().or(beside.map(|file| file.location.as_path()));
+    let Some(path) = path else { return Ok(None) };
+    let text = std::fs::read_to_string(path);
+    let text = text.map_err(|error| CliError::Usage(format!("{}: {error}", path.display())))?;
+    Ok(Some((path.display().to_string(), text)))
+}
+
+fn provenance<'a>(bundle: &'a Bundle, notes: Option<&'a (String, String)>) -> Provenance<'a> {
+    let artifact = |file: &ArtifactFile| {
+        let kind = file.kind.map_or("load test", ArtifactKind::label).to_owned();
+        [file.path.clone(), kind, file.pass.clone(), file.sha256.clone().unwrap_or_default()]
+    };
+    Provenance {
+        bundle: &bundle.name,
+        bundle_id: &bundle.id,
+        manifest: bundle.manifest.as_ref(),
+        artifacts: bundle.files.iter().map(artifact).collect(),
+        notes: notes.map(|(artifact, text)| Notes { artifact, text }),
+        ..Provenance::default()
+    }
+}
+
+/// The first load test among files that `report` cannot read: its path and format.
+pub(super) fn find(bundle: &Bundle) -> Option<(&str, &'static str)> {
+    bundle.files.iter().filter(|file| may_be_result(file)).find_map(|file| {
+        let bytes = Content::open(&file.location).ok()?.bytes(SMALL).ok()?;
+        Some((file.path.as_str(), serving::import::format_of(&bytes)?))
+    })
+}

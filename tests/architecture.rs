@@ -27,6 +27,7 @@ const WALLS: [(&str, &[&str]); 2] = [
             "report",
             "rules",
             "tables",
+            "whatif",
         ],
     ),
 ];

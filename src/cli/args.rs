@@ -13,6 +13,12 @@ Examples:
   rooflens inspect run/                            what is in there
   rooflens query run/ 'select name, count(*) n from launches group by name order by n desc limit 5'";
 
+const PREDICT_EXAMPLES: &str = "\
+Examples:
+  rooflens predict --from run/ --graphs -o -           decode in CUDA graphs, Markdown on standard output
+  rooflens predict --from run/ --gpu B200 --dtype fp8  another GPU and dtype, every format, into run-predicted/
+  rooflens predict --from run/ --batch 32 -o csv/ --format csv";
+
 /// Compiles reports from captured GPU-profiling artifacts, offline.
 #[derive(Debug, Parser)]
 #[command(name = "rooflens", version, after_help = EXAMPLES)]
@@ -33,6 +39,8 @@ pub(super) struct Args {
 pub(super) enum Command {
     /// Write a report: PDF, HTML, Markdown, JSON, CSV, Parquet.
     Report(Report),
+    /// Predict stage times of a measured bundle on another GPU, batch or dtype, or in CUDA graphs.
+    Predict(Predict),
     /// Say what is in a bundle, an archive or a file.
     Inspect(Inspect),
     /// Print metrics.json.
@@ -55,7 +63,7 @@ pub(super) enum Command {
 }
 
 /// What to read, and how to understand it.
-#[derive(Clone, Debug, ClapArgs)]
+#[derive(Clone, Debug, Default, ClapArgs)]
 pub(super) struct Input {
     /// Bundle, archive, or files and directories of other tools.
     #[arg(required = true, value_name = "PATH")]
@@ -88,6 +96,35 @@ pub(super) struct Input {
 pub(super) struct Report {
     #[command(flatten)]
     pub(super) input: Input,
+    #[command(flatten)]
+    pub(super) output: Output,
+}
+
+/// `rooflens predict`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = PREDICT_EXAMPLES)]
+pub(super) struct Predict {
+    /// Measured bundle, archive, or files and directories of other tools.
+    #[arg(long, required = true, num_args = 1.., value_name = "PATH")]
+    pub(super) from: Vec<PathBuf>,
+    /// GPU to predict for, such as "B200".
+    #[arg(long, value_name = "NAME")]
+    pub(super) gpu: Option<String>,
+    /// Sequences in a batch, per GPU.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    pub(super) batch: Option<u64>,
+    /// Operands of linear layers, such as fp8.
+    #[arg(long, value_name = "DTYPE")]
+    pub(super) dtype: Option<String>,
+    /// Launch stages of static shapes (all but prefill) as CUDA graphs.
+    #[arg(long)]
+    pub(super) graphs: bool,
+    /// Model dimensions: a Hugging Face config.json.
+    #[arg(long, value_name = "FILE")]
+    pub(super) model: Option<PathBuf>,
+    /// Workload description, instead of the bundle's.
+    #[arg(long, value_name = "FILE")]
+    pub(super) workload: Option<PathBuf>,
     #[command(flatten)]
     pub(super) output: Output,
 }
@@ -243,9 +280,10 @@ pub(super) enum Format {
 }
 
 /// Rules for bound classes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum Classifier {
     /// By latency, compute, DRAM, L2 and L1.
+    #[default]
     Rooflens,
     /// SM % minus DRAM % against ±5 points.
     Seed,

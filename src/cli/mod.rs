@@ -13,6 +13,7 @@ mod report;
 mod suggest;
 mod templates;
 mod term;
+mod whatif;
 
 use std::process::ExitCode;
 
@@ -45,6 +46,7 @@ fn run(command: &Command, term: &mut Term) -> Result<(), CliError> {
     match command {
         Command::Report(args) => report::run(args, term),
         Command::Inspect(args) => inspect::run(args, term),
+        Command::Predict(args) => whatif::run(args, term),
         Command::Metrics(args) => report::metrics(args, term),
         Command::Kernels(args) => kernels::run(args, term),
         Command::Query(args) => query::run(args, term),

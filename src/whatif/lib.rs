@@ -135,11 +135,11 @@ pub struct Stage {
     pub per_step: bool,
     /// Graphs apply: not a prefill, of which the sizes change from call to call.
     pub static_shapes: bool,
-    /// Time of a unit: the 10th percentile, median and 90th percentile of the repeats.
+    /// Time of a unit: first quartile, median and third quartile of the repeats.
     pub time: Interval,
     /// The time was taken while a profiler ran.
     pub profiled: bool,
-    /// Union of kernel times over the instances, the same percentiles.
+    /// Union of kernel times: the same of the instances.
     pub busy: Interval,
     /// Σ of the kernel times, at least `busy`.
     pub sum: f64,
@@ -149,6 +149,8 @@ pub struct Stage {
     pub graph: bool,
     /// Time of the host for one launch where the host sets the pace: of another stage if this one is GPU-bound.
     pub host_launch: Option<f64>,
+    /// Duration of the stage on the host of the profiled run.
+    pub host_range: f64,
     /// Idle time that neither launches nor kernels explain, by the label of its cause.
     pub kept: Vec<(&'static str, f64)>,
     /// Groups of launches.
@@ -187,6 +189,17 @@ impl Interval {
         self.zip(other, |a, b| a * b)
     }
 
+    /// Sum of values whose errors are independent: what they deviate from their estimates adds in squares.
+    pub fn sum_of_independent(all: impl IntoIterator<Item = Self>) -> Self {
+        let (mut mid, mut below, mut above) = (0.0, 0.0, 0.0);
+        for one in all {
+            mid += one.mid;
+            below = libm::hypot(below, one.mid - one.low);
+            above = libm::hypot(above, one.high - one.mid);
+        }
+        Self { low: mid - below, mid, high: mid + above }
+    }
+
     /// The greater of both.
     #[must_use]
     pub fn max(self, other: Self) -> Self {
@@ -199,8 +212,18 @@ impl Interval {
         self.times(Self::exact(factor))
     }
 
-    /// Upper over lower bound.
-    pub fn width(self) -> f64 {
-        self.high / self.low
+    /// The same with a further error of a factor either way, independent of what spreads it already: relative errors
+    /// add in squares of their logarithms.
+    #[must_use]
+    pub fn with_error(self, factor: f64) -> Self {
+        if self.low <= 0.0 {
+            return Self { low: 0.0, high: self.high * factor, ..self };
+        }
+        let both = |ratio: f64| libm::exp(libm::hypot(libm::log(ratio), libm::log(factor)));
+        Self {
+            low: self.mid / both(self.mid / self.low),
+            mid: self.mid,
+            high: self.mid * both(self.high / self.mid),
+        }
     }
 }

@@ -15,6 +15,7 @@ use rooflens_analysis::{Context, Known, results};
 use rooflens_hardware::{DTYPES, Gpu, element_bytes};
 use rooflens_model::{Dim3, KernelId};
 use rooflens_schemas::StageKind;
+use rooflens_schemas::workload::Mode;
 
 use crate::{Device, Interval, Kernel, Stage, Work, stage::GAP};
 
@@ -86,7 +87,7 @@ fn stage(context: &Context<'_>, summary: &Summary) -> Stage {
     let instances: Vec<&StageInstance> = summary.counted_instances(facts).collect();
     let number = instances.len().max(1) as f64 * unit;
     let over = |value: &dyn Fn(&StageInstance) -> f64| {
-        percentiles(instances.iter().map(|one| value(one) / unit).collect())
+        quartiles(instances.iter().map(|one| value(one) / unit).collect())
     };
     let ops: usize = instances.iter().map(|one| one.ops.len()).sum();
     let of_graph = |op: &&OpIndex| {
@@ -100,7 +101,7 @@ fn stage(context: &Context<'_>, summary: &Summary) -> Stage {
         Some((series, _)) => {
             let own = |value: f64, one: Option<f64>| steps.and(one).unwrap_or(value);
             let repeats = series.repeats.iter();
-            percentiles(repeats.map(|one| own(one.duration as f64, one.per_step())).collect())
+            quartiles(repeats.map(|one| own(one.duration as f64, one.per_step())).collect())
         }
         None => over(&|one| one.time().unwrap_or(0) as f64),
     };
@@ -116,6 +117,7 @@ fn stage(context: &Context<'_>, summary: &Summary) -> Stage {
         launches: ops as f64 / number,
         graph: graphed * 2 > ops,
         host_launch: None,
+        host_range: summary.host / unit,
         kept: kept(context, summary, unit),
         kernels: kernels(context, &instances, number),
     };
@@ -125,11 +127,11 @@ fn stage(context: &Context<'_>, summary: &Summary) -> Stage {
     stage
 }
 
-/// 10th percentile, median and 90th percentile.
-fn percentiles(mut values: Vec<f64>) -> Interval {
+/// First quartile, median and third quartile.
+fn quartiles(mut values: Vec<f64>) -> Interval {
     values.sort_by(f64::total_cmp);
     let at = |q| quantile(&values, q).unwrap_or(0.0);
-    Interval { low: at(0.1), mid: at(0.5), high: at(0.9) }
+    Interval { low: at(0.25), mid: at(0.5), high: at(0.75) }
 }
 
 /// Idle time per unit of the causes that stay, on the process's first GPU.
@@ -265,6 +267,9 @@ fn work(context: &Context<'_>, product: &Product, kernel: KernelId) -> Work {
 /// Gradients of weights sum over the tokens: their output does not grow with them.
 fn sums_over_tokens(context: &Context<'_>, gemm: Gemm) -> bool {
     let workload = &context.session.workload;
+    if workload.mode != Some(Mode::Training) {
+        return false;
+    }
     let tokens = workload.batch.zip(workload.prompt_tokens).map(|(batch, prompt)| batch * prompt);
     tokens.is_some_and(|tokens| tokens > 1 && gemm.k == tokens && gemm.m != tokens)
 }

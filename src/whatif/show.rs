@@ -250,8 +250,7 @@ fn assumptions(shown: &Shown<'_>) -> Vec<Vec<Inline>> {
             shown,
             "predict_from.assume_run",
             gpu = Quantity::ratio(OTHER_RUN.high - 1.0),
-            low = factor(OTHER_HOST_RUN.low),
-            high = factor(OTHER_HOST_RUN.high),
+            host = factor(OTHER_HOST_RUN),
         ),
     ];
     if shown.stages.iter().any(|(stage, _)| stage.profiled) {
@@ -278,12 +277,7 @@ fn assumptions(shown: &Shown<'_>) -> Vec<Vec<Inline>> {
         ));
     }
     if change.is_other_device() {
-        all.push(say!(
-            shown,
-            "predict_from.assume_device",
-            low = factor(OTHER_HOST.low),
-            high = factor(OTHER_HOST.high),
-        ));
+        all.push(say!(shown, "predict_from.assume_device", host = factor(OTHER_HOST),));
     }
     let ceilings = match change.from.measured && !change.is_other_device() {
         true => say!(shown, "predict_from.assume_measured"),

@@ -7,17 +7,24 @@ use rooflens_analysis::engine::classify::KernelClass;
 use crate::kernel;
 use crate::{Change, Interval, Kernel, Stage};
 
-/// From the end of a kernel to the start of the next that waits in a stream or graph, nanoseconds.
-pub(crate) const GAP: Interval = Interval { low: 250.0, mid: 750.0, high: 1500.0 };
+/// From the end of a kernel to the start of the next that waits in a stream or graph, nanoseconds. NVIDIA's "Getting
+/// Started with CUDA Graphs" (2019) has 0.5 µs in a graph and 0.9 µs in a stream: 3.4 and 3.8 µs per kernel of 2.9 µs.
+pub(crate) const GAP: Interval = Interval { low: 250.0, mid: 500.0, high: 1500.0 };
 
 /// GPU time of another run of the same work: clocks and placement.
 pub(crate) const OTHER_RUN: Interval = Interval { low: 0.97, mid: 1.0, high: 1.03 };
 
-/// Host time of another run of the same program on the same host.
-pub(crate) const OTHER_HOST_RUN: Interval = Interval { low: 0.8, mid: 1.0, high: 1.25 };
+/// Host time of another run of the same program on the same host: a factor either way.
+pub(crate) const OTHER_HOST_RUN: f64 = 1.25;
 
-/// Host time of the same program on the host of another GPU.
-pub(crate) const OTHER_HOST: Interval = Interval { low: 0.7, mid: 1.0, high: 1.4 };
+/// Host time of the same program on the host of another GPU: a factor either way.
+pub(crate) const OTHER_HOST: f64 = 4.0 / 3.0;
+
+/// Host time per launch of another stage: a factor either way, for it makes other calls.
+const OTHER_STAGE: f64 = 1.25;
+
+/// Host time without a profiler, of that with one that traces CUDA calls.
+const WITHOUT_PROFILER: Interval = Interval { low: 0.5, mid: 0.75, high: 1.0 };
 
 /// Launches' worth of host time that a converted product costs in eager mode: the cast, and operators around it.
 pub(crate) const CAST_LAUNCHES: Interval = Interval { low: 1.0, mid: 2.0, high: 3.0 };
@@ -99,8 +106,10 @@ impl Now {
             false => GAP,
         };
         let least = |time: f64| (time - kept).max(0.0);
-        let hidden = stage.host_launch.map(|each| OTHER_HOST_RUN.scale(each * launches));
-        let hidden = hidden.unwrap_or_else(|| Interval::between(0.0, time));
+        let hidden = match stage.host_launch {
+            Some(each) => Interval::exact(each * launches).with_error(OTHER_STAGE),
+            None => WITHOUT_PROFILER.scale(stage.host_range),
+        };
         let host = match (is_gpu, stage.graph) {
             (true, true) => Interval::default(),
             (true, false) => Interval {
@@ -131,20 +140,20 @@ pub fn predict(stage: &Stage, change: &Change) -> Prediction {
     let scale = now.overlap * now.clock;
     let spread = |part: f64| if stage.busy.mid > 0.0 { part / stage.busy.mid } else { 1.0 };
     let run = Interval { low: spread(stage.busy.low), mid: 1.0, high: spread(stage.busy.high) };
-    let run = run.times(OTHER_RUN).scale(scale);
+    let run = run.times(OTHER_RUN);
     let mut classes: BTreeMap<KernelClass, (f64, Interval)> = BTreeMap::new();
     for (one, time) in stage.kernels.iter().zip(&kernels) {
         let sum = classes.entry(one.class).or_default();
         sum.0 += one.launches * one.time * scale;
-        sum.1 = sum.1.plus(time.scale(one.launches).times(run));
+        sum.1 = sum.1.plus(time.scale(one.launches * scale));
     }
     let gap = if graphed { GAP } else { now.gap };
     let mut gaps = gap.scale(stage.launches);
     // A cast is a launch of its own, or part of the kernel before it.
     gaps.high += gap.high * converted;
     gaps.mid += gap.mid * converted / 2.0;
-    let busy = classes.values().fold(casts, |sum, (_, new)| sum.plus(*new));
-    let gpu = busy.plus(gaps);
+    let independent = classes.values().map(|(_, new)| *new).chain([casts, gaps]);
+    let gpu = Interval::sum_of_independent(independent).times(run);
     let host = host(stage, change, &now, graphed, converted);
     let kept = Interval::exact(now.kept);
     let time = gpu.max(host).plus(kept);
@@ -182,7 +191,7 @@ fn host(stage: &Stage, change: &Change, now: &Now, graphed: bool, converted: f64
     }
     let run = if change.is_other_device() { OTHER_HOST } else { OTHER_HOST_RUN };
     let more = CAST_LAUNCHES.scale(converted / stage.launches.max(1.0));
-    now.host.times(Interval::exact(1.0).plus(more)).times(run)
+    now.host.times(Interval::exact(1.0).plus(more)).with_error(run)
 }
 
 /// Time of a launch of the group with the shortest ones, nanoseconds.

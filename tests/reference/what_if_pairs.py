@@ -2,16 +2,16 @@
 """Predictions checked against captures: for each pair of captures below a folder that differ in one thing, predicts the
 second from the first with `rooflens predict --from` and compares with the un-profiled stage times of the second.
 
-    what_if_pairs.py ROOFLENS FOLDER [--markdown]
+    what_if_pairs.py ROOFLENS FOLDER
 
 FOLDER holds gpu/MODEL-bBATCH-MODE-DTYPE/ with baseline/timings.json (`prefill_ms`, `decode_ms`, `new`), as
 `h100/8b-b8-eager-bf16`. Measured are the medians of the repeats, of decode per step. A prediction holds if the measured
-time lies within its interval, and counts only if the interval is useful: upper bound at most 2.05 times the lower one.
+time lies within its interval, and counts only if the interval is useful: upper bound at most twice the lower one.
 """
 import csv, itertools, json, pathlib, re, statistics, subprocess, sys, tempfile
 from concurrent.futures import ThreadPoolExecutor
 
-USEFUL = 2.05
+USEFUL = 2.0
 GPUS = {"h100": "H100 SXM", "h200": "H200 SXM"}
 
 

@@ -122,9 +122,10 @@ fn note(report: &Report, dataset: &Dataset, view: &View, shown: usize) -> Option
 }
 
 /// Columns whose texts are labels of ours and not names from the data: pages have words for them.
-const LABELS: [&str; 16] = [
+const LABELS: [&str; 17] = [
     "assumption",
     "bound",
+    "bound_now",
     "bound_reason",
     "bound_seed",
     "category",

@@ -24,6 +24,7 @@ fn help_shows_examples_and_every_command_has_help() {
         "report",
         "inspect",
         "metrics",
+        "predict",
         "kernels",
         "query",
         "validate",

@@ -12,11 +12,12 @@ fn capture(name: &str) -> PathBuf {
 
 fn predict(from: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rooflens"));
-    command.args(["predict", "-q", "--from"]).arg(from).args(args).output().expect("rooflens runs")
+    command.args(["predict", "-q", "--from"]).arg(from).args(args);
+    command.output().expect("rooflens runs")
 }
 
 /// Stage times of a prediction by column, of one stage.
-fn stage(from: &Path, args: &[&str], stage: &str) -> impl Fn(&str) -> f64 {
+fn stage(from: &Path, args: &[&str], stage: &str) -> impl Fn(&str) -> f64 + use<> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let out = folder.path().to_str().expect("UTF-8");
     let done = predict(from, &[args, &["--format", "csv", "-o", out]].concat());

@@ -10,7 +10,7 @@ use crate::findings::Catalogue;
 use crate::hardware::{DTYPES, Hardware};
 use crate::present;
 use crate::report::arrange::meta;
-use crate::whatif::{Change, measure, predict, show};
+use crate::whatif::{Change, Device, measure, predict, show};
 
 /// Predicts the stages of a bundle after a change.
 pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
@@ -77,8 +77,12 @@ fn check_change(args: &Args, hardware: &Hardware) -> Result<(), CliError> {
 /// What changes, in relation to what was measured.
 fn change(args: &Args, context: &Context<'_>, loaded: &Loaded) -> Result<Change, CliError> {
     let unusable = |message: &str| CliError::Unusable { message: message.to_owned(), hint: None };
-    let own = measure::own_device(context)
-        .ok_or_else(|| unusable("the GPU of the bundle is not in the table of GPUs"))?;
+    let needs_ceilings = args.gpu.is_some() || args.batch.is_some() || args.dtype.is_some();
+    let own = match measure::own_device(context) {
+        Some(own) => own,
+        None if !needs_ceilings => Device::default(),
+        None => return Err(unusable("the GPU of the bundle is not in the table of GPUs")),
+    };
     let asked = args.gpu.as_deref().and_then(|name| context.hardware.find(name));
     let to = match asked.filter(|gpu| gpu.name != own.name) {
         Some(gpu) => measure::device(gpu),

@@ -99,7 +99,7 @@ fn changes(shown: &Shown<'_>) -> Vec<Inline> {
     say!(
         shown,
         "predict_from.changes",
-        from = Inline::code(&change.from.name),
+        from = maybe(!change.from.name.is_empty(), &change.from.name),
         gpu = maybe(change.is_other_device(), &change.to.name),
         batch = shown.batch.map(|batch| Inline::from(Quantity::count(batch))),
         dtype = change.dtype.as_deref().map(Inline::code),

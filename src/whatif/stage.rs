@@ -178,7 +178,8 @@ pub fn predict(stage: &Stage, change: &Change) -> Prediction {
             .iter()
             .map(|(cause, time)| (Part::Idle(cause), share(*time), Interval::exact(share(*time)))),
     );
-    parts.retain(|(_, old, new)| *old > 0.0 || new.high > 0.0);
+    // Parts below half a nanosecond are rounding.
+    parts.retain(|(_, old, new)| old.max(new.high) >= 0.5);
     let bound = if host.mid > gpu.mid { Bound::Host } else { Bound::Gpu };
     let sized = sized(&stage.kernels);
     Prediction { time, gpu, host, bound_now: now.bound, bound, parts, kernels, sized, graphed }

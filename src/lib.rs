@@ -10,6 +10,7 @@
 //! - [`analysis`] computes typed results from the tables, each once: pure functions, no I/O.
 //! - [`present`] shows results as [`findings`]: metrics, tables, charts and words of one section a subject.
 //! - [`rules`] says what is slow, why, and what to do.
+//! - [`whatif`] predicts stage times of a measured bundle after a change.
 //! - [`report`] arranges findings into a document; it never sees the tables.
 //! - [`render`] writes the document in one format each.
 //!
@@ -26,6 +27,7 @@ pub use rooflens_render as render;
 pub use rooflens_report as report;
 pub use rooflens_rules as rules;
 pub use rooflens_serving as serving;
+pub use rooflens_whatif as whatif;
 
 #[cfg(feature = "tables")]
 pub mod tables;

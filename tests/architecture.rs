@@ -28,6 +28,7 @@ const WALLS: [(&str, &[&str]); 2] = [
             "rules",
             "serving",
             "tables",
+            "whatif",
         ],
     ),
 ];
@@ -142,7 +143,7 @@ fn the_core_reads_no_clock_environment_or_file() {
         .expect("a valid pattern");
     for module in [
         "model", "tables", "hardware", "findings", "analysis", "present", "rules", "report",
-        "render",
+        "render", "whatif",
     ] {
         for file in
             rust_files("src").into_iter().filter(|f| module_of(f).as_deref() == Some(module))

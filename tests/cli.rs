@@ -26,6 +26,7 @@ fn help_shows_examples_and_every_command_has_help() {
         "serve-report",
         "inspect",
         "metrics",
+        "predict",
         "kernels",
         "query",
         "validate",

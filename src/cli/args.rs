@@ -33,7 +33,7 @@ pub(super) struct Args {
 pub(super) enum Command {
     /// Write a report: PDF, HTML, Markdown, JSON, CSV, Parquet.
     Report(Report),
-    /// Predict bounds of a model's times on GPUs from its config.json, before anything runs.
+    /// Predict a model's times on GPUs: bounds from its config.json, or from a measured bundle after a change.
     Predict(Box<Predict>),
     /// Write a report of load tests: results of vLLM, SGLang, AIPerf, GenAI-Perf, InferenceX, trtllm-bench and others.
     ServeReport(ServeReport),
@@ -59,7 +59,7 @@ pub(super) enum Command {
 }
 
 /// What to read, and how to understand it.
-#[derive(Clone, Debug, ClapArgs)]
+#[derive(Clone, Debug, Default, ClapArgs)]
 pub(super) struct Input {
     /// Bundle, archive, or files and directories of other tools.
     #[arg(required = true, value_name = "PATH")]
@@ -100,21 +100,32 @@ const PREDICTIONS: &str = "\
 Examples:
   rooflens predict --model config.json --gpu H200 --batch 1,8,32 --prompt 1024 --output-tokens 128
   rooflens predict --model config.json --gpu H200 --gpu B200 --dtype bf16,fp8 --kv-dtype fp8 --tp 1,2 -o compare.html
-  rooflens predict --model config.json --gpu H200 --ttft-limit 500 --tpot-limit 20 --peaks peaks.json -o run.md";
+  rooflens predict --model config.json --gpu H200 --ttft-limit 500 --tpot-limit 20 --peaks peaks.json -o run.md
+  rooflens predict --from run/ --graphs -o -           a measured bundle with decode in CUDA graphs
+  rooflens predict --from run/ --gpu B200 --dtype fp8  on another GPU in another dtype, into run-predicted/";
 
 /// `rooflens predict`. Lists are varied: all their combinations are predicted.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = PREDICTIONS)]
 pub(super) struct Predict {
+    /// Measured bundle, archive, or files and directories of other tools, to predict from; with one GPU, batch and dtype.
+    #[arg(long, num_args = 1.., value_name = "PATH")]
+    pub(super) from: Vec<PathBuf>,
     /// Hugging Face config.json of the model, or the folder that holds it.
-    #[arg(long, value_name = "FILE")]
-    pub(super) model: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "from")]
+    pub(super) model: Option<PathBuf>,
     /// GPU of the table, such as "H200". Repeatable.
-    #[arg(long = "gpu", value_name = "NAME", required = true)]
+    #[arg(long = "gpu", value_name = "NAME", required_unless_present = "from")]
     pub(super) gpus: Vec<String>,
-    /// Sequences at a time.
-    #[arg(long = "batch", value_name = "N,…", value_delimiter = ',', default_values_t = [1, 8, 32])]
+    /// Sequences at a time. Default: 1, 8 and 32; of a bundle its own.
+    #[arg(long = "batch", value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub(super) batches: Vec<u64>,
+    /// Launch stages of static shapes (all but prefill) as CUDA graphs; with --from.
+    #[arg(long, requires = "from")]
+    pub(super) graphs: bool,
+    /// Workload description, instead of the bundle's; with --from.
+    #[arg(long, value_name = "FILE", requires = "from")]
+    pub(super) workload: Option<PathBuf>,
     /// Tokens of a prompt.
     #[arg(long = "prompt", value_name = "N,…", value_delimiter = ',', default_values_t = [1024])]
     pub(super) prompts: Vec<u64>,
@@ -353,9 +364,10 @@ pub(super) enum Format {
 }
 
 /// Rules for bound classes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum Classifier {
     /// By latency, compute, DRAM, L2 and L1.
+    #[default]
     Rooflens,
     /// SM % minus DRAM % against ±5 points.
     Seed,

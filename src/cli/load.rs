@@ -133,7 +133,8 @@ fn options(input: &Input) -> Options {
     Options { gpu: input.gpu.clone(), classifier }
 }
 
-fn provenance<'a>(loaded: &'a Loaded, context: &present::Context<'_>) -> Provenance<'a> {
+/// Where a bundle's data came from, for the cover.
+pub(super) fn provenance<'a>(loaded: &'a Loaded, context: &present::Context<'_>) -> Provenance<'a> {
     let Loaded { bundle, session, .. } = loaded;
     let cover = present::headline::cover(context);
     let artifact = |file: &ArtifactFile| {

@@ -15,6 +15,7 @@ mod serve;
 mod suggest;
 mod templates;
 mod term;
+mod whatif;
 
 use std::process::ExitCode;
 
@@ -46,7 +47,8 @@ pub fn main() -> ExitCode {
 fn run(command: &Command, term: &mut Term) -> Result<(), CliError> {
     match command {
         Command::Report(args) => report::run(args, term),
-        Command::Predict(args) => predict::run(args, term),
+        Command::Predict(args) if args.from.is_empty() => predict::run(args, term),
+        Command::Predict(args) => whatif::run(args, term),
         Command::ServeReport(args) => serve::run(args, term),
         Command::Inspect(args) => inspect::run(args, term),
         Command::Metrics(args) => report::metrics(args, term),

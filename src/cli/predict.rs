@@ -46,7 +46,8 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
 }
 
 fn question(args: &Args, term: &mut Term) -> Result<Question, CliError> {
-    let (model, identity) = model(&args.model)?;
+    let path = args.model.as_deref().unwrap_or(Path::new("config.json"));
+    let (model, identity) = model(path)?;
     for remark in &model.remarks {
         term.note(remark);
     }
@@ -72,13 +73,13 @@ fn question(args: &Args, term: &mut Term) -> Result<Question, CliError> {
         weights,
         tensor: args.tensor.clone(),
         prompts: args.prompts.clone(),
-        batches: args.batches.clone(),
+        batches: batches(args),
     };
     check(&sweep, args)?;
     Ok(Question {
         text: crate::findings::Catalogue::english(),
-        title: title(&args.model, &model),
-        source: args.model.display().to_string(),
+        title: title(path, &model),
+        source: path.display().to_string(),
         identity,
         sources: gpus.iter().map(|gpu| sources(gpu)).collect(),
         sweep,
@@ -298,4 +299,9 @@ fn stages(session: &Session, rates: &[Rate], calibration: &mut Calibration) {
             error: applied.map(|applied| (applied / one.factor() - 1.0).abs()),
         });
     }
+}
+
+/// The batch sizes that were asked for, or those of most interest.
+fn batches(args: &Args) -> Vec<u64> {
+    if args.batches.is_empty() { vec![1, 8, 32] } else { args.batches.clone() }
 }

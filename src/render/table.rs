@@ -122,11 +122,12 @@ fn note(report: &Report, dataset: &Dataset, view: &View, shown: usize) -> Option
 }
 
 /// Columns whose texts are labels of ours and not names from the data: pages have words for them.
-const LABELS: [&str; 22] = [
+const LABELS: [&str; 23] = [
     "assumption",
     "basis",
     "bottleneck",
     "bound",
+    "bound_now",
     "bound_reason",
     "bound_seed",
     "category",

@@ -143,7 +143,8 @@ fn is_measured(report: &Report) -> bool {
     report.metrics.iter().any(is_known)
 }
 
-fn meta(provenance: &Provenance<'_>) -> Meta {
+/// The cover block of a document.
+pub fn meta(provenance: &Provenance<'_>) -> Meta {
     let captured_at = provenance.manifest.and_then(|manifest| manifest.captured_at.clone());
     Meta {
         title: provenance.title.clone().unwrap_or_else(|| provenance.bundle.to_owned()),

@@ -23,6 +23,7 @@ const ENGLISH: &[&str] = &[
     include_str!("en/summary.toml"),
     include_str!("en/time.toml"),
     include_str!("en/work.toml"),
+    include_str!("en/whatif.toml"),
 ];
 
 /// The files of the Chinese catalogue.
@@ -36,6 +37,7 @@ const CHINESE: &[&str] = &[
     include_str!("zh/summary.toml"),
     include_str!("zh/time.toml"),
     include_str!("zh/work.toml"),
+    include_str!("zh/whatif.toml"),
 ];
 
 static EN: LazyLock<Catalogue> = LazyLock::new(|| Catalogue::parse(Lang::En, ENGLISH));

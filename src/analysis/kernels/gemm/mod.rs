@@ -67,7 +67,7 @@ fn group(context: &Context<'_>, ceilings: &Ceilings<'_>, count: u64, sum: &Matri
 }
 
 /// Blocks of a launch that run at a time on its GPU.
-fn slots(session: &Session, gpu: Option<&Gpu>, row: usize) -> Option<u64> {
+pub fn slots(session: &Session, gpu: Option<&Gpu>, row: usize) -> Option<u64> {
     let (launches, gpus) = (&session.launches, &session.gpus);
     let at = launches.gpu[row].index();
     let sms = gpus.sm_count.get(at).copied().flatten().or(gpu.map(|gpu| gpu.sm_count))?;

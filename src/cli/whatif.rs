@@ -1,0 +1,153 @@
+//! `rooflens predict --from`: stage times of a measured bundle after a change.
+
+use std::path::PathBuf;
+
+use super::args::{Input, Output, Predict as Args};
+use super::error::CliError;
+use super::load::{Loaded, check, load, provenance, strict};
+use super::output::{Writer, file_stem};
+use super::term::Term;
+use crate::analysis::{Context, Facts, Options, Results};
+use crate::findings::Catalogue;
+use crate::hardware::{DTYPES, Hardware};
+use crate::present;
+use crate::report::arrange::meta;
+use crate::whatif::{Change, Device, measure, predict, show};
+
+/// A change of one thing each, and of what.
+struct Asked<'a> {
+    from: &'a [PathBuf],
+    gpu: Option<&'a String>,
+    batch: Option<u64>,
+    dtype: Option<&'a String>,
+    graphs: bool,
+    model: Option<&'a PathBuf>,
+    workload: Option<&'a PathBuf>,
+    output: &'a Output,
+}
+
+impl<'a> Asked<'a> {
+    fn of(args: &'a Args) -> Result<Self, CliError> {
+        let several = [
+            ("--gpu", args.gpus.len()),
+            ("--batch", args.batches.len()),
+            ("--dtype", args.dtypes.len()),
+        ];
+        if let Some((name, _)) = several.iter().find(|(_, values)| *values > 1) {
+            return Err(CliError::Usage(format!(
+                "--from takes one {name}: a bundle is predicted after one change"
+            )));
+        }
+        Ok(Self {
+            from: &args.from,
+            gpu: args.gpus.first(),
+            batch: args.batches.first().copied(),
+            dtype: args.dtypes.first(),
+            graphs: args.graphs,
+            model: args.model.as_ref(),
+            workload: args.workload.as_ref(),
+            output: &args.output,
+        })
+    }
+}
+
+/// Predicts the stages of a bundle after a change.
+pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
+    let args = &Asked::of(args)?;
+    let writer = Writer::new(args.output)?;
+    let hardware = Hardware::builtin();
+    check_change(args, &hardware)?;
+    let input = Input {
+        paths: args.from.to_vec(),
+        model: args.model.cloned(),
+        workload: args.workload.cloned(),
+        ..Input::default()
+    };
+    let loaded = load(&input, term)?;
+    check(&loaded, term)?;
+    term.step("analyzing");
+    let (facts, options) = (Facts::new(&loaded.session), Options::default());
+    let context = Context::new(&loaded.session, &facts, &hardware, &options);
+    let results = Results::some(&context, &measure::RESULTS);
+    let context = context.with(&results);
+    let text = Catalogue::of(writer.language());
+    let unusable = |message: String| CliError::Unusable { message, hint: None };
+    let stages =
+        measure::stages(&context).map_err(|missing| unusable(text.line(missing.0, &[])))?;
+    let change = change(args, &context, &loaded)?;
+    let stages: Vec<_> = stages
+        .into_iter()
+        .map(|stage| {
+            let new = predict(&stage, &change);
+            (stage, new)
+        })
+        .collect();
+    for diagnostic in loaded.diagnostics.iter() {
+        term.diagnostic(diagnostic);
+    }
+    strict(&input, loaded.diagnostics.iter())?;
+    let shown = show::Shown { text, context, change: &change, batch: args.batch, stages: &stages };
+    let meta = meta(&provenance(&loaded, &present::Context::new(context, text)));
+    let report = show::report(&shown, meta);
+    let folder = format!("{}-predicted", file_stem(&loaded.bundle.name));
+    writer.write(&report, &folder, &|| super::query::parquet_of(&report), term)
+}
+
+/// Refuses a change that says nothing, or a GPU or dtype that is not known, before anything is read.
+fn check_change(args: &Asked<'_>, hardware: &Hardware) -> Result<(), CliError> {
+    if args.gpu.is_none() && args.batch.is_none() && args.dtype.is_none() && !args.graphs {
+        let message = "nothing changes: give --gpu, --batch, --dtype or --graphs";
+        return Err(CliError::Usage(message.to_owned()));
+    }
+    if let Some(gpu) = args.gpu
+        && hardware.find(gpu).is_none()
+    {
+        let message = format!("no GPU named {gpu}; “rooflens gpus” lists the known ones");
+        return Err(CliError::Usage(message));
+    }
+    if let Some(dtype) = args.dtype
+        && !DTYPES.contains(&dtype.as_str())
+    {
+        let message = format!("no dtype named {dtype}; known are {}", DTYPES.join(", "));
+        return Err(CliError::Usage(message));
+    }
+    Ok(())
+}
+
+/// What changes, in relation to what was measured.
+fn change(args: &Asked<'_>, context: &Context<'_>, loaded: &Loaded) -> Result<Change, CliError> {
+    let unusable = |message: &str| CliError::Unusable { message: message.to_owned(), hint: None };
+    let needs_ceilings = args.gpu.is_some() || args.batch.is_some() || args.dtype.is_some();
+    let own = match measure::own_device(context) {
+        Some(own) => own,
+        None if !needs_ceilings => Device::default(),
+        None => return Err(unusable("the GPU of the bundle is not in the table of GPUs")),
+    };
+    let asked = args.gpu.and_then(|name| context.hardware.find(name));
+    let to = match asked.filter(|gpu| gpu.name != own.name) {
+        Some(gpu) => measure::device(gpu),
+        None => own.clone(),
+    };
+    // Measured and specified ceilings do not mix.
+    let specified = context.hardware.find(&own.name).map(measure::device);
+    let from = specified.filter(|_| to.name != own.name).unwrap_or(own);
+    if let Some(dtype) = args.dtype
+        && to.rate(dtype).is_none()
+    {
+        let message = format!("{} has no specified rate of {dtype}", to.name);
+        return Err(CliError::Usage(message));
+    }
+    let batch = match args.batch {
+        None => 1.0,
+        Some(batch) => {
+            let measured = loaded.session.workload.batch.filter(|measured| *measured > 0);
+            let measured = measured.ok_or_else(|| {
+                unusable(
+                    "the measured batch is not known: state `batch` in workload.toml (--workload)",
+                )
+            })?;
+            batch as f64 / measured as f64
+        }
+    };
+    Ok(Change { batch, dtype: args.dtype.cloned(), graphs: args.graphs, from, to })
+}

@@ -25,7 +25,8 @@ pub(crate) fn summary(results: &Results<'_>, observations: &[Observation]) -> Fi
     findings.blocks.push(Block::Prose(bottom_line(results, observations, &actions)));
     if !figures.is_empty() {
         let table = figure_table(results, actions.len(), &figures);
-        let caption = words!(results, "summary.figures");
+        let limit = figures.iter().any(|figure| figure.limit.is_some()).then_some("");
+        let caption = words!(results, "summary.figures", limit = limit);
         findings.blocks.push(Block::Table(table.view(caption, figures.len())));
         findings.datasets.push(table.rows(&figures));
     }

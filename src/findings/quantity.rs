@@ -44,13 +44,13 @@ impl Quantity {
     /// `(1e6, "ms")` for 222 824 165 ns.
     pub fn scale(&self) -> (f64, &'static str) {
         let scales = scales(self.unit);
-        // 999.95 would round up to 1000: it belongs to the next power.
+        // 999.5 would round up to 1000: it belongs to the next power.
         let fits = |(factor, _): &&(f64, &str)| self.value.abs() >= factor * 0.9995;
         scales.iter().find(fits).or(scales.last()).copied().unwrap_or((1.0, ""))
     }
 }
 
-/// The value scaled to a readable power, with its unit: `222.8 ms`, `31.8 %`, `4.800 TB/s`.
+/// The value scaled to a readable power, with its unit: `223 ms`, `31.8 %`, `4.80 TB/s`.
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.value.is_finite() {
@@ -61,9 +61,8 @@ impl fmt::Display for Quantity {
         let number = match self.unit {
             Unit::Ratio | Unit::Percent => percent(value),
             Unit::Count => grouped(value, 0),
-            Unit::TokensPerSecond if value.abs() >= 999.5 => grouped(value, 0),
-            Unit::One | Unit::FlopPerByte | Unit::Watts | Unit::Celsius => significant(value, 3),
-            _ => significant(value, 4),
+            Unit::TokensPerSecond if value.abs() >= 999.5 => grouped(rounded(value), 0),
+            _ => significant(value, 3),
         };
         f.write_str(&number)?;
         if symbol.is_empty() { Ok(()) } else { write!(f, " {symbol}") }
@@ -136,11 +135,13 @@ impl Scale {
         let decimals = match unit {
             Unit::Count => 0,
             Unit::Ratio | Unit::Percent => 3 - most.clamp(1, 2),
-            // Four digits of the greatest, or one decimal beside them.
-            _ if of_least => (4 - fewest).min(4 - most).max(1),
-            // Four digits of the greatest and at least two of the least.
-            _ => (4 - most).max(2 - fewest),
+            // Three digits of the least while the greatest has four at most; two of it if five are enough.
+            _ if 2 - fewest <= 5 - most => (3 - fewest).min(4 - most).max(2 - fewest),
+            // Times share one unit always: those too short for it are less than its last decimal.
+            Unit::Nanoseconds => 4 - most,
+            _ => return None,
         };
+        let decimals = if unit == Unit::Nanoseconds { decimals.min(3) } else { decimals };
         let decimals = usize::try_from(decimals.max(0)).ok().filter(|decimals| *decimals <= 3)?;
         Some(Self { factor, symbol, decimals, unit })
     }
@@ -155,6 +156,9 @@ impl Scale {
         }
         if self.unit == Unit::Count {
             return grouped(value, 0);
+        }
+        if self.unit == Unit::TokensPerSecond && value.abs() >= 999.5 {
+            return grouped(rounded(value), 0);
         }
         let (scaled, decimals) = (value / self.factor, self.decimals);
         let smallest = libm::pow(10.0, -(decimals as f64));
@@ -171,10 +175,20 @@ fn digits(value: f64) -> i64 {
     libm::floor(libm::log10(value.abs())) as i64 + 1
 }
 
-/// A percentage with one decimal, or two below 10.
+/// A percentage with three digits, and two decimals at most.
 fn percent(value: f64) -> String {
-    let decimals = if value.abs() < 9.995 { 2 } else { 1 };
+    let decimals = match value.abs() {
+        ..9.995 => 2,
+        ..99.95 => 1,
+        _ => 0,
+    };
     format!("{value:.decimals$}")
+}
+
+/// The value to three digits, for whole numbers.
+fn rounded(value: f64) -> f64 {
+    let power = libm::pow(10.0, (digits(value) - 3).max(0) as f64);
+    libm::round(value / power) * power
 }
 
 /// `count` significant digits without an exponent; whole numbers in full, and never a trailing point.
@@ -211,12 +225,15 @@ mod tests {
     #[test]
     fn numbers_are_scaled_to_readable_units() {
         let shown = |value, unit| Quantity::new(value, unit).to_string();
-        assert_eq!(shown(222_824_165.0, Unit::Nanoseconds), "222.8 ms");
-        assert_eq!(shown(999_960.0, Unit::Nanoseconds), "1.000 ms");
-        assert_eq!(shown(12.0, Unit::Nanoseconds), "12.00 ns");
+        assert_eq!(shown(222_824_165.0, Unit::Nanoseconds), "223 ms");
+        assert_eq!(shown(999_500.0, Unit::Nanoseconds), "1.00 ms");
+        assert_eq!(shown(999_499.0, Unit::Nanoseconds), "999 µs");
+        assert_eq!(shown(12.0, Unit::Nanoseconds), "12.0 ns");
+        assert_eq!(shown(0.9996, Unit::Ratio), "100 %");
+        assert_eq!(shown(36_951.0, Unit::TokensPerSecond), "37\u{202f}000 tokens/s");
         assert_eq!(shown(0.26351, Unit::Ratio), "26.4 %");
         assert_eq!(shown(0.0899, Unit::Ratio), "8.99 %");
-        assert_eq!(shown(4.8e12, Unit::BytesPerSecond), "4.800 TB/s");
+        assert_eq!(shown(4.8e12, Unit::BytesPerSecond), "4.80 TB/s");
         assert_eq!(shown(84_868.0, Unit::Count), "84\u{202f}868");
         assert_eq!(shown(0.0, Unit::Bytes), "0 B");
         assert_eq!(shown(f64::NAN, Unit::Bytes), "–");
@@ -233,12 +250,11 @@ mod tests {
         // 221.7 and 1139.2 ms, where seconds would leave three digits of the first.
         let time = scale(&[221_700_000.0, 1_139_200_000.0], Unit::Nanoseconds).expect("one power");
         assert_eq!(time.symbol, "ms");
-        assert_eq!(
-            [time.show(221_700_000.0), time.show(1_139_200_000.0)],
-            ["221.7", "1\u{202f}139.2"]
-        );
-        // 3.6 s and 2 µs: 0.002 ms would need too many decimals beside 3600 ms.
-        assert_eq!(scale(&[3.6e9, 2e3], Unit::Nanoseconds), None);
+        assert_eq!([time.show(221_700_000.0), time.show(1_139_200_000.0)], ["222", "1\u{202f}139"]);
+        // 3.6 s and 2 µs: times keep one unit, sizes do not.
+        let time = scale(&[3.6e9, 2e3], Unit::Nanoseconds).expect("one power");
+        assert_eq!([time.show(3.6e9), time.show(2e3)], ["3.600", "< 0.001"]);
+        assert_eq!(scale(&[3.6e9, 2.0], Unit::Bytes), None);
         assert_eq!(scale(&[], Unit::Bytes), None);
     }
 }

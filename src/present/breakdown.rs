@@ -4,7 +4,7 @@
 use rooflens_schemas::{StageKind, Unit};
 
 use super::headline::headline;
-use super::{Section, group_color};
+use super::{NOTABLE, Section, group_color};
 use crate::Context;
 use rooflens_analysis::Known;
 use rooflens_analysis::time::stage_times::StageTime;
@@ -21,8 +21,12 @@ const SHOWN_PARTS: usize = 20;
 /// A stage, or one step of it, in its parts.
 struct Breakdown {
     label: String,
+    /// Name of the stage.
+    stage: String,
     /// Time, nanoseconds.
     time: f64,
+    /// Profiled time of all measured iterations, nanoseconds.
+    total: f64,
     unprofiled: bool,
     /// Busy time by class and, last, idle time, nanoseconds.
     parts: Vec<(Color, f64)>,
@@ -37,10 +41,8 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     let outermost = times.of_primary().filter(|one| one.summary.is_outermost(context.facts));
     let all: Vec<Breakdown> =
         outermost.map(|stage| breakdown(context, stage)).take(SHOWN_STAGES).collect();
-    if all.is_empty() {
-        return Ok(findings);
-    }
-    findings.main.insert(0, Block::Chart(chart(context, &all)));
+    let Some(chart) = chart(context, &all) else { return Ok(findings) };
+    findings.main.insert(0, Block::Chart(chart));
     let rows: Vec<PartOf<'_>> =
         all.iter().flat_map(|one| one.parts.iter().map(move |part| (one, *part))).collect();
     let table = table(context);
@@ -67,16 +69,23 @@ fn breakdown(context: &Context<'_>, stage: &StageTime) -> Breakdown {
     let parts = stage.parts().into_iter().map(|(group, time)| (group_color(group), part(time)));
     Breakdown {
         label: match steps {
-            Some(_) => words!(context, "breakdown.step", stage = label),
-            None => label,
+            Some(_) => words!(context, "breakdown.step", stage = label.as_str()),
+            None => label.clone(),
         },
+        stage: label,
         time: time / per,
+        total: summary.time * summary.counted as f64,
         unprofiled: unprofiled.is_some(),
         parts: parts.chain([(Color::Idle, (time - busy) / per)]).collect(),
     }
 }
 
-fn chart(context: &Context<'_>, all: &[Breakdown]) -> Chart {
+/// The stages that take a notable part of the run; the caption tells what most of the longest is.
+fn chart(context: &Context<'_>, all: &[Breakdown]) -> Option<Chart> {
+    let run: f64 = all.iter().map(|one| one.total).sum();
+    let all: Vec<&Breakdown> = all.iter().filter(|one| one.total >= NOTABLE * run).collect();
+    let longest = all.iter().rev().max_by(|a, b| a.total.total_cmp(&b.total))?;
+    let largest = longest.parts.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     let mut colors: Vec<Color> = Vec::new();
     for (color, _) in all.iter().flat_map(|one| &one.parts) {
         if !colors.contains(color) {
@@ -86,7 +95,7 @@ fn chart(context: &Context<'_>, all: &[Breakdown]) -> Chart {
     // Idle time is the rest: it stands last.
     colors.retain(|color| *color != Color::Idle);
     colors.push(Color::Idle);
-    let bar = |one: &Breakdown| {
+    let bar = |one: &&Breakdown| {
         let value = |color: &Color| {
             let own = one.parts.iter().find(|(own, _)| own == color);
             own.map_or(0.0, |(_, time)| *time)
@@ -99,9 +108,15 @@ fn chart(context: &Context<'_>, all: &[Breakdown]) -> Chart {
             note: words!(context, "breakdown.note", time = time, unprofiled = unprofiled),
         }
     };
-    Chart {
+    Some(Chart {
         id: "breakdown".to_owned(),
-        title: words!(context, "breakdown.chart"),
+        title: words!(
+            context,
+            "breakdown.chart",
+            stage = longest.stage.as_str(),
+            share = Quantity::ratio(largest.1 / longest.time.max(1.0)),
+            part = context.text.word(largest.0.label()),
+        ),
         description: words!(context, "breakdown.chart_text"),
         plot: Plot::StackedBars(StackedBars {
             unit: Unit::Nanoseconds,
@@ -112,7 +127,7 @@ fn chart(context: &Context<'_>, all: &[Breakdown]) -> Chart {
                 .collect(),
             bars: all.iter().map(bar).collect(),
         }),
-    }
+    })
 }
 
 fn table<'t>(context: &Context<'t>) -> Table<'t, PartOf<'t>> {

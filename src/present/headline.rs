@@ -78,9 +78,17 @@ fn sizes(context: &Context<'_>) -> String {
     let workload = &context.session.workload;
     let written = |size: Option<u64>| size.map(|size| size.to_string());
     let (batch, prompt) = (written(workload.batch), written(workload.prompt_tokens));
+    let is_training = |kind: StageKind| {
+        use StageKind::{Backward, Forward, Optimizer, TrainStep};
+        matches!(kind, Forward | Backward | Optimizer | TrainStep)
+    };
+    let trains = context.facts.stages.iter().any(|stage| is_training(stage.kind));
     let sizes = [
         batch.map(|size| words!(context, "headline.batch", size = size)),
-        prompt.map(|size| words!(context, "headline.prompt", size = size)),
+        prompt.map(|size| match trains {
+            true => words!(context, "headline.sequence", size = size),
+            false => words!(context, "headline.prompt", size = size),
+        }),
         written(workload.output_tokens).map(|size| words!(context, "headline.output", size = size)),
     ];
     sizes.into_iter().flatten().collect::<Vec<String>>().join(context.text.comma())
@@ -130,11 +138,30 @@ pub fn headline(context: &Context<'_>) -> Findings {
     }
     if !rows.is_empty() {
         let table = table(context, &rows);
-        let caption = words!(context, "headline.caption");
+        let caption = caption(context, &rows);
         findings.main.push(Block::Table(table.view(caption, rows.len().min(SHOWN))));
         findings.datasets.push(table.rows(&rows));
     }
     findings
+}
+
+/// What the columns that are shown rest on.
+fn caption(context: &Context<'_>, rows: &[Row]) -> String {
+    let has = |value: fn(&Row) -> Option<f64>| rows.iter().any(|row| value(row).is_some());
+    let figures = [
+        ("mfu", has(|row| row.mfu)),
+        ("mbu", has(|row| row.mbu)),
+        ("tokens_per_second", has(|row| row.tokens_per_second)),
+    ];
+    let shown = figures.iter().filter(|(_, shown)| *shown);
+    let names: Vec<&str> = shown.map(|(id, _)| context.text.column("headline", id)).collect();
+    let from_baseline = has(|row| row.unprofiled) && !names.is_empty();
+    words!(
+        context,
+        "headline.caption",
+        profiled = has(|row| row.profiled).then_some(""),
+        figures = from_baseline.then(|| names.join(context.text.comma())),
+    )
 }
 
 /// Columns are on the page as far as a row has them.

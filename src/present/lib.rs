@@ -53,6 +53,9 @@ use std::ops::Deref;
 use rooflens_schemas::Scope;
 
 use rooflens_analysis::engine::classify::{ClassGroup, KernelClass};
+use rooflens_analysis::engine::stage_stats::Summary;
+use rooflens_analysis::kernels::matmul::stages::StageProducts;
+use rooflens_analysis::time::idle::Line;
 use rooflens_analysis::{Known, Missing};
 use rooflens_findings::chart::Color;
 use rooflens_findings::{Block, Catalogue, Findings, Inline};
@@ -138,6 +141,29 @@ pub fn run(context: &Context<'_>) -> Vec<(&'static str, &'static str, Findings)>
         (section.id, context.text.heading(section.id), shown.unwrap_or_else(missing))
     };
     SECTIONS.iter().map(one).collect()
+}
+
+/// Share of the run from which on a stage has a bar.
+const NOTABLE: f64 = 0.01;
+
+/// The outermost stage of the primary pass that loses most: idle time and GEMM time above the roofline, over all
+/// measured iterations. The report shows its details.
+fn focus(context: &Context<'_>) -> Option<Summary> {
+    let idle = context.results.idle().ok()?;
+    let gemms = context.results.gemm().map_or(&[][..], |stages| stages);
+    let (order, outermost, _) = idle.ordered(context);
+    let lost = |line: &Line| {
+        let own = |one: &&StageProducts| is_same(&one.summary, &line.summary);
+        let above = gemms.iter().find(own).and_then(StageProducts::recoverable);
+        line.idle() as f64 + above.unwrap_or(0.0)
+    };
+    let lines = order[..outermost].iter().rev();
+    Some(lines.max_by(|a, b| lost(a).total_cmp(&lost(b)))?.summary.clone())
+}
+
+/// Whether both are of one stage and process.
+fn is_same(one: &Summary, other: &Summary) -> bool {
+    (one.stage, one.process) == (other.stage, other.process)
 }
 
 /// The parts that say something, with a separator between them; none of none.

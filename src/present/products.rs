@@ -78,6 +78,9 @@ pub(super) fn figures<'t>(table: Table<'t, Row<'t>>, by_name: bool) -> Table<'t,
         .column("intensity", Unit::FlopPerByte, |row| row.group.sum.intensity())
         .text("bound", |row| row.group.sum.bound().map(Bound::label))
         .text("ceiling", |row| row.group.sum.ceiling().map(Ceiling::label))
+        .share("of_roofline", |row| {
+            row.group.sum.least.map(|least| least / row.group.sum.time as f64)
+        })
         .time("roof_ns", |row| row.per(row.group.sum.least))
         .time("recoverable_ns", |row| row.per(row.group.sum.recoverable()))
 }

@@ -52,7 +52,7 @@ fn show(context: &Context<'_>) -> Known<Findings> {
             series.map(|(_, time)| stage.summary.time / time)
         })
         .on_page_if(repeats);
-    let caption = words!(context, "quality.caption");
+    let caption = words!(context, "quality.caption", repeats = repeats.then_some(""));
     let mut findings = Findings::default();
     findings.main.push(Block::Table(table.view(caption, rows.len().min(SHOWN))));
     findings.datasets.push(table.rows(&rows));

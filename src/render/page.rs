@@ -11,7 +11,7 @@ use super::svg;
 use super::table::{Names, Table};
 use super::text::clean;
 use rooflens_findings::{Block, Chart, Gain, Inline, Observation, Quantity, words};
-use rooflens_model::diagnostic::Diagnostic;
+use rooflens_model::diagnostic::{Diagnostic, Severity};
 use rooflens_report::{Kind, Report, Section};
 
 /// A report as pages show it.
@@ -33,7 +33,7 @@ pub(crate) struct Page {
     pub(crate) notes: Vec<Item>,
     /// Sections.
     pub(crate) sections: Vec<Part>,
-    /// What the input lacks or got wrong; in the report, with the sections.
+    /// What the input lacks or got wrong; in the appendix, what is but worth knowing.
     pub(crate) data_quality: Vec<Quality>,
     /// How the numbers were made; in the appendix.
     pub(crate) methods: Vec<Method>,
@@ -193,7 +193,10 @@ impl Page {
             Kind::Report => pages.parts(&report.sections),
             Kind::Appendix => pages.parts(&report.appendix),
         };
-        let quality = |one| quality(report, one);
+        let of_severity = |is_shown: fn(Severity) -> bool| {
+            let shown = report.data_quality.iter().filter(|one| is_shown(one.severity));
+            shown.map(|one| quality(report, one)).collect()
+        };
         let method = |m: &rooflens_findings::Method| Method {
             title: clean(&m.title).into_owned(),
             text: pieces(&m.text),
@@ -208,8 +211,9 @@ impl Page {
             notes,
             sections,
             data_quality: match kind {
-                Kind::Report => report.data_quality.iter().map(quality).collect(),
-                Kind::Summary | Kind::Appendix => Vec::new(),
+                Kind::Report => of_severity(|severity| severity > Severity::Info),
+                Kind::Appendix => of_severity(|severity| severity == Severity::Info),
+                Kind::Summary => Vec::new(),
             },
             methods: match kind {
                 Kind::Appendix => report.methods.iter().map(method).collect(),

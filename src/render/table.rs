@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::measure::{PAGE, is_east_asian, mono, mono_characters, sans};
 use super::text::{clean, shorten};
-use rooflens_findings::{Catalogue, Cell, Column, Dataset, Quantity, Scale, View, words};
+use rooflens_findings::{Catalogue, Cell, Column, Dataset, Scale, View, words};
 use rooflens_report::Report;
 
 /// Space at both sides of a cell.
@@ -92,33 +92,16 @@ impl Table {
             caption: clean(&view.caption).into_owned(),
             size,
             rows: (0..rows.len()).map(cell).collect(),
-            note: note(report, dataset, view, rows.len()),
+            note: note(report, dataset, rows.len()),
             columns: drafts.into_iter().map(|draft| draft.head).collect(),
         })
     }
 }
 
-/// Says which rows are not shown and where they are.
-fn note(report: &Report, dataset: &Dataset, view: &View, shown: usize) -> Option<String> {
-    let total = dataset.rows.len();
-    let count = |n: usize| Quantity::count(n as u64);
-    (shown < total).then(|| match view.skip {
-        0 => words!(
-            report,
-            "page.some_rows",
-            shown = count(shown),
-            total = count(total),
-            file = dataset.id,
-        ),
-        skip => words!(
-            report,
-            "page.rows_between",
-            first = count(skip + 1),
-            last = count(skip + shown),
-            total = count(total),
-            file = dataset.id,
-        ),
-    })
+/// Says where rows are that are not shown.
+fn note(report: &Report, dataset: &Dataset, shown: usize) -> Option<String> {
+    let is_all = shown >= dataset.rows.len();
+    (!is_all).then(|| words!(report, "page.more_rows", file = dataset.id))
 }
 
 /// Columns whose texts are labels of ours and not names from the data: pages have words for them.
@@ -216,6 +199,9 @@ fn show(cell: &Cell, unit: Unit, scale: Option<Scale>) -> String {
     match (cell, scale) {
         (Cell::Int(value), Some(scale)) => scale.show(*value as f64),
         (Cell::Float(value), Some(scale)) => scale.show(*value),
+        // A column of zeros has no scale.
+        (Cell::Int(0), _) => "0".to_owned(),
+        (Cell::Float(value), _) if *value == 0.0 => "0".to_owned(),
         _ => clean(&cell.show(unit)).into_owned(),
     }
 }
@@ -310,8 +296,9 @@ mod tests {
     fn numbers_of_several_units_are_kept() {
         let row = |n| vec![Cell::Name("a".into()), n];
         let rows = vec![row(Cell::Int(12)), row(Cell::Missing), row(Cell::Int(3_000_000_000))];
-        let table =
-            Table::new(&Report::default(), &dataset(rows), &view(0, 9), Names::Shortened).unwrap();
+        let mut bytes = dataset(rows);
+        bytes.columns[1].unit = Unit::Bytes;
+        let table = Table::new(&Report::default(), &bytes, &view(0, 9), Names::Shortened).unwrap();
         assert_eq!(table.columns[1].title, "Total");
         assert_eq!(table.columns[1].numbers, [Some(12.0), None, Some(3e9)]);
     }
@@ -325,8 +312,8 @@ mod tests {
                 .unwrap()
                 .note
         };
-        assert_eq!(note(0, 20).unwrap(), "20 of 143 rows; the rest is in kernels.csv");
-        assert_eq!(note(20, 20).unwrap(), "Rows 21 to 40 of 143; the rest is in kernels.csv");
+        assert_eq!(note(0, 20).unwrap(), "more rows in kernels.csv");
+        assert_eq!(note(0, 143), None);
         assert_eq!(
             Table::new(&Report::default(), &dataset, &view(200, 20), Names::Shortened),
             None

@@ -24,6 +24,9 @@ use rooflens_model::Session;
 /// Memory.
 pub(super) static SECTION: Section = Section { id: "memory", show };
 
+/// Share of a GPU's memory from which on the report shows how it is used.
+const NEARLY_FULL: f64 = 0.5;
+
 /// GPUs that have charts and tables of holders; the data sets hold all.
 const SHOWN_GPUS: usize = 4;
 
@@ -35,8 +38,9 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     let allocator = context.results.allocator()?;
     let mut findings = Findings::default();
     for (number, memory) in allocator.devices.iter().enumerate().take(SHOWN_GPUS) {
-        // The report shows one GPU: ranks hold much the same.
-        let blocks = if number == 0 { &mut findings.main } else { &mut findings.blocks };
+        // The report shows one GPU, if that is nearly full: ranks hold much the same.
+        let is_shown = number == 0 && fills(context, memory);
+        let blocks = if is_shown { &mut findings.main } else { &mut findings.blocks };
         blocks.push(Block::Prose(summary(context, memory)));
         blocks.push(Block::Chart(chart::chart(context, &memory.states, number + 1)));
     }
@@ -62,6 +66,13 @@ fn show(context: &Context<'_>) -> Known<Findings> {
         findings.methods.push(method!(context, "allocator"));
     }
     Ok(findings)
+}
+
+/// Whether a notable part of a GPU's memory is reserved, as far as its size is known.
+fn fills(context: &Context<'_>, memory: &DeviceMemory) -> bool {
+    let peak = memory.whole.peak_reserved.unwrap_or(memory.whole.peak.allocated);
+    let least = context.session.gpus.memory_bytes.iter().flatten().min();
+    least.is_none_or(|least| peak as f64 >= NEARLY_FULL * *least as f64)
 }
 
 fn summary(context: &Context<'_>, memory: &DeviceMemory) -> Vec<Inline> {

@@ -30,8 +30,9 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     findings.main.push(Block::Prose(text::introduction(context, first)));
     findings.main.push(Block::Chart(chart(context, first)));
     let straggler = first.straggler.as_ref();
+    // The report has the finding.
     findings
-        .main
+        .blocks
         .extend(straggler.map(|found| Block::Prose(text::straggler(context, first, found))));
     findings.blocks.extend(text::messages(context, first).map(Block::Prose));
     tables::add(context, all, &mut findings);
@@ -69,9 +70,20 @@ fn chart(context: &Context<'_>, ranks: &Ranks) -> Chart {
             note: words!(context, "communication.bar_note", share = Quantity::ratio(share)),
         }
     };
+    let share =
+        |line: &Line| line.sum.parts.communication_exposed as f64 / line.sum.time.max(1) as f64;
+    // Of stages with equal shares the first.
+    let by_time = |line: &&&Line| line.sum.parts.communication_exposed;
+    let most = shown.iter().rev().max_by_key(by_time);
     Chart {
         id: "ranks".to_owned(),
-        title: words!(context, "communication.chart"),
+        title: words!(
+            context,
+            "communication.chart",
+            share = Quantity::ratio(most.map_or(0.0, |line| share(line))),
+            stage = most.and_then(|line| line.stage_name(context)),
+            rank = most.map(|line| line.rank.to_string()),
+        ),
         description: words!(
             context,
             "communication.chart_description",

@@ -9,8 +9,9 @@ use rooflens_analysis::communication::calls::Group;
 use rooflens_analysis::communication::lines::Line;
 use rooflens_analysis::communication::messages::{Key, Pair};
 use rooflens_analysis::communication::operation::{NcclName, nccl_name};
+use rooflens_analysis::communication::straggler::Imbalance;
 use rooflens_analysis::communication::sums::Kind;
-use rooflens_findings::{Block, Findings, Table, View};
+use rooflens_findings::{Block, Findings, Quantity, Table, View};
 use rooflens_model::Session;
 
 /// Adds the data sets and their views.
@@ -32,23 +33,42 @@ pub(super) fn add(context: &Context<'_>, all: &[Ranks], findings: &mut Findings)
 fn add_ranks(context: &Context<'_>, all: &[Ranks], matched: bool, findings: &mut Findings) {
     let rows: Vec<(&Ranks, &Line)> =
         all.iter().flat_map(|one| one.lines.iter().map(move |line| (one, line))).collect();
-    let mut columns = vec![
-        "stage",
-        "pass",
-        "rank",
-        "time_ns",
-        "compute_ns",
-        "communication_ns",
-        "exposed_ns",
-        "exposed_share",
-    ];
-    columns.extend(if matched { &["wait_ns", "last"][..] } else { &["idle_ns"] });
+    let mut columns = vec!["stage", "rank", "time_ns", "compute_ns", "communication_ns"];
+    columns.extend(["exposed_ns", "exposed_share"]);
+    columns.push(if matched { "wait_ns" } else { "idle_ns" });
     let clocks = rows.iter().any(|(_, line)| line.speed.clock.is_some());
     columns.extend(clocks.then_some("sm_clock_hz"));
-    let caption = words!(context, "communication.ranks_caption");
-    let view = View::new("ranks", caption, &columns, rows.len().min(SHOWN));
+    let caption = ranks_caption(context, all);
+    // The report has the stages of the first run, or the whole of it if there is none; the whole pass comes first.
+    let first = all.first().map_or(&[][..], |one| &one.lines);
+    let whole = first.iter().filter(|line| line.stage.is_none()).count();
+    let skip = if whole < first.len() { whole } else { 0 };
+    let limit = (first.len() - skip).min(SHOWN);
+    let view = View { skip, ..View::new("ranks", caption.clone(), &columns, limit) };
     findings.main.push(Block::Table(view));
+    columns.insert(1, "pass");
+    columns.extend(matched.then_some("last"));
+    let view = View::new("ranks", caption, &columns, rows.len().min(2 * SHOWN));
+    findings.blocks.push(Block::Table(view));
     findings.datasets.push(ranks(context).rows(&rows));
+}
+
+/// Tells which rank computes longest, in the stage where that makes the greatest difference.
+fn ranks_caption(context: &Context<'_>, all: &[Ranks]) -> String {
+    let difference = |one: &Imbalance| one.most - one.least;
+    let uneven = all.first().and_then(|ranks| {
+        let stages = ranks.imbalances.iter().filter(|one| one.is_uneven());
+        let stages = stages.filter(|one| ranks.lines[one.slowest].stage.is_some());
+        let one = stages.max_by(|a, b| difference(a).total_cmp(&difference(b)))?;
+        Some((&ranks.lines[one.slowest], one.most / one.least.max(1.0) - 1.0))
+    });
+    words!(
+        context,
+        "communication.ranks_caption",
+        stage = uneven.and_then(|(line, _)| line.stage_name(context)),
+        rank = uneven.map(|(line, _)| line.rank.to_string()),
+        more = uneven.map(|(_, more)| Quantity::ratio(more)),
+    )
 }
 
 fn add_collectives(context: &Context<'_>, all: &[Ranks], matched: bool, findings: &mut Findings) {

@@ -140,10 +140,14 @@ fn pass<'a>(context: &Context<'a>, pass: PassId) -> Pass<'a> {
         name: session.text(row.name),
         kind: row.kind,
         artifact: session.text(row.artifact),
-        producer: session.text(row.producer),
+        producer: match session.text(row.producer) {
+            // Its reports do not tell their version.
+            "" if row.kind == PassKind::Counters => "ncu",
+            producer => producer,
+        },
         rank: row.rank,
         gpu: agreed(gpus.map(|gpu| session.text(session.gpus.name[gpu]))),
-        operations: Some(context.facts.ops_of(pass).len()),
+        operations: (row.kind != PassKind::Counters).then(|| context.facts.ops_of(pass).len()),
         others: of_pass(&session.kernel_profiles.pass) + of_pass(&session.kernel_sums.pass),
     }
 }

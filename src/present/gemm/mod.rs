@@ -8,7 +8,7 @@ mod tests;
 use rooflens_schemas::Unit;
 
 use super::{Section, products};
-use crate::{Context, shapes_advice};
+use crate::{Context, is_same, shapes_advice};
 use rooflens_analysis::Known;
 use rooflens_analysis::kernels::matmul::Products;
 use rooflens_analysis::kernels::matmul::config::unsized_parts;
@@ -27,6 +27,9 @@ const SHOWN_LOGGED: usize = 16;
 
 /// Part of the summed durations that overlaps, from which on their sum is told from busy time.
 const OVERLAP: f64 = 0.01;
+
+/// Part of a stage's GPU time above the roofline, from which on a table is in the order of it.
+const MATERIAL: f64 = 0.01;
 
 /// Stages that a page shows.
 const SHOWN_STAGES: usize = 4;
@@ -50,8 +53,8 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     let words = shown.iter().map(|stage| in_words(context, stage));
     findings.main.push(Block::Facts(words.collect()));
     findings.main.extend(tables::chart(context, shown).map(Block::Chart));
-    let mut views = views(context, shown).into_iter();
-    findings.main.extend(views.next());
+    let mut views = views(context, shown);
+    findings.main.push(views.remove(focus(context, shown)));
     findings.blocks.extend(views);
     if stages.iter().all(|stage| stage.known == 0) {
         findings.blocks.push(Block::Missing(words!(
@@ -69,6 +72,18 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     findings.datasets.push(tables::dataset(context, stages));
     findings.methods.push(method!(context, "gemm"));
     Ok(findings)
+}
+
+/// The number of the stage whose table the report shows: the one that loses most.
+fn focus(context: &Context<'_>, shown: &[StageProducts]) -> usize {
+    let focus = crate::focus(context);
+    let own = |stage: &StageProducts| focus.as_ref().is_some_and(|it| is_same(it, &stage.summary));
+    shown.iter().position(own).unwrap_or(0)
+}
+
+/// GEMM time above the roofline over all measured iterations, nanoseconds, if it is a notable part of the stage.
+fn loss(stage: &StageProducts) -> Option<f64> {
+    stage.recoverable().filter(|lost| *lost >= MATERIAL * stage.total as f64)
 }
 
 /// The products of logs of which no kernel is known to be one.
@@ -107,7 +122,7 @@ fn share(part: i64, whole: i64) -> f64 {
     if whole > 0 { part as f64 / whole as f64 } else { 0.0 }
 }
 
-/// One table a stage, of the products that lose most.
+/// One table a stage: of the products that lose most, or take most time.
 fn views(context: &Context<'_>, shown: &[StageProducts]) -> Vec<Block> {
     let known = [
         "kernel",
@@ -115,8 +130,8 @@ fn views(context: &Context<'_>, shown: &[StageProducts]) -> Vec<Block> {
         "launches",
         "time_ns",
         "share",
-        "of_peak",
         "bound",
+        "of_roofline",
         "tile_efficiency",
         "wave_efficiency",
         "recoverable_ns",
@@ -127,9 +142,24 @@ fn views(context: &Context<'_>, shown: &[StageProducts]) -> Vec<Block> {
     let view = |stage: &StageProducts| {
         let label = stage.summary.label(context.session, context.facts);
         let roofs = products::in_words(context.text, stage.roofs());
-        let (columns, caption) = match stage.known {
-            0 => (&unknown[..], words!(context, "gemm.by_time", stage = label, roofs = roofs)),
-            _ => (&known[..], words!(context, "gemm.by_loss", stage = label, roofs = roofs)),
+        let per = |sum| Quantity::new(stage.per_instance(sum), Unit::Nanoseconds);
+        let time = per(stage.time as f64);
+        let (columns, caption) = match (stage.known, loss(stage).map(per)) {
+            (1.., Some(lost)) => (
+                &known[..],
+                words!(
+                    context,
+                    "gemm.by_loss",
+                    stage = label,
+                    lost = lost,
+                    time = time,
+                    roofs = roofs
+                ),
+            ),
+            (known_time, _) => (
+                if known_time > 0 { &known[..known.len() - 1] } else { &unknown[..] },
+                words!(context, "gemm.by_time", stage = label, time = time, roofs = roofs),
+            ),
         };
         let limit = stage.groups.len().min(SHOWN);
         let view = View { skip, ..View::new("gemms", caption, columns, limit) };

@@ -1,7 +1,10 @@
 //! The data sets and the chart of GEMMs.
 
+use std::cmp::Reverse;
+
 use rooflens_schemas::Unit;
 
+use super::loss;
 use crate::Context;
 use crate::products::{Row, figures, heads, whole_name};
 use rooflens_analysis::kernels::gemm::LoggedGemm;
@@ -15,12 +18,12 @@ const BARS: usize = 12;
 /// Loss below which a product has no bar, as a part of the greatest one.
 const LEAST: f64 = 0.005;
 
-/// One row per (stage, kernel, grid, sizes), in the order of stages and of what is lost.
+/// One row per (stage, kernel, grid, sizes), in the order of stages and of what is lost, or of time if that is little.
 pub(super) fn dataset(context: &Context<'_>, stages: &[StageProducts]) -> Dataset {
     let tiling = |row: &Row<'_>| row.group.tiling;
     let rows = stages
         .iter()
-        .flat_map(|stage| stage.groups.iter().map(move |group| row(context, stage, group)));
+        .flat_map(|stage| ordered(stage).into_iter().map(move |group| row(context, stage, group)));
     heads(context, "gemms")
         .count("m", |row| Some(row.group.gemm()?.m))
         .count("n", |row| Some(row.group.gemm()?.n))
@@ -37,6 +40,15 @@ pub(super) fn dataset(context: &Context<'_>, stages: &[StageProducts]) -> Datase
         .text("grid", |row| row.group.grid.to_string())
         .with(|table| whole_name(table, context))
         .rows(&rows.collect::<Vec<_>>())
+}
+
+/// The products with most time above the roofline first, or those with most time.
+fn ordered(stage: &StageProducts) -> Vec<&Group> {
+    let mut groups: Vec<&Group> = stage.groups.iter().collect();
+    if loss(stage).is_none() {
+        groups.sort_by_key(|group| Reverse(group.sum.time));
+    }
+    groups
 }
 
 fn row<'a>(context: &Context<'a>, stage: &'a StageProducts, group: &'a Group) -> Row<'a> {
@@ -83,10 +95,10 @@ pub(super) fn logged(context: &Context<'_>, log: &[LoggedGemm]) -> Dataset {
         .rows(log)
 }
 
-/// Time of the products against their least time; of those that lose most.
+/// Time of the products against their least time; of those that lose most. A single one is none: the text tells it.
 pub(super) fn chart(context: &Context<'_>, stages: &[StageProducts]) -> Option<Chart> {
     let mut all: Vec<(f64, Bar)> = Vec::new();
-    for stage in stages {
+    for stage in stages.iter().filter(|stage| loss(stage).is_some()) {
         let per = |sum: f64| stage.per_instance(sum);
         for group in &stage.groups {
             let sum = &group.sum;
@@ -111,9 +123,18 @@ pub(super) fn chart(context: &Context<'_>, stages: &[StageProducts]) -> Option<C
     let seen = all.into_iter().take_while(|(lost, _)| *lost >= least);
     let bars: Vec<Bar> = seen.take(BARS).map(|(_, bar)| bar).collect();
     let part = |name, color| Part { name, color };
-    (!bars.is_empty()).then(|| Chart {
+    let most = stages.iter().filter_map(|stage| Some((stage.per_instance(loss(stage)?), stage)));
+    let (lost, stage) = most.rev().max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let time = |ns| Quantity::new(ns, Unit::Nanoseconds);
+    (bars.len() > 1).then(|| Chart {
         id: "gemms".to_owned(),
-        title: words!(context, "gemm.chart"),
+        title: words!(
+            context,
+            "gemm.chart",
+            stage = stage.summary.label(context.session, context.facts),
+            lost = time(lost),
+            time = time(stage.per_instance(stage.time as f64)),
+        ),
         description: words!(context, "gemm.chart_description"),
         plot: Plot::StackedBars(StackedBars {
             unit: Unit::Nanoseconds,

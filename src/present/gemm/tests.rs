@@ -88,7 +88,7 @@ fn a_measured_peak_is_the_ceiling_and_of_peak_stays_that_of_the_specification() 
             _ => None,
         })
         .collect();
-    let ceilings = "bf16 800.0 TFLOP/s measured, memory 4.000 TB/s measured";
+    let ceilings = "bf16 800 TFLOP/s measured, memory 4.00 TB/s measured";
     assert!(captions[0].ends_with(ceilings), "{captions:?}");
 }
 

@@ -18,8 +18,7 @@ const SHOWN_BARS: usize = 12;
 pub(super) fn table<'t>(context: &Context<'t>, graphs: &'t Graphs) -> Table<'t, StageGraph> {
     let (session, facts) = (context.session, context.facts);
     let graph = |own: &StageGraph| &graphs.replays.graphs[own.graph];
-    // What runs inside of a graph that was traced as one operation is not known.
-    let inside = move |own: &StageGraph| (!graph(own).whole).then_some(());
+    let inside = |own: &StageGraph| inside(graphs, own);
     Table::new(context.text, "graphs")
         .text("graph", move |own: &StageGraph| format!("graph {}", graph(own).number))
         .on_page()
@@ -59,7 +58,7 @@ pub(super) fn chart(context: &Context<'_>, graphs: &Graphs, pass: PassId) -> Cha
     let rest = [
         (words!(context, "graphs.idle_inside"), Color::Idle),
         (words!(context, "graphs.other_work"), Color::Other),
-        (words!(context, "graphs.idle_between"), Color::Idle),
+        (words!(context, "graphs.idle_between"), Color::LatencyBound),
     ];
     let groups = ClassGroup::ALL.map(group_color).map(|color| (color.label().to_owned(), color));
     let part = |(name, color)| Part { name, color };
@@ -67,15 +66,36 @@ pub(super) fn chart(context: &Context<'_>, graphs: &Graphs, pass: PassId) -> Cha
         unit: Unit::Nanoseconds,
         normalized: true,
         parts: groups.into_iter().chain(rest).map(part).collect(),
-        bars: own.take(SHOWN_BARS).map(|own| bar(context, graphs, own)).collect(),
+        bars: own.clone().take(SHOWN_BARS).map(|own| bar(context, graphs, own)).collect(),
     };
+    let most = own.rev().max_by_key(|own| own.figures.total);
     let pass = context.session.pass_name(pass);
     Chart {
         id: "graph-replays".to_owned(),
-        title: words!(context, "graphs.chart", pass = pass),
+        title: most.map_or(String::new(), |own| caption(context, graphs, own, pass)),
         description: words!(context, "graphs.chart_text", pass = pass),
         plot: Plot::StackedBars(bars.without_empty_parts()),
     }
+}
+
+/// What runs inside of a graph that was traced as one operation is not known.
+fn inside(graphs: &Graphs, own: &StageGraph) -> Option<()> {
+    (!graphs.replays.graphs[own.graph].whole).then_some(())
+}
+
+/// The replays with most time.
+fn caption(context: &Context<'_>, graphs: &Graphs, own: &StageGraph, pass: &str) -> String {
+    let figures = &own.figures;
+    words!(
+        context,
+        "graphs.chart",
+        stage = own.stage.map(|stage| context.facts.stages[stage].name.as_str()),
+        graph = format!("graph {}", graphs.replays.graphs[own.graph].number),
+        count = Quantity::count(figures.replays as u64),
+        time = Quantity::new(figures.time.unwrap_or_default(), Unit::Nanoseconds),
+        busy = inside(graphs, own).and(figures.busy_share()).map(Quantity::ratio),
+        pass = pass,
+    )
 }
 
 /// Busy time is dealt out to the groups by their sums of durations.

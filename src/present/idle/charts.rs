@@ -16,6 +16,24 @@ use rooflens_findings::chart::{
 };
 use rooflens_model::Ns;
 
+/// How idle the GPU is in the stage with most idle time, and the largest cause of that.
+fn idlest(context: &Context<'_>, lines: &[&Line]) -> String {
+    // Of equally idle stages, and of equal causes, the first.
+    let Some(line) = lines.iter().rev().max_by_key(|line| line.idle()) else {
+        return String::new();
+    };
+    let time = |cause: &Cause| line.of(*cause);
+    let cause = Cause::ALL.into_iter().rev().max_by_key(time).filter(|cause| time(cause) > 0);
+    words!(
+        context,
+        "idle.chart",
+        stage = line.label(context),
+        idle = Quantity::ratio(line.share(line.idle())),
+        cause = cause.map(|cause| context.text.word(cause.label())),
+        of_cause = cause.map(|cause| Quantity::ratio(line.share(time(&cause)))),
+    )
+}
+
 /// One bar a stage: busy time and idle time by cause.
 pub(super) fn causes(context: &Context<'_>, lines: &[&Line]) -> Chart {
     let (causes, mut parts) = legend(|cause| lines.iter().any(|line| line.of(cause) > 0));
@@ -31,7 +49,7 @@ pub(super) fn causes(context: &Context<'_>, lines: &[&Line]) -> Chart {
     };
     Chart {
         id: "idle-causes".to_owned(),
-        title: words!(context, "idle.chart"),
+        title: idlest(context, lines),
         description: words!(context, "idle.chart_text"),
         plot: Plot::StackedBars(StackedBars {
             unit: Unit::Nanoseconds,

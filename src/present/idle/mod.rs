@@ -8,12 +8,13 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-use super::{Section, what_if};
+use super::{NOTABLE, Section, what_if};
 use crate::Context;
 use rooflens_analysis::Known;
 use rooflens_analysis::time::idle::gaps::HOST_STRETCH;
 use rooflens_analysis::time::idle::{Cause, IdleTime, Line};
 use rooflens_findings::{Block, Findings, Inline, Quantity};
+use rooflens_model::Ns;
 
 /// Idle time.
 pub(super) static SECTION: Section = Section { id: "idle", show };
@@ -35,12 +36,16 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     findings.metrics.extend(metrics);
     let (order, outermost, own) = idle.ordered(context);
     let shown = &order[..outermost];
+    let run: Ns = shown.iter().map(|line| line.pool.time).sum();
+    let is_notable = |line: &&&Line| line.pool.time as f64 >= NOTABLE * run as f64;
+    let notable: Vec<&Line> = shown.iter().filter(is_notable).copied().collect();
+    let bars: Vec<&Line> = order[..own].iter().filter(is_notable).copied().collect();
     let mut text = say!(context, "idle.introduction");
-    text.extend(shown.iter().flat_map(|line| verdict(context, line)));
+    text.extend(notable.iter().flat_map(|line| verdict(context, line)));
     let first = [
         Block::Prose(text),
-        Block::Chart(charts::causes(context, &order[..own])),
-        tables::view_of_figures(context, shown),
+        Block::Chart(charts::causes(context, &bars)),
+        tables::view_of_figures(context, shown, false),
     ];
     let is_material = shown.iter().any(|line| line.share(line.idle()) >= MATERIAL);
     let place = if is_material { &mut findings.main } else { &mut findings.blocks };
@@ -70,6 +75,8 @@ fn add_queues(context: &Context<'_>, idle: &IdleTime, findings: &mut Findings) {
         return;
     }
     findings.blocks.push(Block::Prose(say!(context, "idle.queues")));
+    let (order, outermost, _) = idle.ordered(context);
+    findings.blocks.push(tables::view_of_figures(context, &order[..outermost], true));
     for queue in &idle.queues {
         let chart = charts::queue(context, &idle.lines[queue.line], queue);
         findings.blocks.push(Block::Chart(chart));

@@ -117,14 +117,18 @@ pub(super) fn add_causes(
     findings.datasets.push(table.rows(&causes_of(order)));
 }
 
-/// The view of the data set of launch figures.
-pub(super) fn view_of_figures(context: &Context<'_>, lines: &[&Line]) -> Block {
+/// The view of the data set of launch figures, with or without those of the queue.
+pub(super) fn view_of_figures(context: &Context<'_>, lines: &[&Line], queues: bool) -> Block {
     let mut columns = vec!["stage", "verdict", "verdict_share", "busy_share", "launches"];
     let has_steps = lines.iter().any(|line| line.launches.per_step.is_some());
     columns.extend(has_steps.then_some("launches_per_step"));
-    columns.extend(["kernel_mean_ns", "launch_api_median_ns", "queue_time_ns", "queue_depth_mean"]);
-    columns.push("queue_empty_share");
-    let caption = words!(context, "idle.caption");
+    columns.extend(["kernel_mean_ns", "launch_api_median_ns"]);
+    let caption = if queues {
+        columns.extend(["queue_time_ns", "queue_depth_mean", "queue_empty_share"]);
+        words!(context, "idle.caption_queues")
+    } else {
+        words!(context, "idle.caption")
+    };
     Block::Table(View::new("launch_figures", caption, &columns, lines.len().min(SHOWN)))
 }
 

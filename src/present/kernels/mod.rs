@@ -80,7 +80,15 @@ fn view(context: &Context<'_>, passes: &[PassKernels], pass: PassId, limit: usiz
     let shown = limit.to_string();
     let caption = match rows > limit {
         true => {
-            words!(context, "kernels.first", shown = shown, rows = rows.to_string(), pass = pass)
+            let first = passes[at].sums[..limit].iter().map(|sum| sum.total).sum();
+            words!(
+                context,
+                "kernels.first",
+                shown = shown,
+                rows = rows.to_string(),
+                share = Quantity::ratio(passes[at].share(first).unwrap_or(0.0)),
+                pass = pass,
+            )
         }
         false => words!(context, "kernels.all", pass = pass),
     };

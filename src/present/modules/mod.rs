@@ -7,10 +7,10 @@ use std::cmp::Reverse;
 
 use super::paths::{self, Place, node, on_host, shown_stages};
 use super::{Section, flame};
-use crate::{Context, shapes_advice};
+use crate::{Context, focus, shapes_advice};
 use rooflens_analysis::Known;
 use rooflens_analysis::operators::call_tree::{Kind, Tree};
-use rooflens_findings::{Block, Dataset, Findings, Inline, Table, View};
+use rooflens_findings::{Block, Dataset, Findings, Inline, Quantity, Table, View};
 
 /// Modules and ranges.
 pub(super) static SECTION: Section = Section { id: "modules", show };
@@ -32,14 +32,16 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     let with_modules: Vec<&Tree> = modules.trees.iter().filter(|tree| tree.has_modules()).collect();
     // The section of operators draws the trees of passes with operators, modules included.
     let drawn = !session.operators.pass.contains(&pass);
-    for (number, tree) in (1..).zip(&shown) {
+    let focus = focus(context).map(|it| it.label(session, context.facts));
+    let first = shown.iter().position(|tree| Some(&tree.label) == focus.as_ref()).unwrap_or(0);
+    for (number, tree) in shown.iter().enumerate() {
         let charts = [
-            flame::of_device(context, tree, format!("modules-device-{number}")),
-            flame::of_host(context, tree, format!("modules-host-{number}")),
+            flame::of_device(context, tree, format!("modules-device-{}", number + 1)),
+            flame::of_host(context, tree, format!("modules-host-{}", number + 1)),
         ];
         findings.blocks.extend(charts.into_iter().flatten().filter(|_| drawn).map(Block::Chart));
         let view = view(context, &with_modules, tree);
-        if number == 1 {
+        if number == first {
             let first =
                 view.iter().map(|view| View { limit: view.limit.min(SHOWN_FIRST), ..view.clone() });
             findings.main.extend(first.map(Block::Table));
@@ -91,7 +93,13 @@ fn view(context: &Context<'_>, with_modules: &[&Tree], tree: &Tree) -> Option<Vi
     let at = with_modules.iter().position(|other| std::ptr::eq(*other, tree))?;
     let skip = with_modules[..at].iter().map(|tree| tree.nodes.len() - 1).sum();
     let pass = context.session.pass_name(tree.pass);
-    let caption = words!(context, "modules.of_stage", stage = tree.label.as_str(), pass = pass);
+    let caption = words!(
+        context,
+        "modules.of_stage",
+        stage = tree.label.as_str(),
+        count = Quantity::count(tree.instances as u64),
+        pass = pass,
+    );
     let mut columns = vec!["path", "names", "host_total_ns", "host_self_ns", "device_total_ns"];
     columns.extend(tree.has_backward().then_some("backward_ns"));
     columns.extend(if tree.has_flops() {

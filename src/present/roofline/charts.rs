@@ -130,7 +130,7 @@ pub(super) fn normalized(context: &Context<'_>, name: &str, pass: &PassRoofline)
 }
 
 /// The mark with the largest share.
-fn largest(points: &[Point]) -> Option<&Point> {
+pub(super) fn largest(points: &[Point]) -> Option<&Point> {
     points.iter().reduce(|best, next| if next.weight > best.weight { next } else { best })
 }
 

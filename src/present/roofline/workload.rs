@@ -3,9 +3,9 @@
 
 use rooflens_schemas::{Metric, Unit};
 
-use super::charts::{labels, slug, under};
+use super::charts::{labels, largest, slug, under};
 use super::workload_tables as tables;
-use crate::{Context, class_color, why_unknown};
+use crate::{Context, class_color, focus, is_same, joined, why_unknown};
 use rooflens_analysis::counters::ncu::Level;
 use rooflens_analysis::counters::represent::matching::{ENOUGH, WHOLE};
 use rooflens_analysis::counters::roofline::roofs::Roofs;
@@ -17,10 +17,13 @@ use rooflens_analysis::utilization::Unavailable;
 use rooflens_analysis::utilization::mfu;
 use rooflens_findings::catalogue::{DRAM_BYTES, HFU, PROFILED_DRAM_SHARE, PROFILED_SHARE};
 use rooflens_findings::chart::{Color, Plot, Point};
-use rooflens_findings::{Block, Chart, Findings, Quantity};
+use rooflens_findings::{Block, Chart, Findings, Inline, Quantity};
 
 /// Share of a stage's GPU time that profiled launches stand for, from which on the report shows its roofline.
 const WORTH_A_PAGE: f64 = 0.5;
+
+/// Marks below this number are a sentence in the report.
+const FEW: usize = 3;
 
 /// Adds the workload's rooflines, tables and metrics, if something of it was profiled.
 pub(super) fn add(context: &Context<'_>, workload: &Workload, findings: &mut Findings) {
@@ -33,12 +36,20 @@ pub(super) fn add(context: &Context<'_>, workload: &Workload, findings: &mut Fin
     let (bounds, of_bounds) = tables::bounds(context, &phases);
     findings.blocks.push(Block::Heading(words!(context, "workload.heading")));
     findings.blocks.push(Block::Prose(say!(context, "workload.introduction")));
-    let mut charts = charts(context, &phases, &workload.roofs).into_iter().map(Block::Chart);
-    // A mark of a part of a stage would be read as the stage.
-    if phases.iter().any(|stage| stage.covered >= WORTH_A_PAGE) {
-        findings.main.extend(charts.next());
+    findings.blocks.extend(class_chart(context, &phases, &workload.roofs).map(Block::Chart));
+    let main = shown(context, &phases);
+    for stage in phases.iter().copied().filter(|stage| stage.covered >= ENOUGH) {
+        let Some((chart, few)) = kernel_chart(context, stage, &workload.roofs) else { continue };
+        let chart = Block::Chart(chart);
+        if main.is_none_or(|main| !std::ptr::eq(main, stage)) {
+            findings.blocks.push(chart);
+        } else if let Some(few) = few {
+            findings.main.push(Block::Prose(few));
+            findings.blocks.push(chart);
+        } else {
+            findings.main.push(chart);
+        }
     }
-    findings.blocks.extend(charts);
     findings.blocks.extend([of_stages, of_kernels, of_bounds]);
     for stage in stages {
         findings.metrics.extend(metrics(context, stage, &workload.roofs));
@@ -49,35 +60,82 @@ pub(super) fn add(context: &Context<'_>, workload: &Workload, findings: &mut Fin
     findings.methods.push(method!(context, "workload", whole = whole));
 }
 
-/// One chart of stages and classes that were profiled as a whole, and one of kernels a stage of which some were.
-fn charts(context: &Context<'_>, phases: &[&StageWork], roofs: &Roofs) -> Vec<Chart> {
-    let chart = |id: String, title: String, marks: String, points: Vec<Point>| {
-        let plot = under(context, roofs, Level::Dram, points);
-        let ceilings = labels(context, &plot);
-        let description =
-            words!(context, "workload.chart.description", marks = marks, ceilings = ceilings);
-        let has_points = !plot.points.is_empty();
-        has_points.then_some(Chart { id, title, description, plot: Plot::Roofline(plot) })
+/// The stage whose kernels the report shows: of those that were profiled as far as that is worth a page, the one that
+/// loses most, or the longest.
+fn shown<'a>(context: &Context<'_>, phases: &[&'a StageWork]) -> Option<&'a StageWork> {
+    let focus = focus(context);
+    let is_focus = |stage: &StageWork| focus.as_ref().is_some_and(|it| is_same(it, &stage.summary));
+    // A mark of a part of a stage would be read as the stage.
+    let worth = phases.iter().rev().copied().filter(|stage| stage.covered >= WORTH_A_PAGE);
+    worth.max_by_key(|stage| (is_focus(stage), stage.time))
+}
+
+/// A chart of marks under the roofs; none without marks.
+fn chart(
+    context: &Context<'_>,
+    roofs: &Roofs,
+    id: String,
+    (title, marks): (String, String),
+    points: Vec<Point>,
+) -> Option<Chart> {
+    let plot = under(context, roofs, Level::Dram, points);
+    let ceilings = labels(context, &plot);
+    let description =
+        words!(context, "workload.chart.description", marks = marks, ceilings = ceilings);
+    let has_points = !plot.points.is_empty();
+    has_points.then_some(Chart { id, title, description, plot: Plot::Roofline(plot) })
+}
+
+/// The chart of stages and classes that were profiled as a whole.
+fn class_chart(context: &Context<'_>, phases: &[&StageWork], roofs: &Roofs) -> Option<Chart> {
+    let whole = phases.iter().filter(|stage| stage.covered >= WHOLE);
+    let points = whole.flat_map(|stage| class_points(context, stage, &label(context, stage)));
+    let title = words!(context, "workload.chart.stages");
+    let marks = words!(context, "workload.chart.stages_marks");
+    chart(context, roofs, "roofline-workload".to_owned(), (title, marks), points.collect())
+}
+
+/// The chart of the kernels of a stage; and, if there are few, what it shows in words.
+fn kernel_chart(
+    context: &Context<'_>,
+    stage: &StageWork,
+    roofs: &Roofs,
+) -> Option<(Chart, Option<Vec<Inline>>)> {
+    let points = stage.works.iter().filter_map(|work| kernel_point(context, stage, work));
+    let points: Vec<Point> = points.collect();
+    let label = label(context, stage);
+    let rate = |point: &Point| Quantity::new(point.y, Unit::FlopPerSecond);
+    let one = |point: &Point| {
+        say!(
+            context,
+            "workload.chart.one",
+            kernel = Inline::code(&point.label),
+            of_time = Quantity::ratio(point.weight),
+            rate = rate(point),
+            intensity = Quantity::new(point.x, Unit::FlopPerByte),
+        )
     };
-    let labelled = |stage: &StageWork| stage.summary.label(context.session, context.facts);
-    let covered = |least| phases.iter().filter(move |stage| stage.covered >= least);
-    let points = |stage: &&StageWork| class_points(context, stage, &labelled(stage));
-    let stages = chart(
-        "roofline-workload".to_owned(),
-        words!(context, "workload.chart.stages"),
-        words!(context, "workload.chart.stages_marks"),
-        covered(WHOLE).flat_map(points).collect(),
+    let few = joined(points.iter().map(one), context.text.semicolon());
+    let few = few.filter(|_| points.len() < FEW);
+    let few =
+        few.map(|few| say!(context, "workload.chart.few", stage = label.as_str(), kernels = few));
+    let largest = largest(&points)?;
+    let title = words!(
+        context,
+        "workload.chart.kernels",
+        stage = label.as_str(),
+        kernel = largest.label.as_str(),
+        of_time = Quantity::ratio(largest.weight),
+        rate = rate(largest),
     );
-    let kernels = covered(ENOUGH).filter_map(|stage| {
-        let point = |work: &Work| kernel_point(context, stage, work);
-        let points: Vec<Point> = stage.works.iter().filter_map(point).collect();
-        let share = Quantity::ratio(points.iter().map(|point| point.weight).sum());
-        let label = labelled(stage);
-        let id = format!("roofline-workload-{}", slug(&label));
-        let marks = words!(context, "workload.chart.kernels_marks", share = share);
-        chart(id, words!(context, "workload.chart.kernels", stage = label), marks, points)
-    });
-    stages.into_iter().chain(kernels).collect()
+    let share = Quantity::ratio(points.iter().map(|point| point.weight).sum());
+    let marks = words!(context, "workload.chart.kernels_marks", share = share);
+    let id = format!("roofline-workload-{}", slug(&label));
+    Some((chart(context, roofs, id, (title, marks), points)?, few))
+}
+
+fn label(context: &Context<'_>, stage: &StageWork) -> String {
+    stage.summary.label(context.session, context.facts)
 }
 
 fn kernel_point(context: &Context<'_>, stage: &StageWork, work: &Work) -> Option<Point> {

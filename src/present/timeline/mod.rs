@@ -36,7 +36,7 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     findings.main.extend(charts.next().into_iter().chain(zooms.by_ref().take(SHOWN_ZOOMS)));
     findings.blocks.extend(charts.chain(zooms));
     tables::add(context, timeline, &mut findings);
-    findings.methods.push(method!(context, "timeline"));
+    findings.methods.push(method!(context, "timeline", least = Quantity::ratio(tracks::THROTTLED)));
     Ok(findings)
 }
 

@@ -22,26 +22,35 @@ use rooflens_model::{GpuId, Ns};
 /// GPUs that a chart shows; the data set holds all.
 const MAX_GPUS: usize = 8;
 
-/// The chart of a pass, with the samples of the first GPU if there are some.
+/// The chart of a pass, with the samples of the GPU that computes longest if there are some.
 pub(super) fn chart(context: &Context<'_>, timeline: &Timeline, of: &Overview) -> Chart {
     let pass = context.session.pass_name(of.pass);
     let mut tracks = busy_tracks(context, of);
-    if let Some((gpu, _)) = of.gpus.first() {
-        let nvml = nvml_samples(context, of, *gpu);
-        let name = number(context, *gpu, of.gpus.len() > 1);
-        let name = name.as_deref();
-        if let Some(own) = timeline.counters_of(of.pass, *gpu) {
+    let slowest = slowest(context, of);
+    let name = slowest.and_then(|gpu| number(context, gpu, of.gpus.len() > 1));
+    let name = name.as_deref();
+    if let Some(gpu) = slowest {
+        let nvml = nvml_samples(context, of, gpu);
+        if let Some(own) = timeline.counters_of(of.pass, gpu) {
             tracks.extend(counter_tracks(context, &of.window, own, nvml.is_none(), name));
         }
         if let Some(samples) = nvml {
             tracks.extend(nvml_tracks(context, &of.window, &samples, name));
         }
     }
+    let busy = of.gpus.iter().find(|(gpu, _)| Some(*gpu) == slowest).map_or(0, busy);
     let stages = &context.facts.stages;
     let bands = of.bands.iter().map(|(at, start, end)| (stages[*at].name.clone(), *start, *end));
     Chart {
         id: format!("timeline-{}", of.pass.index()),
-        title: words!(context, "timeline.chart", pass = pass),
+        title: words!(
+            context,
+            "timeline.chart",
+            gpu = name,
+            share = Quantity::ratio(busy as f64 / of.window.duration().max(1) as f64),
+            time = Quantity::ns(of.window.duration()),
+            pass = pass,
+        ),
         description: description(context, of, pass),
         plot: Plot::Tracks(Tracks {
             x_label: words!(context, "timeline.time"),
@@ -53,10 +62,27 @@ pub(super) fn chart(context: &Context<'_>, timeline: &Timeline, of: &Overview) -
     }
 }
 
+/// The GPU of the rank that computes longest, or the first one.
+fn slowest(context: &Context<'_>, of: &Overview) -> Option<GpuId> {
+    let runs = context.results.communication().map_or(&[][..], |all| &all.runs);
+    let ranks = runs.iter().flat_map(|ranks| {
+        let own = ranks.lines.iter().filter(|line| line.stage.is_none() && line.pass == of.pass);
+        own.map(|line| (line.compute, ranks.run.members[line.member].gpu))
+    });
+    let most = ranks.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, gpu)| gpu);
+    let first = of.gpus.first().map(|(gpu, _)| *gpu);
+    most.filter(|gpu| of.gpus.iter().any(|(own, _)| own == gpu)).or(first)
+}
+
+/// Time in which a GPU is busy, nanoseconds.
+fn busy((_, mix): &(GpuId, Vec<GroupTimes>)) -> Ns {
+    mix.iter().flatten().sum()
+}
+
 fn description(context: &Context<'_>, of: &Overview, pass: &str) -> String {
     let duration = of.window.duration();
-    let one = |(gpu, mix): &(GpuId, Vec<GroupTimes>)| {
-        let busy: Ns = mix.iter().flatten().sum();
+    let one = |own: &(GpuId, Vec<GroupTimes>)| {
+        let ((gpu, mix), busy) = (own, busy(own));
         let time = |group: ClassGroup| mix.iter().map(|bin| bin[group as usize]).sum::<Ns>();
         let groups = ClassGroup::ALL.into_iter().map(|group| (time(group), Reverse(group)));
         let most = groups.max().filter(|(time, _)| *time > 0);

@@ -3,12 +3,17 @@
 use rooflens_schemas::Unit;
 
 use crate::Context;
+use rooflens_analysis::system::power;
 use rooflens_analysis::system::power::reasons::lowers_clock;
 use rooflens_analysis::system::power::samples::Sample;
 use rooflens_analysis::time::timeline::bins::{Window, means};
 use rooflens_analysis::time::timeline::sampled::{Counter, GpuCounters};
+use rooflens_findings::Quantity;
 use rooflens_findings::chart::{Line, Lines, Track};
 use rooflens_model::Ns;
+
+/// Share of the highest clock below which a clock that has a reason to be low is marked.
+pub(super) const THROTTLED: f64 = 0.97;
 
 fn line(name: String, filled: bool, points: Vec<(Ns, f64)>) -> Line {
     let points = points.into_iter().map(|(time, value)| (time, significant(value))).collect();
@@ -72,14 +77,15 @@ pub(super) fn nvml_tracks(
         let stated = samples.iter().filter_map(|(time, sample)| Some((*time, value(sample)?)));
         means(window, stated)
     };
-    let throttled = throttled(window, samples);
+    let throttled = throttled(window, samples, highest_clock(context));
+    let label = words!(context, "timeline.throttled", least = Quantity::ratio(THROTTLED));
     let tracks = [
         single(words!(context, "timeline.power", gpu = gpu), Unit::Watts, points(|s| s.watts)),
         single(words!(context, "timeline.clock", gpu = gpu), Unit::Hertz, points(|s| s.sm_hz)),
     ];
     let shaded = tracks.into_iter().flatten().map(|track| match track {
         Track::Lines(lines) => {
-            let shades = Some((words!(context, "timeline.throttled"), throttled.clone()));
+            let shades = (!throttled.is_empty()).then(|| (label.clone(), throttled.clone()));
             Track::Lines(Lines { shades, ..lines })
         }
         other => other,
@@ -87,11 +93,18 @@ pub(super) fn nvml_tracks(
     shaded.collect()
 }
 
-/// Stretches from a sample with a reason that lowers the clock to the next sample without one.
-fn throttled(window: &Window, samples: &[(Ns, Sample)]) -> Vec<(i64, i64)> {
+/// The highest SM clock that was sampled on any GPU, hertz.
+fn highest_clock(context: &Context<'_>) -> f64 {
+    let samples = power::sampled(context).iter().flat_map(|device| &device.samples);
+    samples.filter_map(|sample| sample.sm_hz).fold(0.0, f64::max)
+}
+
+/// Stretches from a sample at a low clock, with a reason for it, to the next sample without one.
+fn throttled(window: &Window, samples: &[(Ns, Sample)], highest: f64) -> Vec<(i64, i64)> {
+    let is_low = |sample: &Sample| sample.sm_hz.is_some_and(|clock| clock < THROTTLED * highest);
     let mut found: Vec<(i64, i64)> = Vec::new();
     for pair in samples.windows(2) {
-        if !pair[0].1.reasons.is_some_and(lowers_clock) {
+        if !(pair[0].1.reasons.is_some_and(lowers_clock) && is_low(&pair[0].1)) {
             continue;
         }
         let (start, end) = (pair[0].0 - window.start, pair[1].0 - window.start);

@@ -29,16 +29,27 @@ pub(super) fn chart(context: &Context<'_>, zoom: &Zoom) -> Chart {
     let gpu = number(context, zoom.gpu, zoom.several_gpus);
     let time = Quantity::ns(projection.duration());
     let (name, gpu) = (stage.as_str(), gpu.as_deref());
-    let title = words!(context, "timeline_stage.chart", stage = name, time = time, gpu = gpu);
+    let ordinal = zoom.ordinal.to_string();
+    let busy = Quantity::ratio(zoom.busy as f64 / projection.duration().max(1) as f64);
+    let title = words!(
+        context,
+        "timeline_stage.chart",
+        ordinal = ordinal.as_str(),
+        stage = name,
+        time = time,
+        median = Quantity::new(zoom.summary.time, Unit::Nanoseconds),
+        gpu = gpu,
+        busy = busy,
+    );
     let description = words!(
         context,
         "timeline_stage.chart_text",
-        ordinal = zoom.ordinal.to_string(),
+        ordinal = ordinal,
         stage = name,
         gpu = gpu,
         operations = operations.to_string(),
         time = time,
-        busy = Quantity::ratio(zoom.busy as f64 / projection.duration().max(1) as f64),
+        busy = busy,
     );
     Chart {
         id: format!("timeline-stage-{}", zoom.summary.stage),

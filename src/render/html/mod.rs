@@ -135,6 +135,7 @@ impl<'a> Writer<'a> {
             self.details("appendix-method", page.words["method"]);
             let _ = writeln!(self.out, "<dl class=\"methods\">\n{list}</dl>\n</details>");
         }
+        self.data_quality();
         self.out.push_str("</section>\n");
     }
 

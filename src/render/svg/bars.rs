@@ -9,9 +9,9 @@ use super::{legend, palette};
 use rooflens_findings::Quantity;
 use rooflens_findings::chart::{Bar, Part, StackedBars};
 
-const PITCH: f64 = 24.0;
+const PITCH: f64 = 20.0;
 /// White above and below a bar, in rows.
-const MARGIN: f64 = 3.5 / PITCH;
+const MARGIN: f64 = 3.0 / PITCH;
 /// Shares of the width that labels at the left and notes at the right may take.
 const LABELS: f64 = 0.36;
 const NOTES: f64 = 0.3;

@@ -102,7 +102,7 @@ mod tests {
         let page = Page::new(rooflens_findings::Catalogue::english());
         draw(&page, &chart).expect("drawn");
         let svg = page.finish(100.0, "", "");
-        assert!(svg.contains("<title>a_kernel_of_no_width · 10.00 ns · 1.00 %</title>"), "{svg}");
+        assert!(svg.contains("<title>a_kernel_of_no_width · 10.0 ns · 1.00 %</title>"), "{svg}");
         // 10 of 1000 ns are 4.82 of 482 points: no room for a label.
         assert_eq!(svg.matches("a_k").count(), 1, "{svg}");
         assert!(svg.contains(">decode</text>"));

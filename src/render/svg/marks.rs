@@ -116,7 +116,9 @@ fn draw_number(
 ) -> Drawn<bool> {
     let text = number.to_string();
     let style = Style::BOLD.at(HPos::Center);
-    let bounds = |(x, y): &(f64, f64)| style.bounds(*x, *y + 2.5, &text);
+    // Two numbers side by side must not read as one.
+    let wide = format!(" {text} ");
+    let bounds = |(x, y): &(f64, f64)| style.bounds(*x, *y + 2.5, &wide);
     let mut places = places(mark);
     places.retain(|place| area.contains(&bounds(place)));
     let boxes: Vec<Vec<Rect>> = places.iter().map(|place| vec![bounds(place)]).collect();

@@ -163,7 +163,12 @@ fn label_roof(page: &Page, labels: &mut Labels, area: Rect, roof: &Roof<'_>) -> 
     // The label of a short flat roof may begin left of it.
     let text = style.fit(&roof.ceiling.label, if flat { area.w / 2.0 } else { length });
     let width = style.width(&text);
-    let mut starts = Vec::new();
+    // Left of a flat roof, above the slanted ones, nothing else stands.
+    let left = |step: i32| {
+        let x = roof.from.0 - width - 5.0 - 10.0 * f64::from(step);
+        (x, roof.from.1 + style.size * 0.35)
+    };
+    let mut starts: Vec<_> = (0..if flat { 24 } else { 0 }).map(left).collect();
     for share in 0..=16 {
         // Slanted labels prefer the lower left, flat ones the right end.
         let along = f64::from(share) / 16.0 * (length - width - 10.0).max(0.0) + 5.0;

@@ -320,7 +320,7 @@ fn the_largest_cause_of_idle_time_is_named() {
     let found = made.one(&stage_busy::RULE);
     assert_eq!(
         words(&found.statement),
-        "decode takes 1.000 µs; the GPU is idle for 70.0 % of it (medians). Largest cause: synchronizing call, 45.0 % \
+        "decode takes 1.00 µs; the GPU is idle for 70.0 % of it (medians). Largest cause: synchronizing call, 45.0 % \
          of the time of all iterations. Memory bandwidth utilization (MBU) is 12.0 %."
     );
     assert_eq!(found.advice, None, "the rule of the cause advises");
@@ -331,7 +331,7 @@ fn a_busy_stage_names_its_largest_part() {
     let made = prefill().busy(0.95);
     let made = made.groups(&[(ClassGroup::Attention, 200), (ClassGroup::Communication, 600)]);
     let found = made.one(&stage_busy::RULE);
-    let expected = "prefill takes 1.000 µs; the GPU is busy for 95.0 % of it. Largest kernel class: communication, \
+    let expected = "prefill takes 1.00 µs; the GPU is busy for 95.0 % of it. Largest kernel class: communication, \
                     75.0 % of busy time.";
     assert_eq!(words(&found.statement), expected);
     assert!(words(&found.advice.unwrap()).contains("slowest rank"));
@@ -428,7 +428,7 @@ fn a_stage_says_what_remains_without_the_profiler() {
     // 400 of 1000 ns are 80 % of 500 ns; 950 ns are no other time.
     assert!(
         made(500)
-            .contains("it takes 500.0 ns; with unchanged kernel durations, the GPU is 80.0 % busy")
+            .contains("it takes 500 ns; with unchanged kernel durations, the GPU is 80.0 % busy")
     );
     assert!(!made(950).contains("baseline"));
 }

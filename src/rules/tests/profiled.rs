@@ -222,7 +222,7 @@ fn attention_that_misses_the_cache_reads_more_than_it_must() {
     let text = words(&found.statement);
     assert!(
         text.contains(
-            "an L2 hit rate of 30.0 %: each launch moves 400.0 B of DRAM data for 100.0 B of"
+            "an L2 hit rate of 30.0 %: each launch moves 400 B of DRAM data for 100 B of"
         ),
         "{text}"
     );
@@ -362,7 +362,7 @@ fn the_bound_class_is_weighed_by_the_time_of_the_workload() {
     assert_eq!(
         words(&found.statement),
         "decode is latency-bound for 30.0 % of its GPU time, compute-bound for 10.0 %; profiled launches represent \
-         40.0 %. Main reason for latency-bound: cause not counted (100.0 % of that time)."
+         40.0 %. Main reason for latency-bound: cause not counted (100 % of that time)."
     );
     // 12 + 12 % of the stage are less than a quarter.
     assert_eq!(silent(bounds(0.12, 0.12, 1.0).outcome(&profiled_bound::RULE)).0, "abstained");

@@ -66,7 +66,7 @@ fn products_without_tensor_cores_are_those_that_could_have_them() {
     }];
     made.options.gpu = Some("GPU".to_owned());
     let found = made.one(&no_tensor_cores::RULE);
-    assert!(words(&found.statement).contains("fp32 run without tensor cores for 800.0 ns, 8.00 %"));
+    assert!(words(&found.statement).contains("fp32 run without tensor cores for 800 ns, 8.00 %"));
     // 800 × (1 − 60 / 480).
     assert!((saved(&found) - 700.0).abs() < 1e-9);
     assert_eq!(sized(decode()).outcome(&no_tensor_cores::RULE), Outcome::CLEAR);

@@ -12,6 +12,8 @@ use rooflens_findings::chart::{Color, Point};
 /// Points that get a number and a line in the key.
 const NUMBERED: usize = 10;
 const KEY_ROW: f64 = 11.0;
+/// Radius of marks without a share.
+const UNWEIGHTED: f64 = 3.2;
 
 /// A point with its place on the canvas.
 pub(super) struct Mark<'a> {
@@ -29,9 +31,18 @@ impl<'a> Mark<'a> {
 
     /// The area is in proportion to the weight, down to a size that is still visible.
     fn radius(&self) -> f64 {
+        if self.point.weight < 0.0 {
+            return UNWEIGHTED;
+        }
         let weight =
             if self.point.weight.is_finite() { self.point.weight.clamp(0.0, 1.0) } else { 0.0 };
         (weight.sqrt() * 24.0).clamp(1.8, 20.0)
+    }
+
+    /// Its share, if it has one.
+    fn share(&self) -> Option<String> {
+        let weight = self.point.weight;
+        (weight.is_nan() || weight >= 0.0).then(|| Quantity::ratio(weight).to_string())
     }
 
     fn bounds(&self) -> Rect {
@@ -82,9 +93,8 @@ pub(super) fn draw<'m, 'a>(
 ) -> Drawn<Vec<&'m Mark<'a>>> {
     for mark in marks {
         let point = mark.point;
-        let share = format!("{} · ", Quantity::ratio(point.weight));
-        let share = if tell_shares(marks.iter()) { share } else { String::new() };
-        let tooltip = format!("{} · {share}{}", point.label, mark.detail);
+        let parts = [Some(point.label.clone()), mark.share(), Some(mark.detail.clone())];
+        let tooltip = parts.into_iter().flatten().collect::<Vec<String>>().join(" · ");
         page.disc((mark.x, mark.y), mark.radius(), palette::fill(point.color), &tooltip)?;
     }
     let mut numbered = Vec::new();
@@ -94,13 +104,6 @@ pub(super) fn draw<'m, 'a>(
         }
     }
     Ok(numbered)
-}
-
-/// Whether the shares of marks say something: not if all have the same.
-fn tell_shares<'m, 'a: 'm>(mut marks: impl Iterator<Item = &'m Mark<'a>>) -> bool {
-    let first = marks.next().map(|mark| mark.point.weight);
-    let mut others = marks.map(|mark| Some(mark.point.weight)).peekable();
-    others.peek().is_none() || others.any(|weight| weight != first)
 }
 
 /// Draws a number in or near its mark; false if there is no room at all.
@@ -160,8 +163,7 @@ pub(super) fn draw_key(page: &Page, top: f64, numbered: &[&Mark<'_>]) -> Drawn<f
         let y = top + (n % rows.max(1)) as f64 * KEY_ROW + 7.0;
         page.text(left + 10.0, y, &(n + 1).to_string(), Style::BOLD.at(HPos::Right))?;
         page.disc((left + 16.5, y - 2.5), 2.8, palette::fill(mark.point.color), "")?;
-        let share = Quantity::ratio(mark.point.weight).to_string();
-        let share = if tell_shares(numbered.iter().copied()) { share } else { String::new() };
+        let share = mark.share().unwrap_or_default();
         let right = left + column - 8.0;
         page.text(right, y, &share, style.at(HPos::Right))?;
         let room = right - style.width(&share) - 6.0 - (left + 22.0);

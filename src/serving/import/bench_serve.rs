@@ -15,9 +15,8 @@ const MS: f64 = 1e6;
 const S: f64 = 1e9;
 
 /// Keys that are read, or that say nothing about how engine and test were set up.
-const KNOWN: [&str; 31] = [
+const KNOWN: [&str; 33] = [
     "accept_length",
-    "burstiness_note",
     "completed",
     "concurrency",
     "date",
@@ -28,6 +27,7 @@ const KNOWN: [&str; 31] = [
     "gpu",
     "hw",
     "input_throughput",
+    "label",
     "max_concurrency",
     "max_concurrent_requests",
     "max_output_tokens_per_s",
@@ -40,6 +40,8 @@ const KNOWN: [&str; 31] = [
     "request_rate",
     "request_throughput",
     "rtfx",
+    "seed",
+    "tag",
     "timestamp",
     "tokenizer_id",
     "total_input_tokens",

@@ -12,6 +12,9 @@ use crate::analysis::sweep::{Axis, Point, Sweep, elasticity};
 const SHOWN: usize = 40;
 const CHARTS: usize = 3;
 
+/// Weight of marks that are no shares of anything.
+const NO_SHARE: f64 = -1.0;
+
 /// A point with its sweep's number, and the growth from the point before.
 struct Row<'a> {
     sweep: &'a Sweep,
@@ -138,7 +141,7 @@ fn marks(page: &Page<'_>, sweep: &Sweep, at: impl Fn(&Point) -> Option<(f64, f64
     let mark = |(n, point): (usize, &Point)| {
         let (x, y) = at(point)?;
         let color = if sweep.knee == Some(n) { Color::Knee } else { Color::Run };
-        Some(Mark { label: page.load(sweep.axis, point.load), x, y, weight: -1.0, color })
+        Some(Mark { label: page.load(sweep.axis, point.load), x, y, weight: NO_SHARE, color })
     };
     sweep.points.iter().enumerate().filter_map(mark).collect()
 }

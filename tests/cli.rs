@@ -305,8 +305,8 @@ fn a_load_test_becomes_a_report() {
     // expected.json: 99.69 tokens/s at 16 requests/s, 57 good requests in 7.652 s at 8.
     for words in [
         "the knee",
-        "99.69 tokens/s",
-        "7.449 requests/s",
+        "99.7 tokens/s",
+        "7.45 requests/s",
         "Queueing is the bottleneck",
         "max-num-seqs",
     ] {
@@ -387,7 +387,7 @@ fn setups_are_compared_with_the_first_that_is_given() {
     let output = rooflens(&[&["serve-report", &files[0], &files[1]], labels.as_slice()].concat());
     let page = text(&output.stdout);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    for words in ["1 worked against narrow", "max\\_num\\_seqs: 64 → 128", "128 gave 40.00 ms."] {
+    for words in ["1 worked against narrow", "max\\_num\\_seqs: 64 → 128", "128 gave 40.0 ms."] {
         assert!(page.contains(words), "{words}: {page}");
     }
 }

@@ -115,11 +115,7 @@ fn finding(
         ),
         advice: Some(match fuses {
             true => {
-                say!(
-                    results,
-                    "low_mfu.advice_fuse",
-                    attention = (!attention).then_some("FLASH_ATTENTION")
-                )
+                say!(results, "low_mfu.advice_fuse", attention = (!attention).then_some(""))
             }
             false => {
                 let fp8 = results.platform.has_fp8() == Some(true);

@@ -7,10 +7,13 @@ mod tables;
 use rooflens_architecture::Architecture;
 use rooflens_findings::{Block, Catalogue, Inline, Quantity, method, prose, say, words};
 use rooflens_report::{Meta, Report, Section};
-use rooflens_schemas::{Tool, Unit};
+use rooflens_schemas::{Metric, Scope, Tool, Unit};
+
+use rooflens_findings::catalogue::{PREDICTED_OUTPUT_THROUGHPUT, PREDICTED_TPOT, PREDICTED_TTFT};
 
 use crate::{
-    Advice, Calibration, Limits, Machine, Plan, Point, Prediction, Setup, Sweep, advise, sweep,
+    Advice, Calibration, Limits, Machine, Pass, Plan, Point, Prediction, Setup, Sweep, advise,
+    sweep,
 };
 
 /// Rows of a table on a page.
@@ -112,6 +115,28 @@ impl<'q> Answer<'q> {
     }
 }
 
+/// The bounds of a point, as `rooflens serve-report --predicted` reads them.
+fn metrics(answer: &Answer<'_>, point: &Point) -> Vec<Metric> {
+    let Some(found) = &point.prediction else { return Vec::new() };
+    let load = &point.load;
+    let basis = format!(
+        "{}, {}, tensor parallel {}, batch {}, prompt {}, output {}",
+        answer.machine(point),
+        point.setup.weights.name,
+        point.setup.tensor,
+        load.batch,
+        load.prompt,
+        load.output
+    );
+    let scope = |pass: &Pass| Scope { class: Some(pass.bound().to_owned()), ..Scope::default() };
+    let (prefill, decode) = (scope(&found.prefill), scope(&found.decode));
+    let rate = found.requests * load.output as f64;
+    let tpot = found.tpot.map(|tpot| PREDICTED_TPOT.derived(decode.clone(), tpot * 1e9, &*basis));
+    let rate = tpot.is_some().then(|| PREDICTED_OUTPUT_THROUGHPUT.derived(decode, rate, &*basis));
+    let ttft = PREDICTED_TTFT.derived(prefill, found.ttft * 1e9, &*basis);
+    std::iter::once(ttft).chain(tpot).chain(rate).collect()
+}
+
 /// The document.
 pub fn report(question: &Question) -> Report {
     let answer = Answer::new(question);
@@ -120,6 +145,7 @@ pub fn report(question: &Question) -> Report {
         meta: meta(&answer),
         summary: summary(&answer),
         datasets: tables::all(&answer),
+        metrics: answer.points.iter().flat_map(|point| metrics(&answer, point)).collect(),
         methods: vec![
             method!(answer, "predict.bound"),
             method!(answer, "predict.work"),

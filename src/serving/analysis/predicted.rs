@@ -37,6 +37,10 @@ impl Predicted {
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let file: File = serde_json::from_slice(bytes)
             .map_err(|error| format!("it is no metrics.json: {error}"))?;
+        let loads = file.metrics.iter().filter(|one| one.id == "predict.ttft_bound").count();
+        if loads > 1 {
+            return Err(format!("it predicts {loads} loads: predict one GPU, dtype and batch"));
+        }
         let find = |id: &str, unit: Unit| {
             let metric = file.metrics.iter().find(|one| one.id == id && one.unit == unit)?;
             let value = metric.value.number().filter(|value| value.is_finite() && *value > 0.0)?;

@@ -79,7 +79,7 @@ fn question(args: &Args, term: &mut Term) -> Result<Question, CliError> {
     Ok(Question {
         text: crate::findings::Catalogue::english(),
         title: title(path, &model),
-        source: path.display().to_string(),
+        source: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         identity,
         sources: gpus.iter().map(|gpu| sources(gpu)).collect(),
         sweep,

@@ -19,6 +19,9 @@ use crate::{
 /// Rows of a table on a page.
 const ROWS: usize = 24;
 
+/// Rows of the bounds on the first page: no more are said again.
+const FIRST_ROWS: usize = 12;
+
 /// What is to be predicted, and what of.
 #[derive(Clone, Debug)]
 pub struct Question {
@@ -223,7 +226,7 @@ fn summary(answer: &Answer<'_>) -> Vec<Block> {
         blocks.push(Block::Prose(capacity(answer, point, found, advice)));
         blocks.extend(recommendation(answer, advice).map(Block::Prose));
     }
-    blocks.push(table(answer, "prediction", caption(answer), 12));
+    blocks.push(table(answer, "prediction", caption(answer), FIRST_ROWS));
     let basis = match &answer.of.calibration {
         Some(_) => say!(answer, "predict.basis_measured"),
         None => say!(answer, "predict.basis_specified"),
@@ -350,7 +353,10 @@ fn recommendation(answer: &Answer<'_>, advice: &Advice) -> Option<Vec<Inline>> {
 
 fn bounds(answer: &Answer<'_>) -> Vec<Block> {
     let rows = answer.points.len();
-    let mut blocks = vec![table(answer, "prediction", caption(answer), ROWS)];
+    let mut blocks = Vec::new();
+    if rows > FIRST_ROWS {
+        blocks.push(table(answer, "prediction", caption(answer), ROWS));
+    }
     if rows > ROWS {
         blocks.push(Block::Prose(say!(
             answer,

@@ -127,7 +127,7 @@ fn wrong_arguments_are_2_and_configs_that_cannot_be_used_are_3() {
     fails(&["--gpu", "H100"], "H100 SXM5 80GB");
     fails(&["--gpu", "H200", "--dtype", "fp7"], "no number format fp7");
     fails(&["--gpu", "H200", "--speculate", "4"], "TOKENS:ACCEPTANCE");
-    fails(&["--gpu", "H200", "--batch", "0"], "0 is not a size");
+    fails(&["--gpu", "H200", "--batch", "0"], "0 is not in 1..=1048576");
     fails(&["--gpu", "H200", "--cached-prefix", "1.5"], "share");
 
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -210,7 +210,7 @@ impl DrawingBackend for Svg {
             style.size() / 100.0,
             hex(style.color()),
             self.attributes,
-            escape(text),
+            in_runs(text),
         );
         Ok(())
     }
@@ -275,6 +275,27 @@ fn fill(style: &impl BackendStyle) -> String {
         let _ = write!(paint, r##" stroke="#ffffff" stroke-width="{width}""##);
     }
     paint
+}
+
+/// Text with East Asian characters in runs of their own where it holds a ligature: the renderer of the PDF finds them no
+/// other face there.
+fn in_runs(text: &str) -> String {
+    let is_east = |letter: char| letter >= '\u{2e80}';
+    let has_ligature = ["fi", "fl", "ff"].iter().any(|pair| text.contains(pair));
+    let mut runs = escape(text).to_string();
+    if !has_ligature || !text.contains(is_east) {
+        return runs;
+    }
+    let mut at = 0;
+    while let Some(start) = runs[at..].find(is_east).map(|start| at + start) {
+        let end =
+            runs[start..].find(|letter| !is_east(letter)).map_or(runs.len(), |end| start + end);
+        let run =
+            format!("<tspan font-family=\"Droid Sans Fallback\">{}</tspan>", &runs[start..end]);
+        runs.replace_range(start..end, &run);
+        at = start + run.len();
+    }
+    runs
 }
 
 #[cfg(test)]

@@ -105,6 +105,16 @@ fn the_bounds_of_llama_8b_are_those_by_hand() {
     // 131 072 B.
     let bytes = 2.0 * 7_504_658_432.0 + 8.0 * 8192.0 + 8.0 * 1026.0 * 131_072.0;
     assert!((number("tpot_ns") / (bytes / 4.8e12 * 1e9) - 1.0).abs() < 1e-12);
+    // The same as metrics, which `serve-report --predicted` reads.
+    let metrics = report["metrics"].as_array().expect("metrics");
+    let metric = |id: &str| {
+        let own = metrics.iter().find(|one| one["id"] == id).expect("the metric");
+        (own["value"]["value"].as_f64().expect("a number"), own["scope"]["class"].clone())
+    };
+    let (ttft, by) = metric("predict.ttft_bound");
+    assert!((ttft / ((computed + moved) * 1e9) - 1.0).abs() < 1e-12 && by == "compute", "{by}");
+    let (tpot, by) = metric("predict.tpot_bound");
+    assert!((tpot / (bytes / 4.8e12 * 1e9) - 1.0).abs() < 1e-12 && by == "memory", "{by}");
     // 141 GB · 0.9 less 16.06 GB of weights, over 1025 positions.
     let free = 126.9e9 - 2.0 * 8_030_261_248.0;
     let fits = (free / (1025.0 * 131_072.0)) as u64;

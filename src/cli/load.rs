@@ -137,20 +137,25 @@ fn options(input: &Input) -> Options {
 pub(super) fn provenance<'a>(loaded: &'a Loaded, context: &present::Context<'_>) -> Provenance<'a> {
     let Loaded { bundle, session, .. } = loaded;
     let cover = present::headline::cover(context);
-    let artifact = |file: &ArtifactFile| {
-        let kind = file.kind.unwrap_or(ArtifactKind::Other).label().to_owned();
-        [file.path.clone(), kind, file.pass.clone(), file.sha256.clone().unwrap_or_default()]
-    };
     Provenance {
         bundle: &bundle.name,
         bundle_id: &bundle.id,
         manifest: bundle.manifest.as_ref(),
-        artifacts: bundle.files.iter().map(artifact).collect(),
+        artifacts: artifacts(bundle, ArtifactKind::Other.label()),
         title: cover.title,
         facts: cover.facts,
         notes: session.notes.as_ref().map(|(artifact, text)| Notes { artifact, text }),
         ..Provenance::default()
     }
+}
+
+/// Path, kind, pass and SHA-256 of the files of a bundle; those of no known kind are `unknown`.
+pub(super) fn artifacts(bundle: &Bundle, unknown: &str) -> Vec<[String; 4]> {
+    let row = |file: &ArtifactFile| {
+        let kind = file.kind.map_or(unknown, |kind| kind.label()).to_owned();
+        [file.path.clone(), kind, file.pass.clone(), file.sha256.clone().unwrap_or_default()]
+    };
+    bundle.files.iter().map(row).collect()
 }
 
 /// A session from which not one section could say anything.

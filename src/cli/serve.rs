@@ -6,6 +6,7 @@ use rooflens_schemas::ArtifactKind;
 
 use super::args::ServeReport as Args;
 use super::error::CliError;
+use super::load::artifacts;
 use super::output::{Writer, file_stem};
 use super::query::parquet_of;
 use super::term::Term;
@@ -199,15 +200,11 @@ fn notes(args: &Args, bundle: &Bundle) -> Result<Option<(String, String)>, CliEr
 }
 
 fn provenance<'a>(bundle: &'a Bundle, notes: Option<&'a (String, String)>) -> Provenance<'a> {
-    let artifact = |file: &ArtifactFile| {
-        let kind = file.kind.map_or("load test", ArtifactKind::label).to_owned();
-        [file.path.clone(), kind, file.pass.clone(), file.sha256.clone().unwrap_or_default()]
-    };
     Provenance {
         bundle: &bundle.name,
         bundle_id: &bundle.id,
         manifest: bundle.manifest.as_ref(),
-        artifacts: bundle.files.iter().map(artifact).collect(),
+        artifacts: artifacts(bundle, "load test"),
         notes: notes.map(|(artifact, text)| Notes { artifact, text }),
         ..Provenance::default()
     }

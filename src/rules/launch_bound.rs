@@ -35,7 +35,7 @@ pub(super) fn launching(results: &Results<'_>, stage: &StageLine) -> Option<f64>
 }
 
 fn finding(results: &Results<'_>, stage: &StageLine, line: &Line, launching: f64) -> Observation {
-    let base = match results.replay(stage) {
+    let base = match results.replay(stage).and_then(|graph| graph.figures.time) {
         Some(replay) => {
             let basis = words!(results, "launch_bound.basis_replay");
             let mut found = stage.saving_idle(stage.time - replay, &basis);

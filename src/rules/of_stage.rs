@@ -49,11 +49,11 @@ impl<'a> Results<'a> {
         own.is_some_and(|own| own.figures.operations as f64 >= half)
     }
 
-    /// Time of the kernels of a stage where the bundle has them replayed as a CUDA graph, nanoseconds.
-    pub(super) fn replay(&self, stage: &StageLine) -> Option<f64> {
+    /// The CUDA graph with the kernels of a stage that launches them one by one, where replays of it are timed.
+    pub(super) fn replay(&self, stage: &StageLine) -> Option<&'a StageGraph> {
         let graphs = self.context.results.graphs().ok()?;
         let own = |one: &&StageGraph| one.eager.as_ref().is_some_and(|eager| stage.is(eager));
-        graphs.by_stage.iter().find(own)?.figures.time
+        graphs.by_stage.iter().find(own).filter(|graph| graph.figures.time.is_some())
     }
 
     /// GEMMs of a stage.

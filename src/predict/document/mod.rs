@@ -72,8 +72,10 @@ impl<'q> Answer<'q> {
             let known = |(other, setup, _): &(&Machine, Setup, Advice)| {
                 std::ptr::eq(*other, machine) && *setup == point.setup
             };
-            let plan = Plan::new(&of.model, machine, &point.setup);
-            if let Some(plan) = plan.filter(|_| !advice.iter().any(known)) {
+            if advice.iter().any(known) {
+                continue;
+            }
+            if let Some(plan) = Plan::new(&of.model, machine, &point.setup) {
                 let asked = (load.bounded(), of.limits);
                 let found = advise(&plan, &of.model, machine, &point.setup, asked);
                 advice.push((machine, point.setup, found));

@@ -148,20 +148,16 @@ impl<'a> Request<'a> {
 /// What an action brings, in words: of each request where there are such, or of the first; else of its own whole.
 pub(super) fn effect(results: &Results<'_>, action: &Action<'_>) -> String {
     let time = |ns| Quantity::new(ns, Unit::Nanoseconds);
-    let words = |key: &'static str, saved: f64, whole: f64| {
-        let share = Quantity::ratio(saved / whole);
-        match key {
-            "first" => words!(results, "summary.effect_first", saved = time(saved), share = share),
-            _ => words!(results, "summary.effect_request", saved = time(saved), share = share),
-        }
-    };
     if let Some(request) = Request::of(results, &shown(results)) {
         let saves = request.saves(action);
         if saves > 0.0 {
-            return words("each", saves, request.now);
+            let share = Quantity::ratio(saves / request.now);
+            return words!(results, "summary.effect_request", saved = time(saves), share = share);
         }
         if let Some(first) = request.first.filter(|_| request.is_of_first(action)) {
-            return words("first", first - request.now, first);
+            let more = first - request.now;
+            let share = Quantity::ratio(more / first);
+            return words!(results, "summary.effect_first", saved = time(more), share = share);
         }
     }
     let gain = action.gain;

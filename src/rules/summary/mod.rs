@@ -8,6 +8,7 @@ use self::figures::Figure;
 use crate::results::Results;
 use crate::stage::StageLine;
 use crate::{host_pauses, stage_busy};
+use rooflens_analysis::time::graphs::StageGraph;
 use rooflens_findings::{Block, Cell, Findings, GainKind, Inline, Observation, Quantity, Table};
 use rooflens_schemas::Unit;
 
@@ -65,15 +66,15 @@ fn bottom_line(
         said.push(say!(results, "summary.no_action"));
     }
     if !actions.iter().any(|one| one.gain.kind == GainKind::Measured) {
-        said.extend(graphs(results));
+        let all = results.context.results.graphs().map_or(&[][..], |graphs| &graphs.by_stage);
+        let eager = all.iter().find(|one| one.eager.is_some());
+        said.extend(eager.and_then(|one| graph_line(results, one)));
     }
     said.join(&Inline::from(results.text.space()))
 }
 
 /// What replaying the same kernels as a CUDA graph brings, where the bundle has both.
-fn graphs(results: &Results<'_>) -> Option<Vec<Inline>> {
-    let graphs = results.context.results.graphs().ok()?;
-    let one = graphs.by_stage.iter().find(|one| one.eager.is_some())?;
+fn graph_line(results: &Results<'_>, one: &StageGraph) -> Option<Vec<Inline>> {
     let (eager, ratio) = one.speedup()?;
     let (session, facts) = (results.context.session, results.context.facts);
     let time = |ns| Quantity::new(ns, Unit::Nanoseconds);
@@ -92,8 +93,9 @@ fn action_line(results: &Results<'_>, action: &Action<'_>) -> Vec<Inline> {
     let time = |ns| Quantity::new(ns, Unit::Nanoseconds);
     let (saved, of) = (action.gain.saved_ns, action.gain.of_ns);
     match action.effect {
-        Effect::Stage(_) if action.gain.kind == GainKind::Measured => {
-            graphs(results).unwrap_or_default()
+        Effect::Stage(stage) if action.gain.kind == GainKind::Measured => {
+            let graph = results.replay(stage);
+            graph.and_then(|one| graph_line(results, one)).unwrap_or_default()
         }
         Effect::Stage(stage) => {
             let per = stage.steps.filter(|_| stage.is_decode());

@@ -71,6 +71,26 @@ impl Gaps {
 
     /// The gaps of a GPU that reach into a window, each cut to it.
     pub(super) fn within(&self, gpu: GpuId, window: Interval) -> impl Iterator<Item = Gap> {
+        self.reaching(gpu, window).map(move |(gap, pieces)| gap.within(pieces, window))
+    }
+
+    /// The times of a window in which a GPU waits for the host, with the operation that ends the gap.
+    pub(super) fn host(
+        &self,
+        gpu: GpuId,
+        window: Interval,
+    ) -> impl Iterator<Item = (Interval, OpIndex)> {
+        self.reaching(gpu, window).flat_map(move |(gap, pieces)| {
+            let starts = std::iter::once(gap.start).chain(pieces.iter().map(|piece| piece.end));
+            let host = starts.zip(pieces).filter(|(_, piece)| Cause::HOST.contains(&piece.cause));
+            let times =
+                host.map(move |(start, piece)| (start.max(window.0), piece.end.min(window.1)));
+            times.filter(|time| time.0 < time.1).map(|time| (time, gap.op))
+        })
+    }
+
+    /// The gaps of a GPU that reach into a window, each with its pieces.
+    fn reaching(&self, gpu: GpuId, window: Interval) -> impl Iterator<Item = (&Whole, &[Piece])> {
         let OfGpu { gaps, pieces } = &self.by_gpu[gpu.index()];
         let first = gaps.partition_point(|gap| gap.end <= window.0);
         let mut from = first.checked_sub(1).map_or(0, |before| gaps[before].pieces);
@@ -78,30 +98,8 @@ impl Gaps {
         inside.map(move |gap| {
             let own = &pieces[from..gap.pieces];
             from = gap.pieces;
-            gap.within(own, window)
+            (gap, own)
         })
-    }
-}
-
-impl Gaps {
-    /// The times of a window in which a GPU waits for the host, with the operation that ends the gap.
-    pub(super) fn host(&self, gpu: GpuId, window: Interval) -> Vec<(Interval, OpIndex)> {
-        let OfGpu { gaps, pieces } = &self.by_gpu[gpu.index()];
-        let first = gaps.partition_point(|gap| gap.end <= window.0);
-        let mut from = first.checked_sub(1).map_or(0, |before| gaps[before].pieces);
-        let mut times = Vec::new();
-        for gap in gaps[first..].iter().take_while(|gap| gap.start < window.1) {
-            let mut at = gap.start;
-            for piece in &pieces[from..gap.pieces] {
-                let time = (at.max(window.0), piece.end.min(window.1));
-                if Cause::HOST.contains(&piece.cause) && time.0 < time.1 {
-                    times.push((time, gap.op));
-                }
-                at = piece.end;
-            }
-            from = gap.pieces;
-        }
-        times
     }
 }
 

@@ -202,6 +202,7 @@ impl Session {
             gpus.push(Gpu {
                 pass,
                 ordinal,
+                cuda_ordinal: Some(ordinal),
                 name: StrId::default(),
                 sm_count: None,
                 compute_capability: None,

@@ -51,7 +51,6 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line) -> Option<Obse
     } else {
         say!(results, "host_bound.advice")
     };
-    let sampled = results.sampled(line);
     Some(Observation {
         statement: say!(
             results,
@@ -59,11 +58,11 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line) -> Option<Obse
             idle = idle,
             system = part(system),
             off_cpu = part(off_cpu),
-            sampled = sampled.clone(),
+            sampled = results.sampled(line),
         ),
         advice: Some(advice),
-        // A bundle with samples names the code already.
-        next: sampled.is_none().then(|| say!(results, "host_bound.next")),
+        // A bundle with samples names the code already, if they are enough.
+        next: results.has_no_samples().then(|| say!(results, "host_bound.next")),
         evidence: vec![line.evidence(&results.context)],
         query: results.query(stage, line, Cause::HostCode),
         ..results.saving_idle(stage, line, &CAUSES, saved, &basis)

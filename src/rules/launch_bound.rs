@@ -53,7 +53,7 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line, launching: f64
     Observation {
         statement: statement(results, stage, line, launching),
         advice: Some(advice(results, stage)),
-        next: next(results, stage, line),
+        next: next(results, stage),
         evidence: vec![line.evidence(&results.context)],
         query: results.query(stage, line, Cause::Launching),
         ..base
@@ -101,10 +101,9 @@ fn advice(results: &Results<'_>, stage: &StageLine) -> Vec<Inline> {
 }
 
 /// What to capture next, unless the bundle holds it.
-fn next(results: &Results<'_>, stage: &StageLine, line: &Line) -> Option<Vec<Inline>> {
+fn next(results: &Results<'_>, stage: &StageLine) -> Option<Vec<Inline>> {
     if results.replays_graphs(stage) {
-        let known = results.sampled(line).is_some();
-        return (!known).then(|| say!(results, "launch_bound.next_graphs"));
+        return results.has_no_samples().then(|| say!(results, "launch_bound.next_graphs"));
     }
     // A bundle with the graph shows its gaps already.
     results.replay(stage).is_none().then(|| say!(results, "launch_bound.next"))

@@ -181,6 +181,11 @@ impl<'a> Results<'a> {
         Some(say!(self, "findings.sampled", samples = samples, parts = parts.join(", ")))
     }
 
+    /// Whether the bundle holds no CPU samples.
+    pub(super) fn has_no_samples(&self) -> bool {
+        self.context.session.cpu_samples.is_empty()
+    }
+
     /// A finding about idle time of some causes of a stage, of which `saved` nanoseconds of an instance could be saved: over
     /// all iterations, if only few have them.
     pub(super) fn saving_idle(

@@ -9,7 +9,7 @@ use rooflens_analysis::engine::facts::{OpSource, StageInstance};
 use rooflens_analysis::engine::stage_stats::Summary;
 use rooflens_analysis::kernels::matmul::is_helper;
 use rooflens_findings::{Catalogue, Quantity, Query};
-use rooflens_model::{CopyKind, Ns, PassId};
+use rooflens_model::{CopyKind, GpuId, Ns, PassId, Session};
 
 /// Tables of GPU operations in an nsys export. It holds a table only if that has rows.
 const TABLES: [&str; 4] = [
@@ -28,8 +28,10 @@ pub(super) struct Window {
     text: &'static Catalogue,
     /// Number of the instance.
     pub(super) ordinal: u32,
-    /// GPU as the export numbers it.
-    pub(super) device: u32,
+    /// The GPU.
+    gpu_id: GpuId,
+    /// Which rows are of it.
+    on_gpu: String,
     /// Start and end of the projection.
     pub(super) gpu: (Ns, Ns),
     /// Which of the tables hold operations of it.
@@ -74,7 +76,8 @@ impl Window {
         let mut window = Self {
             text,
             ordinal: one.ordinal,
-            device: session.gpus.ordinal[one.gpus.first()?.index()],
+            gpu_id: *one.gpus.first()?,
+            on_gpu: on_gpu(session, *one.gpus.first()?),
             gpu: one.projection?,
             tables: [false; 4],
             operations: (0, 0),
@@ -99,7 +102,7 @@ impl Window {
         let mut before = BTreeMap::<u64, String>::new();
         for op in (first..own.end).take_while(|op| ops.start[*op] <= self.gpu.1) {
             let (start, end) = (ops.start[op], ops.end[op]);
-            if end > self.gpu.1 || session.gpus.ordinal[ops.gpu[op].index()] != self.device {
+            if end > self.gpu.1 || ops.gpu[op] != self.gpu_id {
                 continue;
             }
             let duration = end.saturating_sub(start);
@@ -177,9 +180,9 @@ impl Window {
         };
         let sql = format!(
             "WITH op AS (SELECT k.start AS start, k.end AS end, s.value AS name FROM {} k JOIN StringIds s ON s.id = \
-             k.shortName WHERE k.deviceId = {} AND k.start >= {start} AND k.end <= {end}) SELECT {} - {};",
+             k.shortName WHERE {} AND k.start >= {start} AND k.end <= {end}) SELECT {} - {};",
             TABLES[0],
-            self.device,
+            self.on_gpu,
             covered(""),
             covered(&format!(" WHERE name NOT LIKE '{COLLECTIVES}'"))
         );
@@ -200,11 +203,11 @@ impl Window {
         let sql = format!(
             "SELECT COALESCE(SUM(ns + CASE WHEN next IN ({}) THEN next_ns ELSE 0 END), 0) FROM (SELECT s.value AS name, \
              k.end - k.start AS ns, LEAD(s.value) OVER w AS next, LEAD(k.end - k.start) OVER w AS next_ns FROM {} k JOIN \
-             StringIds s ON s.id = k.shortName WHERE k.deviceId = {} AND k.start >= {start} AND k.end <= {end} WINDOW w \
+             StringIds s ON s.id = k.shortName WHERE {} AND k.start >= {start} AND k.end <= {end} WINDOW w \
              AS (PARTITION BY k.streamId ORDER BY k.start, k.end)) WHERE name LIKE '{name}';",
             plain.join(", "),
             TABLES[0],
-            self.device
+            self.on_gpu
         );
         self.query(words!(self, "queries.with_helpers"), Quantity::ns(time), sql)
     }
@@ -223,9 +226,9 @@ impl Window {
     fn kernel_time(&self) -> String {
         let (start, end) = self.gpu;
         format!(
-            "SELECT COALESCE(SUM(k.end - k.start), 0) FROM {} k JOIN StringIds s ON s.id = k.shortName WHERE k.deviceId = {} \
+            "SELECT COALESCE(SUM(k.end - k.start), 0) FROM {} k JOIN StringIds s ON s.id = k.shortName WHERE {} \
              AND k.start >= {start} AND k.end <= {end}",
-            TABLES[0], self.device
+            TABLES[0], self.on_gpu
         )
     }
 
@@ -241,8 +244,8 @@ impl Window {
 
     fn of_table(&self, table: usize) -> String {
         let (start, end) = self.gpu;
-        let (name, device) = (TABLES[table], self.device);
-        format!("{name} WHERE deviceId = {device} AND start >= {start} AND end <= {end}")
+        let (name, on_gpu) = (TABLES[table], &self.on_gpu);
+        format!("{name} WHERE {on_gpu} AND start >= {start} AND end <= {end}")
     }
 
     /// What the statement gives, with the number.
@@ -286,6 +289,18 @@ fn like(text: &str, pattern: &str) -> bool {
         }
     }
     pattern[own..].iter().all(|one| *one == b'%')
+}
+
+/// Which rows are of a GPU: CUDA's number of it, unless processes differ in that.
+fn on_gpu(session: &Session, gpu: GpuId) -> String {
+    let (row, gpus) = (gpu.index(), &session.gpus);
+    match gpus.cuda_ordinal[row] {
+        Some(ordinal) => format!("deviceId = {ordinal}"),
+        None => format!(
+            "(globalPid >> 24 & 0xffffff, deviceId) IN (SELECT pid, cudaId FROM TARGET_INFO_CUDA_DEVICE WHERE gpuId = {})",
+            gpus.ordinal[row]
+        ),
+    }
 }
 
 fn table(context: &Context<'_>, source: OpSource) -> usize {

@@ -1,5 +1,7 @@
 //! What the capture says of itself: versions, GPUs, processes, threads, its own messages.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use rustc_hash::FxHashMap;
 
 use super::Import;
@@ -44,6 +46,21 @@ const LEAST_CLOCK: u64 = 50_000_000;
 fn in_base(value: u64, least: u64, scale: u64) -> Option<u64> {
     let value = if value < least { value.checked_mul(scale)? } else { value };
     (value > 0).then_some(value)
+}
+
+/// What CUDA calls each GPU, from the GPU of each process and CUDA ordinal; nothing where that depends on the process.
+fn cuda_ordinals(known: &[((i64, i64), u32)]) -> BTreeMap<u32, Option<u32>> {
+    let (mut of_gpu, mut of_ordinal) =
+        (BTreeMap::<u32, BTreeSet<i64>>::new(), BTreeMap::<i64, BTreeSet<u32>>::new());
+    for ((_, ordinal), gpu) in known {
+        of_gpu.entry(*gpu).or_default().insert(*ordinal);
+        of_ordinal.entry(*ordinal).or_default().insert(*gpu);
+    }
+    let one = |ordinals: BTreeSet<i64>| {
+        let own = ordinals.first().filter(|own| ordinals.len() == 1 && of_ordinal[own].len() == 1);
+        own.and_then(|own| u32::try_from(*own).ok())
+    };
+    of_gpu.into_iter().map(|(gpu, ordinals)| (gpu, one(ordinals))).collect()
 }
 
 impl Import<'_> {
@@ -206,7 +223,12 @@ impl Import<'_> {
                 Ok(())
             },
         )?;
-        self.devices.by_process = parts.into_iter().flatten().collect();
+        let known: Vec<((i64, i64), u32)> = parts.into_iter().flatten().collect();
+        for (gpu, ordinal) in cuda_ordinals(&known) {
+            let row = self.session.gpu(self.pass, gpu).index();
+            self.session.gpus.cuda_ordinal[row] = ordinal;
+        }
+        self.devices.by_process = known.into_iter().collect();
         Ok(())
     }
 

@@ -32,8 +32,10 @@ table! {
     Gpus "gpus" { row: Gpu, id: GpuId,
         /// Pass.
         pass: PassId,
-        /// Ordinal that the pass's events use.
+        /// Ordinal that the pass's artifact gives it.
         ordinal: u32,
+        /// Ordinal that CUDA gives it; absent where the processes of the pass differ in that.
+        cuda_ordinal: Option<u32>,
         /// Device name as the driver reports it; empty if unknown.
         name: StrId,
         /// Number of streaming multiprocessors.

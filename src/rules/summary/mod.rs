@@ -7,7 +7,7 @@ use self::actions::{Action, Confidence, Effect, ITERATIONS};
 use self::figures::Figure;
 use crate::results::Results;
 use crate::stage::StageLine;
-use crate::{host_pauses, stage_busy};
+use crate::{allocator_stalls, first_use, host_bound, host_pauses, launch_bound, stage_busy};
 use rooflens_analysis::time::graphs::StageGraph;
 use rooflens_findings::{Block, Cell, Findings, GainKind, Inline, Observation, Quantity, Table};
 use rooflens_schemas::Unit;
@@ -17,6 +17,10 @@ const SHOWN_LIMITS: usize = 5;
 
 /// Stages of which the summary says what their time goes to.
 const SHOWN_STAGES: usize = 3;
+
+/// Idle time that goes where one launch replays all operations.
+const WITH_LAUNCHES: [&str; 3] =
+    [host_bound::RULE.id, allocator_stalls::RULE.id, first_use::RULE.id];
 
 /// The blocks of the first two pages, with their tables.
 pub(crate) fn summary(results: &Results<'_>, observations: &[Observation]) -> Findings {
@@ -210,9 +214,11 @@ fn after(
 ) -> Vec<Vec<Inline>> {
     let next = |action: &Action<'_>| -> Option<Vec<Inline>> {
         let Effect::Stage(stage) = action.effect else { return None };
+        let goes = action.found.id == launch_bound::RULE.id;
         let is_next = |one: &&Observation| {
             one.scope == action.found.scope
                 && one.gain.is_some()
+                && !(goes && WITH_LAUNCHES.contains(&one.id))
                 && !one.on_measurement
                 && !actions.iter().any(|other| other.found.id == one.id)
         };

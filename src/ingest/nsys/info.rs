@@ -344,3 +344,18 @@ mod tests {
         assert_eq!(in_base(0, MIB, MIB), None);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cuda_numbers_are_those_that_all_processes_share() {
+        let swapped = [((7, 0), 1), ((7, 1), 0), ((8, 0), 1)];
+        assert_eq!(cuda_ordinals(&swapped), BTreeMap::from([(0, Some(1)), (1, Some(0))]));
+        let one_each = [((7, 0), 0), ((8, 0), 1)];
+        assert_eq!(cuda_ordinals(&one_each), BTreeMap::from([(0, None), (1, None)]));
+        let two_names = [((7, 0), 0), ((8, 3), 0)];
+        assert_eq!(cuda_ordinals(&two_names), BTreeMap::from([(0, None)]));
+    }
+}

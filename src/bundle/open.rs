@@ -211,6 +211,7 @@ fn labeled(manifest: &Manifest, artifact: &Artifact, location: &Path) -> Artifac
 fn unlabeled(file: Found) -> ArtifactFile {
     ArtifactFile {
         pass: pass_of(&file.path),
+        rank: rank_of(&file.path),
         path: file.path,
         location: file.location,
         ..ArtifactFile::default()
@@ -223,6 +224,15 @@ fn pass_of(path: &str) -> String {
         Some((folder, _)) => folder.to_owned(),
         None => stem(path).to_owned(),
     }
+}
+
+/// The rank that a file's name states: `rank0`, `rank-0`, `rank_0`, `rank.0`.
+fn rank_of(path: &str) -> Option<u32> {
+    let name = path.rsplit('/').next()?.to_ascii_lowercase();
+    let (_, rest) = name.rsplit_once("rank")?;
+    let digits = rest.strip_prefix(['-', '_', '.']).unwrap_or(rest);
+    let end = digits.find(|sign: char| !sign.is_ascii_digit()).unwrap_or(digits.len());
+    digits[..end].parse().ok()
 }
 
 /// A file name without what says how it is packed and of which format it is.
@@ -246,4 +256,24 @@ fn base_name(path: impl AsRef<Path>) -> String {
     let path = path.as_ref();
     let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
     name(path).or_else(|| name(&fs::canonicalize(path).ok()?)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rank_of;
+
+    #[test]
+    fn ranks_stand_in_names_of_files() {
+        for (path, rank) in [
+            ("nsys/rank3.sqlite", Some(3)),
+            ("report_RANK_12.sqlite.zst", Some(12)),
+            ("node1-rank-07.pt.trace.json.gz", Some(7)),
+            ("timeline.rank.0.sqlite", Some(0)),
+            ("rank2/timeline.sqlite", None),
+            ("ranking.csv", None),
+            ("rank99999999999.sqlite", None),
+        ] {
+            assert_eq!(rank_of(path), rank, "{path}");
+        }
+    }
 }

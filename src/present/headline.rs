@@ -4,7 +4,7 @@ use rooflens_schemas::{StageKind, Unit};
 
 use crate::Context;
 use rooflens_analysis::counters::represent::matching::WHOLE;
-use rooflens_analysis::engine::stage_stats::{Summary, summaries};
+use rooflens_analysis::engine::stage_stats::Summary;
 use rooflens_analysis::utilization::flops_by_source::StageFlops;
 use rooflens_analysis::utilization::mfu::StageUtilization;
 use rooflens_findings::{Block, Findings, Table};
@@ -187,9 +187,7 @@ fn table(context: &Context<'_>, rows: &[Row]) -> Table<'static, Row> {
 }
 
 fn timeline_rows(context: &Context<'_>, utilization: &[StageUtilization]) -> Vec<Row> {
-    let (session, facts) = (context.session, context.facts);
-    let Some(primary) = facts.primary_pass(session) else { return Vec::new() };
-    let outermost = summaries(facts, primary).iter().filter(|line| line.is_outermost(facts));
+    let outermost = context.facts.run_summaries().filter(|line| line.is_outermost(context.facts));
     outermost.map(|line| timeline_row(context, line, utilization)).collect()
 }
 

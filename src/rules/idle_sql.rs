@@ -34,7 +34,7 @@ impl Results<'_> {
 /// Whether calls of a thread follow one another, and the gaps of the instance are those of its operations.
 fn can_tell(results: &Results<'_>, window: &Window, parts: &Parts) -> bool {
     let (calls, causes) = (&results.context.session.api_calls, &parts.causes);
-    let mut own = (0..calls.len()).filter(|row| Some(calls.pass[*row]) == results.primary);
+    let mut own = (0..calls.len()).filter(|row| calls.pass[*row] == window.pass);
     causes.total() - causes.of(Cause::OtherWork) == window.idle
         && causes.of(Cause::Communication) + causes.of(Cause::Profiler) == 0
         && !own.any(|row| calls.nested[row])
@@ -66,7 +66,7 @@ fn times(cause: Cause, parts: &Parts) -> Option<String> {
 fn sql(results: &Results<'_>, window: &Window, times: &str) -> String {
     // Numbers of calls are those of a process.
     let session = results.context.session;
-    let several = session.processes.pass.iter().filter(|pass| Some(**pass) == results.primary);
+    let several = session.processes.pass.iter().filter(|pass| **pass == window.pass);
     let (of_op, of_call, both) = match several.count() > 1 {
         true => (", globalPid >> 24 AS pid", ", r.globalTid >> 24 AS pid", "pid, id"),
         false => ("", "", "id"),

@@ -22,15 +22,16 @@ impl Results<'_> {
         }
     }
 
-    /// The rank that computes longer in the same stage: with shorter kernels of its own, a rank waits longer for it.
+    /// The rank that computes longer in the same stage, or in the whole pass where the stage holds no collectives: with
+    /// shorter kernels of its own, a rank waits longer for it.
     fn waits_for(&self, stage: &StageLine) -> Option<u32> {
         let of_run = |ranks: &Ranks| {
-            let is_own = |at: &usize| {
-                let (line, process) =
-                    (&ranks.lines[*at], ranks.run.members[ranks.lines[*at].member].process);
-                (line.stage, process) == (Some(stage.stage), stage.process)
+            let is_own =
+                |at: &usize| ranks.run.members[ranks.lines[*at].member].process == stage.process;
+            let of = |stage: Option<usize>| {
+                (0..ranks.lines.len()).filter(is_own).find(|at| ranks.lines[*at].stage == stage)
             };
-            let own = (0..ranks.lines.len()).find(is_own)?;
+            let own = of(Some(stage.stage)).or_else(|| of(None))?;
             let name = |at: usize| ranks.lines[at].stage_name(&self.context);
             let of_stage = ranks.imbalances.iter().find(|one| name(one.slowest) == name(own))?;
             of_stage.waits(&ranks.lines[own]).then(|| ranks.lines[of_stage.slowest].rank)

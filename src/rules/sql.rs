@@ -28,6 +28,8 @@ pub(super) struct Window {
     text: &'static Catalogue,
     /// Number of the instance.
     pub(super) ordinal: u32,
+    /// Pass of the export.
+    pub(super) pass: PassId,
     /// The GPU.
     gpu_id: GpuId,
     /// Which rows are of it.
@@ -76,6 +78,7 @@ impl Window {
         let mut window = Self {
             text,
             ordinal: one.ordinal,
+            pass: stage.pass,
             gpu_id: *one.gpus.first()?,
             on_gpu: on_gpu(session, *one.gpus.first()?),
             gpu: one.projection?,

@@ -70,14 +70,11 @@ pub(super) struct Nested {
     pub(super) scope: Scope,
 }
 
-/// The outermost stages of the primary pass.
+/// The outermost stages of the primary pass and of the other ranks of its run.
 pub(super) fn stage_lines(context: &Context<'_>, text: &'static Catalogue) -> Vec<StageLine> {
     let (session, facts) = (context.session, context.facts);
-    let Some(pass) = facts.primary_pass(session) else { return Vec::new() };
-    let lines = summaries(facts, pass);
-    let outermost: Vec<&Summary> = lines.iter().filter(|line| line.is_outermost(facts)).collect();
-    let artifact = session.artifact_of(pass);
-    let stage = |line: &&Summary| StageLine {
+    let outermost = facts.run_summaries().filter(|line| line.is_outermost(facts));
+    let stage = |line: &Summary| StageLine {
         text,
         stage: line.stage,
         process: line.process,
@@ -92,16 +89,16 @@ pub(super) fn stage_lines(context: &Context<'_>, text: &'static Catalogue) -> Ve
         figures: line.evidence(session, facts),
         counted: line.counted as f64,
         steps: line.steps.filter(|steps| *steps > 0.0),
-        nested: nested(context, line, lines),
+        nested: nested(context, line, summaries(facts, line.stage(facts).pass)),
         unprofiled: None,
         unprofiled_pass: None,
         run_ns: 0.0,
         waits_for: None,
         is_host_bound: false,
-        artifact: artifact.to_owned(),
+        artifact: session.artifact_of(line.stage(facts).pass).to_owned(),
         window: Window::of(context, text, line),
     };
-    outermost.iter().map(stage).collect()
+    outermost.map(stage).collect()
 }
 
 /// The stages of the same process that lie in a stage.

@@ -1,6 +1,7 @@
 //! Derived tables that several analyses need, computed once.
 
 use crate::engine::classify::{KernelClass, KernelIdentity};
+use crate::engine::ranks;
 use crate::engine::stage_stats::{self, Summary};
 use rooflens_model::{
     ApiCallId, CopyId, GpuId, GraphLaunchId, KernelId, LaunchId, Ns, PassId, ProcessId, RangeId,
@@ -22,6 +23,8 @@ pub struct Facts {
     pub instances: Vec<StageInstance>,
     /// Stages as single processes ran them, sorted by (pass, stage, first GPU).
     pub summaries: Vec<Summary>,
+    /// The primary pass and those that are other ranks of its run, by rank.
+    pub run: Vec<PassId>,
 }
 
 /// A GPU operation by number: an index into the columns of [`Ops`].
@@ -213,6 +216,8 @@ impl Facts {
         let mut facts = Self { ops, identities, ..Self::default() };
         crate::engine::stages::find(session, &mut facts);
         facts.summaries = stage_stats::summarize(&facts);
+        let primary = facts.primary_pass(session);
+        facts.run = primary.map_or_else(Vec::new, |pass| ranks::of_run(session, &facts, pass));
         facts
     }
 
@@ -220,6 +225,11 @@ impl Facts {
     /// operator trace with the most where there is no timeline.
     pub fn primary_pass(&self, session: &Session) -> Option<PassId> {
         self.passes_by_preference(session).first().copied()
+    }
+
+    /// The stages of the primary pass and of the other ranks of its run, one a process.
+    pub fn run_summaries(&self) -> impl Iterator<Item = &Summary> {
+        self.run.iter().flat_map(|pass| stage_stats::summaries(self, *pass))
     }
 
     /// The passes with GPU operations, the primary one first.

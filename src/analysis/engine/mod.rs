@@ -11,6 +11,7 @@ pub mod measured_peaks;
 pub mod moments;
 pub mod nesting;
 pub mod platform;
+mod ranks;
 pub mod segments;
 pub mod sm_clock;
 pub mod spans;

@@ -343,11 +343,6 @@ mod tests {
         assert_eq!(in_base(29_376_000_000, LEAST_BANDWIDTH, 1000), Some(29_376_000_000));
         assert_eq!(in_base(0, MIB, MIB), None);
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
 
     #[test]
     fn cuda_numbers_are_those_that_all_processes_share() {

@@ -75,7 +75,6 @@ fn import(
     }
     let names = Names::read(&database)?;
     let pass = session.add_pass(&file.pass, PassKind::Timeline, &file.path);
-    session.passes.rank[pass.index()] = file.rank;
     let mut import = Import {
         file,
         database: &database,
@@ -91,6 +90,7 @@ fn import(
     let work = import.work();
     import.messages()?;
     work?;
+    import.rank();
     import.host()?;
     let payloads = import.ranges()?;
     import.collectives(&payloads);
@@ -104,6 +104,19 @@ fn import(
 }
 
 impl Import<'_> {
+    /// The rank that the manifest or the file's name states, if one process has all of the GPU work.
+    fn rank(&mut self) {
+        let (session, pass) = (&mut *self.session, self.pass);
+        let launches = &session.launches;
+        let rows = (0..launches.len()).filter(|row| launches.pass[*row] == pass);
+        let mut processes = rows.map(|row| launches.process[row]);
+        let Some(first) = processes.next() else { return };
+        if processes.all(|process| process == first) {
+            session.passes.rank[pass.index()] = self.file.rank;
+            session.processes.rank[first.index()] = self.file.rank;
+        }
+    }
+
     /// Turns rows that could not be read into one diagnostic a table.
     fn report_bad_rows(&mut self, table: &str, bad: &BadRows) {
         let Some((first, count)) = bad.summary() else { return };

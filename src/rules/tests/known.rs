@@ -101,7 +101,8 @@ impl Made {
         let mut groups = GroupTimes::default();
         parts.iter().for_each(|(group, time)| groups[*group as usize] = *time);
         let (summary, groups) = (self.last_summary(), Some(groups));
-        let stage = StageTime { pass: PassId(0), summary, groups, doubtful_first: None };
+        let stage =
+            StageTime { pass: PassId(0), is_primary: true, summary, groups, doubtful_first: None };
         self.times().stages.push(stage);
         self
     }

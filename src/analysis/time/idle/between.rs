@@ -11,10 +11,10 @@ use super::cause::{Cause, Times, Traced};
 use super::line::gpus_of;
 use crate::engine::facts::StageInstance;
 use crate::engine::intervals::{Interval, add, measure, total, union};
-use crate::engine::stage_stats::{Summary, summaries};
+use crate::engine::stage_stats::Summary;
 use crate::engine::stats::median;
 use crate::{Context, Known};
-use rooflens_model::{GpuId, Ns, PassId, Session, StrId, ThreadId};
+use rooflens_model::{GpuId, Ns, Session, StrId, ThreadId};
 
 /// The times between the stages of a process on one GPU.
 pub struct Between {
@@ -66,18 +66,18 @@ impl Starts {
     }
 }
 
-/// One a process and GPU that run outermost stages of a pass.
-pub(super) fn between(context: &Context<'_>, inputs: &Inputs<'_>, pass: PassId) -> Vec<Between> {
+/// One a process and GPU that run outermost stages of the primary pass or of another rank of its run.
+pub(super) fn between(context: &Context<'_>, inputs: &Inputs<'_>) -> Vec<Between> {
     let mut all: Vec<Between> = Vec::new();
     let starts = Starts::new(context);
-    let summaries = summaries(context.facts, pass).iter();
-    for summary in summaries.filter(|one| one.is_outermost(context.facts)) {
+    let facts = context.facts;
+    for summary in facts.run_summaries().filter(|one| one.is_outermost(facts)) {
         if all.iter().any(|one| one.summary.process == summary.process) {
             continue;
         }
         let chain = chain(context, summary);
         let gpus = gpus_of(&chain);
-        let (several_gpus, traced) = (gpus.len() > 1, inputs.traced(pass));
+        let (several_gpus, traced) = (gpus.len() > 1, inputs.traced(summary.stage(facts).pass));
         all.extend(gpus.into_iter().map(|gpu| {
             let (summary, pairs) = (summary.clone(), Vec::new());
             let mut one = Between { summary, gpu, several_gpus, traced, pairs, run: 0 };

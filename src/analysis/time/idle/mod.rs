@@ -68,7 +68,7 @@ pub fn compute(context: &Context<'_>) -> Known<IdleTime> {
     longest::find(context, &inputs, &mut lines);
     samples::find(context, &inputs, &mut lines);
     Ok(IdleTime {
-        between: between::between(context, &inputs, primary),
+        between: between::between(context, &inputs),
         queues: queue::over_time(context, &inputs.queues, &lines, primary),
         lines,
     })
@@ -95,8 +95,7 @@ impl IdleTime {
     /// The lines in reading order: the primary pass first, in it and in the others the outermost stages first; and
     /// how many are outermost ones of the primary pass, and how many of that pass at all.
     pub fn ordered(&self, context: &Context<'_>) -> (Vec<&Line>, usize, usize) {
-        let primary = context.facts.primary_pass(context.session);
-        let other = |line: &Line| Some(line.pass(context)) != primary;
+        let other = |line: &Line| !context.facts.run.contains(&line.pass(context));
         let inner = |line: &Line| !line.summary.is_outermost(context.facts);
         let mut order: Vec<&Line> = self.lines.iter().collect();
         order.sort_by_key(|line| (other(line), inner(line)));

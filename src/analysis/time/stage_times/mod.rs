@@ -27,6 +27,8 @@ pub struct StageTimes {
 pub struct StageTime {
     /// Pass.
     pub pass: PassId,
+    /// Whether that is the primary pass or another rank of its run.
+    pub is_primary: bool,
     /// Medians over the instances that count.
     pub summary: Summary,
     /// Busy time of the counted instances by group of classes, which adds up to busy time exactly; of the primary
@@ -40,14 +42,13 @@ pub struct StageTime {
 impl StageTimes {
     /// The stages, those of the primary pass first.
     pub fn primary_first(&self) -> impl Iterator<Item = &StageTime> {
-        let of_primary =
-            |is: bool| self.stages.iter().filter(move |one| (one.pass == self.primary) == is);
+        let of_primary = |is: bool| self.stages.iter().filter(move |one| one.is_primary == is);
         of_primary(true).chain(of_primary(false))
     }
 
     /// The stages of the primary pass.
     pub fn of_primary(&self) -> impl Iterator<Item = &StageTime> {
-        self.stages.iter().filter(|one| one.pass == self.primary)
+        self.stages.iter().filter(|one| one.is_primary)
     }
 }
 
@@ -79,10 +80,10 @@ pub fn compute(context: &Context<'_>) -> Known<StageTimes> {
     let primary = primary.ok_or_else(|| no_gpu_work(context.session))?;
     let passes = || context.session.passes.ids();
     let stage = |pass: PassId, summary: Summary| {
-        let is_primary = pass == primary;
+        let is_primary = context.facts.run.contains(&pass);
         let groups = is_primary.then(|| group_times(context, &summary));
         let doubtful_first = is_primary.then(|| doubtful(context, &summary)).flatten();
-        StageTime { pass, groups, doubtful_first, summary }
+        StageTime { pass, is_primary, groups, doubtful_first, summary }
     };
     let of_pass = |pass: PassId| {
         summaries(context.facts, pass).iter().cloned().map(move |summary| stage(pass, summary))

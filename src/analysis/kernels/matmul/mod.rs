@@ -108,12 +108,6 @@ impl Products {
     /// Finds what the operations of a session compute.
     fn new(session: &Session, facts: &Facts) -> Self {
         let mut products = Self::default();
-        let known = !session.operators.is_empty()
-            || !session.gemm_calls.is_empty()
-            || session.model.is_some();
-        if !known || facts.ops.is_empty() {
-            return products;
-        }
         products.by_op = vec![0; facts.ops.len()];
         let matrix = Matrix::new(session, facts);
         operators::find(session, facts, &matrix, &mut products);

@@ -1,4 +1,5 @@
-//! Sizes that operators recorded, given to the kernels that they launched.
+//! Sizes that operators recorded, given to the kernels that they launched: in PyTorch traces, and in the names of NVTX
+//! ranges by `torch.autograd.profiler.emit_nvtx(record_shapes=True)`.
 
 use rustc_hash::FxHashMap;
 use serde_json::Value;
@@ -62,48 +63,72 @@ pub(super) fn find(session: &Session, facts: &Facts, matrix: &Matrix, products: 
     }
 }
 
+/// A call with sizes: where it was made, and what it computes.
+struct Call {
+    thread: ThreadId,
+    start: Ns,
+    end: Ns,
+    found: (Shape, &'static str),
+}
+
 impl Calls {
     fn new(session: &Session) -> Self {
-        let operators = &session.operators;
-        let mut known: FxHashMap<[StrId; 4], Option<(Shape, &'static str)>> = FxHashMap::default();
-        let mut rows: Vec<(u32, (Shape, &'static str))> = Vec::new();
-        for row in 0..operators.len() {
-            let key = [
-                operators.name[row],
-                operators.shapes[row],
-                operators.inputs[row],
-                operators.types[row],
-            ];
-            let found = *known.entry(key).or_insert_with(|| {
-                let [name, shapes, inputs, types] = key.map(|id| session.text(id));
-                let operand = operand(name, types)?;
-                Some((shape(name, shapes, inputs)?, operand))
-            });
-            rows.extend(found.map(|found| (row as u32, found)));
-        }
-        rows.sort_by_key(|(row, _)| {
-            let row = *row as usize;
-            let end = std::cmp::Reverse(operators.end[row]);
-            (operators.thread[row], operators.start[row], end, row)
-        });
+        let mut all = recorded(session);
+        all.extend(named(session));
+        all.sort_by_key(|call| (call.thread, call.start, std::cmp::Reverse(call.end)));
         let mut calls = Self::default();
-        for (at, (row, found)) in rows.iter().enumerate() {
-            let row = *row as usize;
-            let (thread, end) = (operators.thread[row], operators.end[row]);
+        for (at, call) in all.iter().enumerate() {
             // The FLOPs of a call that has one within are those of the inner one.
-            let outer = rows.get(at + 1).is_some_and(|(next, _)| {
-                let next = *next as usize;
-                operators.thread[next] == thread && operators.start[next] < end
-            });
-            if !outer {
-                calls.thread.push(thread);
-                calls.start.push(operators.start[row]);
-                calls.end.push(end);
-                calls.found.push(*found);
+            let is_outer = |next: &Call| next.thread == call.thread && next.start < call.end;
+            if !all.get(at + 1).is_some_and(is_outer) {
+                calls.thread.push(call.thread);
+                calls.start.push(call.start);
+                calls.end.push(call.end);
+                calls.found.push(call.found);
             }
         }
         calls
     }
+}
+
+/// Operators of PyTorch traces.
+fn recorded(session: &Session) -> Vec<Call> {
+    let operators = &session.operators;
+    let mut known: FxHashMap<[StrId; 4], Option<(Shape, &'static str)>> = FxHashMap::default();
+    let call = |row: usize| {
+        let key = [
+            operators.name[row],
+            operators.shapes[row],
+            operators.inputs[row],
+            operators.types[row],
+        ];
+        let found = *known.entry(key).or_insert_with(|| {
+            let [name, shapes, inputs, types] = key.map(|id| session.text(id));
+            let operand = operand(name, types)?;
+            Some((shape(name, shapes, inputs)?, operand))
+        });
+        let (thread, start, end) =
+            (operators.thread[row], operators.start[row], operators.end[row]);
+        found.map(|found| Call { thread, start, end, found })
+    };
+    (0..operators.len()).filter_map(call).collect()
+}
+
+/// Ranges whose names are those of operators with sizes.
+fn named(session: &Session) -> Vec<Call> {
+    let ranges = &session.ranges;
+    let mut known: FxHashMap<StrId, Option<(Shape, &'static str)>> = FxHashMap::default();
+    let call = |row: usize| {
+        let found = *known.entry(ranges.name[row]).or_insert_with(|| {
+            let (name, marks) = session.text(ranges.name[row]).split_once(", ")?;
+            let (_, sizes) = marks.split_once("sizes = ")?;
+            let (sizes, _) = sizes.split_once("]]")?;
+            Some((shape(name, &format!("{sizes}]]"), "")?, ""))
+        });
+        let (thread, start, end) = (ranges.thread[row], ranges.start[row], ranges.end[row]);
+        found.map(|found| Call { thread, start, end, found })
+    };
+    (0..ranges.len()).filter_map(call).collect()
 }
 
 /// Type of the operands; none where two elements are packed in one, so that recorded sizes are halves.

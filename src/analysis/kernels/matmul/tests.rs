@@ -51,6 +51,29 @@ fn an_operator_gives_its_kernels_its_sizes_once() {
 }
 
 #[test]
+fn a_range_that_is_named_after_an_operator_gives_its_sizes() {
+    let mut made = Made::default();
+    made.pass("nsys", PassKind::Timeline);
+    let linear =
+        "aten::linear, op_id = 1, sizes = [[2, 16, 4], [8, 4], [8]], input_op_ids = [(0,0)]";
+    let addmm = "aten::addmm, seq = 7, op_id = 2, sizes = [[8], [32, 4], [4, 8], [], []]";
+    made.range("prefill", &|made| {
+        made.range(linear, &|made| made.range(addmm, &|made| made.kernel(NSYS)));
+        made.range("aten::mul, sizes = [[32, 8], []]", &|made| made.kernel(NSYS));
+        made.range("aten::mm, sizes = [[16, 4]", &|made| made.kernel(NSYS));
+    });
+    let facts = Facts::new(&made.session);
+    let products = Products::new(&made.session, &facts);
+    let of = |op: OpIndex| products.get(op).map(|product| (product.shape, product.source));
+    // [32, 4] × [4, 8] of the innermost one; a multiplication by elements and a name that is cut have none.
+    let Some((Shape::Gemm(gemm), Source::Operator)) = of(0) else {
+        panic!("{:?}", of(0).is_some())
+    };
+    assert_eq!((gemm.m, gemm.n, gemm.k), (32, 8, 4));
+    assert!(of(1).is_none() && of(2).is_none());
+}
+
+#[test]
 fn the_same_kernels_in_the_same_order_have_the_same_sizes() {
     let mut made = recorded();
     made.pass("nsys", PassKind::Timeline);

@@ -13,7 +13,7 @@ use crate::analysis::{self, Context, Facts, Options};
 use crate::bundle::{self, ArtifactFile, Bundle};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::findings::{Catalogue, Lang};
-use crate::hardware::Hardware;
+use crate::hardware::{Device, Hardware};
 use crate::ingest;
 use crate::model::Session;
 use crate::model::pattern::whole_match;
@@ -64,7 +64,7 @@ pub(super) fn report(
     let Loaded { session, diagnostics, .. } = loaded;
     check(loaded, term)?;
     term.step("analyzing");
-    let (facts, hardware) = (Facts::new(session), Hardware::builtin());
+    let (facts, hardware) = (Facts::new(session), known_gpus(session));
     let options = options(input);
     if let Some(gpu) = &options.gpu
         && hardware.find(gpu).is_none()
@@ -90,6 +90,27 @@ pub(super) fn report(
     }
     strict(input, report.data_quality.iter())?;
     Ok(report)
+}
+
+/// The table of GPUs, with those that the capture describes and the table lacks.
+fn known_gpus(session: &Session) -> Hardware {
+    let (mut hardware, gpus) = (Hardware::builtin(), &session.gpus);
+    for row in 0..gpus.len() {
+        let device = || {
+            Some(Device {
+                name: session.text(gpus.name[row]),
+                capability: gpus.compute_capability[row]?,
+                sm_count: gpus.sm_count[row]?,
+                clock_hz: gpus.clock_hz[row]? as f64,
+                memory_bandwidth: gpus.memory_bandwidth[row]? as f64,
+                memory_bytes: gpus.memory_bytes[row]? as f64,
+            })
+        };
+        if let Some(device) = device() {
+            hardware.describe(&device);
+        }
+    }
+    hardware
 }
 
 /// The metrics, which are data: what they say of themselves is English in reports of any language.

@@ -1,13 +1,23 @@
 //! Specified peaks of GPUs, a source for each number.
 
+mod described;
 mod lookup;
 mod specs;
+
+use std::collections::BTreeMap;
+
+pub use described::Device;
+
+/// Dense operations per SM and clock, by architecture and dtype.
+pub type PerClock = BTreeMap<String, BTreeMap<String, f64>>;
 
 /// The table of GPUs.
 #[derive(Clone, Debug, Default)]
 pub struct Hardware {
     /// All entries.
     pub gpus: Vec<Gpu>,
+    /// Operations per clock, of which the rates of GPUs without a datasheet are made.
+    pub per_clock: PerClock,
 }
 
 /// One GPU product: a chip in a form factor.

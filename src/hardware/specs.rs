@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{DTYPES, Gpu, Hardware, Peak};
+use super::{DTYPES, Gpu, Hardware, Peak, PerClock};
 
 const SPECS: &str = include_str!("specs.toml");
 
@@ -12,6 +12,7 @@ const SPECS: &str = include_str!("specs.toml");
 #[serde(deny_unknown_fields)]
 struct Specs {
     documents: BTreeMap<String, String>,
+    per_clock: PerClock,
     gpu: Vec<GpuSpec>,
 }
 
@@ -30,6 +31,7 @@ struct GpuSpec {
     source: String,
     #[serde(default)]
     sparse_halved: bool,
+    #[serde(default)]
     peaks: BTreeMap<String, PeakSpec>,
 }
 
@@ -53,11 +55,12 @@ struct PeakSpec {
 pub(super) fn builtin() -> Hardware {
     let specs: Specs = toml::from_str(SPECS).expect("the built-in table is read by a test");
     let document = |key: &str| specs.documents.get(key).cloned().unwrap_or_default();
-    Hardware { gpus: specs.gpu.iter().map(|gpu| gpu.build(&document)).collect() }
+    let gpus = specs.gpu.iter().map(|gpu| gpu.build(&document, &specs.per_clock)).collect();
+    Hardware { gpus, per_clock: specs.per_clock }
 }
 
 impl GpuSpec {
-    fn build(&self, document: &impl Fn(&str) -> String) -> Gpu {
+    fn build(&self, document: &impl Fn(&str) -> String, per_clock: &PerClock) -> Gpu {
         let peak = |dtype: &&str| {
             let spec = self.peaks.get(*dtype)?;
             Some(Peak {
@@ -69,7 +72,7 @@ impl GpuSpec {
         };
         let mut memory_source = document(&self.memory.source);
         append(&mut memory_source, self.memory.note.as_deref());
-        Gpu {
+        let mut gpu = Gpu {
             name: self.name.clone(),
             architecture: self.architecture.clone(),
             aliases: self.names.clone(),
@@ -82,7 +85,11 @@ impl GpuSpec {
             power_watts: self.power_watts,
             nvlink_bandwidth: self.nvlink.map(|both| both * 1e9 / 2.0),
             peaks: DTYPES.iter().filter_map(peak).collect(),
+        };
+        if gpu.peaks.is_empty() {
+            gpu.compute_peaks(per_clock, &document(&self.source));
         }
+        gpu
     }
 
     fn peak_source(
@@ -112,55 +119,19 @@ fn append(source: &mut String, note: Option<&str>) {
 mod tests {
     use super::*;
 
-    /// Operations per SM and clock with FP32 accumulation, from the architecture whitepapers
-    /// (a tensor core's fused multiply-adds per clock × tensor cores per SM × 2).
-    const OPERATIONS_PER_CLOCK: &[(&str, &str)] = &[
-        ("Turing", "fp32 128 fp16 1024 int8 2048"),
-        ("Volta", "fp64 64 fp32 128 fp16 1024"),
-        ("Ampere", "fp64 64 fp64_tensor 128 fp32 128 tf32 1024 fp16 2048 bf16 2048 int8 4096"),
-        ("Ampere GA102 professional", "fp32 256 tf32 512 fp16 1024 bf16 1024 int8 2048"),
-        ("Ampere GA102 GeForce", "fp32 256 tf32 256 fp16 512 bf16 512 int8 2048"),
-        ("Ampere GA102 half rate", "fp32 256 tf32 256 fp16 512 bf16 512 int8 1024"),
-        ("Ada professional", "fp32 256 tf32 512 fp16 1024 bf16 1024 fp8 2048 int8 2048"),
-        (
-            "RTX Blackwell professional",
-            "fp32 256 tf32 512 fp16 1024 bf16 1024 fp8 2048 fp4 4096 int8 2048",
-        ),
-        ("Ada GeForce", "fp32 256 tf32 256 fp16 512 bf16 512 fp8 1024 int8 2048"),
-        (
-            "RTX Blackwell GeForce",
-            "fp32 256 tf32 256 fp16 512 bf16 512 fp8 1024 fp4 4096 int8 2048",
-        ),
-        ("Ada half rate", "fp32 256 tf32 256 fp16 512 bf16 512 fp8 1024 int8 1024"),
-        (
-            "Hopper",
-            "fp64 128 fp64_tensor 256 fp32 256 tf32 2048 fp16 4096 bf16 4096 fp8 8192 int8 8192",
-        ),
-        (
-            "Blackwell",
-            "fp64 128 fp64_tensor 128 fp32 256 tf32 4096 fp16 8192 bf16 8192 fp8 16384 fp4 32768 int8 16384",
-        ),
-    ];
-
-    fn operations_per_clock(architecture: &str, dtype: &str) -> Option<f64> {
-        let row = OPERATIONS_PER_CLOCK.iter().find(|(name, _)| *name == architecture)?.1;
-        let words: Vec<&str> = row.split(' ').collect();
-        words.chunks(2).find(|pair| pair[0] == dtype)?[1].parse().ok()
-    }
-
     /// Datasheets round to two digits at worst (V100 PCIe: 7 TFLOP/s for 7.07; B200: 37 for 37.2).
     const TOLERANCE: f64 = 0.013;
 
     #[test]
     fn peaks_are_sms_times_operations_per_clock_times_boost() {
-        for gpu in builtin().gpus {
+        let hardware = builtin();
+        for gpu in &hardware.gpus {
             // The export-capped H20 runs its tensor cores below what its clock would give.
             if gpu.name == "H20" {
                 continue;
             }
             for peak in &gpu.peaks {
-                let per_clock = operations_per_clock(&gpu.architecture, &peak.dtype)
-                    .unwrap_or_else(|| panic!("{} {}", gpu.name, peak.dtype));
+                let per_clock = hardware.per_clock[&gpu.architecture][&peak.dtype];
                 let vector = matches!(peak.dtype.as_str(), "fp32" | "fp64" | "fp64_tensor");
                 let clock = if vector { gpu.vector_boost_hz } else { gpu.boost_hz };
                 let computed = f64::from(gpu.sm_count) * per_clock * clock;

@@ -23,7 +23,7 @@ fn hardware() -> Hardware {
         peaks: vec![peak],
         ..Gpu::default()
     };
-    Hardware { gpus: vec![gpu] }
+    Hardware { gpus: vec![gpu], ..Hardware::default() }
 }
 
 /// A product of 4 GFLOP over 100 MB in 200 µs, and a copy without operations in 50 µs.

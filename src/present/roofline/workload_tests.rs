@@ -23,7 +23,7 @@ fn hardware() -> Hardware {
         peaks: vec![peak("bf16", 1e12), peak("fp32", 1e10)],
         ..Gpu::default()
     };
-    Hardware { gpus: vec![gpu] }
+    Hardware { gpus: vec![gpu], ..Hardware::default() }
 }
 
 fn count(session: &mut Session, profile: u32, metric: &str, unit: &str, value: f64) {

@@ -57,12 +57,9 @@ fn finding(results: &Results<'_>, stage: &StageLine, copies: &Place) -> Option<O
     })
 }
 
-/// Time in which kernels run and could hide copies.
+/// Time in which kernels run without copies beside them and could hide some.
 fn kernels(stage: &StageLine, copies: &Place) -> f64 {
-    let busy = stage.busy_share * stage.time;
-    let exposed = copies.exposed(None);
-    let beside = copies.time(None) - exposed;
-    (busy - exposed - beside.max(0.0)).max(0.0)
+    (stage.busy_share * stage.time - copies.union()).max(0.0)
 }
 
 /// What the figures leave to try.

@@ -72,6 +72,12 @@ fn measured(results: &Results<'_>, stage: &StageLine) -> f64 {
     own.filter_map(|one| Some(results.idle(one.key())?.pool.time as f64)).sum()
 }
 
+/// Whether such pauses are most of the idle time in host code.
+pub(super) fn prevail(results: &Results<'_>, stage: &StageLine) -> bool {
+    let all = results.idle(stage.key()).map_or(0, |line| line.of(Cause::HostCode));
+    pauses(results, stage).is_some_and(|pauses| pauses.beyond >= all as f64 / 2.0)
+}
+
 /// Whether a stage has such pauses.
 pub(super) fn hold(results: &Results<'_>, stage: &StageLine) -> bool {
     pauses(results, stage).is_some()

@@ -65,7 +65,9 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line, launching: f64
 fn replayed(results: &Results<'_>, stage: &StageLine, line: &Line) -> f64 {
     let time = |cause: Cause| match cause {
         Cause::Sync | Cause::Copy => None,
-        Cause::HostCode => host_pauses::typical(results, stage),
+        Cause::HostCode => {
+            host_pauses::typical(results, stage).or_else(|| line.median_of(cause).ok())
+        }
         _ => line.median_of(cause).ok(),
     };
     Cause::HOST.into_iter().filter_map(time).sum()

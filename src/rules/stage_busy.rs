@@ -145,7 +145,7 @@ fn idle_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<
 fn because(results: &Results<'_>, stage: &StageLine, cause: Cause) -> String {
     match cause {
         Cause::Queue if results.replays_graphs(stage) => words!(results, "stage_busy.replayed"),
-        Cause::HostCode if host_pauses::hold(results, stage) => {
+        Cause::HostCode if host_pauses::prevail(results, stage) => {
             words!(results, "stage_busy.pauses")
         }
         _ => results.text.word(cause.label()).to_owned(),

@@ -175,7 +175,8 @@ impl Made {
             ((*kind, *host, *host), sum)
         };
         let exposed = kinds.iter().map(|one| one.4).sum();
-        let sums = Sums { kinds: kinds.iter().map(kind).collect(), exposed };
+        let union = kinds.iter().map(|one| one.3).sum();
+        let sums = Sums { kinds: kinds.iter().map(kind).collect(), union, exposed };
         let (stage, instances) = (Some(self.last_summary()), vec![sums.clone()]);
         let place = Place { stage, instances, sums, ..Place::default() };
         self.known.transfers = Ok(Transfers { places: vec![place], ..Transfers::default() });

@@ -8,7 +8,10 @@ mod capture;
 use rustc_hash::FxHashMap;
 
 use crate::engine::facts::{Attribution, Captured, OpIndex, OpSource, Ops};
-use rooflens_model::{ApiCallId, CopyId, GraphLaunchId, LaunchId, Ns, RangeId, Session, ThreadId};
+use crate::engine::stage_names::is_of_user;
+use rooflens_model::{
+    ApiCallId, CopyId, GraphLaunchId, LaunchId, Ns, RangeId, Session, StrId, ThreadId,
+};
 
 /// The columns that the three tables of GPU work have in common.
 macro_rules! columns {
@@ -131,30 +134,48 @@ impl ThreadOps {
 /// Finds each operation's innermost range, of those for which `counts` holds, and lists operations by thread;
 /// of work in CUDA graphs also the range that was open at capture.
 ///
-/// An operation issued by a thread that has no range open is lent the range of the one other thread of
+/// An operation issued by a thread that has no range of the user open is lent the range of the one other thread of
 /// the process that has one open over the whole API call; if several have, it stays ambiguous.
 pub fn attribute(session: &Session, ops: &mut Ops, counts: &dyn Fn(RangeId) -> bool) -> ThreadOps {
     let mut lists = issued_by_thread(session, ops);
     let ranges = ranges_by_thread(session, counts);
+    let users = UserRanges::new(session);
     let mut orphans: Vec<(ThreadId, IssuedOp)> = Vec::new();
     for (thread, list) in lists.threads.iter().enumerate() {
-        sweep(
-            session,
-            &ranges[thread],
-            list.iter().map(|issued| (issued.start, issued.start)),
-            |at, found| {
-                let issued = list[at];
-                ops.range[issued.op as usize] =
-                    found.map_or(Attribution::Outside, Attribution::Own);
-                if found.is_none() {
-                    orphans.push((ThreadId::at(thread), issued));
-                }
-            },
-        );
+        let moments = || list.iter().map(|issued| (issued.start, issued.start));
+        sweep(session, &ranges[thread], moments(), |at, found| {
+            ops.range[list[at].op as usize] = found.map_or(Attribution::Outside, Attribution::Own);
+        });
+        sweep(session, &users.among(session, &ranges[thread]), moments(), |at, found| {
+            if found.is_none() {
+                orphans.push((ThreadId::at(thread), list[at]));
+            }
+        });
     }
     lend_ranges(session, ops, &ranges, orphans, &mut lists);
     capture::attribute(session, ops, &ranges);
     lists
+}
+
+/// Which ranges are the user's, by name and domain: a library annotates its own calls, too.
+struct UserRanges(FxHashMap<(StrId, StrId), bool>);
+
+impl UserRanges {
+    fn new(session: &Session) -> Self {
+        let ranges = &session.ranges;
+        let mut known = FxHashMap::default();
+        for id in ranges.ids() {
+            let key = (ranges.name[id.index()], ranges.domain[id.index()]);
+            known.entry(key).or_insert_with(|| is_of_user(session, id));
+        }
+        Self(known)
+    }
+
+    fn among(&self, session: &Session, ranges: &[RangeId]) -> Vec<RangeId> {
+        let table = &session.ranges;
+        let is_own = |id: &&RangeId| self.0[&(table.name[id.index()], table.domain[id.index()])];
+        ranges.iter().filter(is_own).copied().collect()
+    }
 }
 
 fn issued_by_thread(session: &Session, ops: &Ops) -> ThreadOps {
@@ -251,6 +272,7 @@ fn lend_ranges(
                 lists.threads[thread.index()].push(IssuedOp { inferred: true, ..issued });
             }
             (0, _) | (_, None) => {}
+            _ if matches!(slot, Attribution::Own(_)) => {}
             _ => *slot = Attribution::Ambiguous,
         }
     }

@@ -107,8 +107,7 @@ pub fn compute(context: &Context<'_>) -> Known<Products> {
 impl Products {
     /// Finds what the operations of a session compute.
     fn new(session: &Session, facts: &Facts) -> Self {
-        let mut products = Self::default();
-        products.by_op = vec![0; facts.ops.len()];
+        let mut products = Self { by_op: vec![0; facts.ops.len()], ..Self::default() };
         let matrix = Matrix::new(session, facts);
         operators::find(session, facts, &matrix, &mut products);
         sequence::find(session, facts, &matrix, &mut products);

@@ -127,6 +127,11 @@ impl Place {
         })
     }
 
+    /// The union of all of them, nanoseconds.
+    pub fn union(&self) -> f64 {
+        self.median(&|sums| sums.union as f64)
+    }
+
     fn median(&self, value: &dyn Fn(&Sums) -> f64) -> f64 {
         let values: Vec<f64> = self.instances.iter().map(value).collect();
         median(&values).unwrap_or(0.0)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::Context;
 use crate::engine::facts::{OpIndex, OpSource};
-use crate::engine::intervals::{Interval, measure, total, union};
+use crate::engine::intervals::{Interval, measure, union};
 use crate::engine::stats::quantile;
 use crate::engine::tiers::{GpuTiers, exposed};
 use rooflens_model::{CopyId, CopyKind, GpuId, MemoryKind, Ns, StrId};
@@ -37,7 +37,9 @@ pub struct Sum {
 pub struct Sums {
     /// Sums by kind.
     pub kinds: BTreeMap<Kind, Sum>,
-    /// The part of the union of all copies, memsets left out, in which no kernel of the GPU runs.
+    /// Length of the union of all copies, memsets left out, nanoseconds.
+    pub union: Ns,
+    /// The part of it in which no kernel of the GPU runs.
     pub exposed: Ns,
 }
 
@@ -128,11 +130,14 @@ pub fn by_kind(
     for sum in kinds.values_mut() {
         sum.large.sort_by(f64::total_cmp);
     }
-    let alone = |(gpu, mut intervals): (GpuId, Vec<Interval>)| {
+    let mut sums = Sums { kinds, ..Sums::default() };
+    for (gpu, mut intervals) in by_gpu {
         let copies = union(&mut intervals);
-        tiers.get(&gpu).map_or(0, |tiers| exposed(&copies, &tiers.kernels))
-    };
-    Sums { exposed: total(by_gpu.into_iter().map(alone)), kinds }
+        let alone = tiers.get(&gpu).map_or(0, |tiers| exposed(&copies, &tiers.kernels));
+        sums.union = sums.union.saturating_add(measure(&copies));
+        sums.exposed = sums.exposed.saturating_add(alone);
+    }
+    sums
 }
 
 /// The copies among some operations, memsets left out, by time descending.

@@ -1,0 +1,160 @@
+"""Every number of the findings of reports, derived again from the artifact without Rooflens.
+
+usage: claims.py ROOFLENS FILE_OR_FOLDER...
+
+Runs `ROOFLENS report FILE -o x.json` for each file, reads the data set `findings`, and derives each number, cause and name of
+each statement from the artifact itself (claims_stage.py: stages of nsys exports and PyTorch traces, claims_ncu.py: tables of
+Nsight Compute). Prints a line for each finding with what is stated, what is derived and how far they are apart: of shares
+and of times within a stage as share of the stage, which may be 1 % at most; of counts not at all; of means three digits.
+From the report comes what is to be checked, which stages are the outermost ones, and nothing else.
+"""
+
+import collections
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+from claims_ncu import PROFILED, Profile
+from claims_stage import RULES
+from instances import WHOLE, Pass
+
+UNITS = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9, "min": 60e9, "B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
+OF_STAGE = {"time", "run", "median", "whole", "longest"}
+NARROW_SPACE = "\u202f"
+
+
+def value(text):
+    """A share, a time or bytes, or a count, as a number."""
+    text = text.strip()
+    number, _, unit = text.partition(" ")
+    return float(number) * (0.01 if unit == "%" else UNITS[unit] if unit else 1)
+
+
+def short(name):
+    """The letters and digits of a name: reports print short names of kernels."""
+    return re.sub(r"\W|_", "", name or "").lower()
+
+
+def compare(group, stated, derived, stage_ns):
+    """The difference as share of the stage, or of the number itself, and whether it is small enough."""
+    if derived is None:
+        return None, False
+    if group.endswith("_text"):
+        said = re.sub("fp32|fp16|bf16", "", stated) if group == "kernel_text" else stated
+        same = stated == derived or group == "kernel_text" and short(said) in short(derived)
+        return 0.0 if same else None, same
+    stated = value(stated)
+    if group.endswith("share"):
+        return abs(stated - derived), abs(stated - derived) <= 0.01
+    if group in OF_STAGE:
+        difference = abs(stated - derived) / (stage_ns or derived or 1)
+        return difference, difference <= 0.01
+    difference = abs(stated - derived) / max(abs(derived), 1e-12)
+    return difference, difference <= 0.0051
+
+
+def dataset(report, name):
+    for one in report["datasets"]:
+        if one["id"] == name:
+            columns = [column["id"] for column in one["columns"]]
+            return [dict(zip(columns, row)) for row in one["rows"]]
+    return []
+
+
+def process_of_rank(work, stage, rank):
+    processes = sorted(work.instances(stage))
+    if rank is None or len(processes) == 1:
+        return processes[0] if processes else None
+    return processes[int(rank)] if int(rank) < len(processes) else None
+
+
+def derive(work, finding):
+    """Groups of the statement, the derived values and the time of the stage; or why there are none."""
+    rule = finding["rule"]
+    if rule not in (PROFILED if isinstance(work, Profile) else RULES):
+        return None, "no derivation of this rule"
+    pattern, derivation = (PROFILED if isinstance(work, Profile) else RULES)[rule]
+    match = re.fullmatch(pattern, finding["statement"].replace(NARROW_SPACE, ""))
+    if match is None:
+        return None, "statement not understood"
+    stated = {group: text for group, text in match.groupdict().items() if text is not None}
+    if isinstance(work, Profile):
+        return stated, derivation(work), None
+    stage = finding["stage"] or (work.stages[0] if work.stages else WHOLE)
+    process = process_of_rank(work, stage, finding["rank"])
+    found = work.idle(stage, process)
+    stage_ns = sum(whole for _, _, whole, _ in found) / max(len(found), 1)
+    return stated, derivation(work, stage, process, found), stage_ns
+
+
+def check(work, finding):
+    """The state of a finding, the largest difference, and its parts in words."""
+    stated, *rest = derive(work, finding)
+    if stated is None:
+        return "not derived", None, rest[0]
+    derived, stage_ns = rest
+    parts, worst, state = [], 0.0, "ok"
+    for group, text in stated.items():
+        difference, small = compare(group, text, derived.get(group), stage_ns)
+        worst = max(worst, difference if difference is not None else 1.0)
+        state = state if small else "DIFFERS"
+        shown = derived.get(group)
+        parts.append(f"{group} {text} | {shown:.6g}" if isinstance(shown, (int, float)) else f"{group} {text} | {shown}")
+    return state, worst, "; ".join(parts)
+
+
+def report(rooflens, path, folder):
+    out = pathlib.Path(folder) / "x.json"
+    out.unlink(missing_ok=True)
+    subprocess.run([rooflens, "report", str(path), "-o", str(out)], capture_output=True)
+    return json.loads(out.read_text()) if out.exists() else None
+
+
+def work_of(path, told):
+    work = Profile(path) if path.suffix in (".csv", ".ncu-rep") else Pass(str(path))
+    work.stages = list(dict.fromkeys(row["stage"].split(" · rank")[0] for row in dataset(told, "stages")))
+    return work
+
+
+def files(arguments):
+    for argument in map(pathlib.Path, arguments):
+        yield from sorted(one for one in argument.rglob("*") if one.is_file()) if argument.is_dir() else [argument]
+
+
+def main(rooflens, *arguments):
+    table, reports, complete = collections.defaultdict(collections.Counter), 0, 0
+    with tempfile.TemporaryDirectory() as folder:
+        for path in files(arguments):
+            told = report(rooflens, path, folder)
+            if told is None:
+                continue
+            findings, states = dataset(told, "findings"), []
+            try:
+                work = work_of(path, told) if findings else None
+            except Exception as error:
+                work, reason = None, f"{type(error).__name__}: {error}"
+            for finding in findings:
+                try:
+                    state, worst, words = check(work, finding) if work else ("not derived", None, reason)
+                except Exception as error:
+                    state, worst, words = "not derived", None, f"{type(error).__name__}: {error}"
+                states.append(state)
+                table[finding["rule"]][state] += 1
+                print(f"{state}\t{'' if worst is None else f'{worst:.4%}'}\t{path}\t{finding['rule']}\t{words}", flush=True)
+            reports += 1
+            complete += all(state == "ok" for state in states)
+    print(f"\n{'rule':28}{'findings':>9}{'derived':>9}{'differing':>10}")
+    for rule, counts in sorted(table.items(), key=lambda item: -item[1].total()):
+        print(f"{rule:28}{counts.total():9}{counts.total() - counts['not derived']:9}{counts['DIFFERS']:10}")
+    whole = sum(table.values(), collections.Counter())
+    print(f"{'all':28}{whole.total():9}{whole.total() - whole['not derived']:9}{whole['DIFFERS']:10}")
+    print(f"{complete} of {reports} reports have every finding derived, without a difference")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    main(*sys.argv[1:])

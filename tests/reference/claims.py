@@ -33,18 +33,13 @@ def value(text):
     return float(number) * (0.01 if unit == "%" else UNITS[unit] if unit else 1)
 
 
-def short(name):
-    """The letters and digits of a name: reports print short names of kernels."""
-    return re.sub(r"\W|_", "", name or "").lower()
-
-
 def compare(group, stated, derived, stage_ns):
     """The difference as share of the stage, or of the number itself, and whether it is small enough."""
     if derived is None:
         return None, False
     if group.endswith("_text"):
-        said = re.sub("fp32|fp16|bf16", "", stated) if group == "kernel_text" else stated
-        same = stated == derived or group == "kernel_text" and short(said) in short(derived)
+        same = (stated == derived or group == "remark_text" and derived.startswith(stated)
+                or group == "kernel_text" and all(part in derived for part in stated.split()))
         return 0.0 if same else None, same
     stated = value(stated)
     if group.endswith("share"):
@@ -87,7 +82,7 @@ def derive(work, finding):
     process = process_of_rank(work, stage, finding["rank"])
     found = work.idle(stage, process)
     stage_ns = sum(whole for _, _, whole, _ in found) / max(len(found), 1)
-    return stated, derivation(work, stage, process, found), stage_ns
+    return stated, derivation(work, stage, process, found), stage_ns if finding["stage"] else None
 
 
 def check(work, finding):

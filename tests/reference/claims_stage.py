@@ -90,8 +90,11 @@ def first_use(work, stage, process, found):
 
 
 def short_kernels(work, stage, process, found):
-    sizes = [op.end - op.start for one, *_ in found for op in one.ops]
-    return dict(mean=statistics.mean(sizes), operations=statistics.median(len(one.ops) for one, *_ in found))
+    ops = [op for one, *_ in found for op in one.ops]
+    kernels = kernels_of(work, found)
+    return dict(mean=statistics.mean(op.end - op.start for op in ops),
+                operations=statistics.median(len(one.ops) for one, *_ in found),
+                kernel=statistics.mean(op.end - op.start for op in kernels) if kernels else None)
 
 
 def exposed_copies(work, stage, process, found):
@@ -166,17 +169,18 @@ RULES = {
     "first-use": (f"{IDLES} inside calls that load code, launch a kernel for the first time, or instantiate a graph\\.",
                   first_use),
     "queue-gaps": (
-        f"{IDLES} between operations (?:already launched|replayed by a CUDA graph)(?: \\((?P<gaps>\\S+) gaps? over all measured "
-        r"iterations, mean (?P<mean>\S+ \S+)\))?, after the CPU issued them\.", queue_gaps),
+        f"{IDLES} between operations (?:already launched|replayed by a CUDA graph)"
+        r"(?: \((?P<gaps>\S+) gaps? over all measured iterations, mean (?P<mean>\S+ \S+)\))?, after the CPU issued them\.", queue_gaps),
     "sync-bound": (
         f"{IDLES} inside synchronizing calls(?: \\(median (?P<calls>\\S+) calls per iteration\\))?, before they return\\."
         r"(?: Longest in (?P<call_text>\S+?)(?: in (?P<around_text>.+))?\.)?", sync_bound),
     "launch-bound": (
-        f"(?:.+? is launch-bound\\. )?{IDLES} while the CPU issues the next operation(?:; (?P<operations>\\S+) GPU operations per "
-        r"iteration)?(?:; mean kernel duration (?P<kernel>\S+ \S+?))?(?:; median launch call (?P<call>\S+ \S+?))?\." + SAMPLED,
+        f"(?:.+? is launch-bound\\. )?{IDLES} while the CPU issues the next operation"
+        r"(?:; (?P<operations>\S+) GPU operations per iteration)?(?:; mean kernel duration (?P<kernel>\S+ \S+?))?(?:; median launch call (?P<call>\S+ \S+?))?\." + SAMPLED,
         launch_bound),
     "short-kernels": (
-        r"(?:Kernels|GPU operations) in .+? last (?P<mean>\S+ \S+) on average, with (?P<operations>\S+) operations per iteration"
+        r"(?:Kernels in .+? last (?P<kernel>\S+ \S+)|GPU operations in .+? last (?P<mean>\S+ \S+)) on average, with "
+        r"(?P<operations>\S+) operations per iteration"
         r"(?:, comparable to the cost of a kernel launch\.|\. CUDA graphs replay at least half of them.+)", short_kernels),
     "exposed-copies": (
         r".+? spends (?P<share>\S+ %) of its time in transfers not overlapped with kernels; it transfers (?P<bytes>\S+ \S+) per "

@@ -1,5 +1,6 @@
 """What a kernel does, from its name alone: a short list of its own, which shares nothing with the program's.
 
+Kernels that fill memory count with copies, as memsets do.
 It tells the names that findings need: products (`gemm`), convolutions, collectives, and coarse groups of the rest.
 """
 
@@ -14,9 +15,9 @@ CLASSES = [
     ("gemm", r"gemm|gemv|cutlass::(Kernel|device)|splitK|nvjet|wgmma|dot_kernel|epilogue::impl"),
     ("fft", r"fft"),
     ("optimizer", r"multi_tensor_apply|adam|lamb"),
-    ("gather", r"index|embedding|gather|scatter|Cat|transpose|copy|nchwToNhwc|nhwcToNchw|roll_|flip"),
+    ("gather", r"index|embedding|gather|scatter|Cat|transpose|copy|nchwToNhwc|nhwcToNchw|roll_|flip|fill"),
     ("pooling", r"pool|upsample"),
-    ("elementwise", r"elementwise|reduce|Reduce|fill|broadcast|dropout|triton_(poi|red|per)|nll_loss|scalePacked|arange"),
+    ("elementwise", r"elementwise|reduce|Reduce|broadcast|dropout|triton_(poi|red|per)|nll_loss|scalePacked|arange"),
 ]
 GROUPS = {"gemm": "GEMM", "convolution": "GEMM", "attention": "attention", "norm": "norm, softmax",
           "elementwise": "elementwise, reduction", "optimizer": "elementwise, reduction", "gather": "copy, layout, gather",

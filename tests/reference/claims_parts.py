@@ -201,7 +201,13 @@ def chain(work):
         for process, instances in work.instances(stage).items():
             counts = {id(one) for one in work.counted(stage, process)}
             found += [(*projection(one), one, id(one) in counts) for one in instances if one.ops]
-    return sorted(found, key=lambda own: own[:2])
+    outermost = [own for own in found if not any(lies_in(own[2], other[2]) for other in found)]
+    return sorted(outermost, key=lambda own: own[:2])
+
+
+def lies_in(one, other):
+    return (one.thread == other.thread and other.start <= one.start and one.end <= other.end
+            and (one.start, one.end) != (other.start, other.end))
 
 
 def between(work, stage, process, found):

@@ -22,7 +22,7 @@ from claims_stage import RULES
 from instances import WHOLE, Pass
 
 UNITS = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9, "min": 60e9, "B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
-OF_STAGE = {"time", "run", "median", "whole", "longest"}
+OF_STAGE = {"gain", "time", "run", "median", "whole", "longest"}
 NARROW_SPACE = "\u202f"
 
 
@@ -92,6 +92,8 @@ def check(work, finding):
         return "not derived", None, rest[0]
     derived, stage_ns = rest
     parts, worst, state = [], 0.0, "ok"
+    if finding["saved_ns"] is not None and derived.get("gain") is not None:
+        stated["gain"] = f"{finding['saved_ns']} ns"
     for group, text in stated.items():
         difference, small = compare(group, text, derived.get(group), stage_ns)
         worst = max(worst, difference if difference is not None else 1.0)

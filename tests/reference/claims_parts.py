@@ -71,6 +71,8 @@ def is_of(work, op, what):
     name = class_of(details(work, op))
     if what == "copy":
         return op.copy and "MEMSET" not in details(work, op)["kind"].upper()
+    if what == "copies and memsets":
+        return op.copy
     if what == "communication":
         return name == "communication"
     return not op.copy and (what == "kernels" or name != "communication")
@@ -78,7 +80,7 @@ def is_of(work, op, what):
 
 def alone(work, one, what):
     """Time of copies without kernels, of kernels without copies, of collectives without computing kernels; by GPU."""
-    other = {"copy": "kernels", "kernels": "copy", "communication": "compute"}[what]
+    other = {"copy": "kernels", "kernels": "copy", "communication": "compute", "copies and memsets": "kernels"}[what]
     total = 0
     gpus = {op.gpu for op in one.ops}
     for gpu in gpus:
@@ -229,7 +231,7 @@ def between(work, stage, process, found):
     causes = sum((one[2] for one in own), collections.Counter())
     name, share = next_range(work, own)
     from claims_stage import CAUSE
-    return dict(share=idle / whole, run=whole, after_text=pair[0], before_text=pair[1], n=len(own),
+    return dict(share=idle / whole, run=whole, gain=idle, after_text=pair[0], before_text=pair[1], n=len(own),
                 median=statistics.median(one[2].total() for one in own), cause_text=CAUSE[causes.most_common(1)[0][0]],
                 range_text=name, range_share=share)
 

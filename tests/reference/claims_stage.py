@@ -26,10 +26,14 @@ def pooled(found, *causes):
     return sum(times[cause] for _, _, _, times in found for cause in causes) / sum(whole for _, _, whole, _ in found)
 
 
+def median_time(found):
+    return statistics.median(whole for _, _, whole, _ in found)
+
+
 def of_idle(work, found, causes):
     """The words about idle time that rules share."""
     shares = [sum(times[cause] for cause in causes) / whole for _, _, whole, times in found]
-    return dict(share=pooled(found, *causes), least=min(shares), most=max(shares), up_share=max(shares),
+    return dict(share=pooled(found, *causes), gain=pooled(found, *causes) * median_time(found), least=min(shares), most=max(shares), up_share=max(shares),
                 few=sum(share >= 0.01 for share in shares), all=len(shares),
                 time=sum(times[cause] for _, _, _, times in found for cause in causes))
 
@@ -40,7 +44,7 @@ def stage_busy(work, stage, process, found):
     cause = max(causes, key=causes.get)
     group, share = largest_group(work, stage, process)
     exposed = statistics.median(alone(work, one, "communication") for one, *_ in found)
-    time = statistics.median(whole for _, _, whole, _ in found)
+    time = median_time(found)
     sizes = [op.end - op.start for one, *_ in found for op in one.ops]
     return dict(time=time, share=1 - busy, busy_share=busy, cause_text=CAUSE[cause], cause_share=causes[cause],
                 sole_text=CAUSE[cause], group_text=group, group_share=share, exposed_share=exposed / time,
@@ -63,8 +67,11 @@ def host_bound(work, stage, process, found):
 def launch_bound(work, stage, process, found):
     samples, libraries = library_samples(work, found, ["launching"])
     kernels = kernels_of(work, found)
+    vanish = ("launching", "host_code", "first_use", "allocation", "os", "off_cpu")
+    gain = sum(statistics.median(times[cause] for _, _, _, times in found) for cause in vanish)
     calls = {call for one, *_ in found for op in one.ops for call in [work.call(op)] if call and "aunch" in call[1][3]}
     return dict(of_idle(work, found, ["launching"]), samples=samples, libraries_text=libraries,
+                gain=min(gain, (1 - median_busy(found)) * median_time(found)),
                 operations=statistics.median(len(one.ops) for one, *_ in found),
                 kernel=statistics.mean(op.end - op.start for op in kernels),
                 call=statistics.median(call[1] - call[0] for _, call in calls) if calls else None)
@@ -98,9 +105,11 @@ def short_kernels(work, stage, process, found):
 
 
 def exposed_copies(work, stage, process, found):
-    time = statistics.median(whole for _, _, whole, _ in found)
+    time = median_time(found)
     own = [one for one, *_ in found]
-    return dict(share=statistics.median(alone(work, one, "copy") for one in own) / time,
+    # The link still carries them, both directions at once at best.
+    only = sum(alone(work, one, "copies and memsets") for one in own) / len(own)
+    return dict(share=statistics.median(alone(work, one, "copy") for one in own) / time, gain=min(only, time - only / 2),
                 bytes=statistics.median(bytes_of(work, one) for one in own),
                 kernels_share=statistics.median(alone(work, one, "kernels") for one in own) / time)
 
@@ -112,20 +121,23 @@ def pageable_copies(work, stage, process, found):
         times.append(sum(op.end - op.start for op, _ in copies))
         pageable += sum(size for op, size in copies if op.pageable)
         crossing += sum(size for op, size in copies if work.crosses(op))
-    time = statistics.median(whole for _, _, whole, _ in found)
-    return dict(pageable_share=pageable / crossing if crossing else None, share=statistics.median(times) / time)
+    time = median_time(found)
+    share = pageable / crossing if crossing else None
+    return dict(pageable_share=share, share=statistics.median(times) / time,
+                gain=share * statistics.median(times) if crossing else None)
 
 
 def exposed_communication(work, stage, process, found):
-    time = statistics.median(whole for _, _, whole, _ in found)
-    return dict(share=statistics.median(alone(work, one, "communication") for one, *_ in found) / time)
+    time = median_time(found)
+    exposed = statistics.median(alone(work, one, "communication") for one, *_ in found)
+    return dict(share=exposed / time, gain=exposed)
 
 
 def host_pauses(work, stage, process, found):
     times = [times["host_code"] for _, _, _, times in found]
     beyond = sum(times) - statistics.median(times) * len(times)
     listed = longest_stalls(work, found)
-    return dict(time=beyond, all=len(times), **listed)
+    return dict(time=beyond, gain=beyond, all=len(times), **listed)
 
 
 def longest_stalls(work, found):

@@ -18,6 +18,7 @@ import sys
 import tempfile
 
 from claims_ncu import PROFILED, Profile
+from claims_parts import product_share
 from claims_stage import RULES
 from instances import WHOLE, Pass
 
@@ -66,9 +67,26 @@ def process_of_rank(work, stage, rank):
     return processes[int(rank)] if int(rank) < len(processes) else None
 
 
+def none_known(work, statement):
+    """Products without sizes: of each stage that is told their share of the GPU time."""
+    one = r"No GEMM of (.+?)(?: · rank (\d+))? has known shapes \(GEMMs take (\S+ %) of its GPU time\); FLOP totals and GEMM " \
+          r"savings exclude the rest\."
+    if re.sub(one, "", statement).strip():
+        return None, "statement not understood"
+    stated, derived = {}, {}
+    for stage, rank, share in re.findall(one, statement):
+        group = f"{stage}{rank}_share"
+        stated[group] = share
+        derived[group] = product_share(work, stage, process_of_rank(work, stage, rank or None))
+    return stated, derived, None
+
+
 def derive(work, finding):
     """Groups of the statement, the derived values and the time of the stage; or why there are none."""
     rule = finding["rule"]
+    work.pauses = (finding["stage"], finding["rank"]) in work.with_pauses
+    if rule == "flop-coverage":
+        return none_known(work, finding["statement"])
     if rule not in (PROFILED if isinstance(work, Profile) else RULES):
         return None, "no derivation of this rule"
     pattern, derivation = (PROFILED if isinstance(work, Profile) else RULES)[rule]
@@ -99,6 +117,8 @@ def check(work, finding):
         worst = max(worst, difference if difference is not None else 1.0)
         state = state if small else "DIFFERS"
         shown = derived.get(group)
+        if shown is None:
+            return "not derived", None, f"{group}: {text}"
         parts.append(f"{group} {text} | {shown:.6g}" if isinstance(shown, (int, float)) else f"{group} {text} | {shown}")
     return state, worst, "; ".join(parts)
 
@@ -133,6 +153,8 @@ def main(rooflens, *arguments):
                 work = work_of(path, told) if findings else None
             except Exception as error:
                 work, reason = None, f"{type(error).__name__}: {error}"
+            if work:
+                work.with_pauses = {(one["stage"], one["rank"]) for one in findings if one["rule"] == "host-pauses"}
             for finding in findings:
                 try:
                     state, worst, words = check(work, finding) if work else ("not derived", None, reason)

@@ -8,7 +8,7 @@ import statistics
 from cpu_samples import HOST
 from cpu_samples import samples as samples_of
 from idle import kind, process_of, union, within
-from instances import WHOLE, covered, projection
+from instances import covered, lies_in, projection
 from kernel_names import class_of, group_of, is_fp32_without_tensor_cores
 
 
@@ -145,8 +145,8 @@ def sync_calls(work, stage, process):
             if call is None or call[0] <= start:
                 continue
             at = bisect.bisect_right(ends[thread], start)
-            if at < len(syncs[thread]) and syncs[thread][at][0] < call[0] and in_stage(work, stage, process, syncs[thread][at]):
-                waiting = syncs[thread][at]
+            waiting = syncs[thread][at] if at < len(syncs[thread]) else None
+            if waiting and waiting[0] < call[0] and in_stage(work, stage, process, waiting):
                 charged[waiting[3].split("_v")[0], around(work, thread, waiting)] += end - start
     (name, place), _ = charged.most_common(1)[0] if charged else ((None, None), 0)
     return statistics.median(numbers), name, place
@@ -207,11 +207,6 @@ def chain(work):
     return sorted(outermost, key=lambda own: own[:2])
 
 
-def lies_in(one, other):
-    return (one.thread == other.thread and other.start <= one.start and one.end <= other.end
-            and (one.start, one.end) != (other.start, other.end))
-
-
 def between(work, stage, process, found):
     """Times between stages: their idle time, the two stages with most of it, its cause, and the range on the host."""
     pairs, spans, run, last = collections.defaultdict(list), [], [], None
@@ -252,18 +247,22 @@ def next_range(work, windows):
     return name, covered(covers[name]) / sum(own[1] - own[0] for own in windows)
 
 
-def none_known(work, stage, process, found):
+def product_share(work, stage, process):
     ops = [op for one in work.counted(stage, process) for op in one.ops]
     products = sum(op.end - op.start for op in ops if class_of(details(work, op)) == "gemm")
-    return dict(share=products / sum(op.end - op.start for op in ops))
+    return products / sum(op.end - op.start for op in ops)
 
 
 def unattributed(work, stage, process, found):
+    """Time in no stage, from the first one on; operations of the stage that another thread issued."""
+    if stage and found:
+        ops = [(one, op) for one in work.counted(stage, process) for op in one.ops]
+        lent = sum(work.call(op)[0] != one.thread for one, op in ops) / len(ops) if ops[0][0].thread is not None else 0
     inside = {op.rank for stage in work.stages for list_ in work.instances(stage).values() for one in list_ for op in one.ops}
     first = min(op.start for op in work.capture.ops if op.rank in inside)
     after = [op for op in work.capture.ops if op.start >= first]
     outside = sum(op.end - op.start for op in after if op.rank not in inside)
-    return dict(share=outside / sum(op.end - op.start for op in after))
+    return dict(share=outside / sum(op.end - op.start for op in after), inferred_share=lent)
 
 
 def by_name(work, wanted):

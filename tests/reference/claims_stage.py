@@ -8,13 +8,14 @@ import collections
 import statistics
 
 from claims_parts import (alone, between, bytes_of, copies_of, host, kernels_of, largest_group, library_samples, median_busy,
-                          no_tensor_cores, none_known, sync_calls, unattributed, unknown_kernels)
+                          no_tensor_cores, sync_calls, unattributed, unknown_kernels)
 from idle import LABELS, kind
 
 WORDS = {"host code": "CPU code outside CUDA", "launching": "kernel launch", "blocking copy": "blocking memcpy",
          "operating system": "OS call", "off CPU": "CPU thread off CPU", "collective": "waiting for a collective",
          "queue, latency": "queued, launch latency"}
 CAUSE = {cause: WORDS.get(label, label) for cause, label in LABELS.items()}
+PAUSES = "intermittent CPU stalls"
 IDLE = r"(?:The GPU is idle for (?P<share>\S+ %) of .+?(?: \((?P<least>\S+ %) to (?P<most>\S+ %) by iteration\))?)"
 FEW = (r"(?:In (?P<few>\S+) of (?P<all>\S+) iterations of .+? the GPU is idle for (?P<time>\S+ \S+) in all, up to "
        r"(?P<up_share>\S+ %) of an iteration,)")
@@ -33,21 +34,25 @@ def median_time(found):
 def of_idle(work, found, causes):
     """The words about idle time that rules share."""
     shares = [sum(times[cause] for cause in causes) / whole for _, _, whole, times in found]
-    return dict(share=pooled(found, *causes), gain=pooled(found, *causes) * median_time(found), least=min(shares), most=max(shares), up_share=max(shares),
+    return dict(share=pooled(found, *causes), least=min(shares), most=max(shares), up_share=max(shares),
+                gain=pooled(found, *causes) * median_time(found),
                 few=sum(share >= 0.01 for share in shares), all=len(shares),
                 time=sum(times[cause] for _, _, _, times in found for cause in causes))
 
 
 def stage_busy(work, stage, process, found):
     busy = median_busy(found)
-    causes = {cause: pooled(found, cause) for cause in CAUSE if cause != "unknown" or pooled(found, cause) > 0}
+    causes = {CAUSE[cause]: pooled(found, cause) for cause in CAUSE if cause != "unknown" or pooled(found, cause) > 0}
+    if work.pauses:
+        pauses = beyond_typical(work, stage, process, found) / sum(whole for _, _, whole, _ in found)
+        causes |= {PAUSES: pauses, CAUSE["host_code"]: causes[CAUSE["host_code"]] - pauses}
     cause = max(causes, key=causes.get)
     group, share = largest_group(work, stage, process)
     exposed = statistics.median(alone(work, one, "communication") for one, *_ in found)
     time = median_time(found)
     sizes = [op.end - op.start for one, *_ in found for op in one.ops]
-    return dict(time=time, share=1 - busy, busy_share=busy, cause_text=CAUSE[cause], cause_share=causes[cause],
-                sole_text=CAUSE[cause], group_text=group, group_share=share, exposed_share=exposed / time,
+    return dict(time=time, share=1 - busy, busy_share=busy, cause_text=cause, cause_share=causes[cause],
+                sole_text=cause, group_text=group, group_share=share, exposed_share=exposed / time,
                 operations=statistics.median(len(one.ops) for one, *_ in found), mean=statistics.mean(sizes))
 
 
@@ -60,7 +65,12 @@ def host_bound(work, stage, process, found):
     causes = ["host_code", "os", "off_cpu"]
     whole = pooled(found, *causes)
     samples, libraries = library_samples(work, found, causes)
-    return dict(of_idle(work, found, causes), os_share=pooled(found, "os") / whole, samples=samples,
+    pauses = beyond_typical(work, stage, process, found) / sum(whole for _, _, whole, _ in found)
+    besides = pooled(found, *causes) - pauses
+    told = of_idle(work, found, causes)
+    if work.pauses:
+        told["gain"] = besides * median_time(found)
+    return dict(told, besides_share=besides, os_share=pooled(found, "os") / whole, samples=samples,
                 off_share=pooled(found, "off_cpu") / whole, libraries_text=libraries)
 
 
@@ -69,8 +79,10 @@ def launch_bound(work, stage, process, found):
     kernels = kernels_of(work, found)
     vanish = ("launching", "host_code", "first_use", "allocation", "os", "off_cpu")
     gain = sum(statistics.median(times[cause] for _, _, _, times in found) for cause in vanish)
+    steps = sum(work.steps(one) for one, *_ in found)
     calls = {call for one, *_ in found for op in one.ops for call in [work.call(op)] if call and "aunch" in call[1][3]}
     return dict(of_idle(work, found, ["launching"]), samples=samples, libraries_text=libraries,
+                launches=len(calls) / steps if steps else None,
                 gain=min(gain, (1 - median_busy(found)) * median_time(found)),
                 operations=statistics.median(len(one.ops) for one, *_ in found),
                 kernel=statistics.mean(op.end - op.start for op in kernels),
@@ -133,11 +145,20 @@ def exposed_communication(work, stage, process, found):
     return dict(share=exposed / time, gain=exposed)
 
 
-def host_pauses(work, stage, process, found):
+def beyond_typical(work, stage, process, found):
+    """Host code beyond that of as many typical instances, or steps where there are few instances."""
     times = [times["host_code"] for _, _, _, times in found]
-    beyond = sum(times) - statistics.median(times) * len(times)
+    steps = [times["host_code"] for _, _, _, times in work.idle(f"{stage}_step", process)] if len(times) < 3 else []
+    if len(times) < 3 and not steps:
+        return 0
+    typical = statistics.median(steps) * len(steps) if steps else statistics.median(times) * len(times)
+    return max(sum(times) - typical, 0)
+
+
+def host_pauses(work, stage, process, found):
+    beyond = beyond_typical(work, stage, process, found)
     listed = longest_stalls(work, found)
-    return dict(time=beyond, gain=beyond, all=len(times), **listed)
+    return dict(time=beyond, gain=beyond, all=len(found), **listed)
 
 
 def longest_stalls(work, found):
@@ -170,25 +191,28 @@ RULES = {
         r"|idle for (?P<share>\S+ %) of it \(medians\)(?:\. Largest cause: (?P<cause_text>.+), (?P<cause_share>\S+ %) of the "
         r"time of all iterations)?(?:\. Cause: (?P<sole_text>[^.]+?))?"
         r"(?:, between (?P<operations>\S+) operations of (?P<mean>\S+ \S+) on average)?)\."
-        r"(?: Exposed communication takes (?P<exposed_share>\S+ %) of stage time\.)?", stage_busy),
+        r"(?: Exposed communication takes (?P<exposed_share>\S+ %) of stage time"
+        r"(?:, up to (?P<waiting_share>\S+ %) of it waiting for the last rank to arrive)?\.)?", stage_busy),
     "allocator-stalls": (
         f"(?:{IDLES} inside calls that allocate or free memory|.+? makes (?P<calls>\\S+) CUDA calls? that allocate or free "
         r"memory; they take (?P<calls_share>\S+ %) of its time on the CPU)\.", allocation),
     "host-bound": (
-        f"{IDLES} while the CPU thread works outside CUDA calls(?:, (?P<os_share>\\S+ %) of this idle time in operating-system "
-        r"calls \(file I/O, locks, sleep\))?(?:, (?P<off_share>\S+ %) of this idle time off CPU \(preempted or blocked\))?\."
+        r"(?:Besides intermittent stalls, the GPU is idle for (?P<besides_share>\S+ %) of .+?|" + IDLES + ") while the CPU thread "
+        r"works outside CUDA calls(?:, (?P<os_share>\S+ %) of this idle time in operating-system calls \(file I/O, locks, sleep\))?(?:, (?P<off_share>\S+ %) of this idle time off CPU \(preempted or blocked\))?\."
         + SAMPLED, host_bound),
     "first-use": (f"{IDLES} inside calls that load code, launch a kernel for the first time, or instantiate a graph\\.",
                   first_use),
     "queue-gaps": (
         f"{IDLES} between operations (?:already launched|replayed by a CUDA graph)"
-        r"(?: \((?P<gaps>\S+) gaps? over all measured iterations, mean (?P<mean>\S+ \S+)\))?, after the CPU issued them\.", queue_gaps),
+        r"(?: \((?P<gaps>\S+) gaps? over all measured iterations, mean (?P<mean>\S+ \S+)\))?, after the CPU issued them\.",
+        queue_gaps),
     "sync-bound": (
         f"{IDLES} inside synchronizing calls(?: \\(median (?P<calls>\\S+) calls per iteration\\))?, before they return\\."
         r"(?: Longest in (?P<call_text>\S+?)(?: in (?P<around_text>.+))?\.)?", sync_bound),
     "launch-bound": (
         f"(?:.+? is launch-bound\\. )?{IDLES} while the CPU issues the next operation"
-        r"(?:; (?P<operations>\S+) GPU operations per iteration)?(?:; mean kernel duration (?P<kernel>\S+ \S+?))?(?:; median launch call (?P<call>\S+ \S+?))?\." + SAMPLED,
+        r"(?:; (?P<launches>\S+) launches per step)?(?:; (?P<operations>\S+) GPU operations per iteration)?"
+        r"(?:; mean kernel duration (?P<kernel>\S+ \S+?))?(?:; median launch call (?P<call>\S+ \S+?))?\." + SAMPLED,
         launch_bound),
     "short-kernels": (
         r"(?:Kernels in .+? last (?P<kernel>\S+ \S+)|GPU operations in .+? last (?P<mean>\S+ \S+)) on average, with "
@@ -200,10 +224,12 @@ RULES = {
     "pageable-copies": (
         r"(?P<pageable_share>\S+ %) of the bytes that .+? transfers between host and GPU use pageable memory; memory transfers "
         r"take (?P<share>\S+ %) of stage time\. Pageable transfers are staged and can block the CPU thread\.", pageable_copies),
-    "exposed-communication": (r"Exposed communication takes (?P<share>\S+ %) of .+?\.", exposed_communication),
+    "exposed-communication": (r"Exposed communication takes (?P<share>\S+ %) of .+?"
+                              r"(?:; up to (?P<waiting_share>\S+ %) of it is waiting for the last rank to arrive)?\.",
+                              exposed_communication),
     "host-pauses": (
-        r".+? loses (?P<time>\S+ \S+) over (?P<all>\S+) measured iterations? to intermittent CPU stalls that the median "
-        r"iteration does not have; the longest lasts (?P<longest>\S+ \S+?)(?:\. The (?P<listed>\S+) longest stalls take "
+        r".+? loses (?P<time>\S+ \S+) over (?P<all>\S+) measured iterations? to intermittent CPU stalls that (?:the median "
+        r"iteration does|median steps do) not have; the longest lasts (?P<longest>\S+ \S+?)(?:\. The (?P<listed>\S+) longest stalls take "
         r"(?P<whole>\S+ \S+); (?P<ended_share>\S+ %) of it is in (?P<ended_count>\S+) stalls? that ends? with (?:.+?)"
         r"(?: in range .+)?)?\.", host_pauses),
     "between-stages": (
@@ -211,12 +237,10 @@ RULES = {
         r"(?P<after_text>.+) and (?P<before_text>.+) \(median (?P<median>\S+ \S+), n = (?P<n>\S+)\)\. Largest cause there: "
         r"(?P<cause_text>.+?)(?:; the range (?P<range_text>.+) covers (?P<range_share>\S+ %) of the time between them)?\.",
         between),
-    "flop-coverage": (
-        r"No GEMM of .+? has known shapes \(GEMMs take (?P<share>\S+ %) of its GPU time\); FLOP totals and GEMM savings exclude "
-        r"the rest\.", none_known),
     "attribution-coverage": (
-        r"(?P<share>\S+ %) of GPU time in pass .+?, from the first stage on, belongs to no stage; stage figures exclude it\.",
-        unattributed),
+        r"(?:(?P<inferred_share>\S+ %) of operations in .+? are attributed by inference: a thread without ranges issued them "
+        r"while exactly one other thread had a range open\.|(?P<share>\S+ %) of GPU time in pass .+?, from the first stage on, belongs to no stage; stage figures exclude "
+        r"it\.)", unattributed),
     "no-tensor-cores": (
         r"GEMMs in fp32 run without tensor cores for (?P<time>\S+ \S+), (?P<share>\S+ %) of kernel time; the largest is "
         r"(?P<kernel_text>.+)\.", no_tensor_cores),

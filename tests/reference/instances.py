@@ -57,7 +57,7 @@ class Pass:
             if name and not name.startswith(("nccl", "NCCL")):
                 self.open[thread].append((start, -end))
         self.open = {thread: union(own) for thread, own in self.open.items()}
-        self.gaps_of, self.memo, self.samples, self.stages = {}, {}, None, []
+        self.gaps_of, self.memo, self.samples, self.stages, self.pauses = {}, {}, None, [], False
 
     def gaps(self, gpu):
         if gpu not in self.gaps_of:
@@ -119,9 +119,22 @@ class Pass:
         return self.found[stage]
 
     def counted(self, stage, process):
-        """Those with operations, without a cold first one."""
+        """Those with operations and as many steps as most have, without a cold first one; steps follow their loop."""
         instances = [one for one in self.instances(stage).get(process, []) if one.ops]
+        loop = stage.removesuffix("_step")
+        if loop != stage and self.instances(loop).get(process):
+            loops = self.counted(loop, process)
+            return [one for one in instances if any(lies_in(one, other) for other in loops)]
+        steps = [self.steps(one) for one in instances]
+        if any(steps):
+            most = max(set(steps), key=steps.count)
+            instances = [one for one, own in zip(instances, steps) if own == most]
         return instances[1:] if is_cold([length(one) for one in instances]) else instances
+
+    def steps(self, one):
+        """The steps within an instance, by ranges that are named so."""
+        own = self.instances(f"{one.stage}_step").get(one.process, [])
+        return sum(lies_in(step, one) for step in own)
 
     def idle(self, stage, process):
         """Of each counted instance and GPU its projection and the time by cause."""
@@ -155,6 +168,12 @@ def around(merged, time):
 
 def projection(one):
     return min(op.start for op in one.ops), max(op.end for op in one.ops)
+
+
+def lies_in(one, other):
+    """Whether a range lies in a longer one of its thread."""
+    return (one.thread == other.thread and None not in (one.start, other.start) and other.start <= one.start
+            and one.end <= other.end and (one.start, one.end) != (other.start, other.end))
 
 
 def length(one):

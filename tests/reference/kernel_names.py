@@ -8,13 +8,13 @@ import re
 
 CLASSES = [
     ("communication", r"^(nccl|rccl)"),
+    ("attention", r"flash|fmha|sdpa|attention|attn|dot_do_o"),
     ("convolution", r"fprop|dgrad|wgrad|implicit_gemm|winograd|scudnn|computeOffsets|conv(olve|olution|[123]d)|im2col"),
-    ("attention", r"flash|fmha|attention|attn"),
     ("norm", r"soft_?max|layer_?norm|LayerNorm|batch_norm|rms_?norm|bn_(fw|bw)|norm_(kernel|fwd|bwd)|ComputePartGrad"
-             r"|ComputeGradInput|ComputeGradGamma|ln_(fwd|bwd)"),
+             r"|ComputeGradInput|ComputeGradGamma|GammaBeta|ln_(fwd|bwd)"),
     ("gemm", r"gemm|gemv|cutlass::(Kernel|device)|splitK|nvjet|wgmma|dot_kernel|epilogue::impl"),
     ("fft", r"fft"),
-    ("optimizer", r"multi_tensor_apply|adam|lamb"),
+    ("optimizer", r"multi_tensor_apply|adam"),
     ("gather", r"index|embedding|gather|scatter|Cat|transpose|copy|nchwToNhwc|nhwcToNchw|roll_|flip|fill"),
     ("pooling", r"pool|upsample"),
     ("elementwise", r"elementwise|reduce|Reduce|broadcast|dropout|triton_(poi|red|per)|nll_loss|scalePacked|arange"),

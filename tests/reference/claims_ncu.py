@@ -96,7 +96,7 @@ def profiled_bound(work):
 
 
 def rule_estimate(work):
-    """Of the rule with most: the largest estimate of each launch, weighted by its duration, and what it says of the longest."""
+    """Of the rule with most: the largest estimate of each launch by its duration, and what it says of the longest."""
     largest = collections.defaultdict(dict)
     for launch, rule, percent, text in work.estimates:
         if not ACCESS.search(rule) and percent is not None and percent >= largest[rule].get(launch, (0,))[0]:
@@ -114,8 +114,8 @@ PROFILED = {
         r"(?P<share>\S+ %) of profiled time in pass .+? is (?P<class_text>\S+); without a timeline, its share of the run is "
         r"unknown\.", profiled_bound),
     "profiled-rule-estimate": (
-        r"Apart from access patterns, Nsight Compute's (?P<rule_text>\S+) rule estimates the largest saving: (?P<share>\S+ %) of "
-        r"profiled time in pass .+? \((?P<launches>\d+) launch(?:es)?\)\."
+        r"Apart from access patterns, Nsight Compute's (?P<rule_text>\S+) rule estimates the largest saving: "
+        r"(?P<share>\S+ %) of profiled time in pass .+? \((?P<launches>\d+) launch(?:es)?\)\."
         r"(?: For the longest launch: “(?P<remark_text>.+?)(?:\.| …)”)?",
         rule_estimate),
 }

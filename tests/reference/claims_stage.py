@@ -197,8 +197,9 @@ RULES = {
         f"(?:{IDLES} inside calls that allocate or free memory|.+? makes (?P<calls>\\S+) CUDA calls? that allocate or free "
         r"memory; they take (?P<calls_share>\S+ %) of its time on the CPU)\.", allocation),
     "host-bound": (
-        r"(?:Besides intermittent stalls, the GPU is idle for (?P<besides_share>\S+ %) of .+?|" + IDLES + ") while the CPU thread "
-        r"works outside CUDA calls(?:, (?P<os_share>\S+ %) of this idle time in operating-system calls \(file I/O, locks, sleep\))?(?:, (?P<off_share>\S+ %) of this idle time off CPU \(preempted or blocked\))?\."
+        r"(?:Besides intermittent stalls, the GPU is idle for (?P<besides_share>\S+ %) of .+?|" + IDLES
+        + r") while the CPU thread works outside CUDA calls(?:, (?P<os_share>\S+ %) of this idle time in operating-system "
+        r"calls \(file I/O, locks, sleep\))?(?:, (?P<off_share>\S+ %) of this idle time off CPU \(preempted or blocked\))?\."
         + SAMPLED, host_bound),
     "first-use": (f"{IDLES} inside calls that load code, launch a kernel for the first time, or instantiate a graph\\.",
                   first_use),
@@ -219,18 +220,20 @@ RULES = {
         r"(?P<operations>\S+) operations per iteration"
         r"(?:, comparable to the cost of a kernel launch\.|\. CUDA graphs replay at least half of them.+)", short_kernels),
     "exposed-copies": (
-        r".+? spends (?P<share>\S+ %) of its time in transfers not overlapped with kernels; it transfers (?P<bytes>\S+ \S+) per "
-        r"iteration, and kernels without concurrent transfers take (?P<kernels_share>\S+ %) of its time\.", exposed_copies),
+        r".+? spends (?P<share>\S+ %) of its time in transfers not overlapped with kernels; it transfers (?P<bytes>\S+ \S+) "
+        r"per iteration, and kernels without concurrent transfers take (?P<kernels_share>\S+ %) of its time\.", exposed_copies),
     "pageable-copies": (
-        r"(?P<pageable_share>\S+ %) of the bytes that .+? transfers between host and GPU use pageable memory; memory transfers "
-        r"take (?P<share>\S+ %) of stage time\. Pageable transfers are staged and can block the CPU thread\.", pageable_copies),
+        r"(?P<pageable_share>\S+ %) of the bytes that .+? transfers between host and GPU use pageable memory; memory "
+        r"transfers take (?P<share>\S+ %) of stage time\. Pageable transfers are staged and can block the CPU thread\.",
+        pageable_copies),
     "exposed-communication": (r"Exposed communication takes (?P<share>\S+ %) of .+?"
                               r"(?:; up to (?P<waiting_share>\S+ %) of it is waiting for the last rank to arrive)?\.",
                               exposed_communication),
     "host-pauses": (
         r".+? loses (?P<time>\S+ \S+) over (?P<all>\S+) measured iterations? to intermittent CPU stalls that (?:the median "
-        r"iteration does|median steps do) not have; the longest lasts (?P<longest>\S+ \S+?)(?:\. The (?P<listed>\S+) longest stalls take "
-        r"(?P<whole>\S+ \S+); (?P<ended_share>\S+ %) of it is in (?P<ended_count>\S+) stalls? that ends? with (?:.+?)"
+        r"iteration does|median steps do) not have; the longest lasts (?P<longest>\S+ \S+?)"
+        r"(?:\. The (?P<listed>\S+) longest stalls take (?P<whole>\S+ \S+); (?P<ended_share>\S+ %) of it "
+        r"is in (?P<ended_count>\S+) stalls? that ends? with (?:.+?)"
         r"(?: in range .+)?)?\.", host_pauses),
     "between-stages": (
         r"The GPU is idle between stages for (?P<share>\S+ %) of the (?P<run>\S+ \S+) run, the largest part between "
@@ -239,8 +242,8 @@ RULES = {
         between),
     "attribution-coverage": (
         r"(?:(?P<inferred_share>\S+ %) of operations in .+? are attributed by inference: a thread without ranges issued them "
-        r"while exactly one other thread had a range open\.|(?P<share>\S+ %) of GPU time in pass .+?, from the first stage on, belongs to no stage; stage figures exclude "
-        r"it\.)", unattributed),
+        r"while exactly one other thread had a range open\.|(?P<share>\S+ %) of GPU time in pass .+?, from the first "
+        r"stage on, belongs to no stage; stage figures exclude it\.)", unattributed),
     "no-tensor-cores": (
         r"GEMMs in fp32 run without tensor cores for (?P<time>\S+ \S+), (?P<share>\S+ %) of kernel time; the largest is "
         r"(?P<kernel_text>.+)\.", no_tensor_cores),

@@ -13,11 +13,12 @@ from kernel_names import class_of, group_of, is_fp32_without_tensor_cores
 
 
 def median_busy(found):
-    """Busy time of each instance over its GPUs, as a share of its time; the median."""
-    shares = collections.defaultdict(list)
+    """Median busy time of the instances over the median of their time on all GPUs."""
+    busy, time = collections.Counter(), collections.Counter()
     for one, _, whole, times in found:
-        shares[id(one)].append(times["busy"] / whole if whole else 1)
-    return statistics.median(statistics.mean(own) for own in shares.values())
+        busy[id(one)] += times["busy"]
+        time[id(one)] += whole
+    return statistics.median(busy.values()) / statistics.median(time.values())
 
 
 def details(work, op):

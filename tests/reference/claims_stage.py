@@ -77,8 +77,10 @@ def host_bound(work, stage, process, found):
 def launch_bound(work, stage, process, found):
     samples, libraries = library_samples(work, found, ["launching"])
     kernels = kernels_of(work, found)
-    vanish = ("launching", "host_code", "first_use", "allocation", "os", "off_cpu")
+    vanish = ("launching", "first_use", "allocation", "os", "off_cpu")
     gain = sum(statistics.median(times[cause] for _, _, _, times in found) for cause in vanish)
+    host_code = sum(times["host_code"] for _, _, _, times in found)
+    gain += (host_code - beyond_typical(work, stage, process, found, least=float("-inf"))) / len(found)
     steps = sum(work.steps(one) for one, *_ in found)
     calls = {call for one, *_ in found for op in one.ops for call in [work.call(op)] if call and "aunch" in call[1][3]}
     return dict(of_idle(work, found, ["launching"]), samples=samples, libraries_text=libraries,
@@ -145,14 +147,14 @@ def exposed_communication(work, stage, process, found):
     return dict(share=exposed / time, gain=exposed)
 
 
-def beyond_typical(work, stage, process, found):
+def beyond_typical(work, stage, process, found, least=0):
     """Host code beyond that of as many typical instances, or steps where there are few instances."""
     times = [times["host_code"] for _, _, _, times in found]
     steps = [times["host_code"] for _, _, _, times in work.idle(f"{stage}_step", process)] if len(times) < 3 else []
     if len(times) < 3 and not steps:
         return 0
     typical = statistics.median(steps) * len(steps) if steps else statistics.median(times) * len(times)
-    return max(sum(times) - typical, 0)
+    return max(sum(times) - typical, least)
 
 
 def host_pauses(work, stage, process, found):

@@ -15,6 +15,7 @@ WORDS = {"host code": "CPU code outside CUDA", "launching": "kernel launch", "bl
          "operating system": "OS call", "off CPU": "CPU thread off CPU", "collective": "waiting for a collective",
          "queue, latency": "queued, launch latency"}
 CAUSE = {cause: WORDS.get(label, label) for cause, label in LABELS.items()}
+APART = ", stalls of few iterations apart"
 PAUSES = "intermittent CPU stalls"
 IDLE = r"(?:The GPU is idle for (?P<share>\S+ %) of .+?(?: \((?P<least>\S+ %) to (?P<most>\S+ %) by iteration\))?)"
 FEW = (r"(?:In (?P<few>\S+) of (?P<all>\S+) iterations of .+? the GPU is idle for (?P<time>\S+ \S+) in all, up to "
@@ -46,12 +47,17 @@ def stage_busy(work, stage, process, found):
     if work.pauses:
         pauses = beyond_typical(work, stage, process, found) / sum(whole for _, _, whole, _ in found)
         causes |= {PAUSES: pauses, CAUSE["host_code"]: causes[CAUSE["host_code"]] - pauses}
-    cause = max(causes, key=causes.get)
+    # What fewer than half of the instances have, at 1 % or more, is theirs and not the stage's.
+    occurs = {CAUSE[cause]: sum(times[cause] >= 0.01 * whole for _, _, whole, times in found) for cause in CAUSE}
+    common = {cause: own for cause, own in causes.items()
+              if occurs[CAUSE["host_code"] if cause == PAUSES else cause] * 2 >= len(found)}
+    largest, cause = max(causes, key=causes.get), max(common or causes, key=causes.get)
     group, share = largest_group(work, stage, process)
     exposed = statistics.median(alone(work, one, "communication") for one, *_ in found)
     time = median_time(found)
     sizes = [op.end - op.start for one, *_ in found for op in one.ops]
     return dict(time=time, share=1 - busy, busy_share=busy, cause_text=cause, cause_share=causes[cause],
+                apart_text=APART if largest != cause else "",
                 sole_text=cause, group_text=group, group_share=share, exposed_share=exposed / time,
                 operations=statistics.median(len(one.ops) for one, *_ in found), mean=statistics.mean(sizes))
 
@@ -190,8 +196,8 @@ RULES = {
     "stage-busy": (
         r".+? takes (?P<time>\S+ \S+); the GPU is (?:busy for (?P<busy_share>\S+ %) of it"
         r"(?:\. Largest kernel class: (?P<group_text>.+), (?P<group_share>\S+ %) of busy time)?"
-        r"|idle for (?P<share>\S+ %) of it \(medians\)(?:\. Largest cause: (?P<cause_text>.+), (?P<cause_share>\S+ %) of the "
-        r"time of all iterations)?(?:\. Cause: (?P<sole_text>[^.]+?))?"
+        r"|idle for (?P<share>\S+ %) of it \(medians\)(?:\. Largest cause(?P<apart_text>" + APART + r"|): (?P<cause_text>.+), "
+        r"(?P<cause_share>\S+ %) of the time of all iterations)?(?:\. Cause: (?P<sole_text>[^.]+?))?"
         r"(?:, between (?P<operations>\S+) operations of (?P<mean>\S+ \S+) on average)?)\."
         r"(?: Exposed communication takes (?P<exposed_share>\S+ %) of stage time"
         r"(?:, up to (?P<waiting_share>\S+ %) of it waiting for the last rank to arrive)?\.)?", stage_busy),

@@ -1,0 +1,194 @@
+"""Instances of stages of an nsys export or a PyTorch trace, with their GPU operations, derived without Rooflens.
+
+Definitions: docs/methodology.md, *Time* (attribution, stage, projection, left out). An operation is that of the ranges that
+are open on the thread of its call when that starts; if the thread has none open and exactly one other of the process has one
+over the whole call, of that one.
+"""
+
+import bisect
+import collections
+import re
+import statistics
+
+from idle import Capture, process_of, rows, union, within
+from kineto import Trace
+import sqlite3
+
+Instance = collections.namedtuple("Instance", "stage process thread start end ops")
+WHOLE = "whole capture"
+
+
+class Export(Capture):
+    """The capture of idle.py with names and bytes of its operations."""
+
+    def __init__(self, path):
+        super().__init__(path)
+        db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+        self.details, self.cpu_ops, rank = {}, {}, 0
+        for table in ("KERNEL", "MEMCPY", "MEMSET", "GRAPH_TRACE"):
+            wanted = ["demangledName", "bytes", "copyKind", "srcKind", "dstKind"]
+            for name, size, kind, source, target in rows(db, f"CUPTI_ACTIVITY_KIND_{table}", wanted):
+                self.details[rank] = dict(name=self.names.get(name, table), kind=table, bytes=size, copy=kind,
+                                          memory=(source, target))
+                rank += 1
+        self.path = path
+
+
+def load(path):
+    with open(path, "rb") as file:
+        return Export(path) if file.read(6) == b"SQLite" else Trace(path)
+
+
+def is_of(stage, name):
+    """Whether a range of this name is an instance of the stage: numbers in names may be written N."""
+    return name is not None and (name == stage or re.sub(r"\d+", "N", name) == stage
+                                 or stage == "ProfilerStep" and re.fullmatch(r"ProfilerStep#\d+", name) is not None)
+
+
+class Pass:
+    def __init__(self, path):
+        self.capture = load(path)
+        names = self.capture.names
+        self.ranges = sorted((start, -end, thread, text or names.get(text_id))
+                             for start, end, thread, text, text_id, event in self.capture.ranges
+                             if event in (59, 60) and end is not None)
+        self.open, self.found = collections.defaultdict(list), {}
+        for start, end, thread, name in self.ranges:
+            if name and not name.startswith(("nccl", "NCCL")):
+                self.open[thread].append((start, -end))
+        self.open = {thread: union(own) for thread, own in self.open.items()}
+        self.gaps_of, self.memo, self.samples, self.stages, self.pauses = {}, {}, None, [], False
+
+    def gaps(self, gpu):
+        if gpu not in self.gaps_of:
+            self.gaps_of[gpu] = self.capture.gaps(gpu)
+        return self.gaps_of[gpu]
+
+    def call(self, op):
+        return self.capture.call_of.get((op.process, op.correlation))
+
+    def direction(self, op):
+        """Of a copy between host and GPU, HtoD or DtoH."""
+        own = self.capture.details[op.rank]
+        if "copy" in own:
+            return {1: "HtoD", 2: "DtoH"}.get(own["copy"])
+        return next((one for one in ("HtoD", "DtoH") if one in own["name"]), None)
+
+    def crosses(self, op):
+        return self.direction(op) is not None
+
+    def ended_by(self, time):
+        """The name of the operation that begins at a time."""
+        return next(self.capture.details[op.rank]["name"] for op in self.capture.ops if op.start == time)
+
+    def threads_of(self, thread, call):
+        """The threads whose open ranges a call belongs to."""
+        if any(begin <= call[0] < end for begin, end in around(self.open.get(thread, []), call[0])):
+            return [thread]
+        others = [one for one, own in self.open.items() if one != thread and process_of(one) == process_of(thread)
+                  and any(begin <= call[0] and call[1] <= end for begin, end in around(own, call[0]))]
+        return others if len(others) == 1 else []
+
+    def instances(self, stage):
+        """All instances of a stage, by process, in order of their ranges."""
+        if stage in self.found:
+            return self.found[stage]
+        if stage == WHOLE:
+            found = {process: [Instance(stage, process, None, None, None, [op for op in self.capture.ops
+                                                                          if op.process == process])]
+                     for process in {op.process for op in self.capture.ops}}
+            self.found[stage] = found
+            return found
+        own, last = collections.defaultdict(list), {}
+        for start, end, thread, name in self.ranges:
+            if is_of(stage, name) and start >= last.get(thread, start):
+                last[thread] = -end
+                own[thread].append(Instance(stage, process_of(thread), thread, start, -end, []))
+        starts = {thread: [one.start for one in list_] for thread, list_ in own.items()}
+        for op in self.capture.ops:
+            found = self.call(op)
+            for thread in self.threads_of(*found) if found else []:
+                at = bisect.bisect_right(starts.get(thread, []), found[1][0]) - 1
+                if at >= 0 and found[1][0] < own[thread][at].end:
+                    own[thread][at].ops.append(op)
+        found = collections.defaultdict(list)
+        for list_ in own.values():
+            for one in list_:
+                found[one.process].append(one)
+        self.found[stage] = {process: sorted(list_, key=lambda one: one.start) for process, list_ in found.items()}
+        return self.found[stage]
+
+    def counted(self, stage, process):
+        """Those with operations and as many steps as most have, without a cold first one; steps follow their loop."""
+        instances = [one for one in self.instances(stage).get(process, []) if one.ops]
+        loop = stage.removesuffix("_step")
+        if loop != stage and self.instances(loop).get(process):
+            loops = self.counted(loop, process)
+            return [one for one in instances if any(lies_in(one, other) for other in loops)]
+        steps = [self.steps(one) for one in instances]
+        if any(steps):
+            most = max(set(steps), key=steps.count)
+            instances = [one for one, own in zip(instances, steps) if own == most]
+        return instances[1:] if is_cold([length(one) for one in instances]) else instances
+
+    def steps(self, one):
+        """The steps within an instance, by ranges that are named so."""
+        own = self.instances(f"{one.stage}_step").get(one.process, [])
+        return sum(lies_in(step, one) for step in own)
+
+    def idle(self, stage, process):
+        """Of each counted instance and GPU its projection and the time by cause."""
+        key = stage, process
+        if key not in self.memo:
+            self.memo[key] = [(one, gpu, *self.of_instance(one, gpu)) for one in self.counted(stage, process)
+                              for gpu in sorted({op.gpu for op in one.ops})]
+        return self.memo[key]
+
+    def of_instance(self, one, gpu):
+        first, last = projection(one)
+        times = collections.Counter(busy=covered((op.start, op.end) for op in one.ops if op.gpu == gpu))
+        for gap in self.gaps_within(gpu, first, last):
+            times.update(within(gap, first, last))
+        times["other_work"] += last - first - sum(times.values())
+        return last - first, times
+
+    def gaps_within(self, gpu, first, last):
+        gaps = self.gaps(gpu)
+        for gap in gaps[bisect.bisect_right(gaps, first, key=lambda gap: gap[1]):]:
+            if gap[0] >= last:
+                break
+            yield gap
+
+
+def around(merged, time):
+    """Of disjoint times the last that begins no later."""
+    at = bisect.bisect_right(merged, [time, float("inf")]) - 1
+    return merged[at:at + 1] if at >= 0 else []
+
+
+def projection(one):
+    return min(op.start for op in one.ops), max(op.end for op in one.ops)
+
+
+def lies_in(one, other):
+    """Whether a range lies in a longer one of its thread."""
+    return (one.thread == other.thread and None not in (one.start, other.start) and other.start <= one.start
+            and one.end <= other.end and (one.start, one.end) != (other.start, other.end))
+
+
+def length(one):
+    first, last = projection(one)
+    return last - first
+
+
+def covered(intervals):
+    return sum(end - start for start, end in union(intervals))
+
+
+def is_cold(times):
+    """Whether the first is an outlier against three or more others."""
+    if len(times) < 4:
+        return False
+    median = statistics.median(times[1:])
+    deviation = statistics.median(abs(time - median) for time in times[1:])
+    return 0.6745 * (times[0] - median) > 3.5 * deviation

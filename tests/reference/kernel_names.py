@@ -1,0 +1,45 @@
+"""What a kernel does, from its name alone: a short list of its own, which shares nothing with the program's.
+
+Kernels that fill memory count with copies, as memsets do.
+It tells the names that findings need: products (`gemm`), convolutions, collectives, and coarse groups of the rest.
+"""
+
+import re
+
+CLASSES = [
+    ("communication", r"^(nccl|rccl)"),
+    ("attention", r"flash|fmha|sdpa|attention|attn|dot_do_o"),
+    ("convolution", r"fprop|dgrad|wgrad|implicit_gemm|winograd|scudnn|computeOffsets|conv(olve|olution|[123]d)|im2col"),
+    ("norm", r"soft_?max|layer_?norm|LayerNorm|batch_norm|rms_?norm|bn_(fw|bw)|norm_(kernel|fwd|bwd)|ComputePartGrad"
+             r"|ComputeGradInput|ComputeGradGamma|GammaBeta|ln_(fwd|bwd)"),
+    ("gemm", r"gemm|gemv|cutlass::(Kernel|device)|splitK|nvjet|wgmma|dot_kernel|epilogue::impl"),
+    ("fft", r"fft"),
+    ("optimizer", r"multi_tensor_apply|adam"),
+    ("gather", r"index|embedding|gather|scatter|Cat|transpose|copy|nchwToNhwc|nhwcToNchw|roll_|flip|fill"),
+    ("pooling", r"pool|upsample"),
+    ("elementwise", r"elementwise|reduce|Reduce|broadcast|dropout|triton_(poi|red|per)|nll_loss|scalePacked|arange"),
+]
+GROUPS = {"gemm": "GEMM", "convolution": "GEMM", "attention": "attention", "norm": "norm, softmax",
+          "elementwise": "elementwise, reduction", "optimizer": "elementwise, reduction", "gather": "copy, layout, gather",
+          "copy": "copy, layout, gather", "communication": "communication"}
+FP32_GEMM = re.compile(r"(ampere|volta|turing|maxwell|sm\d\d)_(s|cg|gc|c)gemm")
+
+
+def class_of(details):
+    """The class of an operation; copies and memsets are copies."""
+    if "MEM" in details["kind"].upper():
+        return "copy"
+    name = details["name"] or ""
+    for one, pattern in CLASSES:
+        if re.search(pattern, name, re.I if one != "communication" else 0):
+            return one
+    return "other"
+
+
+def group_of(details):
+    return GROUPS.get(class_of(details), "other")
+
+
+def is_fp32_without_tensor_cores(details):
+    """cuBLAS's SIMT products of single precision, complex ones too."""
+    return FP32_GEMM.match(details["name"] or "") is not None

@@ -179,13 +179,62 @@ fn files_that_changed_went_missing_or_were_added_are_told() {
 }
 
 #[test]
-fn manifests_of_other_versions_and_shapes_are_refused() {
+fn without_a_manifest_of_use_the_files_are_read_and_it_is_an_error() {
     for text in [r#"{"version": 2}"#, "[]", "{", r#"{"version": 1, "artifacts": 3}"#] {
         let folder = tempdir();
         write(folder.path(), "manifest.json", text.as_bytes());
-        let error = refused(folder.path());
-        assert!(matches!(error, BundleError::Manifest { .. }), "{text}: {error}");
+        write(folder.path(), "torch/trace.json", b"{}");
+        let (bundle, diagnostics) = open(folder.path());
+        assert_eq!(codes(&diagnostics), [bundle::BROKEN_MANIFEST], "{text}");
+        assert_eq!(diagnostics.worst(), Some(Severity::Error));
+        assert!(bundle.manifest.is_none());
+        let read: Vec<&str> = bundle.files.iter().map(|file| file.path.as_str()).collect();
+        assert_eq!(read, ["manifest.json", "torch/trace.json"]);
+        assert_ne!(bundle::validate(&[folder.path().to_owned()]).worst(), Some(Severity::Notice));
     }
+}
+
+#[test]
+#[cfg(unix)]
+fn a_file_that_cannot_be_read_costs_itself() {
+    let folder = tempdir();
+    let readable = write(folder.path(), "a/trace.json", b"{}");
+    // The kernel's own memory file opens but cannot be read from its start.
+    let unreadable = PathBuf::from("/proc/self/mem");
+    if !unreadable.exists() {
+        return;
+    }
+    let mut diagnostics = Diagnostics::default();
+    let bundle = bundle::open(&[readable, unreadable.clone()], &mut diagnostics).expect("opens");
+    assert_eq!(codes(&diagnostics), ["bundle/unreadable"]);
+    assert_eq!(bundle.files.len(), 1);
+    let alone = bundle::open(&[unreadable], &mut diagnostics);
+    assert!(matches!(alone, Err(BundleError::Io { .. } | BundleError::Archive { .. })));
+}
+
+#[test]
+fn what_a_report_wrote_is_no_input() {
+    let folder = tempdir();
+    write(folder.path(), "torch/trace.json", b"{}");
+    let before = open(folder.path()).0;
+    write(folder.path(), "run-report/metrics.json", b"{}");
+    write(folder.path(), &format!("run-report/{}", bundle::REPORT_MARK), b"metrics.json\n");
+    let after = open(folder.path()).0;
+    assert_eq!((after.files.len(), &after.id), (1, &before.id));
+}
+
+#[test]
+fn an_archive_is_unpacked_as_a_whole_or_not_at_all() {
+    let folder = tempdir();
+    let hostile = archive(folder.path(), &[entry("a.csv", b"x"), entry("../evil", b"y")]);
+    let target = folder.path().join("new");
+    assert!(matches!(bundle::unpack(&hostile, &target), Err(BundleError::Path { .. })));
+    assert!(!target.exists());
+    fs::create_dir(&target).expect("writable");
+    assert!(matches!(bundle::unpack(&hostile, &target), Err(BundleError::Path { .. })));
+    assert_eq!(fs::read_dir(&target).expect("it stays").count(), 0);
+    let file = write(folder.path(), "plain.txt", b"no archive");
+    assert!(matches!(bundle::unpack(&file, &target), Err(BundleError::NoArchive(_))));
 }
 
 #[test]
@@ -194,8 +243,11 @@ fn a_manifest_cannot_point_outside_the_bundle() {
         let folder = tempdir();
         write(folder.path(), "secret", b"x");
         manifest(&folder.path().join("bundle"), &[(path, "x")]);
-        let error = refused(&folder.path().join("bundle"));
-        assert!(matches!(error, BundleError::Path { .. }), "{path}: {error}");
+        let (bundle, diagnostics) = open(&folder.path().join("bundle"));
+        let said: Vec<&str> = diagnostics.iter().map(|one| one.message.as_str()).collect();
+        assert_eq!(codes(&diagnostics), [bundle::BROKEN_MANIFEST], "{path}");
+        assert!(said[0].contains("inside the bundle"), "{path}: {said:?}");
+        assert!(bundle.files.iter().all(|file| file.path == "manifest.json"), "{path}");
     }
 }
 
@@ -204,7 +256,9 @@ fn a_manifest_cannot_list_a_file_twice() {
     let folder = tempdir();
     write(folder.path(), "a", b"x");
     manifest(folder.path(), &[("a", "x"), ("a", "y")]);
-    assert!(matches!(refused(folder.path()), BundleError::Duplicate(path) if path == "a"));
+    let (bundle, diagnostics) = open(folder.path());
+    assert_eq!(codes(&diagnostics), [bundle::BROKEN_MANIFEST]);
+    assert_eq!(bundle.files.iter().filter(|file| file.path == "a").count(), 1);
 }
 
 #[test]

@@ -85,7 +85,7 @@ mod pdf {
             &sample::report(),
             Kind::Report,
             Format::Pdf,
-            &RenderOptions { templates, brand: None },
+            &RenderOptions { templates, ..RenderOptions::default() },
         )
     }
 

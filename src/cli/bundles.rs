@@ -9,9 +9,13 @@ use super::term::Term;
 use crate::bundle::{self, PackOptions};
 use crate::diagnostic::{Diagnostics, Severity};
 use crate::ingest;
+use crate::render::text::clean;
 
 /// Endings that an archive's name loses when it is unpacked.
 const ARCHIVE_ENDINGS: [&str; 4] = [".tar.zst", ".tar.gz", ".tgz", ".tar"];
+
+/// Endings of the archives that `pack` writes.
+const PACKED: [&str; 2] = [".tar.zst", ".tzst"];
 
 /// Prints what is wrong with a bundle; fails if that is more than a notice.
 pub(super) fn validate(args: &Path, term: &mut Term) -> Result<(), CliError> {
@@ -27,12 +31,20 @@ pub(super) fn validate(args: &Path, term: &mut Term) -> Result<(), CliError> {
             args.path.display()
         )));
     }
-    term.print(format!("{} is valid\n", args.path.display()).as_bytes())
+    term.print(format!("{} is valid\n", clean(&args.path.to_string_lossy())).as_bytes())
 }
 
 /// Packs a directory.
 pub(super) fn pack(args: &Pack, term: &mut Term) -> Result<(), CliError> {
     let mut diagnostics = Diagnostics::default();
+    let output = args.output.clone().unwrap_or_else(|| with_ending(&args.path, PACKED[0]));
+    let name = output.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
+    if !PACKED.iter().any(|ending| name.ends_with(ending)) {
+        return Err(CliError::Usage(format!(
+            "{} does not end in .tar.zst, which is what pack writes",
+            output.display()
+        )));
+    }
     term.step(format!("packing {}", args.path.display()));
     let mut bundle = bundle::open(std::slice::from_ref(&args.path), &mut diagnostics)?;
     // The manifest that packing writes for loose files says what they are.
@@ -40,7 +52,16 @@ pub(super) fn pack(args: &Pack, term: &mut Term) -> Result<(), CliError> {
     for diagnostic in diagnostics.iter() {
         term.diagnostic(diagnostic);
     }
-    let output = args.output.clone().unwrap_or_else(|| with_ending(&args.path, ".tar.zst"));
+    let taken = std::fs::canonicalize(&output).ok();
+    let is_input =
+        |path: &std::path::Path| taken.is_some() && std::fs::canonicalize(path).ok() == taken;
+    if is_input(&args.path) || bundle.files.iter().any(|file| is_input(&file.location)) {
+        return Err(CliError::overwrites(&output));
+    }
+    if diagnostics.iter().any(|one| one.severity == Severity::Error) {
+        let message = format!("{} is not packed: not all of it can be read", args.path.display());
+        return Err(CliError::Unusable { message, hint: None });
+    }
     let options = PackOptions { keep_environment: args.keep_environment };
     let packed = bundle::pack(&bundle, &output, options)?;
     for path in &packed.redacted {

@@ -32,7 +32,7 @@ const MAX_POINTS: usize = 1_000_000;
 
 /// Predicts, and writes the documents, or prints the summary.
 pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
-    let writer = Writer::new(&args.output)?;
+    let writer = Writer::new(&args.output, args.model.iter().chain(&args.peaks))?;
     let mut question = question(args, term)?;
     question.text = crate::findings::Catalogue::of(writer.language());
     let report = report(&question);
@@ -228,6 +228,7 @@ fn calibrate(
     let mut bundle = bundle::open(&[path.to_owned()], &mut diagnostics)?;
     ingest::identify(&mut bundle, &mut diagnostics);
     let session = ingest::import(&bundle, &mut diagnostics, &mut |_| ());
+    diagnostics.iter().for_each(|one| term.diagnostic(one));
     let hardware = Hardware::builtin();
     let source = path.display().to_string();
     let mut calibration = Calibration { source, ..Calibration::default() };

@@ -6,7 +6,7 @@ use rooflens_schemas::ArtifactKind;
 
 use super::args::ServeReport as Args;
 use super::error::CliError;
-use super::load::artifacts;
+use super::load::{artifacts, errors};
 use super::output::{Writer, file_stem};
 use super::query::parquet_of;
 use super::term::Term;
@@ -42,7 +42,9 @@ const SMALL: u64 = 256 << 20;
 
 /// Writes the report of load tests.
 pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
-    let writer = Writer::new(&args.output)?;
+    let files = args.results.iter().chain(&args.thresholds).chain(&args.predicted);
+    let files = files.chain(&args.gpu_metrics).chain(&args.notes);
+    let mut writer = Writer::new(&args.output, files)?;
     let options = options(args)?;
     let mut diagnostics = Diagnostics::default();
     term.step("opening");
@@ -67,7 +69,9 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
     let provenance = provenance(&bundle, notes.as_ref());
     let report = serving::report(&results, text, provenance, &diagnostics);
     let folder = format!("{}-report", file_stem(&bundle.name));
-    writer.write(&report, &folder, &|| parquet_of(&report), term)
+    writer.protect(&bundle);
+    writer.write(&report, &folder, &|| parquet_of(&report), term)?;
+    errors(diagnostics.iter())
 }
 
 /// What the user states beside the results.

@@ -195,49 +195,6 @@ fn without_a_manifest_of_use_the_files_are_read_and_it_is_an_error() {
 }
 
 #[test]
-#[cfg(unix)]
-fn a_file_that_cannot_be_read_costs_itself() {
-    let folder = tempdir();
-    let readable = write(folder.path(), "a/trace.json", b"{}");
-    // The kernel's own memory file opens but cannot be read from its start.
-    let unreadable = PathBuf::from("/proc/self/mem");
-    if !unreadable.exists() {
-        return;
-    }
-    let mut diagnostics = Diagnostics::default();
-    let bundle = bundle::open(&[readable, unreadable.clone()], &mut diagnostics).expect("opens");
-    assert_eq!(codes(&diagnostics), ["bundle/unreadable"]);
-    assert_eq!(bundle.files.len(), 1);
-    let alone = bundle::open(&[unreadable], &mut diagnostics);
-    assert!(matches!(alone, Err(BundleError::Io { .. } | BundleError::Archive { .. })));
-}
-
-#[test]
-fn what_a_report_wrote_is_no_input() {
-    let folder = tempdir();
-    write(folder.path(), "torch/trace.json", b"{}");
-    let before = open(folder.path()).0;
-    write(folder.path(), "run-report/metrics.json", b"{}");
-    write(folder.path(), &format!("run-report/{}", bundle::REPORT_MARK), b"metrics.json\n");
-    let after = open(folder.path()).0;
-    assert_eq!((after.files.len(), &after.id), (1, &before.id));
-}
-
-#[test]
-fn an_archive_is_unpacked_as_a_whole_or_not_at_all() {
-    let folder = tempdir();
-    let hostile = archive(folder.path(), &[entry("a.csv", b"x"), entry("../evil", b"y")]);
-    let target = folder.path().join("new");
-    assert!(matches!(bundle::unpack(&hostile, &target), Err(BundleError::Path { .. })));
-    assert!(!target.exists());
-    fs::create_dir(&target).expect("writable");
-    assert!(matches!(bundle::unpack(&hostile, &target), Err(BundleError::Path { .. })));
-    assert_eq!(fs::read_dir(&target).expect("it stays").count(), 0);
-    let file = write(folder.path(), "plain.txt", b"no archive");
-    assert!(matches!(bundle::unpack(&file, &target), Err(BundleError::NoArchive(_))));
-}
-
-#[test]
 fn a_manifest_cannot_point_outside_the_bundle() {
     for path in ["../secret", "/etc/passwd", r"a\\b", "a/../../secret", ""] {
         let folder = tempdir();
@@ -538,3 +495,6 @@ fn contents(bundle: &Bundle) -> BTreeMap<&str, Vec<u8>> {
 fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
+
+#[path = "bundle/whole.rs"]
+mod whole;

@@ -69,6 +69,9 @@ pub enum BundleError {
         /// What it is.
         what: &'static str,
     },
+    /// An archive among other paths.
+    #[error("{0} is an archive, which is opened alone; unpack it, and give the folder")]
+    Archived(PathBuf),
     /// A file to unpack is none.
     #[error("{0} is no archive: expected a .tar, .tar.zst or .tar.gz")]
     NoArchive(PathBuf),

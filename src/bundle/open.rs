@@ -122,6 +122,11 @@ fn open_loose(paths: &[PathBuf], diagnostics: &mut Diagnostics) -> Result<Bundle
             );
         } else {
             require_file(path)?;
+            let content = Content::open(path);
+            let is_tar = content.and_then(|content| archive::is_archive(&content));
+            if paths.len() > 1 && is_tar.is_ok_and(|is_tar| is_tar) {
+                return Err(BundleError::Archived(path.clone()));
+            }
             found.push((path, base, path.clone()));
         }
     }

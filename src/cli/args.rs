@@ -59,7 +59,7 @@ pub(super) enum Command {
     /// Unpack an archive.
     Unpack(Unpack),
     /// The templates of the PDF.
-    #[command(subcommand)]
+    #[command(subcommand, arg_required_else_help = false)]
     Templates(Templates),
     /// Print the table of GPUs with the source of each peak.
     Gpus,

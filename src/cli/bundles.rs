@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use super::args::{Pack, Path, Unpack};
 use super::error::CliError;
+use super::load::gravest;
 use super::term::Term;
-use crate::bundle::{self, PackOptions};
+use crate::bundle::{self, BundleError, PackOptions};
 use crate::diagnostic::{Diagnostics, Severity};
 use crate::ingest;
 use crate::render::text::clean;
@@ -49,7 +50,8 @@ pub(super) fn pack(args: &Pack, term: &mut Term) -> Result<(), CliError> {
     let mut bundle = bundle::open(std::slice::from_ref(&args.path), &mut diagnostics)?;
     // The manifest that packing writes for loose files says what they are.
     ingest::identify(&mut bundle, &mut diagnostics);
-    for diagnostic in diagnostics.iter() {
+    let fault = gravest(&diagnostics).filter(|one| one.severity == Severity::Error);
+    for diagnostic in diagnostics.iter().filter(|one| Some(*one) != fault) {
         term.diagnostic(diagnostic);
     }
     let taken = std::fs::canonicalize(&output).ok();
@@ -58,12 +60,14 @@ pub(super) fn pack(args: &Pack, term: &mut Term) -> Result<(), CliError> {
     if is_input(&args.path) || bundle.files.iter().any(|file| is_input(&file.location)) {
         return Err(CliError::overwrites(&output));
     }
-    if diagnostics.iter().any(|one| one.severity == Severity::Error) {
-        let message = format!("{} is not packed: not all of it can be read", args.path.display());
-        return Err(CliError::Unusable { message, hint: None });
+    if let Some(fault) = fault {
+        let artifact = fault.artifact.as_deref().unwrap_or_default();
+        let message =
+            format!("{} is not packed: {artifact}: {}", args.path.display(), fault.message);
+        return Err(CliError::Unusable { message, hint: fault.hint.clone() });
     }
     let options = PackOptions { keep_environment: args.keep_environment };
-    let packed = bundle::pack(&bundle, &output, options)?;
+    let packed = bundle::pack(&bundle, &output, options).map_err(writing(&output))?;
     for path in &packed.redacted {
         term.note(&format!("{path}: removed environment variables, or names of host and user"));
     }
@@ -78,9 +82,17 @@ pub(super) fn unpack(args: &Unpack, term: &mut Term) -> Result<(), CliError> {
         None => PathBuf::from(stem(&args.path)?),
     };
     term.step(format!("unpacking {}", args.path.display()));
-    let files = bundle::unpack(&args.path, &folder)?;
+    let files = bundle::unpack(&args.path, &folder).map_err(writing(&folder))?;
     term.note(&format!("wrote {}: {files} files", folder.display()));
     Ok(())
+}
+
+/// The error of an output that cannot be written, told apart from that of an input.
+fn writing(output: &std::path::Path) -> impl FnOnce(BundleError) -> CliError {
+    move |error| match error {
+        BundleError::Io { path, error } if path == output => CliError::Write { path, error },
+        other => other.into(),
+    }
 }
 
 fn with_ending(path: &std::path::Path, ending: &str) -> PathBuf {

@@ -187,7 +187,8 @@ pub(super) fn check(loaded: &Loaded, term: &mut Term) -> Result<(), CliError> {
     if !nothing_to_report(session) {
         return Ok(());
     }
-    for diagnostic in diagnostics.iter() {
+    let told = gravest(diagnostics);
+    for diagnostic in diagnostics.iter().filter(|one| Some(*one) != told) {
         term.diagnostic(diagnostic);
     }
     Err(unusable(bundle, diagnostics))
@@ -255,6 +256,12 @@ fn nothing_to_report(session: &Session) -> bool {
     tables.iter().all(|rows| *rows == 0)
 }
 
+/// The first of the gravest remarks, which is the reason where nothing can be used.
+pub(super) fn gravest(diagnostics: &Diagnostics) -> Option<&Diagnostic> {
+    let all = diagnostics.iter().filter(|one| one.severity >= Severity::Notice);
+    all.min_by_key(|one| std::cmp::Reverse(one.severity))
+}
+
 /// Why nothing of the input could be used: the gravest remark on it, or what it holds instead.
 pub(super) fn unusable(bundle: &Bundle, diagnostics: &Diagnostics) -> CliError {
     if let Some((path, format)) = serve::find(bundle) {
@@ -264,10 +271,7 @@ pub(super) fn unusable(bundle: &Bundle, diagnostics: &Diagnostics) -> CliError {
             hint: Some("rooflens serve-report FILE… makes a report of it".to_owned()),
         };
     }
-    let gravest = diagnostics
-        .iter()
-        .filter(|one| one.severity >= Severity::Notice)
-        .min_by_key(|one| std::cmp::Reverse(one.severity));
+    let gravest = gravest(diagnostics);
     let kinds: BTreeSet<&str> =
         bundle.files.iter().filter_map(|file| file.kind).map(ArtifactKind::label).collect();
     let message = match gravest {
@@ -308,6 +312,9 @@ fn stage_rules(stages: &[String]) -> Result<Vec<StageRule>, CliError> {
         let (name, pattern) = text
             .split_once('=')
             .ok_or_else(|| CliError::Usage(format!("--stage {text}: expected NAME=REGEX")))?;
+        if name.trim().is_empty() {
+            return Err(CliError::Usage(format!("--stage {text}: the stage has no name")));
+        }
         whole_match(pattern)
             .map_err(|error| CliError::Usage(format!("--stage {name}: {error}")))?;
         Ok(StageRule { name: name.to_owned(), pattern: Some(pattern.to_owned()), kind: None })

@@ -32,6 +32,7 @@ run() {
 judge() {
     case $code in
         0) outcome=ok ;;
+        1) outcome=errors ;; # done, and told what is wrong
         3) outcome=refused ;;
         101) outcome=PANIC ;;
         124 | 137) outcome=HANG ;;

@@ -73,7 +73,7 @@ impl Answer {
             other => shown(other),
         };
         let texts = |row: &Vec<Option<Value>>| row.iter().map(cell).collect::<Vec<_>>();
-        let heads = self.columns.iter().map(|name| text_cell(name)).collect();
+        let heads: Vec<String> = self.columns.iter().map(|name| text_cell(name)).collect();
         let lines = std::iter::once(heads).chain(self.rows.iter().map(texts));
         for line in lines {
             writer.write_record(line).expect("memory takes every byte, and rows are of one length");

@@ -83,7 +83,7 @@ while IFS= read -r -d '' file; do
     [ "$reported" = ok ] && [ "$inspected" = ok ] && why=""
     printf '%-30s %-10s %-10s %s\n' "${kind:-?}" "$inspected" "$reported" "$name${why:+: $why}"
     for outcome in "$inspected" "$reported"; do
-        case $outcome in ok | refused) ;; *) failures=$((failures + 1)) ;; esac
+        case $outcome in ok | errors | refused) ;; *) failures=$((failures + 1)) ;; esac
     done
     totals["$reported"]=$((${totals["$reported"]:-0} + 1))
 done < <(find "$corpus" -type f -print0 | sort -z)

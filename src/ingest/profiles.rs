@@ -127,8 +127,30 @@ fn is_possible(name: &str, unit: &str, value: f64) -> bool {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
-    use super::is_possible;
+    use super::*;
+
+    #[test]
+    fn impossible_counters_are_kept_as_texts_and_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("raw.csv");
+        let page = "\"ID\",\"Process ID\",\"Process Name\",\"Kernel Name\",\"gpu__time_duration.sum\",\"sm__warps_active.avg.pct_of_peak_sustained_active\"\n\
+            \"\",\"\",\"\",\"\",\"us\",\"%\"\n\
+            \"0\",\"7\",\"a\",\"k\",\"-10\",\"4000\"\n\"1\",\"7\",\"a\",\"k\",\"10\",\"50\"\n";
+        std::fs::write(&path, page).unwrap();
+        let mut diagnostics = Diagnostics::default();
+        let mut bundle = rooflens_bundle::open(&[path], &mut diagnostics).unwrap();
+        crate::identify(&mut bundle, &mut diagnostics);
+        let session = crate::import(&bundle, &mut diagnostics, &mut |_| ());
+        let metrics = &session.profile_metrics;
+        assert_eq!(metrics.value, [None, None, Some(1e-5), Some(50.0)]);
+        let texts: Vec<_> =
+            metrics.text.iter().map(|text| text.map(|id| session.text(id))).collect();
+        assert_eq!(texts[..2], [Some("impossible: -0.00001 s"), Some("impossible: 4000 %")]);
+        let said = diagnostics.iter().find(|one| one.code == "ncu/impossible").unwrap();
+        assert_eq!((said.severity, said.count), (Severity::DataLoss, 2));
+    }
 
     #[test]
     fn values_that_no_gpu_can_have_are_told() {

@@ -107,6 +107,8 @@ fn ends_in_magic(path: &Path) -> io::Result<bool> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use rooflens_model::diagnostic::{Diagnostics, Severity};
+
     use super::*;
     use crate::nsys::database::Database;
 
@@ -119,6 +121,7 @@ mod tests {
             .execute_batch(&format!(
                 "PRAGMA journal_mode = {mode}; PRAGMA wal_autocheckpoint = 0;
                  CREATE TABLE t (a INTEGER); INSERT INTO t VALUES (1), (2); CREATE TABLE more (b TEXT);
+                 CREATE TABLE StringIds (id INTEGER, value TEXT);
                  PRAGMA cache_size = 2; BEGIN; UPDATE t SET a = a + 10;
                  WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500)
                  INSERT INTO more SELECT hex(zeroblob(100)) FROM n;"
@@ -163,6 +166,41 @@ mod tests {
         assert_eq!(Journal::find(&path), Some(Journal::Wal));
         assert_eq!(rows(&Journal::Wal.settle(&path).unwrap().path), [1, 2]);
         assert!(Journal::Wal.path(&path).exists());
+    }
+
+    /// What an import of the file says of its journal, and how grave that is.
+    fn told(path: &Path) -> Vec<(Severity, String)> {
+        let mut diagnostics = Diagnostics::default();
+        let mut bundle = rooflens_bundle::open(&[path.to_owned()], &mut diagnostics).unwrap();
+        crate::identify(&mut bundle, &mut diagnostics);
+        crate::import(&bundle, &mut diagnostics, &mut |_| ());
+        let journals = diagnostics.iter().filter(|one| one.code == "nsys/journal");
+        journals.map(|one| (one.severity, one.message.clone())).collect()
+    }
+
+    #[test]
+    fn an_import_says_what_it_did_with_a_journal() {
+        for (mode, severity, words) in [
+            ("DELETE", Severity::DataLoss, "what it had not committed is missing"),
+            ("WAL", Severity::Notice, "is read, too"),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = interrupted(folder.path(), mode);
+            let told = told(&path);
+            assert_eq!(told.len(), 1, "{mode}: {told:?}");
+            assert!(told[0].0 == severity && told[0].1.contains(words), "{mode}: {told:?}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = interrupted(folder.path(), "DELETE");
+        let journal = Journal::Rollback.path(&path);
+        let mut bytes = fs::read(&journal).unwrap();
+        bytes.extend(MAGIC);
+        fs::write(&journal, bytes).unwrap();
+        let told = told(&path);
+        assert!(
+            told[0].0 == Severity::DataLoss && told[0].1.contains("cannot be used"),
+            "{told:?}"
+        );
     }
 
     #[test]

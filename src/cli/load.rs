@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use rooflens_schemas::{ArtifactKind, Manifest, Metric, StageRule, manifest};
+use rooflens_schemas::{ArtifactKind, Manifest, Metric, StageRule, manifest, workload};
 
 use super::args::{Classifier, Input};
 use super::error::CliError;
@@ -69,23 +69,22 @@ fn check_gpu(name: Option<&str>) -> Result<(), CliError> {
     }
 }
 
-/// Bundles whose manifests lie side by side are runs of their own: one report of them would mix their figures.
+/// Folders side by side that each have a manifest or a workload are runs of their own: one report of them would mix
+/// their figures.
 fn refuse_several(bundle: &Bundle) -> Result<(), CliError> {
-    let manifest = |file: &&ArtifactFile| {
+    let run = |file: &ArtifactFile| {
         let (folder, name) = file.path.rsplit_once('/').unwrap_or(("", &file.path));
         let read = || std::fs::read(&file.location).ok();
-        let is_bundle = name == manifest::FILE_NAME
-            && read().is_some_and(|bytes| Manifest::from_json(&bytes).is_ok());
-        is_bundle.then(|| folder.to_owned())
+        let is_run = name == workload::FILE_NAME
+            || name == manifest::FILE_NAME
+                && read().is_some_and(|bytes| Manifest::from_json(&bytes).is_ok());
+        is_run.then(|| folder.to_owned())
     };
-    if bundle.manifest.is_some() {
+    let runs: BTreeSet<String> = bundle.files.iter().filter_map(run).collect();
+    if bundle.manifest.is_some() || runs.len() < 2 {
         return Ok(());
     }
-    let bundles: Vec<String> = bundle.files.iter().filter_map(|file| manifest(&file)).collect();
-    if bundles.len() < 2 {
-        return Ok(());
-    }
-    let (count, names) = (bundles.len(), bundles.join(", "));
+    let (count, names) = (runs.len(), runs.into_iter().collect::<Vec<_>>().join(", "));
     Err(CliError::Usage(format!(
         "{count} bundles are given, which are runs of their own: {names}; report one at a time, or --merge parts of one run"
     )))

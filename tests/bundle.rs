@@ -179,12 +179,18 @@ fn files_that_changed_went_missing_or_were_added_are_told() {
 }
 
 #[test]
-fn manifests_of_other_versions_and_shapes_are_refused() {
+fn without_a_manifest_of_use_the_files_are_read_and_it_is_an_error() {
     for text in [r#"{"version": 2}"#, "[]", "{", r#"{"version": 1, "artifacts": 3}"#] {
         let folder = tempdir();
         write(folder.path(), "manifest.json", text.as_bytes());
-        let error = refused(folder.path());
-        assert!(matches!(error, BundleError::Manifest { .. }), "{text}: {error}");
+        write(folder.path(), "torch/trace.json", b"{}");
+        let (bundle, diagnostics) = open(folder.path());
+        assert_eq!(codes(&diagnostics), [bundle::BROKEN_MANIFEST], "{text}");
+        assert_eq!(diagnostics.worst(), Some(Severity::Error));
+        assert!(bundle.manifest.is_none());
+        let read: Vec<&str> = bundle.files.iter().map(|file| file.path.as_str()).collect();
+        assert_eq!(read, ["manifest.json", "torch/trace.json"]);
+        assert_ne!(bundle::validate(&[folder.path().to_owned()]).worst(), Some(Severity::Notice));
     }
 }
 
@@ -194,8 +200,11 @@ fn a_manifest_cannot_point_outside_the_bundle() {
         let folder = tempdir();
         write(folder.path(), "secret", b"x");
         manifest(&folder.path().join("bundle"), &[(path, "x")]);
-        let error = refused(&folder.path().join("bundle"));
-        assert!(matches!(error, BundleError::Path { .. }), "{path}: {error}");
+        let (bundle, diagnostics) = open(&folder.path().join("bundle"));
+        let said: Vec<&str> = diagnostics.iter().map(|one| one.message.as_str()).collect();
+        assert_eq!(codes(&diagnostics), [bundle::BROKEN_MANIFEST], "{path}");
+        assert!(said[0].contains("inside the bundle"), "{path}: {said:?}");
+        assert!(bundle.files.iter().all(|file| file.path == "manifest.json"), "{path}");
     }
 }
 
@@ -204,7 +213,9 @@ fn a_manifest_cannot_list_a_file_twice() {
     let folder = tempdir();
     write(folder.path(), "a", b"x");
     manifest(folder.path(), &[("a", "x"), ("a", "y")]);
-    assert!(matches!(refused(folder.path()), BundleError::Duplicate(path) if path == "a"));
+    let (bundle, diagnostics) = open(folder.path());
+    assert_eq!(codes(&diagnostics), [bundle::BROKEN_MANIFEST]);
+    assert_eq!(bundle.files.iter().filter(|file| file.path == "a").count(), 1);
 }
 
 #[test]
@@ -484,3 +495,6 @@ fn contents(bundle: &Bundle) -> BTreeMap<&str, Vec<u8>> {
 fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
+
+#[path = "bundle/whole.rs"]
+mod whole;

@@ -32,6 +32,7 @@ run() {
 judge() {
     case $code in
         0) outcome=ok ;;
+        1) outcome=errors ;; # done, and told what is wrong
         3) outcome=refused ;;
         101) outcome=PANIC ;;
         124 | 137) outcome=HANG ;;
@@ -82,7 +83,7 @@ while IFS= read -r -d '' file; do
     [ "$reported" = ok ] && [ "$inspected" = ok ] && why=""
     printf '%-30s %-10s %-10s %s\n' "${kind:-?}" "$inspected" "$reported" "$name${why:+: $why}"
     for outcome in "$inspected" "$reported"; do
-        case $outcome in ok | refused) ;; *) failures=$((failures + 1)) ;; esac
+        case $outcome in ok | errors | refused) ;; *) failures=$((failures + 1)) ;; esac
     done
     totals["$reported"]=$((${totals["$reported"]:-0} + 1))
 done < <(find "$corpus" -type f -print0 | sort -z)

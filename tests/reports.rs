@@ -89,7 +89,10 @@ fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
             } else {
                 let name = path.strip_prefix(root).expect("it lies in the root");
                 let name = name.to_string_lossy().replace('\\', "/");
-                found.insert(name, fs::read(&path).expect("a readable file"));
+                // The list of the others is no part of the report.
+                if name != rooflens::bundle::REPORT_MARK {
+                    found.insert(name, fs::read(&path).expect("a readable file"));
+                }
             }
         }
     }

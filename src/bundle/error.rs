@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rooflens_schemas::manifest::{self, ManifestError, PathFault};
+use rooflens_schemas::manifest::{self, PathFault};
 
 use super::ContentError;
 
@@ -29,14 +29,9 @@ pub enum BundleError {
     /// A pipe, a device or the like.
     #[error("{0} is neither a file nor a folder")]
     NoFile(PathBuf),
-    /// The manifest is damaged or of another version.
-    #[error("{path}: {error}")]
-    Manifest {
-        /// The manifest.
-        path: PathBuf,
-        /// What is wrong with it.
-        error: ManifestError,
-    },
+    /// The manifest cannot be read, is damaged or of another version.
+    #[error("{0}")]
+    Manifest(String),
     /// A path inside a bundle would lead out of it or is not portable.
     #[error("path {path:?} inside the bundle {fault}")]
     Path {
@@ -74,6 +69,12 @@ pub enum BundleError {
         /// What it is.
         what: &'static str,
     },
+    /// An archive among other paths.
+    #[error("{0} is an archive, which is opened alone; unpack it, and give the folder")]
+    Archived(PathBuf),
+    /// A file to unpack is none.
+    #[error("{0} is no archive: expected a .tar, .tar.zst or .tar.gz")]
+    NoArchive(PathBuf),
     /// The folder to unpack into has something in it.
     #[error("{0} is not empty")]
     NotEmpty(PathBuf),

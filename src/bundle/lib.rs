@@ -18,13 +18,16 @@ use tempfile::TempDir;
 
 pub use content::{Content, ContentError};
 pub use error::BundleError;
-pub use open::open;
+pub use open::{BROKEN_MANIFEST, open};
 pub use pack::{PackOptions, Packed, pack, unpack};
 pub use redact::EnvironmentDump;
 pub use rooflens_schemas::manifest::PathFault;
 pub use validate::validate;
 pub use verify::sha256;
-pub use walk::{MAX_DEPTH, MAX_FILES};
+pub use walk::{MAX_DEPTH, MAX_FILES, REPORT_MARK};
+
+/// Pass of a file that the command line names in place of the bundle's own.
+pub const COMMAND_LINE: &str = "command line";
 
 /// A bundle that was opened: its files, and its manifest if it has one.
 #[derive(Debug, Default)]

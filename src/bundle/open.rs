@@ -51,9 +51,6 @@ fn open_archive(
     }
     let mut bundle = open_directory(&root, name, diagnostics).map_err(|error| match error {
         BundleError::Empty(_) => BundleError::Empty(path.to_owned()),
-        BundleError::Manifest { error, .. } => {
-            BundleError::Manifest { path: path.join(manifest::FILE_NAME), error }
-        }
         other => other,
     })?;
     bundle.unpacked = Some(folder);
@@ -83,15 +80,30 @@ fn open_directory(
             let diagnostic = Diagnostic::new(Severity::Notice, "bundle/no-manifest", message);
             diagnostics.push(diagnostic.hint(advice));
         }
-        return without_manifest(name, found);
+        return without_manifest(name, found, diagnostics);
     };
-    let path = &found[at].location;
+    let read = read_manifest(&found[at].location);
+    match read.and_then(|(manifest, bytes)| with_manifest(manifest, bytes, &found, diagnostics)) {
+        Ok(bundle) => Ok(bundle),
+        Err(error) => {
+            let message = format!("{error}; the files are read without it");
+            let broken = Diagnostic::new(Severity::Error, BROKEN_MANIFEST, message);
+            diagnostics.push(broken.artifact(manifest::FILE_NAME));
+            without_manifest(name, found, diagnostics)
+        }
+    }
+}
+
+/// Code of the diagnostic about a manifest that is damaged, hostile or of another version.
+pub const BROKEN_MANIFEST: &str = "bundle/manifest";
+
+fn read_manifest(path: &Path) -> Result<(Manifest, Vec<u8>), BundleError> {
     let bytes = Content::open(path)
         .and_then(|content| content.bytes(MAX_MANIFEST))
-        .map_err(BundleError::archive(path))?;
-    let manifest = Manifest::from_json(&bytes)
-        .map_err(|error| BundleError::Manifest { path: path.clone(), error })?;
-    with_manifest(manifest, bytes, &found, diagnostics)
+        .map_err(|error| BundleError::Manifest(error.to_string()))?;
+    let manifest =
+        Manifest::from_json(&bytes).map_err(|error| BundleError::Manifest(error.to_string()))?;
+    Ok((manifest, bytes))
 }
 
 /// Bytes beyond which a manifest is refused.
@@ -110,6 +122,11 @@ fn open_loose(paths: &[PathBuf], diagnostics: &mut Diagnostics) -> Result<Bundle
             );
         } else {
             require_file(path)?;
+            let content = Content::open(path);
+            let is_tar = content.and_then(|content| archive::is_archive(&content));
+            if paths.len() > 1 && is_tar.is_ok_and(|is_tar| is_tar) {
+                return Err(BundleError::Archived(path.clone()));
+            }
             found.push((path, base, path.clone()));
         }
     }
@@ -136,15 +153,32 @@ fn open_loose(paths: &[PathBuf], diagnostics: &mut Diagnostics) -> Result<Bundle
     let Some(first) = paths.first().filter(|_| !files.is_empty()) else {
         return Err(BundleError::Empty(paths.first().cloned().unwrap_or_default()));
     };
-    without_manifest(stem(&base_name(first)).to_owned(), files)
+    without_manifest(stem(&base_name(first)).to_owned(), files, diagnostics)
 }
 
-fn without_manifest(name: String, found: Vec<Found>) -> Result<Bundle, BundleError> {
-    let mut files: Vec<ArtifactFile> = found.into_iter().map(unlabeled).collect();
-    let hashes = verify::hash_all(&files);
-    for (file, checked) in files.iter_mut().zip(hashes) {
-        let checked = checked.map_err(BundleError::io(&file.location))?;
-        file.sha256 = Some(checked.sha256);
+/// Files as they are. One that cannot be read leaves the bundle; if none can, there is no bundle.
+fn without_manifest(
+    name: String,
+    found: Vec<Found>,
+    diagnostics: &mut Diagnostics,
+) -> Result<Bundle, BundleError> {
+    let all: Vec<ArtifactFile> = found.into_iter().map(unlabeled).collect();
+    let hashes = verify::hash_all(&all);
+    let (mut files, mut first) = (Vec::with_capacity(all.len()), None);
+    for (mut file, checked) in all.into_iter().zip(hashes) {
+        match checked {
+            Ok(checked) => {
+                file.sha256 = Some(checked.sha256);
+                files.push(file);
+            }
+            Err(error) => {
+                diagnostics.push(verify::unreadable(&file.path, &error));
+                first.get_or_insert(BundleError::Io { path: file.location, error });
+            }
+        }
+    }
+    if let Some(error) = first.filter(|_| files.is_empty()) {
+        return Err(error);
     }
     let id = verify::identity(&files);
     Ok(Bundle { name, id, files, ..Bundle::default() })
@@ -161,12 +195,14 @@ fn with_manifest(
     by_path.remove(manifest::FILE_NAME);
     let mut artifacts: Vec<&Artifact> = manifest.artifacts.iter().collect();
     artifacts.sort_by(|a, b| a.path.cmp(&b.path));
-    let mut files = Vec::new();
-    for (at, artifact) in artifacts.iter().enumerate() {
+    for artifact in &artifacts {
         check_path(&artifact.path)?;
-        if at > 0 && artifacts[at - 1].path == artifact.path {
-            return Err(BundleError::Duplicate(artifact.path.clone()));
-        }
+    }
+    if let Some(pair) = artifacts.windows(2).find(|pair| pair[0].path == pair[1].path) {
+        return Err(BundleError::Duplicate(pair[0].path.clone()));
+    }
+    let mut files = Vec::new();
+    for artifact in &artifacts {
         match by_path.remove(artifact.path.as_str()) {
             Some(location) => files.push(labeled(&manifest, artifact, location)),
             None => diagnostics.push(missing(&artifact.path)),

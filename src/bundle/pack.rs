@@ -63,14 +63,37 @@ pub fn pack(bundle: &Bundle, out: &Path, options: PackOptions) -> Result<Packed,
     Ok(Packed { files: members.len() + 1, redacted })
 }
 
-/// Unpacks an archive into a folder that is empty or not there yet. Returns the number of files.
+/// Unpacks an archive into a folder that is empty or not there yet: as a whole, or nothing of it. Returns the number
+/// of files.
 pub fn unpack(path: &Path, folder: &Path) -> Result<usize, BundleError> {
+    let content = Content::open(path).map_err(BundleError::archive(path))?;
+    if !archive::is_archive(&content).map_err(BundleError::archive(path))? {
+        return Err(BundleError::NoArchive(path.to_owned()));
+    }
+    let is_new = !folder.exists();
     fs::create_dir_all(folder).map_err(BundleError::io(folder))?;
     if fs::read_dir(folder).map_err(BundleError::io(folder))?.next().is_some() {
         return Err(BundleError::NotEmpty(folder.to_owned()));
     }
-    let content = Content::open(path).map_err(BundleError::archive(path))?;
-    archive::extract(&content, path, folder)
+    let files = extract_whole(&content, path, folder);
+    if files.is_err() && is_new {
+        // What is left is empty, and the error is told.
+        let _ = fs::remove_dir(folder);
+    }
+    files
+}
+
+/// Extracts into a folder inside of `folder`, and moves what is there out of it.
+fn extract_whole(content: &Content, path: &Path, folder: &Path) -> Result<usize, BundleError> {
+    let aside = tempfile::Builder::new().prefix(".rooflens-").tempdir_in(folder);
+    let aside = aside.map_err(BundleError::io(folder))?;
+    let files = archive::extract(content, path, aside.path())?;
+    for entry in fs::read_dir(aside.path()).map_err(BundleError::io(aside.path()))? {
+        let entry = entry.map_err(BundleError::io(aside.path()))?;
+        let target = folder.join(entry.file_name());
+        fs::rename(entry.path(), &target).map_err(BundleError::io(&target))?;
+    }
+    Ok(files)
 }
 
 fn members(bundle: &Bundle, options: PackOptions) -> Result<Vec<Member<'_>>, BundleError> {

@@ -67,10 +67,8 @@ pub(super) fn verify(bundle: &mut Bundle, diagnostics: &mut Diagnostics) {
     for (mut file, found) in bundle.files.drain(..).zip(found) {
         let stated = manifest.artifacts.iter().find(|artifact| artifact.path == file.path);
         let (Some(stated), Ok(found)) = (stated, &found) else {
-            let why = found.err().map_or_else(String::new, |error| format!(": {error}"));
-            let message = format!("cannot be read{why}");
-            let lost = Diagnostic::new(Severity::Error, "bundle/unreadable", message);
-            diagnostics.push(lost.artifact(&file.path));
+            let error = found.err().unwrap_or_else(|| io::Error::from(io::ErrorKind::NotFound));
+            diagnostics.push(unreadable(&file.path, &error));
             continue;
         };
         if let Some(difference) = difference(&stated.sha256, stated.bytes, found) {
@@ -82,6 +80,12 @@ pub(super) fn verify(bundle: &mut Bundle, diagnostics: &mut Diagnostics) {
         kept.push(file);
     }
     bundle.files = kept;
+}
+
+/// The diagnostic of a file that cannot be read.
+pub(super) fn unreadable(path: &str, error: &io::Error) -> Diagnostic {
+    let message = format!("cannot be read: {error}");
+    Diagnostic::new(Severity::Error, "bundle/unreadable", message).artifact(path)
 }
 
 fn difference(sha256: &str, bytes: u64, found: &Checked) -> Option<String> {

@@ -4,6 +4,7 @@ use std::fs::{self, FileType};
 use std::path::{Path, PathBuf};
 
 use super::error::BundleError;
+use super::verify::unreadable;
 use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Severity};
 
 /// Files beyond which a folder or an archive is refused.
@@ -11,6 +12,9 @@ pub const MAX_FILES: usize = 10_000;
 
 /// Folders in folders beyond which a tree is refused.
 pub const MAX_DEPTH: usize = 16;
+
+/// Name of the file that a report leaves in its folder: the list of its files, one a line. Such a folder is no input.
+pub const REPORT_MARK: &str = ".rooflens-files";
 
 /// A file that was found.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,7 +35,17 @@ pub(super) fn walk(root: &Path, diagnostics: &mut Diagnostics) -> Result<Vec<Fou
         if depth > MAX_DEPTH {
             return Err(BundleError::TooMany { limit: MAX_DEPTH, what: "folders in folders" });
         }
-        for entry in fs::read_dir(&folder).map_err(BundleError::io(&folder))? {
+        let entries = match fs::read_dir(&folder) {
+            // What a report wrote there says nothing of the run.
+            Ok(_) if depth > 0 && folder.join(REPORT_MARK).is_file() => continue,
+            Ok(entries) => entries,
+            Err(error) if depth > 0 => {
+                diagnostics.push(unreadable(prefix.trim_end_matches('/'), &error));
+                continue;
+            }
+            Err(error) => return Err(BundleError::Io { path: folder, error }),
+        };
+        for entry in entries {
             let entry = entry.map_err(BundleError::io(&folder))?;
             seen += 1;
             if seen > MAX_FILES {

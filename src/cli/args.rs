@@ -11,7 +11,14 @@ Examples:
   rooflens report run.tar.zst -o run.pdf           one PDF
   rooflens report timeline.sqlite -o -             Markdown on standard output
   rooflens inspect run/                            what is in there
-  rooflens query run/ 'select name, count(*) n from launches group by name order by n desc limit 5'";
+  rooflens query run/ 'select name, count(*) n from launches group by name order by n desc limit 5'
+
+Exit codes:
+  0  done
+  1  done, but some of it was an error (an artifact that cannot be read, a figure above its peak), or a bundle is not valid
+  2  wrong usage: nothing was written
+  3  the input cannot be used, or --strict and something was lost: nothing was written
+  4  the output could not be written: what was there before stays";
 
 /// Compiles reports from captured GPU-profiling artifacts, offline.
 #[derive(Debug, Parser)]
@@ -52,7 +59,7 @@ pub(super) enum Command {
     /// Unpack an archive.
     Unpack(Unpack),
     /// The templates of the PDF.
-    #[command(subcommand)]
+    #[command(subcommand, arg_required_else_help = false)]
     Templates(Templates),
     /// Print the table of GPUs with the source of each peak.
     Gpus,
@@ -85,6 +92,16 @@ pub(super) struct Input {
     /// Fail if data was lost or an artifact could not be read.
     #[arg(long)]
     pub(super) strict: bool,
+    /// Make one report of several bundles: they are parts of one run.
+    #[arg(long)]
+    pub(super) merge: bool,
+}
+
+impl Input {
+    /// All that is named to be read.
+    pub(super) fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        self.paths.iter().chain(&self.model).chain(&self.workload).chain(&self.notes)
+    }
 }
 
 /// `rooflens report`.
@@ -219,6 +236,9 @@ pub(super) struct Output {
     /// File or folder to write; `-` is standard output. Repeatable. Default: a folder named after the input.
     #[arg(short, long = "output", value_name = "OUT")]
     pub(super) outputs: Vec<PathBuf>,
+    /// Write into a folder that holds other files, too: those of the same names are overwritten.
+    #[arg(long)]
+    pub(super) force: bool,
     /// Document to write as PDF, HTML or Markdown. Default: the report, as HTML with the appendix; into a folder, all.
     #[arg(long, value_enum)]
     pub(super) kind: Option<Kind>,
@@ -267,7 +287,7 @@ pub(super) struct Kernels {
     pub(super) input: Input,
     /// Only the K kernels with the most time.
     #[arg(long, value_name = "K")]
-    pub(super) top: Option<usize>,
+    pub(super) top: Option<NonZeroUsize>,
     /// As CSV.
     #[arg(long, conflicts_with = "yaml")]
     pub(super) csv: bool,
@@ -357,7 +377,7 @@ pub(super) enum Format {
     Json,
     /// The metrics as JSON.
     Metrics,
-    /// One CSV a data set.
+    /// One CSV a data set; a name that begins with =, +, - or @ gets an apostrophe before it.
     Csv,
     /// One Parquet file a table.
     Parquet,

@@ -5,13 +5,18 @@ use std::path::PathBuf;
 
 use super::args::{Pack, Path, Unpack};
 use super::error::CliError;
+use super::load::gravest;
 use super::term::Term;
-use crate::bundle::{self, PackOptions};
+use crate::bundle::{self, BundleError, PackOptions};
 use crate::diagnostic::{Diagnostics, Severity};
 use crate::ingest;
+use crate::render::text::clean;
 
 /// Endings that an archive's name loses when it is unpacked.
 const ARCHIVE_ENDINGS: [&str; 4] = [".tar.zst", ".tar.gz", ".tgz", ".tar"];
+
+/// Endings of the archives that `pack` writes.
+const PACKED: [&str; 2] = [".tar.zst", ".tzst"];
 
 /// Prints what is wrong with a bundle; fails if that is more than a notice.
 pub(super) fn validate(args: &Path, term: &mut Term) -> Result<(), CliError> {
@@ -27,22 +32,42 @@ pub(super) fn validate(args: &Path, term: &mut Term) -> Result<(), CliError> {
             args.path.display()
         )));
     }
-    term.print(format!("{} is valid\n", args.path.display()).as_bytes())
+    term.print(format!("{} is valid\n", clean(&args.path.to_string_lossy())).as_bytes())
 }
 
 /// Packs a directory.
 pub(super) fn pack(args: &Pack, term: &mut Term) -> Result<(), CliError> {
     let mut diagnostics = Diagnostics::default();
+    let output = args.output.clone().unwrap_or_else(|| with_ending(&args.path, PACKED[0]));
+    let name = output.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
+    if !PACKED.iter().any(|ending| name.ends_with(ending)) {
+        return Err(CliError::Usage(format!(
+            "{} does not end in .tar.zst, which is what pack writes",
+            output.display()
+        )));
+    }
     term.step(format!("packing {}", args.path.display()));
     let mut bundle = bundle::open(std::slice::from_ref(&args.path), &mut diagnostics)?;
     // The manifest that packing writes for loose files says what they are.
     ingest::identify(&mut bundle, &mut diagnostics);
-    for diagnostic in diagnostics.iter() {
+    let fault = gravest(&diagnostics).filter(|one| one.severity == Severity::Error);
+    for diagnostic in diagnostics.iter().filter(|one| Some(*one) != fault) {
         term.diagnostic(diagnostic);
     }
-    let output = args.output.clone().unwrap_or_else(|| with_ending(&args.path, ".tar.zst"));
+    let taken = std::fs::canonicalize(&output).ok();
+    let is_input =
+        |path: &std::path::Path| taken.is_some() && std::fs::canonicalize(path).ok() == taken;
+    if is_input(&args.path) || bundle.files.iter().any(|file| is_input(&file.location)) {
+        return Err(CliError::overwrites(&output));
+    }
+    if let Some(fault) = fault {
+        let artifact = fault.artifact.as_deref().unwrap_or_default();
+        let message =
+            format!("{} is not packed: {artifact}: {}", args.path.display(), fault.message);
+        return Err(CliError::Unusable { message, hint: fault.hint.clone() });
+    }
     let options = PackOptions { keep_environment: args.keep_environment };
-    let packed = bundle::pack(&bundle, &output, options)?;
+    let packed = bundle::pack(&bundle, &output, options).map_err(writing(&output))?;
     for path in &packed.redacted {
         term.note(&format!("{path}: removed environment variables, or names of host and user"));
     }
@@ -57,9 +82,17 @@ pub(super) fn unpack(args: &Unpack, term: &mut Term) -> Result<(), CliError> {
         None => PathBuf::from(stem(&args.path)?),
     };
     term.step(format!("unpacking {}", args.path.display()));
-    let files = bundle::unpack(&args.path, &folder)?;
+    let files = bundle::unpack(&args.path, &folder).map_err(writing(&folder))?;
     term.note(&format!("wrote {}: {files} files", folder.display()));
     Ok(())
+}
+
+/// The error of an output that cannot be written, told apart from that of an input.
+fn writing(output: &std::path::Path) -> impl FnOnce(BundleError) -> CliError {
+    move |error| match error {
+        BundleError::Io { path, error } if path == output => CliError::Write { path, error },
+        other => other.into(),
+    }
 }
 
 fn with_ending(path: &std::path::Path, ending: &str) -> PathBuf {

@@ -1,7 +1,7 @@
 //! What can end a command, and with which exit code.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::bundle::BundleError;
 use crate::render::RenderError;
@@ -26,6 +26,9 @@ pub(super) enum CliError {
     /// `--strict`, and something was lost.
     #[error("{0} of the input was lost or could not be read, and --strict is on")]
     Strict(String),
+    /// The command did its work, but of what it printed some is an error.
+    #[error("{0} error(s) above; what they are about is missing or not to be trusted")]
+    Errors(usize),
     /// A check found faults.
     #[error("{0}")]
     Gate(String),
@@ -47,10 +50,18 @@ pub(super) enum CliError {
 }
 
 impl CliError {
-    /// Exit code: 1 gate, 2 usage, 3 input, 4 output.
+    /// An output that is one of the inputs.
+    pub(super) fn overwrites(output: &Path) -> Self {
+        let output = output.display();
+        Self::Usage(format!(
+            "{output} is an input, which the output would overwrite; give another name"
+        ))
+    }
+
+    /// Exit code: 1 done with errors or a gate, 2 usage, 3 input, 4 output.
     pub(super) const fn exit_code(&self) -> u8 {
         match self {
-            Self::Gate(_) => 1,
+            Self::Gate(_) | Self::Errors(_) => 1,
             Self::Usage(_) | Self::Query(_) => 2,
             Self::Bundle(_) | Self::Unusable { .. } | Self::Strict(_) => 3,
             Self::Render(_) | Self::Write { .. } => 4,

@@ -4,12 +4,13 @@ use std::fmt::Write;
 
 use super::args::Inspect;
 use super::error::CliError;
-use super::load::{Loaded, load, unusable};
+use super::load::{Loaded, errors, load, strict, unusable};
 use super::suggest;
-use super::term::{Term, printable};
+use super::term::Term;
 use crate::analysis::Facts;
 use crate::diagnostic::Severity;
 use crate::findings::Quantity;
+use crate::render::text::clean;
 
 /// Prints artifacts, tables, passes, stages and data quality.
 pub(super) fn run(args: &Inspect, term: &mut Term) -> Result<(), CliError> {
@@ -20,7 +21,7 @@ pub(super) fn run(args: &Inspect, term: &mut Term) -> Result<(), CliError> {
         true => out.write_str(&suggest::workload(&loaded)),
         false => describe(&mut out, &loaded),
     };
-    term.print(printable(&out).as_bytes())?;
+    term.print(out.as_bytes())?;
     let unreadable =
         loaded.diagnostics.iter().filter(|one| one.severity == Severity::Error).count();
     let readable = loaded.bundle.files.iter().filter(|file| file.kind.is_some()).count();
@@ -29,25 +30,26 @@ pub(super) fn run(args: &Inspect, term: &mut Term) -> Result<(), CliError> {
     {
         return Err(unusable(&loaded.bundle, &loaded.diagnostics));
     }
-    Ok(())
+    strict(&args.input, loaded.diagnostics.iter())?;
+    errors(loaded.diagnostics.iter())
 }
 
 fn describe(out: &mut String, loaded: &Loaded) -> std::fmt::Result {
     let Loaded { bundle, session, diagnostics } = loaded;
-    writeln!(out, "bundle    {}", bundle.name)?;
+    writeln!(out, "bundle    {}", clean(&bundle.name))?;
     writeln!(out, "identity  {}", bundle.id)?;
     writeln!(out, "manifest  {}", if bundle.manifest.is_some() { "yes" } else { "none" })?;
     writeln!(out, "\nartifacts")?;
     for file in &bundle.files {
         let kind = file.kind.map_or("not recognized", |kind| kind.label());
-        writeln!(out, "  {:<44} {kind}", file.path)?;
+        writeln!(out, "  {:<44} {kind}", clean(&file.path))?;
     }
     writeln!(out, "\npasses")?;
     for pass in session.passes.ids() {
         let row = pass.index();
-        let producer = session.text(session.passes.producer[row]);
+        let producer = clean(session.text(session.passes.producer[row]));
         let (name, kind) =
-            (session.text(session.passes.name[row]), session.passes.kind[row].label());
+            (clean(session.text(session.passes.name[row])), session.passes.kind[row].label());
         writeln!(out, "  {name:<24} {kind:<10} {producer}")?;
     }
     writeln!(out, "\ntables")?;
@@ -59,7 +61,8 @@ fn describe(out: &mut String, loaded: &Loaded) -> std::fmt::Result {
     for one in diagnostics.iter() {
         let artifact = one.artifact.as_deref().unwrap_or_default();
         let times = if one.count > 1 { format!(" ({} times)", one.count) } else { String::new() };
-        writeln!(out, "  {}: {artifact}{}: {}{times}", one.severity.label(), one.at, one.message)?;
+        let line = format!("{}: {artifact}{}: {}", one.severity.label(), one.at, one.message);
+        writeln!(out, "  {}{times}", clean(&line))?;
     }
     if diagnostics.iter().next().is_none() {
         writeln!(out, "  nothing to remark")?;
@@ -76,10 +79,10 @@ fn stages(out: &mut String, loaded: &Loaded) -> std::fmt::Result {
     writeln!(out, "\nstages")?;
     for stage in &facts.stages {
         let instances = facts.instances_of(stage);
-        let pass = session.pass_name(stage.pass);
+        let pass = clean(session.pass_name(stage.pass));
         let time: i64 = instances.iter().filter_map(|instance| instance.time()).sum();
         let operations: usize = instances.iter().map(|instance| instance.ops.len()).sum();
-        let (name, count) = (&stage.name, instances.len());
+        let (name, count) = (clean(&stage.name), instances.len());
         let time = Quantity::ns(time);
         writeln!(
             out,

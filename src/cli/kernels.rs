@@ -2,13 +2,14 @@
 
 use super::args::Kernels;
 use super::error::CliError;
-use super::load::{check, load, strict};
-use super::term::{Term, printable};
+use super::load::{check, errors, load, strict};
+use super::term::{Term, quoted};
 use crate::analysis::Facts;
 use crate::analysis::engine::classify;
 use crate::analysis::kernels::kernel_sums;
 use crate::findings::{Catalogue, Dataset};
 use crate::present;
+use crate::render::text::clean;
 
 /// Columns of the printed table.
 const COLUMNS: [&str; 6] = ["total_ns", "share", "count", "mean_ns", "class", "name"];
@@ -33,9 +34,10 @@ pub(super) fn run(args: &Kernels, term: &mut Term) -> Result<(), CliError> {
     }
     let mut kernels =
         present::kernels::table(Catalogue::english(), &loaded.session, &identities, &passes);
-    kernels.rows.truncate(args.top.unwrap_or(usize::MAX));
+    kernels.rows.truncate(args.top.map_or(usize::MAX, usize::from));
     let text = if args.csv { csv(&kernels)? } else { table(&kernels) };
-    term.print(text.as_bytes())
+    term.print(text.as_bytes())?;
+    errors(loaded.diagnostics.iter())
 }
 
 /// Prints the kernels to profile as YAML. Texts are JSON strings, which are YAML.
@@ -45,9 +47,14 @@ fn list(args: &Kernels, term: &mut Term) -> Result<(), CliError> {
     let mut input = args.input.clone();
     input.stages = rules;
     let loaded = load(&input, term)?;
+    loaded.diagnostics.iter().for_each(|diagnostic| term.diagnostic(diagnostic));
+    strict(&input, loaded.diagnostics.iter())?;
     let facts = Facts::new(&loaded.session);
     let stage = names.first().map(String::as_str);
-    let top = args.top.unwrap_or(LISTED);
+    if names.len() > 1 {
+        return Err(CliError::Usage("--yaml lists the kernels of one --stage NAME".to_owned()));
+    }
+    let top = args.top.map_or(LISTED, usize::from);
     let selected = kernel_sums::select(&loaded.session, &facts, stage, top).ok_or_else(|| {
         let stage = stage.map_or_else(String::new, |stage| format!(" in a stage {stage}"));
         CliError::Unusable {
@@ -55,7 +62,6 @@ fn list(args: &Kernels, term: &mut Term) -> Result<(), CliError> {
             hint: None,
         }
     })?;
-    let quoted = |text: &str| serde_json::Value::from(text).to_string();
     let mut out =
         String::from("# launches: numbers among all launches of the function, from 0\nkernels:\n");
     for one in &selected {
@@ -73,7 +79,8 @@ fn list(args: &Kernels, term: &mut Term) -> Result<(), CliError> {
         out.push_str(&format!("window: {{skip: {}, count: {}}}\n", window.skip, window.count));
     }
     out.push_str("name_base: function\n");
-    term.print(out.as_bytes())
+    term.print(out.as_bytes())?;
+    errors(loaded.diagnostics.iter())
 }
 
 fn csv(kernels: &Dataset) -> Result<String, CliError> {
@@ -88,7 +95,8 @@ fn table(kernels: &Dataset) -> String {
         .collect();
     let mut lines = vec![columns.iter().map(|at| kernels.columns[*at].title.to_owned()).collect()];
     for row in &kernels.rows {
-        let shown = columns.iter().map(|at| printable(&row[*at].show(kernels.columns[*at].unit)));
+        let shown =
+            columns.iter().map(|at| clean(&row[*at].show(kernels.columns[*at].unit)).into_owned());
         lines.push(shown.collect::<Vec<_>>());
     }
     let width = |at: usize| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or(0);

@@ -3,20 +3,21 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use rooflens_schemas::{ArtifactKind, Metric, StageRule};
+use rooflens_schemas::{ArtifactKind, Manifest, Metric, StageRule, manifest, workload};
 
 use super::args::{Classifier, Input};
 use super::error::CliError;
 use super::serve;
 use super::term::Term;
+use crate::analysis::engine::stage_names::given_name;
 use crate::analysis::{self, Context, Facts, Options};
 use crate::bundle::{self, ArtifactFile, Bundle};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::findings::{Catalogue, Lang};
 use crate::hardware::{Device, Hardware};
 use crate::ingest;
-use crate::model::Session;
 use crate::model::pattern::whole_match;
+use crate::model::{Session, StrId};
 use crate::present;
 use crate::report::{self, Notes, Provenance, Report};
 use crate::rules;
@@ -36,8 +37,12 @@ pub(super) struct Loaded {
 pub(super) fn load(input: &Input, term: &mut Term) -> Result<Loaded, CliError> {
     let mut diagnostics = Diagnostics::default();
     let rules = stage_rules(&input.stages)?;
+    check_gpu(input.gpu.as_deref())?;
     term.step("opening");
     let mut bundle = bundle::open(&input.paths, &mut diagnostics)?;
+    if !input.merge {
+        refuse_several(&bundle)?;
+    }
     ingest::identify(&mut bundle, &mut diagnostics);
     replace(&mut bundle, input.model.as_deref(), ArtifactKind::ModelConfig)?;
     replace(&mut bundle, input.workload.as_deref(), ArtifactKind::Workload)?;
@@ -45,10 +50,91 @@ pub(super) fn load(input: &Input, term: &mut Term) -> Result<Loaded, CliError> {
     let mut session = ingest::import(&bundle, &mut diagnostics, &mut |file| {
         term.step(format!("reading {}", file.path))
     });
+    refuse_unread(&bundle, &diagnostics)?;
     if !rules.is_empty() {
         session.workload.stages = rules;
     }
+    if !input.stages.is_empty() || input.workload.is_some() {
+        refuse_unmatched(&session, !input.stages.is_empty())?;
+    }
     Ok(Loaded { bundle, session, diagnostics })
+}
+
+fn check_gpu(name: Option<&str>) -> Result<(), CliError> {
+    match name.filter(|name| Hardware::builtin().find(name).is_none()) {
+        Some(name) => Err(CliError::Usage(format!(
+            "no GPU named {name}; “rooflens gpus” lists the known ones"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Folders side by side that each have a manifest or a workload are runs of their own: one report of them would mix
+/// their figures.
+fn refuse_several(bundle: &Bundle) -> Result<(), CliError> {
+    let run = |file: &ArtifactFile| {
+        let (folder, name) = file.path.rsplit_once('/').unwrap_or(("", &file.path));
+        let read = || std::fs::read(&file.location).ok();
+        let is_run = name == workload::FILE_NAME
+            || name == manifest::FILE_NAME
+                && read().is_some_and(|bytes| Manifest::from_json(&bytes).is_ok());
+        is_run.then(|| folder.to_owned())
+    };
+    let runs: BTreeSet<String> = bundle.files.iter().filter_map(run).collect();
+    if bundle.manifest.is_some() || runs.len() < 2 {
+        return Ok(());
+    }
+    let (count, names) = (runs.len(), runs.into_iter().collect::<Vec<_>>().join(", "));
+    Err(CliError::Usage(format!(
+        "{count} bundles are given, which are runs of their own: {names}; report one at a time, or --merge parts of one run"
+    )))
+}
+
+/// Refuses a file of the command line that says nothing of what it was given for.
+fn refuse_unread(bundle: &Bundle, diagnostics: &Diagnostics) -> Result<(), CliError> {
+    for file in bundle.files.iter().filter(|file| file.pass == bundle::COMMAND_LINE) {
+        let unread = diagnostics.iter().find(|one| {
+            one.artifact.as_ref() == Some(&file.path)
+                && (one.severity >= Severity::DataLoss || one.code == ingest::config::UNSUPPORTED)
+        });
+        if let Some(one) = unread {
+            let message = format!("{}{}: {}", file.location.display(), one.at, one.message);
+            return Err(CliError::Unusable { message, hint: one.hint.clone() });
+        }
+    }
+    Ok(())
+}
+
+/// Refuses stages that the input does not have, where `each` is asked for; else if it has none of them: a misspelt
+/// pattern would leave the report without them.
+fn refuse_unmatched(session: &Session, each: bool) -> Result<(), CliError> {
+    let names: BTreeSet<StrId> = session.ranges.name.iter().copied().collect();
+    let mut unmatched = Vec::new();
+    let stages = &session.workload.stages;
+    for (stage, pattern) in stages.iter().filter_map(|stage| Some((stage, stage.pattern.as_ref()?)))
+    {
+        let Ok(pattern) = whole_match(pattern) else { continue };
+        if !names.iter().any(|name| pattern.is_match(given_name(session.text(*name)))) {
+            unmatched.push(stage.name.as_str());
+        }
+    }
+    let is_fault = if each { !unmatched.is_empty() } else { unmatched.len() == stages.len() };
+    if !is_fault || stages.is_empty() || names.is_empty() && !each {
+        return Ok(());
+    }
+    let message = format!("no range of the input matches stage {}", unmatched.join(", "));
+    let hint = "rooflens inspect lists the stages that are found by their names".to_owned();
+    Err(CliError::Unusable { message, hint: Some(hint) })
+}
+
+/// Fails where some of what was said is an error; what could be done is done by then.
+pub(super) fn errors<'a>(
+    diagnostics: impl Iterator<Item = &'a Diagnostic>,
+) -> Result<(), CliError> {
+    match diagnostics.filter(|one| one.severity == Severity::Error).count() {
+        0 => Ok(()),
+        count => Err(CliError::Errors(count)),
+    }
 }
 
 /// Analyzes and arranges. Prints what the input lacks.
@@ -66,13 +152,6 @@ pub(super) fn report(
     term.step("analyzing");
     let (facts, hardware) = (Facts::new(session), known_gpus(session));
     let options = options(input);
-    if let Some(gpu) = &options.gpu
-        && hardware.find(gpu).is_none()
-    {
-        return Err(CliError::Usage(format!(
-            "no GPU named {gpu}; “rooflens gpus” lists the known ones"
-        )));
-    }
     let context = Context::new(session, &facts, &hardware, &options);
     let results = analysis::Results::compute(&context);
     let context = context.with(&results);
@@ -128,7 +207,8 @@ pub(super) fn check(loaded: &Loaded, term: &mut Term) -> Result<(), CliError> {
     if !nothing_to_report(session) {
         return Ok(());
     }
-    for diagnostic in diagnostics.iter() {
+    let told = gravest(diagnostics);
+    for diagnostic in diagnostics.iter().filter(|one| Some(*one) != told) {
         term.diagnostic(diagnostic);
     }
     Err(unusable(bundle, diagnostics))
@@ -196,6 +276,12 @@ fn nothing_to_report(session: &Session) -> bool {
     tables.iter().all(|rows| *rows == 0)
 }
 
+/// The first of the gravest remarks, which is the reason where nothing can be used.
+pub(super) fn gravest(diagnostics: &Diagnostics) -> Option<&Diagnostic> {
+    let all = diagnostics.iter().filter(|one| one.severity >= Severity::Notice);
+    all.min_by_key(|one| std::cmp::Reverse(one.severity))
+}
+
 /// Why nothing of the input could be used: the gravest remark on it, or what it holds instead.
 pub(super) fn unusable(bundle: &Bundle, diagnostics: &Diagnostics) -> CliError {
     if let Some((path, format)) = serve::find(bundle) {
@@ -205,10 +291,7 @@ pub(super) fn unusable(bundle: &Bundle, diagnostics: &Diagnostics) -> CliError {
             hint: Some("rooflens serve-report FILE… makes a report of it".to_owned()),
         };
     }
-    let gravest = diagnostics
-        .iter()
-        .filter(|one| one.severity >= Severity::Notice)
-        .min_by_key(|one| std::cmp::Reverse(one.severity));
+    let gravest = gravest(diagnostics);
     let kinds: BTreeSet<&str> =
         bundle.files.iter().filter_map(|file| file.kind).map(ArtifactKind::label).collect();
     let message = match gravest {
@@ -238,7 +321,7 @@ fn replace(bundle: &mut Bundle, path: Option<&Path>, kind: ArtifactKind) -> Resu
         path: name,
         location: path.to_owned(),
         kind: Some(kind),
-        pass: "command line".to_owned(),
+        pass: bundle::COMMAND_LINE.to_owned(),
         ..ArtifactFile::default()
     });
     Ok(())
@@ -249,6 +332,9 @@ fn stage_rules(stages: &[String]) -> Result<Vec<StageRule>, CliError> {
         let (name, pattern) = text
             .split_once('=')
             .ok_or_else(|| CliError::Usage(format!("--stage {text}: expected NAME=REGEX")))?;
+        if name.trim().is_empty() {
+            return Err(CliError::Usage(format!("--stage {text}: the stage has no name")));
+        }
         whole_match(pattern)
             .map_err(|error| CliError::Usage(format!("--stage {name}: {error}")))?;
         Ok(StageRule { name: name.to_owned(), pattern: Some(pattern.to_owned()), kind: None })

@@ -3,6 +3,7 @@
 mod args;
 mod bundles;
 mod error;
+mod files;
 mod gpus;
 mod inspect;
 mod kernels;
@@ -26,7 +27,7 @@ use error::CliError;
 use term::Term;
 
 /// Parses the arguments, runs the command and turns the outcome into an exit code:
-/// 0 done, 1 a gate failed, 2 wrong usage, 3 unusable input, 4 output could not be written.
+/// 0 done, 1 done with errors or a gate failed, 2 wrong usage, 3 unusable input, 4 output could not be written.
 pub fn main() -> ExitCode {
     let args = Args::parse();
     let mut term = Term::new(args.quiet);

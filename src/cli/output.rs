@@ -1,13 +1,15 @@
 //! Documents and data into files: what every command that makes a report does with it.
 
-use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::args::{Format, Kind, Lang, Output};
 use super::error::CliError;
+use super::files::{Staged, refuse_foreign};
 use super::templates;
 use super::term::Term;
+use crate::bundle::Bundle;
 use crate::findings;
 use crate::render::{self, RenderError, RenderOptions, Rendered};
 use crate::report::{self as document, Report};
@@ -22,19 +24,40 @@ pub(super) type Parquet<'a> = &'a dyn Fn() -> Result<Rendered, CliError>;
 pub(super) struct Writer<'a> {
     args: &'a Output,
     options: RenderOptions,
+    inputs: Inputs,
 }
 
 impl<'a> Writer<'a> {
-    /// Reads templates and brand, and refuses an output to which nothing can be written.
-    pub(super) fn new(args: &'a Output) -> Result<Self, CliError> {
+    /// Reads templates and brand, and refuses an output to which nothing can be written, or which is one of the inputs.
+    pub(super) fn new(
+        args: &'a Output,
+        inputs: impl IntoIterator<Item = &'a PathBuf>,
+    ) -> Result<Self, CliError> {
+        let mut all = Inputs::default();
+        inputs.into_iter().chain(&args.brand).for_each(|path| all.add(path));
         let options = RenderOptions {
             templates: templates::load(args.templates.as_deref())?,
             brand: args.brand.as_deref().map(templates::brand).transpose()?,
+            stem: None,
         };
-        for output in &args.outputs {
+        for (at, output) in args.outputs.iter().enumerate() {
             check_output(output, args.format)?;
+            if !is_file(output) && output != Path::new("-") {
+                refuse_foreign(output, args.force)?;
+            }
+            all.refuse(output)?;
+            if args.outputs[..at].contains(output) {
+                let message = format!("--output {} is given twice", output.display());
+                return Err(CliError::Usage(message));
+            }
         }
-        Ok(Self { args, options })
+        Ok(Self { args, options, inputs: all })
+    }
+
+    /// The files of a bundle are not to be overwritten.
+    pub(super) fn protect(&mut self, bundle: &Bundle) {
+        let known = bundle.files.iter().filter(|file| file.kind.is_some());
+        known.for_each(|file| self.inputs.add(&file.location));
     }
 
     /// The language that was asked for.
@@ -45,7 +68,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Writes a report to all outputs, or into `folder` if none was given.
+    /// Writes a report to all outputs, or into `folder` if none was given: all of it or nothing.
     pub(super) fn write(
         &self,
         report: &Report,
@@ -54,10 +77,41 @@ impl<'a> Writer<'a> {
         term: &mut Term,
     ) -> Result<(), CliError> {
         let job = Job { args: self.args, options: &self.options, report, parquet };
-        if self.args.outputs.is_empty() {
-            return job.write(Path::new(folder), term);
+        let default = [PathBuf::from(folder)];
+        let outputs =
+            if self.args.outputs.is_empty() { &default[..] } else { &self.args.outputs[..] };
+        let mut staged = Vec::new();
+        for output in outputs {
+            staged.extend(job.stage(output, term)?.map(|files| (output, files)));
         }
-        self.args.outputs.iter().try_for_each(|output| job.write(output, term))
+        for target in staged.iter().flat_map(|(_, files)| files.targets()) {
+            self.inputs.refuse(&target)?;
+        }
+        for (output, files) in staged {
+            files.commit()?;
+            term.note(&format!("wrote {}", output.display()));
+        }
+        Ok(())
+    }
+}
+
+/// Files that are read, and must be there afterwards.
+#[derive(Default)]
+struct Inputs(Vec<PathBuf>);
+
+impl Inputs {
+    fn add(&mut self, path: &Path) {
+        if path.is_dir() {
+            self.add(&path.join(rooflens_schemas::manifest::FILE_NAME));
+        }
+        self.0.extend(fs::canonicalize(path).ok().filter(|path| path.is_file()));
+    }
+
+    fn refuse(&self, output: &Path) -> Result<(), CliError> {
+        match fs::canonicalize(output) {
+            Ok(path) if self.0.contains(&path) => Err(CliError::overwrites(output)),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -70,30 +124,59 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    fn write(&self, output: &Path, term: &mut Term) -> Result<(), CliError> {
-        let (stated, kind) = (self.args.format, self.args.kind.unwrap_or(Kind::Report));
+    /// Writes one output aside, or prints it.
+    fn stage(&self, output: &Path, term: &mut Term) -> Result<Option<Staged>, CliError> {
+        let (format, kind) =
+            (of_output(output, self.args.format), self.args.kind.unwrap_or(Kind::Report));
         if output == Path::new("-") {
-            let rendered = self.one(stated.unwrap_or(Format::Md), kind)?;
-            return term.print(rendered.files.get(&rendered.main).map_or(&[], Vec::as_slice));
+            let rendered = self.one(format.unwrap_or(Format::Md), kind, None)?;
+            term.print(rendered.files.get(&rendered.main).map_or(&[], Vec::as_slice))?;
+            return Ok(None);
         }
-        let extension = output.extension().and_then(|extension| extension.to_str());
-        match stated.or_else(|| extension.and_then(of_extension)) {
-            Some(format @ (Format::Csv | Format::Parquet)) => {
-                write_files(output, self.one(format, kind)?.files)?;
-            }
-            Some(format) if extension.is_some() => {
-                term.step(format!("writing {}", output.display()));
-                write_single(output, &self.one(format, kind)?)?;
-            }
-            Some(format) => write_files(output, self.one(format, kind)?.files)?,
-            None => self.write_all(output, term)?,
+        let mut staged = match format {
+            Some(format) if is_file(output) => return self.stage_file(output, format, kind, term),
+            _ => Staged::new(output, Some(""), self.args.force)?,
+        };
+        match format {
+            Some(format) => add(&mut staged, &self.one(format, kind, None)?)?,
+            None => self.stage_all(&mut staged, term)?,
         }
-        term.note(&format!("wrote {}", output.display()));
-        Ok(())
+        Ok(Some(staged))
     }
 
-    /// Every format into a folder: the documents that were asked for, and the data once.
-    fn write_all(&self, folder: &Path, term: &mut Term) -> Result<(), CliError> {
+    /// The main file under the name that was asked for; the files that it refers to in a folder beside it.
+    fn stage_file(
+        &self,
+        output: &Path,
+        format: Format,
+        kind: Kind,
+        term: &mut Term,
+    ) -> Result<Option<Staged>, CliError> {
+        term.step(format!("writing {}", output.display()));
+        // A link stays one.
+        let real = fs::canonicalize(output).unwrap_or_else(|_| output.to_owned());
+        let name = |part: Option<&OsStr>| part.map(|part| part.to_string_lossy().into_owned());
+        let stem = name(real.file_stem());
+        let rendered = self.one(format, kind, stem.clone())?;
+        let main = rendered.files.get(&rendered.main).map_or(&[][..], Vec::as_slice);
+        if fs::metadata(&real).is_ok_and(|there| !there.is_file()) {
+            // A device or a pipe takes what is written to it.
+            fs::write(&real, main).map_err(|error| CliError::Write { path: real, error })?;
+            return Ok(None);
+        }
+        let folder = real.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let own = stem.filter(|_| format == Format::Md).map(|stem| format!("{stem}_files"));
+        let mut staged =
+            Staged::new(folder.unwrap_or(Path::new(".")), own.as_deref(), self.args.force)?;
+        for (path, bytes) in &rendered.files {
+            let own = if *path == rendered.main { name(real.file_name()) } else { None };
+            staged.add(&own.unwrap_or_else(|| path.clone()), bytes)?;
+        }
+        Ok(Some(staged))
+    }
+
+    /// Every format: the documents that were asked for, and the data once.
+    fn stage_all(&self, staged: &mut Staged, term: &mut Term) -> Result<(), CliError> {
         let asked = self.args.kind.map(|kind| vec![kind]);
         let kinds = asked.unwrap_or_else(|| vec![Kind::Summary, Kind::Report, Kind::Appendix]);
         let documents = kinds.iter().flat_map(|kind| [(Format::Pdf, *kind), (Format::Md, *kind)]);
@@ -103,8 +186,8 @@ impl Job<'_> {
             documents.chain([html]).chain(DATA.map(|format| (format, Kind::Report)))
         {
             term.step(format!("writing {format:?}"));
-            match self.one(format, kind) {
-                Ok(rendered) => write_files(folder, rendered.files)?,
+            match self.one(format, kind, None) {
+                Ok(rendered) => add(staged, &rendered)?,
                 // A build without typst or polars writes what it can.
                 Err(CliError::Render(error @ RenderError::NotBuiltIn(_))) => {
                     term.note(&error.to_string());
@@ -115,8 +198,8 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Renders one format.
-    fn one(&self, format: Format, kind: Kind) -> Result<Rendered, CliError> {
+    /// Renders one format; `stem` is the name of the file without extension.
+    fn one(&self, format: Format, kind: Kind, stem: Option<String>) -> Result<Rendered, CliError> {
         let kind = match kind {
             Kind::Summary => document::Kind::Summary,
             Kind::Report => document::Kind::Report,
@@ -131,22 +214,48 @@ impl Job<'_> {
             Format::Csv => render::Format::Csv,
             Format::Parquet => return (self.parquet)(),
         };
-        Ok(render::render(self.report, kind, format, self.options)?)
+        let options = RenderOptions { stem, ..self.options.clone() };
+        Ok(render::render(self.report, kind, format, &options)?)
     }
+}
+
+fn add(staged: &mut Staged, rendered: &Rendered) -> Result<(), CliError> {
+    rendered.files.iter().try_for_each(|(path, bytes)| staged.add(path, bytes))
 }
 
 /// Refuses an output before the input is read, if nothing can be written to it.
 fn check_output(output: &Path, stated: Option<Format>) -> Result<(), CliError> {
-    let extension = output.extension().and_then(|extension| extension.to_str());
-    let unknown = stated.is_none()
-        && extension.is_some_and(|one| looks_like_a_format(one) && of_extension(one).is_none());
+    let refused = |what: &str| Err(CliError::Usage(format!("{}: {what}", output.display())));
+    if output.as_os_str().is_empty() {
+        return Err(CliError::Usage("--output is empty".to_owned()));
+    }
+    let format = of_output(output, stated);
+    let to_one = output == Path::new("-") || is_file(output);
+    if to_one && matches!(format, Some(Format::Csv | Format::Parquet)) {
+        return refused("CSV and Parquet are one file a table; give a folder, and --format");
+    }
+    let unknown = format.is_none() && extension(output).is_some_and(looks_like_a_format);
     if unknown && !output.is_dir() {
-        let path = output.display();
-        return Err(CliError::Usage(format!(
-            "no format has the extension of {path}; give --format, or a folder"
-        )));
+        return refused("no format has this extension; give --format, or a folder");
+    }
+    if !to_one && output.exists() && !output.is_dir() {
+        return refused("is a file; give a folder, or a file with the extension of a format");
     }
     Ok(())
+}
+
+/// The format of an output: the one that is stated, else that of its extension; all formats if there is none.
+fn of_output(output: &Path, stated: Option<Format>) -> Option<Format> {
+    stated.or_else(|| of_extension(extension(output)?))
+}
+
+/// Whether an output is one file: its name ends like one, and it is no folder.
+fn is_file(output: &Path) -> bool {
+    extension(output).is_some_and(looks_like_a_format) && !output.is_dir()
+}
+
+fn extension(output: &Path) -> Option<&str> {
+    output.extension().and_then(OsStr::to_str)
 }
 
 /// `docx` names a format that is not to be had; the `5b` of `qwen-0.5b` is part of a folder's name.
@@ -164,32 +273,6 @@ fn of_extension(extension: &str) -> Option<Format> {
         "parquet" => Format::Parquet,
         _ => return None,
     })
-}
-
-/// The main file under the name that was asked for; the files that it refers to beside it.
-fn write_single(output: &Path, rendered: &Rendered) -> Result<(), CliError> {
-    let folder = output.parent().unwrap_or(Path::new(""));
-    for (path, bytes) in &rendered.files {
-        let target = if *path == rendered.main { output.to_owned() } else { folder.join(path) };
-        write(&target, bytes)?;
-    }
-    Ok(())
-}
-
-/// Writes files below a folder, which is made if need be.
-pub(super) fn write_files(folder: &Path, files: BTreeMap<String, Vec<u8>>) -> Result<(), CliError> {
-    for (path, bytes) in files {
-        write(&folder.join(path), &bytes)?;
-    }
-    Ok(())
-}
-
-fn write(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
-    let failed = |error| CliError::Write { path: path.to_owned(), error };
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(failed)?;
-    }
-    fs::write(path, bytes).map_err(failed)
 }
 
 /// A name as a file name: hostile ones stay in this folder.

@@ -32,7 +32,7 @@ const MAX_POINTS: usize = 1_000_000;
 
 /// Predicts, and writes the documents, or prints the summary.
 pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
-    let writer = Writer::new(&args.output)?;
+    let writer = Writer::new(&args.output, args.model.iter().chain(&args.peaks))?;
     let mut question = question(args, term)?;
     question.text = crate::findings::Catalogue::of(writer.language());
     let report = report(&question);
@@ -165,7 +165,7 @@ fn setup(args: &Args, model: &Architecture) -> Result<Setup, CliError> {
         pipeline: args.pipeline,
         expert: args.expert,
         data: args.data,
-        link: args.link.map(|link| link * 1e9).filter(|link| *link > 0.0),
+        link: args.link.map(|link| link * 1e9),
         cached: share("cached-prefix", args.cached_prefix)?,
         chunk: args.chunk,
         speculation,
@@ -198,12 +198,25 @@ fn check(sweep: &Sweep, args: &Args) -> Result<(), CliError> {
         let message = format!("{points} points: at most {MAX_POINTS} can be asked for at once");
         return Err(CliError::Usage(message));
     }
+    positive("link", args.link)?;
+    positive("ttft-limit", args.ttft_limit)?;
+    positive("tpot-limit", args.tpot_limit)?;
+    if args.chunk == Some(0) {
+        return Err(CliError::Usage("--chunk 0: expected tokens".to_owned()));
+    }
     let sizes = args.tensor.iter().chain([&args.pipeline, &args.expert, &args.data]);
     let mut all = sizes.chain(&args.prompts).chain(&args.batches).chain([&args.output_tokens]);
     match all.find(|size| **size == 0 || **size > 1 << 24) {
         Some(size) => {
             Err(CliError::Usage(format!("{size} is not a size: expected 1 to {}", 1 << 24)))
         }
+        None => Ok(()),
+    }
+}
+
+fn positive(name: &str, value: Option<f64>) -> Result<(), CliError> {
+    match value.filter(|value| !(value.is_finite() && *value > 0.0)) {
+        Some(value) => Err(CliError::Usage(format!("--{name} {value}: expected a number above 0"))),
         None => Ok(()),
     }
 }
@@ -228,6 +241,7 @@ fn calibrate(
     let mut bundle = bundle::open(&[path.to_owned()], &mut diagnostics)?;
     ingest::identify(&mut bundle, &mut diagnostics);
     let session = ingest::import(&bundle, &mut diagnostics, &mut |_| ());
+    diagnostics.iter().for_each(|one| term.diagnostic(one));
     let hardware = Hardware::builtin();
     let source = path.display().to_string();
     let mut calibration = Calibration { source, ..Calibration::default() };

@@ -1,27 +1,34 @@
 //! `rooflens query`, and the Parquet files of a report: what needs the tables as data frames.
 
-use super::args::Query;
+use super::args::{Input, Query};
 use super::error::CliError;
-use super::load::Loaded;
+use super::load::{Loaded, check, errors, load};
 use super::term::Term;
 use crate::render::Rendered;
 use crate::report::Report;
 
 /// Runs one SELECT over the tables.
-#[cfg(feature = "tables")]
 pub(super) fn run(args: &Query, term: &mut Term) -> Result<(), CliError> {
-    use clap::Parser;
-    // The same defaults as every other command has.
-    let path = args.path.to_string_lossy();
-    let parsed = super::args::Args::parse_from(["rooflens", "metrics", &path]);
-    let super::args::Command::Metrics(input) = parsed.command else {
-        return Err(CliError::Usage("no input".to_owned()));
-    };
-    let loaded = super::load::load(&input, term)?;
+    let input = Input { paths: vec![args.path.clone()], ..Input::default() };
+    let loaded = load(&input, term)?;
+    check(&loaded, term)?;
+    loaded.diagnostics.iter().for_each(|diagnostic| term.diagnostic(diagnostic));
+    term.print(answer(args, &loaded)?.as_bytes())?;
+    errors(loaded.diagnostics.iter())
+}
+
+#[cfg(feature = "tables")]
+fn answer(args: &Query, loaded: &Loaded) -> Result<String, CliError> {
     let answer = crate::tables::query(&loaded.session, &[], &args.sql)
         .map_err(|error| CliError::Query(error.to_string()))?;
-    let text = if args.csv { answer.csv() } else { answer.text(120) };
-    term.print(text.as_bytes())
+    Ok(if args.csv { answer.csv() } else { answer.text(120) })
+}
+
+/// This build has no data frames.
+#[cfg(not(feature = "tables"))]
+fn answer(args: &Query, _: &Loaded) -> Result<String, CliError> {
+    let _ = (&args.sql, args.csv);
+    Err(crate::render::RenderError::NotBuiltIn("query results").into())
 }
 
 /// The tables as Parquet files.
@@ -42,12 +49,6 @@ fn parquet_files(
 ) -> Result<Rendered, CliError> {
     let files = files.map_err(|error| crate::render::RenderError::Tables(error.to_string()))?;
     Ok(Rendered { main: String::new(), files })
-}
-
-/// This build has no data frames.
-#[cfg(not(feature = "tables"))]
-pub(super) fn run(_: &Query, _: &mut Term) -> Result<(), CliError> {
-    Err(crate::render::RenderError::NotBuiltIn("query results").into())
 }
 
 /// This build has no data frames.

@@ -4,29 +4,22 @@ use std::path::PathBuf;
 
 use super::args::{Input, Report as Args};
 use super::error::CliError;
-use super::load::{Loaded, load, report};
+use super::load::{Loaded, errors, load, report};
 use super::output::{Writer, file_stem};
 use super::term::Term;
-use crate::diagnostic::Severity;
 use crate::findings;
 use crate::render::{self, RenderOptions};
 use crate::report as document;
 
 /// Writes a report in the formats that the outputs ask for.
 pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
-    let writer = Writer::new(&args.output)?;
+    let mut writer = Writer::new(&args.output, args.input.files())?;
     let loaded = load(&args.input, term)?;
+    writer.protect(&loaded.bundle);
     let report = report(&loaded, &args.input, writer.language(), term)?;
     let folder = format!("{}-report", default_name(&args.input.paths, &loaded));
     writer.write(&report, &folder, &|| super::query::parquet(&loaded), term)?;
-    let unread = report.data_quality.iter().filter(|one| one.severity == Severity::Error).count();
-    if unread > 0 {
-        let errors = if unread == 1 { "error" } else { "errors" };
-        term.note(&format!(
-            "{unread} {errors} above; the affected data is missing from the report"
-        ));
-    }
-    Ok(())
+    errors(report.data_quality.iter())
 }
 
 /// Prints `metrics.json`.
@@ -35,7 +28,8 @@ pub(super) fn metrics(args: &Input, term: &mut Term) -> Result<(), CliError> {
     let report = report(&loaded, args, findings::Lang::default(), term)?;
     let (kind, options) = (document::Kind::default(), RenderOptions::default());
     let rendered = render::render(&report, kind, render::Format::Metrics, &options)?;
-    term.print(&rendered.files[&rendered.main])
+    term.print(&rendered.files[&rendered.main])?;
+    errors(report.data_quality.iter())
 }
 
 /// What the user called the input, without the ending of an archive; the bundle's name for `.` and for several.

@@ -6,7 +6,7 @@ use rooflens_schemas::ArtifactKind;
 
 use super::args::ServeReport as Args;
 use super::error::CliError;
-use super::load::artifacts;
+use super::load::{artifacts, errors, gravest};
 use super::output::{Writer, file_stem};
 use super::query::parquet_of;
 use super::term::Term;
@@ -42,7 +42,9 @@ const SMALL: u64 = 256 << 20;
 
 /// Writes the report of load tests.
 pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
-    let writer = Writer::new(&args.output)?;
+    let files = args.results.iter().chain(&args.thresholds).chain(&args.predicted);
+    let files = files.chain(&args.gpu_metrics).chain(&args.notes);
+    let mut writer = Writer::new(&args.output, files)?;
     let options = options(args)?;
     let mut diagnostics = Diagnostics::default();
     term.step("opening");
@@ -56,10 +58,15 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
     serving::check(&mut input, &mut diagnostics);
     let text = Catalogue::of(writer.language());
     let Some(results) = Results::compute(&input, &options) else {
-        diagnostics.iter().for_each(|one| term.diagnostic(one));
+        let told = gravest(&diagnostics);
+        let others = diagnostics.iter().filter(|one| Some(*one) != told);
+        others.for_each(|one| term.diagnostic(one));
+        let why = told.map_or_else(String::new, |one| format!(": {}", one.message));
+        let hint = told.and_then(|one| one.hint.clone());
         return Err(CliError::Unusable {
-            message: format!("no load test in {}", bundle.name),
-            hint: Some("docs/serving.md lists the results that are read".to_owned()),
+            message: format!("no load test in {}{why}", bundle.name),
+            hint: hint
+                .or_else(|| Some("docs/serving.md lists the results that are read".to_owned())),
         });
     };
     diagnostics.iter().for_each(|one| term.diagnostic(one));
@@ -67,7 +74,9 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
     let provenance = provenance(&bundle, notes.as_ref());
     let report = serving::report(&results, text, provenance, &diagnostics);
     let folder = format!("{}-report", file_stem(&bundle.name));
-    writer.write(&report, &folder, &|| parquet_of(&report), term)
+    writer.protect(&bundle);
+    writer.write(&report, &folder, &|| parquet_of(&report), term)?;
+    errors(diagnostics.iter())
 }
 
 /// What the user states beside the results.
@@ -84,6 +93,11 @@ fn options(args: &Args) -> Result<Options, CliError> {
         .predicted
         .as_deref()
         .map(|path| Predicted::parse(&bytes(path)?).map_err(|error| usage(path, error)));
+    if matches!(&slo, Ok(Some(limits)) if limits.is_empty()) {
+        return Err(CliError::Usage(
+            "--slo states no limit: expected ttft=200ms,tpot=50ms,e2e=5s".to_owned(),
+        ));
+    }
     Ok(Options {
         slo: slo.map_err(|error| CliError::Usage(format!("--slo {error}")))?.unwrap_or_default(),
         thresholds: thresholds.transpose()?.unwrap_or_default(),
@@ -171,8 +185,16 @@ fn gpu_metrics(
         let mut given = bundle::open(&args.gpu_metrics, diagnostics)?;
         ingest::identify(&mut given, diagnostics);
         refuse(&mut given, diagnostics);
+        let before = all.len();
         all.extend(samples(&ingest::import(&given, diagnostics, &mut |_| {})));
         all.extend(results(&given, diagnostics, &Term::new(true)).gpu);
+        if all.len() == before {
+            let names: Vec<_> =
+                args.gpu_metrics.iter().map(|path| path.display().to_string()).collect();
+            let message = format!("no sample of a GPU in {}", names.join(", "));
+            let hint = "--gpu-metrics takes NVML CSV, or text of DCGM's exporter".to_owned();
+            return Err(CliError::Unusable { message, hint: Some(hint) });
+        }
     }
     Ok(all)
 }

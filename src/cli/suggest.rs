@@ -7,6 +7,7 @@ use rooflens_schemas::workload::Mode;
 use rooflens_schemas::{ArtifactKind, StageKind};
 
 use super::load::Loaded;
+use super::term::quoted;
 use crate::analysis::Facts;
 use crate::analysis::engine::stages::WHOLE_CAPTURE;
 use crate::analysis::kernels::kernel_sums::by_pass;
@@ -55,11 +56,6 @@ pub(super) fn workload(loaded: &Loaded) -> String {
             writeln!(out, "\n[passes.{}]\noutput_tokens = {own}", quoted(session.pass_name(*pass)));
     }
     out
-}
-
-/// A JSON string, which is one of TOML.
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
 }
 
 /// Sequences and, of more than one, tokens of the largest forward pass: of the indices of embeddings, else of attention.

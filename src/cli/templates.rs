@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::args::Templates;
 use super::error::CliError;
-use super::output::write_files;
+use super::files::Staged;
 use super::term::Term;
 use crate::render::TEMPLATES;
 use crate::render::brand::{Brand, MAX_LOGO};
@@ -21,8 +21,9 @@ pub(super) fn run(
     if let Some(path) = taken.filter(|_| !force) {
         return Err(CliError::Usage(format!("{} exists; --force overwrites it", path.display())));
     }
-    let files = TEMPLATES.iter().map(|(path, text)| ((*path).to_owned(), text.to_vec())).collect();
-    write_files(folder, files)?;
+    let mut files = Staged::new(folder, None, *force)?;
+    TEMPLATES.iter().try_for_each(|(path, text)| files.add(path, text))?;
+    files.commit()?;
     term.note(&format!("wrote {}: {} files", folder.display(), TEMPLATES.len()));
     Ok(())
 }

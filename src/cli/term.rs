@@ -8,6 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::error::CliError;
 use crate::diagnostic::{Diagnostic, Severity};
+use crate::render::text::{clean, json};
 
 /// Where a command prints.
 pub(super) struct Term {
@@ -34,7 +35,7 @@ impl Term {
     /// Says what is being done, on a terminal.
     pub(super) fn step(&self, message: impl Into<String>) {
         if let Some(bar) = &self.bar {
-            bar.set_message(message.into());
+            bar.set_message(printable(&message.into()));
         }
     }
 
@@ -49,7 +50,7 @@ impl Term {
     pub(super) fn note(&mut self, message: &str) {
         self.done();
         if !self.quiet {
-            self.print_error_line(message);
+            self.print_error_line(&printable(message));
         }
     }
 
@@ -65,19 +66,17 @@ impl Term {
             Severity::Notice => self.painted("36", "notice"),
             Severity::Info => return,
         };
-        let artifact =
-            diagnostic.artifact.as_deref().map_or_else(String::new, |path| format!("{path}: "));
+        let artifact = diagnostic
+            .artifact
+            .as_deref()
+            .map_or_else(String::new, |path| format!("{}: ", clean(path)));
         let times = if diagnostic.count > 1 {
             format!(" ({} times)", diagnostic.count)
         } else {
             String::new()
         };
-        let message = printable(&diagnostic.message);
-        self.print_error_line(&format!(
-            "{label}: {}{message}{}{times}",
-            printable(&artifact),
-            diagnostic.at
-        ));
+        let (message, at) = (printable(&diagnostic.message), diagnostic.at.to_string());
+        self.print_error_line(&format!("{label}: {artifact}{message}{}{times}", clean(&at)));
         if let Some(hint) = &diagnostic.hint {
             self.print_error_line(&format!("  hint: {}", printable(hint)));
         }
@@ -122,9 +121,24 @@ impl Term {
     }
 }
 
-/// Text from artifacts without control characters: a kernel name must not drive the terminal.
+/// A message without characters that drive the terminal or reorder text. Its later lines are indented, so that none
+/// passes for a message of its own.
 pub(super) fn printable(text: &str) -> String {
-    text.chars()
-        .map(|letter| if letter.is_control() && letter != '\n' { '\u{fffd}' } else { letter })
-        .collect()
+    text.lines().map(clean).collect::<Vec<_>>().join("\n  ")
+}
+
+/// A text as a JSON string, which is one of YAML and TOML too; what would act in it is escaped.
+pub(super) fn quoted(text: &str) -> String {
+    json(&serde_json::Value::from(text).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::printable;
+
+    #[test]
+    fn a_name_in_a_message_neither_acts_nor_poses_as_a_message() {
+        let name = "a\u{1b}[2J\u{9b}2J\u{202e}b\r\nerror: c";
+        assert_eq!(printable(name), "a\u{fffd}[2J\u{fffd}2J\u{fffd}b\n  error: c");
+    }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::args::{Input, Output, Predict as Args};
 use super::error::CliError;
-use super::load::{Loaded, check, load, provenance, strict};
+use super::load::{Loaded, check, errors, load, provenance, strict};
 use super::output::{Writer, file_stem};
 use super::term::Term;
 use crate::analysis::{Context, Facts, Options, Results};
@@ -54,7 +54,8 @@ impl<'a> Asked<'a> {
 /// Predicts the stages of a bundle after a change.
 pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
     let args = &Asked::of(args)?;
-    let writer = Writer::new(args.output)?;
+    let files = args.from.iter().chain(args.model).chain(args.workload);
+    let mut writer = Writer::new(args.output, files)?;
     let hardware = Hardware::builtin();
     check_change(args, &hardware)?;
     let input = Input {
@@ -64,6 +65,7 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
         ..Input::default()
     };
     let loaded = load(&input, term)?;
+    writer.protect(&loaded.bundle);
     check(&loaded, term)?;
     term.step("analyzing");
     let (facts, options) = (Facts::new(&loaded.session), Options::default());
@@ -90,7 +92,8 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
     let meta = meta(&provenance(&loaded, &present::Context::new(context, text)));
     let report = show::report(&shown, meta);
     let folder = format!("{}-predicted", file_stem(&loaded.bundle.name));
-    writer.write(&report, &folder, &|| super::query::parquet_of(&report), term)
+    writer.write(&report, &folder, &|| super::query::parquet_of(&report), term)?;
+    errors(loaded.diagnostics.iter())
 }
 
 /// Refuses a change that says nothing, or a GPU or dtype that is not known, before anything is read.

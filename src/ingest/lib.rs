@@ -75,6 +75,7 @@ pub fn import(
             }
         }
     }
+    profiles::withhold_impossible(&mut session, diagnostics);
     timings::settle(&bundle.files, &mut session);
     add_commands(bundle, &mut session);
     session.tell_passes_apart();

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{RenderError, Rendered, page::file_name};
+use super::{RenderError, Rendered, page::file_name, text::clean};
 use rooflens_findings::{Cell, Dataset};
 use rooflens_report::Report;
 
@@ -29,11 +29,22 @@ pub fn bytes(dataset: &Dataset) -> Result<Vec<u8>, RenderError> {
     let mut writer = ::csv::Writer::from_writer(Vec::new());
     writer.write_record(dataset.columns.iter().map(|column| column.id))?;
     for row in &dataset.rows {
-        let cells =
-            (0..dataset.columns.len()).map(|n| row.get(n).map_or_else(String::new, Cell::plain));
+        let cells = (0..dataset.columns.len()).map(|n| match row.get(n) {
+            Some(Cell::Text(text) | Cell::Name(text)) => text_cell(text),
+            Some(cell) => cell.plain(),
+            None => String::new(),
+        });
         writer.write_record(cells)?;
     }
     writer.into_inner().map_err(|error| RenderError::Csv(error.into_error().into()))
+}
+
+/// A text as a cell of a CSV file: characters that drive a terminal or reorder text are replaced, and what a
+/// spreadsheet would take for a formula begins with an apostrophe. Numbers stay numbers.
+pub fn text_cell(text: &str) -> String {
+    let text = clean(text);
+    let is_formula = text.starts_with(['=', '+', '-', '@']) && text.len() > 1;
+    if is_formula && text.parse::<f64>().is_err() { format!("'{text}") } else { text.into_owned() }
 }
 
 #[cfg(test)]
@@ -48,12 +59,28 @@ mod tests {
         let columns =
             vec![Column::text("kernel", "Kernel"), Column::new("share", "Share", Unit::Ratio)];
         let rows = vec![
-            vec![Cell::Name("a,\"b\"\nc".into()), Cell::Float(0.1 + 0.2)],
+            vec![Cell::Name("a,\"b\"".into()), Cell::Float(0.1 + 0.2)],
             vec![Cell::Name("d".into()), Cell::Missing],
         ];
         let dataset = Dataset { id: "kernels", title: String::new(), columns, rows };
         let text = String::from_utf8(bytes(&dataset).unwrap()).unwrap();
-        let expected = "kernel,share\n\"a,\"\"b\"\"\nc\",0.30000000000000004\nd,\n";
+        let expected = "kernel,share\n\"a,\"\"b\"\"\",0.30000000000000004\nd,\n";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_name_is_no_formula_and_drives_no_terminal() {
+        for (name, cell) in [
+            ("=cmd|' /C calc'!A0", "'=cmd|' /C calc'!A0"),
+            ("@SUM(A1)", "'@SUM(A1)"),
+            ("+1+1", "'+1+1"),
+            ("--batch 8", "'--batch 8"),
+            ("-0.5", "-0.5"),
+            ("-", "-"),
+            ("void k<a=b>()", "void k<a=b>()"),
+            ("a\u{1b}[2J\u{202e}b\nc", "a\u{fffd}[2J\u{fffd}b\u{fffd}c"),
+        ] {
+            assert_eq!(text_cell(name), cell);
+        }
     }
 }

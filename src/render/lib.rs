@@ -19,7 +19,7 @@ mod page;
 #[cfg(feature = "pdf")]
 mod pdf;
 mod table;
-mod text;
+pub mod text;
 #[cfg(feature = "pdf")]
 mod world;
 
@@ -48,6 +48,9 @@ pub struct RenderOptions {
     pub templates: BTreeMap<String, Vec<u8>>,
     /// The look of the PDF.
     pub brand: Option<brand::Brand>,
+    /// Name of the Markdown file without extension, after which the folder of its charts is called; the document's own
+    /// if there is none.
+    pub stem: Option<String>,
 }
 
 /// The templates of the PDF by path below `templates/`, and what is to be known of them; `report.typ` is compiled.
@@ -76,9 +79,8 @@ impl Rendered {
 
     /// A single file of indented JSON.
     fn json(path: &str, value: &impl Serialize) -> Result<Self, RenderError> {
-        let mut bytes = serde_json::to_vec_pretty(value)?;
-        bytes.push(b'\n');
-        Ok(Self::one(path, bytes))
+        let text = text::json(&serde_json::to_string_pretty(value)?) + "\n";
+        Ok(Self::one(path, text.into_bytes()))
     }
 }
 
@@ -117,11 +119,8 @@ pub fn render(
         #[cfg(feature = "pdf")]
         Format::Pdf => pdf::render(report, kind, options),
         #[cfg(not(feature = "pdf"))]
-        Format::Pdf => {
-            let _ = options;
-            Err(RenderError::NotBuiltIn("PDF"))
-        }
-        Format::Markdown => Ok(markdown::render(report, kind)),
+        Format::Pdf => Err(RenderError::NotBuiltIn("PDF")),
+        Format::Markdown => Ok(markdown::render(report, kind, options.stem.as_deref())),
         Format::Html => Ok(html::render(report, kind)),
         Format::Json => json::render(report),
         Format::Metrics => metrics::render(report),

@@ -7,9 +7,10 @@ use super::page::{Item, Page, Piece, Statement};
 use super::table::Table;
 use rooflens_report::{Kind, Report};
 
-/// Writes one document, such as `report.md`, and `charts/*.svg`.
-pub(super) fn render(report: &Report, kind: Kind) -> Rendered {
-    let page = Page::new(report, kind);
+/// Writes one document, such as `report.md`, and its charts: `report_files/*.svg`. `stem` is its name without extension.
+pub(super) fn render(report: &Report, kind: Kind, stem: Option<&str>) -> Rendered {
+    let stem = stem.unwrap_or(kind.name());
+    let page = Page::new(report, kind, &format!("{stem}_files"));
     let mut out = String::new();
     cover(&mut out, &page);
     for item in &page.summary {
@@ -24,7 +25,7 @@ pub(super) fn render(report: &Report, kind: Kind) -> Rendered {
     }
     data_quality(&mut out, &page);
     methods(&mut out, &page);
-    let mut rendered = Rendered::one(&format!("{}.md", kind.name()), out.into_bytes());
+    let mut rendered = Rendered::one(&format!("{stem}.md"), out.into_bytes());
     rendered.files.extend(page.charts);
     rendered
 }
@@ -138,7 +139,7 @@ fn write_item(out: &mut String, page: &Page, item: &Item) {
         Item::Prose { text } => block(out, &paragraph(&inline(text))),
         Item::Table(table) => write_table(out, table),
         Item::Chart { path, title, description } => {
-            block(out, &format!("![{}]({path})", escape(description)));
+            block(out, &format!("![{}]({})", escape(description), target(path)));
             block(out, &format!("*{}*", escape(title)));
         }
         Item::Facts { facts } => {
@@ -176,6 +177,14 @@ fn write_item(out: &mut String, page: &Page, item: &Item) {
             );
         }
     }
+}
+
+/// A path as the target of a link.
+fn target(path: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);
+    path.bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
 }
 
 fn write_table(out: &mut String, table: &Table) {

@@ -168,14 +168,15 @@ pub(crate) enum Piece {
 }
 
 impl Page {
-    /// Formats a document of a report for paper: names are whole only where the report lists them.
-    pub(crate) fn new(report: &Report, kind: Kind) -> Self {
-        Self::with(Pages { report, whole: false, charts: BTreeMap::new() }, kind)
+    /// Formats a document of a report for paper: names are whole only where the report lists them. `folder` is that of
+    /// the charts.
+    pub(crate) fn new(report: &Report, kind: Kind, folder: &str) -> Self {
+        Self::with(Pages { report, whole: false, folder, charts: BTreeMap::new() }, kind)
     }
 
     /// Formats a document of a report with whole names.
     pub(crate) fn whole(report: &Report, kind: Kind) -> Self {
-        Self::with(Pages { report, whole: true, charts: BTreeMap::new() }, kind)
+        Self::with(Pages { report, whole: true, folder: CHARTS, charts: BTreeMap::new() }, kind)
     }
 
     fn with(mut pages: Pages<'_>, kind: Kind) -> Self {
@@ -225,10 +226,14 @@ impl Page {
     }
 }
 
+/// Folder of the charts where they are not files.
+pub(crate) const CHARTS: &str = "charts";
+
 /// Pages in the making.
 struct Pages<'a> {
     report: &'a Report,
     whole: bool,
+    folder: &'a str,
     charts: BTreeMap<String, Vec<u8>>,
 }
 
@@ -294,12 +299,13 @@ impl Pages<'_> {
 
     fn chart(&mut self, chart: &Chart) -> Item {
         let drawing = svg::draw(self.report.text, chart).into_bytes();
-        let mut path = format!("charts/{}.svg", file_name(&chart.id));
+        let folder = self.folder;
+        let mut path = format!("{folder}/{}.svg", file_name(&chart.id));
         // Two charts of one name must not share a file, unless they are the same chart.
         for n in 2.. {
             match self.charts.get(&path) {
                 Some(other) if *other != drawing => {
-                    path = format!("charts/{}-{n}.svg", file_name(&chart.id));
+                    path = format!("{folder}/{}-{n}.svg", file_name(&chart.id));
                 }
                 _ => break,
             }
@@ -451,7 +457,7 @@ mod tests {
         let rows = document.lines().skip_while(|line| !line.starts_with("| `"));
         let rows = rows.take_while(|line| line.starts_with("| `"));
         let told: Vec<_> = rows.map(|row| row.split('`').nth(1).unwrap_or_default()).collect();
-        let page = serde_json::to_value(Page::new(&Report::default(), Kind::Report));
+        let page = serde_json::to_value(Page::new(&Report::default(), Kind::Report, CHARTS));
         let page = page.expect("JSON");
         let mut keys: Vec<_> = page.as_object().expect("an object").keys().collect();
         keys.sort_by_key(|key| told.iter().position(|told| told == key));

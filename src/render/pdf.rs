@@ -4,7 +4,7 @@ use typst::foundations::{Datetime, Smart};
 use typst_layout::PagedDocument;
 use typst_pdf::{PdfOptions, PdfStandard, PdfStandards, Timestamp};
 
-use super::page::{Page, generator};
+use super::page::{CHARTS, Page, generator};
 use super::world::{MemoryWorld, displayable, displayable_drawing};
 use super::{RenderError, RenderOptions, Rendered};
 use rooflens_report::{Kind, Report};
@@ -22,7 +22,7 @@ pub(super) fn render(
     kind: Kind,
     options: &RenderOptions,
 ) -> Result<Rendered, RenderError> {
-    let mut page = Page::new(report, kind);
+    let mut page = Page::new(report, kind, CHARTS);
     page.brand = options.brand.clone();
     let mut files = std::mem::take(&mut page.charts);
     for drawing in files.values_mut() {

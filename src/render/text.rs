@@ -7,12 +7,26 @@ pub(crate) const REPLACEMENT: char = '\u{fffd}';
 
 /// `text` with control characters and characters that reorder text replaced: a name from a trace must not
 /// turn the sentence around it.
-pub(crate) fn clean(text: &str) -> Cow<'_, str> {
+pub fn clean(text: &str) -> Cow<'_, str> {
     if text.chars().any(is_harmful) {
         text.chars().map(|c| if is_harmful(c) { REPLACEMENT } else { c }).collect::<String>().into()
     } else {
         Cow::Borrowed(text)
     }
+}
+
+/// JSON in which characters that [`clean`] replaces are escaped: a reader gets the name as it was, a terminal does not.
+pub fn json(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_harmful(c) && c != '\n' {
+            let units = c.encode_utf16(&mut [0; 2]).to_vec();
+            units.iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
+        } else {
+            out.push(c);
+        }
+    }
+    out
 }
 
 /// Text for SVG and HTML: markup in names stays text.
@@ -73,6 +87,14 @@ mod tests {
     fn names_that_reorder_text_are_defused() {
         assert_eq!(clean("a\u{202e}b\u{0}c\nd"), "a\u{fffd}b\u{fffd}c\u{fffd}d");
         assert_eq!(clean("84\u{202f}868 µs"), "84\u{202f}868 µs");
+    }
+
+    #[test]
+    fn json_keeps_names_that_act_as_escapes() {
+        let name = "a\u{1b}[2J\u{202e}\u{9b}\u{e0041}\n";
+        let text = json(&serde_json::to_string_pretty(&[name]).unwrap_or_default());
+        assert!(text.is_ascii() && !text.contains('\u{1b}'), "{text}");
+        assert_eq!(serde_json::from_str::<Vec<String>>(&text).ok(), Some(vec![name.to_owned()]));
     }
 
     #[test]

@@ -57,9 +57,12 @@ impl Pages {
         let count = u32::try_from(length / page_size as u64).unwrap_or(u32::MAX);
         // The stated size counts if the two change counters say that its writer knew of it.
         let stated = u32_at(&header, 28).filter(|_| header[24..28] == header[92..96]);
+        let stated = stated.filter(|stated| *stated > 0);
         if stated.is_some_and(|stated| stated > count) {
             return Err(Error::Truncated);
         }
+        // What lies behind is none of the database's.
+        let count = stated.unwrap_or(count);
         let is_utf8 = u32_at(&header, 56) == Some(1);
         Ok(Self { path: path.to_owned(), page_size, usable, count, is_utf8 })
     }

@@ -149,7 +149,7 @@ pub(crate) fn list_columns<'a>(
         count += 1;
     }
     // No type or start was cut to 32 bits if the sum of all lengths is right.
-    buffer.get(..count).filter(|_| at == header.len() && start <= length as u64)
+    buffer.get(..count).filter(|_| at == header.len() && start == length as u64)
 }
 
 /// A big-endian integer in two's complement of `length` bytes, 1 to 8.

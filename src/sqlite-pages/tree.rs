@@ -6,6 +6,7 @@
 //! two-byte offsets of the cells. A leaf's cell is the record's length, the rowid and the record, of which
 //! what does not fit spills into a chain of overflow pages.
 
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::pages::Window;
@@ -54,8 +55,8 @@ impl Pages {
             let end = numbers.len();
             for at in level..end {
                 let (number, page) = (numbers[at], window.page(&numbers[at..end])?);
-                add_children(page, header_start(number), &mut numbers)
-                    .ok_or_else(|| malformed(number, "it is no interior page of a table"))?;
+                self.add_children(page, number, &mut numbers)
+                    .ok_or_else(|| malformed(number, "it is no sound interior page of a table"))?;
                 if numbers.len() - end > self.count as usize {
                     return Err(malformed(number, "the table has more pages than the file"));
                 }
@@ -63,6 +64,39 @@ impl Pages {
             level = end;
         }
         Err(malformed(root, "the table's tree is too deep"))
+    }
+
+    /// Where the cells of a page of this type begin. As in SQLite, each lies behind the page's header, and they are no
+    /// more than fit.
+    #[inline]
+    fn cells<'a>(&self, page: &'a [u8], number: u32, kind: u8) -> Option<Cells<'a>> {
+        let start = header_start(number);
+        let is_interior = kind == TABLE_INTERIOR;
+        let from = start + if is_interior { 12 } else { 8 };
+        let count = u16_at(page, start + 3)?;
+        let pointers = page.get(from..from + 2 * count)?;
+        if page[start] != kind || count > (self.page_size - 8) / 6 {
+            return None;
+        }
+        // The smallest cell has four bytes, or five.
+        let last = page.len() - if is_interior { 5 } else { 4 };
+        Some(Cells { pointers: pointers.as_chunks().0, places: from + 2 * count..=last })
+    }
+
+    /// The children of an interior page: one a cell, and the rightmost of the header. Only the root of the schema may
+    /// have no cell.
+    fn add_children(&self, page: &[u8], number: u32, children: &mut Vec<u32>) -> Option<()> {
+        let cells = self.cells(page, number, TABLE_INTERIOR)?;
+        if cells.pointers.is_empty() && number != 1 {
+            return None;
+        }
+        for cell in cells {
+            let cell = cell?;
+            varint(page, cell + 4)?;
+            children.push(u32_at(page, cell)?);
+        }
+        children.push(u32_at(page, header_start(number) + 8)?);
+        Some(())
     }
 
     /// Of a record of this length, the bytes that lie on the leaf itself.
@@ -98,11 +132,17 @@ impl Tree<'_> {
         let mut bounds: Option<(i64, i64)> = None;
         for (at, &number) in leaves.iter().enumerate() {
             let page = window.page(&leaves[at..])?;
-            let cells = cells(page, header_start(number), TABLE_LEAF)
+            let cells = self
+                .pages
+                .cells(page, number, TABLE_LEAF)
                 .ok_or_else(|| malformed(number, "it is no leaf of a table"))?;
+            if cells.pointers.is_empty() && number != self.numbers[0] {
+                return Err(malformed(number, "a leaf that is not the root is empty").into());
+            }
             for cell in cells {
                 let outside = || malformed(number, "a row lies outside of the page");
-                let (length, rowid, start) = leaf_cell(page, cell).ok_or_else(outside)?;
+                let cell = cell.and_then(|cell| leaf_cell(page, cell));
+                let (length, rowid, start) = cell.ok_or_else(outside)?;
                 if length > MAX_LENGTH {
                     return Err(malformed(number, "a row is longer than 256 MiB").into());
                 }
@@ -190,22 +230,22 @@ const fn header_start(number: u32) -> usize {
     if number == 1 { 100 } else { 0 }
 }
 
-/// Offsets of the cells of a page of this type.
-#[inline]
-fn cells(page: &[u8], start: usize, kind: u8) -> Option<impl Iterator<Item = usize>> {
-    let from = start + if kind == TABLE_INTERIOR { 12 } else { 8 };
-    let pointers = page.get(from..from + 2 * u16_at(page, start + 3)?);
-    let (pairs, _) = pointers.filter(|_| page[start] == kind)?.as_chunks::<2>();
-    Some(pairs.iter().map(|pair| usize::from(u16::from_be_bytes(*pair))))
+/// Offsets of the cells of a page; none for one that lies where no cell can.
+struct Cells<'a> {
+    pointers: &'a [[u8; 2]],
+    places: RangeInclusive<usize>,
 }
 
-/// The children of an interior page: one a cell, and the rightmost of the header.
-fn add_children(page: &[u8], start: usize, children: &mut Vec<u32>) -> Option<()> {
-    for cell in cells(page, start, TABLE_INTERIOR)? {
-        children.push(u32_at(page, cell)?);
+impl Iterator for Cells<'_> {
+    type Item = Option<usize>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let (first, rest) = self.pointers.split_first()?;
+        self.pointers = rest;
+        let cell = usize::from(u16::from_be_bytes(*first));
+        Some(Some(cell).filter(|cell| self.places.contains(cell)))
     }
-    children.push(u32_at(page, start + 8)?);
-    Some(())
 }
 
 /// Length of the record, rowid, and where the record begins.

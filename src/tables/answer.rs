@@ -3,6 +3,9 @@
 use std::cmp::Ordering;
 use std::fmt;
 
+use crate::render::csv::text_cell;
+use crate::render::text::clean;
+
 /// A plain table: what a query gives, and what callers may add to the tables of a session.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answer {
@@ -65,8 +68,13 @@ impl Answer {
     /// CSV with a header line; missing values are empty fields.
     pub fn csv(&self) -> String {
         let mut writer = csv::Writer::from_writer(Vec::new());
-        let texts = |row: &Vec<Option<Value>>| row.iter().map(shown).collect::<Vec<_>>();
-        let lines = std::iter::once(self.columns.clone()).chain(self.rows.iter().map(texts));
+        let cell = |cell: &Option<Value>| match cell {
+            Some(Value::Text(text)) => text_cell(text),
+            other => shown(other),
+        };
+        let texts = |row: &Vec<Option<Value>>| row.iter().map(cell).collect::<Vec<_>>();
+        let heads: Vec<String> = self.columns.iter().map(|name| text_cell(name)).collect();
+        let lines = std::iter::once(heads).chain(self.rows.iter().map(texts));
         for line in lines {
             writer.write_record(line).expect("memory takes every byte, and rows are of one length");
         }
@@ -120,14 +128,14 @@ fn shown(cell: &Option<Value>) -> String {
 }
 
 fn shortened(text: &str, width: usize) -> String {
-    let clean = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    let text = clean(text);
     let length = text.chars().count();
     if length <= width {
-        return text.chars().map(clean).collect();
+        return text.into_owned();
     }
     let (head, tail) = (width / 2, width.saturating_sub(width / 2 + 1));
     let start = text.chars().take(head);
-    start.chain(['…']).chain(text.chars().skip(length - tail)).map(clean).collect()
+    start.chain(['…']).chain(text.chars().skip(length - tail)).collect()
 }
 
 fn aligned(line: &[String], widths: &[usize], right: &[bool]) -> String {
@@ -155,7 +163,7 @@ mod tests {
 
     #[test]
     fn csv_quotes_and_leaves_missing_values_empty() {
-        let expected = "name,n,share\n\"gemm, \"\"big\"\"\",10,0.5\ncopy\u{1b}[2J,,0.25\n";
+        let expected = "name,n,share\n\"gemm, \"\"big\"\"\",10,0.5\ncopy\u{fffd}[2J,,0.25\n";
         assert_eq!(sample().csv(), expected);
     }
 

@@ -4,7 +4,7 @@ use rooflens_schemas::{ArtifactKind, Workload, workload};
 use serde_json::Value;
 
 use super::{Importer, IngestError, IngestErrorKind, Prefix};
-use rooflens_bundle::{ArtifactFile, Content};
+use rooflens_bundle::{ArtifactFile, COMMAND_LINE, Content};
 use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Location, Severity};
 use rooflens_model::pattern::whole_match;
 use rooflens_model::{Session, architecture};
@@ -30,6 +30,9 @@ pub static NOTES: Importer = Importer {
     sniff: |prefix| prefix.name == "notes.md",
     import: import_notes,
 };
+
+/// Code of the diagnostic about a config whose dimensions cannot be used.
+pub const UNSUPPORTED: &str = "model/unsupported";
 
 /// No file of these kinds is larger in good faith.
 const MAX_BYTES: u64 = 64 << 20;
@@ -103,7 +106,8 @@ fn import_model(
     diagnostics: &mut Diagnostics,
 ) -> Result<(), IngestError> {
     let value: Value = serde_json::from_str(&text_of(file, MAX_BYTES)?)?;
-    let named_other = session.workload.config.as_ref().is_some_and(|path| *path != file.path);
+    let named = session.workload.config.as_ref().filter(|_| file.pass != COMMAND_LINE);
+    let named_other = named.is_some_and(|path| *path != file.path);
     if named_other || session.model.is_some() {
         let message = "another model config describes the workload; this one is not used";
         let diagnostic = Diagnostic::new(Severity::Notice, "model/second", message);
@@ -131,7 +135,7 @@ pub(super) fn add_model(
         }
         Err(reason) => {
             let message = format!("the model's FLOPs and bytes are not known: {reason}");
-            let diagnostic = Diagnostic::new(Severity::Notice, "model/unsupported", message);
+            let diagnostic = Diagnostic::new(Severity::Notice, UNSUPPORTED, message);
             diagnostics.push(diagnostic.artifact(path));
         }
     }

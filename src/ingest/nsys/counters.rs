@@ -13,8 +13,29 @@ use Want::{May, Need};
 /// Seen with clocks: the value column of old exports is 32 bits wide and wraps.
 const WRAP: i64 = 1 << 32;
 
-/// Name, GPU, and whether it is a clock, by (type, metric).
-type CounterNames = FxHashMap<(i64, i64), (StrId, GpuId, bool)>;
+/// A sample of a share of a peak is at most 100 %, but for rounding.
+const MOST_PERCENT: i64 = 200;
+
+/// What can be said of a counter's values.
+#[derive(Clone, Copy)]
+enum Counter {
+    Clock,
+    Percent,
+    Other,
+}
+
+impl Counter {
+    fn of(name: &str) -> Self {
+        match name {
+            _ if name.contains("Clock Frequency") => Self::Clock,
+            _ if name.contains('%') => Self::Percent,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Name, GPU and kind, by (type, metric).
+type CounterNames = FxHashMap<(i64, i64), (StrId, GpuId, Counter)>;
 
 impl Import<'_> {
     /// Reads the samples of all counters.
@@ -28,12 +49,16 @@ impl Import<'_> {
         let pass = self.pass;
         let each = |out: &mut CounterSamples, row: &super::database::Row<'_>| {
             let (kind, metric) = (row.int(1)?, row.int(2)?);
-            let Some((name, gpu, is_clock)) = names.get(&(kind, metric)) else {
+            let Some((name, gpu, kind_of)) = names.get(&(kind, metric)) else {
                 return Err(format!("metricId {metric} has no name"));
             };
             let mut value = row.int(3)?;
-            if *is_clock && value < 0 {
-                value += WRAP;
+            match kind_of {
+                Counter::Clock if value < 0 => value += WRAP,
+                Counter::Percent if !(0..=MOST_PERCENT).contains(&value) => {
+                    return Err(format!("metricId {metric} is {value} %"));
+                }
+                Counter::Clock | Counter::Percent | Counter::Other => {}
             }
             out.push(CounterSample {
                 time: row.int(0)?,
@@ -57,7 +82,7 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Name, GPU and whether it is a clock, by (type, metric). The type's low byte is the GPU.
+    /// Name, GPU and kind, by (type, metric). The type's low byte is the GPU.
     fn counter_names(&mut self) -> Result<CounterNames, IngestError> {
         let wants = [Need("typeId"), Need("metricId"), Need("metricName")];
         let (parts, _) = self.database.scan(
@@ -74,8 +99,8 @@ impl Import<'_> {
         let mut names = FxHashMap::default();
         for (kind, metric, name) in parts.into_iter().flatten() {
             let gpu = self.session.gpu(pass, (kind & 0xff) as u32);
-            let is_clock = name.contains("Clock Frequency");
-            names.insert((kind, metric), (self.session.intern(&name), gpu, is_clock));
+            let kind_of = Counter::of(&name);
+            names.insert((kind, metric), (self.session.intern(&name), gpu, kind_of));
         }
         Ok(names)
     }

@@ -25,7 +25,7 @@ use rooflens_bundle::{ArtifactFile, Content};
 use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Severity};
 use rooflens_model::{PassId, Session};
 
-use database::{BadRows, Database};
+use database::{BadRows, Database, Journal, Settled};
 use info::Devices;
 use names::Names;
 
@@ -68,7 +68,8 @@ fn import(
 ) -> Result<(), IngestError> {
     let content = Content::open(&file.location).map_err(IngestErrorKind::from)?;
     let plain = content.plain_file().map_err(IngestErrorKind::from)?;
-    let database = Database::open(&plain.path)?;
+    let settled = settle(&plain.path, file, diagnostics);
+    let database = Database::open(settled.as_ref().map_or(&plain.path, |copy| &copy.path))?;
     if !MARKS.iter().any(|table| database.has(table)) {
         let message = "an SQLite file, but none of its tables is one of Nsight Systems";
         return Err(IngestErrorKind::Unsupported(message.to_owned()).into());
@@ -85,7 +86,6 @@ fn import(
         session,
         diagnostics,
     };
-    import.say_what_is_not_read();
     import.info()?;
     let work = import.work();
     import.messages()?;
@@ -101,6 +101,40 @@ fn import(
     import.counters()?;
     import.say_what_is_missing();
     Ok(())
+}
+
+/// A copy of an export beside which a journal lies, as SQLite would read it; the export itself is not written.
+fn settle(
+    path: &std::path::Path,
+    file: &ArtifactFile,
+    diagnostics: &mut Diagnostics,
+) -> Option<Settled> {
+    let journal = Journal::find(path)?;
+    let settled = journal.settle(path);
+    let ending = journal.ending();
+    let (severity, message) = match (&settled, journal) {
+        (Err(error), _) => {
+            let message = format!(
+                "the journal ({ending}) beside the file cannot be used: {error}; the file is read as it is, and rows may be missing or wrong"
+            );
+            (Severity::DataLoss, message)
+        }
+        (Ok(_), Journal::Rollback) => {
+            let message = format!(
+                "its writer was stopped before the end, which the journal ({ending}) beside the file tells: what it had not committed is missing"
+            );
+            (Severity::DataLoss, message)
+        }
+        (Ok(_), Journal::Wal) => {
+            let message =
+                format!("what is only in the journal ({ending}) beside the file is read, too");
+            (Severity::Notice, message)
+        }
+    };
+    let advice = "close the program that has the file open, or export the report again";
+    let diagnostic = Diagnostic::new(severity, "nsys/journal", message);
+    diagnostics.push(diagnostic.artifact(&file.path).hint(advice));
+    settled.ok()
 }
 
 impl Import<'_> {
@@ -137,15 +171,6 @@ impl Import<'_> {
             Diagnostic::new(severity, code, message).artifact(&self.file.path).times(count);
         diagnostic.hint = hint.map(str::to_owned);
         self.diagnostics.push(diagnostic);
-    }
-
-    /// The file is taken as it is: changes that its writer has not put into it yet are not seen.
-    fn say_what_is_not_read(&mut self) {
-        if self.database.has_journal() {
-            let message = "a journal (-wal) lies beside the file; what is only in it is not read";
-            let hint = "close the program that has the file open, or export the report again";
-            self.say(Severity::Notice, "nsys/journal", message, Some(hint), 1);
-        }
     }
 
     /// Calls of this pass that launch kernels or graphs and are no part of another.

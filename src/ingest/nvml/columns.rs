@@ -136,6 +136,18 @@ pub(super) fn smi_number(field: Field, cell: &str) -> Number {
     }
 }
 
+/// The most that a GPU can have of a field, in its base unit: what is above it is a fault of the file.
+pub(super) const fn most(field: Field) -> u64 {
+    match field {
+        Field::GpuUtil | Field::MemoryUtil => 100,
+        Field::Temperature => 200,
+        Field::SmClock | Field::MemoryClock => 100_000,
+        Field::Power => 100_000_000,
+        Field::MemoryUsed => 1 << 50,
+        _ => u64::MAX,
+    }
+}
+
 /// Reads a cell of our sampler: a whole number or nothing.
 pub(super) fn whole_number(cell: &str) -> Number {
     if is_absent(cell) {

@@ -116,9 +116,9 @@ impl<'a> Table<'a> {
         }
         let text = |field: Field| self.column(field).map(|index| cells[index]);
         let mut number = |field: Field| match self.number(field, text(field)?) {
-            Number::Is(number) => Some(number),
+            Number::Is(number) if number <= columns::most(field) => Some(number),
             Number::Absent => None,
-            Number::Bad => {
+            Number::Bad | Number::Is(_) => {
                 *lost_cells += 1;
                 None
             }

@@ -3,6 +3,7 @@
 //! SQLite reads the schema. Rows are decoded straight from the pages of the file, because stepping through
 //! them in SQLite costs more than all the rest of an import.
 
+mod journal;
 mod row;
 mod sqlite;
 #[cfg(test)]
@@ -17,6 +18,7 @@ use rooflens_sqlite_pages::{Pages, Tree};
 use crate::{IngestError, IngestErrorKind};
 use sqlite::{Table, locked_connection, quoted};
 
+pub(super) use journal::{Journal, Settled};
 use row::Cells;
 pub(super) use row::{BadRows, Row, RowError, Want};
 
@@ -41,13 +43,6 @@ impl Database {
     /// Whether the file has this table.
     pub(super) fn has(&self, table: &str) -> bool {
         self.tables.contains_key(table)
-    }
-
-    /// Whether a journal with changes that are not in the file lies beside it; they are not read.
-    pub(super) fn has_journal(&self) -> bool {
-        let mut journal = self.path.as_os_str().to_owned();
-        journal.push("-wal");
-        std::fs::metadata(journal).is_ok_and(|file| file.len() > 0)
     }
 
     /// Reads a table in parallel; the parts come back in rowid order.

@@ -161,16 +161,3 @@ fn other_text_encodings_are_left_to_sqlite() {
     let expected = vec![vec![SqlValue::Text("é".to_owned()), SqlValue::Integer(7)]];
     assert_eq!(scanned(&read, "t").unwrap(), expected);
 }
-
-#[test]
-fn a_journal_beside_the_file_is_seen_when_it_is_not_empty() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("t.sqlite");
-    generate(&path, 4096, 1).unwrap();
-    let journal = folder.path().join("t.sqlite-wal");
-    assert!(!Database::open(&path).unwrap().has_journal());
-    std::fs::write(&journal, "").unwrap();
-    assert!(!Database::open(&path).unwrap().has_journal());
-    std::fs::write(&journal, "x").unwrap();
-    assert!(Database::open(&path).unwrap().has_journal());
-}

@@ -1,0 +1,161 @@
+//! Files of outputs: written aside, and put in their places when all of them are there, so that a full disk leaves
+//! what was there before.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rooflens_schemas::manifest::{FILE_NAME, check_path};
+use tempfile::TempDir;
+
+use super::error::CliError;
+use crate::bundle::REPORT_MARK;
+
+/// What the names of folders begin with in which files lie aside.
+const ASIDE: &str = ".rooflens-";
+
+/// Files of one output that lie aside.
+pub(super) struct Staged {
+    /// Folder that their paths are relative to.
+    root: PathBuf,
+    /// The folder below it whose files are this output's alone, and which is marked so; none for a single file.
+    own: Option<PathBuf>,
+    aside: Option<TempDir>,
+    files: BTreeSet<String>,
+    /// The root was not there before.
+    is_new: bool,
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        drop(self.aside.take());
+        if self.is_new {
+            // Empty if the files did not get to their places.
+            let _ = fs::remove_dir(&self.root);
+        }
+    }
+}
+
+impl Staged {
+    /// An output into `root`, of which the folder `own` is to hold this output alone.
+    ///
+    /// # Errors
+    /// When `own` holds files of others and is not to be used by `force`, or `root` cannot be written.
+    pub(super) fn new(root: &Path, own: Option<&str>, force: bool) -> Result<Self, CliError> {
+        let own = own.map(|own| if own.is_empty() { root.to_owned() } else { root.join(own) });
+        own.iter().try_for_each(|folder| refuse_foreign(folder, force))?;
+        let is_new = !root.exists();
+        fs::create_dir_all(root).map_err(failed(root))?;
+        let aside =
+            tempfile::Builder::new().prefix(ASIDE).tempdir_in(root).map_err(failed(root))?;
+        let (root, aside) = (root.to_owned(), Some(aside));
+        Ok(Self { root, own, aside, files: BTreeSet::new(), is_new })
+    }
+
+    /// Where a file lies as long as it is not in its place.
+    fn aside(&self, path: &str) -> PathBuf {
+        self.aside.as_ref().map_or_else(PathBuf::new, |aside| aside.path().join(path))
+    }
+
+    /// Writes a file aside; `path` is relative to the root.
+    pub(super) fn add(&mut self, path: &str, bytes: &[u8]) -> Result<(), CliError> {
+        let (target, place) = (self.aside(path), self.root.join(path));
+        if let Some(folder) = target.parent() {
+            fs::create_dir_all(folder).map_err(failed(&place))?;
+        }
+        fs::write(target, bytes).map_err(failed(&place))?;
+        self.files.insert(path.to_owned());
+        Ok(())
+    }
+
+    /// Where the files are to go.
+    pub(super) fn targets(&self) -> impl Iterator<Item = PathBuf> {
+        self.files.iter().map(|path| self.root.join(path))
+    }
+
+    /// Puts all files in their places, and takes away those that the output before left in the folder.
+    pub(super) fn commit(mut self) -> Result<(), CliError> {
+        let before = self.own.as_deref().map(marked).unwrap_or_default();
+        let list = self.own_files();
+        if let Some(own) = self.own.clone().filter(|_| !list.is_empty()) {
+            let mark = own.join(REPORT_MARK);
+            let mark =
+                mark.strip_prefix(&self.root).unwrap_or(&mark).to_string_lossy().into_owned();
+            let lines: String = list.iter().map(|path| format!("{path}\n")).collect();
+            self.add(&mark, lines.as_bytes())?;
+        }
+        for path in &self.files {
+            let target = self.root.join(path);
+            if let Some(folder) = target.parent() {
+                fs::create_dir_all(folder).map_err(failed(folder))?;
+            }
+            fs::rename(self.aside(path), &target).map_err(failed(&target))?;
+        }
+        if let Some(own) = &self.own {
+            before.difference(&list).for_each(|path| remove(own, path));
+            if list.is_empty() && !before.is_empty() {
+                remove(own, REPORT_MARK);
+            }
+        }
+        Ok(())
+    }
+
+    /// Paths below the own folder.
+    fn own_files(&self) -> BTreeSet<String> {
+        let Some(own) = &self.own else { return BTreeSet::new() };
+        let below = |path: &String| {
+            let path = self.root.join(path);
+            Some(path.strip_prefix(own).ok()?.to_string_lossy().replace('\\', "/"))
+        };
+        self.files.iter().filter_map(below).collect()
+    }
+}
+
+/// Refuses a folder that holds files of others, unless it is to be used by `force`.
+pub(super) fn refuse_foreign(folder: &Path, force: bool) -> Result<(), CliError> {
+    let shown = folder.display();
+    if folder.join(FILE_NAME).is_file() {
+        return Err(CliError::Usage(format!("{shown} is a bundle; give another folder")));
+    }
+    if !force && is_foreign(folder) {
+        return Err(CliError::Usage(format!(
+            "{shown} holds files that are no report of rooflens; give another folder, or --force to write among them"
+        )));
+    }
+    Ok(())
+}
+
+/// Whether the folder holds files, and none that says they are a report's.
+fn is_foreign(folder: &Path) -> bool {
+    if !folder.exists() || folder.join(REPORT_MARK).is_file() {
+        return false;
+    }
+    let of_others =
+        |name: std::ffi::OsString| !name.as_encoded_bytes().starts_with(ASIDE.as_bytes());
+    fs::read_dir(folder)
+        .map_or(true, |entries| entries.flatten().any(|entry| of_others(entry.file_name())))
+}
+
+/// The files that the mark of a folder lists; a mark that was made by others leads to no file outside of the folder.
+fn marked(folder: &Path) -> BTreeSet<String> {
+    let text = fs::read_to_string(folder.join(REPORT_MARK)).unwrap_or_default();
+    text.lines().filter(|path| check_path(path).is_ok()).map(str::to_owned).collect()
+}
+
+/// Removes a file of a former report, and the folders that it leaves empty.
+fn remove(folder: &Path, path: &str) {
+    // A file that is gone already, or a folder that holds others, is as it should be.
+    let _ = fs::remove_file(folder.join(path));
+    let parents = Path::new(path).ancestors().skip(1);
+    for parent in parents {
+        if fs::remove_dir(folder.join(parent)).is_err() {
+            break;
+        }
+    }
+}
+
+fn failed(path: &Path) -> impl FnOnce(io::Error) -> CliError {
+    let path = path.to_owned();
+    move |error| CliError::Write { path, error }
+}

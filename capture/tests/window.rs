@@ -99,6 +99,32 @@ fn ncu_begins_and_ends_with_an_instance_of_the_stage() {
 }
 
 #[test]
+fn ncu_is_stopped_when_it_has_enough_of_a_stage() {
+    let machine = Machine::with(&export());
+    let (torch, cuda) = (fakes().join("torch"), machine.folder().join("cuda.txt"));
+    let script = "
+import os, time, torch
+from torch.cuda import nvtx
+for step in range(3):
+    nvtx.range_push('decode')
+    time.sleep(1)
+    if 'ROOFLENS_NCU_WINDOW' in os.environ:
+        open(os.environ['FAKE_CUDA'], 'a').write(f'end of {step}\\n')
+    nvtx.range_pop()
+";
+    let mut command = machine.command(&["all", "--", "python3", "-c", script]);
+    // Until add, gemm has two grids.
+    command
+        .env("PYTHONPATH", &torch)
+        .env("FAKE_CUDA", &cuda)
+        .env("FAKE_PROFILED", "_Z4gemmIfEvi _Z4gemmIfEvi _Z3addi");
+    let output = command.output().expect("starts");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let calls = fs::read_to_string(&cuda).expect("is there");
+    assert_eq!(calls, "end of 0\ncudaProfilerStart\ncudaProfilerStop\nend of 1\n");
+}
+
+#[test]
 fn a_pass_whose_time_is_up_ends_early_and_what_it_has_is_kept() {
     let machine = Machine::with(&export());
     let begin = Instant::now();

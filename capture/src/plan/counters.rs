@@ -17,6 +17,7 @@ use crate::tools::Profiler;
 pub(super) const RANGES: &str = "ROOFLENS_RANGES";
 const WINDOW: &str = "ROOFLENS_NCU_WINDOW";
 const DONE: &str = "ROOFLENS_NCU_DONE";
+const STOP: &str = "ROOFLENS_NCU_STOP";
 
 /// Stages that are profiled if none is named.
 const STAGES: usize = 4;
@@ -36,20 +37,16 @@ pub(crate) fn passes(arguments: &AllArguments, ncu: &Profiler, plain: PassPlan) 
     let export = bundle.join("nsys/timeline.sqlite");
     let read = || {
         let timeline = Timeline::open(&export).map_err(|error| error.to_string())?;
-        lists(arguments, &timeline)
+        let (lists, mut steps) = lists(arguments, &timeline)?;
+        steps.extend(planned(arguments, ncu, &timeline, lists));
+        Ok(steps)
     };
     let read = if export.exists() { read() } else { Err("no timeline".to_owned()) };
-    match read {
-        Err(reason) => {
-            let mut pass = plain;
-            pass.notes.push(format!("not the top kernels: {reason}"));
-            vec![Step::Pass(pass)]
-        }
-        Ok((lists, mut steps)) => {
-            steps.extend(planned(arguments, ncu, lists));
-            steps
-        }
-    }
+    read.unwrap_or_else(|reason: String| {
+        let mut pass = plain;
+        pass.notes.push(format!("not the top kernels: {reason}"));
+        vec![Step::Pass(pass)]
+    })
 }
 
 /// The list of each stage, which is written; a stage without one is skipped.
@@ -87,7 +84,12 @@ fn lists(arguments: &AllArguments, timeline: &Timeline) -> Result<(Vec<Stage>, V
 }
 
 /// One pass for all stages whose ranges Python pushes, and one for each of the others, by counts of launches.
-fn planned(arguments: &AllArguments, ncu: &Profiler, lists: Vec<Stage>) -> Vec<Step> {
+fn planned(
+    arguments: &AllArguments,
+    ncu: &Profiler,
+    timeline: &Timeline,
+    lists: Vec<Stage>,
+) -> Vec<Step> {
     let ranges = pushed(&ranges_folder(&arguments.common.output));
     let can_start = ["--profile-from-start", "--filter-mode", "--kernel-name-base"]
         .iter()
@@ -101,7 +103,7 @@ fn planned(arguments: &AllArguments, ncu: &Profiler, lists: Vec<Stage>) -> Vec<S
     let (told, counted): (Vec<Stage>, Vec<Stage>) = lists.into_iter().partition(is_told);
     let mut steps = Vec::new();
     if !told.is_empty() {
-        steps.push(or_skip("ncu", windowed(arguments, ncu, &told)));
+        steps.push(or_skip("ncu", windowed(arguments, ncu, timeline, &told)));
     }
     let is_one = told.is_empty() && counted.len() == 1;
     for stage in counted {
@@ -111,10 +113,11 @@ fn planned(arguments: &AllArguments, ncu: &Profiler, lists: Vec<Stage>) -> Vec<S
     steps
 }
 
-/// Kernels of all stages, each once a grid, in the chosen instances.
+/// Kernels of all stages, each once a configuration, in the chosen instances.
 fn windowed(
     arguments: &AllArguments,
     ncu: &Profiler,
+    timeline: &Timeline,
     stages: &[Stage],
 ) -> Result<PassPlan, String> {
     let common = &arguments.common;
@@ -126,21 +129,32 @@ fn windowed(
     filters.extend(["--launch-count".to_owned(), "1".to_owned()]);
     filters.extend(names(base, &each.join("|"), ncu)?);
     let mut pass = filtered("ncu", common, &arguments.ncu, filters, ncu)?;
-    let places = stages.iter().filter_map(|stage| stage.listed.place.as_ref());
-    let window: Vec<(&str, usize)> =
-        places.clone().map(|place| (place.range.as_str(), place.ordinal)).collect();
-    for (range, ordinal) in &window {
-        pass.notes.push(format!("profiled: range {range}, instance {} of its name", ordinal + 1));
+    let mut places: Vec<_> =
+        stages.iter().filter_map(|stage| stage.listed.place.as_ref()).collect();
+    places.sort_by_key(|place| place.start());
+    for place in &places {
+        let (range, number) = (&place.range, place.ordinal + 1);
+        pass.notes.push(format!("profiled: range {range}, instance {number} of its name"));
     }
     pass.notes.push("the workload ends after the last of these".to_owned());
-    let done = work_folder(&common.output, "ncu").join("profiled");
-    pass.variables = vec![
-        (WINDOW.to_owned(), serde_json::json!(window).to_string()),
-        (DONE.to_owned(), done.to_string_lossy().into_owned()),
-    ];
+    let work = work_folder(&common.output, "ncu");
+    let window: Vec<(&str, usize)> =
+        places.iter().map(|place| (place.range.as_str(), place.ordinal)).collect();
+    let text = |name: &str| work.join(name).to_string_lossy().into_owned();
+    pass.variables = [
+        (WINDOW, serde_json::json!(window).to_string()),
+        (STOP, text("stop")),
+        (DONE, text("profiled")),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into();
     pass.is_injected = true;
     if let Harvest::Ncu(export) = &mut pass.harvest {
-        export.planned = Some(places.map(|place| place.launches).sum());
+        let counts = timeline::stops(timeline, &places, base == "mangled");
+        let file = |index: usize| work.join(format!("stop.{index}"));
+        export.planned = counts.last().copied();
+        export.stops =
+            counts.into_iter().enumerate().map(|(index, count)| (count, file(index))).collect();
         export.kernels = kernels;
     }
     Ok(pass)

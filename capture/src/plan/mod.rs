@@ -264,5 +264,21 @@ fn or_skip(pass: &str, kind: PassKind, plan: Result<PassPlan, String>) -> Step {
     }
 }
 
+/// Some pass, for tests.
+#[cfg(test)]
+pub(crate) fn some_pass() -> PassPlan {
+    PassPlan {
+        id: "pass".to_owned(),
+        kind: PassKind::Baseline,
+        command: Vec::new(),
+        variables: Vec::new(),
+        repeats: 1,
+        warmup: 0,
+        is_injected: false,
+        harvest: Harvest::GemmLog,
+        notes: Vec::new(),
+    }
+}
+
 #[cfg(test)]
 mod tests;

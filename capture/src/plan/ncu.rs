@@ -40,6 +40,8 @@ pub(crate) struct Export {
     pub(crate) report: PathBuf,
     /// Launches that will be profiled, as far as it is known.
     pub(crate) planned: Option<u64>,
+    /// Files that tell the workload to stop profiling, and after how many launches they are made.
+    pub(crate) stops: Vec<(u64, PathBuf)>,
     /// Kernels that are to be profiled: as ncu prints their names, and as people are told.
     pub(crate) kernels: Vec<(String, String)>,
     /// Whether ncu kills the workload after the last launch.
@@ -109,7 +111,7 @@ pub(super) fn filtered(
     command.extend(["--force-overwrite", "--export", &output].map(str::to_owned));
     command.extend(common.command.iter().cloned());
     let (program, version) = (ncu.program.clone(), ncu.version.clone());
-    let (planned, kernels, kills) = (None, Vec::new(), false);
+    let (planned, stops, kernels, kills) = (None, Vec::new(), Vec::new(), false);
     Ok(PassPlan {
         id: id.to_owned(),
         kind: PassKind::Counters,
@@ -118,7 +120,7 @@ pub(super) fn filtered(
         repeats: 1,
         warmup: 0,
         is_injected: false,
-        harvest: Harvest::Ncu(Export { program, version, report, planned, kernels, kills }),
+        harvest: Harvest::Ncu(Export { program, version, report, planned, stops, kernels, kills }),
         notes,
     })
 }

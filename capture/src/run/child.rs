@@ -5,13 +5,11 @@ use std::io::{self, IsTerminal as _, Read, Write};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::signals::Forwarder;
-use super::watch::{Expectation, PROFILES, Watch};
+use super::watch::{Counter, Expectation, Watch};
 
 /// How long output is waited for after the command ended: what it left running may hold it open.
 const DRAIN: Duration = Duration::from_secs(3);
@@ -59,18 +57,19 @@ impl Run<'_> {
             .stderr(Stdio::piped())
             .process_group(0)
             .spawn()?;
-        signals.target(child.id());
+        // What is left of an interrupted run is still read.
+        signals.target(child.id(), self.expectation.is_some());
         let watch = self.expectation.map(|expectation| Watch::start(expectation, child.id()));
-        let profiled = watch.as_ref().map(|watch| Arc::clone(&watch.profiled)).unwrap_or_default();
         let shown = !self.is_quiet;
-        let uncounted = Arc::default();
+        let counter = watch.as_ref().zip(self.expectation);
+        let counter = counter.map(|(watch, expectation)| watch.counter(expectation));
         let tees = [
-            child.stdout.take().map(|from| tee(from, stdout, shown.then(io::stdout), profiled)),
-            child.stderr.take().map(|from| tee(from, stderr, shown.then(io::stderr), uncounted)),
+            child.stdout.take().map(|from| tee(from, stdout, shown.then(io::stdout), counter)),
+            child.stderr.take().map(|from| tee(from, stderr, shown.then(io::stderr), None)),
         ];
         let status = child.wait();
         let wall = start.elapsed();
-        signals.target(0);
+        signals.target(0, false);
         let is_cut = watch.is_some_and(Watch::finish);
         drain(&tees);
         let started_utc_ns = u64::try_from(since_epoch.as_nanos()).unwrap_or(0);
@@ -84,7 +83,7 @@ fn tee(
     mut from: impl Read + Send + 'static,
     mut file: File,
     mut shown: Option<impl Write + Send + 'static>,
-    profiled: Arc<AtomicU64>,
+    mut counter: Option<Counter>,
 ) -> JoinHandle<()> {
     thread::spawn(move || {
         let mut buffer = vec![0; 1 << 16];
@@ -92,8 +91,9 @@ fn tee(
             if read == 0 {
                 break;
             }
-            let launches = memchr::memmem::find_iter(&buffer[..read], PROFILES).count();
-            profiled.fetch_add(launches as u64, Ordering::SeqCst);
+            if let Some(counter) = &mut counter {
+                counter.read(&buffer[..read]);
+            }
             // A full disk or a closed terminal costs the copy, not the run.
             let _ = file.write_all(&buffer[..read]);
             if let Some(shown) = &mut shown {

@@ -136,9 +136,9 @@ fn repeat(
 }
 
 fn expectation(plan: &PassPlan, limit: Option<Duration>, session: &Session<'_>) -> Expectation {
-    let launches = match &plan.harvest {
-        Harvest::Ncu(export) => export.planned,
-        _ => None,
+    let (launches, stops) = match &plan.harvest {
+        Harvest::Ncu(export) => (export.planned, export.stops.clone()),
+        _ => (None, Vec::new()),
     };
     let runs = plan.warmup + plan.repeats;
     Expectation {
@@ -146,6 +146,7 @@ fn expectation(plan: &PassPlan, limit: Option<Duration>, session: &Session<'_>) 
         estimate: session.budget.estimate(plan).map(|estimate| estimate / runs),
         limit,
         launches,
+        stops,
         is_profiled: matches!(plan.kind, PassKind::Timeline | PassKind::Counters),
     }
 }

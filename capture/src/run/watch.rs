@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -21,8 +22,8 @@ const SIGNALS: [(u64, i32); 3] = [(0, libc::SIGINT), (10, libc::SIGTERM), (20, l
 const PROFILERS: [&str; 6] =
     ["nsys", "nsys-launcher", "nsys-tee", "ncu", "TreeLauncherSub", "QdstrmImporter"];
 
-/// How ncu says that it profiles a launch.
-pub(super) const PROFILES: &[u8] = b"==PROF== Profiling \"";
+/// How ncu ends the line of a launch that it has profiled.
+const PROFILED: &[u8] = b"100% - ";
 
 /// What is known of a run beforehand.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +35,8 @@ pub(crate) struct Expectation {
     pub(crate) limit: Option<Duration>,
     /// Launches that ncu profiles.
     pub(crate) launches: Option<u64>,
+    /// Files that are made after so many launches.
+    pub(crate) stops: Vec<(u64, PathBuf)>,
     /// Whether the command is a profiler's, which must not be ended itself.
     pub(crate) is_profiled: bool,
 }
@@ -42,8 +45,36 @@ pub(crate) struct Expectation {
 pub(super) struct Watch {
     stop: Sender<()>,
     thread: JoinHandle<bool>,
-    /// Launches that ncu said it profiles.
-    pub(super) profiled: Arc<AtomicU64>,
+    /// Launches that ncu said it has profiled.
+    profiled: Arc<AtomicU64>,
+}
+
+/// Counts the launches that ncu profiles by what it prints.
+pub(super) struct Counter {
+    profiled: Arc<AtomicU64>,
+    stops: Vec<(u64, PathBuf)>,
+    /// The end of what was seen last: a word may be cut in two.
+    tail: Vec<u8>,
+}
+
+impl Counter {
+    /// More of the output.
+    pub(super) fn read(&mut self, bytes: &[u8]) {
+        self.tail.extend_from_slice(bytes);
+        let launches = memchr::memmem::find_iter(&self.tail, PROFILED).count() as u64;
+        let end = memchr::memmem::rfind(&self.tail, PROFILED).map_or(0, |at| at + PROFILED.len());
+        let kept = end.max((self.tail.len() + 1).saturating_sub(PROFILED.len()));
+        self.tail.drain(..kept);
+        let count = self.profiled.fetch_add(launches, Ordering::SeqCst) + launches;
+        self.stops.retain(|(stop, path)| {
+            let is_due = count >= *stop;
+            if is_due {
+                // Without the file the stage is profiled to its end.
+                let _ = fs::write(path, "");
+            }
+            !is_due
+        });
+    }
 }
 
 impl Watch {
@@ -53,6 +84,12 @@ impl Watch {
         let (own, count) = (expectation.clone(), Arc::clone(&profiled));
         let thread = thread::spawn(move || watch(&own, child, &count, &stopped));
         Self { stop, thread, profiled }
+    }
+
+    /// What counts launches in the output of ncu.
+    pub(super) fn counter(&self, expectation: &Expectation) -> Counter {
+        let (profiled, stops) = (Arc::clone(&self.profiled), expectation.stops.clone());
+        Counter { profiled, stops, tail: Vec::new() }
     }
 
     /// Ends watching. Gives whether the run was ended because its time was up.
@@ -162,6 +199,21 @@ mod tests {
         );
         let unknown = Expectation { name: "baseline".to_owned(), ..Expectation::default() };
         assert_eq!(progress(&unknown, elapsed, 0), "baseline: 35 s");
+    }
+
+    #[test]
+    fn launches_are_counted_across_reads_and_stops_are_made() {
+        let folder = tempfile::tempdir().expect("there is room");
+        let stop = folder.path().join("stop.0");
+        let profiled = Arc::new(AtomicU64::new(0));
+        let stops = vec![(2, stop.clone())];
+        let mut counter = Counter { profiled: Arc::clone(&profiled), stops, tail: Vec::new() };
+        counter.read(b"==PROF== Profiling \"a\": 0%....50%....10");
+        counter.read(b"0% - 25 passes\n==PROF== Profiling \"b\": 0%....50%....100%");
+        assert_eq!((profiled.load(Ordering::SeqCst), stop.exists()), (1, false));
+        counter.read(b" -");
+        counter.read(b" 25 passes\n");
+        assert_eq!((profiled.load(Ordering::SeqCst), stop.exists()), (2, true));
     }
 
     #[test]

@@ -28,8 +28,11 @@ pub(crate) struct Place {
     pub(crate) range: String,
     /// Which of that name in the process, from 0.
     pub(crate) ordinal: usize,
-    /// Launches in it if each kernel is profiled once a grid.
-    pub(crate) launches: u64,
+    /// The range in the timeline, and the launches in it by their calls.
+    pub(super) start: i64,
+    pub(super) launches: Vec<usize>,
+    /// Kernels that are listed, with the grid that takes most of their time there.
+    pub(super) wanted: Vec<(usize, [i64; 3])>,
 }
 
 /// Lists the kernels with the most time of a stage, or of the whole run.
@@ -78,28 +81,35 @@ fn unknown(name: &str, stages: &Stages) -> String {
 
 /// The first instance that counts with most of the kernels: an early one, because the workload runs until then.
 fn place(timeline: &Timeline, stage: &Stage, selected: &[Selected]) -> Option<Place> {
-    let grids = |one: &Instance| -> HashSet<(usize, [i64; 3])> {
-        let launches = one.launches.iter().map(|index| &timeline.launches[*index]);
-        let own = launches.filter(|launch| selected.iter().any(|one| one.kernel == launch.kernel));
-        own.map(|launch| (launch.kernel, launch.grid)).collect()
+    let kernels = |one: &Instance| {
+        let launches = one.launches.iter().map(|index| timeline.launches[*index].kernel);
+        let there: HashSet<usize> = launches.collect();
+        selected.iter().filter(|one| there.contains(&one.kernel)).count()
     };
-    let kernels = |grids: &HashSet<(usize, [i64; 3])>| {
-        grids.iter().map(|(kernel, _)| *kernel).collect::<HashSet<usize>>().len()
-    };
-    let mut best: Option<(usize, &Instance, u64)> = None;
+    let mut best: Option<(usize, &Instance)> = None;
     for one in stage.instances.iter().filter(|one| !one.is_excluded) {
-        let grids = grids(one);
-        let count = kernels(&grids);
-        if best.is_none_or(|(most, ..)| count > most) {
-            best = Some((count, one, grids.len() as u64));
+        let count = kernels(one);
+        if best.is_none_or(|(most, _)| count > most) {
+            best = Some((count, one));
         }
     }
-    let (_, one, launches) = best?;
+    let (_, one) = best?;
     let range = &timeline.ranges[one.range];
     // Of other domains and of ranges that are not pushed nobody tells when they begin.
     let is_told = range.domain.is_empty() && range.is_pushed;
     let ordinal = *timeline.ordinals().get(&one.range)?;
-    is_told.then(|| Place { range: range.name.clone(), ordinal, launches })
+    let mut launches = one.launches.clone();
+    let issued = |index: &usize| timeline.launches[*index].call.map(|call| call.start);
+    launches.sort_by_key(|index| (issued(index), *index));
+    let wanted = selected.iter().filter_map(|one| {
+        let own = launches.iter().copied();
+        let own: Vec<usize> =
+            own.filter(|index| timeline.launches[*index].kernel == one.kernel).collect();
+        Some((one.kernel, timeline.longest_grid(&own)?))
+    });
+    let wanted = wanted.collect();
+    let (range, start) = (range.name.clone(), range.start);
+    is_told.then_some(Place { range, ordinal, start, launches, wanted })
 }
 
 fn yaml(timeline: &Timeline, launches: &[usize], selected: &[Selected]) -> String {

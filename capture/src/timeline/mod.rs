@@ -6,6 +6,7 @@ mod list;
 mod read;
 mod select;
 mod stages;
+mod stop;
 mod unit;
 mod workload;
 
@@ -15,6 +16,7 @@ use std::path::Path;
 
 pub(crate) use list::{Listed, exactly, list};
 pub(crate) use stages::Stages;
+pub(crate) use stop::stops;
 pub(crate) use workload::Rules;
 
 /// The low bits of a global id: the thread.
@@ -40,6 +42,8 @@ struct Launch {
     /// As nsys numbers processes.
     process: i64,
     grid: [i64; 3],
+    /// Block and shared memory: with the grid what ncu tells launches of a kernel apart by.
+    block: [i64; 4],
     /// The call that issued it.
     call: Option<Call>,
 }

@@ -106,6 +106,13 @@ impl Reader {
                 kernel,
                 process: int("globalPid").unwrap_or(0) & !THREAD,
                 grid: ["gridX", "gridY", "gridZ"].map(|name| int(name).unwrap_or(0)),
+                block: [
+                    int("blockX").unwrap_or(0),
+                    int("blockY").unwrap_or(0),
+                    int("blockZ").unwrap_or(0),
+                    int("staticSharedMemory").unwrap_or(0)
+                        + int("dynamicSharedMemory").unwrap_or(0),
+                ],
                 call: None,
             });
             timeline.work.push(Work { start, end, call: None, launch: Some(launch) });

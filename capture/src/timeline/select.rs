@@ -104,15 +104,20 @@ impl Timeline {
         own
     }
 
-    /// The launches of the grid with the most time, by duration, and their median duration.
-    fn of_longest_grid(&self, own: &[usize]) -> (i64, Vec<usize>) {
+    /// The grid with the most time.
+    pub(super) fn longest_grid(&self, own: &[usize]) -> Option<[i64; 3]> {
         let mut grids: BTreeMap<[i64; 3], i64> = BTreeMap::new();
         for index in own {
             let launch = &self.launches[*index];
             *grids.entry(launch.grid).or_insert(0) += launch.duration();
         }
         let longest = grids.into_iter().max_by_key(|(grid, time)| (*time, Reverse(*grid)));
-        let Some((grid, _)) = longest else { return (0, Vec::new()) };
+        longest.map(|(grid, _)| grid)
+    }
+
+    /// The launches of the grid with the most time, by duration, and their median duration.
+    fn of_longest_grid(&self, own: &[usize]) -> (i64, Vec<usize>) {
+        let Some(grid) = self.longest_grid(own) else { return (0, Vec::new()) };
         let duration = |index: &usize| self.launches[*index].duration();
         let of_grid = |index: &usize| self.launches[*index].grid == grid;
         let mut own: Vec<usize> = own.iter().copied().filter(of_grid).collect();

@@ -10,8 +10,8 @@ use rooflens_schemas::{Manifest, Pass};
 use sha2::{Digest as _, Sha256};
 
 /// Planted in the environment and on the command line; it must be nowhere in a bundle.
-pub const TOKEN: &str = "hunter2-planted-token";
-pub const ARGUMENT: &str = "swordfish-planted-argument";
+pub(crate) const TOKEN: &str = "hunter2-planted-token";
+pub(crate) const ARGUMENT: &str = "swordfish-planted-argument";
 
 /// Planted in what the fake of ncu leaves: names of host and user, and the address of the process.
 const NAMES: [&str; 3] = ["planted-host", "planted-user", "127.0.0.1"];
@@ -29,17 +29,17 @@ const EXPORT: &str = "
     CREATE TABLE TARGET_INFO_SYSTEM_ENV (name TEXT NOT NULL, value TEXT NOT NULL);
     INSERT INTO TARGET_INFO_SYSTEM_ENV VALUES ('DeviceEnvironment', 'X=hunter2-planted-token');";
 
-pub struct Machine {
+pub(crate) struct Machine {
     folder: tempfile::TempDir,
 }
 
 impl Machine {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with(EXPORT)
     }
 
     /// One whose nsys exports this.
-    pub fn with(export: &str) -> Self {
+    pub(crate) fn with(export: &str) -> Self {
         let sql = export;
         let folder = tempfile::tempdir().expect("there is room");
         let export = rusqlite::Connection::open(folder.path().join("export.sqlite"));
@@ -47,21 +47,21 @@ impl Machine {
         Self { folder }
     }
 
-    pub fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
     /// A command without a bundle.
-    pub fn plain(&self, arguments: &[&str]) -> Output {
+    pub(crate) fn plain(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rooflens-capture"));
         command.args(arguments).output().expect("starts")
     }
 
-    pub fn bundle(&self) -> PathBuf {
+    pub(crate) fn bundle(&self) -> PathBuf {
         self.folder.path().join("run1")
     }
 
-    pub fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let (subcommand, rest) = arguments.split_first().expect("a subcommand");
         let path = format!("{}:{}", fakes().display(), std::env::var("PATH").unwrap_or_default());
         let mut command = Command::new(env!("CARGO_BIN_EXE_rooflens-capture"));
@@ -79,12 +79,12 @@ impl Machine {
         command
     }
 
-    pub fn run(&self, arguments: &[&str]) -> Output {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().expect("starts")
     }
 
     /// The manifest, after checking that the bundle is as it says, and without secrets.
-    pub fn manifest(&self) -> Manifest {
+    pub(crate) fn manifest(&self) -> Manifest {
         let bundle = self.bundle();
         let bytes = fs::read(bundle.join("manifest.json")).expect("is there");
         let manifest = Manifest::from_json(&bytes).expect("is valid");
@@ -116,11 +116,11 @@ impl Machine {
     }
 }
 
-pub fn fakes() -> PathBuf {
+pub(crate) fn fakes() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fakes")
 }
 
-pub fn walk(root: &Path, folder: &Path, files: &mut Vec<String>) {
+pub(crate) fn walk(root: &Path, folder: &Path, files: &mut Vec<String>) {
     for entry in fs::read_dir(folder).expect("readable") {
         let path = entry.expect("readable").path();
         if path.is_dir() {
@@ -132,7 +132,7 @@ pub fn walk(root: &Path, folder: &Path, files: &mut Vec<String>) {
     }
 }
 
-pub fn unpacked(name: &str, bytes: Vec<u8>) -> Vec<u8> {
+pub(crate) fn unpacked(name: &str, bytes: Vec<u8>) -> Vec<u8> {
     if !name.ends_with(".gz") {
         return bytes;
     }
@@ -143,14 +143,14 @@ pub fn unpacked(name: &str, bytes: Vec<u8>) -> Vec<u8> {
     child.wait_with_output().expect("ends").stdout
 }
 
-pub fn contains(bytes: &[u8], text: &str) -> bool {
+pub(crate) fn contains(bytes: &[u8], text: &str) -> bool {
     bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
-pub fn pass<'a>(manifest: &'a Manifest, id: &str) -> &'a Pass {
+pub(crate) fn pass<'a>(manifest: &'a Manifest, id: &str) -> &'a Pass {
     manifest.passes.iter().find(|pass| pass.id == id).unwrap_or_else(|| panic!("no pass {id}"))
 }
 
-pub fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -2,6 +2,7 @@
 
     ROOFLENS_RANGES      folder: the names of the ranges that a process pushes are noted there
     ROOFLENS_NCU_WINDOW  JSON, [["decode", 2], …]: names, and which of that name, from 0
+    ROOFLENS_NCU_STOP    file whose name with .0, .1, … says that enough is profiled of the first, second, … of these
     ROOFLENS_NCU_DONE    file that says to other ranks that the first one has profiled all
 
 ncu runs with --profile-from-start off. Of several ranks the first is profiled; the others meet it in collectives, and
@@ -16,6 +17,7 @@ import time
 
 RANGES = os.environ.get("ROOFLENS_RANGES")
 WINDOW = [(name, ordinal) for name, ordinal in json.loads(os.environ.get("ROOFLENS_NCU_WINDOW", "[]"))]
+STOP = os.environ.get("ROOFLENS_NCU_STOP")
 DONE = os.environ.get("ROOFLENS_NCU_DONE")
 
 # Names that are noted at most, and seconds for which other ranks wait for the first.
@@ -26,7 +28,9 @@ class Window:
     """Told of ranges as they are pushed and popped."""
 
     def __init__(self, torch):
-        self.torch, self.pid, self.counts, self.left, self.open = torch, os.getpid(), {}, set(WINDOW), 0
+        self.torch, self.pid, self.counts, self.left = torch, os.getpid(), {}, set(WINDOW)
+        # Ranges of the window that are open, and whether ncu profiles.
+        self.open, self.is_on = [], False
         self.is_first = os.environ.get("RANK", "0") == "0"
         self.lock = threading.RLock()
 
@@ -41,9 +45,8 @@ class Window:
                 self.note()
             if (name, ordinal) not in self.left:
                 return None
-            self.open += 1
-            if self.open == 1 and self.is_first:
-                self.torch.cuda.cudart().cudaProfilerStart()
+            self.open.append((name, ordinal))
+            self.profile()
             return name, ordinal
 
     def leave(self, key):
@@ -51,11 +54,36 @@ class Window:
             return
         with self.lock:
             self.left.discard(key)
-            self.open -= 1
-            if self.open == 0 and self.is_first:
-                self.torch.cuda.cudart().cudaProfilerStop()
-            if not self.left and self.open == 0:
+            if key in self.open:
+                self.open.remove(key)
+                self.profile()
+            if not self.left and not self.open:
                 self.finish()
+
+    def profile(self):
+        """Starts or stops ncu: it makes every launch slow, so that it is stopped as soon as it has enough."""
+        wanted = bool(self.open) and self.is_first
+        if wanted == self.is_on:
+            return
+        self.is_on, runtime = wanted, self.torch.cuda.cudart()
+        if not wanted:
+            runtime.cudaProfilerStop()
+            return
+        runtime.cudaProfilerStart()
+        if STOP:
+            device = self.torch.cuda.current_device()
+            threading.Thread(target=quiet, args=(self.wait, device), daemon=True).start()
+
+    def wait(self, device):
+        """Closes a range for ncu once enough of it is profiled."""
+        self.torch.cuda.set_device(device)
+        while self.is_on:
+            with self.lock:
+                for key in list(self.open):
+                    if os.path.exists(f"{STOP}.{WINDOW.index(key)}"):
+                        self.open.remove(key)
+                self.profile()
+            time.sleep(0.02)
 
     def note(self):
         path = os.path.join(RANGES, f"{self.pid}.json")

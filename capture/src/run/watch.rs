@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use crate::say;
 
-/// Between lines of progress where nobody looks at a terminal.
-const LINE: Duration = Duration::from_secs(30);
+/// Between lines of progress: on a terminal, and in a log. They are whole lines, because the workload writes there, too.
+const LINES: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(30)];
 
 /// Signals to a workload whose time is up, and when after the first: a program may write what it has.
 const SIGNALS: [(u64, i32); 3] = [(0, libc::SIGINT), (10, libc::SIGTERM), (20, libc::SIGKILL)];
@@ -100,8 +100,10 @@ impl Watch {
 }
 
 fn watch(own: &Expectation, child: u32, profiled: &AtomicU64, stopped: &Receiver<()>) -> bool {
-    let (start, terminal) = (Instant::now(), io::stderr().is_terminal());
-    let (mut sent, mut shown) = (0, Instant::now());
+    let start = Instant::now();
+    let [terminal, log] = LINES;
+    let between = if io::stderr().is_terminal() { terminal } else { log };
+    let (mut sent, mut shown) = (0, start);
     while stopped.recv_timeout(Duration::from_millis(500)) == Err(RecvTimeoutError::Timeout) {
         let elapsed = start.elapsed();
         if let Some(over) = own.limit.and_then(|limit| elapsed.checked_sub(limit)) {
@@ -113,16 +115,10 @@ fn watch(own: &Expectation, child: u32, profiled: &AtomicU64, stopped: &Receiver
                 sent += 1;
             }
         }
-        let line = progress(own, elapsed, profiled.load(Ordering::SeqCst));
-        if terminal {
-            let _ = write!(io::stderr(), "\r\x1b[Krooflens-capture: {line}");
-        } else if shown.elapsed() > LINE {
+        if shown.elapsed() > between {
             shown = Instant::now();
-            say(&line);
+            say(&progress(own, elapsed, profiled.load(Ordering::SeqCst)));
         }
-    }
-    if terminal {
-        let _ = write!(io::stderr(), "\r\x1b[K");
     }
     sent > 0
 }

@@ -185,8 +185,7 @@ impl Stages {
                 let around = self.around(parent, one)?;
                 Some(self.0[parent].instances[around].is_excluded)
             };
-            let excluded: Vec<Option<bool>> =
-                self.0[index].instances.iter().map(|one| outer(one)).collect();
+            let excluded: Vec<Option<bool>> = self.0[index].instances.iter().map(outer).collect();
             for (one, excluded) in self.0[index].instances.iter_mut().zip(excluded) {
                 one.is_excluded = excluded.unwrap_or(one.is_excluded);
             }

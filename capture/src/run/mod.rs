@@ -144,7 +144,11 @@ impl<'a> Session<'a> {
         let done = pass::run(&plan, limit, self)?;
         let code = done.pass.exit_code.unwrap_or(0);
         let seconds = done.pass.wall_ns.unwrap_or(0) as f64 / 1e9;
-        say(&format!("{}: exit code {code} after {seconds:.1} s", plan.id));
+        let how = match done.pass.exit_code {
+            Some(code) => format!("exit code {code}"),
+            None => "ended by the capture".to_owned(),
+        };
+        say(&format!("{}: {how} after {seconds:.1} s", plan.id));
         for note in &done.notes {
             say(&format!("{}: {note}", plan.id));
         }

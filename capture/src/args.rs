@@ -1,6 +1,7 @@
 //! The command line.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -31,6 +32,7 @@ pub(crate) enum Command {
     Ncu(NcuArguments),
     Torch(TorchArguments),
     All(AllArguments),
+    Kernels(KernelsArguments),
     Serve(Box<ServeArguments>),
     Manifest(ManifestArguments),
     /// Measure this GPU's ceilings and write them to peaks.json
@@ -142,10 +144,10 @@ pub(crate) struct NsysOptions {
 #[command(after_help = "\
 Examples:
   rooflens-capture ncu -o run1 --gate decode_step --launch-count 40 -- python3 generate.py
-  rooflens kernels run1 --top 10 --yaml > kernels.yaml
+  rooflens-capture kernels run1 --top 10 > kernels.yaml
   rooflens-capture ncu -o run1 --kernels kernels.yaml --preset full -- python3 generate.py
 
-Every selected launch is replayed many times: choose few.")]
+Every selected launch is replayed many times: choose few. COMMAND is ended after the last one.")]
 pub(crate) struct NcuArguments {
     #[command(flatten)]
     pub(crate) common: Common,
@@ -153,7 +155,7 @@ pub(crate) struct NcuArguments {
     pub(crate) gate: Gate,
     #[command(flatten)]
     pub(crate) ncu: NcuOptions,
-    /// Kernels to profile, as `rooflens kernels --yaml` writes them
+    /// Kernels to profile, as `rooflens-capture kernels` writes them
     #[arg(long, value_name = "FILE")]
     pub(crate) kernels: Option<PathBuf>,
 }
@@ -258,15 +260,17 @@ pub(crate) enum Record {
     Flops,
 }
 
-/// All passes, one after another: snapshot, baseline, nsys, top kernels, ncu, torch
+/// All passes, one after another: snapshot, baseline, nsys, torch, ncu
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
-  rooflens-capture all -o run1 --gate generate --stage prefill --stage decode -- python3 generate.py
+  rooflens-capture all -o run1 -- python3 train.py
+  rooflens-capture all -o run1 --budget 10m --stage prefill --stage decode -- python3 generate.py
   rooflens-capture all --dry-run -o run1 -- python3 generate.py
 
 COMMAND runs once a pass. A pass whose tool is missing is skipped, and the bundle says why. The gate limits what
-ncu and torch look at; nsys records the whole run unless --gate-nsys is given.")]
+torch looks at; nsys records the whole run unless --gate-nsys is given. ncu profiles the kernels with the most time
+of the timeline, in one instance of each stage, and ends COMMAND after it.")]
 pub(crate) struct AllArguments {
     #[command(flatten)]
     pub(crate) common: Common,
@@ -286,12 +290,33 @@ pub(crate) struct AllArguments {
     /// Kernels that ncu profiles, by their share of GPU time
     #[arg(long, value_name = "K", default_value_t = 10)]
     pub(crate) top: u32,
-    /// Take the top kernels of this stage only, in an ncu pass of its own; may be repeated
-    #[arg(long = "stage", value_name = "NAME", value_parser = parse_pass)]
+    /// Profile the top kernels of this stage; may be repeated [default: up to four stages, by the timeline's ranges]
+    #[arg(long = "stage", value_name = "NAME")]
     pub(crate) stages: Vec<String>,
-    /// The rooflens program that lists them [default: beside this program, then on the path]
-    #[arg(long, value_name = "PROGRAM", env = "ROOFLENS")]
-    pub(crate) rooflens: Option<String>,
+    /// Time for all passes together, such as 90s, 10m or 1h: a pass that would exceed its part is ended early, and
+    /// what it has until then is kept
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) budget: Option<Duration>,
+}
+
+/// List the kernels with the most time of a timeline, for `ncu --kernels`
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rooflens-capture kernels run1 --top 10 --stage decode > kernels.yaml
+  rooflens-capture ncu -o run1 --kernels kernels.yaml -- python3 generate.py
+
+`rooflens kernels --yaml` lists the same.")]
+pub(crate) struct KernelsArguments {
+    /// Bundle with a pass `nsys`, or an SQLite export of nsys
+    #[arg(value_name = "BUNDLE")]
+    pub(crate) input: PathBuf,
+    /// Kernels that are listed, by their share of GPU time
+    #[arg(long, value_name = "K", default_value_t = 10)]
+    pub(crate) top: usize,
+    /// Only those of this stage
+    #[arg(long, value_name = "NAME")]
+    pub(crate) stage: Option<String>,
 }
 
 /// A range that limits what is recorded.
@@ -400,6 +425,22 @@ pub(crate) fn parse_pass(text: &str) -> Result<String, String> {
     }
 }
 
+/// A number of seconds, or one with `s`, `m` or `h`.
+pub(crate) fn parse_time(text: &str) -> Result<Duration, String> {
+    let (number, unit) = match text.strip_suffix(['s', 'm', 'h']) {
+        Some(number) => (number, &text[number.len()..]),
+        None => (text, "s"),
+    };
+    let seconds = match unit {
+        "h" => 3600,
+        "m" => 60,
+        _ => 1,
+    };
+    let time = number.parse().ok().filter(|count| (1..=1_000_000).contains(count));
+    let time = time.map(|count: u64| Duration::from_secs(count * seconds));
+    time.ok_or_else(|| "expected a time such as 90s, 10m or 1h".to_owned())
+}
+
 fn parse_window(text: &str) -> Result<(u64, u64), String> {
     let window = text.split_once(':').and_then(|(skip, count)| {
         Some((skip.parse().ok()?, count.parse().ok().filter(|count| *count > 0)?))
@@ -422,6 +463,9 @@ mod tests {
     fn windows_and_pass_names_are_checked() {
         assert_eq!(parse_window("2:3"), Ok((2, 3)));
         assert!(["", "2", "2:0", "a:1"].iter().all(|text| parse_window(text).is_err()));
+        assert_eq!(parse_time("10m"), Ok(Duration::from_secs(600)));
+        assert_eq!(parse_time("90"), Ok(Duration::from_secs(90)));
+        assert!(["", "m", "-1", "0s", "1d", "1.5h"].iter().all(|text| parse_time(text).is_err()));
         assert!(parse_pass("nsys-decode.1").is_ok());
         assert!(["", ".x", "a/b", "logs", "-a"].iter().all(|text| parse_pass(text).is_err()));
     }

@@ -6,21 +6,24 @@ use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::path;
 use std::process::Command;
+use std::time::Duration;
 
 use crate::args::{
-    AllArguments, BaselineArguments, Common, Gate, NcuArguments, NsysArguments, TorchArguments,
+    AllArguments, BaselineArguments, Common, KernelsArguments, NcuArguments, NsysArguments,
+    TorchArguments,
 };
 use crate::error::CaptureError;
 use crate::kernels::Kernels;
-use crate::plan::{self, PassPlan, Step};
+use crate::plan::{self, PassPlan, Step, counters};
 use crate::run::{Outcome, Session};
 use crate::snapshot::runner::System;
+use crate::timeline::{self, Rules, Stages, Timeline};
 use crate::tools::{self, Probe};
 
 /// `baseline`
 pub(crate) fn baseline(mut arguments: BaselineArguments) -> Result<Outcome, CaptureError> {
     make_absolute(&mut arguments.common)?;
-    perform(&arguments.common, plan::baseline(&arguments), no_narrowing)
+    perform(&arguments.common, plan::baseline(&arguments), None, as_planned)
 }
 
 /// `nsys`
@@ -28,7 +31,7 @@ pub(crate) fn nsys(mut arguments: NsysArguments) -> Result<Outcome, CaptureError
     make_absolute(&mut arguments.common)?;
     let probe = Probe::of(&System, &arguments.common, true, false);
     let steps = plan::nsys(&arguments, &probe).map_err(CaptureError::Tool)?;
-    perform(&arguments.common, steps, no_narrowing)
+    perform(&arguments.common, steps, None, as_planned)
 }
 
 /// `ncu`
@@ -44,29 +47,43 @@ pub(crate) fn ncu(mut arguments: NcuArguments) -> Result<Outcome, CaptureError> 
     };
     let probe = Probe::of(&System, &arguments.common, false, true);
     let steps = plan::ncu(&arguments, kernels.as_ref(), &probe).map_err(CaptureError::Tool)?;
-    perform(&arguments.common, steps, no_narrowing)
+    perform(&arguments.common, steps, None, as_planned)
 }
 
 /// `torch`
 pub(crate) fn torch(mut arguments: TorchArguments) -> Result<Outcome, CaptureError> {
     make_absolute(&mut arguments.common)?;
-    perform(&arguments.common, plan::torch(&arguments), no_narrowing)
+    perform(&arguments.common, plan::torch(&arguments), None, as_planned)
 }
 
 /// `all`
 pub(crate) fn all(mut arguments: AllArguments) -> Result<Outcome, CaptureError> {
     make_absolute(&mut arguments.common)?;
-    let mut probe = Probe::of(&System, &arguments.common, true, true);
-    probe.rooflens = arguments.rooflens.clone().or_else(|| tools::find("rooflens"));
+    let probe = Probe::of(&System, &arguments.common, true, true);
     let steps = plan::all(&arguments, &probe);
-    let narrow = |pass: &str, kernels: &Kernels| {
-        // The list counts launches from where the timeline begins: with the process, or with the gate.
-        let whole = Gate::default();
-        let gate = if arguments.gate_nsys { &arguments.gate } else { &whole };
-        let ncu = probe.ncu.as_ref().map_err(Clone::clone)?;
-        plan::ncu::pass(pass, &arguments.common, gate, &arguments.ncu, Some(kernels), ncu)
+    let planned = |plain: PassPlan| match &probe.ncu {
+        Ok(ncu) => counters::passes(&arguments, ncu, plain),
+        Err(_) => as_planned(plain),
     };
-    perform(&arguments.common, steps, narrow)
+    perform(&arguments.common, steps, arguments.budget, planned)
+}
+
+/// `kernels`
+pub(crate) fn kernels(arguments: &KernelsArguments) -> Result<Outcome, CaptureError> {
+    let (export, rules) = match arguments.input.is_dir() {
+        true => {
+            let export = arguments.input.join("nsys/timeline.sqlite");
+            (export, Rules::of_bundle(&arguments.input, "nsys"))
+        }
+        false => (arguments.input.clone(), Rules::default()),
+    };
+    let timeline = Timeline::open(&export).map_err(CaptureError::io(&export))?;
+    let stages = Stages::of(&timeline, &rules);
+    let listed = timeline::list(&timeline, &stages, arguments.stage.as_deref(), arguments.top);
+    let listed = listed.map_err(|reason| CaptureError::File(export, reason))?;
+    // Nobody reads the list: nothing is left to be done.
+    let _ = std::io::stdout().write_all(listed.yaml.as_bytes());
+    Ok(String::new().into())
 }
 
 /// `bench` and `peaks`: rooflens-bench takes the place of this process, with its arguments and its name. Returns if it
@@ -85,18 +102,19 @@ pub(crate) fn bench() -> CaptureError {
 fn perform(
     common: &Common,
     steps: Vec<Step>,
-    narrow: impl Fn(&str, &Kernels) -> Result<PassPlan, String>,
+    budget: Option<Duration>,
+    counters: impl Fn(PassPlan) -> Vec<Step>,
 ) -> Result<Outcome, CaptureError> {
     if !common.dry_run {
-        return Session::begin(common)?.run(steps, narrow);
+        return Session::begin(common, budget)?.run(steps, counters);
     }
     // Nobody reads the plan: nothing is left to be done.
     let _ = std::io::stdout().write_all(plan::show(&steps).as_bytes());
     Ok(String::new().into())
 }
 
-fn no_narrowing(_: &str, _: &Kernels) -> Result<PassPlan, String> {
-    Err("no list of kernels is expected".to_owned())
+fn as_planned(pass: PassPlan) -> Vec<Step> {
+    vec![Step::Pass(pass)]
 }
 
 /// The workload may change its folder: paths that it is given must not depend on it.

@@ -1,4 +1,4 @@
-//! `kernels.yaml`: the kernels that ncu is to profile, as `rooflens kernels --top K --yaml` writes them.
+//! `kernels.yaml`: the kernels that ncu is to profile, as `kernels` and `rooflens kernels --top K --yaml` write them.
 //!
 //! ```yaml
 //! kernels:
@@ -32,6 +32,14 @@ pub(crate) struct Kernel {
     pub(crate) regex: String,
     /// Ordinals, from 0.
     pub(crate) launches: Vec<u64>,
+}
+
+impl Kernel {
+    /// The function that the expression matches, if it matches one alone.
+    pub(crate) fn function(&self) -> String {
+        let inner = self.regex.trim_start_matches('^').trim_end_matches('$');
+        inner.replace('\\', "")
+    }
 }
 
 impl Kernels {

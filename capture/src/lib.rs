@@ -13,6 +13,7 @@ mod redact;
 mod run;
 mod serve;
 mod snapshot;
+mod timeline;
 mod tools;
 mod utc;
 
@@ -38,6 +39,7 @@ pub fn main() -> ExitCode {
         Command::Ncu(arguments) => commands::ncu(arguments),
         Command::Torch(arguments) => commands::torch(arguments),
         Command::All(arguments) => commands::all(arguments),
+        Command::Kernels(arguments) => commands::kernels(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Manifest(arguments) => manifest::run(&arguments).map(Outcome::from),
         Command::Peaks(_) | Command::Bench(_) => Err(commands::bench()),

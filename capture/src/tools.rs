@@ -1,4 +1,4 @@
-//! What is there to capture with: nsys, ncu and rooflens, and what they say they can do.
+//! What is there to capture with: nsys and ncu, and what they say they can do.
 
 use std::path::PathBuf;
 
@@ -11,8 +11,6 @@ pub(crate) struct Probe {
     pub(crate) nsys: Result<Profiler, String>,
     /// ncu, or why there is none.
     pub(crate) ncu: Result<Profiler, String>,
-    /// The rooflens program, if it was found.
-    pub(crate) rooflens: Option<String>,
 }
 
 /// A profiler and what it prints about itself. Flags are chosen by this text: they differ between versions.
@@ -39,7 +37,7 @@ impl Probe {
         let not_asked = || Err("it is not asked for".to_owned());
         let nsys = if wants_nsys { nsys(runner, &common.profilers.nsys) } else { not_asked() };
         let ncu = if wants_ncu { ncu(runner, &common.profilers.ncu) } else { not_asked() };
-        Self { nsys, ncu, rooflens: None }
+        Self { nsys, ncu }
     }
 }
 

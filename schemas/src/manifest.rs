@@ -68,6 +68,9 @@ pub struct Pass {
     /// When the command was started, nanoseconds since 1970 in UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_utc_ns: Option<u64>,
+    /// Why the pass was ended early, if the capture did so: what was recorded until then is there, and the exit code is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<String>,
     /// Why the pass did not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skipped: Option<String>,

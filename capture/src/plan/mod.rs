@@ -1,5 +1,6 @@
 //! What will run, decided before anything does: pure functions of the arguments and of what the tools say of themselves.
 
+pub(crate) mod counters;
 mod gate;
 pub(crate) mod ncu;
 mod nsys;
@@ -16,6 +17,7 @@ use crate::args::{
 };
 use crate::kernels::Kernels;
 use crate::tools::Probe;
+use counters::RANGES;
 pub(crate) use nsys::Export as NsysExport;
 
 /// One thing to do. Steps run in order; a failed one does not keep the next from running.
@@ -25,9 +27,8 @@ pub(crate) enum Step {
     Snapshot { python: String, profilers: Profilers },
     /// A run of the workload.
     Pass(PassPlan),
-    /// Kernels that take the most time, by the timeline: a list for the ncu pass of this name, which is the next
-    /// step and, if the list is required, does not run without it.
-    TopKernels { pass: String, list: PathBuf, is_required: bool, command: Vec<String> },
+    /// Passes of ncu, which are planned once there is a timeline; as it is shown before, and runs without one.
+    Counters(PassPlan),
     /// A pass that cannot run.
     Skip { pass: String, kind: PassKind, reason: String },
 }
@@ -45,6 +46,8 @@ pub(crate) struct PassPlan {
     /// Counted runs, and runs before them.
     pub(crate) repeats: u32,
     pub(crate) warmup: u32,
+    /// Whether a module is loaded into Python.
+    pub(crate) is_injected: bool,
     /// What is done with the files afterwards.
     pub(crate) harvest: Harvest,
     /// What the manifest says of the pass.
@@ -118,19 +121,31 @@ pub(crate) fn all(arguments: &AllArguments, probe: &Probe) -> Vec<Step> {
     let timeline = probe.nsys.as_ref().map_err(Clone::clone);
     let timeline =
         timeline.and_then(|nsys| nsys::pass("nsys", common, gate, &arguments.nsys, nsys));
-    let has_timeline = timeline.is_ok();
+    let timeline = timeline.map(|pass| with_ranges(pass, common));
     steps.push(or_skip("nsys", PassKind::Timeline, timeline));
-    let stages: Vec<Option<&str>> = match arguments.stages.is_empty() {
-        true => vec![None],
-        false => arguments.stages.iter().map(|stage| Some(stage.as_str())).collect(),
-    };
-    for stage in stages {
-        steps.extend(counters(arguments, stage, has_timeline, probe));
-    }
     let (gate, torch) = (&arguments.gate, &arguments.torch);
     let is_expected = torch.trace_dir.is_some();
     steps.push(Step::Pass(torch::pass("torch", common, gate, torch, is_expected)));
+    let ncu = probe.ncu.as_ref().map_err(Clone::clone);
+    let ncu = ncu.and_then(|ncu| ncu::pass("ncu", common, gate, &arguments.ncu, None, ncu));
+    steps.push(match ncu {
+        Ok(pass) => Step::Counters(pass),
+        Err(reason) => Step::Skip { pass: "ncu".to_owned(), kind: PassKind::Counters, reason },
+    });
     steps
+}
+
+/// The pass, in which is noted which ranges Python pushes: ncu can begin with those.
+fn with_ranges(pass: PassPlan, common: &Common) -> PassPlan {
+    let folder = ranges_folder(&common.output).to_string_lossy().into_owned();
+    let mut variables = pass.variables;
+    variables.push((RANGES.to_owned(), folder));
+    PassPlan { variables, is_injected: true, ..pass }
+}
+
+/// Where processes note the ranges that they push: it outlives the pass.
+pub(crate) fn ranges_folder(bundle: &Path) -> PathBuf {
+    bundle.join(".work/ranges")
 }
 
 /// The steps as lines of shell.
@@ -144,11 +159,10 @@ pub(crate) fn show(steps: &[Step]) -> String {
             Step::Skip { pass, reason, .. } => {
                 text.push_str(&format!("# {pass}: skipped: {reason}\n"));
             }
-            Step::TopKernels { pass, list, command, .. } => {
-                let name = list.file_name().unwrap_or_default().to_string_lossy();
-                text.push_str(&format!("# top kernels: {name}, which narrows {pass} down\n"));
-                text.push_str(&quote::line(command));
-                text.push('\n');
+            Step::Counters(pass) => {
+                text.push_str("# ncu: once there is a timeline, the top kernels in one instance of each stage; until then
+");
+                text.push_str(&show_pass(pass));
             }
             Step::Pass(pass) => text.push_str(&show_pass(pass)),
         }
@@ -208,6 +222,7 @@ fn baseline_passes(common: &Common, repeats: &Repeats, id: String) -> Vec<Step> 
         variables: Vec::new(),
         repeats: repeats.repeats,
         warmup: repeats.warmup,
+        is_injected: false,
         harvest: Harvest::Timings,
         notes: Vec::new(),
     };
@@ -236,54 +251,32 @@ fn gemm_log(common: &Common) -> PassPlan {
         variables: variables.map(|(name, value)| (name.to_owned(), value)).into(),
         repeats: 1,
         warmup: 0,
+        is_injected: false,
         harvest: Harvest::GemmLog,
         notes: Vec::new(),
     }
-}
-
-/// ncu on the top kernels of a stage, or of the whole timeline.
-fn counters(
-    arguments: &AllArguments,
-    stage: Option<&str>,
-    has_timeline: bool,
-    probe: &Probe,
-) -> Vec<Step> {
-    let common = &arguments.common;
-    let id = stage.map_or_else(|| "ncu".to_owned(), |stage| format!("ncu-{stage}"));
-    let plan = probe.ncu.as_ref().map_err(Clone::clone);
-    let mut plan =
-        plan.and_then(|ncu| ncu::pass(&id, common, &arguments.gate, &arguments.ncu, None, ncu));
-    let mut steps = Vec::new();
-    match (&mut plan, &probe.rooflens) {
-        (Ok(_), Some(rooflens)) if has_timeline => {
-            steps.push(top_kernels(rooflens, arguments, stage, &id));
-        }
-        (Ok(pass), None) => pass.notes.push("not the top kernels: no rooflens program".to_owned()),
-        (Ok(pass), _) => pass.notes.push("not the top kernels: no timeline".to_owned()),
-        (Err(_), _) => {}
-    }
-    steps.push(or_skip(&id, PassKind::Counters, plan));
-    steps
-}
-
-fn top_kernels(rooflens: &str, arguments: &AllArguments, stage: Option<&str>, id: &str) -> Step {
-    let bundle = &arguments.common.output;
-    let (path, top) = (bundle.to_string_lossy().into_owned(), arguments.top.to_string());
-    let mut command =
-        [rooflens, "kernels", &path, "--top", &top, "--yaml"].map(str::to_owned).to_vec();
-    if let Some(stage) = stage {
-        command.extend(["--stage".to_owned(), stage.to_owned()]);
-    }
-    let list =
-        stage.map_or_else(|| "kernels.yaml".to_owned(), |stage| format!("kernels-{stage}.yaml"));
-    let (pass, list) = (id.to_owned(), bundle.join(list));
-    Step::TopKernels { pass, list, is_required: stage.is_some(), command }
 }
 
 fn or_skip(pass: &str, kind: PassKind, plan: Result<PassPlan, String>) -> Step {
     match plan {
         Ok(plan) => Step::Pass(plan),
         Err(reason) => Step::Skip { pass: pass.to_owned(), kind, reason },
+    }
+}
+
+/// Some pass, for tests.
+#[cfg(test)]
+pub(crate) fn some_pass() -> PassPlan {
+    PassPlan {
+        id: "pass".to_owned(),
+        kind: PassKind::Baseline,
+        command: Vec::new(),
+        variables: Vec::new(),
+        repeats: 1,
+        warmup: 0,
+        is_injected: false,
+        harvest: Harvest::GemmLog,
+        notes: Vec::new(),
     }
 }
 

@@ -38,6 +38,14 @@ pub(crate) struct Export {
     program: String,
     pub(crate) version: String,
     pub(crate) report: PathBuf,
+    /// Launches that will be profiled, as far as it is known.
+    pub(crate) planned: Option<u64>,
+    /// Files that tell the workload to stop profiling, and after how many launches they are made.
+    pub(crate) stops: Vec<(u64, PathBuf)>,
+    /// Kernels that are to be profiled: as ncu prints their names, and as people are told.
+    pub(crate) kernels: Vec<(String, String)>,
+    /// Whether ncu kills the workload after the last launch.
+    pub(crate) kills: bool,
 }
 
 impl Export {
@@ -61,20 +69,49 @@ pub(crate) fn pass(
     kernels: Option<&Kernels>,
     ncu: &Profiler,
 ) -> Result<PassPlan, String> {
+    let mut notes = Vec::new();
+    let mut filters = gated(gate, ncu)?;
+    filters.extend(launches(options, kernels, ncu, &mut notes)?);
+    let kills = ncu.knows("--kill");
+    if kills {
+        filters.extend(["--kill", "yes"].map(str::to_owned));
+    }
+    let names = kernels.iter().flat_map(|list| &list.kernels);
+    let names = names.map(|kernel| (kernel.function(), kernel.name.clone())).collect();
+    let mut pass = filtered(id, common, options, filters, ncu)?;
+    pass.notes.extend(notes);
+    if let Harvest::Ncu(export) = &mut pass.harvest {
+        (export.kernels, export.kills) = (names, kills);
+        export.planned = count(options, kernels);
+    }
+    Ok(pass)
+}
+
+/// The pass with these filters of launches.
+pub(super) fn filtered(
+    id: &str,
+    common: &Common,
+    options: &NcuOptions,
+    filters: Vec<String>,
+    ncu: &Profiler,
+) -> Result<PassPlan, String> {
     let report = work_folder(&common.output, id).join("kernels.ncu-rep");
     let mut notes = vec![ncu.version.clone()];
     let mut command = vec![ncu.program.clone()];
     if ncu.knows("--target-processes") {
         command.extend(["--target-processes", "all"].map(str::to_owned));
     }
+    if ncu.knows("--graph-profiling") {
+        command.extend(["--graph-profiling", "node"].map(str::to_owned));
+    }
     command.extend(sections(options, ncu, &mut notes)?);
     command.extend(control(options, ncu, &mut notes));
-    command.extend(gated(gate, ncu)?);
-    command.extend(launches(options, kernels, ncu, &mut notes)?);
+    command.extend(filters);
     let output = report.with_extension("").to_string_lossy().into_owned();
     command.extend(["--force-overwrite", "--export", &output].map(str::to_owned));
     command.extend(common.command.iter().cloned());
     let (program, version) = (ncu.program.clone(), ncu.version.clone());
+    let (planned, stops, kernels, kills) = (None, Vec::new(), Vec::new(), false);
     Ok(PassPlan {
         id: id.to_owned(),
         kind: PassKind::Counters,
@@ -82,9 +119,16 @@ pub(crate) fn pass(
         variables: Vec::new(),
         repeats: 1,
         warmup: 0,
-        harvest: Harvest::Ncu(Export { program, version, report }),
+        is_injected: false,
+        harvest: Harvest::Ncu(Export { program, version, report, planned, stops, kernels, kills }),
         notes,
     })
+}
+
+/// Launches that are profiled.
+fn count(options: &NcuOptions, kernels: Option<&Kernels>) -> Option<u64> {
+    let listed = kernels.map_or(LAUNCHES, |kernels| kernels.window().1.min(WINDOW));
+    Some(options.launch_count.unwrap_or(listed))
 }
 
 /// What the user names must be there; of a preset, what is there is taken.
@@ -161,18 +205,17 @@ fn launches(
     notes: &mut Vec<String>,
 ) -> Result<Vec<String>, String> {
     let mut flags = Vec::new();
-    let (mut skip, mut count) = (0, LAUNCHES);
+    let mut skip = 0;
     if let Some(kernels) = kernels {
-        flags.extend(names(kernels, ncu)?);
-        (skip, count) = kernels.window();
+        flags.extend(names(&kernels.base, &kernels.pattern(), ncu)?);
+        skip = kernels.window().0;
         notes.push(kernels.describe_window());
-        if count > WINDOW && options.launch_count.is_none() {
+        if kernels.window().1 > WINDOW && options.launch_count.is_none() {
             notes.push(format!("cut to {WINDOW} launches: --launch-count profiles more"));
-            count = WINDOW;
         }
     }
     let skip = options.launch_skip.unwrap_or(skip);
-    let count = options.launch_count.unwrap_or(count);
+    let count = count(options, kernels).unwrap_or(LAUNCHES);
     if skip > 0 {
         flags.extend(["--launch-skip".to_owned(), skip.to_string()]);
     }
@@ -180,9 +223,8 @@ fn launches(
     Ok(flags)
 }
 
-fn names(kernels: &Kernels, ncu: &Profiler) -> Result<Vec<String>, String> {
-    let pattern = kernels.pattern();
-    let base = kernels.base.clone();
+pub(super) fn names(base: &str, pattern: &str, ncu: &Profiler) -> Result<Vec<String>, String> {
+    let (base, pattern) = (base.to_owned(), pattern.to_owned());
     if ncu.knows("--kernel-name-base") {
         let name = format!("regex:{pattern}");
         Ok(["--kernel-name-base".to_owned(), base, "--kernel-name".to_owned(), name].into())

@@ -85,6 +85,7 @@ pub(super) fn pass(
         variables: Vec::new(),
         repeats: 1,
         warmup: 0,
+        is_injected: false,
         harvest: Harvest::Nsys(export),
         notes,
     })

@@ -59,13 +59,13 @@ fn command(line: &str) -> Command {
 
 fn nsys_line(line: &str, nsys: Profiler) -> Result<String, String> {
     let Command::Nsys(arguments) = command(line) else { panic!("not nsys") };
-    let probe = Probe { nsys: Ok(nsys), ncu: Err(String::new()), rooflens: None };
+    let probe = Probe { nsys: Ok(nsys), ncu: Err(String::new()) };
     super::nsys(&arguments, &probe).map(|steps| last_command(&steps))
 }
 
 fn ncu_line(line: &str, kernels: Option<&Kernels>, ncu: Profiler) -> Result<String, String> {
     let Command::Ncu(arguments) = command(line) else { panic!("not ncu") };
-    let probe = Probe { nsys: Err(String::new()), ncu: Ok(ncu), rooflens: None };
+    let probe = Probe { nsys: Err(String::new()), ncu: Ok(ncu) };
     super::ncu(&arguments, kernels, &probe).map(|steps| last_command(&steps))
 }
 
@@ -112,7 +112,7 @@ fn threads_off_the_cpu_are_recorded_when_asked_for() {
 fn exports_hold_empty_tables_and_payloads_where_the_tool_knows_them() {
     let export = |nsys: Profiler| {
         let Command::Nsys(arguments) = command("nsys -o b -- x") else { panic!("not nsys") };
-        let probe = Probe { nsys: Ok(nsys), ncu: Err(String::new()), rooflens: None };
+        let probe = Probe { nsys: Ok(nsys), ncu: Err(String::new()) };
         let steps = super::nsys(&arguments, &probe).expect("planned");
         let Some(Step::Pass(pass)) = steps.last() else { panic!("no pass") };
         let Harvest::Nsys(export) = &pass.harvest else { panic!("no export") };
@@ -177,42 +177,25 @@ fn chosen_kernels_are_one_run_with_one_expression() {
 
 #[test]
 fn all_skips_what_is_missing_and_plans_the_rest() {
-    let Command::All(arguments) =
-        command("all -o b --gate decode --gemm-log --top 5 -- python3 a.py")
+    let Command::All(arguments) = command("all -o b --gate decode --gemm-log -- python3 a.py")
     else {
         panic!("not all")
     };
-    let rooflens = Some("/bin/rooflens".to_owned());
-    let probe = Probe { nsys: Ok(nsys_2025()), ncu: Ok(ncu_2025()), rooflens };
     let names = |steps: &[Step]| {
         let name = |step: &Step| match step {
             Step::Snapshot { python, .. } => format!("snapshot {python}"),
             Step::Pass(pass) => pass.id.clone(),
-            Step::TopKernels { command, .. } => command.join(" "),
+            Step::Counters(pass) => format!("{} later", pass.id),
             Step::Skip { pass, reason, .. } => format!("no {pass}: {reason}"),
         };
         steps.iter().map(name).collect::<Vec<_>>()
     };
-    let top = "/bin/rooflens kernels b --top 5 --yaml";
-    let expected = ["snapshot python3", "baseline", "gemm-log", "nsys", top, "ncu", "torch"];
+    let probe = Probe { nsys: Ok(nsys_2025()), ncu: Ok(ncu_2025()) };
+    let expected = ["snapshot python3", "baseline", "gemm-log", "nsys", "torch", "ncu later"];
     assert_eq!(names(&all(&arguments, &probe)), expected);
-    let staged = command("all -o b --stage prefill --stage decode -- python3 a.py");
-    let Command::All(staged) = staged else { panic!("not all") };
-    let prefill = "/bin/rooflens kernels b --top 10 --yaml --stage prefill";
-    let decode = "/bin/rooflens kernels b --top 10 --yaml --stage decode";
-    let expected = [
-        "snapshot python3",
-        "baseline",
-        "nsys",
-        prefill,
-        "ncu-prefill",
-        decode,
-        "ncu-decode",
-        "torch",
-    ];
-    assert_eq!(names(&all(&staged, &probe)), expected);
-    let bare = Probe { nsys: Err("no nsys".to_owned()), ncu: Ok(ncu_2025()), rooflens: None };
-    let expected = ["snapshot python3", "baseline", "gemm-log", "no nsys: no nsys", "ncu", "torch"];
+    let bare = Probe { nsys: Err("no nsys".to_owned()), ncu: Err("no ncu".to_owned()) };
+    let expected =
+        ["snapshot python3", "baseline", "gemm-log", "no nsys: no nsys", "torch", "no ncu: no ncu"];
     assert_eq!(names(&all(&arguments, &bare)), expected);
 }
 
@@ -245,7 +228,7 @@ fn recorded() -> Probe {
         help: include_str!("../../tests/probes/ncu-2025.3.1.txt").to_owned(),
         lists: include_str!("../../tests/probes/ncu-2025.3.1-sections.txt").to_owned(),
     };
-    Probe { nsys: Ok(nsys), ncu: Ok(ncu), rooflens: None }
+    Probe { nsys: Ok(nsys), ncu: Ok(ncu) }
 }
 
 #[test]
@@ -255,7 +238,7 @@ fn the_recorded_tools_know_every_option_that_they_are_given() {
     let Command::All(arguments) = command(line) else { panic!("not all") };
     let mut checked = 0;
     for step in all(&arguments, &probe) {
-        let Step::Pass(pass) = step else { continue };
+        let (Step::Pass(pass) | Step::Counters(pass)) = step else { continue };
         let tool = match pass.kind {
             PassKind::Timeline => probe.nsys.as_ref(),
             PassKind::Counters => probe.ncu.as_ref(),

@@ -8,6 +8,7 @@
 
 pub(crate) mod export;
 mod secrets;
-pub(crate) mod sqlite;
+mod sqlite;
 
 pub(crate) use secrets::Secrets;
+pub(crate) use sqlite::{Database, Table};

@@ -9,6 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::signals::Forwarder;
+use super::watch::{Counter, Expectation, Watch};
 
 /// How long output is waited for after the command ended: what it left running may hold it open.
 const DRAIN: Duration = Duration::from_secs(3);
@@ -22,16 +23,20 @@ pub(crate) struct Run<'a> {
     pub(crate) stderr: &'a Path,
     /// Output is kept but not shown.
     pub(crate) is_quiet: bool,
+    /// What is known of the run beforehand, if it is watched.
+    pub(crate) expectation: Option<&'a Expectation>,
 }
 
 /// How it ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ended {
     /// As a shell says it: 128 and the signal's number if one ended it.
     pub(crate) code: i32,
     pub(crate) wall: Duration,
     /// Nanoseconds since 1970.
     pub(crate) started_utc_ns: u64,
+    /// It was ended because its time was up.
+    pub(crate) is_cut: bool,
 }
 
 impl Run<'_> {
@@ -52,32 +57,42 @@ impl Run<'_> {
             .stderr(Stdio::piped())
             .process_group(0)
             .spawn()?;
-        signals.target(child.id());
+        // What is left of an interrupted run is still read.
+        signals.target(child.id(), self.expectation.is_some());
+        let watch = self.expectation.map(|expectation| Watch::start(expectation, child.id()));
         let shown = !self.is_quiet;
+        let counter = watch.as_ref().zip(self.expectation);
+        let counter = counter.map(|(watch, expectation)| watch.counter(expectation));
         let tees = [
-            child.stdout.take().map(|from| tee(from, stdout, shown.then(io::stdout))),
-            child.stderr.take().map(|from| tee(from, stderr, shown.then(io::stderr))),
+            child.stdout.take().map(|from| tee(from, stdout, shown.then(io::stdout), counter)),
+            child.stderr.take().map(|from| tee(from, stderr, shown.then(io::stderr), None)),
         ];
         let status = child.wait();
         let wall = start.elapsed();
-        signals.target(0);
+        signals.target(0, false);
+        let is_cut = watch.is_some_and(Watch::finish);
         drain(&tees);
         let started_utc_ns = u64::try_from(since_epoch.as_nanos()).unwrap_or(0);
-        Ok(Ended { code: code(status?), wall, started_utc_ns })
+        Ok(Ended { code: code(status?), wall, started_utc_ns, is_cut })
     }
 }
 
-/// Copies to the file and, if there is one, to a stream. The command must not wait for either to succeed.
+/// Copies to the file and, if there is one, to a stream, and counts launches that ncu profiles. The command must not wait
+/// for either to succeed.
 fn tee(
     mut from: impl Read + Send + 'static,
     mut file: File,
     mut shown: Option<impl Write + Send + 'static>,
+    mut counter: Option<Counter>,
 ) -> JoinHandle<()> {
     thread::spawn(move || {
         let mut buffer = vec![0; 1 << 16];
         while let Ok(read) = from.read(&mut buffer) {
             if read == 0 {
                 break;
+            }
+            if let Some(counter) = &mut counter {
+                counter.read(&buffer[..read]);
             }
             // A full disk or a closed terminal costs the copy, not the run.
             let _ = file.write_all(&buffer[..read]);

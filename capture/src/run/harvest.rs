@@ -12,11 +12,14 @@ use super::Session;
 use super::child::Run;
 use super::pass::Folders;
 use crate::error::CaptureError;
-use crate::plan::{Harvest, PassPlan, ncu};
+use crate::plan::{Harvest, PassPlan, ncu, ranges_folder};
 use crate::redact::export;
 
-/// The module that Python loads at its start.
-const INJECTED: &str = include_str!("sitecustomize.py");
+/// What Python loads at its start, by file.
+const INJECTED: [(&str, &str); 2] = [
+    ("sitecustomize.py", include_str!("sitecustomize.py")),
+    ("ncu_window.py", include_str!("inject/ncu_window.py")),
+];
 
 /// Ranges that are named when the gate's did not occur.
 const RANGES: usize = 40;
@@ -46,17 +49,24 @@ pub(super) fn python_path(inject: &Path) -> (String, String) {
 }
 
 /// Prepares the run. Gives the traces that are there already.
-pub(super) fn before(harvest: &Harvest) -> Result<BTreeSet<PathBuf>, CaptureError> {
-    let Harvest::Torch(collection) = harvest else { return Ok(BTreeSet::new()) };
-    match &collection.trace_dir {
-        Some(folder) => Ok(traces(folder)),
-        None => {
-            super::make(&collection.inject)?;
-            let path = collection.inject.join("sitecustomize.py");
-            fs::write(&path, INJECTED).map_err(CaptureError::io(&path))?;
-            Ok(BTreeSet::new())
+pub(super) fn before(
+    plan: &PassPlan,
+    session: &Session<'_>,
+    folders: &Folders,
+) -> Result<BTreeSet<PathBuf>, CaptureError> {
+    if plan.is_injected {
+        super::make(&folders.inject)?;
+        super::make(&ranges_folder(&session.bundle))?;
+        for (name, text) in INJECTED {
+            let path = folders.inject.join(name);
+            fs::write(&path, text).map_err(CaptureError::io(&path))?;
         }
     }
+    let folder = match &plan.harvest {
+        Harvest::Torch(collection) => collection.trace_dir.as_deref(),
+        _ => None,
+    };
+    Ok(folder.map(traces).unwrap_or_default())
 }
 
 /// Takes files into the bundle.
@@ -198,8 +208,14 @@ fn export_one(
     let command = nsys.command(name);
     let log = |stream: &str| folders.logs.join(format!("export-{name}.{stream}.txt"));
     let (stdout, stderr) = (log("stdout"), log("stderr"));
-    let run =
-        Run { command: &command, variables: &[], stdout: &stdout, stderr: &stderr, is_quiet: true };
+    let run = Run {
+        command: &command,
+        variables: &[],
+        stdout: &stdout,
+        stderr: &stderr,
+        is_quiet: true,
+        expectation: None,
+    };
     match run.wait(&session.signals) {
         Ok(ended) if ended.code == 0 => {
             // Logs of what did well say nothing.
@@ -228,6 +244,7 @@ fn existing_ranges(
         stdout: &log("stdout"),
         stderr: &log("stderr"),
         is_quiet: true,
+        expectation: None,
     };
     let names = run
         .wait(&session.signals)
@@ -268,14 +285,21 @@ fn counters(
         let note = format!("ncu left no report: {why}; its own words are in logs");
         return Ok(harvested.unfit(note));
     }
+    harvested.notes.extend(absent(export, folders));
     if !session.secrets.keep_names {
         harvested.notes.push(cover_names(&report)?);
     }
     for (name, command) in export.pages() {
         let log = folders.logs.join(format!("{name}.stderr.txt"));
         let page = folders.pass.join(&name);
-        let run =
-            Run { command: &command, variables: &[], stdout: &page, stderr: &log, is_quiet: true };
+        let run = Run {
+            command: &command,
+            variables: &[],
+            stdout: &page,
+            stderr: &log,
+            is_quiet: true,
+            expectation: None,
+        };
         match run.wait(&session.signals) {
             Ok(ended) if ended.code == 0 => {
                 let _ = fs::remove_file(&log);
@@ -288,6 +312,30 @@ fn counters(
         }
     }
     Ok(harvested)
+}
+
+/// The listed kernels that ncu did not profile.
+fn absent(export: &ncu::Export, folders: &Folders) -> Option<String> {
+    let log = folders.logs.join(format!("{}.stdout.txt", folders.id));
+    let text = String::from_utf8_lossy(&fs::read(log).ok()?).into_owned();
+    let names = text.split("==PROF== Profiling \"").skip(1);
+    let names: BTreeSet<&str> = names.filter_map(|rest| rest.split('"').next()).collect();
+    // ncu may cut long names.
+    let is_there = |name: &str| {
+        names.iter().any(|one| one.contains(name) || name.starts_with(one.trim_end_matches("...")))
+    };
+    let absent = export.kernels.iter().filter(|(name, _)| !is_there(name));
+    let absent: Vec<String> = absent.map(|(_, shown)| shortened(shown)).collect();
+    let words = format!("listed kernels that did not occur: {}", absent.join("; "));
+    (!absent.is_empty()).then_some(words)
+}
+
+/// A name as it fits a line: instances of templates have very long ones.
+fn shortened(name: &str) -> String {
+    match name.char_indices().nth(80) {
+        Some((end, _)) => format!("{}…", &name[..end]),
+        None => name.to_owned(),
+    }
 }
 
 /// Covers host and user in a report. One that cannot be redacted does not stay.

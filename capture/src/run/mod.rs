@@ -1,24 +1,27 @@
-//! Steps are run: the workload once a pass, NVML sampled meanwhile, files harvested, the manifest written last.
+//! Steps are run: the workload once a pass, NVML sampled meanwhile, files harvested, the manifest written after each.
 
+mod budget;
 mod child;
 mod harvest;
 mod pass;
 mod sampler;
 mod signals;
+mod watch;
 
+use std::collections::VecDeque;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rooflens_schemas::{Pass, PassKind, Tool};
 
 use crate::args::{Common, Profilers, SnapshotArguments};
 use crate::error::CaptureError;
-use crate::kernels::Kernels;
 use crate::manifest::{self, Description};
 use crate::plan::{PassPlan, Step};
 use crate::redact::Secrets;
 use crate::{say, snapshot, utc};
-use child::Run;
+use budget::Budget;
 pub(crate) use sampler::Sampler;
 pub(crate) use signals::Forwarder;
 
@@ -48,11 +51,15 @@ pub(crate) struct Session<'a> {
     producers: Vec<(String, Tool)>,
     /// Exit code of the first run that failed.
     failed: Option<i32>,
+    budget: Budget,
 }
 
 impl<'a> Session<'a> {
     /// Makes the folder.
-    pub(crate) fn begin(common: &'a Common) -> Result<Self, CaptureError> {
+    pub(crate) fn begin(
+        common: &'a Common,
+        budget: Option<Duration>,
+    ) -> Result<Self, CaptureError> {
         let bundle = common.output.clone();
         let logs = bundle.join("logs");
         fs::create_dir_all(&logs).map_err(CaptureError::io(&logs))?;
@@ -70,55 +77,44 @@ impl<'a> Session<'a> {
             passes: Vec::new(),
             producers: Vec::new(),
             failed: None,
+            budget: Budget::new(budget),
         })
     }
 
-    /// Runs all steps. After a signal those that are left are recorded as skipped; after a failure of our own the
-    /// bundle still gets its manifest.
+    /// Runs all steps; those of ncu are planned by `counters` when it is their turn. After a signal those that are left
+    /// are recorded as skipped; after a failure of our own the bundle still gets its manifest.
     pub(crate) fn run(
         mut self,
         steps: Vec<Step>,
-        narrow: impl Fn(&str, &Kernels) -> Result<PassPlan, String>,
+        counters: impl Fn(PassPlan) -> Vec<Step>,
     ) -> Result<Outcome, CaptureError> {
-        let mut narrowed = None;
-        let done = steps.into_iter().try_for_each(|step| self.step(step, &narrow, &mut narrowed));
+        let mut steps = VecDeque::from(steps);
+        let mut done = Ok(());
+        while let Some(step) = steps.pop_front().filter(|_| done.is_ok()) {
+            done = match step {
+                Step::Counters(plan) if !self.signals.interrupted() => {
+                    let planned = counters(plan).into_iter();
+                    planned.rev().for_each(|step| steps.push_front(step));
+                    Ok(())
+                }
+                step => self.step(step, &steps),
+            };
+        }
         let outcome = self.finish();
         done.and(outcome)
     }
 
-    fn step(
-        &mut self,
-        step: Step,
-        narrow: &impl Fn(&str, &Kernels) -> Result<PassPlan, String>,
-        narrowed: &mut Option<Result<PassPlan, (String, bool)>>,
-    ) -> Result<(), CaptureError> {
+    fn step(&mut self, step: Step, later: &VecDeque<Step>) -> Result<(), CaptureError> {
         let is_interrupted = self.signals.interrupted();
         match step {
-            Step::Snapshot { python, profilers } => self.snapshot(python, profilers)?,
+            Step::Snapshot { python, profilers } => return self.snapshot(python, profilers),
             Step::Skip { pass, kind, reason } => self.skip(&pass, kind, reason),
-            Step::Pass(plan) if is_interrupted => {
+            Step::Pass(plan) | Step::Counters(plan) if is_interrupted => {
                 self.skip(&plan.id, plan.kind, "interrupted before it".to_owned());
             }
-            Step::TopKernels { .. } if is_interrupted => {}
-            Step::TopKernels { pass, list, is_required, command } => {
-                let kernels = self.top_kernels(&list, &command);
-                let plan = kernels.and_then(|kernels| narrow(&pass, &kernels));
-                *narrowed = Some(plan.map_err(|reason| (reason, is_required)));
-            }
-            Step::Pass(mut plan) => {
-                let is_counters = plan.kind == PassKind::Counters;
-                match narrowed.take_if(|_| is_counters) {
-                    Some(Ok(narrower)) => plan = narrower,
-                    Some(Err((reason, true))) => {
-                        self.skip(&plan.id, plan.kind, format!("no top kernels: {reason}"));
-                        return Ok(());
-                    }
-                    Some(Err((reason, false))) => {
-                        plan.notes.push(format!("not the top kernels: {reason}"));
-                    }
-                    None => {}
-                }
-                self.pass(plan)?;
+            Step::Pass(plan) | Step::Counters(plan) => {
+                let limit = self.budget.limit(&plan, later.iter());
+                self.pass(plan, limit)?;
             }
         }
         Ok(())
@@ -135,45 +131,41 @@ impl<'a> Session<'a> {
         self.passes.push(Pass { id, kind, skipped: Some(reason), ..Pass::default() });
     }
 
-    fn pass(&mut self, plan: PassPlan) -> Result<(), CaptureError> {
-        say(&format!("{}: begins", plan.id));
-        let done = pass::run(&plan, self)?;
+    fn pass(&mut self, plan: PassPlan, limit: Option<Duration>) -> Result<(), CaptureError> {
+        let seconds = |time: Duration| format!("about {} s", time.as_secs().max(1));
+        let about = self.budget.estimate(&plan).map(|time| format!(", {}", seconds(time)));
+        let most = limit.map(|limit| format!(", at most {} s", limit.as_secs()));
+        say(&format!(
+            "{}: begins{}{}",
+            plan.id,
+            about.unwrap_or_default(),
+            most.unwrap_or_default()
+        ));
+        let done = pass::run(&plan, limit, self)?;
         let code = done.pass.exit_code.unwrap_or(0);
         let seconds = done.pass.wall_ns.unwrap_or(0) as f64 / 1e9;
-        say(&format!("{}: exit code {code} after {seconds:.1} s", plan.id));
+        let how = match done.pass.exit_code {
+            Some(code) => format!("exit code {code}"),
+            None => "ended by the capture".to_owned(),
+        };
+        say(&format!("{}: {how} after {seconds:.1} s", plan.id));
         for note in &done.notes {
             say(&format!("{}: {note}", plan.id));
         }
         if code != 0 {
             self.failed.get_or_insert(code);
-        } else if done.is_unfit {
+        } else if done.is_unfit && done.pass.cut.is_none() {
             self.failed.get_or_insert(i32::from(crate::FAILED));
         }
         let mut pass = done.pass;
+        if let Some(wall) = pass.wall_ns.filter(|_| pass.kind == PassKind::Baseline) {
+            self.budget.measured(Duration::from_nanos(wall));
+        }
         pass.notes.extend(done.notes);
         self.producers.extend(done.producer.map(|tool| (plan.id, tool)));
         self.passes.push(pass);
-        Ok(())
-    }
-
-    /// Has rooflens list the kernels that take the most time.
-    fn top_kernels(&self, list: &Path, command: &[String]) -> Result<Kernels, String> {
-        let name = list.file_stem().unwrap_or_default().to_string_lossy();
-        let log = self.bundle.join("logs").join(format!("{name}.stderr.txt"));
-        let run = Run { command, variables: &[], stdout: list, stderr: &log, is_quiet: true };
-        let kernels = match run.wait(&self.signals) {
-            Ok(ended) if ended.code == 0 => fs::read_to_string(list)
-                .map_err(|error| error.to_string())
-                .and_then(|text| Kernels::parse(&text)),
-            Ok(ended) => Err(format!("rooflens ended with {}: see logs", ended.code)),
-            Err(error) => Err(format!("rooflens: {error}")),
-        };
-        if let Err(reason) = &kernels {
-            say(&format!("top kernels: skipped: {reason}"));
-            // Half a list is no list.
-            let _ = fs::remove_file(list);
-        }
-        kernels
+        // What is captured is whole, whatever becomes of the passes after it.
+        self.describe().map(drop)
     }
 
     fn finish(self) -> Result<Outcome, CaptureError> {
@@ -181,19 +173,24 @@ impl<'a> Session<'a> {
         if work.exists() {
             fs::remove_dir_all(&work).map_err(CaptureError::io(&work))?;
         }
+        let said = self.describe()?;
+        let code = self.failed.map_or(0, |code| u8::try_from(code).unwrap_or(crate::FAILED));
+        Ok(Outcome { said, code })
+    }
+
+    /// Writes the manifest of what is there.
+    fn describe(&self) -> Result<String, CaptureError> {
         // Logs were written as the command went on.
         let logs = self.bundle.join("logs");
         self.secrets.mask_folder(&logs).map_err(CaptureError::io(&logs))?;
         let description = Description {
             name: self.common.name.clone(),
             labels: self.common.labels.clone(),
-            captured_at: Some(self.started),
-            passes: self.passes,
-            producers: self.producers,
+            captured_at: Some(self.started.clone()),
+            passes: self.passes.clone(),
+            producers: self.producers.clone(),
         };
-        let said = manifest::describe_bundle(&self.bundle, description)?;
-        let code = self.failed.map_or(0, |code| u8::try_from(code).unwrap_or(crate::FAILED));
-        Ok(Outcome { said, code })
+        manifest::describe_bundle(&self.bundle, description)
     }
 }
 

@@ -9,6 +9,7 @@ use rooflens_schemas::{Pass, PassKind, Tool};
 use super::child::{Ended, Run};
 use super::harvest;
 use super::sampler::Sampler;
+use super::watch::Expectation;
 use super::{Session, make};
 use crate::error::CaptureError;
 use crate::plan::{Harvest, PassPlan, work_folder};
@@ -27,22 +28,32 @@ pub(super) struct Done {
 
 /// Folders of a pass.
 pub(super) struct Folders {
+    /// Name of the pass.
+    pub(super) id: String,
     /// In the bundle.
     pub(super) pass: PathBuf,
     /// Hidden, gone afterwards.
     pub(super) work: PathBuf,
     /// The workload's own.
     pub(super) out: PathBuf,
+    /// Of modules that Python loads.
+    pub(super) inject: PathBuf,
     /// For what is written to standard output and error.
     pub(super) logs: PathBuf,
 }
 
 /// Runs it.
-pub(super) fn run(plan: &PassPlan, session: &Session<'_>) -> Result<Done, CaptureError> {
+pub(super) fn run(
+    plan: &PassPlan,
+    limit: Option<Duration>,
+    session: &Session<'_>,
+) -> Result<Done, CaptureError> {
     let work = work_folder(&session.bundle, &plan.id);
     let folders = Folders {
         pass: session.bundle.join(&plan.id),
+        id: plan.id.clone(),
         out: work.join("out"),
+        inject: work.join("inject"),
         work,
         logs: session.bundle.join("logs"),
     };
@@ -51,9 +62,9 @@ pub(super) fn run(plan: &PassPlan, session: &Session<'_>) -> Result<Done, Captur
     }
     make(&folders.pass)?;
     make(&folders.out)?;
-    let before = harvest::before(&plan.harvest)?;
+    let before = harvest::before(plan, session, &folders)?;
     let mut notes = Vec::new();
-    let runs = match repeat(plan, session, &folders, &mut notes) {
+    let runs = match repeat(plan, limit, session, &folders, &mut notes) {
         Ok(runs) => runs,
         Err(error) => {
             // It did not run: a folder for it would say that it did.
@@ -63,7 +74,10 @@ pub(super) fn run(plan: &PassPlan, session: &Session<'_>) -> Result<Done, Captur
     };
     write_runs(plan, &runs, &folders.pass)?;
     let code = runs.iter().map(|run| run.code).find(|code| *code != 0).unwrap_or(0);
+    let cut = runs.iter().find(|run| run.is_cut).map(|run| cut(run.wall));
+    notes.extend(cut.clone());
     let harvested = harvest::after(plan, &before, session, &folders, code)?;
+    let is_ended = cut.is_some() || is_killed(plan) && !harvested.is_unfit;
     notes.extend(harvested.notes);
     // Hidden files may hold what was not redacted: they go even if the next pass should fail.
     fs::remove_dir_all(&folders.work).map_err(CaptureError::io(&folders.work))?;
@@ -73,7 +87,9 @@ pub(super) fn run(plan: &PassPlan, session: &Session<'_>) -> Result<Done, Captur
         kind: plan.kind,
         command: session.secrets.masked(&plan.command),
         wall_ns: wall(&runs, plan.warmup),
-        exit_code: Some(code),
+        // Of a workload that we end, the exit code says nothing.
+        exit_code: Some(code).filter(|code| *code == 0 || !is_ended),
+        cut,
         started_utc_ns: runs.first().map(|run| run.started_utc_ns),
         skipped: None,
         notes: plan.notes.clone(),
@@ -81,22 +97,58 @@ pub(super) fn run(plan: &PassPlan, session: &Session<'_>) -> Result<Done, Captur
     Ok(Done { pass, notes, producer: harvested.producer, is_unfit: harvested.is_unfit })
 }
 
+/// What the manifest says of a run that was ended early.
+fn cut(wall: Duration) -> String {
+    let seconds = wall.as_secs_f64();
+    format!(
+        "ended after {seconds:.1} s, when its part of --budget was up; it holds what was recorded until then"
+    )
+}
+
+/// Whether ncu kills the workload when it has profiled what it was asked for.
+fn is_killed(plan: &PassPlan) -> bool {
+    matches!(&plan.harvest, Harvest::Ncu(export) if export.kills)
+}
+
 /// Runs for warm-up, then those that count.
 fn repeat(
     plan: &PassPlan,
+    limit: Option<Duration>,
     session: &Session<'_>,
     folders: &Folders,
     notes: &mut Vec<String>,
 ) -> Result<Vec<Ended>, CaptureError> {
     let mut runs = Vec::new();
     for index in 0..plan.warmup + plan.repeats {
-        runs.push(one(plan, session, folders, index.checked_sub(plan.warmup), notes)?);
+        let past = runs.iter().map(|run: &Ended| run.wall).sum();
+        let expectation = expectation(plan, limit.map(|limit| limit.saturating_sub(past)), session);
+        let counted = index.checked_sub(plan.warmup);
+        runs.push(one(plan, session, folders, counted, &expectation, notes)?);
         if session.signals.interrupted() {
             notes.push("interrupted".to_owned());
             break;
         }
+        if runs.last().is_some_and(|run| run.is_cut) {
+            break;
+        }
     }
     Ok(runs)
+}
+
+fn expectation(plan: &PassPlan, limit: Option<Duration>, session: &Session<'_>) -> Expectation {
+    let (launches, stops) = match &plan.harvest {
+        Harvest::Ncu(export) => (export.planned, export.stops.clone()),
+        _ => (None, Vec::new()),
+    };
+    let runs = plan.warmup + plan.repeats;
+    Expectation {
+        name: plan.id.clone(),
+        estimate: session.budget.estimate(plan).map(|estimate| estimate / runs),
+        limit,
+        launches,
+        stops,
+        is_profiled: matches!(plan.kind, PassKind::Timeline | PassKind::Counters),
+    }
 }
 
 /// One run of the command. Samples are kept of the first counted one.
@@ -105,14 +157,13 @@ fn one(
     session: &Session<'_>,
     folders: &Folders,
     counted: Option<u32>,
+    expectation: &Expectation,
     notes: &mut Vec<String>,
 ) -> Result<Ended, CaptureError> {
     let mut variables = plan.variables.clone();
     variables.push((OUT.to_owned(), folders.out.to_string_lossy().into_owned()));
-    if let Harvest::Torch(collection) = &plan.harvest
-        && collection.trace_dir.is_none()
-    {
-        variables.push(harvest::python_path(&collection.inject));
+    if plan.is_injected {
+        variables.push(harvest::python_path(&folders.inject));
     }
     let suffix = match (counted, plan.warmup + plan.repeats) {
         (_, 1) => String::new(),
@@ -127,6 +178,7 @@ fn one(
         stdout: &log("stdout"),
         stderr: &log("stderr"),
         is_quiet: false,
+        expectation: Some(expectation),
     };
     let ended = run.wait(&session.signals);
     match sampler {
@@ -186,8 +238,7 @@ mod tests {
 
     #[test]
     fn the_wall_time_is_the_median_of_counted_runs() {
-        let run =
-            |seconds| Ended { code: 0, wall: Duration::from_secs(seconds), started_utc_ns: 0 };
+        let run = |seconds| Ended { wall: Duration::from_secs(seconds), ..Ended::default() };
         let runs = [9, 5, 1, 3, 4].map(run);
         // Of 1, 3, 4, 5 the lower middle is 3.
         assert_eq!(wall(&runs, 1), Some(3_000_000_000));

@@ -42,11 +42,11 @@ impl Forwarder {
         self.0.count.load(Ordering::SeqCst) > 0
     }
 
-    /// From now on signals go to this process group; 0 for none.
-    pub(crate) fn target(&self, group: u32) {
+    /// From now on signals go to this process group; 0 for none. One that came before ends a workload.
+    pub(crate) fn target(&self, group: u32, is_workload: bool) {
         let group = i32::try_from(group).unwrap_or(0);
         self.0.group.store(group, Ordering::SeqCst);
-        if self.interrupted() {
+        if is_workload && self.interrupted() {
             // It came while nothing ran, or just before this began.
             send(group, SIGTERM);
         }

@@ -151,4 +151,6 @@ def run_hidden_sitecustomize():
 
 if DIR:
     sys.meta_path.insert(0, Finder())
+if os.environ.get("ROOFLENS_RANGES") or os.environ.get("ROOFLENS_NCU_WINDOW"):
+    import ncu_window  # noqa: F401: what it does it does when it is loaded.
 run_hidden_sitecustomize()

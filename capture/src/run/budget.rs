@@ -1,0 +1,116 @@
+//! How long passes take, and how long they may.
+
+use std::time::{Duration, Instant};
+
+use rooflens_schemas::PassKind;
+
+use crate::plan::{Harvest, PassPlan, Step};
+
+/// How many times as long as the un-profiled run a pass takes, seconds on top of it, and seconds a profiled launch. On two
+/// H200s nsys took 1.3 to 1.5 times as long, and 68 s of ncu were 45 launches of a run of 21 s.
+const TIMELINE: (f64, f64) = (1.4, 5.0);
+const OPERATORS: (f64, f64) = (1.3, 3.0);
+const COUNTERS: (f64, f64) = (1.0, 15.0);
+const LAUNCH: f64 = 0.8;
+
+/// Launches that are thought of before they are known.
+const LAUNCHES: f64 = 30.0;
+
+/// The un-profiled run, as long as it is not known, in seconds.
+const UNKNOWN: f64 = 30.0;
+
+/// Time for all passes.
+pub(super) struct Budget {
+    end: Option<Instant>,
+    /// How long the un-profiled run took.
+    baseline: Option<Duration>,
+}
+
+impl Budget {
+    pub(super) fn new(time: Option<Duration>) -> Self {
+        Self { end: time.map(|time| Instant::now() + time), baseline: None }
+    }
+
+    /// The un-profiled run has ended.
+    pub(super) fn measured(&mut self, wall: Duration) {
+        self.baseline.get_or_insert(wall);
+    }
+
+    /// How long a pass takes; none before the un-profiled run is measured.
+    pub(super) fn estimate(&self, pass: &PassPlan) -> Option<Duration> {
+        self.baseline.map(|_| Duration::from_secs_f64(self.seconds(pass)))
+    }
+
+    /// How long a pass may take, if time is limited: what the others leave or, if that is too little for all, its part.
+    pub(super) fn limit<'a>(
+        &self,
+        pass: &PassPlan,
+        later: impl Iterator<Item = &'a Step>,
+    ) -> Option<Duration> {
+        let left = self.end?.saturating_duration_since(Instant::now()).as_secs_f64();
+        if self.baseline.is_none() {
+            // The others are profiled runs of the same: nobody knows better.
+            return Some(Duration::from_secs_f64(left / 4.0));
+        }
+        let own = self.seconds(pass);
+        let later: f64 = later.map(|step| self.seconds_of(step)).sum();
+        let limit = if own + later < left { left - later } else { left * own / (own + later) };
+        Some(Duration::from_secs_f64(limit))
+    }
+
+    fn seconds_of(&self, step: &Step) -> f64 {
+        match step {
+            Step::Pass(pass) | Step::Counters(pass) => self.seconds(pass),
+            Step::Snapshot { .. } | Step::Skip { .. } => 0.0,
+        }
+    }
+
+    fn seconds(&self, pass: &PassPlan) -> f64 {
+        let once = self.baseline.map_or(UNKNOWN, |wall| wall.as_secs_f64());
+        let (factor, more) = match pass.kind {
+            PassKind::Timeline => TIMELINE,
+            PassKind::Operators => OPERATORS,
+            PassKind::Counters => COUNTERS,
+            _ => (1.0, 0.0),
+        };
+        let launches = match &pass.harvest {
+            Harvest::Ncu(export) => export.planned.map_or(LAUNCHES, |planned| planned as f64),
+            _ => 0.0,
+        };
+        f64::from(pass.repeats + pass.warmup) * once * factor + more + launches * LAUNCH
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::some_pass;
+
+    /// A pass of this kind, which takes factor * 10 s and some more.
+    fn step(kind: PassKind) -> Step {
+        Step::Pass(PassPlan { kind, ..some_pass() })
+    }
+
+    #[test]
+    fn a_pass_may_take_what_the_others_leave_or_its_part() {
+        let Step::Pass(timeline) = step(PassKind::Timeline) else { panic!("a pass") };
+        let later = [step(PassKind::Operators)];
+        let mut budget = Budget::new(Some(Duration::from_secs(100)));
+        let quarter = budget.limit(&timeline, later.iter()).expect("limited");
+        assert!((24.0..=25.0).contains(&quarter.as_secs_f64()), "{quarter:?}");
+        assert_eq!(budget.estimate(&timeline), None);
+
+        budget.measured(Duration::from_secs(10));
+        // 1.4 * 10 + 5 and 1.3 * 10 + 3: of 100 s the other leaves 84.
+        assert_eq!(budget.estimate(&timeline), Some(Duration::from_secs(19)));
+        let limit = budget.limit(&timeline, later.iter()).expect("limited").as_secs_f64();
+        assert!((83.0..=84.0).contains(&limit), "{limit}");
+
+        // Of 7 s for 35 it is 19 parts of 35.
+        let mut budget = Budget::new(Some(Duration::from_secs(7)));
+        budget.measured(Duration::from_secs(10));
+        let limit = budget.limit(&timeline, later.iter()).expect("limited").as_secs_f64();
+        assert!((3.7..=3.8).contains(&limit), "{limit}");
+        assert_eq!(Budget::new(None).limit(&timeline, later.iter()), None);
+    }
+}

@@ -1,0 +1,141 @@
+//! ncu where it matters: the kernels of the timeline, in one instance of each stage, and what becomes of passes whose time
+//! is up.
+
+mod machine;
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use machine::{Machine, fakes, pass, text};
+
+/// Three instances of `decode`, of which each launches `gemm` of two grids and `add`, on thread 2 of process 1, and an
+/// `ncclDevKernel`. The first instance takes ten times as long: it is a cold start.
+fn export() -> String {
+    let mut sql = String::from(
+        "CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL);
+         INSERT INTO StringIds VALUES (1, 'void gemm<float>(int)'), (2, 'gemm'), (3, '_Z4gemmIfEvi'), (4, 'add(int)'),
+            (5, 'add'), (6, '_Z3addi'), (7, 'ncclDevKernel_AllReduce(x)'), (8, 'ncclDevKernel_AllReduce');
+         CREATE TABLE NVTX_EVENTS (start INTEGER NOT NULL, end INTEGER, eventType INTEGER, text TEXT, globalTid INTEGER);
+         CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, end INTEGER, globalTid INTEGER, correlationId INTEGER);
+         CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, correlationId INTEGER, globalPid INTEGER,
+            demangledName INTEGER, shortName INTEGER, mangledName INTEGER, gridX INTEGER, gridY INTEGER, gridZ INTEGER);",
+    );
+    let (process, thread) = (1 << 24, (1 << 24) + 2);
+    for instance in 0..5 {
+        let (begin, scale) = (100_000 * (instance + 1), if instance == 0 { 10 } else { 1 });
+        let end = begin + 5_000 * scale;
+        sql.push_str(&format!(
+            "INSERT INTO NVTX_EVENTS VALUES ({begin}, {end}, 59, 'decode', {thread});"
+        ));
+        // Names, time, grid.
+        let kernels =
+            [((1, 2, 3), 900, 8), ((1, 2, 3), 100, 4), ((4, 5, 6), 300, 1), ((7, 8, 8), 2000, 1)];
+        for (index, ((name, short, mangled), time, grid)) in (0..).zip(kernels) {
+            let (start, id) = (begin + 1_000 * index * scale, 10 * instance + index);
+            // No two instances last equally long: their collectives differ.
+            let end = start + time * scale + if index == 3 { 10 * instance } else { 0 };
+            sql.push_str(&format!(
+                "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES ({start}, {start} + 10, {thread}, {id});
+                 INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES ({start} + 20, {end} + 20, {id}, {process}, {name}, {short},
+                    {mangled}, {grid}, 1, 1);"
+            ));
+        }
+    }
+    sql
+}
+
+#[test]
+fn the_list_is_made_of_the_export() {
+    let machine = Machine::with(&export());
+    let export = machine.folder().join("export.sqlite");
+    let output = machine.plain(&["kernels", export.to_str().expect("text"), "--stage", "decode"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    // Of 4 * (900 + 100 + 300) in the instances that count gemm has 4000; the collective is none of them. Launches of
+    // gemm are 2 an instance; those with grid 8 have even numbers, and the cold instance's is not among them. With add
+    // there are 3 an instance: the last of the second one is number 5, and the gemm after it is number 6.
+    let expected = "# launches: numbers among all launches of the function, from 0\nkernels:\n  \
+        - name: \"void gemm<float>(int)\"\n    regex: \"^gemm$\"\n    share: 0.769231\n    launches: [2, 4, 6]\n  \
+        - name: \"add(int)\"\n    regex: \"^add$\"\n    share: 0.230769\n    launches: [1, 2, 3]\n\
+        # launches of all these functions together that hold a typical one of each\n\
+        window: {skip: 5, count: 2}\nname_base: function\n";
+    assert_eq!(text(&output.stdout), expected);
+
+    let missing = machine.plain(&["kernels", export.to_str().expect("text"), "--stage", "prefill"]);
+    assert_eq!(missing.status.code(), Some(125));
+    assert!(text(&missing.stderr).contains("no stage prefill: there are decode"));
+}
+
+#[test]
+fn ncu_begins_and_ends_with_an_instance_of_the_stage() {
+    let machine = Machine::with(&export());
+    let (torch, cuda) = (fakes().join("torch"), machine.folder().join("cuda.txt"));
+    let mut command = machine.command(&["all", "--", "python3"]);
+    command
+        .arg(torch.join("generate.py"))
+        .env("PYTHONPATH", &torch)
+        .env("FAKE_CUDA", &cuda)
+        .env("FAKE_PROFILED", "_Z4gemmIfEvi");
+    let output = command.output().expect("starts");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let manifest = machine.manifest();
+    let ids: Vec<&str> = manifest.passes.iter().map(|pass| pass.id.as_str()).collect();
+    assert_eq!(ids, ["snapshot", "baseline", "nsys", "torch", "ncu"]);
+    let ncu = pass(&manifest, "ncu");
+    assert_eq!(ncu.exit_code, Some(0));
+    let line = ncu.command.join(" ");
+    assert!(
+        line.contains(
+            "--profile-from-start off --filter-mode per-launch-config --launch-count 1 --kernel-name-base mangled \
+             --kernel-name regex:^_Z4gemmIfEvi$|^_Z3addi$"
+        ),
+        "{line}"
+    );
+    // The second instance is the first that counts. The workload pushes four, and ends after the second.
+    let calls = fs::read_to_string(&cuda).expect("is there");
+    assert_eq!(calls, "cudaProfilerStart\ncudaProfilerStop\n");
+    let notes = ncu.notes.join("\n");
+    assert!(notes.contains("profiled: range decode, instance 2 of its name"), "{notes}");
+    assert!(notes.contains("listed kernels that did not occur: add(int)"), "{notes}");
+}
+
+#[test]
+fn ncu_is_stopped_when_it_has_enough_of_a_stage() {
+    let machine = Machine::with(&export());
+    let (torch, cuda) = (fakes().join("torch"), machine.folder().join("cuda.txt"));
+    let script = "
+import os, time, torch
+from torch.cuda import nvtx
+for step in range(3):
+    nvtx.range_push('decode')
+    time.sleep(1)
+    if 'ROOFLENS_NCU_WINDOW' in os.environ:
+        open(os.environ['FAKE_CUDA'], 'a').write(f'end of {step}\\n')
+    nvtx.range_pop()
+";
+    let mut command = machine.command(&["all", "--", "python3", "-c", script]);
+    // Until add, gemm has two grids.
+    command
+        .env("PYTHONPATH", &torch)
+        .env("FAKE_CUDA", &cuda)
+        .env("FAKE_PROFILED", "_Z4gemmIfEvi _Z4gemmIfEvi _Z3addi");
+    let output = command.output().expect("starts");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let calls = fs::read_to_string(&cuda).expect("is there");
+    assert_eq!(calls, "end of 0\ncudaProfilerStart\ncudaProfilerStop\nend of 1\n");
+}
+
+#[test]
+fn a_pass_whose_time_is_up_ends_early_and_what_it_has_is_kept() {
+    let machine = Machine::with(&export());
+    let begin = Instant::now();
+    let script = "[ -n \"$ROOFLENS_RANGES\" ] && exec sleep 60; sleep 1";
+    let output = machine.run(&["all", "--budget", "24s", "--", "sh", "-c", script]);
+    assert!(begin.elapsed() < Duration::from_secs(50), "the workload was waited for");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let manifest = machine.manifest();
+    assert_eq!(pass(&manifest, "baseline").cut, None);
+    let nsys = pass(&manifest, "nsys");
+    assert_eq!(nsys.exit_code, None);
+    assert!(nsys.cut.as_ref().is_some_and(|reason| reason.contains("--budget")), "{nsys:?}");
+    assert!(manifest.artifacts.iter().any(|artifact| artifact.path == "nsys/timeline.sqlite"));
+}

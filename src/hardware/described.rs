@@ -101,7 +101,7 @@ mod tests {
     fn a_device_that_describes_itself_has_the_rates_of_its_architecture() {
         let mut hardware = Hardware::builtin();
         hardware.describe(&LAPTOP);
-        let gpu = hardware.find(LAPTOP.name).unwrap();
+        let gpu = hardware.find(LAPTOP.name).expect("it was added");
         // 30 SMs × 256 and × 512 × 1.425 GHz.
         assert_eq!(gpu.peak("fp32").map(|peak| peak.dense), Some(10.944e12));
         assert_eq!(gpu.peak("fp16").map(|peak| peak.dense), Some(21.888e12));

@@ -332,6 +332,9 @@ pub(crate) struct Common {
     /// Milliseconds between NVML samples; 0 for none
     #[arg(long, value_name = "MS", default_value_t = 20)]
     pub(crate) nvml_period: u64,
+    /// Leave a Python workload alone: no notes of its model and no times of its ranges; the torch pass still injects
+    #[arg(long)]
+    pub(crate) no_inject: bool,
     #[command(flatten)]
     pub(crate) profilers: Profilers,
     /// The workload and its arguments

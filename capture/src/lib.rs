@@ -6,6 +6,7 @@
 mod args;
 mod commands;
 mod error;
+mod infer;
 mod kernels;
 mod manifest;
 mod plan;

@@ -14,8 +14,6 @@ use crate::args::{Common, Gate, TorchOptions};
 pub(crate) struct Collection {
     /// The workload's own folder; without one, the profiler is injected.
     pub(crate) trace_dir: Option<PathBuf>,
-    /// Folder of the module that Python loads.
-    pub(crate) inject: PathBuf,
     /// Whether a pass without a trace has failed; not every workload imports torch.
     pub(crate) is_expected: bool,
 }
@@ -29,7 +27,6 @@ pub(super) fn pass(
     is_expected: bool,
 ) -> PassPlan {
     let folder = work_folder(&common.output, id);
-    let inject = folder.join("inject");
     let (variables, note) = match &options.trace_dir {
         Some(_) => (Vec::new(), "the trace is the workload's own".to_owned()),
         None => (variables(&folder, gate, options), injection_note(gate, options)),
@@ -41,16 +38,12 @@ pub(super) fn pass(
         variables,
         repeats: 1,
         warmup: 0,
-        harvest: Harvest::Torch(Collection {
-            trace_dir: options.trace_dir.clone(),
-            inject,
-            is_expected,
-        }),
+        harvest: Harvest::Torch(Collection { trace_dir: options.trace_dir.clone(), is_expected }),
         notes: vec![note],
     }
 }
 
-/// What the injected module reads. PYTHONPATH is extended when the command is started.
+/// What the injected modules read. PYTHONPATH is extended when the command is started.
 fn variables(
     folder: &std::path::Path,
     gate: &Gate,

@@ -10,13 +10,12 @@ use rooflens_schemas::{Tool, ncu_report, workload};
 
 use super::Session;
 use super::child::Run;
+use super::inject;
 use super::pass::Folders;
 use crate::error::CaptureError;
+use crate::infer;
 use crate::plan::{Harvest, PassPlan, ncu};
 use crate::redact::export;
-
-/// The module that Python loads at its start.
-const INJECTED: &str = include_str!("sitecustomize.py");
 
 /// Ranges that are named when the gate's did not occur.
 const RANGES: usize = 40;
@@ -38,25 +37,10 @@ impl Harvested {
     }
 }
 
-/// PYTHONPATH with the injected module before what was there.
-pub(super) fn python_path(inject: &Path) -> (String, String) {
-    let old = std::env::var("PYTHONPATH").unwrap_or_default();
-    let separator = if old.is_empty() { "" } else { ":" };
-    ("PYTHONPATH".to_owned(), format!("{}{separator}{old}", inject.display()))
-}
-
-/// Prepares the run. Gives the traces that are there already.
-pub(super) fn before(harvest: &Harvest) -> Result<BTreeSet<PathBuf>, CaptureError> {
-    let Harvest::Torch(collection) = harvest else { return Ok(BTreeSet::new()) };
-    match &collection.trace_dir {
-        Some(folder) => Ok(traces(folder)),
-        None => {
-            super::make(&collection.inject)?;
-            let path = collection.inject.join("sitecustomize.py");
-            fs::write(&path, INJECTED).map_err(CaptureError::io(&path))?;
-            Ok(BTreeSet::new())
-        }
-    }
+/// The traces that are there before the run.
+pub(super) fn before(harvest: &Harvest) -> BTreeSet<PathBuf> {
+    let Harvest::Torch(collection) = harvest else { return BTreeSet::new() };
+    collection.trace_dir.as_deref().map(traces).unwrap_or_default()
 }
 
 /// Takes files into the bundle.
@@ -71,7 +55,7 @@ pub(super) fn after(
     match &plan.harvest {
         Harvest::Timings => {
             take(&folders.out.join("timings.json"), &folders.pass.join("timings.json"))?;
-            Ok(Harvested::default())
+            inferred(session, folders)
         }
         Harvest::Nsys(nsys) => timeline(nsys, session, folders),
         Harvest::Ncu(ncu) => counters(ncu, session, folders, code),
@@ -94,6 +78,18 @@ fn descriptions(session: &Session<'_>, folders: &Folders) -> Result<(), CaptureE
         }
     }
     Ok(())
+}
+
+/// What the workload does not say itself is told by the injected modules.
+fn inferred(session: &Session<'_>, folders: &Folders) -> Result<Harvested, CaptureError> {
+    let said = infer::write(&inject::notes_folder(&folders.work), &session.bundle, &folders.pass)?;
+    for name in [workload::FILE_NAME, "config.json"] {
+        let path = session.bundle.join(name);
+        if path.exists() {
+            session.secrets.mask_file(&path).map_err(CaptureError::io(&path))?;
+        }
+    }
+    Ok(Harvested { notes: said.into_iter().collect(), ..Harvested::default() })
 }
 
 /// Copies a file if it is there: a rename would fail between file systems.

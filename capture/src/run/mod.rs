@@ -2,6 +2,7 @@
 
 mod child;
 mod harvest;
+mod inject;
 mod pass;
 mod sampler;
 mod signals;

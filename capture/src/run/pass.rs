@@ -7,9 +7,9 @@ use std::time::Duration;
 use rooflens_schemas::{Pass, PassKind, Tool};
 
 use super::child::{Ended, Run};
-use super::harvest;
 use super::sampler::Sampler;
 use super::{Session, make};
+use super::{harvest, inject};
 use crate::error::CaptureError;
 use crate::plan::{Harvest, PassPlan, work_folder};
 
@@ -51,7 +51,7 @@ pub(super) fn run(plan: &PassPlan, session: &Session<'_>) -> Result<Done, Captur
     }
     make(&folders.pass)?;
     make(&folders.out)?;
-    let before = harvest::before(&plan.harvest)?;
+    let before = harvest::before(&plan.harvest);
     let mut notes = Vec::new();
     let runs = match repeat(plan, session, &folders, &mut notes) {
         Ok(runs) => runs,
@@ -109,10 +109,10 @@ fn one(
 ) -> Result<Ended, CaptureError> {
     let mut variables = plan.variables.clone();
     variables.push((OUT.to_owned(), folders.out.to_string_lossy().into_owned()));
-    if let Harvest::Torch(collection) = &plan.harvest
-        && collection.trace_dir.is_none()
-    {
-        variables.push(harvest::python_path(&collection.inject));
+    let has_notes = !session.common.no_inject;
+    variables.extend(inject::prepare(plan, folders, &session.bundle, has_notes)?);
+    if has_notes && plan.harvest == Harvest::Timings {
+        variables.push(inject::notes_of(folders, counted)?);
     }
     let suffix = match (counted, plan.warmup + plan.repeats) {
         (_, 1) => String::new(),

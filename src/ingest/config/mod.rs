@@ -73,6 +73,17 @@ fn import_workload(
         diagnostics.push(diagnostic.artifact(&file.path));
         return Ok(());
     }
+    if !workload.inferred.is_empty() {
+        let keys = workload.inferred.join(", ");
+        let message = format!("inferred by the capture program from the running workload: {keys}");
+        let diagnostic = Diagnostic::new(Severity::Notice, "workload/inferred", message);
+        let hint =
+            "check them, edit the file where one is wrong, and strike checked ones from `inferred`";
+        diagnostics.push(diagnostic.artifact(&file.path).hint(hint));
+    }
+    for (key, value) in &workload.noted {
+        session.add_fact(&file.path, "workload", key, value);
+    }
     session.workload = workload;
     Ok(())
 }

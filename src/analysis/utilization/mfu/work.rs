@@ -62,7 +62,9 @@ pub(super) fn work(
     };
     let model = model.ok_or(Unavailable::NoModel)?;
     let batch = workload.batch.ok_or(Unavailable::NotStated("the batch"))?;
-    let prompt = workload.prompt_tokens.ok_or(Unavailable::NotStated("prompt_tokens"))?;
+    // Of images the model says it.
+    let prompt = workload.prompt_tokens.or(model.sequence);
+    let prompt = prompt.ok_or(Unavailable::NotStated("prompt_tokens"))?;
     let shapes: Vec<Shape> = match kind {
         StageKind::Prefill => vec![Shape { batch, new: prompt, past: 0, logits: 1 }],
         StageKind::Decode | StageKind::DecodeStep => {

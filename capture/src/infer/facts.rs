@@ -93,8 +93,6 @@ pub(super) struct Served {
 #[serde(default)]
 pub(super) struct Stage {
     pub(super) opened: u64,
-    /// How often it lay in which other; the empty name is none.
-    pub(super) parents: BTreeMap<String, u64>,
     pub(super) ms: Vec<f64>,
     /// Whether CUDA events measured the instance; the host's clock did otherwise.
     pub(super) events: Vec<bool>,

@@ -62,8 +62,7 @@ fn timed(runs: &[Notes], of: impl Fn(&Notes) -> &BTreeMap<String, Stage>) -> Vec
             by_name.entry(name).or_default().push(stage);
         }
     }
-    let mut all: Vec<Timed> =
-        by_name.iter().filter_map(|(name, runs)| one(name, runs, &by_name)).collect();
+    let mut all: Vec<Timed> = by_name.iter().filter_map(|(name, runs)| one(name, runs)).collect();
     let total = |stage: &Timed| stage.ms.iter().sum::<f64>();
     all.sort_by(|a, b| {
         let is_other = |stage: &Timed| stage.kind == StageKind::Other;
@@ -80,13 +79,19 @@ fn timed(runs: &[Notes], of: impl Fn(&Notes) -> &BTreeMap<String, Stage>) -> Vec
     all
 }
 
-fn one(range: &str, runs: &[&Stage], all: &BTreeMap<&str, Vec<&Stage>>) -> Option<Timed> {
+fn one(range: &str, runs: &[&Stage]) -> Option<Timed> {
     let seen =
         most_frequent(runs.iter().flat_map(|stage| &stage.seen)).cloned().unwrap_or_default();
     let built_in = built_in(range);
     let kind = built_in.map_or_else(|| kind(&seen), |(_, kind)| kind);
     let by_events = runs.iter().any(|stage| stage.events.contains(&true));
-    let counted = (kind == StageKind::Decode).then(|| seen.get("decode").copied()).flatten();
+    // By calls of the model, or else by ranges of single steps.
+    let steps_of = |seen: &BTreeMap<String, u64>| {
+        (kind == StageKind::Decode)
+            .then(|| seen.get("decode").or(seen.get("step")).copied())
+            .flatten()
+    };
+    let counted = steps_of(&seen);
     let mut stage = Timed {
         name: built_in.map_or(range, |(name, _)| name).to_owned(),
         range: range.to_owned(),
@@ -95,17 +100,15 @@ fn one(range: &str, runs: &[&Stage], all: &BTreeMap<&str, Vec<&Stage>>) -> Optio
         ms: Vec::new(),
         left_out: Vec::new(),
         warmup: 0,
-        steps: counted
-            .or_else(|| (kind == StageKind::Decode).then(|| children(range, all)).flatten()),
+        steps: counted,
         by_events,
     };
     for run in runs {
         let warmup = leading_slow(&run.ms);
         stage.warmup = stage.warmup.max(warmup);
         for (index, ms) in run.ms.iter().copied().enumerate() {
-            let steps = run.seen.get(index).and_then(|seen| seen.get("decode").copied());
-            let is_other =
-                run.events.get(index) != Some(&by_events) || counted.is_some() && steps != counted;
+            let steps = run.seen.get(index).and_then(steps_of);
+            let is_other = run.events.get(index) != Some(&by_events) || steps != counted;
             if index < warmup || is_other { stage.left_out.push(ms) } else { stage.ms.push(ms) }
         }
     }
@@ -134,17 +137,6 @@ fn kind(seen: &BTreeMap<String, u64>) -> StageKind {
         (0, 0, 0, (0, 0, 1)) => StageKind::Forward,
         _ => StageKind::Other,
     }
-}
-
-/// Decode steps with a range of their own in each instance, where all have the same number.
-fn children(range: &str, all: &BTreeMap<&str, Vec<&Stage>>) -> Option<u64> {
-    let opened: u64 = all.get(range)?.iter().map(|stage| stage.opened).sum();
-    let steps = all
-        .iter()
-        .filter(|(name, _)| built_in(name).is_some_and(|(_, kind)| kind == StageKind::DecodeStep));
-    let inside = steps.flat_map(|(_, runs)| runs).filter_map(|stage| stage.parents.get(range));
-    let inside: u64 = inside.sum();
-    (opened > 0 && inside > 0 && inside % opened == 0).then(|| inside / opened)
 }
 
 /// Leading instances that are slow against the later half, at most half of all.
@@ -221,7 +213,6 @@ mod tests {
             ms: ms.to_vec(),
             events: vec![true; ms.len()],
             seen: vec![seen; ms.len()],
-            parents: BTreeMap::new(),
         }
     }
 
@@ -284,11 +275,7 @@ mod tests {
 
     #[test]
     fn steps_are_counted_by_their_ranges_where_no_model_was_seen() {
-        let mut step = stage(&[1.0; 6], &[]);
-        step.parents = BTreeMap::from([("decode".to_owned(), 6)]);
-        let run = notes(&[("decode", stage(&[3.0, 3.0], &[])), ("decode_step", step)], &[]);
-        let found = of(&[run]);
-        let decode = found.all.iter().find(|stage| stage.name == "decode");
-        assert_eq!(decode.and_then(|stage| stage.steps), Some(3));
+        let found = of(&[notes(&[("decode", stage(&[3.0, 3.0], &[("step", 5)]))], &[])]);
+        assert_eq!(found.all[0].steps, Some(5));
     }
 }

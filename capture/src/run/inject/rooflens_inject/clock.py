@@ -5,6 +5,9 @@ import time
 # Intervals that wait before those that the GPU has finished are read.
 _BATCH = 64
 
+# What marks may cost: a share of the time since the first one, and nanoseconds at the beginning.
+_SHARE, _ALLOWANCE = 0.005, 20_000_000
+
 
 class Clock:
     """Marks, and intervals between them that are read once the GPU has passed them."""
@@ -13,6 +16,11 @@ class Clock:
         self.cuda = torch.cuda
         self.pools = {}
         self.pending = collections.deque()
+        self.begun, self.spent = time.perf_counter_ns(), 0
+
+    def is_affordable(self):
+        """Whether marks have cost the workload little so far."""
+        return self.spent < _ALLOWANCE + _SHARE * (time.perf_counter_ns() - self.begun)
 
     def mark(self):
         """A point in time: the host's, and the one that the current stream reaches. CUDA is not initialized for it."""
@@ -24,6 +32,7 @@ class Clock:
         pool = self.pools.setdefault(device, [])
         event = pool.pop() if pool else cuda.Event(enable_timing=True)
         event.record()
+        self.spent += time.perf_counter_ns() - now
         return now, event, device
 
     def interval(self, start, end, read):

@@ -5,6 +5,7 @@
 
 mod args;
 mod commands;
+mod doctor;
 mod error;
 mod infer;
 mod kernels;
@@ -40,6 +41,7 @@ pub fn main() -> ExitCode {
         Command::Torch(arguments) => commands::torch(arguments),
         Command::All(arguments) => commands::all(arguments),
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Manifest(arguments) => manifest::run(&arguments).map(Outcome::from),
         Command::Peaks(_) | Command::Bench(_) => Err(commands::bench()),
     })

@@ -334,6 +334,18 @@ mod tests {
     }
 
     #[test]
+    fn what_nobody_stated_is_said_and_what_was_noted_is_a_fact() {
+        let text = "batch = 8\ninferred = [\"batch\"]\n[noted]\noptimizer = \"AdamW\"\n";
+        let mut session = Session::default();
+        let (result, diagnostics) = import(&WORKLOAD, text, &mut session);
+        assert!(result.is_ok() && session.workload.batch == Some(8));
+        let said: Vec<_> = diagnostics.iter().map(|one| (one.code, one.severity)).collect();
+        assert_eq!(said, [("workload/inferred", Severity::Notice)]);
+        let fact = [session.environment.key[0], session.environment.value[0]];
+        assert_eq!(fact.map(|id| session.text(id)), ["optimizer", "AdamW"]);
+    }
+
+    #[test]
     fn an_unknown_version_is_refused() {
         let text = r#"{"version": 2, "entries": []}"#;
         let (result, _) = import(&ENVIRONMENT, text, &mut Session::default());

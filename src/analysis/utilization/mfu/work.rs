@@ -163,6 +163,19 @@ mod tests {
     }
 
     #[test]
+    fn the_tokens_of_an_image_are_those_of_the_model() {
+        let (workload, text) = tiny();
+        let unstated = Workload { prompt_tokens: None, ..workload };
+        let of = |model: &Architecture| {
+            work(StageKind::Forward, None, &unstated, Some(model), Some("bf16"))
+        };
+        assert_eq!(of(&text), Err(Unavailable::NotStated("prompt_tokens")));
+        // 2 images of 4 patches.
+        let image = Architecture { sequence: Some(4), ..text };
+        assert_eq!(of(&image).expect("complete").tokens, 8.0);
+    }
+
+    #[test]
     fn what_is_missing_is_named() {
         let (workload, model) = tiny();
         let result = work(StageKind::Prefill, None, &workload, None, Some("bf16"));

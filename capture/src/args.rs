@@ -35,6 +35,7 @@ pub(crate) enum Command {
     Kernels(KernelsArguments),
     Serve(Box<ServeArguments>),
     Manifest(ManifestArguments),
+    Doctor(DoctorArguments),
     /// Measure this GPU's ceilings and write them to peaks.json
     Peaks(Passed),
     /// Measure single operations of language models on this GPU
@@ -357,6 +358,9 @@ pub(crate) struct Common {
     /// Milliseconds between NVML samples; 0 for none
     #[arg(long, value_name = "MS", default_value_t = 20)]
     pub(crate) nvml_period: u64,
+    /// Leave a Python workload alone: no notes of its model and no times of its ranges; the torch pass still injects
+    #[arg(long)]
+    pub(crate) no_inject: bool,
     #[command(flatten)]
     pub(crate) profilers: Profilers,
     /// The workload and its arguments
@@ -385,6 +389,32 @@ pub(crate) struct Profilers {
         default_value = "ncu"
     )]
     pub(crate) ncu: String,
+}
+
+/// Check that all passes can run on this machine, and say how to mend what would stop one
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rooflens-capture doctor
+  rooflens-capture doctor --python .venv/bin/python -o /data/run1
+  rooflens-capture doctor --json
+
+Exit codes: 0 if all passes can run, 1 if something would stop one, 125 if this program failed")]
+pub(crate) struct DoctorArguments {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Folder that a bundle would be written to
+    #[arg(short, long, value_name = "BUNDLE", default_value = ".")]
+    pub(crate) output: PathBuf,
+    /// Python whose PyTorch is looked at
+    #[arg(long, value_name = "PROGRAM", default_value = "python3")]
+    pub(crate) python: String,
+    /// Folder that takes the place of /
+    #[arg(long, value_name = "FOLDER", default_value = "/", hide = true)]
+    pub(crate) root: PathBuf,
+    #[command(flatten)]
+    pub(crate) profilers: Profilers,
 }
 
 /// Hash all files of BUNDLE and write its manifest.json, or renew the one that is there

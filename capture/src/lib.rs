@@ -5,7 +5,9 @@
 
 mod args;
 mod commands;
+mod doctor;
 mod error;
+mod infer;
 mod kernels;
 mod manifest;
 mod plan;
@@ -41,6 +43,7 @@ pub fn main() -> ExitCode {
         Command::All(arguments) => commands::all(arguments),
         Command::Kernels(arguments) => commands::kernels(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Manifest(arguments) => manifest::run(&arguments).map(Outcome::from),
         Command::Peaks(_) | Command::Bench(_) => Err(commands::bench()),
     })

@@ -7,7 +7,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use machine::{ARGUMENT, Machine, TOKEN, contains, fakes, pass, text, unpacked};
-use rooflens_schemas::{ArtifactKind, PassKind};
+use rooflens_schemas::workload::Mode;
+use rooflens_schemas::{ArtifactKind, PassKind, StageKind, Workload};
 
 #[test]
 fn all_passes_make_one_bundle_without_secrets() {
@@ -239,4 +240,124 @@ fn a_trace_that_the_workload_writes_is_taken_if_it_is_new() {
         taken.map(|a| a.path.as_str()).collect::<Vec<_>>(),
         ["torch/trace.pt.trace.json.gz"]
     );
+}
+
+/// Runs a Python workload that knows nothing of the capture, with stand-ins of torch, transformers and engines.
+fn run_python(machine: &Machine, arguments: &[&str], workload: &str) -> String {
+    let fakes = fakes().join("python");
+    let mut command = machine.command(arguments);
+    command.args(["--", "python3"]).arg(fakes.join("run.py")).arg(workload);
+    let output = command.env("PYTHONPATH", &fakes).output().expect("starts");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(!text(&output.stderr).contains("rooflens_inject"), "{}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+fn described(machine: &Machine) -> (Workload, serde_json::Value) {
+    let read = |name: &str| fs::read_to_string(machine.bundle().join(name)).expect("is there");
+    let workload = toml::from_str(&read("workload.toml")).expect("valid");
+    (workload, serde_json::from_str(&read("baseline/timings.json")).expect("valid"))
+}
+
+#[test]
+fn a_workload_that_says_nothing_is_described_by_what_it_does() {
+    let machine = Machine::new();
+    run_python(&machine, &["baseline"], "ranges");
+    machine.manifest();
+    let (workload, timings) = described(&machine);
+    assert_eq!((workload.batch, workload.prompt_tokens), (Some(4), Some(16)));
+    assert_eq!((workload.output_tokens, workload.warmup), (Some(3), Some(1)));
+    assert_eq!(
+        (workload.dtype.as_deref(), workload.config.as_deref()),
+        (Some("bf16"), Some("config.json"))
+    );
+    let kinds: Vec<_> =
+        workload.stages.iter().map(|stage| (stage.name.as_str(), stage.kind)).collect();
+    // The longest first: 20 ms of prompts that count, 18 ms of tokens.
+    let decode = ("decode loop", Some(StageKind::Decode));
+    assert_eq!(kinds, [("prefill", Some(StageKind::Prefill)), decode]);
+    assert!(workload.inferred.contains(&"batch".to_owned()));
+    // The GPU works for 10 ms a prompt, 50 ms more in the first, and 2 ms a token.
+    let expected = serde_json::json!({
+        "decode loop": {"ms": [6.0, 6.0, 6.0], "steps": 3},
+        "prefill": {"ms": [10.0, 10.0], "left_out_ms": [60.0]},
+    });
+    assert_eq!((&timings["stages"], &timings["measured_by"]), (&expected, &"cuda_events".into()));
+    let config = fs::read_to_string(machine.bundle().join("config.json")).expect("is there");
+    assert!(config.contains(&"*".repeat(TOKEN.len())) && config.contains("\"llama\""), "{config}");
+
+    // What a person edits stays, and what is not wanted is not written.
+    fs::write(machine.bundle().join("workload.toml"), "batch = 9\n").expect("writable");
+    run_python(&machine, &["baseline", "--pass", "again"], "ranges");
+    assert_eq!(described(&machine).0.batch, Some(9));
+    let plain = Machine::new();
+    run_python(&plain, &["baseline", "--no-inject"], "ranges");
+    let kinds = plain.manifest().artifacts.into_iter().map(|artifact| artifact.kind);
+    let made = [ArtifactKind::Timings, ArtifactKind::Workload, ArtifactKind::ModelConfig];
+    assert!(kinds.into_iter().all(|kind| !made.contains(&kind)));
+}
+
+#[test]
+fn without_ranges_steps_are_timed_and_become_ranges_of_profiled_passes() {
+    let machine = Machine::new();
+    assert_eq!(run_python(&machine, &["baseline"], "train"), "ranges []\n");
+    let (workload, timings) = described(&machine);
+    // Two forward passes of 8 before each update, on a mesh of 2 times 4.
+    assert_eq!((workload.batch, workload.prompt_tokens), (Some(16), Some(32)));
+    assert_eq!((workload.mode, workload.model_parallel), (Some(Mode::Training), Some(4)));
+    assert_eq!(workload.noted["optimizer"], "AdamW, 4 updates");
+    assert_eq!(workload.noted["processes"], "8");
+    let expected = serde_json::json!({"train_step": {"ms": [21.0, 21.0, 21.0, 21.0]}});
+    assert_eq!(timings["stages"], expected);
+    let said = run_python(&machine, &["nsys"], "train");
+    let step = "'train_step'";
+    assert_eq!(said, format!("ranges [{}]\n", [step; 4].join(", ")));
+
+    let loops = Machine::new();
+    run_python(&loops, &["baseline"], "generate");
+    let (workload, timings) = described(&loops);
+    assert_eq!(
+        (workload.batch, workload.prompt_tokens, workload.output_tokens),
+        (Some(2), Some(8), Some(5))
+    );
+    let decode = serde_json::json!({"ms": [10.0, 10.0], "steps": 5});
+    assert_eq!(timings["stages"]["decode"], decode);
+    let said = run_python(&loops, &["nsys"], "generate");
+    let steps = "'decode_step', ".repeat(5);
+    let once = format!("'prefill', 'decode', {steps}");
+    assert_eq!(said, format!("ranges [{}]\n", once.repeat(2).trim_end_matches(", ")));
+}
+
+#[test]
+fn arguments_of_engines_are_noted_without_their_keys() {
+    for (engine, noted, parallel) in
+        [("vllm", "vllm tensor_parallel_size", 2), ("sglang", "sglang tp_size", 4)]
+    {
+        let machine = Machine::new();
+        run_python(&machine, &["baseline"], engine);
+        machine.manifest();
+        let (workload, timings) = described(&machine);
+        assert_eq!(
+            (workload.name.as_deref(), workload.model_parallel),
+            (Some("Tiny"), Some(parallel))
+        );
+        assert_eq!(workload.noted[noted], parallel.to_string());
+        assert!(workload.noted.keys().all(|key| !key.contains("key") && !key.contains("token")));
+        assert_eq!(timings["stages"]["generate"]["ms"].as_array().map(Vec::len), Some(1));
+        assert!(machine.bundle().join("config.json").exists());
+    }
+}
+
+#[test]
+fn a_model_that_cannot_be_noted_is_said_and_its_own_error_comes_through() {
+    let machine = Machine::new();
+    let fakes = fakes().join("python");
+    let mut command = machine.command(&["baseline", "--", "python3"]);
+    command.arg(fakes.join("run.py")).arg("hostile").env("PYTHONPATH", &fakes);
+    let output = command.output().expect("starts");
+    assert_eq!(
+        (output.status.code(), text(&output.stdout)),
+        (Some(0), "caught 'mine'\n".to_owned())
+    );
+    assert!(text(&output.stderr).contains("no parameters for you"), "{}", text(&output.stderr));
 }

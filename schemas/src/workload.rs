@@ -51,6 +51,13 @@ pub struct Workload {
     /// Differences of single passes, by pass id: a profiled pass often runs fewer tokens.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub passes: BTreeMap<String, PassOverride>,
+    /// Keys of this file that nobody stated: the capture program inferred them from the workload as it ran.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inferred: Vec<String>,
+    /// What the capture program saw of the workload besides, for people: optimizer, parallelism, arguments of a
+    /// serving engine.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub noted: BTreeMap<String, String>,
 }
 
 /// What a workload does.
@@ -101,6 +108,22 @@ pub enum StageKind {
     /// Anything without a FLOPs formula.
     Other,
 }
+
+/// Names of ranges that are stages where a description names none. Case does not matter, and `_` may be a space, a
+/// hyphen or nothing.
+pub const BUILT_IN_STAGES: [(&str, StageKind); 11] = [
+    ("prefill", StageKind::Prefill),
+    ("decode", StageKind::Decode),
+    ("decode_step", StageKind::DecodeStep),
+    ("forward", StageKind::Forward),
+    ("backward", StageKind::Backward),
+    ("optimizer", StageKind::Optimizer),
+    ("optimizer_step", StageKind::Optimizer),
+    ("train_step", StageKind::TrainStep),
+    ("training_step", StageKind::TrainStep),
+    ("eager", StageKind::Other),
+    ("offload", StageKind::Other),
+];
 
 /// What differs in one pass from the workload as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -14,7 +14,9 @@
 //!  "stages": {"prefill": {"ms": [223.4, 220.1]}, "decode": {"ms": [1130.7, 1139.3], "steps": 64}}}
 //! ```
 //!
-//! Both may hold the model's `config` as Hugging Face writes it, and `profiled`: whether a profiler ran.
+//! Both may hold the model's `config` as Hugging Face writes it, and `profiled`: whether a profiler ran. What the capture
+//! program measures itself says by what (`measured_by`: `cuda_events` or `host_clock`), whether the stages are
+//! ranges of the workload or its own (`ranges`), and which instances it left out of `ms` (`left_out_ms`).
 //!
 //! `peaks.json` holds medians over repeats of one operation; an entry that is a string says why there is none:
 //!
@@ -87,6 +89,12 @@ fn import_timings(
         return Err(IngestErrorKind::Empty(message).into());
     }
     let stated = object.get("profiled").and_then(Value::as_bool);
+    if let Some(clock) = object.get("measured_by").and_then(Value::as_str) {
+        let message = format!("times of ranges measured by the capture program ({clock})");
+        diagnostics.push(
+            Diagnostic::new(Severity::Notice, "timings/measured", message).artifact(&file.path),
+        );
+    }
     for stage in &stages {
         add_stage(stage, file, stated.or_else(|| of_pass(file)), session, diagnostics);
     }
@@ -324,6 +332,19 @@ mod tests {
         assert_eq!(session.timings.steps, [Some(4), None]);
         let newer = import(&TIMINGS, "x", r#"{"version": 2, "stages": {}}"#, &mut session);
         assert_eq!(newer.worst(), Some(Severity::Error));
+    }
+
+    #[test]
+    fn times_by_the_capture_program_are_said_to_be_and_those_left_out_are_no_repeats() {
+        let text = r#"{"version": 1, "measured_by": "cuda_events", "ranges": "injected",
+            "stages": {"train_step": {"ms": [3.5], "left_out_ms": [90.0]}}}"#;
+        let mut session = Session::default();
+        let diagnostics = import(&TIMINGS, "baseline", text, &mut session);
+        assert_eq!(session.timings.duration, [3_500_000]);
+        assert_eq!(
+            diagnostics.iter().map(|one| one.code).collect::<Vec<_>>(),
+            ["timings/measured"]
+        );
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub(super) fn pass(
     }
 }
 
-/// What the injected module reads. PYTHONPATH is extended when the command is started.
+/// What the injected modules read. PYTHONPATH is extended when the command is started.
 fn variables(
     folder: &std::path::Path,
     gate: &Gate,

@@ -10,16 +10,12 @@ use rooflens_schemas::{Tool, ncu_report, workload};
 
 use super::Session;
 use super::child::Run;
+use super::inject;
 use super::pass::Folders;
 use crate::error::CaptureError;
-use crate::plan::{Harvest, PassPlan, ncu, ranges_folder};
+use crate::infer;
+use crate::plan::{Harvest, PassPlan, ncu};
 use crate::redact::export;
-
-/// What Python loads at its start, by file.
-const INJECTED: [(&str, &str); 2] = [
-    ("sitecustomize.py", include_str!("sitecustomize.py")),
-    ("ncu_window.py", include_str!("inject/ncu_window.py")),
-];
 
 /// Ranges that are named when the gate's did not occur.
 const RANGES: usize = 40;
@@ -41,32 +37,10 @@ impl Harvested {
     }
 }
 
-/// PYTHONPATH with the injected module before what was there.
-pub(super) fn python_path(inject: &Path) -> (String, String) {
-    let old = std::env::var("PYTHONPATH").unwrap_or_default();
-    let separator = if old.is_empty() { "" } else { ":" };
-    ("PYTHONPATH".to_owned(), format!("{}{separator}{old}", inject.display()))
-}
-
-/// Prepares the run. Gives the traces that are there already.
-pub(super) fn before(
-    plan: &PassPlan,
-    session: &Session<'_>,
-    folders: &Folders,
-) -> Result<BTreeSet<PathBuf>, CaptureError> {
-    if plan.is_injected {
-        super::make(&folders.inject)?;
-        super::make(&ranges_folder(&session.bundle))?;
-        for (name, text) in INJECTED {
-            let path = folders.inject.join(name);
-            fs::write(&path, text).map_err(CaptureError::io(&path))?;
-        }
-    }
-    let folder = match &plan.harvest {
-        Harvest::Torch(collection) => collection.trace_dir.as_deref(),
-        _ => None,
-    };
-    Ok(folder.map(traces).unwrap_or_default())
+/// The traces that are there before the run.
+pub(super) fn before(harvest: &Harvest) -> BTreeSet<PathBuf> {
+    let Harvest::Torch(collection) = harvest else { return BTreeSet::new() };
+    collection.trace_dir.as_deref().map(traces).unwrap_or_default()
 }
 
 /// Takes files into the bundle.
@@ -81,7 +55,7 @@ pub(super) fn after(
     match &plan.harvest {
         Harvest::Timings => {
             take(&folders.out.join("timings.json"), &folders.pass.join("timings.json"))?;
-            Ok(Harvested::default())
+            inferred(session, folders)
         }
         Harvest::Nsys(nsys) => timeline(nsys, session, folders),
         Harvest::Ncu(ncu) => counters(ncu, session, folders, code),
@@ -104,6 +78,18 @@ fn descriptions(session: &Session<'_>, folders: &Folders) -> Result<(), CaptureE
         }
     }
     Ok(())
+}
+
+/// What the workload does not say itself is told by the injected modules.
+fn inferred(session: &Session<'_>, folders: &Folders) -> Result<Harvested, CaptureError> {
+    let said = infer::write(&inject::notes_folder(&folders.work), &session.bundle, &folders.pass)?;
+    for name in [workload::FILE_NAME, "config.json"] {
+        let path = session.bundle.join(name);
+        if path.exists() {
+            session.secrets.mask_file(&path).map_err(CaptureError::io(&path))?;
+        }
+    }
+    Ok(Harvested { notes: said.into_iter().collect(), ..Harvested::default() })
 }
 
 /// Copies a file if it is there: a rename would fail between file systems.

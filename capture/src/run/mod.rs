@@ -3,6 +3,7 @@
 mod budget;
 mod child;
 mod harvest;
+mod inject;
 mod pass;
 mod sampler;
 mod signals;

@@ -7,10 +7,10 @@ use std::time::Duration;
 use rooflens_schemas::{Pass, PassKind, Tool};
 
 use super::child::{Ended, Run};
-use super::harvest;
 use super::sampler::Sampler;
 use super::watch::Expectation;
 use super::{Session, make};
+use super::{harvest, inject};
 use crate::error::CaptureError;
 use crate::plan::{Harvest, PassPlan, work_folder};
 
@@ -36,8 +36,6 @@ pub(super) struct Folders {
     pub(super) work: PathBuf,
     /// The workload's own.
     pub(super) out: PathBuf,
-    /// Of modules that Python loads.
-    pub(super) inject: PathBuf,
     /// For what is written to standard output and error.
     pub(super) logs: PathBuf,
 }
@@ -53,7 +51,6 @@ pub(super) fn run(
         pass: session.bundle.join(&plan.id),
         id: plan.id.clone(),
         out: work.join("out"),
-        inject: work.join("inject"),
         work,
         logs: session.bundle.join("logs"),
     };
@@ -62,7 +59,7 @@ pub(super) fn run(
     }
     make(&folders.pass)?;
     make(&folders.out)?;
-    let before = harvest::before(plan, session, &folders)?;
+    let before = harvest::before(&plan.harvest);
     let mut notes = Vec::new();
     let runs = match repeat(plan, limit, session, &folders, &mut notes) {
         Ok(runs) => runs,
@@ -162,8 +159,10 @@ fn one(
 ) -> Result<Ended, CaptureError> {
     let mut variables = plan.variables.clone();
     variables.push((OUT.to_owned(), folders.out.to_string_lossy().into_owned()));
-    if plan.is_injected {
-        variables.push(harvest::python_path(&folders.inject));
+    let has_notes = !session.common.no_inject;
+    variables.extend(inject::prepare(plan, folders, &session.bundle, has_notes)?);
+    if has_notes && plan.harvest == Harvest::Timings {
+        variables.push(inject::notes_of(folders, counted)?);
     }
     let suffix = match (counted, plan.warmup + plan.repeats) {
         (_, 1) => String::new(),

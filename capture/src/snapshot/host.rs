@@ -44,12 +44,21 @@ const CONTAINER_MARKS: [(&str, &str); 4] = [
 /// Words in the control groups of process 1 that tell of a container.
 const CONTAINER_GROUPS: [&str; 5] = ["docker", "kubepods", "containerd", "libpod", "lxc"];
 
-/// Whether this is a container: a hint, because nothing says so for sure.
-fn container(root: &Path) -> Fact {
+/// Whether this is a container, as far as anything hints at it.
+pub(crate) fn is_container(root: &Path) -> bool {
+    runtime(root).is_some()
+}
+
+/// What made the container: a hint, because nothing says so for sure.
+fn runtime(root: &Path) -> Option<&'static str> {
     let mark = CONTAINER_MARKS.iter().find(|(file, _)| root.join(file).exists());
     let groups = fs::read_to_string(root.join("proc/1/cgroup")).unwrap_or_default();
     let group = CONTAINER_GROUPS.into_iter().find(|word| groups.contains(word));
-    match mark.map(|(_, name)| *name).or(group) {
+    mark.map(|(_, name)| *name).or(group)
+}
+
+fn container(root: &Path) -> Fact {
+    match runtime(root) {
         Some(name) => Fact::known("container", "runtime", name),
         None => Fact::missing("container", "runtime", "nothing hints at a container"),
     }

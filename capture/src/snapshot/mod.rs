@@ -16,6 +16,7 @@ use crate::args::SnapshotArguments;
 use crate::error::CaptureError;
 use crate::{say, utc};
 pub(crate) use gpus::first_gpu;
+pub(crate) use host::is_container;
 use runner::{Runner, System};
 
 /// The folder of the bundle that a snapshot is written into; the id of its pass.

@@ -4,22 +4,8 @@ use regex::Regex;
 
 use rooflens_model::pattern::whole_match;
 use rooflens_model::{RangeId, Session};
+use rooflens_schemas::workload::BUILT_IN_STAGES;
 use rooflens_schemas::{StageKind, Workload};
-
-/// Names that become stages where the workload description names none.
-const BUILT_IN: [(&str, StageKind); 11] = [
-    ("prefill", StageKind::Prefill),
-    ("decode", StageKind::Decode),
-    ("decode_step", StageKind::DecodeStep),
-    ("forward", StageKind::Forward),
-    ("backward", StageKind::Backward),
-    ("optimizer", StageKind::Optimizer),
-    ("optimizer_step", StageKind::Optimizer),
-    ("train_step", StageKind::TrainStep),
-    ("training_step", StageKind::TrainStep),
-    ("eager", StageKind::Other),
-    ("offload", StageKind::Other),
-];
 
 /// The range that PyTorch's profiler opens around each step, numbered.
 pub(super) const PROFILER_STEP: &str = "ProfilerStep";
@@ -66,7 +52,7 @@ pub(super) fn rules(workload: &Workload) -> Vec<Rule> {
     if !stated.is_empty() {
         return stated;
     }
-    let built_in = BUILT_IN.iter().filter_map(|(name, kind)| {
+    let built_in = BUILT_IN_STAGES.iter().filter_map(|(name, kind)| {
         let pattern = whole_match(&format!("(?i){}", name.replace('_', "[ _-]?"))).ok()?;
         Some(Rule { name: (*name).to_owned(), pattern, kind: *kind })
     });
@@ -101,7 +87,7 @@ pub(super) fn is_update(name: &str) -> bool {
 
 fn kind_of(name: &str) -> StageKind {
     let same = |(known, _): &&(&str, StageKind)| known.eq_ignore_ascii_case(name);
-    BUILT_IN.iter().find(same).map_or(StageKind::Other, |(_, kind)| *kind)
+    BUILT_IN_STAGES.iter().find(same).map_or(StageKind::Other, |(_, kind)| *kind)
 }
 
 /// `iteration 3` is an instance of `iteration N`, and `ProfilerStep#12` of `ProfilerStep`.

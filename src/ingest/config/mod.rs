@@ -76,6 +76,17 @@ fn import_workload(
         diagnostics.push(diagnostic.artifact(&file.path));
         return Ok(());
     }
+    if !workload.inferred.is_empty() {
+        let keys = workload.inferred.join(", ");
+        let message = format!("inferred by the capture program from the running workload: {keys}");
+        let diagnostic = Diagnostic::new(Severity::Notice, "workload/inferred", message);
+        let hint =
+            "check them, edit the file where one is wrong, and strike checked ones from `inferred`";
+        diagnostics.push(diagnostic.artifact(&file.path).hint(hint));
+    }
+    for (key, value) in &workload.noted {
+        session.add_fact(&file.path, "workload", key, value);
+    }
     session.workload = workload;
     Ok(())
 }
@@ -324,6 +335,18 @@ mod tests {
         let long = "x".repeat((256 << 10) + 1);
         assert!(import(&NOTES, &long, &mut Session::default()).0.is_err());
         assert!((NOTES.sniff)(&prefix("notes.md", "")) && !(NOTES.sniff)(&prefix("README.md", "")));
+    }
+
+    #[test]
+    fn what_nobody_stated_is_said_and_what_was_noted_is_a_fact() {
+        let text = "batch = 8\ninferred = [\"batch\"]\n[noted]\noptimizer = \"AdamW\"\n";
+        let mut session = Session::default();
+        let (result, diagnostics) = import(&WORKLOAD, text, &mut session);
+        assert!(result.is_ok() && session.workload.batch == Some(8));
+        let said: Vec<_> = diagnostics.iter().map(|one| (one.code, one.severity)).collect();
+        assert_eq!(said, [("workload/inferred", Severity::Notice)]);
+        let fact = [session.environment.key[0], session.environment.value[0]];
+        assert_eq!(fact.map(|id| session.text(id)), ["optimizer", "AdamW"]);
     }
 
     #[test]

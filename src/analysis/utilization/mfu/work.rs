@@ -62,7 +62,9 @@ pub(super) fn work(
     };
     let model = model.ok_or(Unavailable::NoModel)?;
     let batch = workload.batch.ok_or(Unavailable::NotStated("the batch"))?;
-    let prompt = workload.prompt_tokens.ok_or(Unavailable::NotStated("prompt_tokens"))?;
+    // Of images the model says it.
+    let prompt = workload.prompt_tokens.or(model.sequence);
+    let prompt = prompt.ok_or(Unavailable::NotStated("prompt_tokens"))?;
     let shapes: Vec<Shape> = match kind {
         StageKind::Prefill => vec![Shape { batch, new: prompt, past: 0, logits: 1 }],
         StageKind::Decode | StageKind::DecodeStep => {
@@ -158,6 +160,19 @@ mod tests {
         // 2·8·32 + 2·8·20 + 2·4·2·(4·5/2).
         assert_eq!(forward.flops, 512.0 + 320.0 + 160.0);
         assert_eq!(step.flops, 3.0 * forward.flops);
+    }
+
+    #[test]
+    fn the_tokens_of_an_image_are_those_of_the_model() {
+        let (workload, text) = tiny();
+        let unstated = Workload { prompt_tokens: None, ..workload };
+        let of = |model: &Architecture| {
+            work(StageKind::Forward, None, &unstated, Some(model), Some("bf16"))
+        };
+        assert_eq!(of(&text), Err(Unavailable::NotStated("prompt_tokens")));
+        // 2 images of 4 patches.
+        let image = Architecture { sequence: Some(4), ..text };
+        assert_eq!(of(&image).expect("complete").tokens, 8.0);
     }
 
     #[test]

@@ -15,6 +15,8 @@ import sys
 import threading
 import time
 
+from . import loading, ranges
+
 RANGES = os.environ.get("ROOFLENS_RANGES")
 WINDOW = [(name, ordinal) for name, ordinal in json.loads(os.environ.get("ROOFLENS_NCU_WINDOW", "[]"))]
 STOP = os.environ.get("ROOFLENS_NCU_STOP")
@@ -32,10 +34,18 @@ class Window:
         # Ranges of the window that are open, and whether ncu profiles.
         self.open, self.is_on = [], False
         self.is_first = os.environ.get("RANK", "0") == "0"
-        self.lock = threading.RLock()
+        self.lock, self.local = threading.RLock(), threading.local()
 
     def enter(self, name):
-        """Gives what `leave` is to be told."""
+        self.local.__dict__.setdefault("stack", []).append(self.begin(name))
+
+    def leave(self, _):
+        stack = self.local.__dict__.get("stack")
+        if stack:
+            self.end(stack.pop())
+
+    def begin(self, name):
+        """The name and its number, if that is of the window."""
         if os.getpid() != self.pid:
             return None
         with self.lock:
@@ -49,7 +59,7 @@ class Window:
             self.profile()
             return name, ordinal
 
-    def leave(self, key):
+    def end(self, key):
         if key is None:
             return
         with self.lock:
@@ -72,7 +82,7 @@ class Window:
         runtime.cudaProfilerStart()
         if STOP:
             device = self.torch.cuda.current_device()
-            threading.Thread(target=quiet, args=(self.wait, device), daemon=True).start()
+            threading.Thread(target=loading.quiet(self.wait), args=(device,), daemon=True).start()
 
     def wait(self, device):
         """Closes a range for ncu once enough of it is profiled."""
@@ -106,51 +116,5 @@ class Window:
         os._exit(0)
 
 
-def quiet(function, *arguments):
-    try:
-        return function(*arguments)
-    except Exception as error:
-        print(f"rooflens-capture: ncu cannot be limited: {error}", file=sys.stderr)
-        return None
-
-
-def hook(torch):
-    window, nvtx, local = Window(torch), torch.cuda.nvtx, threading.local()
-    push, pop = nvtx.range_push, nvtx.range_pop
-
-    def range_push(message, *rest):
-        local.__dict__.setdefault("stack", []).append(quiet(window.enter, str(message)))
-        return push(message, *rest)
-
-    def range_pop():
-        depth, stack = pop(), local.__dict__.get("stack")
-        if stack:
-            quiet(window.leave, stack.pop())
-        return depth
-
-    nvtx.range_push, nvtx.range_pop = range_push, range_pop
-
-
-class Finder:
-    """Finds torch as Python would, and calls the hook once it is loaded."""
-
-    def find_spec(self, name, path=None, target=None):
-        if name != "torch":
-            return None
-        sys.meta_path.remove(self)
-        found = (finder.find_spec(name, path, target) for finder in list(sys.meta_path) if hasattr(finder, "find_spec"))
-        spec = next((spec for spec in found if spec is not None), None)
-        if spec is None or not hasattr(spec.loader, "exec_module"):
-            return spec
-        load = spec.loader.exec_module
-
-        def exec_module(module):
-            load(module)
-            quiet(hook, module)
-
-        spec.loader.exec_module = exec_module
-        return spec
-
-
-if RANGES or WINDOW:
-    sys.meta_path.insert(0, Finder())
+def install(torch):
+    ranges.listen(torch, Window(torch))

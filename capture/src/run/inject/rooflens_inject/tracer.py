@@ -1,14 +1,10 @@
-"""Starts torch.profiler in a program that does not know of it. Written by rooflens-capture; loaded by Python at its start.
-
-Nothing happens until torch is imported. NVTX ranges become ranges of the trace, too. Failures are said and forgotten:
-the program must not notice.
-"""
+"""torch.profiler in a program that does not know of it: around all of it, instances of a range, or optimizer steps."""
 import atexit
-import importlib.machinery
-import importlib.util
 import os
 import sys
 import threading
+
+from . import ranges
 
 DIR = os.environ.get("ROOFLENS_TORCH_DIR")
 RECORD = os.environ.get("ROOFLENS_TORCH_RECORD", "").split(",")
@@ -22,7 +18,7 @@ class Tracer:
 
     def __init__(self, torch):
         self.torch, self.profiler, self.seen, self.depth, self.done = torch, None, 0, 0, False
-        self.lock = threading.RLock()
+        self.lock, self.local = threading.RLock(), threading.local()
         if RANGE is None and SKIP == 0:
             self.start()
         atexit.register(self.stop)
@@ -65,14 +61,24 @@ class Tracer:
         print(f"rooflens-capture: torch.profiler did not {what}: {error}", file=sys.stderr)
 
     def enter(self, name):
+        """The profiler starts before the range is opened in it."""
         if name == RANGE:
             self.depth += 1
             if self.depth == 1:
                 self.seen += 1
                 if self.seen > SKIP:
                     self.start()
+        record = self.torch.profiler.record_function(name) if self.profiler is not None else None
+        if record is not None:
+            record.__enter__()
+        self.local.__dict__.setdefault("records", []).append(record)
 
     def leave(self, name):
+        """The profiler stops after the range is closed in it."""
+        records = self.local.__dict__.get("records")
+        record = records.pop() if records else None
+        if record is not None:
+            record.__exit__(None, None, None)
         if name == RANGE:
             self.depth -= 1
             if self.depth == 0 and COUNT and self.seen >= SKIP + COUNT:
@@ -86,71 +92,10 @@ class Tracer:
             self.start()
 
 
-def hook(torch):
+def install(torch):
     tracer = Tracer(torch)
-    nvtx, local = torch.cuda.nvtx, threading.local()
-    push, pop = nvtx.range_push, nvtx.range_pop
-
-    def range_push(message):
-        stack = local.__dict__.setdefault("stack", [])
-        # The profiler starts before the range is opened in it, and stops after it is closed.
-        tracer.enter(message)
-        record = torch.profiler.record_function(str(message)) if tracer.profiler is not None else None
-        if record is not None:
-            record.__enter__()
-        stack.append((message, record))
-        return push(message)
-
-    def range_pop():
-        depth = pop()
-        stack = local.__dict__.setdefault("stack", [])
-        if stack:
-            message, record = stack.pop()
-            if record is not None:
-                record.__exit__(None, None, None)
-            tracer.leave(message)
-        return depth
-
-    nvtx.range_push, nvtx.range_pop = range_push, range_pop
+    ranges.listen(torch, tracer)
     if RANGE is None and (SKIP or COUNT):
         from torch.optim.optimizer import register_optimizer_step_post_hook
+
         register_optimizer_step_post_hook(tracer.step)
-
-
-class Finder:
-    """Finds torch as Python would, and calls the hook once it is loaded."""
-
-    def find_spec(self, name, path=None, target=None):
-        if name != "torch":
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
-        if spec is None or spec.loader is None:
-            return spec
-        load = spec.loader.exec_module
-
-        def exec_module(module):
-            load(module)
-            try:
-                hook(module)
-            except Exception as error:
-                print(f"rooflens-capture: torch cannot be profiled: {error}", file=sys.stderr)
-
-        spec.loader.exec_module = exec_module
-        return spec
-
-
-def run_hidden_sitecustomize():
-    """This module hides another of the same name: that one runs, too."""
-    own = os.path.dirname(os.path.abspath(__file__))
-    path = [folder for folder in sys.path if os.path.abspath(folder or ".") != own]
-    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", path)
-    if spec is not None and spec.loader is not None:
-        spec.loader.exec_module(importlib.util.module_from_spec(spec))
-
-
-if DIR:
-    sys.meta_path.insert(0, Finder())
-if os.environ.get("ROOFLENS_RANGES") or os.environ.get("ROOFLENS_NCU_WINDOW"):
-    import ncu_window  # noqa: F401: what it does it does when it is loaded.
-run_hidden_sitecustomize()

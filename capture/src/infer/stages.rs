@@ -1,0 +1,281 @@
+//! Which ranges are stages, by their names or by what happened in them, and how long they took.
+
+use std::collections::BTreeMap;
+
+use rooflens_schemas::StageKind;
+use rooflens_schemas::workload::BUILT_IN_STAGES;
+use serde_json::{Map, Value, json};
+
+use super::facts::{Notes, Stage};
+
+/// An instance at the beginning that is longer than this many medians is warm-up.
+const SLOW: f64 = 1.5;
+
+/// Stages that are written: those that have a kind, then the longest.
+const MAX_STAGES: usize = 40;
+
+/// A stage with its measured instances.
+pub(super) struct Timed {
+    /// As it is written and as the report names it.
+    pub(super) name: String,
+    /// The name of the ranges, with `N` for digits.
+    pub(super) range: String,
+    pub(super) kind: StageKind,
+    /// Whether its name alone says what it is.
+    pub(super) is_built_in: bool,
+    /// Milliseconds of the instances that count.
+    pub(super) ms: Vec<f64>,
+    /// Those of warm-up, of other lengths, and of another clock.
+    pub(super) left_out: Vec<f64>,
+    /// Leading instances that are warm-up.
+    pub(super) warmup: usize,
+    pub(super) steps: Option<u64>,
+    pub(super) by_events: bool,
+}
+
+/// The stages of a run: the workload's ranges, and what models and optimizers did if no range tells.
+pub(super) struct Stages {
+    pub(super) all: Vec<Timed>,
+    /// The workload opened no ranges at all.
+    pub(super) lacks_ranges: bool,
+}
+
+/// The stages of several runs of one workload.
+pub(super) fn of(runs: &[Notes]) -> Stages {
+    let user = timed(runs, |notes| &notes.ranges);
+    let lacks_ranges = user.is_empty();
+    let is_told =
+        user.iter().any(|stage| !matches!(stage.kind, StageKind::Other | StageKind::Optimizer));
+    let mut all = user;
+    if !is_told {
+        let steps = timed(runs, |notes| &notes.steps);
+        let names: Vec<String> = all.iter().map(|stage| stage.name.clone()).collect();
+        all.extend(steps.into_iter().filter(|stage| !names.contains(&stage.name)));
+    }
+    Stages { all, lacks_ranges }
+}
+
+fn timed(runs: &[Notes], of: impl Fn(&Notes) -> &BTreeMap<String, Stage>) -> Vec<Timed> {
+    let mut by_name: BTreeMap<&str, Vec<&Stage>> = BTreeMap::new();
+    for notes in runs {
+        for (name, stage) in of(notes).iter().filter(|(name, _)| !name.is_empty()) {
+            by_name.entry(name).or_default().push(stage);
+        }
+    }
+    let mut all: Vec<Timed> = by_name.iter().filter_map(|(name, runs)| one(name, runs)).collect();
+    let total = |stage: &Timed| stage.ms.iter().sum::<f64>();
+    all.sort_by(|a, b| {
+        let is_other = |stage: &Timed| stage.kind == StageKind::Other;
+        is_other(a).cmp(&is_other(b)).then(total(b).total_cmp(&total(a)))
+    });
+    all.truncate(MAX_STAGES);
+    // Spellings of one built-in name are one stage; the longest stands for it.
+    let mut names: Vec<String> = Vec::new();
+    all.retain(|stage| {
+        let is_new = !names.contains(&stage.name);
+        names.push(stage.name.clone());
+        is_new
+    });
+    all
+}
+
+fn one(range: &str, runs: &[&Stage]) -> Option<Timed> {
+    let seen =
+        most_frequent(runs.iter().flat_map(|stage| &stage.seen)).cloned().unwrap_or_default();
+    let built_in = built_in(range);
+    let kind = built_in.map_or_else(|| kind(&seen), |(_, kind)| kind);
+    let by_events = runs.iter().any(|stage| stage.events.contains(&true));
+    // By calls of the model, or else by ranges of single steps.
+    let steps_of = |seen: &BTreeMap<String, u64>| {
+        (kind == StageKind::Decode)
+            .then(|| seen.get("decode").or(seen.get("step")).copied())
+            .flatten()
+    };
+    let counted = steps_of(&seen);
+    let mut stage = Timed {
+        name: built_in.map_or(range, |(name, _)| name).to_owned(),
+        range: range.to_owned(),
+        kind,
+        is_built_in: built_in.is_some(),
+        ms: Vec::new(),
+        left_out: Vec::new(),
+        warmup: 0,
+        steps: counted,
+        by_events,
+    };
+    for run in runs {
+        let warmup = leading_slow(&run.ms);
+        stage.warmup = stage.warmup.max(warmup);
+        for (index, ms) in run.ms.iter().copied().enumerate() {
+            let steps = run.seen.get(index).and_then(steps_of);
+            let is_other = run.events.get(index) != Some(&by_events) || steps != counted;
+            if index < warmup || is_other { stage.left_out.push(ms) } else { stage.ms.push(ms) }
+        }
+    }
+    (!stage.ms.is_empty()).then_some(stage)
+}
+
+/// The built-in stage that ranges of this name are.
+fn built_in(range: &str) -> Option<(&'static str, StageKind)> {
+    let plain = |name: &str| name.trim().to_ascii_lowercase().replace(['_', ' ', '-'], "");
+    BUILT_IN_STAGES.iter().find(|(name, _)| plain(name) == plain(range)).copied()
+}
+
+/// What a range computes, by what happens in one.
+fn kind(seen: &BTreeMap<String, u64>) -> StageKind {
+    let count = |what: &str| seen.get(what).copied().unwrap_or(0);
+    let (forward, backward, update) = (count("train"), count("backward"), count("update"));
+    let inference = (count("prefill"), count("decode"), count("forward"));
+    match (forward, backward, update, inference) {
+        (1.., 1.., 1, (0, 0, 0)) => StageKind::TrainStep,
+        (1.., 0, 0, (0, 0, 0)) => StageKind::Forward,
+        (0, 1.., 0, (0, 0, 0)) => StageKind::Backward,
+        (0, 0, 1.., (0, 0, 0)) => StageKind::Optimizer,
+        (0, 0, 0, (1, 0, 0)) => StageKind::Prefill,
+        (0, 0, 0, (0, 1, 0)) => StageKind::DecodeStep,
+        (0, 0, 0, (0, 2.., 0)) => StageKind::Decode,
+        (0, 0, 0, (0, 0, 1)) => StageKind::Forward,
+        _ => StageKind::Other,
+    }
+}
+
+/// Leading instances that are slow against the later half, at most half of all.
+fn leading_slow(ms: &[f64]) -> usize {
+    let half = ms.len() / 2;
+    let mut later = ms[half..].to_vec();
+    later.sort_by(f64::total_cmp);
+    let Some(median) = later.get((later.len().max(1) - 1) / 2) else { return 0 };
+    ms[..half].iter().take_while(|one| **one > SLOW * median).count()
+}
+
+/// The most frequent value; of equally frequent ones the greatest.
+pub(super) fn most_frequent<T: Ord>(values: impl Iterator<Item = T>) -> Option<T> {
+    let mut counts: BTreeMap<T, u64> = BTreeMap::new();
+    for value in values {
+        *counts.entry(value).or_default() += 1;
+    }
+    let most = counts.values().copied().max()?;
+    counts.into_iter().filter(|(_, count)| *count == most).map(|(value, _)| value).next_back()
+}
+
+impl Stages {
+    /// Warm-up instances at the beginning of the stages that are not steps of others.
+    pub(super) fn warmup(&self) -> Option<u64> {
+        let whole = self
+            .all
+            .iter()
+            .filter(|stage| !matches!(stage.kind, StageKind::Other | StageKind::DecodeStep));
+        whole.map(|stage| stage.warmup as u64).max().filter(|count| *count > 0)
+    }
+
+    /// `timings.json`, beside what the sizes say.
+    pub(super) fn timings(&self, mut head: Map<String, Value>) -> Value {
+        let by_events = self.all.iter().any(|stage| stage.by_events);
+        let stages: Map<String, Value> = self
+            .all
+            .iter()
+            .map(|stage| {
+                let mut entry = json!({ "ms": stage.ms });
+                if let Some(steps) = stage.steps {
+                    entry["steps"] = steps.into();
+                }
+                if !stage.left_out.is_empty() {
+                    entry["left_out_ms"] = json!(stage.left_out);
+                }
+                (stage.name.clone(), entry)
+            })
+            .collect();
+        head.insert("version".to_owned(), 1.into());
+        head.insert(
+            "measured_by".to_owned(),
+            if by_events { "cuda_events" } else { "host_clock" }.into(),
+        );
+        head.insert(
+            "ranges".to_owned(),
+            if self.lacks_ranges { INJECTED } else { "workload" }.into(),
+        );
+        head.insert("stages".to_owned(), stages.into());
+        head.into()
+    }
+}
+
+/// Of `timings.json`: the stages are ranges of the injected modules, because the workload opened none.
+pub(super) const INJECTED: &str = "injected";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stage(ms: &[f64], seen: &[(&str, u64)]) -> Stage {
+        let seen: BTreeMap<String, u64> = seen.iter().map(|(k, v)| ((*k).to_owned(), *v)).collect();
+        Stage {
+            opened: ms.len() as u64,
+            ms: ms.to_vec(),
+            events: vec![true; ms.len()],
+            seen: vec![seen; ms.len()],
+        }
+    }
+
+    fn notes(ranges: &[(&str, Stage)], steps: &[(&str, Stage)]) -> Notes {
+        let map = |list: &[(&str, Stage)]| {
+            list.iter().map(|(name, stage)| ((*name).to_owned(), stage.clone())).collect()
+        };
+        Notes { ranges: map(ranges), steps: map(steps), ..Notes::default() }
+    }
+
+    #[test]
+    fn what_happens_in_a_range_says_what_it_computes() {
+        let step = [("train", 2), ("backward", 2), ("update", 1)];
+        let run = notes(
+            &[
+                ("iteration N", stage(&[9.0, 9.0], &step)),
+                ("epoch", stage(&[20.0], &[("train", 4), ("backward", 4), ("update", 2)])),
+                ("fwd", stage(&[3.0, 3.0], &[("train", 1)])),
+                ("Decode-Step", stage(&[1.0], &[])),
+                ("data", stage(&[2.0], &[])),
+            ],
+            &[("train_step", stage(&[9.0], &step))],
+        );
+        let found = of(&[run]);
+        let kinds: BTreeMap<&str, StageKind> =
+            found.all.iter().map(|stage| (stage.name.as_str(), stage.kind)).collect();
+        let expected = [
+            ("iteration N", StageKind::TrainStep),
+            ("epoch", StageKind::Other),
+            ("fwd", StageKind::Forward),
+            ("decode_step", StageKind::DecodeStep),
+            ("data", StageKind::Other),
+        ];
+        // A range tells what a step is: ours are not wanted.
+        assert_eq!(kinds, BTreeMap::from(expected));
+        assert!(!found.lacks_ranges);
+    }
+
+    #[test]
+    fn without_ranges_steps_are_the_stages() {
+        let run = notes(&[], &[("train_step", stage(&[9.0, 8.0], &[("update", 1)]))]);
+        let found = of(&[run]);
+        assert_eq!(found.all[0].name, "train_step");
+        assert_eq!(found.timings(Map::new())["ranges"], INJECTED);
+    }
+
+    #[test]
+    fn warm_up_and_loops_of_other_lengths_are_left_out() {
+        let mut decode = stage(&[90.0, 10.0, 40.0, 41.0, 42.0], &[("decode", 16)]);
+        decode.seen[1] = BTreeMap::from([("decode".to_owned(), 4)]);
+        let found = of(&[notes(&[("decode", decode)], &[])]);
+        // Of 40, 41, 42 the median is 41: 90 is more than 1.5 times that, 10 is not, but it has four steps.
+        let decode = &found.all[0];
+        assert_eq!(
+            (&decode.ms[..], &decode.left_out[..]),
+            (&[40.0, 41.0, 42.0][..], &[90.0, 10.0][..])
+        );
+        assert_eq!((decode.steps, found.warmup()), (Some(16), Some(1)));
+    }
+
+    #[test]
+    fn steps_are_counted_by_their_ranges_where_no_model_was_seen() {
+        let found = of(&[notes(&[("decode", stage(&[3.0, 3.0], &[("step", 5)]))], &[])]);
+        assert_eq!(found.all[0].steps, Some(5));
+    }
+}

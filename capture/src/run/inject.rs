@@ -1,0 +1,105 @@
+//! Python modules that are put before the workload's own: they profile it, time it, and note what it is.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::pass::Folders;
+use crate::error::CaptureError;
+use crate::infer;
+use crate::plan::{Harvest, PassPlan, ranges_folder};
+
+/// Where the modules are, below the folder that `PYTHONPATH` begins with.
+const FILES: [(&str, &str); 13] = [
+    ("sitecustomize.py", include_str!("inject/sitecustomize.py")),
+    ("rooflens_inject/__init__.py", include_str!("inject/rooflens_inject/__init__.py")),
+    ("rooflens_inject/clock.py", include_str!("inject/rooflens_inject/clock.py")),
+    ("rooflens_inject/engines.py", include_str!("inject/rooflens_inject/engines.py")),
+    ("rooflens_inject/loading.py", include_str!("inject/rooflens_inject/loading.py")),
+    ("rooflens_inject/models.py", include_str!("inject/rooflens_inject/models.py")),
+    ("rooflens_inject/notes.py", include_str!("inject/rooflens_inject/notes.py")),
+    ("rooflens_inject/ranges.py", include_str!("inject/rooflens_inject/ranges.py")),
+    ("rooflens_inject/stages.py", include_str!("inject/rooflens_inject/stages.py")),
+    ("rooflens_inject/steps.py", include_str!("inject/rooflens_inject/steps.py")),
+    ("rooflens_inject/tracer.py", include_str!("inject/rooflens_inject/tracer.py")),
+    ("rooflens_inject/training.py", include_str!("inject/rooflens_inject/training.py")),
+    ("rooflens_inject/window.py", include_str!("inject/rooflens_inject/window.py")),
+];
+
+/// Writes the modules if the pass needs them. Gives the variables by which Python finds them and knows what to do.
+pub(super) fn prepare(
+    plan: &PassPlan,
+    folders: &Folders,
+    bundle: &Path,
+    notes: bool,
+) -> Result<Vec<(String, String)>, CaptureError> {
+    let opens_ranges = match plan.harvest {
+        Harvest::Nsys(_) | Harvest::Ncu(_) | Harvest::Torch(_) => {
+            notes && infer::lacks_ranges(bundle)
+        }
+        Harvest::Timings | Harvest::GemmLog => false,
+    };
+    let is_noted = notes && plan.harvest == Harvest::Timings;
+    // Without notes only what the user asked for is injected: the profiler.
+    let is_hooked = plan.is_injected && (notes || matches!(plan.harvest, Harvest::Torch(_)));
+    if !(is_hooked || opens_ranges || is_noted) {
+        return Ok(Vec::new());
+    }
+    if is_hooked {
+        super::make(&ranges_folder(bundle))?;
+    }
+    let folder = folders.work.join("inject");
+    super::make(&folder.join("rooflens_inject"))?;
+    for (name, text) in FILES {
+        let path = folder.join(name);
+        fs::write(&path, text).map_err(CaptureError::io(&path))?;
+    }
+    let mut variables = vec![python_path(&folder)];
+    if opens_ranges {
+        variables.push(("ROOFLENS_STEPS".to_owned(), "1".to_owned()));
+    }
+    Ok(variables)
+}
+
+/// The folder for notes of one run, made, and the variable that names it.
+pub(super) fn notes_of(
+    folders: &Folders,
+    run: Option<u32>,
+) -> Result<(String, String), CaptureError> {
+    let name = run.map_or_else(|| "warmup".to_owned(), |run| run.to_string());
+    let folder = notes_folder(&folders.work).join(name);
+    super::make(&folder)?;
+    Ok(("ROOFLENS_NOTES_DIR".to_owned(), folder.to_string_lossy().into_owned()))
+}
+
+/// Notes of all runs, a folder each.
+pub(super) fn notes_folder(work: &Path) -> PathBuf {
+    work.join("notes")
+}
+
+/// PYTHONPATH with the injected modules before what was there.
+fn python_path(inject: &Path) -> (String, String) {
+    let old = std::env::var("PYTHONPATH").unwrap_or_default();
+    let separator = if old.is_empty() { "" } else { ":" };
+    ("PYTHONPATH".to_owned(), format!("{}{separator}{old}", inject.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_module_of_the_package_is_written() {
+        let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/run/inject");
+        let mut there: Vec<String> = Vec::new();
+        for folder in ["", "rooflens_inject"] {
+            for entry in fs::read_dir(package.join(folder)).expect("is there").flatten() {
+                let path = Path::new(folder).join(entry.file_name());
+                there.extend(path.to_str().filter(|name| name.ends_with(".py")).map(str::to_owned));
+            }
+        }
+        there.sort();
+        let mut written: Vec<&str> = FILES.iter().map(|(name, _)| *name).collect();
+        written.sort_unstable();
+        assert_eq!(there, written);
+    }
+}

@@ -1,0 +1,42 @@
+"""What rooflens-capture runs inside of a Python workload. Nothing happens until the workload imports torch or an engine.
+
+    loading   calls functions when modules are imported
+    ranges    tells listeners of NVTX ranges
+    tracer    torch.profiler around chosen ranges or steps
+    clock     CUDA events that nobody waits for
+    stages    how long ranges take, and what happens in them
+    models    which models are built, and what shapes they are called with
+    training  optimizers, backward passes, parallel groups
+    steps     ranges where the workload opens none
+    engines   arguments of vLLM and SGLang
+    window    ncu in chosen instances of ranges, and the end of the workload after them
+    notes     the file that all of it ends up in
+"""
+
+
+def start(environment):
+    """Begins what the environment asks for: a trace, notes, ranges of our own, or several of them."""
+    trace, notes = environment.get("ROOFLENS_TORCH_DIR"), environment.get("ROOFLENS_NOTES_DIR")
+    opens_ranges = environment.get("ROOFLENS_STEPS") == "1"
+    is_limited = environment.get("ROOFLENS_RANGES") or environment.get("ROOFLENS_NCU_WINDOW")
+    if not (trace or notes or opens_ranges or is_limited):
+        return
+    from . import loading
+
+    if trace:
+        from . import tracer
+
+        loading.on_import("torch", tracer.install)
+    if is_limited:
+        from . import window
+
+        loading.on_import("torch", window.install)
+    if notes or opens_ranges:
+        from . import engines, models, steps, training
+
+        # In this order: what models and optimizers do is told to steps, which time or open ranges.
+        loading.on_import("torch", lambda torch: steps.install(torch, notes, opens_ranges))
+        loading.on_import("torch", models.install)
+        loading.on_import("torch", training.install)
+        for name, install in models.LATER + training.LATER + engines.LATER:
+            loading.on_import(name, install)

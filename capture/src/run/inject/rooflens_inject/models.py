@@ -1,0 +1,282 @@
+"""Which models are built, and with what shapes they are called.
+
+The outermost call of a model is what counts: models contain models. Calls are seen at the class, so that no instance
+carries anything of ours, and what torch.compile traces is as if nothing were hooked.
+"""
+import collections
+import functools
+import threading
+import weakref
+
+from . import loading, notes, ranges, steps
+
+# Inputs by whose shape a call is known, the first that is there.
+INPUTS = ("input_ids", "inputs_embeds", "decoder_input_ids", "pixel_values", "input_features", "input_values")
+
+# Names of classes that generate text, by their ends.
+GENERATES = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
+
+# Packages whose layers and weights are quantized or of eight bits.
+QUANTIZED = ("torchao", "bitsandbytes", "awq", "auto_gptq", "gptqmodel", "transformer_engine", "compressed_tensors", "hqq")
+
+# Different shapes, and models, that are kept.
+MAX_SHAPES, MAX_MODELS = 200, 16
+
+_local = threading.local()
+_models = {}  # By id: (weak reference, Model).
+_built = weakref.WeakSet()
+_compile = {}
+_watched = set()
+_torch = None
+
+
+class Model:
+    """One model that was called as the outermost one."""
+
+    def __init__(self, module):
+        self.described = describe(module)
+        self.shapes, self.runs, self.run = collections.Counter(), collections.Counter(), 0
+        self.autocast = None
+
+    def called(self, phase, shape):
+        key = (phase, *shape)
+        if key not in self.shapes:
+            if len(self.shapes) >= MAX_SHAPES:
+                key = (phase, None, None)
+            self.autocast = autocast() or self.autocast
+        self.shapes[key] += 1
+        if phase == "decode":
+            self.run += 1
+        elif self.run:
+            self.runs[self.run] += 1
+            self.run = 0
+
+    def as_json(self):
+        runs = collections.Counter(self.runs)
+        if self.run:
+            runs[self.run] += 1
+        calls = [{"phase": key[0], "batch": key[1], "tokens": key[2], "count": count} for key, count in self.shapes.items()]
+        return {**self.described, "autocast": self.autocast, "calls": calls,
+                "decodes": [[steps, count] for steps, count in runs.items()]}
+
+
+def install(torch):
+    global _torch
+    _torch = torch
+    notes.part("models", models_as_json)
+    notes.part("compile", _compile)
+    loading.replace(torch, "compile", _compiled)
+    module = torch.nn.Module
+    for name in ("to", "cuda", "eval"):
+        loading.replace(module, name, _found)
+    if hasattr(module, "compile"):
+        loading.after(module, "compile", _compiled_in_place)
+
+
+def hook_transformers(modeling):
+    cls = modeling.PreTrainedModel
+    loading.after(cls, "__init__", lambda _, self, *args, **kwargs: _built.add(self))
+    watch(cls)
+
+
+def hook_generation(generation):
+    def wrapper(generate):
+        def called(*args, **kwargs):
+            current = steps.current
+            if current is None or _local.__dict__.get("generates"):
+                return generate(*args, **kwargs)
+            _local.generates = True
+            current.generates()
+            try:
+                return generate(*args, **kwargs)
+            finally:
+                _local.generates = False
+                current.generated()
+
+        return called
+
+    loading.replace(generation.GenerationMixin, "generate", wrapper)
+
+
+def hook_dynamo(eval_frame):
+    """What torch.compile makes of a module is called from outside of what it compiles."""
+    cls = eval_frame.OptimizedModule
+    cls.__call__ = watched(cls.__call__, lambda self: self._orig_mod)
+
+
+# Modules that are hooked once they are imported.
+LATER = [("transformers.modeling_utils", hook_transformers), ("transformers.generation.utils", hook_generation),
+         ("torch._dynamo.eval_frame", hook_dynamo)]
+
+
+def watch(cls):
+    """Calls of modules of this class are seen, unless the class calls itself in its own way."""
+    if cls not in _watched and cls.__call__ is _torch.nn.Module.__call__:
+        _watched.add(cls)
+        cls.__call__ = watched(lambda self, *args, **kwargs: _torch.nn.Module.__call__(self, *args, **kwargs), lambda self: self)
+
+
+def watched(call, model_of):
+    """The same call, noted if it is the outermost one of this thread."""
+    compiling = ranges.is_compiling(_torch)
+
+    @functools.wraps(call)
+    def __call__(self, *args, **kwargs):
+        if compiling() or _local.__dict__.get("inside"):
+            return call(self, *args, **kwargs)
+        _local.inside = True
+        phase = _called(model_of(self), args, kwargs)
+        try:
+            return call(self, *args, **kwargs)
+        finally:
+            _local.inside = False
+            if phase is not None:
+                steps.current.ends(phase)
+
+    return __call__
+
+
+@loading.quiet
+def _called(module, args, kwargs):
+    """Notes a call. Gives its phase if its end is to be told."""
+    if steps.current is None or not notes.is_own():
+        return None
+    kept = _models.get(id(module))
+    if kept is None or kept[0]() is not module:
+        if len(_models) >= MAX_MODELS:
+            return None
+        kept = _models[id(module)] = (weakref.ref(module), Model(module))
+    model, shape = kept[1], shape_of(args, kwargs)
+    phase = phase_of(module, shape, kwargs)
+    is_new = not model.shapes
+    model.called(phase, shape)
+    told = steps.current.begins(phase)
+    if is_new:
+        notes.write()
+    else:
+        notes.tick()
+    return phase if told else None
+
+
+def shape_of(args, kwargs):
+    """Sequences and tokens of a call; tokens of text alone."""
+    if args and isinstance(args[0], dict):
+        kwargs = args[0]
+    name = next((name for name in INPUTS if kwargs.get(name) is not None), None)
+    given = kwargs[name] if name else (args[0] if args else next(iter(kwargs.values()), None))
+    shape = tuple(getattr(given, "shape", ()))
+    if not shape or not all(isinstance(size, int) for size in shape):
+        return None, None
+    is_text = name in INPUTS[:3] or name is None and len(shape) == 2 and not given.is_floating_point()
+    if is_text and len(shape) == 1:
+        return 1, shape[0]
+    return shape[0], shape[1] if is_text and len(shape) > 1 else None
+
+
+def phase_of(module, shape, kwargs):
+    """train, prefill, decode (one token a sequence, after others), or forward: a pass without a cache."""
+    if module.training and _torch.is_grad_enabled():
+        return "train"
+    has_past = kwargs.get("past_key_values") is not None
+    if shape[1] == 1 and has_past:
+        return "decode"
+    generates = has_past or type(module).__name__.endswith(GENERATES) and kwargs.get("labels") is None
+    return "prefill" if generates and shape[1] is not None else "forward"
+
+
+def autocast():
+    """The data type that matrix work is cast to, if it is."""
+    try:
+        if _torch.is_autocast_enabled():
+            return str(_torch.get_autocast_dtype("cuda")).replace("torch.", "")
+    except Exception:
+        pass
+    return None
+
+
+def describe(module):
+    """What a model is: its config, its parameters by type, how its weights are kept."""
+    config = getattr(module, "config", None)
+    found = {"class": type(module).__name__, "parameters": {}, "trainable": 0, "layers": {}, "recomputes": False}
+    sizes = collections.Counter()
+    kinds = collections.Counter()
+    for parameter in module.parameters():
+        sizes[str(parameter.dtype).replace("torch.", "")] += parameter.numel()
+        found["trainable"] += parameter.numel() if parameter.requires_grad else 0
+        if type(parameter).__module__.split(".")[0] in QUANTIZED:
+            kinds[f"{type(parameter).__module__.split('.')[0]} {type(parameter).__name__}"] += 1
+    for layer in module.modules():
+        found["recomputes"] |= getattr(layer, "gradient_checkpointing", False) is True
+        if type(layer).__module__.split(".")[0] in QUANTIZED:
+            kinds[f"{type(layer).__module__.split('.')[0]} {type(layer).__name__}"] += 1
+    found["parameters"], found["layers"] = dict(sizes), dict(kinds)
+    if hasattr(config, "to_dict"):
+        found["config"] = config.to_dict()
+        found["attention"] = getattr(config, "_attn_implementation", None)
+    devices = getattr(module, "hf_device_map", None)
+    found["devices"] = len({str(device) for device in devices.values()}) if isinstance(devices, dict) else None
+    found["tensor_parallel"] = getattr(module, "_tp_size", None)
+    found["is_fsdp"] = any(cls.__name__ == "FSDPModule" for cls in type(module).__mro__)
+    if sizes.get("float32"):
+        found["matmul_precision"] = loading.quiet(_torch.get_float32_matmul_precision)()
+    return found
+
+
+def models_as_json():
+    """Models that were called; those that were only built if there is none, the largest."""
+    called = [model.as_json() for _, model in _models.values()]
+    if called:
+        return called
+    built = [loading.quiet(describe)(module) for module in list(_built)]
+    built = [model for model in built if model]
+    return sorted(built, key=lambda model: -sum(model["parameters"].values()))[:1]
+
+
+def _found(old):
+    """A module that is moved or put into evaluation as a whole is likely a model."""
+
+    def called(self, *args, **kwargs):
+        result = old(self, *args, **kwargs)
+        _keep(self)
+        return result
+
+    return called
+
+
+@loading.quiet
+def _keep(module):
+    cls = type(module)
+    if cls.__module__.split(".")[0] == "torch" or cls in _watched or any(base in _watched for base in cls.__mro__):
+        return
+    # Parts of models are moved, too: a model has parts of its own.
+    if any(True for _ in module.children()):
+        watch(cls)
+
+
+def _compiled(compile):
+    def called(*args, **kwargs):
+        result = compile(*args, **kwargs)
+        return _note_compiled(args[0] if args else kwargs.get("model"), result, kwargs) or result
+
+    return called
+
+
+@loading.quiet
+def _note_compiled(model, result, options):
+    _compile["calls"] = _compile.get("calls", 0) + 1
+    for name in ("mode", "backend", "fullgraph", "dynamic"):
+        if options.get(name) is not None:
+            _compile[name] = str(options[name])
+    owner = getattr(model, "__self__", None)
+    if isinstance(owner, _torch.nn.Module) and callable(result):
+        # A bound method of a model: its calls come from outside of what is compiled.
+        call = watched(lambda self, *args, **kwargs: result(*args, **kwargs), lambda self: self)
+        return functools.wraps(result)(lambda *args, **kwargs: call(owner, *args, **kwargs))
+    return None
+
+
+def _compiled_in_place(_, self, *args, **options):
+    call = getattr(self, "_compiled_call_impl", None)
+    if call is not None:
+        call_once = watched(lambda self, *args, **kwargs: call(*args, **kwargs), lambda self: self)
+        self._compiled_call_impl = functools.partial(call_once, self)

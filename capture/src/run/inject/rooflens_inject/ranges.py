@@ -1,0 +1,107 @@
+"""NVTX ranges of the workload, told to listeners: `enter(name)` before a range opens, `leave(name)` after it closed.
+
+Seen are torch.cuda.nvtx (range_push, range_pop, range) and the package nvtx (annotate, push_range, pop_range).
+"""
+import functools
+import threading
+
+from . import loading
+
+_listeners = []
+_local = threading.local()
+
+
+def listen(torch, listener):
+    """Adds a listener; the first one hooks the functions."""
+    _listeners.append(listener)
+    if len(_listeners) > 1:
+        return
+    compiling = is_compiling(torch)
+    loading.replace(torch.cuda.nvtx, "range_push", lambda push: _push(push, compiling))
+    loading.replace(torch.cuda.nvtx, "range_pop", lambda pop: _pop(pop, compiling))
+    loading.on_import("nvtx.nvtx", _hook_package)
+
+
+def is_compiling(torch):
+    """A function that torch.compile takes for a constant: what it traces is as if nothing were hooked."""
+    return getattr(getattr(torch, "compiler", None), "is_compiling", None) or (lambda: False)
+
+
+@loading.quiet
+def opened(name):
+    name = str(name)
+    _local.__dict__.setdefault("stack", []).append(name)
+    for listener in _listeners:
+        listener.enter(name)
+
+
+@loading.quiet
+def closed():
+    stack = _local.__dict__.get("stack")
+    if stack:
+        name = stack.pop()
+        for listener in reversed(_listeners):
+            listener.leave(name)
+
+
+def _push(push, compiling):
+    def range_push(msg, *args, **kwargs):
+        if not compiling():
+            opened(msg)
+        return push(msg, *args, **kwargs)
+
+    return range_push
+
+
+def _pop(pop, compiling):
+    def range_pop(*args, **kwargs):
+        depth = pop(*args, **kwargs)
+        if not compiling():
+            closed()
+        return depth
+
+    return range_pop
+
+
+def _hook_package(nvtx):
+    """Its own functions and classes: without a profiler these call nothing that could be seen."""
+    annotate = nvtx.annotate
+    loading.after(annotate, "__init__", _name)
+    for name, told in (("__enter__", lambda self, *_: opened(self._rooflens_name or "")), ("__exit__", lambda *_: closed())):
+        _tell(annotate, name, told)
+    _tell(nvtx, "push_range", lambda message=None, *_, **__: opened(message or ""))
+    _tell(nvtx, "pop_range", lambda *_, **__: closed())
+    loading.replace(annotate, "__call__", _decorate)
+
+
+def _name(_, self, message=None, *args, **kwargs):
+    self._rooflens_name = message
+
+
+def _tell(owner, name, told):
+    def wrapper(old):
+        def called(*args, **kwargs):
+            told(*args, **kwargs)
+            return old(*args, **kwargs)
+
+        return called
+
+    loading.replace(owner, name, wrapper)
+
+
+def _decorate(decorate):
+    def called(self, function):
+        decorated = decorate(self, function)
+        name = self._rooflens_name or getattr(function, "__name__", "")
+
+        @functools.wraps(decorated)
+        def inner(*args, **kwargs):
+            opened(name)
+            try:
+                return decorated(*args, **kwargs)
+            finally:
+                closed()
+
+        return inner
+
+    return called

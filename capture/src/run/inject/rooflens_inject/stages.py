@@ -1,0 +1,86 @@
+"""How long ranges take, and what happens in them: forward passes, backward passes, updates of the weights."""
+import re
+import threading
+
+# Instances of a name that are timed, and names that are kept: ranges around single layers are many.
+MAX_INSTANCES, MAX_NAMES, MAX_SPELLINGS = 2000, 200, 10000
+
+_DIGITS = re.compile(r"\d+")
+
+
+class Stage:
+    """The instances of a name: [milliseconds, whether events measured them, {what happened: how often}]."""
+
+    def __init__(self, key):
+        self.times, self.opened = [], 0
+        # Steps of a loop that no model tells of are counted by their ranges.
+        self.is_step = re.sub(r"[ _-]", "", key).lower() == "decodestep"
+
+    def as_json(self):
+        """Instances that are over and read."""
+        done = [time for time in self.times if time[0] is not None]
+        return {
+            "opened": self.opened,
+            "ms": [round(time[0], 6) for time in done],
+            "events": [time[1] for time in done],
+            "seen": [time[2] for time in done],
+        }
+
+
+class Stages:
+    """Times ranges by name. Digits are one name, as in the report: `iteration 3` is an instance of `iteration N`."""
+
+    def __init__(self, clock):
+        self.clock, self.all, self.spellings, self.local = clock, {}, {}, threading.local()
+
+    def stack(self):
+        """Ranges that are open on this thread: (stage, mark, what happened), or None for one that is not timed."""
+        return self.local.__dict__.setdefault("stack", [])
+
+    def stage(self, name):
+        key = name.strip()[:80]
+        key = key if key.isdigit() else _DIGITS.sub("N", key)
+        stage = self.all.get(key)
+        if stage is None and len(self.all) < MAX_NAMES:
+            stage = self.all[key] = Stage(key)
+        if len(self.spellings) < MAX_SPELLINGS:
+            self.spellings[name] = stage
+        return stage
+
+    def enter(self, name):
+        stack, frame = self.stack(), None
+        stage = self.spellings[name] if name in self.spellings else self.stage(name)
+        if stage is not None:
+            stage.opened += 1
+            outer = stack[-1] if stack else None
+            if stage.is_step and outer is not None:
+                outer[2]["step"] = outer[2].get("step", 0) + 1
+            # Ranges inside of others may be around every layer: these are timed as long as that costs little.
+            if len(stage.times) < MAX_INSTANCES and (not stack or self.clock.is_affordable()):
+                # A range inside another of its name is the same phase.
+                if all(open is None or open[0] is not stage for open in stack):
+                    frame = (stage, self.clock.mark(), {})
+        stack.append(frame)
+
+    def leave(self, name=None, end=None):
+        """Closes the innermost range, at the mark `end` if it is over since then."""
+        stack = self.stack()
+        frame = stack.pop() if stack else None
+        if frame is None:
+            return
+        time = [None, False, frame[2]]
+        frame[0].times.append(time)
+
+        def read(milliseconds, is_of_gpu):
+            time[0], time[1] = milliseconds, is_of_gpu
+
+        self.clock.interval(frame[1], end or self.clock.mark(), read)
+
+    def seen(self, what):
+        """Something happened in all ranges that are open on this thread."""
+        for frame in self.stack():
+            if frame is not None:
+                frame[2][what] = frame[2].get(what, 0) + 1
+
+    def as_json(self):
+        return {name: stage.as_json() for name, stage in list(self.all.items())}

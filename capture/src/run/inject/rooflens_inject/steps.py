@@ -1,0 +1,116 @@
+"""Phases of the workload by what its models and optimizers do: prefill, decode, train_step, and calls of generate.
+
+In a run without a profiler they are timed, beside the ranges of the workload. Where it opens no ranges at all, profiled
+runs open NVTX ranges of these names, so that the report has stages.
+"""
+import threading
+
+from . import loading, notes, ranges
+from .clock import Clock
+from .stages import Stages
+
+# The one of this process; None before torch is imported.
+current = None
+
+
+def install(torch, folder, opens_ranges):
+    global current
+    current = Steps(torch, bool(folder), opens_ranges)
+    if folder:
+        notes.begin(folder)
+        notes.part("ranges", lambda: current.user.as_json())
+        notes.part("steps", lambda: current.own.as_json())
+        notes.at_end(current.finish)
+        ranges.listen(torch, current.user)
+
+
+class Steps:
+    """Told of forward passes and updates; tells ranges of them."""
+
+    def __init__(self, torch, is_timed, opens_ranges):
+        self.nvtx, self.clock = torch.cuda.nvtx, Clock(torch)
+        self.user = Stages(self.clock) if is_timed else None
+        self.own = Stages(self.clock) if is_timed else None
+        self.opens_ranges, self.local = opens_ranges, threading.local()
+
+    def push(self, name):
+        if self.own:
+            self.own.enter(name)
+        if self.opens_ranges:
+            self.nvtx.range_push(name)
+
+    def pop(self, end=None):
+        if self.opens_ranges:
+            self.nvtx.range_pop()
+        if self.own:
+            self.own.leave(end=end)
+
+    def seen(self, what):
+        if self.user:
+            self.user.seen(what)
+            self.own.seen(what)
+
+    @loading.quiet
+    def begins(self, phase):
+        """A forward pass of a whole model: train, prefill, decode or forward. Gives whether `ends` is to be called."""
+        if phase == "train":
+            if not self.local.__dict__.get("trains"):
+                self.push("train_step")
+                self.local.trains = True
+            self.seen(phase)
+            return False
+        # Where the workload has ranges of its own, these are timed; ours would only cost time.
+        if self.user and self.user.stack():
+            self.seen(phase)
+            return False
+        if phase != "decode":
+            self.end_decode()
+            self.push(phase)
+        else:
+            if not self.local.__dict__.get("decodes"):
+                self.push("decode")
+                self.local.decodes, self.local.last = True, None
+            self.push("decode_step")
+        self.seen(phase)
+        return True
+
+    @loading.quiet
+    def ends(self, phase):
+        self.pop()
+        if phase == "decode" and self.own:
+            # The loop ends with its last step, which is known when something else begins.
+            self.clock.release(self.local.last)
+            self.local.last = self.clock.mark()
+
+    def end_decode(self):
+        if self.local.__dict__.get("decodes"):
+            self.local.decodes = False
+            self.pop(self.local.last)
+            self.local.last = None
+
+    @loading.quiet
+    def updated(self):
+        """The weights were updated."""
+        self.seen("update")
+        if self.local.__dict__.get("trains"):
+            self.local.trains = False
+            self.pop()
+        notes.tick()
+
+    @loading.quiet
+    def generates(self):
+        """A call of generate begins."""
+        if self.own:
+            self.own.enter("generate")
+
+    @loading.quiet
+    def generated(self):
+        self.end_decode()
+        if self.own:
+            self.own.leave()
+        notes.tick()
+
+    def finish(self):
+        """The workload is over: the GPU has a while to pass the last marks."""
+        self.end_decode()
+        self.clock.drain(patience=5.0)

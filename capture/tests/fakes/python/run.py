@@ -1,0 +1,85 @@
+"""Workloads that know nothing of the capture: the argument says which."""
+import os
+import sys
+
+import torch
+from torch.cuda import nvtx, work
+from transformers.generation.utils import GenerationMixin
+from transformers.modeling_utils import Config, PreTrainedModel
+
+
+class LlamaForCausalLM(PreTrainedModel, GenerationMixin):
+    def __init__(self):
+        super().__init__(Config())
+        self.weights = [torch.Tensor(1000, 1000), torch.Tensor(10, dtype="torch.float32")]
+
+    def forward(self, input_ids=None, past_key_values=None, labels=None):
+        work(10 if input_ids.shape[1] > 1 else 2)
+
+
+def ranges():
+    """A prompt of 16 tokens and three decoded ones, three times; the first is slow."""
+    model, prompt = LlamaForCausalLM(), torch.Tensor(4, 16, dtype="torch.int64")
+    for repeat in range(3):
+        nvtx.range_push("Prefill")
+        work(50 if repeat == 0 else 0)
+        model(input_ids=prompt)
+        nvtx.range_pop()
+        nvtx.range_push("decode loop")
+        for _ in range(3):
+            model(input_ids=torch.Tensor(4, 1), past_key_values=[])
+        nvtx.range_pop()
+
+
+def train():
+    """No ranges; two forward passes before each update."""
+    from torch.distributed.device_mesh import DeviceMesh
+
+    DeviceMesh("cuda", (2, 4), mesh_dim_names=("dp", "tp"))
+    model, optimizer, x = LlamaForCausalLM(), torch.optim.AdamW(), torch.Tensor(8, 32, dtype="torch.int64")
+    model.training = torch.nn.grad = True
+    for _ in range(4):
+        for _ in range(2):
+            model(input_ids=x, labels=x)
+            torch.autograd.backward(x)
+        work(1)
+        optimizer.step()
+    print("ranges", nvtx.opened)
+
+
+def generate():
+    model, prompt = LlamaForCausalLM(), torch.Tensor(2, 8, dtype="torch.int64")
+    for _ in range(2):
+        model.generate(prompt, 5)
+    print("ranges", nvtx.opened)
+
+
+def vllm():
+    from vllm.entrypoints.llm import LLM
+
+    LLM("/models/Tiny", tensor_parallel_size=2, hf_token=os.environ["FAKE_SECRET_TOKEN"]).generate(["a"])
+
+
+def sglang():
+    from sglang.srt.entrypoints.engine import Engine
+
+    Engine(model_path="/models/Tiny", tp_size=4, api_key=os.environ["FAKE_SECRET_TOKEN"]).generate("a")
+
+
+def hostile():
+    """A model whose parts raise whatever is asked of them, and whose own error must come through."""
+
+    class Broken(PreTrainedModel):
+        def parameters(self):
+            raise RuntimeError("no parameters for you")
+
+        def forward(self, **_):
+            raise KeyError("mine")
+
+    try:
+        Broken(None)(input_ids=None)
+    except KeyError as error:
+        print("caught", error)
+
+
+globals()[sys.argv[1]]()

@@ -1,0 +1,37 @@
+"""Stands in for torch: modules that can be called, optimizers that step, and events that tell whole milliseconds."""
+from . import autograd, compiler, cuda, nn, optim
+
+nn.DataParallel = nn.parallel.DataParallel
+
+__version__ = "2.11.0"
+float32, bfloat16 = "torch.float32", "torch.bfloat16"
+
+
+class Tensor:
+    def __init__(self, *shape, dtype=bfloat16):
+        self.shape, self.dtype, self.requires_grad = shape, dtype, True
+
+    def numel(self):
+        size = 1
+        for one in self.shape:
+            size *= one
+        return size
+
+    def is_floating_point(self):
+        return "int" not in self.dtype
+
+
+def is_grad_enabled():
+    return nn.grad
+
+
+def is_autocast_enabled():
+    return False
+
+
+def get_float32_matmul_precision():
+    return "highest"
+
+
+def compile(model=None, **options):
+    return model

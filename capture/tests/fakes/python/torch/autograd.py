@@ -1,0 +1,2 @@
+def backward(*tensors):
+    pass

@@ -77,7 +77,7 @@ fn import(
     session: &mut Session,
     diagnostics: &mut Diagnostics,
 ) -> Result<(), IngestError> {
-    let trace = read(&Content::open(&file.location)?)?;
+    let trace = read(&file.content()?, session.room())?;
     if trace.rows.rows.events == 0 {
         refuse_damaged(&trace)?;
     }
@@ -86,10 +86,10 @@ fn import(
 }
 
 /// Reads the file with likely cuts and, should one prove wrong, with exact ones.
-fn read(content: &Content) -> Result<File, IngestError> {
+fn read(content: &Content, room: u64) -> Result<File, IngestError> {
     for cutting in [Cutting::Likely, Cutting::Exact] {
         let mut reader = content.reader()?;
-        if let Some(file) = stream::read(&mut *reader, cutting, BLOCK).map_err(refusal)? {
+        if let Some(file) = stream::read(&mut *reader, cutting, BLOCK, room).map_err(refusal)? {
             return Ok(file);
         }
     }
@@ -160,6 +160,7 @@ fn refusal(refusal: Refusal) -> IngestError {
         Refusal::NoEvents(at) => (found("no list"), at),
         Refusal::CutOff(at) => (IngestErrorKind::Truncated, at),
         Refusal::TooLong(at) => (found("longer in one part than a trace can be"), at),
+        Refusal::Budget => return IngestErrorKind::Budget.into(),
         Refusal::Io(error) => return ContentError::Io(error).into(),
         Refusal::BareArray => {
             let message = "this is a bare list of events, as torch.autograd.profiler exports";

@@ -114,7 +114,7 @@ def names(scale):
 
 def regexes(scale):
     """A thousand patterns that compile to much."""
-    stages = "".join(f'[[stages]]\nname = "s{at}"\npattern = "(\\\\w{{{60 + at % 7}}}x|y){{2}}z{at}"\n' for at in range(1000 * scale))
+    stages = "".join(f'[[stages]]\nname = "s{at}"\nmatch = "(\\\\w{{{60 + at % 7}}}x|y){{2}}z{at}"\n' for at in range(1000 * scale))
     folder = {"workload.toml": stages.encode()}
     ranges = [json.dumps({"ph": "X", "cat": "user_annotation", "name": f"r{at}", "pid": 1, "tid": 1, "ts": 10 * at, "dur": 9},
                          separators=(",", ":")) for at in range(100)]
@@ -153,8 +153,9 @@ def passes(scale):
     count = 20_000 * scale
     empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
     artifact = [{"path": f"a{at}", "kind": "torch_trace", "pass": f"p{at}", "sha256": empty, "bytes": 0} for at in range(count)]
-    manifest = {"manifest_version": 1, "tool": {"name": "t", "version": "1"}, "created": "2026-01-01T00:00:00Z",
+    manifest = {"version": 1, "name": "b", "tool": {"name": "t", "version": "1"},
                 "passes": [{"id": f"p{at}", "kind": "operators", "command": ["c"]} for at in range(count)], "artifacts": artifact}
+    artifact[0]["path"] = "trace.json"
     return "passes", {"manifest.json": json.dumps(manifest).encode(), "trace.json": trace([kernel(1, 2)])}
 
 
@@ -224,8 +225,69 @@ def nested(scale):
     return "nested.sqlite", export(kernels, ranges, ["k"])
 
 
+def many(kind):
+    """A trace of as many of something as of kernels."""
+
+    def make(scale):
+        count = 5_000 * scale
+
+        def value(of, at, other):
+            return at if of == kind else other
+
+        events = []
+        for at in range(count):
+            pid, tid, device = value("processes", at, 1), value("threads", at, 1), value("few_devices", at % 256, 0)
+            x = {"ph": "X", "pid": pid, "tid": tid}
+            stage, shape = f"stage {chr(97 + at % 26)}{value('stages', at, '')}", [[at if kind == "shapes" else 8, 8]]
+            events += [json.dumps(event, separators=(",", ":")) for event in [
+                {**x, "cat": "user_annotation", "name": stage if kind in ("stages", "letters") else "step", "ts": 10 * at, "dur": 9},
+                {**x, "cat": "cpu_op", "name": f"aten::op{value('operators', at, '')}", "ts": 10 * at + 1, "dur": 8,
+                 "args": {"Input Dims": shape, "External id": at}},
+                {**x, "cat": "python_function", "name": f"f{value('functions', at, '')}.py(1): g", "ts": 10 * at + 1, "dur": 8},
+                {**x, "cat": "cuda_runtime", "name": f"cudaLaunchKernel{value('calls', at, '')}", "ts": 10 * at + 2, "dur": 3,
+                 "args": {"correlation": at}}]]
+            events.append(kernel(10 * at + 5, 20 if kind == "overlaps" else 4, device, value("streams", at, 7), f"k{value('kernels', at, '')}"
+                                 ).replace('"correlation"', '"External id":%d,"correlation"' % at))
+        return f"many-{kind}.json.gz", gzip.compress(trace(events), 9, mtime=0)
+
+    make.__name__ = f"many_{kind}"
+    return make
+
+
+MANY = ["processes", "threads", "few_devices", "stages", "letters", "shapes", "operators", "functions", "calls", "overlaps", "streams", "kernels", "nothing"]
+
+
+def launches(kind):
+    """A raw page of as many of something as of launches."""
+
+    def make(scale):
+        count = 5_000 * scale
+        head = ["ID", "Process ID", "Process Name", "Kernel Name", "Device", "Context", "gpu__time_duration.sum", "dram__bytes.sum"]
+        rows = [",".join([str(at), "7", "p", f"k{at if kind == 'kernels' else ''}", str(at if kind == "devices" else 0), "1", "10", "20"])
+                for at in range(count)]
+        return f"launches-{kind}.csv", ("\n".join([",".join(f'"{name}"' for name in head)] + ['"","","","","","","ns","byte"'] + rows) + "\n").encode()
+
+    make.__name__ = f"launches_{kind}"
+    return make
+
+
+def samples(scale):
+    """Device samples of as many GPUs."""
+    count = 20_000 * scale
+    rows = [f"2024/01/31 12:00:{at % 60:02}.{at % 1000:03}, {at}, 38.74 W" for at in range(count)]
+    return "samples.csv", ("timestamp, index, power.draw [W]\n" + "\n".join(rows) + "\n").encode()
+
+
+def facts(scale):
+    """Facts of as many subjects, and as many that are missing."""
+    entries = [{"subject": f"s{at}", "key": "k", "value": "v"} for at in range(20_000 * scale)]
+    entries += [{"subject": f"s{at}", "key": "k", "missing_reason": "r"} for at in range(20_000 * scale)]
+    return "facts", {"env.json": json.dumps({"version": 1, "entries": entries}).encode(), "trace.json": trace([kernel(1, 2)])}
+
+
 ALL = [archive, fields, sections, ranges_of_states, links, section_clones, names, regexes, streams, devices, columns, cells, passes,
-       long_name, crossing, crossing_all, crossing_names, nested]
+       long_name, crossing, crossing_all, crossing_names, nested,
+       *map(many, MANY), *map(launches, ["kernels", "devices"]), samples, facts]
 
 
 def main():

@@ -33,6 +33,9 @@ use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Severity};
 pub use error::{IngestError, IngestErrorKind};
 pub use identify::{Prefix, identify};
 
+/// GPUs that an artifact may be of: more than any machine has.
+const MAX_GPUS: usize = 256;
+
 /// Reads one format.
 pub struct Importer {
     /// What it reads.

@@ -3,7 +3,7 @@
 use super::Import;
 use super::database::{Row, RowError, Want};
 use super::names::LocalKeys;
-use crate::IngestError;
+use crate::{IngestError, MAX_GPUS};
 use rooflens_model::{
     Copies, Copy, CopyKind, Dim3, GpuId, GraphLaunch, GraphLaunches, KernelId, Launch, Launches,
     MemoryKind, PassId, ProcessId,
@@ -30,6 +30,9 @@ impl Keys {
     /// Process and GPU of a row whose columns 2 and 5 are device and process, as local numbers.
     fn of(&mut self, row: &Row<'_>) -> Result<(ProcessId, GpuId), RowError> {
         let (device, process) = (row.int(2)?, row.maybe(5)?.unwrap_or(0));
+        if !(0..MAX_GPUS as i64).contains(&device) {
+            return Err(format!("deviceId is {device}"));
+        }
         let process_number = self.processes.number(process);
         Ok((ProcessId(process_number), GpuId(self.devices.number((process, device)))))
     }

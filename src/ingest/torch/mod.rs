@@ -25,7 +25,7 @@ mod value;
 
 use rooflens_schemas::{ArtifactKind, PassKind};
 
-use super::{Importer, IngestError, IngestErrorKind, Prefix};
+use super::{Importer, IngestError, IngestErrorKind, MAX_GPUS, Prefix};
 use rooflens_bundle::{ArtifactFile, Content, ContentError};
 use rooflens_model::diagnostic::{Diagnostics, Location};
 use rooflens_model::{Ns, PassId, Session};
@@ -81,8 +81,28 @@ fn import(
     if trace.rows.rows.events == 0 {
         refuse_damaged(&trace)?;
     }
+    few_devices(&trace)?;
     commit(trace, file, session, diagnostics);
     Ok(())
+}
+
+/// Refuses a trace of more GPUs than a machine has: much is computed for each of them.
+fn few_devices(trace: &File) -> Result<(), IngestError> {
+    let rows = &trace.rows.rows;
+    let spans = rows.kernels.iter().map(|row| &row.gpu);
+    let spans = spans.chain(rows.copies.iter().map(|row| &row.gpu));
+    let mut devices: Vec<_> = spans.filter_map(|span| span.device).collect();
+    devices.sort_unstable();
+    devices.dedup();
+    if devices.len() <= MAX_GPUS {
+        return Ok(());
+    }
+    Err(IngestErrorKind::Value {
+        what: "the number of GPUs".to_owned(),
+        found: devices.len().to_string(),
+        expected: "at most 256",
+    }
+    .into())
 }
 
 /// Reads the file with likely cuts and, should one prove wrong, with exact ones.

@@ -33,8 +33,17 @@ use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Severity};
 pub use error::{IngestError, IngestErrorKind};
 pub use identify::{Prefix, identify};
 
-/// GPUs that an artifact may be of: more than any machine has.
+/// GPUs, and processes that use them, that an artifact may be of: more than any machine has.
 const MAX_GPUS: usize = 256;
+
+/// Refuses an artifact of more GPUs or processes.
+fn check_count(of: &'static str, count: usize) -> Result<(), IngestError> {
+    if count <= MAX_GPUS {
+        return Ok(());
+    }
+    let (what, found) = (format!("the number of {of}"), count.to_string());
+    Err(IngestErrorKind::Value { what, found, expected: "at most 256" }.into())
+}
 
 /// Reads one format.
 pub struct Importer {

@@ -317,8 +317,10 @@ impl Facts {
         let processes: BTreeSet<ProcessId> =
             self.instances[range.clone()].iter().map(|instance| instance.process).collect();
         for process in processes {
-            let group: Vec<usize> =
-                range.clone().filter(|index| self.instances[*index].process == process).collect();
+            let all = &self.instances[range.clone()];
+            let first = range.start + all.partition_point(|one| one.process < process);
+            let last = range.start + all.partition_point(|one| one.process <= process);
+            let group: Vec<usize> = (first..last).collect();
             // A capture that a gate cut out may hold fewer instances than the warm-up that was declared.
             let declared = if group.len() as u64 > declared { declared } else { 0 };
             let steps = |index: &usize| self.instances[*index].steps;

@@ -24,8 +24,9 @@ mod time;
 mod value;
 
 use rooflens_schemas::{ArtifactKind, PassKind};
+use rustc_hash::FxHashSet;
 
-use super::{Importer, IngestError, IngestErrorKind, MAX_GPUS, Prefix};
+use super::{Importer, IngestError, IngestErrorKind, Prefix, check_count};
 use rooflens_bundle::{ArtifactFile, Content, ContentError};
 use rooflens_model::diagnostic::{Diagnostics, Location};
 use rooflens_model::{Ns, PassId, Session};
@@ -86,23 +87,16 @@ fn import(
     Ok(())
 }
 
-/// Refuses a trace of more GPUs than a machine has: much is computed for each of them.
+/// Refuses a trace of more GPUs, or processes, than a machine runs: much is computed for each of them.
 fn few_devices(trace: &File) -> Result<(), IngestError> {
     let rows = &trace.rows.rows;
     let spans = rows.kernels.iter().map(|row| &row.gpu);
     let spans = spans.chain(rows.copies.iter().map(|row| &row.gpu));
-    let mut devices: Vec<_> = spans.filter_map(|span| span.device).collect();
-    devices.sort_unstable();
-    devices.dedup();
-    if devices.len() <= MAX_GPUS {
-        return Ok(());
-    }
-    Err(IngestErrorKind::Value {
-        what: "the number of GPUs".to_owned(),
-        found: devices.len().to_string(),
-        expected: "at most 256",
-    }
-    .into())
+    let devices: FxHashSet<u32> = spans.filter_map(|span| span.device).collect();
+    check_count("GPUs", devices.len())?;
+    let lanes = rows.calls.iter().map(|row| trace.rows.lanes[row.span.lane as usize]);
+    let processes: FxHashSet<_> = lanes.map(|(process, _)| process).collect();
+    check_count("processes", processes.len())
 }
 
 /// Reads the file with likely cuts and, should one prove wrong, with exact ones.

@@ -14,11 +14,14 @@ pub const INFLATED_RATIO: u64 = 100;
 /// Size beyond which nothing is inflated: 64 GiB.
 pub const INFLATED_MAX: u64 = 64 << 30;
 
-/// Bytes of tables and texts that any input may fill: 48 MiB.
-pub const ROWS_FLOOR: u64 = 48 << 20;
+/// Bytes of tables and texts that any input may fill: 24 MiB.
+pub const ROWS_FLOOR: u64 = 24 << 20;
 
 /// Further bytes of tables and texts for each byte of the input.
 pub const ROWS_RATIO: u64 = 24;
+
+/// Bytes that analyses take for each launch profiled by Nsight Compute, beside its rows: a report shows each.
+pub const PROFILE_BYTES: u64 = 2 << 10;
 
 /// Bytes that an input may still inflate to; its files share it.
 #[derive(Clone, Debug)]

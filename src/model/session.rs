@@ -3,6 +3,7 @@
 use rooflens_schemas::{Evidence, PassKind, Workload};
 use rustc_hash::FxHashMap;
 
+use super::budget::PROFILE_BYTES;
 use super::ids::*;
 use super::names::demangled;
 use super::strings::Strings;
@@ -112,7 +113,8 @@ impl Session {
     pub fn room(&self) -> u64 {
         let Some(limit) = self.limit else { return u64::MAX };
         let tables: u64 = self.tables().iter().map(|table| table.bytes()).sum();
-        limit.saturating_sub(tables + self.strings.bytes())
+        let profiles = self.kernel_profiles.len() as u64 * PROFILE_BYTES;
+        limit.saturating_sub(tables + self.strings.bytes() + profiles)
     }
 
     /// Name of a kernel.

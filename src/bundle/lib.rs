@@ -1,5 +1,7 @@
 //! Bundles: a directory, an archive, or loose files, opened and verified.
 
+#![forbid(unsafe_code)]
+
 pub mod content;
 
 mod archive;

@@ -3,6 +3,8 @@
 //! An importer that fails costs its artifact, never the run: the driver turns the error into a
 //! diagnostic and goes on.
 
+#![forbid(unsafe_code)]
+
 mod abi;
 mod error;
 mod identify;

@@ -1,6 +1,6 @@
 //! What an input may cost: multiples of its bytes, so that a small hostile file stays a small problem.
 //!
-//! Honest inputs stay far below. `docs/security.md` has the figures.
+//! Honest inputs stay far below. `.github/SECURITY.md` has the figures.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

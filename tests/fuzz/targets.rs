@@ -150,7 +150,10 @@ pub(crate) fn pages(data: &[u8]) {
         assert_eq!(found.len(), expected.len(), "rows of {name}");
         for (found, expected) in found.iter().zip(&expected) {
             assert_eq!(found.0, expected.0, "rowids of {name}");
-            let same = found.1.iter().zip(&expected.1).all(|(a, b)| a.is_none() || a == b);
+            // What is stored where the rowid stands for a column is not looked at.
+            let rowid = Some(found.0.to_le_bytes().to_vec());
+            let mut cells = found.1.iter().zip(&expected.1);
+            let same = cells.all(|(a, b)| a.is_none() || a == b || *b == rowid);
             assert!(same, "{name}, row {}: {:?} is not {:?}", found.0, found.1, expected.1);
         }
     }

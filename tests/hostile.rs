@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 const SECONDS: (f64, f64) = (1.0, 2e-6);
 const MEMORY: (f64, f64) = (200e6, 40.0);
 
-/// How much slower than a release a build without optimizations may be; a loaded machine is slower again.
-const SLOWER: f64 = if cfg!(debug_assertions) { 60.0 } else { 3.0 };
+/// A loaded machine is slower. Times of a build without optimizations say nothing, and some inputs take it minutes.
+const SLOWER: f64 = if cfg!(debug_assertions) { f64::INFINITY } else { 3.0 };
+const LONG: [&str; 2] = ["archive", "crossing"];
 
 fn size(path: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(path) else { return fs::metadata(path).unwrap().len() };
@@ -59,8 +60,11 @@ fn hostile_inputs_cost_what_they_are() {
     let mut over = Vec::new();
     for input in inputs {
         let bytes = size(&input) as f64;
-        let (code, seconds, memory) = cost(&input, &output.path().join("report.md"));
         let name = input.file_name().unwrap().to_string_lossy().into_owned();
+        if cfg!(debug_assertions) && LONG.iter().any(|long| name.starts_with(long)) {
+            continue;
+        }
+        let (code, seconds, memory) = cost(&input, &output.path().join("report.md"));
         let seen =
             format!("{name}: {bytes} bytes, {seconds:.2} s, {:.0} MB, {code:?}", memory / 1e6);
         eprintln!("{seen}");

@@ -14,8 +14,8 @@ pub const INFLATED_RATIO: u64 = 100;
 /// Size beyond which nothing is inflated: 64 GiB.
 pub const INFLATED_MAX: u64 = 64 << 30;
 
-/// Bytes of tables and texts that any input may fill: 24 MiB.
-pub const ROWS_FLOOR: u64 = 24 << 20;
+/// Bytes of tables and texts that any input may fill: 20 MiB.
+pub const ROWS_FLOOR: u64 = 20 << 20;
 
 /// Further bytes of tables and texts for each byte of the input.
 pub const ROWS_RATIO: u64 = 24;

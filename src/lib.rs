@@ -16,6 +16,8 @@
 //!
 //! Rooms are crates of their own, so that the compiler holds their walls.
 
+#![forbid(unsafe_code)]
+
 pub use rooflens_analysis as analysis;
 pub use rooflens_bundle as bundle;
 pub use rooflens_findings::{self as findings, prose};

@@ -1,5 +1,7 @@
 //! The `rooflens` program: see [`rooflens::cli`].
 
+#![forbid(unsafe_code)]
+
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

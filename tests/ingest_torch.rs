@@ -37,6 +37,7 @@ fn import(bytes: impl AsRef<[u8]>) -> Imported {
         producer: None,
         rank: Some(5),
         sha256: None,
+        inflation: None,
     };
     let (mut session, mut diagnostics) = (Session::default(), Diagnostics::default());
     let result = (IMPORTER.import)(&file, &mut session, &mut diagnostics);

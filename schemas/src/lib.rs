@@ -4,6 +4,8 @@
 //! Serde types, and what both ends cover in the same way before it is passed on ([`ncu_report`]). Within version 1 additions are optional fields; a rename or a change of meaning is
 //! a new version.
 
+#![forbid(unsafe_code)]
+
 pub mod environment;
 pub mod manifest;
 pub mod metrics;

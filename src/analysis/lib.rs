@@ -1,5 +1,7 @@
 //! Findings from tables: pure functions without I/O, clock or environment.
 
+#![forbid(unsafe_code)]
+
 pub mod communication;
 pub mod counters;
 pub mod engine;

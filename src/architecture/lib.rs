@@ -4,6 +4,8 @@
 //! attention over a cache of keys and values, or a recurrent state. Parameters, FLOPs, bytes and cache are sums over
 //! these, so every family of models is counted in the same way. Counts are per model, not per GPU.
 
+#![forbid(unsafe_code)]
+
 mod config;
 mod count;
 mod layer;

@@ -4,16 +4,15 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use flate2::read::MultiGzDecoder;
+use rooflens_model::budget::{INFLATED_FLOOR, INFLATED_RATIO, Inflation};
 use tempfile::NamedTempFile;
 
-/// Inflated size beyond which a file is refused: 16 GiB.
-pub const MAX_INFLATED: u64 = 16 << 30;
-
-/// Inflated bytes per packed byte beyond which a file is refused as a bomb, once it is over 256 MiB.
-pub const MAX_RATIO: u64 = 400;
-
-const BOMB_FLOOR: u64 = 256 << 20;
+/// Size beyond which a packed document that is read as a whole is refused, if it is not large when packed either.
+const MAX_DOCUMENT: u64 = 4 << 20;
 
 /// How a file is packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,11 +45,19 @@ pub struct Content {
     path: PathBuf,
     packing: Packing,
     packed_bytes: u64,
+    inflation: Inflation,
+    /// How far the file was inflated: what is read again costs nothing more.
+    inflated: Arc<AtomicU64>,
 }
 
 impl Content {
-    /// Looks at the first bytes of `path`.
+    /// Looks at the first bytes of `path`, an input of its own.
     pub fn open(path: &Path) -> Result<Self, ContentError> {
+        Self::sharing(path, None)
+    }
+
+    /// The same for one of several files that share what they may inflate to.
+    pub fn sharing(path: &Path, inflation: Option<&Inflation>) -> Result<Self, ContentError> {
         let mut file = File::open(path)?;
         let packed_bytes = file.metadata()?.len();
         let mut magic = [0; 4];
@@ -60,7 +67,9 @@ impl Content {
             [0x28, 0xb5, 0x2f, 0xfd] => Packing::Zstd,
             _ => Packing::Plain,
         };
-        Ok(Self { path: path.to_owned(), packing, packed_bytes })
+        let inflation = inflation.map_or_else(|| Inflation::of(packed_bytes), Clone::clone);
+        let (path, inflated) = (path.to_owned(), Arc::default());
+        Ok(Self { path, packing, packed_bytes, inflation, inflated })
     }
 
     /// How the file is packed.
@@ -71,6 +80,11 @@ impl Content {
     /// Size of the file as it lies there.
     pub const fn packed_bytes(&self) -> u64 {
         self.packed_bytes
+    }
+
+    /// What this file and those of the same input may still inflate to.
+    pub const fn inflation(&self) -> &Inflation {
+        &self.inflation
     }
 
     /// The unpacked bytes as a stream; reading on past the limits is an error of kind
@@ -112,6 +126,12 @@ impl Content {
         Ok(bytes)
     }
 
+    /// All unpacked bytes of a document whose values take many times its size in memory.
+    pub fn document(&self, limit: u64) -> Result<Vec<u8>, ContentError> {
+        let packed = MAX_DOCUMENT.max(2 * self.packed_bytes);
+        self.bytes(if self.packing == Packing::Plain { limit } else { limit.min(packed) })
+    }
+
     /// A plain file with these bytes, for readers that need one: itself, or a temporary copy.
     pub fn plain_file(&self) -> Result<PlainFile, ContentError> {
         if self.packing == Packing::Plain {
@@ -123,8 +143,8 @@ impl Content {
     }
 
     fn limited<R: Read>(&self, inner: R) -> Limited<R> {
-        let by_ratio = self.packed_bytes.saturating_mul(MAX_RATIO).max(BOMB_FLOOR);
-        Limited { inner, left: by_ratio.min(MAX_INFLATED) }
+        let (inflation, inflated) = (self.inflation.clone(), Arc::clone(&self.inflated));
+        Limited { inner, position: 0, inflation, inflated }
     }
 }
 
@@ -145,17 +165,24 @@ impl PlainFile {
 
 struct Limited<R> {
     inner: R,
-    left: u64,
+    position: u64,
+    inflation: Inflation,
+    inflated: Arc<AtomicU64>,
 }
 
 impl<R: Read> Read for Limited<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(buffer)?;
-        match self.left.checked_sub(read as u64) {
-            Some(left) => self.left = left,
-            None => return Err(io::Error::from(io::ErrorKind::FileTooLarge)),
+        self.position += read as u64;
+        let before = self.inflated.fetch_max(self.position, Ordering::Relaxed);
+        if self.inflation.take(self.position.saturating_sub(before)) {
+            return Ok(read);
         }
-        Ok(read)
+        let message = format!(
+            "the input inflates to more than {} MiB and {INFLATED_RATIO} times its size",
+            INFLATED_FLOOR >> 20
+        );
+        Err(io::Error::new(io::ErrorKind::FileTooLarge, message))
     }
 }
 

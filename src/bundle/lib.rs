@@ -1,5 +1,7 @@
 //! Bundles: a directory, an archive, or loose files, opened and verified.
 
+#![forbid(unsafe_code)]
+
 pub mod content;
 
 mod archive;
@@ -13,6 +15,7 @@ mod walk;
 
 use std::path::PathBuf;
 
+use rooflens_model::budget::Inflation;
 use rooflens_schemas::{ArtifactKind, Manifest, PassKind, Tool};
 use tempfile::TempDir;
 
@@ -40,6 +43,8 @@ pub struct Bundle {
     pub manifest: Option<Manifest>,
     /// All files, sorted by path.
     pub files: Vec<ArtifactFile>,
+    /// Bytes of what was named: of the archive, or of all files.
+    pub input_bytes: u64,
     /// The manifest as it was read: the bundle's identity.
     pub(crate) manifest_bytes: Vec<u8>,
     /// Where an archive was unpacked; removed with the bundle.
@@ -65,4 +70,16 @@ pub struct ArtifactFile {
     pub rank: Option<u32>,
     /// SHA-256 of the bytes, where it is known.
     pub sha256: Option<String>,
+    /// What it may inflate to together with the other files of its input; without one it is an input of its own.
+    pub inflation: Option<Inflation>,
+}
+
+impl ArtifactFile {
+    /// Its bytes.
+    ///
+    /// # Errors
+    /// When the file cannot be opened.
+    pub fn content(&self) -> Result<Content, ContentError> {
+        Content::sharing(&self.location, self.inflation.as_ref())
+    }
 }

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rooflens_schemas::{Artifact, Manifest, manifest};
+use rooflens_schemas::{Artifact, Manifest, PassKind, manifest};
 
 use super::error::{BundleError, check_path};
 use super::walk::{Found, walk};
 use super::{ArtifactFile, Bundle, Content, archive, verify};
+use rooflens_model::budget::Inflation;
 use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Severity};
 
 /// Names of files that only a capture leaves in a folder.
@@ -18,19 +19,30 @@ const CAPTURE_MARKS: [&str; 2] =
 /// Opens one directory, one archive (`.tar`, `.tar.zst`, `.tar.gz`), or any number of loose files and
 /// directories, and verifies the hashes that a manifest states.
 pub fn open(paths: &[PathBuf], diagnostics: &mut Diagnostics) -> Result<Bundle, BundleError> {
-    match paths {
-        [] => Err(BundleError::NoPath),
+    let mut bundle = match paths {
+        [] => return Err(BundleError::NoPath),
         [path] if path.is_dir() => open_directory(path, base_name(path), diagnostics),
         [path] => {
             require_file(path)?;
             let content = Content::open(path).map_err(BundleError::archive(path))?;
             if archive::is_archive(&content).map_err(BundleError::archive(path))? {
-                open_archive(&content, path, diagnostics)
-            } else {
-                open_loose(paths, diagnostics)
+                return open_archive(&content, path, diagnostics);
             }
+            open_loose(paths, diagnostics)
         }
         _ => open_loose(paths, diagnostics),
+    }?;
+    let bytes = |file: &ArtifactFile| fs::metadata(&file.location).map_or(0, |file| file.len());
+    let input = bundle.files.iter().map(bytes).sum();
+    share(&mut bundle, input, &Inflation::of(input));
+    Ok(bundle)
+}
+
+/// Gives all files what the input may cost.
+fn share(bundle: &mut Bundle, input: u64, inflation: &Inflation) {
+    bundle.input_bytes = input;
+    for file in &mut bundle.files {
+        file.inflation = Some(inflation.clone());
     }
 }
 
@@ -53,6 +65,7 @@ fn open_archive(
         BundleError::Empty(_) => BundleError::Empty(path.to_owned()),
         other => other,
     })?;
+    share(&mut bundle, content.packed_bytes(), content.inflation());
     bundle.unpacked = Some(folder);
     Ok(bundle)
 }
@@ -195,6 +208,7 @@ fn with_manifest(
     by_path.remove(manifest::FILE_NAME);
     let mut artifacts: Vec<&Artifact> = manifest.artifacts.iter().collect();
     artifacts.sort_by(|a, b| a.path.cmp(&b.path));
+    let kinds = manifest.passes.iter().rev().map(|pass| (pass.id.as_str(), pass.kind)).collect();
     for artifact in &artifacts {
         check_path(&artifact.path)?;
     }
@@ -204,7 +218,7 @@ fn with_manifest(
     let mut files = Vec::new();
     for artifact in &artifacts {
         match by_path.remove(artifact.path.as_str()) {
-            Some(location) => files.push(labeled(&manifest, artifact, location)),
+            Some(location) => files.push(labeled(&kinds, artifact, location)),
             None => diagnostics.push(missing(&artifact.path)),
         }
     }
@@ -219,7 +233,7 @@ fn with_manifest(
         manifest: Some(manifest),
         files,
         manifest_bytes,
-        unpacked: None,
+        ..Bundle::default()
     };
     verify::verify(&mut bundle, diagnostics);
     Ok(bundle)
@@ -230,17 +244,18 @@ fn missing(path: &str) -> Diagnostic {
         .artifact(path)
 }
 
-fn labeled(manifest: &Manifest, artifact: &Artifact, location: &Path) -> ArtifactFile {
+fn labeled(kinds: &BTreeMap<&str, PassKind>, artifact: &Artifact, location: &Path) -> ArtifactFile {
     let id = artifact.pass.clone().unwrap_or_else(|| pass_of(&artifact.path));
     ArtifactFile {
         path: artifact.path.clone(),
         location: location.to_owned(),
         kind: Some(artifact.kind),
-        pass_kind: manifest.passes.iter().find(|pass| pass.id == id).map(|pass| pass.kind),
+        pass_kind: kinds.get(id.as_str()).copied(),
         pass: id,
         producer: artifact.producer.clone(),
         rank: artifact.rank,
         sha256: Some(artifact.sha256.clone()),
+        inflation: None,
     }
 }
 

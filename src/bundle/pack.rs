@@ -108,7 +108,7 @@ fn members(bundle: &Bundle, options: PackOptions) -> Result<Vec<Member<'_>>, Bun
 /// A copy without what must not be passed on, packed as the original; `None` if the file has nothing of it.
 fn redacted(file: &ArtifactFile) -> Result<Option<NamedTempFile>, BundleError> {
     let unreadable = || BundleError::archive(&file.location);
-    let content = Content::open(&file.location).map_err(unreadable())?;
+    let content = file.content().map_err(unreadable())?;
     let head = content.prefix(16).map_err(unreadable())?;
     let copy_without = match &*head {
         head if head.starts_with(b"SQLite format 3\0") => without_environment,

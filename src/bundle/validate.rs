@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use rooflens_schemas::{ArtifactKind, Manifest, PassKind, Workload};
 
-use super::{ArtifactFile, Bundle, Content, ContentError, EnvironmentDump, open};
+use super::{ArtifactFile, Bundle, ContentError, EnvironmentDump, open};
 use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Severity};
 
 /// Bytes beyond which a `workload.toml` is not one.
@@ -112,7 +112,8 @@ fn check_workload(file: &ArtifactFile, manifest: Option<&Manifest>, diagnostics:
 }
 
 fn read_workload(file: &ArtifactFile) -> Result<Workload, String> {
-    let bytes = Content::open(&file.location)
+    let bytes = file
+        .content()
         .and_then(|content| content.bytes(MAX_WORKLOAD))
         .map_err(|error| error.to_string())?;
     let text = String::from_utf8(bytes).map_err(|error| error.to_string())?;
@@ -122,7 +123,7 @@ fn read_workload(file: &ArtifactFile) -> Result<Workload, String> {
 /// The warning about environment variables in an nsys export, if it holds any.
 fn environment_dump(file: &ArtifactFile) -> Result<Option<Diagnostic>, String> {
     let text = |error: ContentError| error.to_string();
-    let content = Content::open(&file.location).map_err(text)?;
+    let content = file.content().map_err(text)?;
     if !content.prefix(16).map_err(text)?.starts_with(b"SQLite format 3\0") {
         return Ok(None);
     }

@@ -1,10 +1,12 @@
 //! Hashes: what the manifest states against what is there.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
 use rayon::prelude::*;
+use rooflens_schemas::Artifact;
 use sha2::{Digest, Sha256};
 
 use super::{ArtifactFile, Bundle};
@@ -63,9 +65,11 @@ pub(super) fn identity(files: &[ArtifactFile]) -> String {
 pub(super) fn verify(bundle: &mut Bundle, diagnostics: &mut Diagnostics) {
     let Some(manifest) = &bundle.manifest else { return };
     let found = hash_all(&bundle.files);
+    let artifacts: BTreeMap<&str, &Artifact> =
+        manifest.artifacts.iter().map(|artifact| (artifact.path.as_str(), artifact)).collect();
     let mut kept = Vec::with_capacity(bundle.files.len());
     for (mut file, found) in bundle.files.drain(..).zip(found) {
-        let stated = manifest.artifacts.iter().find(|artifact| artifact.path == file.path);
+        let stated = artifacts.get(file.path.as_str());
         let (Some(stated), Ok(found)) = (stated, &found) else {
             let error = found.err().unwrap_or_else(|| io::Error::from(io::ErrorKind::NotFound));
             diagnostics.push(unreadable(&file.path, &error));

@@ -30,7 +30,7 @@ pub(super) struct Args {
     /// Print errors only.
     #[arg(short, long, global = true)]
     pub(super) quiet: bool,
-    /// Number of threads; results do not depend on it.
+    /// Number of threads, 1024 at most; results do not depend on it.
     #[arg(long, global = true, value_name = "N")]
     pub(super) threads: Option<NonZeroUsize>,
 }

@@ -26,6 +26,9 @@ use args::{Args, Command};
 use error::CliError;
 use term::Term;
 
+/// Threads beyond which more are of no use on any machine.
+const MAX_THREADS: usize = 1024;
+
 /// Parses the arguments, runs the command and turns the outcome into an exit code:
 /// 0 done, 1 done with errors or a gate failed, 2 wrong usage, 3 unusable input, 4 output could not be written.
 pub fn main() -> ExitCode {
@@ -33,7 +36,9 @@ pub fn main() -> ExitCode {
     let mut term = Term::new(args.quiet);
     if let Some(threads) = args.threads {
         // Fails only if a pool exists already, and none does at this point.
-        let _ = rayon::ThreadPoolBuilder::new().num_threads(threads.get()).build_global();
+        let _ = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads.get().min(MAX_THREADS))
+            .build_global();
     }
     match run(&args.command, &mut term) {
         Ok(()) => ExitCode::SUCCESS,

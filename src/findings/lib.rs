@@ -1,5 +1,7 @@
 //! What analyses say: metrics, data sets, charts, observations. Data, not drawing and not layout.
 
+#![forbid(unsafe_code)]
+
 pub mod catalogue;
 pub mod chart;
 pub mod dataset;

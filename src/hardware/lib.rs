@@ -1,5 +1,7 @@
 //! Specified peaks of GPUs, a source for each number.
 
+#![forbid(unsafe_code)]
+
 mod described;
 mod lookup;
 mod specs;

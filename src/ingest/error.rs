@@ -1,6 +1,7 @@
 //! Why an artifact could not be read.
 
 use rooflens_bundle::ContentError;
+use rooflens_model::budget::{ROWS_FLOOR, ROWS_RATIO};
 use rooflens_model::diagnostic::{Diagnostic, Location, Severity};
 
 /// An artifact that could not be read: what, where, and what to do.
@@ -48,6 +49,12 @@ pub enum IngestErrorKind {
     /// Not valid CSV.
     #[error("invalid CSV: {0}")]
     Csv(#[from] csv::Error),
+    /// It would take more memory than its input allows.
+    #[error(
+        "its tables and texts take more than {} MiB and {ROWS_RATIO} bytes for each byte of the input",
+        ROWS_FLOOR >> 20
+    )]
+    Budget,
     /// A table that this format cannot do without is missing.
     #[error("table {0} is missing")]
     MissingTable(String),
@@ -125,11 +132,16 @@ impl IngestError {
 
     /// The message that the report prints for the lost artifact.
     pub fn into_diagnostic(self, artifact: &str) -> Diagnostic {
-        let mut diagnostic = Diagnostic::new(
-            Severity::Error,
-            "ingest/unreadable",
-            format!("cannot be read: {}", self.kind),
-        )
+        let mut diagnostic = match &self.kind {
+            kind @ IngestErrorKind::Budget => {
+                let message = format!("not read to its end: {kind}");
+                Diagnostic::new(Severity::DataLoss, "ingest/budget", message)
+            }
+            kind => {
+                let message = format!("cannot be read: {kind}");
+                Diagnostic::new(Severity::Error, "ingest/unreadable", message)
+            }
+        }
         .artifact(artifact)
         .at(self.at);
         diagnostic.hint = self.hint;

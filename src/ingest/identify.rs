@@ -3,7 +3,7 @@
 use rooflens_schemas::ArtifactKind;
 
 use super::{IMPORTERS, runs};
-use rooflens_bundle::{ArtifactFile, Bundle, Content};
+use rooflens_bundle::{ArtifactFile, Bundle};
 use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Severity};
 
 /// Bytes of a file that importers look at to recognize it.
@@ -64,7 +64,7 @@ pub fn identify(bundle: &mut Bundle, diagnostics: &mut Diagnostics) {
 }
 
 fn kind_of(file: &ArtifactFile) -> Result<Option<ArtifactKind>, rooflens_bundle::ContentError> {
-    let content = Content::open(&file.location)?;
+    let content = file.content()?;
     let bytes = content.prefix(PREFIX_BYTES)?;
     let name = file.path.rsplit('/').next().unwrap_or_default();
     let name = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(name);

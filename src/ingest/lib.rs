@@ -3,6 +3,8 @@
 //! An importer that fails costs its artifact, never the run: the driver turns the error into a
 //! diagnostic and goes on.
 
+#![forbid(unsafe_code)]
+
 mod abi;
 mod error;
 mod identify;
@@ -21,14 +23,29 @@ pub mod sums;
 pub mod timings;
 pub mod torch;
 
+use std::collections::BTreeMap;
+
 use rooflens_schemas::ArtifactKind;
 
 use rooflens_bundle::{ArtifactFile, Bundle};
 use rooflens_model::Session;
+use rooflens_model::budget::rows_of;
 use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Severity};
 
 pub use error::{IngestError, IngestErrorKind};
 pub use identify::{Prefix, identify};
+
+/// GPUs, and processes that use them, that an artifact may be of: more than any machine has.
+const MAX_GPUS: usize = 256;
+
+/// Refuses an artifact of more GPUs or processes.
+fn check_count(of: &'static str, count: usize) -> Result<(), IngestError> {
+    if count <= MAX_GPUS {
+        return Ok(());
+    }
+    let (what, found) = (format!("the number of {of}"), count.to_string());
+    Err(IngestErrorKind::Value { what, found, expected: "at most 256" }.into())
+}
 
 /// Reads one format.
 pub struct Importer {
@@ -67,6 +84,7 @@ pub fn import(
     progress: &mut dyn FnMut(&ArtifactFile),
 ) -> Session {
     let mut session = Session::default();
+    session.limit = Some(rows_of(bundle.input_bytes));
     for importer in IMPORTERS {
         for file in bundle.files.iter().filter(|file| file.kind == Some(importer.kind)) {
             progress(file);
@@ -92,11 +110,13 @@ pub fn import(
 /// The command lines of passes, which only a manifest records.
 fn add_commands(bundle: &Bundle, session: &mut Session) {
     let recorded = bundle.manifest.iter().flat_map(|manifest| &manifest.passes);
-    for pass in recorded.filter(|pass| !pass.command.is_empty()) {
-        let Some(name) = session.strings.find(&pass.id) else { continue };
-        let command = session.intern(&pass.command.join(" "));
-        for row in (0..session.passes.len()).filter(|row| session.passes.name[*row] == name) {
-            session.passes.command[row] = command;
+    let commands: BTreeMap<&str, String> = recorded
+        .filter(|pass| !pass.command.is_empty())
+        .map(|pass| (pass.id.as_str(), pass.command.join(" ")))
+        .collect();
+    for row in 0..session.passes.len() {
+        if let Some(command) = commands.get(session.text(session.passes.name[row])) {
+            session.passes.command[row] = session.intern(command);
         }
     }
 }

@@ -10,7 +10,7 @@ use quick_xml::events::Event;
 use rooflens_schemas::ArtifactKind;
 
 use super::{Importer, IngestError, IngestErrorKind, Prefix};
-use rooflens_bundle::{ArtifactFile, Content};
+use rooflens_bundle::ArtifactFile;
 use rooflens_model::Session;
 use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Location, Severity};
 
@@ -86,7 +86,7 @@ fn import(
     session: &mut Session,
     diagnostics: &mut Diagnostics,
 ) -> Result<(), IngestError> {
-    let bytes = Content::open(&file.location)?.bytes(MAX_BYTES)?;
+    let bytes = file.content()?.document(MAX_BYTES)?;
     let log = read(&String::from_utf8_lossy(&bytes))?;
     if log.gpus.is_empty() && log.driver.is_empty() {
         return Err(IngestErrorKind::Empty("no GPU and no driver in it".to_owned()).into());

@@ -6,7 +6,7 @@ use csv::StringRecord;
 use rooflens_schemas::{ArtifactKind, PassKind};
 
 use super::{Importer, IngestError, IngestErrorKind, Prefix};
-use rooflens_bundle::{ArtifactFile, Content};
+use rooflens_bundle::ArtifactFile;
 use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Location, Severity};
 use rooflens_model::{KernelSum, Ns, PassId, Session};
 
@@ -38,13 +38,15 @@ fn import(
     session: &mut Session,
     diagnostics: &mut Diagnostics,
 ) -> Result<(), IngestError> {
-    let bytes = Content::open(&file.location)?.bytes(MAX_BYTES)?;
+    let bytes = file.content()?.bytes(MAX_BYTES)?;
     let text = String::from_utf8_lossy(&bytes);
     let Some((columns, line, body)) = find_table(&text) else {
         let message = "it is not the kernel summary of nsys stats".to_owned();
         return Err(IngestError::from(IngestErrorKind::Unsupported(message))
             .hint("nsys stats --report cuda_gpu_kern_sum --format csv gives it"));
     };
+    // A row is kept with its name until the table is read.
+    let room = session.room() / (2 * size_of::<(String, KernelSum)>()) as u64;
     let mut rows: Vec<(String, KernelSum)> = Vec::new();
     let mut bad = 0;
     let mut first_bad = None;
@@ -53,6 +55,7 @@ fn import(
         let record = record?;
         let at = line + record.position().map_or(0, csv::Position::line);
         match row(&record, &columns) {
+            Some(_) if rows.len() as u64 >= room => return Err(IngestErrorKind::Budget.into()),
             Some(row) => rows.push(row),
             None => {
                 bad += 1;

@@ -30,7 +30,7 @@ use rooflens_schemas::{ArtifactKind, PassKind, workload::PassOverride};
 use serde_json::{Map, Value};
 
 use super::{Importer, IngestError, IngestErrorKind, Prefix, config};
-use rooflens_bundle::{ArtifactFile, Content};
+use rooflens_bundle::ArtifactFile;
 use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Severity};
 use rooflens_model::{MeasuredPeak, Ns, Session, StrId, Timing};
 
@@ -69,7 +69,7 @@ fn top_level(prefix: &Prefix<'_>) -> Option<Map<String, Value>> {
 }
 
 fn read(file: &ArtifactFile) -> Result<Map<String, Value>, IngestError> {
-    let bytes = Content::open(&file.location)?.bytes(MAX_BYTES)?;
+    let bytes = file.content()?.document(MAX_BYTES)?;
     Ok(serde_json::from_slice(&bytes)?)
 }
 
@@ -150,7 +150,13 @@ fn add_stage(
 ) {
     let (name, artifact) = (session.intern(stage.name), session.intern(&file.path));
     let pass = session.intern(&file.pass);
+    let room = session.room() / size_of::<Timing>() as u64;
     for (repeat, value) in stage.milliseconds.iter().enumerate() {
+        if repeat as u64 >= room {
+            diagnostics
+                .push(IngestError::from(IngestErrorKind::Budget).into_diagnostic(&file.path));
+            break;
+        }
         let nanoseconds = value.as_f64().map(|ms| ms * 1e6).filter(|ns| (0.0..1e18).contains(ns));
         let (Some(nanoseconds), Ok(repeat)) = (nanoseconds, u32::try_from(repeat)) else {
             let message = format!("a repeat of {} is not a time and is left out", stage.name);

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 /// How much a diagnostic matters.
@@ -130,18 +131,41 @@ impl Diagnostic {
 #[derive(Clone, Debug, Default)]
 pub struct Diagnostics {
     list: Vec<Diagnostic>,
+    /// Place in the list by code, artifact and message.
+    index: FxHashMap<(&'static str, Option<String>, String), usize>,
+    /// How many of a code are listed.
+    listed: FxHashMap<&'static str, usize>,
 }
+
+/// Diagnostics of one code that are listed; what is beyond is one that counts the others.
+const MAX_OF_CODE: usize = 200;
 
 impl Diagnostics {
     /// Adds one; a repeat (same code, artifact and message) raises the count of the first.
-    pub fn push(&mut self, new: Diagnostic) {
-        let same = |old: &&mut Diagnostic| {
-            old.code == new.code && old.artifact == new.artifact && old.message == new.message
-        };
-        match self.list.iter_mut().find(same) {
-            Some(old) => old.count += new.count,
-            None => self.list.push(new),
+    pub fn push(&mut self, mut new: Diagnostic) {
+        let key = (new.code, new.artifact.clone(), new.message.clone());
+        if let Some(at) = self.index.get(&key) {
+            self.list[*at].count += new.count;
+            return;
         }
+        let listed = self.listed.entry(new.code).or_default();
+        *listed += 1;
+        if *listed == MAX_OF_CODE + 1 {
+            new = Diagnostic {
+                artifact: None,
+                at: Location::Whole,
+                message: format!("more like the {MAX_OF_CODE} that are listed"),
+                ..new
+            };
+            self.index.insert((new.code, None, String::new()), self.list.len());
+        } else if *listed > MAX_OF_CODE {
+            let rest = self.index[&(new.code, None, String::new())];
+            self.list[rest].count += new.count;
+            return;
+        } else {
+            self.index.insert(key, self.list.len());
+        }
+        self.list.push(new);
     }
 
     /// All of them.

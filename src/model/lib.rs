@@ -3,6 +3,9 @@
 //! Struct of arrays; rows are named by typed ids; times are integer nanoseconds on the clock of the pass
 //! that they came from. No I/O, no serde, and nothing computed: that is `analysis`.
 
+#![forbid(unsafe_code)]
+
+pub mod budget;
 pub mod diagnostic;
 pub mod ids;
 pub mod names;

@@ -3,6 +3,7 @@
 use rooflens_schemas::{Evidence, PassKind, Workload};
 use rustc_hash::FxHashMap;
 
+use super::budget::PROFILE_BYTES;
 use super::ids::*;
 use super::names::demangled;
 use super::strings::Strings;
@@ -93,6 +94,8 @@ pub struct Session {
     pub model: Option<Architecture>,
     /// The analyst's notes: path of the artifact, and its Markdown.
     pub notes: Option<(String, String)>,
+    /// Bytes that tables and texts may take; without one there is no limit.
+    pub limit: Option<u64>,
     kernel_index: FxHashMap<StrId, KernelId>,
     process_index: FxHashMap<(PassId, i64), ProcessId>,
     thread_index: FxHashMap<(ProcessId, i64), ThreadId>,
@@ -104,6 +107,14 @@ impl Session {
     #[inline]
     pub fn text(&self, id: StrId) -> &str {
         self.strings.get(id)
+    }
+
+    /// Bytes that tables and texts may still take.
+    pub fn room(&self) -> u64 {
+        let Some(limit) = self.limit else { return u64::MAX };
+        let tables: u64 = self.tables().iter().map(|table| table.bytes()).sum();
+        let profiles = self.kernel_profiles.len() as u64 * PROFILE_BYTES;
+        limit.saturating_sub(tables + self.strings.bytes() + profiles)
     }
 
     /// Name of a kernel.
@@ -154,15 +165,17 @@ impl Session {
     /// What the workload description says of the name holds for all of them.
     pub fn tell_passes_apart(&mut self) {
         let names = self.passes.name.clone();
-        for row in 0..names.len() {
-            let same = |other: &&StrId| **other == names[row];
-            if names.iter().filter(same).count() < 2 {
-                continue;
-            }
-            let name = self.text(names[row]).to_owned();
+        let (mut uses, mut before) = (FxHashMap::default(), FxHashMap::default());
+        for name in &names {
+            *uses.entry(*name).or_insert(0) += 1;
+        }
+        for (row, id) in names.iter().enumerate().filter(|(_, id)| uses[*id] > 1) {
+            let number = before.entry(*id).or_insert(0);
+            *number += 1;
+            let name = self.text(*id).to_owned();
             let label = match self.passes.rank[row] {
                 Some(rank) => format!("{name} · rank {rank}"),
-                None => format!("{name} · {}", names[..=row].iter().filter(same).count()),
+                None => format!("{name} · {number}"),
             };
             if let Some(change) = self.workload.passes.get(&name).cloned() {
                 self.workload.passes.insert(label.clone(), change);

@@ -9,11 +9,15 @@ use super::ids::StrId;
 pub struct Strings {
     list: Vec<Box<str>>,
     index: FxHashMap<Box<str>, StrId>,
+    bytes: u64,
 }
+
+/// Bytes that a text takes beside its own, which lie here twice.
+const OVERHEAD: u64 = 96;
 
 impl Default for Strings {
     fn default() -> Self {
-        let mut strings = Self { list: Vec::new(), index: FxHashMap::default() };
+        let mut strings = Self { list: Vec::new(), index: FxHashMap::default(), bytes: 0 };
         strings.intern("");
         strings
     }
@@ -26,6 +30,7 @@ impl Strings {
             return *id;
         }
         let id = StrId::at(self.list.len());
+        self.bytes += 2 * text.len() as u64 + OVERHEAD;
         self.list.push(text.into());
         self.index.insert(text.into(), id);
         id
@@ -41,6 +46,11 @@ impl Strings {
     #[inline]
     pub fn get(&self, id: StrId) -> &str {
         self.list.get(id.index()).map_or("", |text| text)
+    }
+
+    /// Bytes that the strings take, about.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Number of distinct strings.

@@ -43,6 +43,8 @@ pub trait Table {
     fn doc(&self) -> &'static str;
     /// Number of rows.
     fn rows(&self) -> usize;
+    /// Bytes that the rows take.
+    fn bytes(&self) -> u64;
     /// The columns in declaration order.
     fn columns(&self) -> Vec<Column<'_>>;
 }
@@ -214,6 +216,11 @@ macro_rules! table {
 
             fn rows(&self) -> usize {
                 self.len()
+            }
+
+            fn bytes(&self) -> u64 {
+                let row = [$( size_of::<$type>() ),+].iter().sum::<usize>();
+                (self.len() * row) as u64
             }
 
             fn columns(&self) -> Vec<$crate::table::Column<'_>> {

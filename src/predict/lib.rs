@@ -5,6 +5,8 @@
 //! CACM 52(4), 2009). Weights move once a pass and part, caches as far as they are attended to, activations not at all.
 //! `docs/prediction.md` has the formulas, their sources and the assumptions.
 
+#![forbid(unsafe_code)]
+
 mod advice;
 mod calibration;
 mod cost;

@@ -2,6 +2,8 @@
 //!
 //! A section reads typed results and gives [`Findings`]; it computes nothing that another section or a rule needs.
 
+#![forbid(unsafe_code)]
+
 // Every file says words: `say!`, `words!`, `method!`.
 #[macro_use]
 extern crate rooflens_findings;

@@ -1,5 +1,7 @@
 //! One format a file: the report in, bytes out. No clock, no files, no network.
 
+#![forbid(unsafe_code)]
+
 use std::collections::BTreeMap;
 
 use serde::Serialize;

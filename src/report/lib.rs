@@ -1,5 +1,7 @@
 //! The document: findings in reading order. Never sees the session.
 
+#![forbid(unsafe_code)]
+
 use rooflens_schemas::{Metric, Tool};
 use serde::Serialize;
 

@@ -2,6 +2,8 @@
 //!
 //! `docs/findings.md` describes each one.
 
+#![forbid(unsafe_code)]
+
 // Every file says words: `say!`, `words!`, `method!`.
 #[macro_use]
 extern crate rooflens_findings;

@@ -14,6 +14,8 @@
 //!
 //! `docs/serving.md` says what is read and by which rules bottlenecks and advice follow.
 
+#![forbid(unsafe_code)]
+
 pub mod analysis;
 pub mod import;
 pub mod model;

@@ -16,6 +16,8 @@
 //! *efficiency kept*, t′ = f + (t − f) · b′ ÷ b with f the shortest kernel, and *overhead kept*, t′ = t − b + b′.
 //! Kernels without known sizes are bounded by how many waves of blocks they fill ([`kernel`]).
 
+#![forbid(unsafe_code)]
+
 mod kernel;
 pub mod measure;
 pub mod show;

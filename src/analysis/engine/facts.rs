@@ -260,6 +260,13 @@ impl Facts {
         &self.instances[stage.instances.clone()]
     }
 
+    /// The instances of a stage that a process ran, which are neighbours.
+    pub fn instances_by(&self, stage: &Stage, process: ProcessId) -> &[StageInstance] {
+        let all = self.instances_of(stage);
+        let first = all.partition_point(|one| one.process < process);
+        &all[first..first + all[first..].partition_point(|one| one.process == process)]
+    }
+
     /// The operations of a pass, which are neighbours in [`Facts::ops`].
     pub fn ops_of(&self, pass: PassId) -> std::ops::Range<usize> {
         let passes = &self.ops.pass;

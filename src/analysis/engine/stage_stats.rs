@@ -71,16 +71,15 @@ pub fn middle<T, K: Ord>(mut all: Vec<T>, key: impl Fn(&T) -> K) -> Vec<T> {
 }
 
 fn first_gpu(facts: &Facts, stage: &Stage, process: ProcessId) -> Option<GpuId> {
-    let mut own = facts.instances_of(stage).iter().filter(|instance| instance.process == process);
+    let mut own = facts.instances_by(stage, process).iter();
     own.find_map(|instance| instance.gpus.first().copied())
 }
 
 fn summary(facts: &Facts, stage: usize, process: ProcessId) -> Option<Summary> {
-    let own = facts.instances_of(&facts.stages[stage]).iter();
-    let own: Vec<&StageInstance> = own.filter(|instance| instance.process == process).collect();
+    let own = facts.instances_by(&facts.stages[stage], process);
     let with_work = |instance: &&StageInstance| instance.projection.is_some();
     let counted: Vec<&StageInstance> =
-        own.iter().copied().filter(|one| one.excluded.is_none()).filter(with_work).collect();
+        own.iter().filter(|one| one.excluded.is_none()).filter(with_work).collect();
     let column = |value: &dyn Fn(&StageInstance) -> Option<f64>| -> Vec<f64> {
         counted.iter().filter_map(|instance| value(instance)).collect()
     };
@@ -116,10 +115,8 @@ impl Summary {
         &self,
         facts: &'a Facts,
     ) -> impl Iterator<Item = &'a StageInstance> + use<'a> {
-        let process = self.process;
-        facts.instances_of(&facts.stages[self.stage]).iter().filter(move |one| {
-            one.process == process && one.excluded.is_none() && one.projection.is_some()
-        })
+        let own = facts.instances_by(self.stage(facts), self.process).iter();
+        own.filter(|one| one.excluded.is_none() && one.projection.is_some())
     }
 
     /// The stage.
@@ -177,7 +174,7 @@ pub fn rank_of(session: &Session, facts: &Facts, summary: &Summary) -> Option<u3
 
 fn several_processes(session: &Session, pass: PassId) -> bool {
     session.passes.rank[pass.index()].is_some()
-        || session.processes.pass.iter().filter(|its| **its == pass).count() > 1
+        || session.processes.pass.iter().filter(|its| **its == pass).nth(1).is_some()
 }
 
 #[cfg(test)]

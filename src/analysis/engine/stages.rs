@@ -1,6 +1,7 @@
 //! Stages and their instances: named phases of the workload, from ranges by rule.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use rooflens_schemas::StageKind;
 
@@ -18,6 +19,10 @@ const MAX_UNNAMED_STAGES: usize = 12;
 
 /// Modified z-score beyond which the first instance is a warm-up (Iglewicz and Hoaglin, 1993).
 pub const WARMUP_Z: f64 = 3.5;
+
+/// Instances of a stage that may be open at once on a thread, as requests of a server are: an operation is one of all
+/// instances around it. Further ones are left out of the stage, with the reason.
+const MAX_OPEN: usize = 256;
 
 /// Name of the one stage of a pass without ranges.
 pub const WHOLE_CAPTURE: &str = "whole capture";
@@ -161,17 +166,40 @@ fn without_recursion(session: &Session, mut list: Vec<RangeId>) -> Vec<RangeId> 
     list
 }
 
+/// Ends of the instances of a stage that are open on a thread.
+#[derive(Default)]
+struct Open(BinaryHeap<Reverse<Ns>>);
+
+impl Open {
+    /// Opens an instance, unless too many are open at its start. Starts ascend.
+    fn admits(&mut self, start: Ns, end: Ns) -> bool {
+        while self.0.peek().is_some_and(|first| first.0 <= start) {
+            self.0.pop();
+        }
+        let admitted = self.0.len() < MAX_OPEN;
+        if admitted {
+            self.0.push(Reverse(end));
+        }
+        admitted
+    }
+}
+
 impl Facts {
     fn add_stage(&mut self, session: &Session, pass: PassId, draft: Draft, threads: &ThreadOps) {
         let stage = self.stages.len();
         let first = self.instances.len();
         let mut ordinals: BTreeMap<ProcessId, u32> = BTreeMap::new();
+        let mut open: BTreeMap<ThreadId, Open> = BTreeMap::new();
         for range in draft.ranges {
             let row = range.index();
             let thread = session.ranges.thread[row];
             let process = session.threads.process[thread.index()];
             let (start, end) = (session.ranges.start[row], session.ranges.end[row]);
-            let issued: Vec<_> = threads.within(thread, start, end).collect();
+            let crowded = !open.entry(thread).or_default().admits(start, end);
+            let issued: Vec<_> = match crowded {
+                true => Vec::new(),
+                false => threads.within(thread, start, end).collect(),
+            };
             let ordinal = ordinals.entry(process).or_default();
             let mut instance = StageInstance {
                 stage,
@@ -183,6 +211,7 @@ impl Facts {
                 host_end: end,
                 inferred: issued.iter().filter(|issued| issued.inferred).count() as u32,
                 ops: issued.iter().map(|issued| issued.op).collect(),
+                excluded: crowded.then(|| format!("{MAX_OPEN} others are open at once")),
                 ..StageInstance::default()
             };
             *ordinal += 1;
@@ -288,14 +317,19 @@ impl Facts {
         let processes: BTreeSet<ProcessId> =
             self.instances[range.clone()].iter().map(|instance| instance.process).collect();
         for process in processes {
-            let group: Vec<usize> =
-                range.clone().filter(|index| self.instances[*index].process == process).collect();
+            let all = &self.instances[range.clone()];
+            let first = range.start + all.partition_point(|one| one.process < process);
+            let last = range.start + all.partition_point(|one| one.process <= process);
+            let group: Vec<usize> = (first..last).collect();
             // A capture that a gate cut out may hold fewer instances than the warm-up that was declared.
             let declared = if group.len() as u64 > declared { declared } else { 0 };
             let steps = |index: &usize| self.instances[*index].steps;
             let expected = stated.or_else(|| most_frequent(group.iter().filter_map(steps)));
             for index in &group {
                 let instance = &mut self.instances[*index];
+                if instance.excluded.is_some() {
+                    continue;
+                }
                 instance.excluded = if u64::from(instance.ordinal) < declared {
                     Some("declared warm-up".to_owned())
                 } else {

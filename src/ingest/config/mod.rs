@@ -4,9 +4,9 @@ use rooflens_schemas::{ArtifactKind, Workload, workload};
 use serde_json::Value;
 
 use super::{Importer, IngestError, IngestErrorKind, Prefix};
-use rooflens_bundle::{ArtifactFile, COMMAND_LINE, Content};
+use rooflens_bundle::{ArtifactFile, COMMAND_LINE};
 use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Location, Severity};
-use rooflens_model::pattern::whole_match;
+use rooflens_model::pattern::whole_match_among;
 use rooflens_model::{Session, architecture};
 
 /// Reads `workload.toml`. Unknown keys are errors: the file is written by hand, and a typo must not pass.
@@ -37,6 +37,9 @@ pub const UNSUPPORTED: &str = "model/unsupported";
 /// No file of these kinds is larger in good faith.
 const MAX_BYTES: u64 = 64 << 20;
 
+/// Rules of stages beyond which a description is refused: each is compiled, and compared with each name.
+const MAX_STAGES: usize = 200;
+
 /// Notes are read by people: these are a hundred pages.
 const MAX_NOTES: u64 = 256 << 10;
 
@@ -61,8 +64,17 @@ fn import_workload(
         error.set_input(None); // Without it the message is one line; the place is in `at`.
         IngestError::from(error).at(at)
     })?;
+    let stages = workload.stages.len();
+    if stages > MAX_STAGES {
+        return Err(IngestErrorKind::Value {
+            what: "the number of stages".to_owned(),
+            found: stages.to_string(),
+            expected: "at most 200",
+        }
+        .into());
+    }
     for rule in &workload.stages {
-        if let Err(error) = whole_match(rule.pattern.as_deref().unwrap_or("")) {
+        if let Err(error) = whole_match_among(rule.pattern.as_deref().unwrap_or(""), stages) {
             return Err(IngestError::from(IngestErrorKind::Value {
                 what: format!("the pattern of stage {}", rule.name),
                 found: error.to_string().replace('\n', " "),
@@ -240,7 +252,7 @@ fn starts_object(prefix: &Prefix<'_>) -> bool {
 }
 
 fn text_of(file: &ArtifactFile, limit: u64) -> Result<String, IngestError> {
-    let bytes = Content::open(&file.location)?.bytes(limit)?;
+    let bytes = file.content()?.document(limit)?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let at = Location::Byte(error.utf8_error().valid_up_to() as u64);
         IngestError::from(IngestErrorKind::Unsupported("the file is not UTF-8 text".to_owned()))

@@ -13,7 +13,7 @@ use rooflens_schemas::ArtifactKind;
 
 use super::{Importer, IngestError, IngestErrorKind, Prefix};
 use lines::{Line, Lines};
-use rooflens_bundle::{ArtifactFile, Content};
+use rooflens_bundle::ArtifactFile;
 use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Location, Severity};
 use rooflens_model::{GemmCall, Session, StrId};
 
@@ -21,7 +21,7 @@ use rooflens_model::{GemmCall, Session, StrId};
 pub static IMPORTER: Importer = Importer { kind: ArtifactKind::GemmLog, sniff, import };
 
 /// Calls beyond which a log is not read on: a bound on memory.
-const MAX_CALLS: usize = 8 << 20;
+const MAX_CALLS: u64 = 8 << 20;
 
 /// Largest size that is taken for one.
 const MAX_SIZE: u64 = 1 << 48;
@@ -55,11 +55,12 @@ fn import(
     diagnostics: &mut Diagnostics,
 ) -> Result<(), IngestError> {
     let mut read = Read::new(file, session);
-    let mut lines = Lines::new(Content::open(&file.location)?.reader()?);
+    let mut lines = Lines::new(file.content()?.reader()?);
+    let most = MAX_CALLS.min(session.room() / size_of::<GemmCall>() as u64);
     let mut number = 0;
     while let Some(line) = lines.next()? {
         number += 1;
-        if read.calls.len() >= MAX_CALLS {
+        if read.calls.len() as u64 >= most {
             read.full = true;
             break;
         }
@@ -183,7 +184,7 @@ impl Read {
             push("gemm-log/grouped", message.to_owned(), self.grouped, None);
         }
         if self.full {
-            let message = format!("the log is read up to its first {MAX_CALLS} products");
+            let message = format!("the log is read up to its first {} products", self.calls.len());
             push("gemm-log/too-long", message, 1, None);
         }
     }

@@ -1,8 +1,12 @@
 //! The header row: which page it is and which column holds what, by name and never by position.
 
 use csv::StringRecord;
+use rustc_hash::FxHashMap;
 
 use crate::{IngestError, IngestErrorKind};
+
+/// Longest name of a column, and longest unit: each row looks at all of them. ncu's have some 100 bytes.
+const MAX_NAME: usize = 4096;
 
 /// The two layouts that name launches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +24,8 @@ pub(super) struct Header {
     pub(super) layout: Layout,
     /// Names of all columns.
     pub(super) names: Vec<String>,
+    /// The first column of each name.
+    positions: FxHashMap<String, usize>,
     /// Metric columns of a raw page.
     pub(super) metrics: Vec<usize>,
     /// First column that does not describe the launch.
@@ -89,6 +95,7 @@ impl Header {
 
     /// Reads a header row.
     pub(super) fn read(row: &StringRecord) -> Result<Self, IngestError> {
+        short_cells(row)?;
         let names: Vec<String> = row.iter().map(str::to_owned).collect();
         let position = |name: &str| names.iter().position(|column| column == name);
         let containing = |part: &str| names.iter().position(|column| column.contains(part));
@@ -114,13 +121,15 @@ impl Header {
             Layout::Details => Vec::new(),
         };
         let first_value = (0..names.len()).find(is_metric).unwrap_or(names.len());
-        Ok(Self { layout, metrics, first_value, push_pop, start_stop, names })
+        // Of columns of one name the first counts.
+        let positions = (0..names.len()).rev().map(|at| (names[at].clone(), at)).collect();
+        Ok(Self { layout, metrics, first_value, push_pop, start_stop, names, positions })
     }
 
     /// The field of a column; empty if the row is too short or the page has no such column.
     pub(super) fn field<'a>(&self, row: &'a StringRecord, name: &str) -> &'a str {
-        let position = self.names.iter().position(|column| column == name);
-        position.and_then(|index| row.get(index)).unwrap_or_default().trim()
+        let position = self.positions.get(name);
+        position.and_then(|index| row.get(*index)).unwrap_or_default().trim()
     }
 
     /// Whether this is the row of units: it names no launch.
@@ -136,6 +145,19 @@ impl Header {
         row.len() > self.first_value
             && self.field(row, "ID").parse::<u32>().is_ok()
             && !self.field(row, "Kernel Name").is_empty()
+    }
+}
+
+/// Refuses names of columns, or units, that are longer than any.
+pub(super) fn short_cells(row: &StringRecord) -> Result<(), IngestError> {
+    match row.iter().map(str::len).max() {
+        Some(longest) if longest > MAX_NAME => Err(IngestErrorKind::Value {
+            what: "the longest name or unit of a column".to_owned(),
+            found: format!("of {longest} bytes"),
+            expected: "one of at most 4096",
+        }
+        .into()),
+        _ => Ok(()),
     }
 }
 

@@ -122,6 +122,13 @@ impl<'a> Merge<'a> {
         }
     }
 
+    /// Whether the session takes all that its input allows, the indexes of this page included.
+    pub(super) fn is_full(&self) -> bool {
+        let indexed = self.metrics.len() * size_of::<(MetricKey, ProfileMetricId)>()
+            + self.rules.len() * size_of::<RuleKey>();
+        self.session.room() <= 2 * indexed as u64
+    }
+
     /// The launch that a row is about, added if it is new.
     pub(super) fn launch(&mut self, header: &Header, row: &StringRecord) -> ProfileId {
         let field = |name| header.field(row, name);

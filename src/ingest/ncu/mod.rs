@@ -20,7 +20,7 @@ use self::merge::Merge;
 use self::number::Decimal;
 use super::profiles::Origin;
 use super::{Importer, IngestError, IngestErrorKind, Prefix};
-use rooflens_bundle::{ArtifactFile, Content};
+use rooflens_bundle::ArtifactFile;
 use rooflens_model::Session;
 use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Severity};
 
@@ -41,9 +41,7 @@ fn import(
     session: &mut Session,
     diagnostics: &mut Diagnostics,
 ) -> Result<(), IngestError> {
-    let bytes = Content::open(&file.location)
-        .and_then(|content| content.bytes(MAX_BYTES))
-        .map_err(IngestErrorKind::from)?;
+    let bytes = file.content()?.bytes(MAX_BYTES)?;
     let text = String::from_utf8_lossy(&bytes);
     let Some(start) = header::find(&text) else {
         return Err(refusal::reason(&text));
@@ -53,15 +51,15 @@ fn import(
     if start + page.len() < text.len() {
         merge.short_row();
     }
-    read_rows(page, Decimal::of(page), &mut merge)?;
+    let read = read_rows(page, Decimal::of(page), &mut merge);
     let outcome = merge.close();
-    if outcome.rows == 0 {
+    if outcome.rows == 0 && read.is_ok() {
         return nothing_read(file, &text, diagnostics);
     }
     for diagnostic in outcome.diagnostics {
         diagnostics.push(diagnostic.artifact(&file.path));
     }
-    Ok(())
+    read
 }
 
 /// Bytes that tell where a page comes from: the first rows, and all of a page of one launch.
@@ -69,7 +67,7 @@ const ORIGIN_BYTES: usize = 1 << 20;
 
 /// The process of a page, and its launch if there is one alone; none for a page without launches.
 pub(super) fn origin(file: &ArtifactFile) -> Option<Origin> {
-    let bytes = Content::open(&file.location).ok()?.prefix(ORIGIN_BYTES).ok()?;
+    let bytes = file.content().ok()?.prefix(ORIGIN_BYTES).ok()?;
     let text = String::from_utf8_lossy(&bytes);
     let page = &text[header::find(&text)?..];
     let mut rows =
@@ -107,8 +105,12 @@ fn read_rows(page: &str, decimal: Decimal, merge: &mut Merge<'_>) -> Result<(), 
             continue;
         }
         let Some(header) = &header else { continue };
+        if merge.is_full() {
+            return Err(IngestErrorKind::Budget.into());
+        }
         match header.layout {
             Layout::Raw if units.is_none() && header.is_units_row(&record) => {
+                header::short_cells(&record)?;
                 units = Some(record.clone());
             }
             _ if !header.is_data_row(&record) => merge.skip(&record),

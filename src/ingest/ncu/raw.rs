@@ -19,7 +19,7 @@ pub(super) fn read(
     if row.len() < header.names.len() {
         merge.short_row();
     }
-    for index in &header.metrics {
+    for index in header.metrics.iter().take_while(|index| **index < row.len()) {
         let cell = value(row.get(*index).unwrap_or_default(), decimal);
         if cell == Value::Empty {
             continue;

@@ -23,6 +23,8 @@ pub(super) enum Stop {
     Cut,
     /// The framing makes no sense at this byte.
     Malformed(u64),
+    /// The session takes all that its input allows.
+    Budget,
     /// The bytes could not be had.
     Io(io::Error),
 }

@@ -4,8 +4,8 @@
 use std::borrow::Cow;
 
 use super::nvtx;
-use super::rules::{self, Rule};
-use super::wire::{Malformed, fields};
+use super::rules::{self, RuleResult};
+use super::wire::{Malformed, add, fields};
 use rooflens_model::Dim3;
 
 /// What precedes the payload of a block.
@@ -59,8 +59,8 @@ pub(super) struct Launch<'a> {
     pub(super) metrics: Vec<Metric<'a>>,
     /// Sections: identifier and name.
     pub(super) sections: Vec<(Cow<'a, str>, Cow<'a, str>)>,
-    /// Remarks of rules.
-    pub(super) rules: Vec<Rule<'a>>,
+    /// Results of rules.
+    pub(super) rules: Vec<RuleResult<'a>>,
     /// Ranges around the launch, outermost first, joined by `/`.
     pub(super) nvtx: String,
 }
@@ -177,9 +177,9 @@ impl<'a> Launch<'a> {
                 (7, value) => launch.name = value.text()?,
                 (10, value) => launch.grid = extent(value.bytes()?)?,
                 (11, value) => launch.block = extent(value.bytes()?)?,
-                (13, value) => launch.metrics.push(Metric::read(value.bytes()?)?),
-                (17, value) => launch.sections.push(pair(value.bytes()?)?),
-                (19, value) => rules::read(value.bytes()?, &mut launch.rules)?,
+                (13, value) => add(&mut launch.metrics, Metric::read(value.bytes()?)?)?,
+                (17, value) => add(&mut launch.sections, pair(value.bytes()?)?)?,
+                (19, value) => add(&mut launch.rules, rules::read(value.bytes()?)?)?,
                 (21, value) => state = Some(value.bytes()?),
                 (22, value) => launch.context = value.small()?,
                 (23, value) => launch.stream = value.number()?,

@@ -19,7 +19,7 @@ use self::messages::Launch;
 use self::rows::Rows;
 use super::profiles::Origin;
 use super::{Importer, IngestError, IngestErrorKind, Prefix};
-use rooflens_bundle::{ArtifactFile, Content};
+use rooflens_bundle::ArtifactFile;
 use rooflens_model::Session;
 use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Location, Severity};
 
@@ -50,7 +50,7 @@ fn import(
     session: &mut Session,
     diagnostics: &mut Diagnostics,
 ) -> Result<(), IngestError> {
-    let content = Content::open(&file.location).map_err(IngestErrorKind::from)?;
+    let content = file.content().map_err(IngestErrorKind::from)?;
     let reader = content.reader().map_err(IngestErrorKind::from)?;
     let (mut blocks, version) = Blocks::open(reader).map_err(refused)?;
     let (mut rows, mut lost) = (Rows::open(file, session), Lost::default());
@@ -69,7 +69,7 @@ fn import(
 
 /// The process of a report, and its launch if there is one alone; none for a report that cannot be read.
 pub(super) fn origin(file: &ArtifactFile) -> Option<Origin> {
-    let reader = Content::open(&file.location).ok()?.reader().ok()?;
+    let reader = file.content().ok()?.reader().ok()?;
     let (mut blocks, _) = Blocks::open(reader).ok()?;
     let first = blocks.block().ok()??;
     let alone = first.launches == 1 && matches!(blocks.block(), Ok(None));
@@ -95,6 +95,9 @@ fn read<R: std::io::Read>(
             left -= 1;
             if let Ok(launch) = Launch::read(message) {
                 rows.launch(header.process, &launch);
+                if rows.is_full() {
+                    return Err(Stop::Budget);
+                }
             } else {
                 rows.skip_launch();
                 lost.launches += 1;
@@ -109,6 +112,7 @@ fn read<R: std::io::Read>(
 fn refused(stop: Stop) -> IngestError {
     match stop {
         Stop::Cut => IngestErrorKind::Truncated.into(),
+        Stop::Budget => IngestErrorKind::Budget.into(),
         Stop::Malformed(byte) => {
             let kind = IngestErrorKind::Unsupported(
                 "the blocks of this report are not those of a known version".to_owned(),
@@ -160,6 +164,10 @@ fn tell(rows: &Rows<'_>, lost: &Lost, version: u32, push: &mut dyn FnMut(Diagnos
             Stop::Malformed(byte) => {
                 ("the report is damaged: launches after this are missing", Location::Byte(*byte))
             }
+            Stop::Budget => (
+                "the report takes more memory than its size allows: launches after this are missing",
+                Location::Whole,
+            ),
             Stop::Io(_) => ("the report cannot be read to its end", Location::Whole),
         };
         let diagnostic = Diagnostic::new(Severity::DataLoss, "ncu-rep/cut", message).at(at);

@@ -1,6 +1,6 @@
 //! The ranges that were open around a launch.
 
-use super::wire::{Malformed, Value, fields};
+use super::wire::{Malformed, Value, add, fields};
 
 /// The ranges of a state, outermost first, joined by `/`: the nested ones of the launching thread (of all
 /// threads if that one has none), else those with a start and an end of their own.
@@ -11,9 +11,9 @@ pub(super) fn path(state: &[u8], thread: u32) -> Result<String, Malformed> {
             (2, value) => {
                 let (id, ranges) = nested(value.bytes()?)?;
                 if id == thread {
-                    own.extend(ranges.iter().cloned());
+                    ranges.iter().try_for_each(|range| add(&mut own, range.clone()))?;
                 }
-                all.extend(ranges);
+                ranges.into_iter().try_for_each(|range| add(&mut all, range))?;
             }
             (3, value) => names(value, 2, &mut loose)?,
             _ => {}
@@ -45,7 +45,7 @@ fn names(domain: Value<'_>, number: u32, ranges: &mut Vec<String>) -> Result<(),
             if found == number {
                 let name = value.text()?;
                 if !name.is_empty() {
-                    ranges.push(name.into_owned());
+                    add(ranges, name.into_owned())?;
                 }
             }
         }

@@ -3,7 +3,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::messages::{Launch, Metric, Scalar, SessionPart};
-use super::rules::Rule;
+use super::rules::RuleResult;
 use super::unit::{self, Unit};
 use crate::profiles::{self, find_pass, open_pass};
 use rooflens_bundle::ArtifactFile;
@@ -15,6 +15,14 @@ use rooflens_model::{
 
 /// Names that stand for several metrics or for how one is made up.
 const SELECTIONS: &[&str] = &["breakdown:", "group:", "regex:"];
+
+/// Metrics that tell the GPU of a launch.
+const DEVICE: [&str; 4] = [
+    "launch__device_id",
+    "device__attribute_device_index",
+    "device__attribute_compute_capability_major",
+    "device__attribute_compute_capability_minor",
+];
 
 /// What exported pages print for a metric that has neither a value nor parts.
 const NO_DATA: &str = "no data";
@@ -35,6 +43,8 @@ pub(super) struct Rows<'a> {
     file: &'a ArtifactFile,
     pass: Option<PassId>,
     names: Vec<Name>,
+    /// The first name of each text that says what the GPU is.
+    index: FxHashMap<&'static str, usize>,
     about: SessionPart,
     /// Number and process of launches that another report in this pass has given.
     known: FxHashSet<(u32, i64)>,
@@ -59,6 +69,7 @@ impl<'a> Rows<'a> {
             file,
             pass,
             names: Vec::new(),
+            index: FxHashMap::default(),
             about: SessionPart::default(),
             known,
             ordinal: 0,
@@ -87,6 +98,10 @@ impl<'a> Rows<'a> {
                 }
             })
             .collect();
+        let place = |name: &'static str| {
+            Some((name, self.names.iter().position(|known| known.text == name)?))
+        };
+        self.index = DEVICE.into_iter().filter_map(place).collect();
         true
     }
 
@@ -152,12 +167,12 @@ impl<'a> Rows<'a> {
             let (section, name) = (self.session.intern(section), self.session.intern(name));
             self.session.profile_sections.push(ProfileSection { profile, section, name });
         }
-        launch.rules.iter().for_each(|rule| self.rule(profile, rule));
+        launch.rules.iter().for_each(|rule| self.rules(profile, rule));
     }
 
     /// The number of a metric by name.
     fn number(&self, launch: &Launch<'_>, name: &str) -> Option<f64> {
-        let index = self.names.iter().position(|known| known.text == name)?;
+        let index = *self.index.get(name)?;
         let metric = launch.metrics.iter().find(|metric| metric.name as usize == index)?;
         match metric.value {
             Some(Scalar::Number(number)) => Some(number),
@@ -213,23 +228,31 @@ impl<'a> Rows<'a> {
         }
     }
 
-    fn rule(&mut self, profile: ProfileId, rule: &Rule<'_>) {
+    fn rules(&mut self, profile: ProfileId, result: &RuleResult<'_>) {
         let session = &mut *self.session;
-        let row = ProfileRule {
-            profile,
-            section: session.intern(&rule.section),
-            rule: session.intern(&rule.name),
-            kind: session.intern(rule.kind),
-            description: session.intern(&rule.description),
-            speedup_kind: session.intern(rule.speedup_kind),
-            speedup: rule.speedup,
-        };
-        let id = session.profile_rules.push(row);
-        for focus in &rule.focus {
-            let (metric, info) = (session.intern(&focus.metric), session.intern(&focus.info));
-            let row = ProfileFocusRow { rule: id, metric, value: focus.value, info };
-            session.profile_focus.push(row);
+        let (section, name) = (session.intern(&result.section), session.intern(&result.name));
+        for rule in &result.remarks {
+            let row = ProfileRule {
+                profile,
+                section,
+                rule: name,
+                kind: session.intern(rule.kind),
+                description: session.intern(&rule.description),
+                speedup_kind: session.intern(rule.speedup_kind),
+                speedup: rule.speedup,
+            };
+            let id = session.profile_rules.push(row);
+            for focus in &rule.focus {
+                let (metric, info) = (session.intern(&focus.metric), session.intern(&focus.info));
+                let row = ProfileFocusRow { rule: id, metric, value: focus.value, info };
+                session.profile_focus.push(row);
+            }
         }
+    }
+
+    /// Whether the session takes all that its input allows.
+    pub(super) fn is_full(&self) -> bool {
+        self.session.room() == 0
     }
 
     /// Says what was read from which version.

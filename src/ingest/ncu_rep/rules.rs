@@ -2,15 +2,22 @@
 
 use std::borrow::Cow;
 
-use super::wire::{Malformed, fields};
+use super::wire::{Malformed, add, fields};
 
-/// A remark of a rule.
+/// The result of a rule.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Rule<'a> {
+pub(super) struct RuleResult<'a> {
     /// Section identifier.
     pub(super) section: Cow<'a, str>,
     /// Rule identifier.
     pub(super) name: Cow<'a, str>,
+    /// What it remarks.
+    pub(super) remarks: Vec<Rule<'a>>,
+}
+
+/// A remark of a rule.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Rule<'a> {
     /// Kind of remark, in the letters of exported pages.
     pub(super) kind: &'static str,
     /// The remark, without markup.
@@ -35,23 +42,23 @@ pub(super) struct Focus<'a> {
 }
 
 /// Reads the result of one rule: a remark for each item of its body that has a message.
-pub(super) fn read<'a>(message: &'a [u8], rules: &mut Vec<Rule<'a>>) -> Result<(), Malformed> {
-    let (mut name, mut section, mut body) = (Cow::default(), Cow::default(), None);
+pub(super) fn read(message: &[u8]) -> Result<RuleResult<'_>, Malformed> {
+    let (mut result, mut body) = (RuleResult::default(), None);
     for field in fields(message) {
         match field? {
-            (1, value) => name = value.text()?,
+            (1, value) => result.name = value.text()?,
             (3, value) => body = Some(value.bytes()?),
-            (4, value) => section = value.text()?,
+            (4, value) => result.section = value.text()?,
             _ => {}
         }
     }
     for field in body.into_iter().flat_map(fields) {
         let (1, value) = field? else { continue };
         if let Some(remark) = item(value.bytes()?)? {
-            rules.push(Rule { section: section.clone(), name: name.clone(), ..remark });
+            add(&mut result.remarks, remark)?;
         }
     }
-    Ok(())
+    Ok(result)
 }
 
 fn item(message: &[u8]) -> Result<Option<Rule<'_>>, Malformed> {
@@ -69,7 +76,7 @@ fn item(message: &[u8]) -> Result<Option<Rule<'_>>, Malformed> {
                     }
                 }
             }
-            (8, value) => rule.focus.push(focus(value.bytes()?)?),
+            (8, value) => add(&mut rule.focus, focus(value.bytes()?)?)?,
             (10, value) => {
                 for field in fields(value.bytes()?) {
                     match field? {
@@ -137,14 +144,13 @@ fn plain(text: &str) -> String {
 
 /// What is shown of the link that `text` begins with, and what follows it.
 fn shown(text: &str) -> Option<(Cow<'_, str>, &str)> {
-    let (kind, rest) = text.split_once(':')?;
-    let (inner, after) = rest.split_once('@')?;
+    // What a link begins with is looked at first: a text of nothing but `@` would be searched to its end for each.
+    let section = text.strip_prefix("section:");
+    let (inner, after) = section.or_else(|| text.strip_prefix("url:"))?.split_once('@')?;
     let (first, second) = inner.split_once(':')?;
-    match kind {
-        "section" => Some((second.into(), after)),
-        "url" => Some((format!("{first} ({second})").into(), after)),
-        _ => None,
-    }
+    let shown =
+        if section.is_some() { second.into() } else { format!("{first} ({second})").into() };
+    Some((shown, after))
 }
 
 #[cfg(test)]

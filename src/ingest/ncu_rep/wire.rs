@@ -2,6 +2,19 @@
 
 use std::borrow::Cow;
 
+/// Parts of one kind that a launch may have. Those of the full set are some thousand; a field of two bytes may become
+/// a part of a hundred.
+const MAX_PARTS: usize = 1 << 15;
+
+/// Adds a part, unless there are too many.
+pub(super) fn add<T>(parts: &mut Vec<T>, part: T) -> Result<(), Malformed> {
+    if parts.len() >= MAX_PARTS {
+        return Err(Malformed);
+    }
+    parts.push(part);
+    Ok(())
+}
+
 /// Bytes that are no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Malformed;

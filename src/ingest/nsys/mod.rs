@@ -21,7 +21,7 @@ use rooflens_schemas::{ArtifactKind, PassKind};
 use rustc_hash::FxHashSet;
 
 use super::{Importer, IngestError, IngestErrorKind, Prefix};
-use rooflens_bundle::{ArtifactFile, Content};
+use rooflens_bundle::ArtifactFile;
 use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Severity};
 use rooflens_model::{PassId, Session};
 
@@ -41,6 +41,9 @@ const MARKS: [&str; 6] = [
     "TARGET_INFO_SYSTEM_ENV",
     "NVTX_EVENTS",
 ];
+
+/// Bytes that a row takes in memory at the least, while its table is read.
+const ROW_BYTES: u64 = 48;
 
 /// An SQLite file is taken for an nsys export; one that is not is refused when its tables are seen,
 /// because the schema of a large file lies beyond the first bytes.
@@ -66,10 +69,11 @@ fn import(
     session: &mut Session,
     diagnostics: &mut Diagnostics,
 ) -> Result<(), IngestError> {
-    let content = Content::open(&file.location).map_err(IngestErrorKind::from)?;
+    let content = file.content().map_err(IngestErrorKind::from)?;
     let plain = content.plain_file().map_err(IngestErrorKind::from)?;
     let settled = settle(&plain.path, file, diagnostics);
-    let database = Database::open(settled.as_ref().map_or(&plain.path, |copy| &copy.path))?;
+    let path = settled.as_ref().map_or(&plain.path, |copy| &copy.path);
+    let database = Database::open(path, session.room() / ROW_BYTES)?;
     if !MARKS.iter().any(|table| database.has(table)) {
         let message = "an SQLite file, but none of its tables is one of Nsight Systems";
         return Err(IngestErrorKind::Unsupported(message.to_owned()).into());

@@ -10,6 +10,8 @@ use rooflens_model::{Session, StrId};
 #[derive(Default)]
 pub(super) struct Names {
     texts: FxHashMap<i64, Box<str>>,
+    /// Those that are interned: a long text may stand in many rows.
+    interned: FxHashMap<i64, StrId>,
 }
 
 impl Names {
@@ -22,7 +24,8 @@ impl Names {
                 }
                 Ok(())
             })?;
-        Ok(Self { texts: parts.into_iter().flatten().collect() })
+        let texts = parts.into_iter().flatten().collect();
+        Ok(Self { texts, interned: FxHashMap::default() })
     }
 
     /// The text of an id; a number in angle brackets for an id that the file does not explain.
@@ -33,8 +36,13 @@ impl Names {
         }
     }
 
-    pub(super) fn intern(&self, id: i64, session: &mut Session) -> StrId {
-        session.intern(&self.text(id))
+    pub(super) fn intern(&mut self, id: i64, session: &mut Session) -> StrId {
+        if let Some(known) = self.interned.get(&id) {
+            return *known;
+        }
+        let own = session.intern(&self.text(id));
+        self.interned.insert(id, own);
+        own
     }
 }
 

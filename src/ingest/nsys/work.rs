@@ -1,9 +1,11 @@
 //! GPU work: kernels, copies, memsets, whole graphs.
 
+use rustc_hash::FxHashSet;
+
 use super::Import;
 use super::database::{Row, RowError, Want};
 use super::names::LocalKeys;
-use crate::IngestError;
+use crate::{IngestError, MAX_GPUS, check_count};
 use rooflens_model::{
     Copies, Copy, CopyKind, Dim3, GpuId, GraphLaunch, GraphLaunches, KernelId, Launch, Launches,
     MemoryKind, PassId, ProcessId,
@@ -30,6 +32,9 @@ impl Keys {
     /// Process and GPU of a row whose columns 2 and 5 are device and process, as local numbers.
     fn of(&mut self, row: &Row<'_>) -> Result<(ProcessId, GpuId), RowError> {
         let (device, process) = (row.int(2)?, row.maybe(5)?.unwrap_or(0));
+        if !(0..MAX_GPUS as i64).contains(&device) {
+            return Err(format!("deviceId is {device}"));
+        }
         let process_number = self.processes.number(process);
         Ok((ProcessId(process_number), GpuId(self.devices.number((process, device)))))
     }
@@ -79,6 +84,7 @@ impl Import<'_> {
         let table = "CUPTI_ACTIVITY_KIND_KERNEL";
         let (chunks, bad) = self.database.scan(table, &wants, each)?;
         self.report_bad_rows(table, &bad);
+        few_processes(&chunks)?;
         for Chunk { mut rows, keys, kernels } in chunks {
             self.globalize(&keys, &mut rows.process, &mut rows.gpu);
             let ids: Vec<KernelId> =
@@ -147,6 +153,7 @@ impl Import<'_> {
     ) -> Result<(), IngestError> {
         let (chunks, bad) = self.database.scan(table, wants, each)?;
         self.report_bad_rows(table, &bad);
+        few_processes(&chunks)?;
         for Chunk { mut rows, keys, .. } in chunks {
             self.globalize(&keys, &mut rows.process, &mut rows.gpu);
             self.session.copies.append(rows);
@@ -169,6 +176,7 @@ impl Import<'_> {
         let table = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE";
         let (chunks, bad) = self.database.scan(table, &wants, each)?;
         self.report_bad_rows(table, &bad);
+        few_processes(&chunks)?;
         for Chunk { mut rows, keys, .. } in chunks {
             self.globalize(&keys, &mut rows.process, &mut rows.gpu);
             self.session.graph_launches.append(rows);
@@ -189,6 +197,12 @@ impl Import<'_> {
             *gpu = gpu_ids[gpu.index()];
         }
     }
+}
+
+/// Refuses a table of work of more processes than a machine runs.
+fn few_processes<T>(chunks: &[Chunk<T>]) -> Result<(), IngestError> {
+    let keys = chunks.iter().flat_map(|chunk| &chunk.keys.processes.keys);
+    check_count("processes", keys.collect::<FxHashSet<_>>().len())
 }
 
 fn kernel(chunk: &mut Chunk<Launches>, row: &Row<'_>, pass: PassId) -> Result<(), RowError> {

@@ -8,7 +8,7 @@ mod table;
 use rooflens_schemas::ArtifactKind;
 
 use super::{Importer, IngestError, IngestErrorKind, Prefix};
-use rooflens_bundle::{ArtifactFile, Content};
+use rooflens_bundle::ArtifactFile;
 use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Location, Severity};
 use rooflens_model::{DeviceSample, Session};
 use table::{Dialect, Table};
@@ -28,7 +28,7 @@ fn import(
     session: &mut Session,
     diagnostics: &mut Diagnostics,
 ) -> Result<(), IngestError> {
-    let bytes = Content::open(&file.location)?.bytes(MAX_BYTES)?;
+    let bytes = file.content()?.bytes(MAX_BYTES)?;
     let text = String::from_utf8_lossy(&bytes);
     let Some(table) = Table::find(&text) else {
         let message = "it has no header of NVML samples, nvidia-smi --query-gpu or dmon".to_owned();
@@ -42,7 +42,7 @@ fn import(
             .hint("add timestamp to --query-gpu, or -o DT to dmon"));
     }
     let artifact = session.intern(&file.path);
-    let read = table.read(artifact);
+    let read = table.read(artifact, session.room() / size_of::<DeviceSample>() as u64);
     if read.samples.is_empty()
         && let Some(line) = read.first_lost
     {
@@ -59,6 +59,9 @@ fn import(
         return Err(IngestErrorKind::Empty("it has a header but no sample".to_owned()).into());
     }
     say(&table, &read, file, diagnostics);
+    if read.full {
+        diagnostics.push(IngestError::from(IngestErrorKind::Budget).into_diagnostic(&file.path));
+    }
     for sample in read.samples {
         session.device_samples.push(sample);
     }
@@ -75,6 +78,8 @@ struct Read {
     lost_cells: u64,
     /// The last line has no end and was left out.
     cut: bool,
+    /// There were more samples than the input may have.
+    full: bool,
 }
 
 fn say(table: &Table<'_>, read: &Read, file: &ArtifactFile, diagnostics: &mut Diagnostics) {

@@ -71,10 +71,16 @@ impl<'a> Table<'a> {
         self.columns.iter().position(|column| *column == Some(field))
     }
 
-    /// All rows. A last line without an end may be cut inside a number and is left out.
-    pub(super) fn read(&self, artifact: StrId) -> Read {
-        let mut read =
-            Read { samples: Vec::new(), lost_rows: 0, first_lost: None, lost_cells: 0, cut: false };
+    /// All rows, up to `limit`. A last line without an end may be cut inside a number and is left out.
+    pub(super) fn read(&self, artifact: StrId, limit: u64) -> Read {
+        let mut read = Read {
+            samples: Vec::new(),
+            lost_rows: 0,
+            first_lost: None,
+            lost_cells: 0,
+            cut: false,
+            full: false,
+        };
         let mut devices = FxHashMap::default();
         let mut lines = self.body.split('\n').peekable();
         let mut number = self.header_line;
@@ -86,6 +92,10 @@ impl<'a> Table<'a> {
             }
             if lines.peek().is_none() && !read.samples.is_empty() {
                 read.cut = true;
+                break;
+            }
+            if read.samples.len() as u64 >= limit {
+                read.full = true;
                 break;
             }
             match self.row(line, artifact, &mut devices, &mut read.lost_cells) {

@@ -24,8 +24,9 @@ mod time;
 mod value;
 
 use rooflens_schemas::{ArtifactKind, PassKind};
+use rustc_hash::FxHashSet;
 
-use super::{Importer, IngestError, IngestErrorKind, Prefix};
+use super::{Importer, IngestError, IngestErrorKind, Prefix, check_count};
 use rooflens_bundle::{ArtifactFile, Content, ContentError};
 use rooflens_model::diagnostic::{Diagnostics, Location};
 use rooflens_model::{Ns, PassId, Session};
@@ -77,19 +78,32 @@ fn import(
     session: &mut Session,
     diagnostics: &mut Diagnostics,
 ) -> Result<(), IngestError> {
-    let trace = read(&Content::open(&file.location)?)?;
+    let trace = read(&file.content()?, session.room())?;
     if trace.rows.rows.events == 0 {
         refuse_damaged(&trace)?;
     }
+    few_devices(&trace)?;
     commit(trace, file, session, diagnostics);
     Ok(())
 }
 
+/// Refuses a trace of more GPUs, or processes, than a machine runs: much is computed for each of them.
+fn few_devices(trace: &File) -> Result<(), IngestError> {
+    let rows = &trace.rows.rows;
+    let spans = rows.kernels.iter().map(|row| &row.gpu);
+    let spans = spans.chain(rows.copies.iter().map(|row| &row.gpu));
+    let devices: FxHashSet<u32> = spans.filter_map(|span| span.device).collect();
+    check_count("GPUs", devices.len())?;
+    let lanes = rows.calls.iter().map(|row| trace.rows.lanes[row.span.lane as usize]);
+    let processes: FxHashSet<_> = lanes.map(|(process, _)| process).collect();
+    check_count("processes", processes.len())
+}
+
 /// Reads the file with likely cuts and, should one prove wrong, with exact ones.
-fn read(content: &Content) -> Result<File, IngestError> {
+fn read(content: &Content, room: u64) -> Result<File, IngestError> {
     for cutting in [Cutting::Likely, Cutting::Exact] {
         let mut reader = content.reader()?;
-        if let Some(file) = stream::read(&mut *reader, cutting, BLOCK).map_err(refusal)? {
+        if let Some(file) = stream::read(&mut *reader, cutting, BLOCK, room).map_err(refusal)? {
             return Ok(file);
         }
     }
@@ -160,6 +174,7 @@ fn refusal(refusal: Refusal) -> IngestError {
         Refusal::NoEvents(at) => (found("no list"), at),
         Refusal::CutOff(at) => (IngestErrorKind::Truncated, at),
         Refusal::TooLong(at) => (found("longer in one part than a trace can be"), at),
+        Refusal::Budget => return IngestErrorKind::Budget.into(),
         Refusal::Io(error) => return ContentError::Io(error).into(),
         Refusal::BareArray => {
             let message = "this is a bare list of events, as torch.autograd.profiler exports";

@@ -225,6 +225,27 @@ fn take<T>(into: &mut Vec<T>, mut from: Vec<T>, renumber: impl Fn(&mut T)) {
 }
 
 impl FileRows {
+    /// Bytes that rows and texts take, about.
+    pub(super) fn bytes(&self) -> u64 {
+        let rows = &self.rows;
+        let rows = size_of_val(&*rows.kernels)
+            + size_of_val(&*rows.collectives)
+            + size_of_val(&*rows.copies)
+            + size_of_val(&*rows.syncs)
+            + size_of_val(&*rows.calls)
+            + size_of_val(&*rows.operators)
+            + size_of_val(&*rows.sequences)
+            + size_of_val(&*rows.annotations)
+            + size_of_val(&*rows.frames)
+            + size_of_val(&*rows.memory)
+            + size_of_val(&*rows.flow_starts)
+            + size_of_val(&*rows.flow_ends)
+            + size_of_val(&*rows.gradient_starts)
+            + size_of_val(&*rows.gradient_ends)
+            + size_of_val(&*rows.labels);
+        rows as u64 + self.texts.bytes()
+    }
+
     /// Adds the rows of the next block.
     pub(super) fn absorb(&mut self, block: BlockRows) {
         let map = self.map(&block);

@@ -72,6 +72,8 @@ pub(super) enum Refusal {
     CutOff(u64),
     /// A part of it is longer than any part of a trace, from this byte on.
     TooLong(u64),
+    /// Its rows take more memory than the input may.
+    Budget,
     /// The bytes cannot be had.
     Io(io::Error),
 }
@@ -84,12 +86,13 @@ struct Block {
     offset: u64,
 }
 
-/// Reads all events in blocks of about `block` bytes. `None` if a likely cut proves wrong, or something
+/// Reads all events in blocks of about `block` bytes, as long as their rows take no more than `room`. `None` if a likely cut proves wrong, or something
 /// is not valid: read again with exact cuts.
 pub(super) fn read(
     reader: &mut (dyn Read + Send),
     cutting: Cutting,
     block: usize,
+    room: u64,
 ) -> Result<Option<File>, Refusal> {
     let batch = (BATCH_PER_THREAD * rayon::current_num_threads()).min(BATCH_MAX);
     let (blocks, received) = sync_channel(batch);
@@ -97,10 +100,12 @@ pub(super) fn read(
     thread::scope(|scope| {
         let splitter = Splitter::new(reader, cutting, block, spares);
         let splitter = scope.spawn(move || splitter.run(&blocks));
-        let rows = parse_all(&received, batch, cutting, &spare);
+        let rows = parse_all(&received, batch, cutting, &spare, room);
         // A reader whose blocks nobody takes stops.
         drop(received);
-        let outer = splitter.join().expect("the reader returns its errors")?;
+        let splitter = splitter.join();
+        let rows = rows?;
+        let outer = splitter.expect("the reader returns its errors")?;
         let Outer { head, tail, ending } = outer;
         Ok(rows.map(|rows| File { head, tail, rows, ending }))
     })
@@ -112,7 +117,8 @@ fn parse_all(
     batch: usize,
     cutting: Cutting,
     spare: &Sender<Vec<u8>>,
-) -> Option<FileRows> {
+    room: u64,
+) -> Result<Option<FileRows>, Refusal> {
     let mut all = FileRows::default();
     let mut parsed: Vec<BlockRows> = Vec::new();
     loop {
@@ -123,9 +129,13 @@ fn parse_all(
             || next.into_par_iter().map(parse).collect::<Option<Vec<BlockRows>>>(),
             || parsed.into_iter().for_each(|rows| all.absorb(rows)),
         );
-        parsed = rows?;
+        let Some(rows) = rows else { return Ok(None) };
+        parsed = rows;
+        if all.bytes() > room {
+            return Err(Refusal::Budget);
+        }
         if parsed.is_empty() {
-            return Some(all);
+            return Ok(Some(all));
         }
     }
 }
@@ -310,7 +320,7 @@ mod tests {
     }
 
     fn read_text(text: &[u8], cutting: Cutting, block: usize) -> Option<File> {
-        read(&mut &*text, cutting, block).expect("it is a trace")
+        read(&mut &*text, cutting, block, u64::MAX).expect("it is a trace")
     }
 
     fn starts(file: &File) -> Vec<i64> {

@@ -5,6 +5,8 @@ pub mod calls;
 pub mod peak;
 pub mod states;
 
+use std::collections::BTreeMap;
+
 use rooflens_schemas::{Evidence, Scope};
 
 use crate::engine::facts::StageInstance;
@@ -124,13 +126,12 @@ fn stage_at(context: &Context<'_>, pass: PassId, time: Ns) -> Option<usize> {
 
 fn used(session: &Session) -> Vec<MemoryUsed> {
     let samples = &session.device_samples;
-    let mut devices: Vec<u32> = samples.device.clone();
-    devices.sort_unstable();
-    devices.dedup();
-    let of_device = |device: u32| {
-        let own = (0..samples.len()).filter(|row| samples.device[*row] == device);
-        let used: Vec<(u64, usize)> =
-            own.filter_map(|row| Some((samples.memory_used[row]?, row))).collect();
+    let mut devices: BTreeMap<u32, Vec<(u64, usize)>> = BTreeMap::new();
+    for row in 0..samples.len() {
+        let used = samples.memory_used[row].map(|bytes| (bytes, row));
+        devices.entry(samples.device[row]).or_default().extend(used);
+    }
+    let of_device = |(device, used): (u32, Vec<(u64, usize)>)| {
         let most = used.iter().max_by_key(|(bytes, row)| (*bytes, std::cmp::Reverse(*row)));
         let (bytes, row) = *most?;
         let artifact = samples.artifact[row];

@@ -15,6 +15,9 @@ use rooflens_model::{ApiCallId, Ns, StrId};
 /// Gaps of a line that are kept.
 const KEPT: usize = 20;
 
+/// Gaps that are collected before the longest are kept: instances that cross share theirs.
+const COLLECTED: usize = 1 << 16;
+
 /// A gap of a line, and what the issuing thread did in it: at the middle of its part before the issuing call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LongGap {
@@ -87,14 +90,25 @@ fn longest(
     for instance in line.summary.counted_instances(context.facts) {
         let Some(window) = line.window(instance) else { continue };
         found.extend(inputs.gaps.within(line.gpu, window).map(|gap| (instance.ordinal, gap)));
+        if found.len() > COLLECTED {
+            keep(&mut found);
+        }
     }
-    let key = |(_, gap): &(u32, Gap)| (gap.start - gap.end, gap.start);
+    keep(&mut found);
+    found.sort_unstable_by_key(order);
+    found.into_iter()
+}
+
+/// The longest first.
+fn order((_, gap): &(u32, Gap)) -> (Ns, Ns) {
+    (gap.start - gap.end, gap.start)
+}
+
+fn keep(found: &mut Vec<(u32, Gap)>) {
     if found.len() > KEPT {
-        found.select_nth_unstable_by_key(KEPT, key);
+        found.select_nth_unstable_by_key(KEPT, order);
         found.truncate(KEPT);
     }
-    found.sort_unstable_by_key(key);
-    found.into_iter()
 }
 
 /// Time in which no CPU ran the thread of a call, from the start of a gap until the call returned.

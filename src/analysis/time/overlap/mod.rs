@@ -66,6 +66,11 @@ fn by_gpu(context: &Context<'_>, rows: impl Iterator<Item = usize>) -> BTreeMap<
         lists.entry(ops.gpu[row]).or_default().push(row);
     }
     let stream = |row: &usize| (ops.process[*row], ops.stream[*row]);
+    // Instances that cross share operations, each of which runs once.
+    for rows in lists.values_mut() {
+        rows.sort_unstable();
+        rows.dedup();
+    }
     lists.retain(|_, rows| rows.iter().any(|row| stream(row) != stream(&rows[0])));
     lists
 }

@@ -37,9 +37,11 @@ pub struct Overlap {
 struct Now {
     kinds: [u32; KINDS],
     operations: u32,
-    /// Operations by stream, and streams with some.
+    /// Operations by stream, and how many streams have some.
     streams: Vec<u32>,
-    active: Vec<usize>,
+    active: usize,
+    /// Those of them whose pairs are told apart.
+    pairs: Vec<usize>,
 }
 
 /// Start or end of an operation.
@@ -85,7 +87,8 @@ impl Overlap {
             kinds: [0; KINDS],
             operations: 0,
             streams: vec![0; self.streams.len()],
-            active: Vec::new(),
+            active: 0,
+            pairs: Vec::new(),
         };
         let mut since = 0;
         for event in events {
@@ -99,7 +102,7 @@ impl Overlap {
 
     fn add(&mut self, now: &Now, time: Ns) {
         self.busy += time;
-        self.by_streams[now.active.len().clamp(1, 3) - 1] += time;
+        self.by_streams[now.active.clamp(1, 3) - 1] += time;
         if now.operations == 1 {
             return;
         }
@@ -111,8 +114,8 @@ impl Overlap {
                 self.kinds[a][b] += if both { time } else { 0 };
             }
         }
-        for (n, a) in now.active.iter().enumerate() {
-            for b in now.active[n + 1..].iter().filter(|b| (*a).max(**b) < MAX_STREAMS) {
+        for (n, a) in now.pairs.iter().enumerate() {
+            for b in &now.pairs[n + 1..] {
                 *self.pairs.entry((*a.min(b), *a.max(b))).or_default() += time;
             }
         }
@@ -136,13 +139,15 @@ impl Now {
             (*count, self.operations) = (*count + 1, self.operations + 1);
             self.kinds[event.kind] += 1;
             if *count == 1 {
-                self.active.push(event.stream);
+                self.active += 1;
+                self.pairs.extend(Some(event.stream).filter(|stream| *stream < MAX_STREAMS));
             }
         } else {
             (*count, self.operations) = (*count - 1, self.operations - 1);
             self.kinds[event.kind] -= 1;
             if *count == 0 {
-                self.active.retain(|stream| *stream != event.stream);
+                self.active -= 1;
+                self.pairs.retain(|stream| *stream != event.stream);
             }
         }
     }

@@ -142,7 +142,7 @@ mod tests {
             out.push(row.int(0)?);
             Ok(())
         };
-        let database = Database::open(path).unwrap();
+        let database = Database::open(path, u64::MAX).unwrap();
         let (parts, _) = database.scan("t", &[super::super::Want::Need("a")], sum).unwrap();
         parts.into_iter().flatten().collect()
     }

@@ -11,6 +11,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use rooflens_sqlite_pages::{Pages, Tree};
@@ -27,17 +28,19 @@ pub(super) struct Database {
     path: PathBuf,
     pages: Pages,
     tables: BTreeMap<String, Table>,
+    /// Rows that may still be read.
+    rows: AtomicU64,
 }
 
 impl Database {
-    /// Opens the file and lists tables and columns.
+    /// Opens the file, of which no more than so many rows are read, and lists tables and columns.
     ///
     /// # Errors
     /// When the file cannot be read, is cut off, or has no sound schema.
-    pub(super) fn open(path: &Path) -> Result<Self, IngestError> {
+    pub(super) fn open(path: &Path, rows: u64) -> Result<Self, IngestError> {
         let pages = Pages::open(path)?;
         let tables = sqlite::schema(path)?;
-        Ok(Self { path: path.to_owned(), pages, tables })
+        Ok(Self { path: path.to_owned(), pages, tables, rows: AtomicU64::new(rows) })
     }
 
     /// Whether the file has this table.
@@ -66,7 +69,7 @@ impl Database {
             && self.pages.is_utf8
             && let Some(tree) = self.pages.tree(facts.root)?
         {
-            return scan_tree(&tree, &picks, facts.rowid, wants, each);
+            return self.scan_tree(&tree, &picks, facts.rowid, wants, each);
         }
         let name =
             |pick: &Option<usize>| pick.map_or("NULL".to_owned(), |at| quoted(&facts.columns[at]));
@@ -93,8 +96,53 @@ impl Database {
             if let Err(error) = each(&mut out, &Row { cells: Cells::Sql(row), wants }) {
                 bad.add(number, &error);
             }
+            self.take_row()?;
         }
         Ok((out, bad))
+    }
+
+    fn scan_tree<T: Default + Send>(
+        &self,
+        tree: &Tree<'_>,
+        picks: &[Option<usize>],
+        rowid: Option<usize>,
+        wants: &[Want],
+        each: impl Fn(&mut T, &Row<'_>) -> Result<(), RowError> + Sync,
+    ) -> Result<(Vec<T>, BadRows), IngestError> {
+        let scan_chunk = |leaves: &[u32]| {
+            let (mut out, mut bad) = (T::default(), BadRows::default());
+            let bounds = tree.records(leaves, |record| {
+                let cells = Cells::Record { record, picks, rowid };
+                if let Err(error) = each(&mut out, &Row { cells, wants }) {
+                    bad.add(record.rowid, &error);
+                }
+                self.take_row()
+            })?;
+            Ok((out, bad, bounds))
+        };
+        let chunks: Vec<&[u32]> = tree.chunks().collect();
+        // Results are looked at in order, so that of several errors always the same one is told.
+        let chunks: Vec<Result<_, IngestError>> = chunks.into_par_iter().map(scan_chunk).collect();
+        let (mut parts, mut bad_rows, mut last_rowid) = (Vec::new(), BadRows::default(), None);
+        for chunk in chunks {
+            let (part, bad, bounds) = chunk?;
+            if let Some((first, last)) = bounds {
+                if last_rowid.is_some_and(|before| before >= first) {
+                    return Err(tree.disorder().into());
+                }
+                last_rowid = Some(last);
+            }
+            parts.push(part);
+            bad_rows.merge(bad);
+        }
+        Ok((parts, bad_rows))
+    }
+
+    /// Counts a row that was read.
+    fn take_row(&self) -> Result<(), IngestError> {
+        // How many are left does not depend on who takes which.
+        let taken = self.rows.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+        taken.map(|_| ()).map_err(|_| IngestErrorKind::Budget.into())
     }
 }
 
@@ -111,40 +159,4 @@ impl Table {
         };
         wants.iter().map(pick).collect()
     }
-}
-
-fn scan_tree<T: Default + Send>(
-    tree: &Tree<'_>,
-    picks: &[Option<usize>],
-    rowid: Option<usize>,
-    wants: &[Want],
-    each: impl Fn(&mut T, &Row<'_>) -> Result<(), RowError> + Sync,
-) -> Result<(Vec<T>, BadRows), IngestError> {
-    let scan_chunk = |leaves: &[u32]| {
-        let (mut out, mut bad) = (T::default(), BadRows::default());
-        let bounds = tree.records(leaves, |record| {
-            let cells = Cells::Record { record, picks, rowid };
-            if let Err(error) = each(&mut out, &Row { cells, wants }) {
-                bad.add(record.rowid, &error);
-            }
-            Ok::<_, IngestError>(())
-        })?;
-        Ok((out, bad, bounds))
-    };
-    let chunks: Vec<&[u32]> = tree.chunks().collect();
-    // Results are looked at in order, so that of several errors always the same one is told.
-    let chunks: Vec<Result<_, IngestError>> = chunks.into_par_iter().map(scan_chunk).collect();
-    let (mut parts, mut bad_rows, mut last_rowid) = (Vec::new(), BadRows::default(), None);
-    for chunk in chunks {
-        let (part, bad, bounds) = chunk?;
-        if let Some((first, last)) = bounds {
-            if last_rowid.is_some_and(|before| before >= first) {
-                return Err(tree.disorder().into());
-            }
-            last_rowid = Some(last);
-        }
-        parts.push(part);
-        bad_rows.merge(bad);
-    }
-    Ok((parts, bad_rows))
 }

@@ -89,7 +89,7 @@ fn is_same(ours: &SqlValue, theirs: &SqlValue) -> bool {
 
 /// Tables and rows of the file, and how many tables SQLite did not have to help with.
 fn compare(path: &Path) -> (usize, usize, usize) {
-    let database = Database::open(path).unwrap();
+    let database = Database::open(path, u64::MAX).unwrap();
     let (mut rows, mut own) = (0, 0);
     for (name, table) in &database.tables {
         let (ours, theirs) = (scanned(&database, name).unwrap(), selected(path, name));
@@ -134,7 +134,7 @@ fn deep_trees_are_read_in_order() {
              INSERT INTO t SELECT i, 'some text', -i * 1000003 FROM n;",
         )
         .unwrap();
-    let read = Database::open(&path).unwrap();
+    let read = Database::open(&path, u64::MAX).unwrap();
     let tree = read.pages.tree(read.tables["t"].root).unwrap().unwrap();
     assert!(tree.chunks().len() > 1);
     let (parts, _) = read
@@ -157,7 +157,7 @@ fn other_text_encodings_are_left_to_sqlite() {
     let sql = "PRAGMA encoding = 'UTF-16le'; CREATE TABLE t (a, b); INSERT INTO t VALUES ('é', 7);";
     database.execute_batch(sql).unwrap();
     assert_eq!(compare(&path), (1, 1, 0));
-    let read = Database::open(&path).unwrap();
+    let read = Database::open(&path, u64::MAX).unwrap();
     let expected = vec![vec![SqlValue::Text("é".to_owned()), SqlValue::Integer(7)]];
     assert_eq!(scanned(&read, "t").unwrap(), expected);
 }

@@ -127,7 +127,11 @@ fn a_packed_bundle_gives_the_same_bytes() {
         assert!(status.expect("rooflens runs").success());
     };
     run(&["pack".as_ref(), fixture.as_ref(), "-o".as_ref(), archive.as_ref(), "-q".as_ref()]);
-    let (a, b) = (folder.path().join("a.md"), folder.path().join("b.md"));
+    // Of one name, which the links to charts have.
+    let (a, b) = (folder.path().join("a/report.md"), folder.path().join("b/report.md"));
+    for path in [&a, &b] {
+        fs::create_dir(path.parent().expect("a folder")).expect("writable");
+    }
     run(&["report".as_ref(), fixture.as_ref(), "-o".as_ref(), a.as_ref(), "-q".as_ref()]);
     run(&["report".as_ref(), archive.as_ref(), "-o".as_ref(), b.as_ref(), "-q".as_ref()]);
     assert_eq!(fs::read_to_string(a).expect("written"), fs::read_to_string(b).expect("written"));

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use crate::doctor::args::DoctorArguments;
 pub(crate) use crate::serve::args::ServeArguments;
 
 /// Record a GPU machine and its profiles as a capture bundle for rooflens
@@ -389,32 +390,6 @@ pub(crate) struct Profilers {
         default_value = "ncu"
     )]
     pub(crate) ncu: String,
-}
-
-/// Check that all passes can run on this machine, and say how to mend what would stop one
-#[derive(Clone, Debug, Args)]
-#[command(after_help = "\
-Examples:
-  rooflens-capture doctor
-  rooflens-capture doctor --python .venv/bin/python -o /data/run1
-  rooflens-capture doctor --json
-
-Exit codes: 0 if all passes can run, 1 if something would stop one, 125 if this program failed")]
-pub(crate) struct DoctorArguments {
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Folder that a bundle would be written to
-    #[arg(short, long, value_name = "BUNDLE", default_value = ".")]
-    pub(crate) output: PathBuf,
-    /// Python whose PyTorch is looked at
-    #[arg(long, value_name = "PROGRAM", default_value = "python3")]
-    pub(crate) python: String,
-    /// Folder that takes the place of /
-    #[arg(long, value_name = "FOLDER", default_value = "/", hide = true)]
-    pub(crate) root: PathBuf,
-    #[command(flatten)]
-    pub(crate) profilers: Profilers,
 }
 
 /// Hash all files of BUNDLE and write its manifest.json, or renew the one that is there

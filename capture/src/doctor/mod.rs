@@ -1,5 +1,6 @@
 //! `doctor`: what would keep a pass from working on this machine, and the one command that mends it.
 
+pub(crate) mod args;
 mod machine;
 mod permissions;
 mod versions;

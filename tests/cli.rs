@@ -41,6 +41,29 @@ fn help_shows_examples_and_every_command_has_help() {
 }
 
 #[test]
+fn gpus_are_found_by_parts_of_their_names() {
+    let text = |args: &[&str]| {
+        let output = rooflens(args);
+        (output.status.code(), String::from_utf8(output.stdout).expect("text"))
+    };
+    let (code, all) = text(&["gpus"]);
+    // Datasheet: 132 SMs, 141 GB, 4.8 TB/s, 66.9 TFLOP/s, 989.4 and 1978.9 dense.
+    let row = all.lines().find(|line| line.starts_with("H200 SXM ")).expect("a row");
+    let words: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(code, Some(0));
+    assert_eq!(words[2..].join(" "), "132 141 GB 4.80 TB/s 66.9 TFLOP/s 989 TFLOP/s 1.98 PFLOP/s");
+    let (_, some) = text(&["gpus", "h100"]);
+    assert_eq!(some.lines().filter(|line| !line.starts_with(' ')).count(), 3, "{some}");
+    let (_, json) = text(&["gpus", "nvidia b300", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!((&json[0]["name"], &json[0]["sm_count"]), (&"B300".into(), &148.into()));
+    let output = rooflens(&["report", "fixtures", "--gpu", "h100"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said.contains("there are H100 SXM5 80GB, H100 PCIe 80GB, H100 NVL 94GB"), "{said}");
+}
+
+#[test]
 fn wrong_usage_is_2() {
     assert_eq!(rooflens(&["report"]).status.code(), Some(2));
     assert_eq!(rooflens(&["no-such-command"]).status.code(), Some(2));

@@ -61,8 +61,15 @@ pub(super) enum Command {
     /// The templates of the PDF.
     #[command(subcommand, arg_required_else_help = false)]
     Templates(Templates),
-    /// Print the table of GPUs with the source of each peak.
-    Gpus,
+    /// Print the table of GPUs, or all peaks of those that a name leads to, with the source of each.
+    Gpus {
+        /// Name or a part of it, such as h100
+        #[arg(value_name = "NAME")]
+        name: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 /// What to read, and how to understand it.

@@ -7,6 +7,7 @@ use rooflens_schemas::{ArtifactKind, Manifest, Metric, StageRule, manifest, work
 
 use super::args::{Classifier, Input};
 use super::error::CliError;
+use super::gpus;
 use super::serve;
 use super::term::Term;
 use crate::analysis::engine::stage_names::given_name;
@@ -61,12 +62,7 @@ pub(super) fn load(input: &Input, term: &mut Term) -> Result<Loaded, CliError> {
 }
 
 fn check_gpu(name: Option<&str>) -> Result<(), CliError> {
-    match name.filter(|name| Hardware::builtin().find(name).is_none()) {
-        Some(name) => Err(CliError::Usage(format!(
-            "no GPU named {name}; “rooflens gpus” lists the known ones"
-        ))),
-        None => Ok(()),
-    }
+    name.map_or(Ok(()), |name| gpus::named(&Hardware::builtin(), name).map(drop))
 }
 
 /// Folders side by side that each have a manifest or a workload are runs of their own: one report of them would mix
@@ -231,7 +227,10 @@ fn options(input: &Input) -> Options {
         Classifier::Rooflens => analysis::Classifier::Rooflens,
         Classifier::Seed => analysis::Classifier::Seed,
     };
-    Options { gpu: input.gpu.clone(), classifier }
+    let hardware = Hardware::builtin();
+    // The name was looked up before the bundle was read.
+    let gpu = input.gpu.as_deref().and_then(|name| gpus::named(&hardware, name).ok());
+    Options { gpu: gpu.map(|gpu| gpu.name.clone()), classifier }
 }
 
 /// Where a bundle's data came from, for the cover.

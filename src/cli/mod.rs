@@ -64,6 +64,6 @@ fn run(command: &Command, term: &mut Term) -> Result<(), CliError> {
         Command::Pack(args) => bundles::pack(args, term),
         Command::Unpack(args) => bundles::unpack(args, term),
         Command::Templates(args) => templates::run(args, term),
-        Command::Gpus => gpus::run(term),
+        Command::Gpus { name, json } => gpus::run(name.as_deref(), *json, term),
     }
 }

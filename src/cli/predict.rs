@@ -12,6 +12,7 @@ use rooflens_schemas::{StageKind, Unit};
 
 use super::args::Predict as Args;
 use super::error::CliError;
+use super::gpus;
 use super::output::{Writer, file_stem};
 use super::term::Term;
 use crate::analysis::{Context, Facts, Options, Results};
@@ -53,7 +54,7 @@ fn question(args: &Args, term: &mut Term) -> Result<Question, CliError> {
     }
     let hardware = Hardware::builtin();
     let gpus: Vec<&Gpu> =
-        args.gpus.iter().map(|name| gpu(&hardware, name)).collect::<Result<_, _>>()?;
+        args.gpus.iter().map(|name| gpus::named(&hardware, name)).collect::<Result<_, _>>()?;
     let setup = setup(args, &model)?;
     if args.dtypes.is_empty() && model.quantized.is_none() && model.dtype.is_none() {
         let format = setup.weights.name;
@@ -123,20 +124,6 @@ fn title(path: &Path, model: &Architecture) -> String {
     };
     let named = if stem == "config" || path.is_dir() { folder() } else { Some(stem) };
     named.filter(|name| !name.is_empty()).unwrap_or_else(|| model.family.clone())
-}
-
-fn gpu<'h>(hardware: &'h Hardware, name: &str) -> Result<&'h Gpu, CliError> {
-    hardware.find(name).ok_or_else(|| {
-        let lower = name.to_lowercase();
-        let begins = |gpu: &&Gpu| gpu.name.to_lowercase().starts_with(&lower);
-        let near: Vec<&str> =
-            hardware.gpus.iter().filter(begins).map(|gpu| gpu.name.as_str()).collect();
-        let near = match near.is_empty() {
-            true => "“rooflens gpus” lists the known ones".to_owned(),
-            false => format!("there are {}", near.join(", ")),
-        };
-        CliError::Usage(format!("no GPU named {name}; {near}"))
-    })
 }
 
 fn precision(name: &str) -> Result<Precision, CliError> {

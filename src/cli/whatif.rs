@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::args::{Input, Output, Predict as Args};
 use super::error::CliError;
+use super::gpus;
 use super::load::{Loaded, check, errors, load, provenance, strict};
 use super::output::{Writer, file_stem};
 use super::term::Term;
@@ -102,11 +103,8 @@ fn check_change(args: &Asked<'_>, hardware: &Hardware) -> Result<(), CliError> {
         let message = "nothing changes: give --gpu, --batch, --dtype or --graphs";
         return Err(CliError::Usage(message.to_owned()));
     }
-    if let Some(gpu) = args.gpu
-        && hardware.find(gpu).is_none()
-    {
-        let message = format!("no GPU named {gpu}; “rooflens gpus” lists the known ones");
-        return Err(CliError::Usage(message));
+    if let Some(gpu) = args.gpu {
+        gpus::named(hardware, gpu)?;
     }
     if let Some(dtype) = args.dtype
         && !DTYPES.contains(&dtype.as_str())
@@ -126,7 +124,7 @@ fn change(args: &Asked<'_>, context: &Context<'_>, loaded: &Loaded) -> Result<Ch
         None if !needs_ceilings => Device::default(),
         None => return Err(unusable("the GPU of the bundle is not in the table of GPUs")),
     };
-    let asked = args.gpu.and_then(|name| context.hardware.find(name));
+    let asked = args.gpu.and_then(|name| gpus::named(context.hardware, name).ok());
     let to = match asked.filter(|gpu| gpu.name != own.name) {
         Some(gpu) => measure::device(gpu),
         None => own.clone(),

@@ -8,6 +8,8 @@ mod specs;
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 pub use described::Device;
 
 /// Dense operations per SM and clock, by architecture and dtype.
@@ -23,7 +25,7 @@ pub struct Hardware {
 }
 
 /// One GPU product: a chip in a form factor.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Gpu {
     /// Name in reports, such as `H200 SXM`.
     pub name: String,
@@ -52,7 +54,7 @@ pub struct Gpu {
 }
 
 /// A specified rate.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Peak {
     /// `fp64`, `fp64_tensor`, `fp32`, `tf32`, `fp16`, `bf16`, `fp8`, `fp4`, `int8`.
     pub dtype: String,

@@ -1,8 +1,8 @@
 //! The contract of Rooflens with the outside: what a capture bundle's `manifest.json`, `workload.toml` and
 //! `env.json` hold, and what `metrics.json` gives back.
 //!
-//! Serde types, and what both ends cover in the same way before it is passed on ([`ncu_report`]). Within version 1 additions are optional fields; a rename or a change of meaning is
-//! a new version.
+//! Serde types, what both ends cover in the same way before it is passed on ([`ncu_report`]), and which ranges both take for
+//! phases ([`ranges`]). Within version 1 additions are optional fields; a rename or a change of meaning is a new version.
 
 #![forbid(unsafe_code)]
 
@@ -10,6 +10,7 @@ pub mod environment;
 pub mod manifest;
 pub mod metrics;
 pub mod ncu_report;
+pub mod ranges;
 pub mod serving;
 pub mod workload;
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use rooflens_schemas::ranges::given_name;
 use rooflens_schemas::{ArtifactKind, Manifest, Metric, StageRule, manifest, workload};
 
 use super::args::{Classifier, Input};
@@ -10,7 +11,6 @@ use super::error::CliError;
 use super::gpus;
 use super::serve;
 use super::term::Term;
-use crate::analysis::engine::stage_names::given_name;
 use crate::analysis::{self, Context, Facts, Options};
 use crate::bundle::{self, ArtifactFile, Bundle};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
@@ -227,10 +227,10 @@ fn options(input: &Input) -> Options {
         Classifier::Rooflens => analysis::Classifier::Rooflens,
         Classifier::Seed => analysis::Classifier::Seed,
     };
-    let hardware = Hardware::builtin();
     // The name was looked up before the bundle was read.
-    let gpu = input.gpu.as_deref().and_then(|name| gpus::named(&hardware, name).ok());
-    Options { gpu: gpu.map(|gpu| gpu.name.clone()), classifier }
+    let named = |name| Some(gpus::named(&Hardware::builtin(), name).ok()?.name.clone());
+    let gpu = input.gpu.as_deref().and_then(named);
+    Options { gpu, classifier }
 }
 
 /// Where a bundle's data came from, for the cover.

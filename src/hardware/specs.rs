@@ -142,6 +142,32 @@ mod tests {
     }
 
     #[test]
+    fn computed_rates_are_those_that_whitepapers_print() {
+        let hardware = builtin();
+        // Whitepapers of Turing (reference boards), GA102, Ada and RTX Blackwell: 10^12 operations per second, dense, with
+        // FP32 accumulation.
+        for (gpu, dtype, printed) in [
+            ("GeForce RTX 2080 Ti", "fp16", 53.8),
+            ("GeForce RTX 2080 Ti", "int8", 215.2),
+            ("GeForce RTX 2080", "fp16", 40.3),
+            ("GeForce RTX 2080", "fp32", 10.1),
+            ("TITAN RTX", "fp16", 130.5),
+            ("GeForce RTX 3080", "fp32", 29.8),
+            ("GeForce RTX 3080", "bf16", 59.5),
+            ("GeForce RTX 4080", "fp32", 48.7),
+            ("GeForce RTX 4080", "fp16", 97.5),
+            ("GeForce RTX 5070 Ti", "fp16", 87.9),
+            ("GeForce RTX 5080", "fp16", 112.6),
+            ("GeForce RTX 5080", "fp8", 225.1),
+        ] {
+            let peak = hardware.find(gpu).and_then(|gpu| gpu.peak(dtype)).expect(gpu);
+            assert!(peak.source.starts_with("computed"), "{gpu} {dtype}: {}", peak.source);
+            let off = peak.dense / 1e12 / printed - 1.0;
+            assert!(off.abs() < 0.005, "{gpu} {dtype}: {off:+.4}");
+        }
+    }
+
+    #[test]
     fn sparse_is_twice_dense_and_every_number_has_a_source() {
         for row in builtin().rows() {
             assert!(row.source.contains("https://"), "{} {}", row.gpu.name, row.what);

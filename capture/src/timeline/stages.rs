@@ -3,31 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Call, Range, Rules, THREAD, Timeline};
+use rooflens_schemas::StageKind;
+use rooflens_schemas::ranges::{PROFILER_STEP, generic_name, given_name, is_of_user};
+use rooflens_schemas::workload::BUILT_IN_STAGES;
 
-/// Names that become stages where the workload description names none.
-const BUILT_IN: [&str; 11] = [
-    "prefill",
-    "decode",
-    "decode_step",
-    "forward",
-    "backward",
-    "optimizer",
-    "optimizer_step",
-    "train_step",
-    "training_step",
-    "eager",
-    "offload",
-];
-
-/// The range that PyTorch's profiler opens around each step, numbered.
-const PROFILER_STEP: &str = "ProfilerStep";
-
-/// Domains of libraries, and how names of operators begin or go on: their ranges are no phases.
-const LIBRARIES: [&str; 8] =
-    ["NCCL", "cuBLAS", "cuBLASLt", "cuDNN", "cuSPARSE", "CCCL", "TensorRT", "libcudf"];
-const OPERATORS: [&str; 3] = ["nccl:", "aten::", "autograd::"];
-const OPERATOR_MARKS: [&str; 3] = [", seq = ", ", op_id = ", ", sizes = "];
+use super::{Call, Rules, THREAD, Timeline};
 
 /// Outermost names that become stages where no rule matches.
 const MAX_UNNAMED: usize = 12;
@@ -234,7 +214,14 @@ fn drafts(timeline: &Timeline, own: &[usize], rules: &Rules) -> Vec<(StageRule, 
 }
 
 fn outermost(timeline: &Timeline, own: &[usize]) -> Vec<(StageRule, Vec<usize>)> {
-    let user = own.iter().copied().filter(|index| is_of_user(&timeline.ranges[*index])).collect();
+    let user = own
+        .iter()
+        .copied()
+        .filter(|index| {
+            let range = &timeline.ranges[*index];
+            is_of_user(&range.name, &range.domain)
+        })
+        .collect();
     let mut members: BTreeMap<String, (i64, Vec<usize>)> = BTreeMap::new();
     for index in without_recursion(timeline, user) {
         let range = &timeline.ranges[index];
@@ -253,14 +240,13 @@ fn outermost(timeline: &Timeline, own: &[usize]) -> Vec<(StageRule, Vec<usize>)>
 }
 
 fn built_in() -> Vec<StageRule> {
-    let names = BUILT_IN.into_iter().chain([PROFILER_STEP]);
-    let rule = |name: &str| StageRule {
+    let rule = |(name, kind): (&str, StageKind)| StageRule {
         name: name.to_owned(),
         pattern: None,
-        is_decode: name == "decode",
-        is_step: name == "decode_step",
+        is_decode: kind == StageKind::Decode,
+        is_step: kind == StageKind::DecodeStep,
     };
-    names.map(rule).collect()
+    BUILT_IN_STAGES.into_iter().chain([(PROFILER_STEP, StageKind::Other)]).map(rule).collect()
 }
 
 impl StageRule {
@@ -272,7 +258,7 @@ impl StageRule {
         }
         match &self.pattern {
             Some(pattern) => pattern.split('|').any(|one| one == name),
-            None if BUILT_IN.contains(&self.name.as_str()) => {
+            None if BUILT_IN_STAGES.iter().any(|(own, _)| *own == self.name) => {
                 self.name == name || squeezed(name) == squeezed(&self.name)
             }
             None => self.name == name,
@@ -283,39 +269,6 @@ impl StageRule {
 /// `Train step`, `train-step` and `trainstep` are `train_step`.
 fn squeezed(name: &str) -> String {
     name.to_lowercase().replace([' ', '_', '-'], "")
-}
-
-/// The name that the code gave a range, without what `emit_nvtx` adds.
-fn given_name(name: &str) -> &str {
-    let marks = OPERATOR_MARKS.iter().filter_map(|mark| name.find(mark));
-    &name[..marks.min().unwrap_or(name.len())]
-}
-
-fn is_of_user(range: &Range) -> bool {
-    !LIBRARIES.contains(&range.domain.as_str())
-        && given_name(&range.name) == range.name
-        && !OPERATORS.iter().any(|start| range.name.starts_with(start))
-}
-
-/// `iteration 3` is an instance of `iteration N`.
-fn generic_name(name: &str) -> String {
-    if name.starts_with(PROFILER_STEP) {
-        return PROFILER_STEP.to_owned();
-    }
-    if name.chars().all(|letter| letter.is_ascii_digit()) {
-        return name.to_owned();
-    }
-    let mut generic = String::new();
-    let mut in_digits = false;
-    for letter in name.trim().chars().take(80) {
-        match letter.is_ascii_digit() {
-            false => generic.push(letter),
-            true if !in_digits => generic.push('N'),
-            true => {}
-        }
-        in_digits = letter.is_ascii_digit();
-    }
-    generic
 }
 
 /// Ranges by their start, without those that lie inside another of the list on the same thread.

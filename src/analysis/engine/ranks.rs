@@ -9,7 +9,8 @@ use super::facts::Facts;
 pub(super) fn of_run(session: &Session, facts: &Facts, pass: PassId) -> Vec<PassId> {
     let (rank, kind) = (&session.passes.rank, &session.passes.kind);
     let mut found = vec![pass];
-    let Some(own) = window(session, facts, pass) else { return found };
+    let own = window(session, facts, pass).filter(|_| rank[pass.index()].is_some());
+    let Some(own) = own else { return found };
     for other in session.passes.ids() {
         let is_rank = rank[other.index()].is_some()
             && kind[other.index()] == kind[pass.index()]
@@ -18,9 +19,6 @@ pub(super) fn of_run(session: &Session, facts: &Facts, pass: PassId) -> Vec<Pass
         if is_rank && window(session, facts, other).is_some_and(meets) {
             found.push(other);
         }
-    }
-    if rank[pass.index()].is_none() {
-        found.truncate(1);
     }
     found.sort_by_key(|pass| rank[pass.index()]);
     found

@@ -4,13 +4,12 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use rooflens_schemas::StageKind;
+use rooflens_schemas::ranges::{PROFILER_STEP, generic_name, given_name};
 
 use crate::engine::attribution::{ThreadOps, attribute};
 use crate::engine::facts::{Facts, Ops, Stage, StageInstance};
 use crate::engine::intervals::{Interval, total, union_length};
-use crate::engine::stage_names::{
-    PROFILER_STEP, Rule, generic_name, given_name, is_of_user, is_update, rules,
-};
+use crate::engine::stage_names::{Rule, is_of_user, is_update, rules};
 use crate::engine::stats::modified_z_of_first;
 use rooflens_model::{GpuId, Ns, PassId, ProcessId, RangeId, Session, StrId, ThreadId};
 

@@ -2,8 +2,8 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::engine::stage_names::given_name;
 use rooflens_model::{Session, StrId};
+use rooflens_schemas::ranges::given_name;
 
 /// How PyTorch names frames of modules: class and number.
 const MODULE: &str = "nn.Module: ";

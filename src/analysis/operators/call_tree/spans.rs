@@ -2,8 +2,8 @@
 
 use super::names::FrameKind;
 use crate::engine::nesting::{Nesting, Span};
-use crate::engine::stage_names::LIBRARY_DOMAINS;
 use rooflens_model::{FrameId, Ns, OperatorId, RangeId, RangeKind, Session, StrId, ThreadId};
+use rooflens_schemas::ranges::LIBRARY_DOMAINS;
 
 /// What a span is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

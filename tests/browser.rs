@@ -65,5 +65,7 @@ fn a_reader_sorts_filters_and_zooms_and_nothing_else_runs() {
     assert_eq!(lines[4..6], ["1 / 40", "1"]);
     assert_eq!(lines[6], "dark rgb(18, 24, 30)");
     assert_eq!(lines[7..10], ["true", "true", "true"]);
-    assert_eq!(lines[10..], ["Kernels on the roofline of device memory", "true"]);
+    assert_eq!(lines[10..12], ["Kernels on the roofline of device memory", "true"]);
+    let launch = "launched by cudaLaunchKernel, which takes 5 µs and begins 7.5 µs earlier";
+    assert_eq!(lines[12..], ["1", &format!("gemm &lt;b&gt;: 31.2 µs, starts at 9.5 µs; {launch}")]);
 }

@@ -216,6 +216,41 @@ pub struct Tracks {
     pub tracks: Vec<Track>,
 }
 
+/// Every operation of an iteration, and the CUDA calls beside them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Iteration {
+    /// Which one it is.
+    pub label: String,
+    /// Its length, nanoseconds.
+    pub extent: i64,
+    /// Names that events have, with the colour of their class.
+    pub names: Vec<(String, Color)>,
+    /// Threads, then streams.
+    pub lanes: Vec<Lane>,
+}
+
+/// What ran in a stream, or the calls of a thread.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Lane {
+    /// Such as `GPU 0, stream 7`.
+    pub label: String,
+    /// By start.
+    pub events: Vec<Event>,
+}
+
+/// A call or an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Event {
+    /// Index into the names.
+    pub name: usize,
+    /// Start, nanoseconds from that of the iteration.
+    pub start: i64,
+    /// Duration, nanoseconds.
+    pub duration: i64,
+    /// The call that launched it: its number among the events of all lanes, from 0.
+    pub call: Option<usize>,
+}
+
 /// One track.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]

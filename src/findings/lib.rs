@@ -17,6 +17,7 @@ use rooflens_model::diagnostic::Diagnostic;
 
 pub use catalogue::MetricDef;
 pub use chart::Chart;
+use chart::Iteration;
 pub use dataset::{Cell, Column, Dataset, View};
 pub use observation::{Gain, GainKind, Observation, Query, Root, Severity};
 pub use quantity::{Quantity, Scale};
@@ -56,6 +57,8 @@ pub enum Block {
     Table(View),
     /// A chart.
     Chart(Chart),
+    /// Iterations to look at operation by operation, where a format lets a reader.
+    Iterations(Vec<Iteration>),
     /// A list of names and values.
     Facts(Vec<(String, Vec<Inline>)>),
     /// A numbered list.

@@ -13,6 +13,9 @@ use rooflens_model::Session;
 /// Stages that the first page shows.
 const SHOWN: usize = 10;
 
+/// Share of the run from which on a stage stands on the first page.
+const NOTABLE: f64 = 0.01;
+
 /// Title and lines of the cover.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cover {
@@ -132,14 +135,15 @@ struct Row {
 pub fn headline(context: &Context<'_>) -> Findings {
     let mut findings = Findings::default();
     let utilization = context.results.utilization().map_or(&[][..], |all| &all.stages);
-    let mut rows = timeline_rows(context, utilization);
+    let (mut rows, mut notable) = timeline_rows(context, utilization);
     if rows.is_empty() {
         rows = utilization.iter().map(baseline_row).collect();
+        notable = rows.len();
     }
     if !rows.is_empty() {
         let table = table(context, &rows);
         let caption = caption(context, &rows);
-        findings.main.push(Block::Table(table.view(caption, rows.len().min(SHOWN))));
+        findings.main.push(Block::Table(table.view(caption, notable.min(SHOWN))));
         findings.datasets.push(table.rows(&rows));
     }
     findings
@@ -186,9 +190,16 @@ fn table(context: &Context<'_>, rows: &[Row]) -> Table<'static, Row> {
         .on_page_if(has(|row| row.tokens_per_second))
 }
 
-fn timeline_rows(context: &Context<'_>, utilization: &[StageUtilization]) -> Vec<Row> {
+/// The outermost stages, and how many of them, the first, take a notable part of the run.
+fn timeline_rows(context: &Context<'_>, utilization: &[StageUtilization]) -> (Vec<Row>, usize) {
     let outermost = context.facts.run_summaries().filter(|line| line.is_outermost(context.facts));
-    outermost.map(|line| timeline_row(context, line, utilization)).collect()
+    let mut outermost: Vec<&Summary> = outermost.collect();
+    let total = |line: &Summary| line.time * line.counted as f64;
+    let run: f64 = outermost.iter().map(|line| total(line)).sum();
+    let is_notable = |line: &Summary| total(line) >= NOTABLE * run;
+    outermost.sort_by_key(|line| !is_notable(line));
+    let notable = outermost.iter().filter(|line| is_notable(line)).count();
+    (outermost.iter().map(|line| timeline_row(context, line, utilization)).collect(), notable)
 }
 
 fn timeline_row(context: &Context<'_>, line: &Summary, utilization: &[StageUtilization]) -> Row {

@@ -142,6 +142,7 @@ fn write_item(out: &mut String, page: &Page, item: &Item) {
             block(out, &format!("![{}]({})", escape(description), target(path)));
             block(out, &format!("*{}*", escape(title)));
         }
+        Item::Iterations { .. } => {}
         Item::Facts { facts } => {
             let line = |(name, value): &(String, Vec<Piece>)| {
                 let text = format!("{}{}{}", escape(name), page.words["colon"], inline(value));

@@ -10,6 +10,7 @@ use super::brand::Brand;
 use super::svg;
 use super::table::{Names, Table};
 use super::text::clean;
+use rooflens_findings::chart::Iteration;
 use rooflens_findings::{Block, Chart, Gain, Inline, Observation, Quantity, words};
 use rooflens_model::diagnostic::{Diagnostic, Severity};
 use rooflens_report::{Kind, Report, Section};
@@ -139,6 +140,11 @@ pub(crate) enum Item {
     Table(Table),
     /// A chart.
     Chart { path: String, title: String, description: String },
+    /// Iterations to look at operation by operation; only where names are whole, which is in a browser.
+    Iterations {
+        #[serde(skip)]
+        iterations: Vec<Iteration>,
+    },
     /// Names and values.
     Facts { facts: Vec<(String, Vec<Piece>)> },
     /// A numbered list.
@@ -257,7 +263,9 @@ impl Pages<'_> {
     }
 
     fn items(&mut self, blocks: &[Block], names: Names) -> Vec<Item> {
-        blocks.iter().map(|block| self.item(block, names)).collect()
+        let is_shown = |block: &&Block| self.whole || !matches!(block, Block::Iterations(_));
+        let shown: Vec<&Block> = blocks.iter().filter(is_shown).collect();
+        shown.into_iter().map(|block| self.item(block, names)).collect()
     }
 
     fn item(&mut self, block: &Block, names: Names) -> Item {
@@ -278,6 +286,7 @@ impl Pages<'_> {
                 }
             },
             Block::Chart(chart) => self.chart(chart),
+            Block::Iterations(iterations) => Item::Iterations { iterations: iterations.clone() },
             Block::Facts(facts) => Item::Facts {
                 facts: facts
                     .iter()

@@ -24,7 +24,15 @@ fn run(results: &Results<'_>) -> Outcome {
     let Some(own) = own else {
         return Outcome::lacks(&words!(results, "attribution_coverage.needs"));
     };
-    let inferred = results.stages.iter().filter_map(|stage| inferred(results, stage));
+    // Ranks of a stage run the same code: one remark for all of them.
+    let mut stages: Vec<Vec<&StageLine>> = Vec::new();
+    for stage in &results.stages {
+        match stages.iter_mut().find(|own| own[0].scope.stage == stage.scope.stage) {
+            Some(own) => own.push(stage),
+            None => stages.push(vec![stage]),
+        }
+    }
+    let inferred = stages.iter().filter_map(|ranks| inferred(results, ranks));
     Outcome::of(outside(results, own).into_iter().chain(inferred).collect())
 }
 
@@ -44,17 +52,29 @@ fn outside(results: &Results<'_>, own: &PassAttribution) -> Option<Observation> 
     })
 }
 
-fn inferred(results: &Results<'_>, stage: &StageLine) -> Option<Observation> {
-    let share = results.summary(stage)?.inferred_share;
-    (share >= INFERRED).then(|| Observation {
+/// About a stage, on all its ranks where at least one has so many.
+fn inferred(results: &Results<'_>, ranks: &[&StageLine]) -> Option<Observation> {
+    let share = |stage: &&&StageLine| results.summary(stage).map(|own| own.inferred_share);
+    let mut shares: Vec<(f64, &StageLine)> =
+        ranks.iter().filter_map(|stage| Some((share(&stage)?, *stage))).collect();
+    shares.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let ((most, stage), (least, _)) = (*shares.first()?, *shares.last()?);
+    let name = match shares.len() {
+        1 => stage.label.as_str(),
+        _ => stage.scope.stage.as_deref().unwrap_or(&stage.label),
+    };
+    let (low, high) = (Quantity::ratio(least), Quantity::ratio(most));
+    (most >= INFERRED).then(|| Observation {
         statement: say!(
             results,
             "attribution_coverage.inferred",
-            share = Quantity::ratio(share),
-            stage = Inline::strong(&stage.label),
+            share = low,
+            most = (low.to_string() != high.to_string()).then_some(high),
+            stage = Inline::strong(name),
+            ranks = (shares.len() > 1).then(|| shares.len().to_string()),
         ),
         next: Some(say!(results, "attribution_coverage.next")),
-        evidence: vec![stage.figures.clone()],
+        evidence: shares.iter().map(|(_, stage)| stage.figures.clone()).collect(),
         ..stage.note()
     })
 }

@@ -74,7 +74,7 @@ fn finding(
     let gemms = results.gemms(stage).and_then(|own| Some((own, own.recoverable()?)));
     let per =
         |(own, sum): (&StageProducts, f64)| Quantity::new(own.per_instance(sum), Unit::Nanoseconds);
-    let others = others(results, stage);
+    let [others, fused] = [true, false].map(|attention| others(results, stage, attention));
     let near = gemms.map(|(own, above)| 1.0 - above / own.time.max(1) as f64);
     let fuses = products.is_some_and(|products| 1.0 - products >= BESIDE);
     let root = fuses.then(|| Root {
@@ -84,7 +84,7 @@ fn finding(
             near = near.filter(|near| *near >= NEAR).map(Quantity::ratio),
             peak = measured.map(Quantity::ratio),
             plain = near.is_none_or(|near| near < NEAR).then_some(""),
-            others = others.as_deref().unwrap_or_default(),
+            others = fused.as_deref().unwrap_or_default(),
         ),
         action: words!(results, "low_mfu.root_action"),
         condition: None,
@@ -140,10 +140,11 @@ fn beside_products(results: &Results<'_>, stage: &StageLine) -> (f64, bool) {
     (sum / stage.counted.max(1.0), attention)
 }
 
-/// Busy time of an iteration by class, GEMMs aside, the most first, in words.
-fn others(results: &Results<'_>, stage: &StageLine) -> Option<String> {
+/// Busy time of an iteration by class, GEMMs aside, and attention too where it is not asked for, the most first, in words.
+fn others(results: &Results<'_>, stage: &StageLine, attention: bool) -> Option<String> {
     let mut parts = results.stage_time(stage)?.parts();
     parts.retain(|(group, time)| *group != ClassGroup::Gemm && *time > 0.0);
+    parts.retain(|(group, _)| attention || *group != ClassGroup::Attention);
     parts.sort_by(|a, b| b.1.total_cmp(&a.1));
     let part = |(group, time): &(ClassGroup, f64)| {
         words!(

@@ -188,4 +188,194 @@
     });
   }
   all(".chart").forEach(zoomable);
+
+  // Iterations: each operation and the call that launched it. The data is inflated when it comes into sight.
+  async function inflated(text) {
+    const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+    return JSON.parse(await new Response(stream).text());
+  }
+  function laidOut(iteration) {
+    const events = [];
+    const lanes = iteration.lanes.map((lane, row) => {
+      let end = 0, call = 0;
+      return { label: lane.label, events: lane.name.map((name, n) => {
+        const start = end + lane.gap[n];
+        end = start + lane.duration[n];
+        if (lane.call[n] !== null) call += lane.call[n];
+        const event = { row, name, start, end, call: lane.call[n] === null ? null : call };
+        events.push(event);
+        return event;
+      }) };
+    });
+    return { ...iteration, lanes, events };
+  }
+  function time(ns) {
+    const unit = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"]].find(([size]) => Math.abs(ns) >= size) ?? [1, "ns"];
+    return `${Number((ns / unit[0]).toPrecision(3))} ${unit[1]}`;
+  }
+  function iterations(figure, given) {
+    const [select, canvas, output] = ["select", "canvas", "output"].map((name) => figure.querySelector(name));
+    const ink = canvas.getContext("2d"), left = 130, row = 30, top = 20, hint = output.textContent;
+    let shown = null, view = [0, 1], chosen = null, from = null, moved = false;
+    const width = () => canvas.clientWidth - left;
+    const x = (at) => left + (at - view[0]) / (view[1] - view[0]) * width();
+    const middle = (event) => top + event.row * row + row / 2;
+    function box(event, least) {
+      const [a, b] = [Math.max(left, x(event.start)), Math.min(left + width(), x(event.end))];
+      return [a, Math.max(b - a, least)];
+    }
+    function axis() {
+      const span = view[1] - view[0], step = 10 ** Math.floor(Math.log10(span / 3));
+      const ticks = span / step > 12 ? step * 5 : span / step > 6 ? step * 2 : step;
+      ink.fillStyle = "#52606d";
+      for (let at = Math.ceil(view[0] / ticks) * ticks; at <= view[1]; at += ticks) {
+        ink.fillRect(x(at), top - 4, 1, 4);
+        ink.fillText(at === 0 ? "0" : time(at), x(at) + 3, 12);
+      }
+    }
+    function lane(one, at) {
+      const y = top + at * row;
+      ink.fillStyle = "#52606d";
+      ink.fillText(one.label, 4, y + row / 2 + 4, left - 10);
+      ink.fillStyle = "#edf2f7";
+      ink.fillRect(left, y + 2, width(), row - 4);
+      let last = -1;
+      for (const event of one.events) {
+        if (event.end < view[0]) continue;
+        if (event.start > view[1]) break;
+        const [a, size] = box(event, 1);
+        // Several within a pixel are one mark.
+        if (a + size <= last) continue;
+        last = a + size;
+        const [name, color] = shown.names[event.name];
+        ink.fillStyle = color;
+        ink.fillRect(a, y + 3, size > 3 ? size - 0.5 : size, row - 6);
+        if (size < 40) continue;
+        ink.save();
+        ink.beginPath();
+        ink.rect(a, y, size - 4, row);
+        ink.clip();
+        const light = [1, 3, 5].reduce((sum, n) => sum + parseInt(color.slice(n, n + 2), 16), 0) > 380;
+        ink.fillStyle = light ? "#1f2933" : "#fff";
+        ink.fillText(name, a + 4, y + row / 2 + 4);
+        ink.restore();
+      }
+    }
+    function mark(event) {
+      const [a, size] = box(event, 2);
+      ink.strokeStyle = "#1f2933";
+      ink.lineWidth = 2;
+      if (event.end >= view[0] && event.start <= view[1]) ink.strokeRect(a, top + event.row * row + 2, size, row - 4);
+      if (event.call === null) return;
+      const call = shown.events[event.call];
+      const clamp = (at) => Math.max(left, Math.min(left + width(), x(at)));
+      ink.lineWidth = 1;
+      ink.beginPath();
+      ink.moveTo(clamp(call.start), middle(call));
+      ink.lineTo(clamp(event.start), middle(event));
+      ink.stroke();
+    }
+    function draw() {
+      const scale = devicePixelRatio || 1, height = top + shown.lanes.length * row + 4;
+      canvas.style.height = `${height}px`;
+      [canvas.width, canvas.height] = [canvas.clientWidth * scale, height * scale];
+      ink.setTransform(scale, 0, 0, scale, 0, 0);
+      ink.font = "12px sans-serif";
+      axis();
+      shown.lanes.forEach(lane);
+      if (chosen) mark(chosen);
+    }
+    function look(start, span) {
+      const [first, last] = [Math.min(0, ...shown.lanes.map((one) => one.events[0]?.start ?? 0)), shown.extent];
+      span = Math.max(50, Math.min(span, last - first));
+      start = Math.max(first, Math.min(start, last - span));
+      view = [start, start + span];
+      draw();
+    }
+    function zoom(factor, share = 0.5) {
+      const span = (view[1] - view[0]) / factor;
+      look(view[0] + share * (view[1] - view[0] - span), span);
+    }
+    const pan = (share) => look(view[0] + share * (view[1] - view[0]), view[1] - view[0]);
+    const whole = () => look(0, shown.extent);
+    function choose(event) {
+      chosen = event;
+      const said = (text, one, more) => text.replace(/%(\w+)/g, (_, key) => (
+        { name: shown.names[one.name][0], duration: time(one.end - one.start), start: time(one.start), ...more }[key]));
+      const call = event && event.call !== null && shown.events[event.call];
+      output.textContent = !event ? hint : said(figure.dataset.event, event)
+        + (call ? `; ${said(figure.dataset.call, call, { before: time(event.start - call.start) })}` : "");
+      draw();
+    }
+    // The next or former one of the lane, which comes into sight.
+    function step(by) {
+      const at = shown.lanes.at(-1), own = shown.lanes[chosen?.row ?? -1] ?? at;
+      const event = own.events[chosen ? own.events.indexOf(chosen) + by : 0];
+      if (!event) return;
+      const span = view[1] - view[0];
+      if (event.start < view[0] || event.start > view[1]) look(event.start - span / 2, span);
+      choose(event);
+    }
+    function show(at) {
+      shown = laidOut(given[at]);
+      chosen = null;
+      output.textContent = hint;
+      whole();
+    }
+    const keys = {
+      "+": () => zoom(1.6), "=": () => zoom(1.6), "-": () => zoom(1 / 1.6), 0: whole,
+      ArrowLeft: () => pan(-0.15), ArrowRight: () => pan(0.15), n: () => step(1), p: () => step(-1),
+    };
+    canvas.addEventListener("keydown", (event) => {
+      if (!keys[event.key] || event.ctrlKey || event.metaKey) return;
+      event.preventDefault();
+      keys[event.key]();
+    });
+    canvas.parentElement.append(byId("zoom").content.cloneNode(true));
+    const actions = { in: () => zoom(1.6), out: () => zoom(1 / 1.6), reset: whole };
+    all("[data-zoom]", figure).forEach((one) => one.addEventListener("click", actions[one.dataset.zoom]));
+    canvas.addEventListener("wheel", (event) => {
+      if (!event.ctrlKey && !event.metaKey) return;
+      event.preventDefault();
+      zoom(event.deltaY < 0 ? 1.25 : 0.8, (event.offsetX - left) / width());
+    }, { passive: false });
+    canvas.addEventListener("pointerdown", (event) => {
+      [from, moved] = [event.clientX, false];
+      canvas.setPointerCapture(event.pointerId);
+    });
+    function under(event) {
+      const own = shown.lanes[Math.floor((event.offsetY - top) / row)]?.events ?? [];
+      const near = (one) => {
+        const [a, size] = box(one, 3);
+        return event.offsetX >= a - 1 && event.offsetX <= a + size + 1;
+      };
+      return own.find((one) => one.end >= view[0] && one.start <= view[1] && near(one)) ?? null;
+    }
+    canvas.addEventListener("pointermove", (event) => {
+      const one = under(event);
+      canvas.dataset.tip = one ? `${shown.names[one.name][0]} · ${time(one.end - one.start)}` : "";
+      if (from === null || !event.buttons) return;
+      moved ||= Math.abs(event.clientX - from) > 3;
+      if (!moved) return;
+      pan((from - event.clientX) / width());
+      from = event.clientX;
+    });
+    canvas.addEventListener("pointerup", (event) => {
+      from = null;
+      if (!moved) choose(under(event));
+    });
+    new ResizeObserver(draw).observe(figure);
+    given.forEach((one, at) => select.add(new Option(one.label, at)));
+    select.addEventListener("change", () => show(Number(select.value)));
+    show(0);
+  }
+  all("[data-iterations]").forEach((figure) => {
+    const sight = new IntersectionObserver(async (entries) => {
+      if (!entries.some((one) => one.isIntersecting)) return;
+      sight.disconnect();
+      iterations(figure, await inflated(figure.dataset.iterations));
+    });
+    sight.observe(figure);
+  });
 })();

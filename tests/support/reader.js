@@ -30,7 +30,18 @@ mark.dispatchEvent(new PointerEvent("pointermove", { bubbles: true }));
 said.push(document.querySelector("#tip").textContent === mark.dataset.tip);
 said.push(svg.getAttribute("aria-label"));
 said.push(document.querySelector("#appendix-names").open);
-const result = document.createElement("pre");
-result.id = "result";
-result.textContent = said.join("\n");
-document.body.append(result);
+// Iterations are laid out when they come into sight; the first operation of the last lane is chosen by a key.
+const canvas = document.querySelector("#iterations canvas");
+canvas.scrollIntoView();
+setTimeout(() => {
+  canvas.dispatchEvent(new KeyboardEvent("keydown", { key: "n" }));
+  said.push(document.querySelector("#iterations select").options.length);
+  said.push(document.querySelector("#iterations output").textContent);
+  tell();
+}, 1000);
+function tell() {
+  const result = document.createElement("pre");
+  result.id = "result";
+  result.textContent = said.join("\n");
+  document.body.append(result);
+}

@@ -3,8 +3,8 @@
 use rooflens::diagnostic::{Diagnostic, Location, Severity};
 use rooflens::findings::catalogue::{HOST_TIME, MBU, MFU};
 use rooflens::findings::chart::{
-    Bar, Ceiling, Color, Dots, Flame, FlameFrame, Panel, Part, Plot, Point, Roofline, Scatter,
-    Series, StackedBars,
+    Bar, Ceiling, Color, Dots, Event, Flame, FlameFrame, Iteration, Lane, Panel, Part, Plot, Point,
+    Roofline, Scatter, Series, StackedBars,
 };
 use rooflens::findings::{
     Block, Catalogue, Cell, Chart, Column, Dataset, Gain, GainKind, Inline, Method, Observation,
@@ -176,7 +176,7 @@ fn sections() -> Vec<Section> {
                 Block::Missing("no counters: capture an ncu pass".to_owned()),
             ],
         ),
-        section("timeline", "Timeline", vec![Block::Chart(series())]),
+        section("timeline", "Timeline", vec![Block::Chart(series()), iterations()]),
         section(
             "kernels",
             "Kernels",
@@ -458,4 +458,20 @@ fn methods() -> Vec<Method> {
         Method { title: "MFU".to_owned(), text: vec![text.into()] },
         Method { title: HOSTILE.to_owned(), text: vec![Inline::Code(long_name(1))] },
     ]
+}
+
+/// One iteration: a call at 2 µs of 5 µs launches a kernel of 31.2 µs that starts 7.5 µs later.
+fn iterations() -> Block {
+    let event = |name, start, duration, call| Event { name, start, duration, call };
+    let lane = |label: &str, event| Lane { label: label.to_owned(), events: vec![event] };
+    let name = |name: &str, color| (name.to_owned(), color);
+    Block::Iterations(vec![Iteration {
+        label: HOSTILE.to_owned(),
+        extent: 50_000,
+        names: vec![name("cudaLaunchKernel", Color::Other), name("gemm <b>", Color::Gemm)],
+        lanes: vec![
+            lane("CPU thread 7", event(0, 2_000, 5_000, None)),
+            lane("GPU 0, stream 7", event(1, 9_500, 31_200, Some(0))),
+        ],
+    }])
 }

@@ -34,10 +34,11 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     }
     let metrics = idle.lines.iter().flat_map(|line| metrics::of_line(context, line));
     findings.metrics.extend(metrics);
-    let (order, outermost, own) = idle.ordered(context);
-    let shown = &order[..outermost];
-    let run: Ns = shown.iter().map(|line| line.pool.time).sum();
+    let (mut order, outermost, own) = idle.ordered(context);
+    let run: Ns = order[..outermost].iter().map(|line| line.pool.time).sum();
     let is_notable = |line: &&&Line| line.pool.time as f64 >= NOTABLE * run as f64;
+    order[..outermost].sort_by_key(|line| !is_notable(&line));
+    let shown = &order[..outermost];
     let notable: Vec<&Line> = shown.iter().filter(is_notable).copied().collect();
     let bars: Vec<&Line> = order[..own].iter().filter(is_notable).copied().collect();
     let mut text = say!(context, "idle.introduction");
@@ -45,7 +46,7 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     let first = [
         Block::Prose(text),
         Block::Chart(charts::causes(context, &bars)),
-        tables::view_of_figures(context, shown, false),
+        tables::view_of_figures(context, &notable, false),
     ];
     let is_material = shown.iter().any(|line| line.share(line.idle()) >= MATERIAL);
     let place = if is_material { &mut findings.main } else { &mut findings.blocks };

@@ -1,5 +1,6 @@
 //! The timeline: what the GPU does over time, how much of it is in use, and instances of stages close up.
 
+mod iterations;
 mod overview;
 mod tables;
 #[cfg(test)]
@@ -33,7 +34,9 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     let zooms = timeline.zooms.iter().map(|zoom| zoom::chart(context, zoom));
     let (mut charts, mut zooms) = (charts.map(Block::Chart), zooms.map(Block::Chart));
     findings.main.push(introduction);
-    findings.main.extend(charts.next().into_iter().chain(zooms.by_ref().take(SHOWN_ZOOMS)));
+    findings.main.extend(charts.next());
+    findings.main.extend(iterations::block(context, &timeline.iterations));
+    findings.main.extend(zooms.by_ref().take(SHOWN_ZOOMS));
     findings.blocks.extend(charts.chain(zooms));
     tables::add(context, timeline, &mut findings);
     findings.methods.push(method!(context, "timeline", least = Quantity::ratio(tracks::THROTTLED)));

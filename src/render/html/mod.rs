@@ -1,6 +1,7 @@
 //! One HTML file without anything beside it: style, script and charts are in it, and its Content-Security-Policy lets
 //! no other in.
 
+mod iterations;
 mod shell;
 
 use std::collections::BTreeSet;
@@ -212,6 +213,11 @@ impl<'a> Writer<'a> {
             Item::Prose { text } => writeln!(self.out, "<p>{}</p>", inline(text)),
             Item::Table(table) => return self.data_table(table),
             Item::Chart { path, title, .. } => return self.chart(path, title),
+            Item::Iterations { iterations } => {
+                let data = iterations::encoded(iterations);
+                self.room = self.room.saturating_sub(data.len());
+                writeln!(self.out, "{}", shell::iterations(self.page, &data))
+            }
             Item::Facts { facts } => {
                 let pair = |(name, value): &(String, Vec<Piece>)| (name.clone(), inline(value));
                 writeln!(self.out, "{}", definitions("facts", facts.iter().map(pair)))

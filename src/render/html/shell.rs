@@ -14,7 +14,9 @@ const SCRIPT: &str = include_str!("../../../templates/html/report.js");
 
 /// Ids that the script and the style know.
 pub(super) fn ids() -> BTreeSet<String> {
-    ["main", "theme", "names", "unfold", "tip", "toc", "zoom"].map(str::to_owned).into()
+    ["main", "theme", "names", "unfold", "tip", "toc", "zoom", "iterations"]
+        .map(str::to_owned)
+        .into()
 }
 
 /// The whole file.
@@ -65,7 +67,7 @@ fn policy() -> String {
 }
 
 /// RFC 4648, section 4.
-fn base64(bytes: &[u8]) -> String {
+pub(super) fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let letter = |bits: u32| ALPHABET.get(bits as usize % 64).copied().map_or('=', char::from);
     let mut out = String::new();
@@ -130,6 +132,19 @@ pub(super) fn filter(page: &Page) -> String {
     let label = page.words["filter"];
     format!(
         "<p class=\"filter script\"><label>{label} <input type=\"search\"/></label> <output></output></p>\n"
+    )
+}
+
+/// Where the script shows iterations operation by operation, with the data that it inflates.
+pub(super) fn iterations(page: &Page, data: &str) -> String {
+    let [label, hint, said, launched] =
+        ["iteration", "iteration_hint", "iteration_event", "iteration_call"]
+            .map(|key| escape(page.words[key]));
+    format!(
+        "<figure id=\"iterations\" class=\"script\" data-iterations=\"{data}\" data-event=\"{said}\" data-call=\"{launched}\">\n\
+         <p class=\"filter\"><label>{label} <select></select></label></p>\n\
+         <div class=\"lanes\"><canvas tabindex=\"0\" role=\"img\" aria-label=\"{label}\"></canvas></div>\n\
+         <output aria-live=\"polite\">{hint}</output>\n</figure>"
     )
 }
 

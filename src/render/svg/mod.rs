@@ -17,12 +17,19 @@ mod scatter;
 mod series;
 mod tracks;
 
+use plotters::style::RGBColor;
 use plotters::style::text_anchor::HPos;
 
-use rooflens_findings::chart::{Chart, Plot};
+use rooflens_findings::chart::{Chart, Color, Plot};
 use rooflens_findings::{Catalogue, words};
 
 use page::{Page, Style, WIDTH};
+
+/// A colour as style sheets write it.
+pub(crate) fn hex(color: Color) -> String {
+    let RGBColor(red, green, blue) = palette::fill(color);
+    format!("#{red:02x}{green:02x}{blue:02x}")
+}
 
 /// Draws a chart; the result is a whole SVG file with the chart's description as alternative text.
 pub fn draw(text: &'static Catalogue, chart: &Chart) -> String {

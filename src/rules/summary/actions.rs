@@ -96,6 +96,11 @@ fn effect<'a>(results: &'a Results<'_>, found: &Observation, kind: GainKind) -> 
     }
 }
 
+/// The cause that a rule finds.
+pub(super) fn cause(text: &Catalogue, rule: &str) -> String {
+    text.line(&format!("actions.{rule}.cause"), &[])
+}
+
 impl Action<'_> {
     /// Whether it is about the same as another one.
     fn is_like(&self, other: &Action<'_>) -> bool {

@@ -223,8 +223,19 @@ fn after(
                 && !actions.iter().any(|other| other.found.id == one.id)
         };
         let next = observations.iter().find(is_next)?;
-        let label = Inline::strong(&stage.label);
-        Some(say!(results, "summary.after_line", stage = label, next = next.title.as_str()))
+        let gain = next.gain.as_ref()?;
+        let cause = next.root.as_ref().map(|root| root.cause.clone());
+        let time = |ns| Quantity::new(ns, Unit::Nanoseconds);
+        Some(say!(
+            results,
+            "summary.after_line",
+            stage = Inline::strong(&stage.label),
+            cause = cause.unwrap_or_else(|| actions::cause(results.text, next.id)),
+            saved = time(gain.saved_ns),
+            of = time(gain.of_ns),
+            whole = gain.of.as_str(),
+            share = Quantity::ratio(gain.share()),
+        ))
     };
     actions.iter().filter_map(next).collect()
 }

@@ -2,6 +2,7 @@
 
 mod bands;
 pub mod bins;
+pub mod iterations;
 pub mod overview;
 pub mod sampled;
 #[cfg(test)]
@@ -12,6 +13,7 @@ use crate::system::power;
 use crate::{Context, Known};
 use rooflens_model::{GpuId, PassId};
 
+use iterations::Iteration;
 use overview::Overview;
 use sampled::{Counter, GpuCounters};
 use zoom::Zoom;
@@ -23,6 +25,8 @@ pub struct Timeline {
     pub passes: Vec<Overview>,
     /// Median instances of the stages of the primary pass with the most time.
     pub zooms: Vec<Zoom>,
+    /// Iterations of the run's stages with all their operations.
+    pub iterations: Vec<Iteration>,
     /// Sampled counters, by (pass, GPU).
     pub counters: Vec<GpuCounters>,
 }
@@ -59,7 +63,7 @@ pub fn compute(context: &Context<'_>) -> Known<Timeline> {
     let passes: Vec<Overview> =
         passes.filter_map(|pass| overview::of_pass(context, pass)).collect();
     let zooms = passes.first().map_or_else(Vec::new, |primary| zoom::find(context, primary));
-    Ok(Timeline { passes, zooms, counters })
+    Ok(Timeline { passes, zooms, iterations: iterations::find(context), counters })
 }
 
 /// The primary pass, and of the others the first with samples that it lacks.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use crate::doctor::args::DoctorArguments;
+pub(crate) use crate::merge::MergeArguments;
 pub(crate) use crate::serve::args::ServeArguments;
 
 /// Record a GPU machine and its profiles as a capture bundle for rooflens
@@ -36,6 +37,7 @@ pub(crate) enum Command {
     Kernels(KernelsArguments),
     Serve(Box<ServeArguments>),
     Manifest(ManifestArguments),
+    Merge(MergeArguments),
     Doctor(DoctorArguments),
     /// Measure this GPU's ceilings and write them to peaks.json
     Peaks(Passed),
@@ -319,6 +321,9 @@ pub(crate) struct KernelsArguments {
     /// Only those of this stage
     #[arg(long, value_name = "NAME")]
     pub(crate) stage: Option<String>,
+    /// Only those of the unit that repeats, where no range says it: launches of CUDA graphs, or a sequence of kernels
+    #[arg(long, conflicts_with = "stage")]
+    pub(crate) steps: bool,
 }
 
 /// A range that limits what is recorded.
@@ -362,6 +367,17 @@ pub(crate) struct Common {
     /// Leave a Python workload alone: no notes of its model and no times of its ranges; the torch pass still injects
     #[arg(long)]
     pub(crate) no_inject: bool,
+    /// Steps of a Python workload become its ranges: updates of the weights, calls of models, launches of CUDA graphs.
+    /// Without this, where the baseline saw no ranges of its own; with it, instead of these
+    #[arg(long, conflicts_with = "no_inject")]
+    pub(crate) steps: bool,
+    /// The workload is a server: this line of shell loads it once it is ready, and when it has ended the server is
+    /// ended. What it writes to the folder in ROOFLENS_OUT becomes `client/` of the pass
+    #[arg(long, value_name = "COMMAND", requires = "ready")]
+    pub(crate) client: Option<String>,
+    /// What answers 200 when the server is ready, such as localhost:8000/health
+    #[arg(long, value_name = "HOST:PORT/PATH", requires = "client", value_parser = crate::run::parse_ready)]
+    pub(crate) ready: Option<String>,
     #[command(flatten)]
     pub(crate) profilers: Profilers,
     /// The workload and its arguments

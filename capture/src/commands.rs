@@ -79,7 +79,13 @@ pub(crate) fn kernels(arguments: &KernelsArguments) -> Result<Outcome, CaptureEr
     };
     let timeline = Timeline::open(&export).map_err(CaptureError::io(&export))?;
     let stages = Stages::of(&timeline, &rules);
-    let listed = timeline::list(&timeline, &stages, arguments.stage.as_deref(), arguments.top);
+    let listed = timeline::list(
+        &timeline,
+        &stages,
+        arguments.stage.as_deref(),
+        arguments.steps,
+        arguments.top,
+    );
     let listed = listed.map_err(|reason| CaptureError::File(export, reason))?;
     // Nobody reads the list: nothing is left to be done.
     let _ = std::io::stdout().write_all(listed.yaml.as_bytes());

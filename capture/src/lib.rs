@@ -10,6 +10,7 @@ mod error;
 mod infer;
 mod kernels;
 mod manifest;
+mod merge;
 mod plan;
 mod redact;
 mod run;
@@ -44,6 +45,7 @@ pub fn main() -> ExitCode {
         Command::Kernels(arguments) => commands::kernels(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::Merge(arguments) => merge::run(&arguments).map(Outcome::from),
         Command::Manifest(arguments) => manifest::run(&arguments).map(Outcome::from),
         Command::Peaks(_) | Command::Bench(_) => Err(commands::bench()),
     })

@@ -254,9 +254,13 @@ fn run_python(machine: &Machine, arguments: &[&str], workload: &str) -> String {
 }
 
 fn described(machine: &Machine) -> (Workload, serde_json::Value) {
-    let read = |name: &str| fs::read_to_string(machine.bundle().join(name)).expect("is there");
-    let workload = toml::from_str(&read("workload.toml")).expect("valid");
-    (workload, serde_json::from_str(&read("baseline/timings.json")).expect("valid"))
+    let text = fs::read_to_string(machine.bundle().join("workload.toml")).expect("is there");
+    (toml::from_str(&text).expect("valid"), timings(machine))
+}
+
+fn timings(machine: &Machine) -> serde_json::Value {
+    let text = fs::read(machine.bundle().join("baseline/timings.json")).expect("is there");
+    serde_json::from_slice(&text).expect("valid")
 }
 
 #[test]
@@ -326,6 +330,66 @@ fn without_ranges_steps_are_timed_and_become_ranges_of_profiled_passes() {
     let steps = "'decode_step', ".repeat(5);
     let once = format!("'prefill', 'decode', {steps}");
     assert_eq!(said, format!("ranges [{}]\n", once.repeat(2).trim_end_matches(", ")));
+}
+
+#[test]
+fn steps_are_found_by_updates_and_by_launches_of_graphs() {
+    let machine = Machine::new();
+    // From one update to the next it takes 3 ms; what precedes the first and follows the last is none.
+    assert_eq!(run_python(&machine, &["baseline"], "updates"), "ranges []\n");
+    let expected = serde_json::json!({"train_step": {"ms": [3.0, 3.0, 3.0, 3.0]}});
+    assert_eq!(timings(&machine)["stages"], expected);
+    let said = run_python(&machine, &["nsys"], "updates");
+    assert_eq!(said, format!("ranges [{}]\n", ["'train_step'"; 5].join(", ")));
+
+    // Ranges of the workload stand for themselves, unless steps are asked for.
+    let ranges = Machine::new();
+    assert_eq!(run_python(&ranges, &["baseline"], "graphs"), "ranges ['loop']\n");
+    assert!(timings(&ranges)["stages"].get("loop").is_some());
+    assert_eq!(run_python(&ranges, &["nsys"], "graphs"), "ranges ['loop']\n");
+    let steps = Machine::new();
+    assert_eq!(run_python(&steps, &["baseline", "--steps"], "graphs"), "ranges []\n");
+    let expected = serde_json::json!({"graph_launch": {"ms": [2.0, 2.0, 2.0, 2.0]}});
+    assert_eq!(timings(&steps)["stages"], expected);
+    let said = run_python(&steps, &["nsys", "--steps"], "graphs");
+    assert_eq!(said, format!("ranges [{}]\n", ["'graph_launch'"; 4].join(", ")));
+}
+
+#[test]
+fn a_server_is_loaded_by_its_client_and_ended_after_it() {
+    let machine = Machine::new();
+    let fakes = fakes().join("python");
+    let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|one| one.local_addr());
+    let port = free.expect("there is a port").port().to_string();
+    // Two steps to warm up, then five; the result is a file.
+    let client = format!(
+        "curl -sf http://127.0.0.1:{port}/steps/2 && curl -sf http://127.0.0.1:{port}/steps/5 && echo '{{\"steps\": 5}}' \
+         > $ROOFLENS_OUT/result.json"
+    );
+    let ready = format!("127.0.0.1:{port}/health");
+    let mut command = machine.command(&["baseline", "--client", &client, "--ready", &ready]);
+    command
+        .args(["--", "python3"])
+        .arg(fakes.join("engine.py"))
+        .arg(&port)
+        .env("PYTHONPATH", &fakes);
+    let output = command.output().expect("starts");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let manifest = machine.manifest();
+    assert_eq!(pass(&manifest, "baseline").exit_code, Some(0));
+    let result = fs::read_to_string(machine.bundle().join("baseline/client/result.json"));
+    assert_eq!(result.expect("is there"), "{\"steps\": 5}\n");
+    // The worker is a process of a process: each step is a CUDA graph of 2 ms.
+    let expected = serde_json::json!({"graph_launch": {"ms": [2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0]}});
+    assert_eq!(timings(&machine)["stages"], expected);
+
+    let alone = Machine::new();
+    let output = alone.run(&["baseline", "--client", "true", "--ready", &ready, "--", "false"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("the server ended before its client"));
+    let output =
+        alone.run(&["baseline", "--client", "true", "--ready", "localhost", "--", "false"]);
+    assert_eq!(output.status.code(), Some(125));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The program as it is run: exit codes, files, and that it needs no GPU.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
 use rooflens_schemas::{ArtifactKind, Environment, Manifest, PassKind};
@@ -43,6 +43,90 @@ fn a_snapshot_and_a_manifest_make_a_bundle_on_any_machine() {
     let refused = program().args(["snapshot", "-o"]).arg(&bundle).assert().code(125);
     let said = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
     assert!(said.contains("is complete"), "{said}");
+}
+
+/// A bundle of a host with one rank: collectives end when `end` says, and a kernel of its own follows each.
+fn host(folder: &Path, rank: u32, origin: i64, end: impl Fn(i64) -> i64) -> PathBuf {
+    let bundle = folder.join(format!("node{rank}"));
+    for pass in ["nsys", "torch", "baseline"] {
+        fs::create_dir_all(bundle.join(pass)).expect("writable");
+    }
+    fs::write(bundle.join(format!("torch/rank{rank}.pt.trace.json")), "{}").expect("writable");
+    fs::write(bundle.join("baseline/nvml.csv"), "t_ns\n").expect("writable");
+    let mut sql = format!(
+        "CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL);
+         INSERT INTO StringIds VALUES (1, 'ncclDevKernel_AllReduce_Sum_bf16_RING_LL(x)'), (2, 'gemm');
+         CREATE TABLE TARGET_INFO_SESSION_START_TIME (utcEpochNs INTEGER, utcTime TEXT, localTime TEXT);
+         INSERT INTO TARGET_INFO_SESSION_START_TIME VALUES ({origin}, '', '');
+         CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, correlationId INTEGER, globalPid INTEGER,
+            demangledName INTEGER, shortName INTEGER);"
+    );
+    for index in 0..41 {
+        let end = end(index) - origin;
+        sql.push_str(&format!(
+            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES ({end} - 300000, {end}, {index}, 16777216, 1, 1),
+                ({end}, {end} + 9000, {index}, 16777216, 2, 2);"
+        ));
+    }
+    let export = rusqlite::Connection::open(bundle.join("nsys/timeline.sqlite"));
+    export.expect("writable").execute_batch(&sql).expect("valid");
+    program().arg("manifest").arg(&bundle).assert().success();
+    bundle
+}
+
+#[test]
+fn bundles_of_hosts_become_one_with_their_clocks_told_apart() {
+    let folder = tempfile::tempdir().expect("there is room");
+    // Host 1 began to record 7 s later, its clock is 3.2 ms ahead, and ends are scattered over 80 us.
+    let (origin, ahead) = (1_790_000_000_000_000_000, 3_200_000);
+    let end = move |index: i64| {
+        origin + 9_000_000_000 + index * 20_000_000 + (index * index * 77_777) % 5_000_000
+    };
+    let jitter = |index: i64| (index * 48_271) % 80_001 - 40_000;
+    let first = host(folder.path(), 0, origin, end);
+    let second = host(folder.path(), 1, origin + 7_000_000_000, move |index| {
+        end(index) + ahead + jitter(index)
+    });
+    let merged = folder.path().join("run1");
+    let merge = |first: &Path, second: &Path| {
+        program().args(["merge", "-o"]).arg(&merged).arg(first).arg(second).assert()
+    };
+    let said = merge(&first, &second).success();
+    let said = String::from_utf8_lossy(&said.get_output().stderr).into_owned();
+    let (_, found) = said.split_once("host 1: its clock is +").expect("is said");
+    let found: f64 = found.split(' ').next().and_then(|text| text.parse().ok()).expect("a number");
+    assert!((found - 3.2).abs() < 0.04, "{said}");
+    assert!(said.contains("by the ends of 41 collectives"), "{said}");
+    assert!(said.contains("node1: 1 files are of this host alone"), "{said}");
+
+    let manifest = manifest(&merged);
+    let files: Vec<(&str, Option<u32>)> =
+        manifest.artifacts.iter().map(|file| (file.path.as_str(), file.rank)).collect();
+    let expected = [
+        ("baseline/nvml.csv", None),
+        ("nsys/rank0.sqlite", Some(0)),
+        ("nsys/rank1.sqlite", Some(1)),
+        ("torch/rank0.pt.trace.json", Some(0)),
+        ("torch/rank1.pt.trace.json", Some(1)),
+    ];
+    assert_eq!(files, expected);
+    let timeline = manifest.passes.iter().find(|pass| pass.id == "nsys").expect("is there");
+    assert!(timeline.notes[0].contains("host 1: its clock is +3."), "{:?}", timeline.notes);
+
+    // What is there stays, and what is no bundle is named.
+    let refused = merge(&first, &second).code(125);
+    assert!(String::from_utf8_lossy(&refused.get_output().stderr).contains("is complete"));
+    let nothing = folder.path().join("nothing");
+    let refused = program()
+        .args(["merge", "-o"])
+        .arg(folder.path().join("x"))
+        .arg(&first)
+        .arg(&nothing)
+        .assert()
+        .code(125);
+    assert!(
+        String::from_utf8_lossy(&refused.get_output().stderr).contains("nothing/manifest.json")
+    );
 }
 
 #[test]

@@ -115,11 +115,20 @@ pub(super) fn read(folder: &Path) -> Vec<Notes> {
 
 /// The process whose notes describe the run: the first rank; without ranks the one that did the most.
 pub(super) fn main_of(all: Vec<Notes>) -> Option<Notes> {
-    all.into_iter().min_by_key(|notes| {
+    let opened = |notes: &Notes| notes.steps.values().map(|stage| stage.opened).sum::<u64>();
+    // An engine's arguments are in one process, and its steps in those that compute.
+    let steps = all.iter().max_by_key(|notes| opened(notes)).map(|notes| notes.steps.clone());
+    let main = all.into_iter().min_by_key(|notes| {
         let calls: u64 =
             notes.models.iter().flat_map(|model| &model.calls).map(|call| call.count).sum();
         let ranges: u64 = notes.ranges.values().map(|stage| stage.opened).sum();
         let done = calls.saturating_add(ranges).saturating_add(notes.engines.len() as u64);
         (notes.rank.unwrap_or(0), u64::MAX - done)
+    });
+    main.map(|mut main| {
+        if opened(&main) == 0 {
+            main.steps = steps.unwrap_or_default();
+        }
+        main
     })
 }

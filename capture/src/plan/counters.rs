@@ -64,7 +64,9 @@ fn lists(arguments: &AllArguments, timeline: &Timeline) -> Result<(Vec<Stage>, V
     };
     let (mut lists, mut skipped) = (Vec::new(), Vec::new());
     for name in names {
-        let listed = timeline::list(timeline, &stages, name.as_deref(), arguments.top as usize);
+        let is_unit = arguments.common.steps && name.is_none();
+        let listed =
+            timeline::list(timeline, &stages, name.as_deref(), is_unit, arguments.top as usize);
         let written = listed.and_then(|listed| {
             let path = list_path(bundle, name.as_deref());
             fs::write(&path, &listed.yaml)

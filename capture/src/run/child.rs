@@ -8,6 +8,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use super::client::{Running, Served};
 use super::signals::Forwarder;
 use super::watch::{Counter, Expectation, Watch};
 
@@ -28,7 +29,7 @@ pub(crate) struct Run<'a> {
 }
 
 /// How it ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Ended {
     /// As a shell says it: 128 and the signal's number if one ended it.
     pub(crate) code: i32,
@@ -37,6 +38,8 @@ pub(crate) struct Ended {
     pub(crate) started_utc_ns: u64,
     /// It was ended because its time was up.
     pub(crate) is_cut: bool,
+    /// How its client ended, after which it was ended itself.
+    pub(crate) served: Option<Served>,
 }
 
 impl Run<'_> {
@@ -60,6 +63,8 @@ impl Run<'_> {
         // What is left of an interrupted run is still read.
         signals.target(child.id(), self.expectation.is_some());
         let watch = self.expectation.map(|expectation| Watch::start(expectation, child.id()));
+        let client = self.expectation.and_then(|expectation| expectation.client.as_ref());
+        let client = client.map(|client| Running::start(client, child.id()));
         let shown = !self.is_quiet;
         let counter = watch.as_ref().zip(self.expectation);
         let counter = counter.map(|(watch, expectation)| watch.counter(expectation));
@@ -70,10 +75,13 @@ impl Run<'_> {
         let status = child.wait();
         let wall = start.elapsed();
         signals.target(0, false);
+        let served = client.and_then(Running::finish);
         let is_cut = watch.is_some_and(Watch::finish);
         drain(&tees);
         let started_utc_ns = u64::try_from(since_epoch.as_nanos()).unwrap_or(0);
-        Ok(Ended { code: code(status?), wall, started_utc_ns, is_cut })
+        // What a server says of its end, which is ours, says nothing.
+        let code = served.map_or(code(status?), |(code, _)| code);
+        Ok(Ended { code, wall, started_utc_ns, is_cut, served })
     }
 }
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::pass::Folders;
+use crate::args::Common;
 use crate::error::CaptureError;
 use crate::infer;
 use crate::plan::{Harvest, PassPlan, ranges_folder};
@@ -25,16 +26,20 @@ const FILES: [(&str, &str); 13] = [
     ("rooflens_inject/window.py", include_str!("inject/rooflens_inject/window.py")),
 ];
 
+/// Whether steps become ranges, beside those of the workload or instead of them.
+const STEPS: &str = "ROOFLENS_STEPS";
+
 /// Writes the modules if the pass needs them. Gives the variables by which Python finds them and knows what to do.
 pub(super) fn prepare(
     plan: &PassPlan,
     folders: &Folders,
     bundle: &Path,
-    notes: bool,
+    common: &Common,
 ) -> Result<Vec<(String, String)>, CaptureError> {
+    let notes = !common.no_inject;
     let opens_ranges = match plan.harvest {
         Harvest::Nsys(_) | Harvest::Ncu(_) | Harvest::Torch(_) => {
-            notes && infer::lacks_ranges(bundle)
+            notes && (common.steps || infer::lacks_ranges(bundle))
         }
         Harvest::Timings | Harvest::GemmLog => false,
     };
@@ -54,8 +59,10 @@ pub(super) fn prepare(
         fs::write(&path, text).map_err(CaptureError::io(&path))?;
     }
     let mut variables = vec![python_path(&folder)];
-    if opens_ranges {
-        variables.push(("ROOFLENS_STEPS".to_owned(), "1".to_owned()));
+    if common.steps {
+        variables.push((STEPS.to_owned(), "only".to_owned()));
+    } else if opens_ranges {
+        variables.push((STEPS.to_owned(), "too".to_owned()));
     }
     Ok(variables)
 }

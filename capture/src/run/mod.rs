@@ -2,6 +2,7 @@
 
 mod budget;
 mod child;
+mod client;
 mod harvest;
 mod inject;
 mod pass;
@@ -23,6 +24,7 @@ use crate::plan::{PassPlan, Step};
 use crate::redact::Secrets;
 use crate::{say, snapshot, utc};
 use budget::Budget;
+pub(crate) use client::parse_ready;
 pub(crate) use sampler::Sampler;
 pub(crate) use signals::Forwarder;
 

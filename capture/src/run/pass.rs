@@ -7,6 +7,7 @@ use std::time::Duration;
 use rooflens_schemas::{Pass, PassKind, Tool};
 
 use super::child::{Ended, Run};
+use super::client::{Client, Served};
 use super::sampler::Sampler;
 use super::watch::Expectation;
 use super::{Session, make};
@@ -16,6 +17,13 @@ use crate::plan::{Harvest, PassPlan, work_folder};
 
 /// Where the workload finds a folder for its own files.
 const OUT: &str = "ROOFLENS_OUT";
+
+/// Folder of a pass with the files of the client that loads a server.
+const CLIENT: &str = "client";
+
+/// Between NVML samples while ncu runs. Each replay waits for the driver, which answers NVML at the same time: with samples
+/// every 20 ms a launch took 1.0 s on two H200s, and 0.7 s with these.
+const SELDOM: Duration = Duration::from_secs(1);
 
 /// What a pass has become.
 pub(super) struct Done {
@@ -59,6 +67,9 @@ pub(super) fn run(
     }
     make(&folders.pass)?;
     make(&folders.out)?;
+    if session.common.client.is_some() {
+        make(&folders.pass.join(CLIENT))?;
+    }
     let before = harvest::before(&plan.harvest);
     let mut notes = Vec::new();
     let runs = match repeat(plan, limit, session, &folders, &mut notes) {
@@ -73,6 +84,9 @@ pub(super) fn run(
     let code = runs.iter().map(|run| run.code).find(|code| *code != 0).unwrap_or(0);
     let cut = runs.iter().find(|run| run.is_cut).map(|run| cut(run.wall));
     notes.extend(cut.clone());
+    if session.common.client.is_some() {
+        notes.extend(runs.iter().map(|run| client_note(run.served)));
+    }
     let harvested = harvest::after(plan, &before, session, &folders, code)?;
     let is_ended = cut.is_some() || is_killed(plan) && !harvested.is_unfit;
     notes.extend(harvested.notes);
@@ -92,6 +106,18 @@ pub(super) fn run(
         notes: plan.notes.clone(),
     };
     Ok(Done { pass, notes, producer: harvested.producer, is_unfit: harvested.is_unfit })
+}
+
+/// What the manifest says of a client.
+fn client_note(served: Option<Served>) -> String {
+    match served {
+        Some((code, ready)) => {
+            format!(
+                "the server was ready after {ready:.1} s and ended when the client had, with exit code {code}"
+            )
+        }
+        None => "the server ended before its client: see logs".to_owned(),
+    }
 }
 
 /// What the manifest says of a run that was ended early.
@@ -118,7 +144,8 @@ fn repeat(
     let mut runs = Vec::new();
     for index in 0..plan.warmup + plan.repeats {
         let past = runs.iter().map(|run: &Ended| run.wall).sum();
-        let expectation = expectation(plan, limit.map(|limit| limit.saturating_sub(past)), session);
+        let expectation =
+            expectation(plan, limit.map(|limit| limit.saturating_sub(past)), session, folders);
         let counted = index.checked_sub(plan.warmup);
         runs.push(one(plan, session, folders, counted, &expectation, notes)?);
         if session.signals.interrupted() {
@@ -132,7 +159,24 @@ fn repeat(
     Ok(runs)
 }
 
-fn expectation(plan: &PassPlan, limit: Option<Duration>, session: &Session<'_>) -> Expectation {
+/// The client of this pass. Its own files go into the pass.
+fn client(plan: &PassPlan, session: &Session<'_>, folders: &Folders) -> Option<Client> {
+    let out = folders.pass.join(CLIENT).to_string_lossy().into_owned();
+    Some(Client {
+        command: session.common.client.clone()?,
+        ready: session.common.ready.clone()?,
+        variables: vec![(OUT.to_owned(), out)],
+        log: folders.logs.join(format!("{}.client.txt", plan.id)),
+        is_profiled: matches!(plan.kind, PassKind::Timeline | PassKind::Counters),
+    })
+}
+
+fn expectation(
+    plan: &PassPlan,
+    limit: Option<Duration>,
+    session: &Session<'_>,
+    folders: &Folders,
+) -> Expectation {
     let (launches, stops) = match &plan.harvest {
         Harvest::Ncu(export) => (export.planned, export.stops.clone()),
         _ => (None, Vec::new()),
@@ -145,6 +189,7 @@ fn expectation(plan: &PassPlan, limit: Option<Duration>, session: &Session<'_>) 
         launches,
         stops,
         is_profiled: matches!(plan.kind, PassKind::Timeline | PassKind::Counters),
+        client: client(plan, session, folders),
     }
 }
 
@@ -160,7 +205,7 @@ fn one(
     let mut variables = plan.variables.clone();
     variables.push((OUT.to_owned(), folders.out.to_string_lossy().into_owned()));
     let has_notes = !session.common.no_inject;
-    variables.extend(inject::prepare(plan, folders, &session.bundle, has_notes)?);
+    variables.extend(inject::prepare(plan, folders, &session.bundle, session.common)?);
     if has_notes && plan.harvest == Harvest::Timings {
         variables.push(inject::notes_of(folders, counted)?);
     }
@@ -198,6 +243,7 @@ fn sampler(
     let period = Duration::from_millis(session.common.nvml_period);
     let is_baseline = plan.kind == PassKind::Baseline;
     let wanted = !period.is_zero() && plan.harvest != Harvest::GemmLog;
+    let period = if plan.kind == PassKind::Counters { period.max(SELDOM) } else { period };
     wanted.then(|| Sampler::start(&folder.join("nvml.csv"), period, is_baseline))
 }
 

@@ -10,6 +10,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use super::client::Client;
 use crate::say;
 
 /// Between lines of progress: on a terminal, and in a log. They are whole lines, because the workload writes there, too.
@@ -39,6 +40,8 @@ pub(crate) struct Expectation {
     pub(crate) stops: Vec<(u64, PathBuf)>,
     /// Whether the command is a profiler's, which must not be ended itself.
     pub(crate) is_profiled: bool,
+    /// Who loads the command, if it is a server.
+    pub(crate) client: Option<Client>,
 }
 
 /// A thread that watches.
@@ -137,7 +140,7 @@ fn progress(own: &Expectation, elapsed: Duration, profiled: u64) -> String {
 }
 
 /// Sends a signal to the workload: to all that descends from the command but profilers.
-fn end(child: u32, is_profiled: bool, signal: i32) {
+pub(super) fn end(child: u32, is_profiled: bool, signal: i32) {
     let processes = processes();
     let mut own: BTreeSet<i32> = BTreeSet::from([i32::try_from(child).unwrap_or(0)]);
     loop {

@@ -35,11 +35,12 @@ pub(crate) struct Place {
     pub(super) wanted: Vec<(usize, [i64; 3])>,
 }
 
-/// Lists the kernels with the most time of a stage, or of the whole run.
+/// Lists the kernels with the most time of a stage, of the unit that repeats, or of the whole run.
 pub(crate) fn list(
     timeline: &Timeline,
     stages: &Stages,
     stage: Option<&str>,
+    is_unit: bool,
     top: usize,
 ) -> Result<Listed, String> {
     let found = match stage {
@@ -50,8 +51,13 @@ pub(crate) fn list(
         None => None,
     };
     let mut launches = timeline.profiled();
-    if let Some(stage) = found {
-        let own: HashSet<usize> = stage.launches().into_iter().collect();
+    let part = match (found, is_unit) {
+        (Some(stage), _) => Some(stage.launches()),
+        (None, true) => Some(timeline.unit().ok_or("nothing repeats in the timeline")?),
+        (None, false) => None,
+    };
+    if let Some(own) = part {
+        let own: HashSet<usize> = own.into_iter().collect();
         launches.retain(|index| own.contains(index));
     }
     let selected = timeline.select(&launches, top);

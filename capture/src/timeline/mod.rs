@@ -2,6 +2,7 @@
 //!
 //! `rooflens kernels --yaml` chooses the same, with the analyzer's own code; a test of the analyzer compares the two.
 
+mod clocks;
 mod list;
 mod read;
 mod select;
@@ -10,10 +11,11 @@ mod stop;
 mod unit;
 mod workload;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::Path;
 
+pub(crate) use clocks::{Offset, offset};
 pub(crate) use list::{Listed, exactly, list};
 pub(crate) use stages::Stages;
 pub(crate) use stop::stops;
@@ -86,6 +88,8 @@ pub(crate) struct Timeline {
     launches: Vec<Launch>,
     work: Vec<Work>,
     ranges: Vec<Range>,
+    /// When it begins, nanoseconds since 1970.
+    origin: Option<i64>,
 }
 
 impl Timeline {
@@ -97,6 +101,11 @@ impl Timeline {
     /// The first process that launches kernels: of several ranks it stands for all.
     fn first_process(&self) -> Option<i64> {
         self.launches.first().map(|launch| launch.process)
+    }
+
+    /// How many processes launch kernels.
+    pub(crate) fn processes(&self) -> usize {
+        self.launches.iter().map(|launch| launch.process).collect::<HashSet<i64>>().len()
     }
 
     /// The launches of the first process by their start.

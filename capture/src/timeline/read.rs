@@ -51,6 +51,9 @@ pub(super) fn read(path: &Path) -> io::Result<Timeline> {
         }
     }
     timeline.ranges = reader.ranges()?;
+    reader.rows("TARGET_INFO_SESSION_START_TIME", |columns, row| {
+        timeline.origin = columns.int(row, "utcEpochNs").or(timeline.origin);
+    })?;
     Ok(timeline)
 }
 

@@ -17,13 +17,15 @@ mod scheduling;
 mod system;
 mod work;
 
+use std::collections::BTreeSet;
+
 use rooflens_schemas::{ArtifactKind, PassKind};
 use rustc_hash::FxHashSet;
 
 use super::{Importer, IngestError, IngestErrorKind, Prefix};
 use rooflens_bundle::ArtifactFile;
 use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Severity};
-use rooflens_model::{PassId, Session};
+use rooflens_model::{PassId, ProcessId, Session};
 
 use database::{BadRows, Database, Journal, Settled};
 use info::Devices;
@@ -142,16 +144,24 @@ fn settle(
 }
 
 impl Import<'_> {
-    /// The rank that the manifest or the file's name states, if one process has all of the GPU work.
+    /// The rank that the manifest or the file's name states, if one process has all of the GPU work. If each of several
+    /// has a GPU of its own, it is that of the first GPU, and those of the others follow, as launchers number them.
     fn rank(&mut self) {
+        let Some(first) = self.file.rank else { return };
         let (session, pass) = (&mut *self.session, self.pass);
         let launches = &session.launches;
         let rows = (0..launches.len()).filter(|row| launches.pass[*row] == pass);
-        let mut processes = rows.map(|row| launches.process[row]);
-        let Some(first) = processes.next() else { return };
-        if processes.all(|process| process == first) {
-            session.passes.rank[pass.index()] = self.file.rank;
-            session.processes.rank[first.index()] = self.file.rank;
+        let used = rows
+            .map(|row| (session.gpus.ordinal[launches.gpu[row].index()], launches.process[row]));
+        let used: BTreeSet<(u32, ProcessId)> = used.collect();
+        let processes: BTreeSet<ProcessId> = used.iter().map(|(_, process)| *process).collect();
+        let gpus: BTreeSet<u32> = used.iter().map(|(gpu, _)| *gpu).collect();
+        let is_one_each = processes.len() == used.len() && gpus.len() == used.len();
+        if processes.len() == 1 || is_one_each {
+            session.passes.rank[pass.index()] = Some(first);
+            for (rank, (_, process)) in (first..).zip(used) {
+                session.processes.rank[process.index()].get_or_insert(rank);
+            }
         }
     }
 

@@ -54,6 +54,27 @@ def generate():
     print("ranges", nvtx.opened)
 
 
+def updates():
+    """No model and no range: an update of the weights every 3 ms, after 10 ms for the first."""
+    optimizer = torch.optim.AdamW()
+    work(7)
+    for _ in range(5):
+        work(3)
+        optimizer.step()
+    print("ranges", nvtx.opened)
+
+
+def graphs():
+    """A range around all, and nothing but a CUDA graph in it."""
+    graph = torch.cuda.CUDAGraph()
+    nvtx.range_push("loop")
+    for _ in range(4):
+        graph.replay()
+        work(1)
+    nvtx.range_pop()
+    print("ranges", nvtx.opened)
+
+
 def vllm():
     from vllm.entrypoints.llm import LLM
 

@@ -17,9 +17,9 @@
 def start(environment):
     """Begins what the environment asks for: a trace, notes, ranges of our own, or several of them."""
     trace, notes = environment.get("ROOFLENS_TORCH_DIR"), environment.get("ROOFLENS_NOTES_DIR")
-    opens_ranges = environment.get("ROOFLENS_STEPS") == "1"
+    own = environment.get("ROOFLENS_STEPS")
     is_limited = environment.get("ROOFLENS_RANGES") or environment.get("ROOFLENS_NCU_WINDOW")
-    if not (trace or notes or opens_ranges or is_limited):
+    if not (trace or notes or own or is_limited):
         return
     from . import loading
 
@@ -31,11 +31,11 @@ def start(environment):
         from . import window
 
         loading.on_import("torch", window.install)
-    if notes or opens_ranges:
+    if notes or own:
         from . import engines, models, steps, training
 
         # In this order: what models and optimizers do is told to steps, which time or open ranges.
-        loading.on_import("torch", lambda torch: steps.install(torch, notes, opens_ranges))
+        loading.on_import("torch", lambda torch: steps.install(torch, notes, own))
         loading.on_import("torch", models.install)
         loading.on_import("torch", training.install)
         for name, install in models.LATER + training.LATER + engines.LATER:

@@ -2,6 +2,7 @@
 
 Seen are torch.cuda.nvtx (range_push, range_pop, range) and the package nvtx (annotate, push_range, pop_range).
 """
+import contextlib
 import functools
 import threading
 
@@ -9,13 +10,43 @@ from . import loading
 
 _listeners = []
 _local = threading.local()
+_hooked = set()
+
+# Whether ranges that are not ours are left out.
+_is_hidden = False
 
 
 def listen(torch, listener):
     """Adds a listener; the first one hooks the functions."""
     _listeners.append(listener)
-    if len(_listeners) > 1:
+    _hook(torch)
+
+
+def hide(torch):
+    """The workload's own ranges are left out from now on."""
+    global _is_hidden
+    _is_hidden = True
+    _hook(torch)
+
+
+@contextlib.contextmanager
+def ours():
+    """Ranges that open or close in here are not hidden."""
+    _local.ours = True
+    try:
+        yield
+    finally:
+        _local.ours = False
+
+
+def is_hidden():
+    return _is_hidden and not _local.__dict__.get("ours")
+
+
+def _hook(torch):
+    if torch in _hooked:
         return
+    _hooked.add(torch)
     compiling = is_compiling(torch)
     loading.replace(torch.cuda.nvtx, "range_push", lambda push: _push(push, compiling))
     loading.replace(torch.cuda.nvtx, "range_pop", lambda pop: _pop(pop, compiling))
@@ -46,8 +77,11 @@ def closed():
 
 def _push(push, compiling):
     def range_push(msg, *args, **kwargs):
-        if not compiling():
-            opened(msg)
+        if compiling():
+            return push(msg, *args, **kwargs)
+        if is_hidden():
+            return 0
+        opened(msg)
         return push(msg, *args, **kwargs)
 
     return range_push
@@ -55,9 +89,12 @@ def _push(push, compiling):
 
 def _pop(pop, compiling):
     def range_pop(*args, **kwargs):
+        if compiling():
+            return pop(*args, **kwargs)
+        if is_hidden():
+            return 0
         depth = pop(*args, **kwargs)
-        if not compiling():
-            closed()
+        closed()
         return depth
 
     return range_pop
@@ -81,6 +118,8 @@ def _name(_, self, message=None, *args, **kwargs):
 def _tell(owner, name, told):
     def wrapper(old):
         def called(*args, **kwargs):
+            if is_hidden():
+                return None
             told(*args, **kwargs)
             return old(*args, **kwargs)
 
@@ -96,6 +135,8 @@ def _decorate(decorate):
 
         @functools.wraps(decorated)
         def inner(*args, **kwargs):
+            if is_hidden():
+                return function(*args, **kwargs)
             opened(name)
             try:
                 return decorated(*args, **kwargs)

@@ -1,7 +1,8 @@
-"""Phases of the workload by what its models and optimizers do: prefill, decode, train_step, and calls of generate.
+"""Phases of the workload by what it does: prefill, decode, train_step, calls of generate, launches of CUDA graphs.
 
 In a run without a profiler they are timed, beside the ranges of the workload. Where it opens no ranges at all, profiled
-runs open NVTX ranges of these names, so that the report has stages.
+runs open NVTX ranges of these names, so that the report has stages. With ROOFLENS_STEPS=only they take the place of the
+workload's own.
 """
 import threading
 
@@ -13,35 +14,56 @@ from .stages import Stages
 current = None
 
 
-def install(torch, folder, opens_ranges):
+def install(torch, folder, own):
     global current
-    current = Steps(torch, bool(folder), opens_ranges)
+    current = Steps(torch, bool(folder), own)
+    if own == "only":
+        ranges.hide(torch)
     if folder:
         notes.begin(folder)
         notes.part("ranges", lambda: current.user.as_json())
         notes.part("steps", lambda: current.own.as_json())
         notes.at_end(current.finish)
         ranges.listen(torch, current.user)
+    graph = getattr(torch.cuda, "CUDAGraph", None)
+    if graph is not None:
+        loading.replace(graph, "replay", _replay)
+
+
+def _replay(replay):
+    def called(*args, **kwargs):
+        is_step = current.launches_graph()
+        try:
+            return replay(*args, **kwargs)
+        finally:
+            if is_step:
+                current.pop()
+
+    return called
 
 
 class Steps:
     """Told of forward passes and updates; tells ranges of them."""
 
-    def __init__(self, torch, is_timed, opens_ranges):
+    def __init__(self, torch, is_timed, own):
         self.nvtx, self.clock = torch.cuda.nvtx, Clock(torch)
         self.user = Stages(self.clock) if is_timed else None
         self.own = Stages(self.clock) if is_timed else None
-        self.opens_ranges, self.local = opens_ranges, threading.local()
+        self.opens_ranges, self.local = bool(own) and not is_timed, threading.local()
 
     def push(self, name):
+        self.local.depth = self.local.__dict__.get("depth", 0) + 1
         if self.own:
             self.own.enter(name)
         if self.opens_ranges:
-            self.nvtx.range_push(name)
+            with ranges.ours():
+                self.nvtx.range_push(name)
 
     def pop(self, end=None):
+        self.local.depth -= 1
         if self.opens_ranges:
-            self.nvtx.range_pop()
+            with ranges.ours():
+                self.nvtx.range_pop()
         if self.own:
             self.own.leave(end=end)
 
@@ -54,6 +76,7 @@ class Steps:
     def begins(self, phase):
         """A forward pass of a whole model: train, prefill, decode or forward. Gives whether `ends` is to be called."""
         if phase == "train":
+            self.local.has_model = True
             if not self.local.__dict__.get("trains"):
                 self.push("train_step")
                 self.local.trains = True
@@ -95,7 +118,20 @@ class Steps:
         if self.local.__dict__.get("trains"):
             self.local.trains = False
             self.pop()
+        # Where no model is seen a step is what happens from one update to the next.
+        if not self.local.__dict__.get("has_model"):
+            self.push("train_step")
+            self.local.trains = True
         notes.tick()
+
+    @loading.quiet
+    def launches_graph(self):
+        """A CUDA graph is launched. Gives whether that is a step: nothing that is known happens around it."""
+        if self.local.__dict__.get("depth") or self.user and self.user.stack():
+            return False
+        self.push("graph_launch")
+        self.seen("graph_launch")
+        return True
 
     @loading.quiet
     def generates(self):

@@ -111,6 +111,10 @@ class Window:
         until = time.monotonic() + PATIENCE
         while DONE and not os.path.exists(DONE) and time.monotonic() < until:
             time.sleep(0.05)
+        # Those that load data look for their parent every few seconds only, and ncu waits for them.
+        for child in multiprocessing.active_children():
+            if child.daemon:
+                child.terminate()
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)

@@ -20,6 +20,11 @@ def current_device():
     return 0
 
 
+class CUDAGraph:
+    def replay(self):
+        work(2)
+
+
 class Event:
     def __init__(self, enable_timing=False):
         assert enable_timing

@@ -1,0 +1,146 @@
+//! A server and its client: the workload is a server, which is ended when the client that loads it has ended.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::watch;
+use crate::say;
+
+/// Between questions whether the server is ready, whether the client has ended, and for an answer.
+const POLL: Duration = Duration::from_millis(200);
+
+/// Signals to a server whose client has ended, and seconds after that: it may write what it has.
+const SIGNALS: [(u64, i32); 3] = [(0, libc::SIGINT), (20, libc::SIGTERM), (40, libc::SIGKILL)];
+
+/// A client that is to run.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    /// A line of shell.
+    pub(crate) command: String,
+    /// `HOST:PORT/PATH` that answers 200 when the server is ready.
+    pub(crate) ready: String,
+    pub(crate) variables: Vec<(String, String)>,
+    /// Its output.
+    pub(crate) log: PathBuf,
+    /// Whether the server's command is a profiler's, which must not be ended itself.
+    pub(crate) is_profiled: bool,
+}
+
+/// How it ended: exit code, and seconds until the server was ready.
+pub(crate) type Served = (i32, f64);
+
+/// A client that runs or waits.
+pub(super) struct Running {
+    stop: Sender<()>,
+    thread: JoinHandle<Option<Served>>,
+}
+
+impl Running {
+    pub(super) fn start(client: &Client, server: u32) -> Self {
+        let (stop, stopped) = channel();
+        let client = client.clone();
+        let thread = thread::spawn(move || client.run(server, &stopped));
+        Self { stop, thread }
+    }
+
+    /// The server has ended. None if the client had not.
+    pub(super) fn finish(self) -> Option<Served> {
+        let _ = self.stop.send(());
+        self.thread.join().unwrap_or(None)
+    }
+}
+
+impl Client {
+    fn run(&self, server: u32, stopped: &Receiver<()>) -> Option<Served> {
+        let start = Instant::now();
+        while !self.is_ready() {
+            goes_on(stopped).then_some(())?;
+        }
+        let ready = start.elapsed().as_secs_f64();
+        say(&format!("the server is ready after {ready:.1} s: the client begins"));
+        let code = self.load(stopped)?;
+        let begin = Instant::now();
+        let mut signals = SIGNALS.into_iter().peekable();
+        loop {
+            if let Some((_, signal)) =
+                signals.next_if(|(after, _)| begin.elapsed().as_secs() >= *after)
+            {
+                watch::end(server, self.is_profiled, signal);
+            }
+            if !goes_on(stopped) {
+                return Some((code, ready));
+            }
+        }
+    }
+
+    /// Runs the client. None if the server ended before it.
+    fn load(&self, stopped: &Receiver<()>) -> Option<i32> {
+        let log = File::create(&self.log).and_then(|log| Ok((log.try_clone()?, log)));
+        let (out, err) = log.map_or_else(
+            |_| (Stdio::null(), Stdio::null()),
+            |(out, err)| (Stdio::from(out), Stdio::from(err)),
+        );
+        let child = Command::new("sh")
+            .args(["-c", &self.command])
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stdout(out)
+            .stderr(err)
+            .process_group(0)
+            .spawn();
+        let Ok(mut child) = child else { return Some(i32::from(crate::FAILED)) };
+        loop {
+            if let Ok(Some(status)) = child.try_wait() {
+                return Some(status.code().unwrap_or(1));
+            }
+            if !goes_on(stopped) {
+                watch::end(child.id(), false, libc::SIGKILL);
+                let _ = child.wait();
+                return None;
+            }
+        }
+    }
+
+    fn is_ready(&self) -> bool {
+        let (authority, path) = self.ready.split_once('/').unwrap_or((&self.ready, ""));
+        let address = authority.to_socket_addrs().ok().and_then(|mut all| all.next());
+        let Some(address) = address else { return false };
+        let ask = || -> std::io::Result<bool> {
+            let mut socket = TcpStream::connect_timeout(&address, POLL)?;
+            socket.set_read_timeout(Some(10 * POLL))?;
+            write!(socket, "GET /{path} HTTP/1.0\r\nHost: {authority}\r\n\r\n")?;
+            let mut answer = [0; 12];
+            socket.read_exact(&mut answer)?;
+            Ok(answer.ends_with(b" 200"))
+        };
+        ask().unwrap_or(false)
+    }
+}
+
+/// Where a server says that it is ready, as it is asked; errors say what to write.
+pub(crate) fn parse_ready(text: &str) -> Result<String, String> {
+    let address = text.strip_prefix("http://").unwrap_or(text);
+    let authority = address.split('/').next().unwrap_or_default();
+    match authority
+        .rsplit_once(':')
+        .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+    {
+        true => Ok(address.to_owned()),
+        false => {
+            Err("expected HOST:PORT/PATH, such as localhost:8000/health; https is not asked"
+                .to_owned())
+        }
+    }
+}
+
+/// Waits a little. Gives whether the server still runs.
+fn goes_on(stopped: &Receiver<()>) -> bool {
+    stopped.recv_timeout(POLL) == Err(RecvTimeoutError::Timeout)
+}

@@ -1,0 +1,101 @@
+//! How the clocks of two hosts differ: a collective ends on all ranks at about the same time.
+
+use std::collections::BTreeMap;
+
+use super::{Timeline, is_collective};
+
+/// By how much another clock is ahead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Offset {
+    /// Median of the differences of ends, nanoseconds.
+    pub(crate) ahead: i64,
+    /// Median and largest deviation from it: what the estimate may be wrong by.
+    pub(crate) deviation: (i64, i64),
+    /// Collectives that were matched.
+    pub(crate) matched: usize,
+}
+
+/// By how much the clock of `other` is ahead of that of `one`, by the collectives of the first process of each. The n-th
+/// kernel of a name is the same collective on both if both have as many of that name. None if there are none, or an
+/// export does not say when it begins.
+pub(crate) fn offset(one: &Timeline, other: &Timeline) -> Option<Offset> {
+    let (ends, mut others) = (one.ends(), other.ends());
+    let shift = other.origin?.checked_sub(one.origin?)?;
+    let mut differences = Vec::new();
+    for (name, ends) in ends {
+        let Some(others) = others.remove(name).filter(|others| others.len() == ends.len()) else {
+            continue;
+        };
+        let pairs = ends.into_iter().zip(others);
+        differences
+            .extend(pairs.map(|(end, other)| other.saturating_sub(end).saturating_add(shift)));
+    }
+    let ahead = median(&mut differences)?;
+    let mut away: Vec<i64> = differences.iter().map(|one| (one - ahead).abs()).collect();
+    let middle = median(&mut away)?;
+    let largest = away.last().copied().unwrap_or(middle);
+    Some(Offset { ahead, deviation: (middle, largest), matched: differences.len() })
+}
+
+impl Timeline {
+    /// Ends of the first process's collectives by their names, in the order of their starts.
+    fn ends(&self) -> BTreeMap<&str, Vec<i64>> {
+        let mut ends: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
+        for launch in self.in_order().into_iter().map(|index| &self.launches[index]) {
+            let name = self.kernels[launch.kernel].name.as_str();
+            if is_collective(name) && !is_message(name) {
+                ends.entry(name).or_default().push(launch.end);
+            }
+        }
+        ends
+    }
+}
+
+/// Whether not all ranks take part: a message ends when it is sent.
+fn is_message(name: &str) -> bool {
+    name.contains("SendRecv") || name.contains("Broadcast") || name.contains("_Reduce_")
+}
+
+/// Sorts, and gives the value in the middle, the lower one of two.
+fn median(values: &mut [i64]) -> Option<i64> {
+    values.sort_unstable();
+    values.get(values.len().checked_sub(1)? / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Kernel, Launch};
+    use super::*;
+
+    fn timeline(origin: Option<i64>, ends: &[(&str, i64)]) -> Timeline {
+        let mut timeline = Timeline { origin, ..Timeline::default() };
+        for (name, end) in ends {
+            let kernel = timeline.kernels.len();
+            let (name, function) = ((*name).to_owned(), String::new());
+            timeline.kernels.push(Kernel { name, function, mangled: None });
+            timeline.launches.push(Launch {
+                start: end - 50,
+                end: *end,
+                kernel,
+                process: 0,
+                grid: [1; 3],
+                block: [1; 4],
+                call: None,
+            });
+        }
+        timeline
+    }
+
+    #[test]
+    fn the_median_of_matched_ends_is_the_offset() {
+        let (all, one) = ("ncclDevKernel_AllReduce_Sum", "ncclDevKernel_SendRecv");
+        let host = [(all, 1_000), (all, 2_000), ("gemm", 2_500), (all, 3_000), (one, 4_000)];
+        // 700 later, of which 500 are its beginning; -10, 0 and 30 of jitter, and a message that tells nothing.
+        let other = [(all, 1_190), (all, 2_200), ("gemm", 9_999), (all, 3_230), (one, 9_999)];
+        let found = offset(&timeline(Some(10_000), &host), &timeline(Some(10_500), &other));
+        assert_eq!(found, Some(Offset { ahead: 700, deviation: (10, 30), matched: 3 }));
+        // One collective less: which are the same is not known.
+        assert_eq!(offset(&timeline(Some(0), &host), &timeline(Some(0), &other[1..])), None);
+        assert_eq!(offset(&timeline(None, &host), &timeline(Some(0), &other)), None);
+    }
+}

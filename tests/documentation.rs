@@ -1,7 +1,12 @@
-//! The documentation says what the code does: all metrics, all columns.
+//! The documentation says what the code does: all metrics, all columns; its links lead somewhere, its examples run.
 //!
 //! `SNAPSHOTS=overwrite cargo test --test documentation` writes the generated parts of `docs/formats.md` and
 //! `docs/methodology.md`.
+
+#[path = "documentation/links.rs"]
+mod links;
+#[path = "documentation/tutorial.rs"]
+mod tutorial;
 
 use std::fmt::Write;
 use std::fs;

@@ -1,9 +1,9 @@
 //! The JSON of a trace, event by event: what is not read is dropped at once.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
-use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
@@ -40,8 +40,8 @@ pub(super) struct Row<'a> {
 #[derive(Default)]
 pub(super) struct Trace<'a> {
     pub(super) rows: Vec<Row<'a>>,
-    pub(super) processes: FxHashMap<i64, String>,
-    pub(super) threads: FxHashMap<(i64, i64), String>,
+    pub(super) processes: BTreeMap<i64, String>,
+    pub(super) threads: BTreeMap<(i64, i64), String>,
     /// Events in all, and those without a sound time.
     pub(super) events: u64,
     pub(super) untimed: u64,
@@ -87,6 +87,7 @@ enum Number<'a> {
     Whole(i64),
     #[serde(borrow)]
     Text(Cow<'a, str>),
+    Other(IgnoredAny),
 }
 
 impl Number<'_> {
@@ -94,6 +95,7 @@ impl Number<'_> {
         match self {
             Self::Whole(number) => Some(*number),
             Self::Text(text) => text.parse().ok(),
+            Self::Other(_) => None,
         }
     }
 }

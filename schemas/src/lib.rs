@@ -2,7 +2,7 @@
 //! `env.json` hold, and what `metrics.json` gives back.
 //!
 //! Serde types, what both ends cover in the same way before it is passed on ([`ncu_report`]), and which ranges both take for
-//! phases ([`ranges`]). Within version 1 additions are optional fields; a rename or a change of meaning is a new version.
+//! phases ([`ranges`], [`steps`]). Within version 1 additions are optional fields; a rename or a change of meaning is a new version.
 
 #![forbid(unsafe_code)]
 
@@ -12,6 +12,7 @@ pub mod metrics;
 pub mod ncu_report;
 pub mod ranges;
 pub mod serving;
+pub mod steps;
 pub mod workload;
 
 pub use environment::{Environment, Fact, FactValue};

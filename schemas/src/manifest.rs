@@ -147,6 +147,10 @@ pub enum ArtifactKind {
     NsysSqlite,
     /// `nsys stats` CSV of kernel sums.
     NsysKernelSum,
+    /// `nsys stats` GPU trace: one row a kernel or copy.
+    NsysGpuTrace,
+    /// rocpd database of rocprofv3: SQLite.
+    RocpdSqlite,
     /// Nsight Systems report, not exported.
     NsysReport,
     /// Nsight Compute CSV: raw, details or section page.
@@ -155,6 +159,10 @@ pub enum ArtifactKind {
     NcuReport,
     /// PyTorch profiler (Kineto) Chrome trace.
     TorchTrace,
+    /// Memory snapshot of PyTorch: pickle.
+    TorchMemory,
+    /// Trace of XLA's profiler, as JAX writes it: Chrome trace.
+    XlaTrace,
     /// NVML samples as CSV.
     NvmlCsv,
     /// `nvidia-smi -q -x`.
@@ -188,10 +196,14 @@ impl ArtifactKind {
         match self {
             Self::NsysSqlite => "Nsight Systems SQLite export",
             Self::NsysKernelSum => "nsys stats kernel summary",
+            Self::NsysGpuTrace => "nsys stats GPU trace",
+            Self::RocpdSqlite => "rocpd database",
             Self::NsysReport => "Nsight Systems report",
             Self::NcuCsv => "Nsight Compute CSV",
             Self::NcuReport => "Nsight Compute report",
             Self::TorchTrace => "PyTorch profiler trace",
+            Self::TorchMemory => "PyTorch memory snapshot",
+            Self::XlaTrace => "XLA profiler trace",
             Self::NvmlCsv => "NVML samples",
             Self::SmiXml => "nvidia-smi XML",
             Self::Environment => "environment snapshot",
@@ -210,9 +222,14 @@ impl ArtifactKind {
     /// The kind of pass that leaves such a file; descriptions of the workload and logs come from none.
     pub const fn pass_kind(self) -> Option<PassKind> {
         match self {
-            Self::NsysSqlite | Self::NsysKernelSum | Self::NsysReport => Some(PassKind::Timeline),
+            Self::NsysSqlite
+            | Self::NsysKernelSum
+            | Self::NsysGpuTrace
+            | Self::NsysReport
+            | Self::RocpdSqlite
+            | Self::XlaTrace => Some(PassKind::Timeline),
             Self::NcuCsv | Self::NcuReport => Some(PassKind::Counters),
-            Self::TorchTrace => Some(PassKind::Operators),
+            Self::TorchTrace | Self::TorchMemory => Some(PassKind::Operators),
             Self::NvmlCsv | Self::Timings => Some(PassKind::Baseline),
             Self::Serving | Self::ServerMetrics => Some(PassKind::Serving),
             Self::SmiXml | Self::Environment | Self::Peaks => Some(PassKind::Snapshot),

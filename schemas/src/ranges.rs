@@ -26,11 +26,24 @@ pub fn is_of_user(name: &str, domain: &str) -> bool {
         && !OPERATORS.iter().any(|start| name.starts_with(start))
 }
 
-/// `iteration 3` is an instance of `iteration N`, and `ProfilerStep#12` of `ProfilerStep`.
+/// What XLA writes before the name of the module that it runs (`XlaModule:#hlo_module=jit_step,program_id=7#`,
+/// `MakeTitle` of xla/service/gpu/gpu_executable.cc); behind it stand arguments.
+const XLA_MODULE: &str = "hlo_module=";
+
+/// `iteration 3` is an instance of `iteration N`, `ProfilerStep#12` of `ProfilerStep`, a step marker of JAX
+/// (`train#step_num=3,_r=1#`: name, then arguments, tsl/profiler/lib/traceme_encode.h) of `train`.
 pub fn generic_name(name: &str) -> String {
     if name.starts_with(PROFILER_STEP) {
         return PROFILER_STEP.to_owned();
     }
+    let name = match name.strip_suffix('#').and_then(|name| name.split_once('#')) {
+        Some((_, arguments)) if arguments.contains(XLA_MODULE) => {
+            let module = arguments.split_once(XLA_MODULE).map_or("", |(_, module)| module);
+            module.split([',', '#']).next().unwrap_or_default()
+        }
+        Some((title, _)) if !title.is_empty() => title,
+        _ => name,
+    };
     let mut out = String::new();
     let mut in_digits = false;
     for letter in name.trim().chars().take(80) {
@@ -63,5 +76,9 @@ mod tests {
         assert_eq!(generic_name("iteration 3"), "iteration N");
         assert_eq!(generic_name("ProfilerStep#12"), "ProfilerStep");
         assert_eq!(generic_name("42"), "42");
+        assert_eq!(generic_name("train#step_num=3,_r=1#"), "train");
+        let module = "XlaModule:#prefix=jit(f)/jit(main),hlo_module=jit_train_step,program_id=7#";
+        assert_eq!(generic_name(module), "jit_train_step");
+        assert_eq!(generic_name("## forward ##"), "## forward ##");
     }
 }

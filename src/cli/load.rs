@@ -24,8 +24,8 @@ use crate::report::{self, Notes, Provenance, Report};
 use crate::rules;
 
 /// What to offer instead of an input that is of no use.
-const READABLE: &str = "a report is made of nsys SQLite exports, ncu CSV, PyTorch traces, NVML CSV, \
-                        nsys stats CSV, timings.json or peaks.json";
+const READABLE: &str = "a report is made of nsys SQLite exports, nsys stats, ncu CSV, PyTorch and XLA \
+                        traces, rocpd databases, NVML CSV, timings.json or peaks.json";
 
 /// A bundle that was read.
 pub(super) struct Loaded {
@@ -269,7 +269,7 @@ fn nothing_to_report(session: &Session) -> bool {
         session.operators.len(),
         session.kernel_profiles.len(),
         session.kernel_sums.len(),
-        session.device_samples.len(),
+        session.device_samples.len() + session.memory_events.len(),
         session.timings.len() + session.measured_peaks.len() + session.counter_samples.len(),
     ];
     tables.iter().all(|rows| *rows == 0)

@@ -6,22 +6,28 @@
 #![forbid(unsafe_code)]
 
 mod abi;
+mod database;
 mod error;
 mod identify;
 mod nesting;
 mod profiles;
 mod runs;
+mod stats_tables;
 
 pub mod config;
 pub mod gemm_log;
+pub mod gpu_trace;
 pub mod ncu;
 pub mod ncu_rep;
 pub mod nsys;
 pub mod nvml;
+pub mod rocpd;
 pub mod smi;
 pub mod sums;
 pub mod timings;
 pub mod torch;
+pub mod torch_memory;
+pub mod xla;
 
 use std::collections::BTreeMap;
 
@@ -66,11 +72,15 @@ pub static IMPORTERS: &[&Importer] = &[
     &smi::IMPORTER,
     &timings::TIMINGS,
     &timings::PEAKS,
+    &rocpd::IMPORTER,
     &nsys::IMPORTER,
     &torch::IMPORTER,
+    &torch_memory::IMPORTER,
+    &xla::IMPORTER,
     &ncu_rep::IMPORTER,
     &ncu::IMPORTER,
     &nvml::IMPORTER,
+    &gpu_trace::IMPORTER,
     &sums::IMPORTER,
     &gemm_log::IMPORTER,
 ];

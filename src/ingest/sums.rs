@@ -1,10 +1,12 @@
-//! Kernel sums of `nsys stats`: the CSV of `cuda_gpu_kern_sum`, and of `gpukernsum` before 2022.
+//! Kernel sums of `nsys stats`: `cuda_gpu_kern_sum`, and `gpukernsum` before 2022, as CSV and as the console shows them.
 //!
 //! Its sister reports (API calls, memory operations, NVTX) hold nothing that a timeline lacks and are not read.
 
-use csv::StringRecord;
+use std::borrow::Cow;
+
 use rooflens_schemas::{ArtifactKind, PassKind};
 
+use super::stats_tables::{Table, nanoseconds, number, tables};
 use super::{Importer, IngestError, IngestErrorKind, Prefix};
 use rooflens_bundle::ArtifactFile;
 use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Location, Severity};
@@ -15,18 +17,15 @@ pub static IMPORTER: Importer = Importer { kind: ArtifactKind::NsysKernelSum, sn
 
 const MAX_BYTES: u64 = 256 << 20;
 
-/// `nsys stats` may print a few lines of progress before the header.
-const MAX_LINES_BEFORE_HEADER: usize = 20;
-
 /// Where the columns are, and nanoseconds per unit of each time.
 struct Columns {
     count: usize,
     name: usize,
-    total: (usize, f64),
-    min: (usize, f64),
-    max: (usize, f64),
-    median: Option<(usize, f64)>,
-    std: Option<(usize, f64)>,
+    total: (usize, u32),
+    min: (usize, u32),
+    max: (usize, u32),
+    median: Option<(usize, u32)>,
+    std: Option<(usize, u32)>,
 }
 
 fn sniff(prefix: &Prefix<'_>) -> bool {
@@ -40,7 +39,7 @@ fn import(
 ) -> Result<(), IngestError> {
     let bytes = file.content()?.bytes(MAX_BYTES)?;
     let text = String::from_utf8_lossy(&bytes);
-    let Some((columns, line, body)) = find_table(&text) else {
+    let Some((columns, table)) = find_table(&text) else {
         let message = "it is not the kernel summary of nsys stats".to_owned();
         return Err(IngestError::from(IngestErrorKind::Unsupported(message))
             .hint("nsys stats --report cuda_gpu_kern_sum --format csv gives it"));
@@ -50,19 +49,17 @@ fn import(
     let mut rows: Vec<(String, KernelSum)> = Vec::new();
     let mut bad = 0;
     let mut first_bad = None;
-    let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(body);
-    for record in reader.records() {
-        let record = record?;
-        let at = line + record.position().map_or(0, csv::Position::line);
-        match row(&record, &columns) {
+    table.rows(|line, cells| {
+        match row(cells, &columns) {
             Some(_) if rows.len() as u64 >= room => return Err(IngestErrorKind::Budget.into()),
             Some(row) => rows.push(row),
             None => {
                 bad += 1;
-                first_bad.get_or_insert(at);
+                first_bad.get_or_insert(line);
             }
         }
-    }
+        Ok::<(), IngestError>(())
+    })?;
     if let Some(line) = first_bad {
         let message = "rows without a name, a count or times are left out";
         let diagnostic = Diagnostic::new(Severity::DataLoss, "sums/row", message).times(bad);
@@ -80,73 +77,42 @@ fn import(
     Ok(())
 }
 
-/// The header of a kernel summary: its columns, its line counted from 1, and the rows after it up to an empty line.
-fn find_table(text: &str) -> Option<(Columns, u64, &[u8])> {
-    let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
-    for line in 1..=MAX_LINES_BEFORE_HEADER as u64 {
-        let (first, after) = rest.split_once('\n')?;
-        if let Some(columns) = columns(first.trim_end_matches('\r')) {
-            let end = after.find("\n\n").or_else(|| after.find("\r\n\r\n")).unwrap_or(after.len());
-            return Some((columns, line, &after.as_bytes()[..end]));
-        }
-        rest = after;
-    }
-    None
+/// The first table of kernels.
+fn find_table(text: &str) -> Option<(Columns, Table<'_>)> {
+    tables(text).find_map(|table| Some((columns(&table)?, table)))
 }
 
-fn columns(header: &str) -> Option<Columns> {
-    let names: Vec<&str> = header.split(',').map(|name| name.trim().trim_matches('"')).collect();
-    let at = |name: &str| names.iter().position(|column| *column == name);
+fn columns(table: &Table<'_>) -> Option<Columns> {
     // NVTX summaries count instances too, of ranges; memory summaries name operations.
-    if at("Range").is_some() || at("Operation").is_some() || at("Category").is_some() {
+    if table.position(&["Range", "Operation", "Category", "NVTX Range"]).is_some() {
         return None;
     }
-    let time = |wanted: &[&str]| {
-        names.iter().enumerate().find_map(|(index, column)| {
-            let (name, unit) = column.split_once('(').unwrap_or((column, "ns)"));
-            wanted.contains(&name.trim()).then_some(())?;
-            Some((index, nanoseconds(unit.trim_end_matches(')'))?))
-        })
-    };
     Some(Columns {
-        count: at("Instances")?,
-        name: at("Name")?,
-        total: time(&["Total Time"])?,
-        min: time(&["Min", "Minimum"])?,
-        max: time(&["Max", "Maximum"])?,
-        median: time(&["Med", "Median"]),
-        std: time(&["StdDev"]),
+        count: table.position(&["Instances"])?,
+        name: table.position(&["Name"])?,
+        total: table.time(&["Total Time"])?,
+        min: table.time(&["Min", "Minimum"])?,
+        max: table.time(&["Max", "Maximum"])?,
+        median: table.time(&["Med", "Median"]),
+        std: table.time(&["StdDev"]),
     })
 }
 
-fn nanoseconds(unit: &str) -> Option<f64> {
-    match unit {
-        "ns" | "nsec" => Some(1.0),
-        "us" | "usec" => Some(1e3),
-        "ms" | "msec" => Some(1e6),
-        "s" | "sec" => Some(1e9),
-        _ => None,
-    }
-}
-
-fn row(record: &StringRecord, columns: &Columns) -> Option<(String, KernelSum)> {
-    let time = |(index, scale): (usize, f64)| {
-        let value: f64 = record.get(index)?.trim().parse().ok()?;
-        Some(value * scale).filter(|ns| (0.0..1e18).contains(ns))
-    };
+fn row(cells: &[Cow<'_, str>], columns: &Columns) -> Option<(String, KernelSum)> {
+    let time = |(index, scale): (usize, u32)| nanoseconds(cells.get(index)?, scale);
     let whole = |column| time(column).map(|ns| ns.round() as Ns);
-    let name = record.get(columns.name).filter(|name| !name.is_empty())?;
+    let name = cells.get(columns.name).filter(|name| !name.is_empty())?;
     let sum = KernelSum {
         pass: PassId::default(),
         kernel: Default::default(),
-        count: record.get(columns.count)?.trim().parse().ok()?,
+        count: number(cells.get(columns.count)?)?,
         total: whole(columns.total)?,
         min: whole(columns.min)?,
         max: whole(columns.max)?,
         median: columns.median.and_then(time),
         std: columns.std.and_then(time),
     };
-    Some((name.to_owned(), sum))
+    Some((name.to_string(), sum))
 }
 
 #[cfg(test)]
@@ -198,6 +164,19 @@ mod tests {
             (1500, 500, 1000, None)
         );
         assert_eq!(sums.len(), 1);
+    }
+
+    #[test]
+    fn the_console_report_is_read_after_other_tables() {
+        let console = " ** OS Runtime Summary (osrt_sum):\n\n Time (%)  Total Time (ns)  Num Calls  Name\n --------  ---------------  ---------  ----\n    100.0               50          1  poll\n\n ** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):\n\n Time (%)  Total Time (ns)  Instances     Avg (ns)  Med (ns)  Min (ns)   Max (ns)  StdDev (ns)  Name        \n --------  ---------------  ---------  -----------  --------  --------  ---------  -----------  ------------\n    100.0        3,481,709          2  1,740,854.5   1,740.5       709  3,481,000          0.0  f<int, 2>(T)\n\n";
+        let (result, session, _) = import_text(console);
+        assert!(result.is_ok());
+        let sums = &session.kernel_sums;
+        assert_eq!((sums.count[0], sums.total[0], sums.max[0]), (2, 3_481_709, 3_481_000));
+        assert_eq!(
+            (sums.median[0], session.kernel_name(sums.kernel[0])),
+            (Some(1740.5), "f<int, 2>(T)")
+        );
     }
 
     #[test]

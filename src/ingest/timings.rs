@@ -192,8 +192,12 @@ fn of_pass(file: &ArtifactFile) -> Option<bool> {
 /// beside one they may be those of the profiled run.
 pub(super) fn settle(files: &[ArtifactFile], session: &mut Session) {
     let by_profiler = |file: &ArtifactFile| {
-        use ArtifactKind::{NcuCsv, NcuReport, NsysKernelSum, NsysReport, NsysSqlite, TorchTrace};
-        let kinds = [NsysSqlite, NsysReport, NsysKernelSum, TorchTrace, NcuReport, NcuCsv];
+        use ArtifactKind::{
+            NcuCsv, NcuReport, NsysGpuTrace, NsysKernelSum, NsysReport, NsysSqlite,
+        };
+        use ArtifactKind::{RocpdSqlite, TorchTrace, XlaTrace};
+        let nsys = [NsysSqlite, NsysReport, NsysKernelSum, NsysGpuTrace];
+        let kinds = [&nsys[..], &[RocpdSqlite, TorchTrace, XlaTrace, NcuReport, NcuCsv]].concat();
         file.kind.is_some_and(|kind| kinds.contains(&kind))
     };
     if !files.iter().any(by_profiler) {

@@ -25,6 +25,8 @@ pub(crate) fn kind_of(path: &str) -> ArtifactKind {
         ArtifactKind::NsysSqlite
     } else if ends("_cuda_gpu_kern_sum.csv") {
         ArtifactKind::NsysKernelSum
+    } else if ends("_cuda_gpu_trace.csv") {
+        ArtifactKind::NsysGpuTrace
     } else if ends(".nsys-rep") {
         ArtifactKind::NsysReport
     } else if ends(".ncu-rep") {
@@ -68,6 +70,7 @@ mod tests {
             ("nsys/timeline.sqlite.zst", ArtifactKind::NsysSqlite),
             ("nsys/timeline.nsys-rep", ArtifactKind::NsysReport),
             ("nsys/x_cuda_gpu_kern_sum.csv", ArtifactKind::NsysKernelSum),
+            ("nsys/x_cuda_gpu_trace.csv", ArtifactKind::NsysGpuTrace),
             ("ncu-decode/decode.csv", ArtifactKind::NcuCsv),
             ("any/decode.raw.csv.zst", ArtifactKind::NcuCsv),
             ("torch/rank0.pt.trace.json.gz", ArtifactKind::TorchTrace),

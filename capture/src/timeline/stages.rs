@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rooflens_schemas::StageKind;
 use rooflens_schemas::ranges::{PROFILER_STEP, generic_name, given_name, is_of_user};
+use rooflens_schemas::steps::{self, Step};
 use rooflens_schemas::workload::BUILT_IN_STAGES;
 
 use super::{Call, Rules, THREAD, Timeline};
@@ -26,6 +27,7 @@ pub(super) struct StageRule {
     pub(super) pattern: Option<String>,
     pub(super) is_decode: bool,
     pub(super) is_step: bool,
+    pub(super) is_part: bool,
 }
 
 /// A stage of the first process.
@@ -185,28 +187,44 @@ impl Stage {
 fn drafts(timeline: &Timeline, own: &[usize], rules: &Rules) -> Vec<(StageRule, Vec<usize>)> {
     let stated = if rules.stages.is_empty() { built_in() } else { rules.stages.clone() };
     let mut drafts: Vec<(StageRule, Vec<usize>)> = Vec::new();
-    let mut names: BTreeMap<&str, Option<usize>> = BTreeMap::new();
+    let mut names: BTreeMap<&str, Option<StageRule>> = BTreeMap::new();
+    let is_built_in = rules.stages.is_empty();
+    let mut parts: Vec<usize> = Vec::new();
     for index in own {
         let name = timeline.ranges[*index].name.as_str();
-        let rule = *names
-            .entry(name)
-            .or_insert_with(|| stated.iter().position(|rule| rule.matches(given_name(name))));
-        let Some(rule) = rule.map(|rule| &stated[rule]) else { continue };
+        let rule = names.entry(name).or_insert_with(|| {
+            let given = given_name(name);
+            let rule = stated.iter().find(|rule| rule.matches(given)).cloned();
+            rule.or_else(|| steps::step(given).filter(|_| is_built_in).map(StageRule::from))
+        });
+        let Some(rule) = rule.as_ref() else { continue };
+        if rule.is_part {
+            parts.push(*index);
+            continue;
+        }
         match drafts.iter_mut().find(|(draft, _)| draft.name == rule.name) {
             Some((_, ranges)) => ranges.push(*index),
             None => drafts.push((rule.clone(), vec![*index])),
         }
     }
-    let better = ["prefill", "decode", "decode_step", "train_step", "training_step"];
-    if rules.stages.is_empty()
-        && drafts.iter().any(|(rule, _)| better.contains(&rule.name.as_str()))
+    if let Some(part) =
+        parts.first().and_then(|part| names[timeline.ranges[*part].name.as_str()].clone())
+        && drafts.iter().all(|(rule, _)| rule.name == PROFILER_STEP)
     {
+        drafts.push((part, parts));
+    }
+    let better = ["prefill", "decode", "decode_step", "train_step", "training_step", steps::MIXED];
+    if is_built_in && drafts.iter().any(|(rule, _)| better.contains(&rule.name.as_str())) {
         drafts.retain(|(rule, _)| rule.name != PROFILER_STEP);
     }
+    // Those of engines follow the others.
+    drafts.sort_by_key(|(rule, _)| {
+        let place = stated.iter().position(|one| one.name == rule.name);
+        (place.is_none(), place, rule.name.clone())
+    });
     if drafts.is_empty() {
         drafts = outermost(timeline, own);
     }
-    drafts.sort_by_key(|(rule, _)| stated.iter().position(|one| one.name == rule.name));
     for (_, ranges) in &mut drafts {
         *ranges = without_recursion(timeline, std::mem::take(ranges));
     }
@@ -245,8 +263,16 @@ fn built_in() -> Vec<StageRule> {
         pattern: None,
         is_decode: kind == StageKind::Decode,
         is_step: kind == StageKind::DecodeStep,
+        is_part: false,
     };
     BUILT_IN_STAGES.into_iter().chain([(PROFILER_STEP, StageKind::Other)]).map(rule).collect()
+}
+
+impl From<Step> for StageRule {
+    fn from(step: Step) -> Self {
+        let (is_step, is_part) = (step.kind == StageKind::DecodeStep, step.is_part);
+        Self { name: step.stage.to_owned(), is_step, is_part, ..Self::default() }
+    }
 }
 
 impl StageRule {
@@ -428,6 +454,32 @@ mod tests {
         let z = z_of_first(&[9.0, 5.0, 5.0, 5.0, 8.0]).expect("four to compare with");
         assert!((z - 4.0 / (1.253_314 * 0.75)).abs() < 1e-9, "{z}");
         assert_eq!(z_of_first(&[9.0, 5.0, 6.0]), None);
+    }
+
+    #[test]
+    fn steps_of_engines_are_stages_after_the_named_ones() {
+        let range = |name: &str, start| super::super::Range {
+            name: name.to_owned(),
+            domain: String::new(),
+            start,
+            end: start + 5,
+            thread: 1,
+            is_pushed: true,
+        };
+        let names = [
+            "execute_context_1(9)_generation_2(2)",
+            "ProfilerStep#1",
+            "gpu_model_runner: forward",
+            "forward",
+        ];
+        let ranges = names.iter().zip([0, 10, 20, 30]).map(|(name, start)| range(name, start));
+        let timeline = Timeline { ranges: ranges.collect(), ..Timeline::default() };
+        let found = |own: &[usize]| -> Vec<String> {
+            let drafts = drafts(&timeline, own, &Rules::default());
+            drafts.into_iter().map(|(rule, _)| rule.name).collect()
+        };
+        assert_eq!(found(&[0, 1, 2, 3]), ["forward", "mixed_step"]);
+        assert_eq!(found(&[2]), ["gpu_model_runner: forward"]);
     }
 
     #[test]

@@ -5,8 +5,11 @@ use regex::Regex;
 use rooflens_model::pattern::whole_match;
 use rooflens_model::{RangeId, Session};
 use rooflens_schemas::ranges::{self, PROFILER_STEP};
+use rooflens_schemas::steps::{self, Step};
 use rooflens_schemas::workload::BUILT_IN_STAGES;
 use rooflens_schemas::{StageKind, Workload};
+
+use crate::engine::facts::{Facts, Stage, StageInstance};
 
 /// The range that PyTorch opens around each update of the weights, before the optimizer's name.
 const OPTIMIZER_STEP: &str = "Optimizer.step#";
@@ -59,6 +62,18 @@ pub fn is_of_user(session: &Session, range: RangeId) -> bool {
     ranges::is_of_user(session.text(name), session.text(domain))
 }
 
+/// What the name of an instance says of the step of a serving engine that it is.
+pub fn engine_step(session: &Session, instance: &StageInstance) -> Option<Step> {
+    let name = session.text(session.ranges.name[instance.range?.index()]);
+    steps::step(ranges::given_name(name)).filter(|step| step.is_batch)
+}
+
+/// Whether a stage is steps of a serving engine: each has a batch and contexts of its own, and not the workload's.
+pub fn is_of_engine(session: &Session, facts: &Facts, stage: &Stage) -> bool {
+    let first = facts.instances_of(stage).first();
+    first.is_some_and(|first| engine_step(session, first).is_some())
+}
+
 /// Whether a range is an update of the weights.
 pub(super) fn is_update(name: &str) -> bool {
     name.starts_with(OPTIMIZER_STEP)
@@ -72,7 +87,6 @@ fn kind_of(name: &str) -> StageKind {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Facts;
     use crate::engine::stages::WHOLE_CAPTURE;
     use crate::testing::{Trace, push};
     use rooflens_model::PassId;
@@ -99,5 +113,18 @@ mod tests {
         assert_eq!(stages(&update), [is("ProfilerStep", StageKind::TrainStep)]);
         let better = [(step, 0, 9), ("train_step", 1, 2)];
         assert_eq!(stages(&better), [is("train_step", StageKind::TrainStep)]);
+        let forward = ("gpu_model_runner: forward", 1, 2);
+        let alone = [("prepare", 0, 1), forward];
+        assert_eq!(stages(&alone), [is("gpu_model_runner: forward", StageKind::Other)]);
+        let both = ("execute_context_1(100)_generation_7(7)", 0, 9);
+        assert_eq!(stages(&[(step, 0, 9), both, forward]), [is("mixed_step", StageKind::Other)]);
+        let decode = ("execute_context_0(0)_generation_8(8)", 10, 19);
+        let prefill = ("execute_context_2(900)_generation_0(0)", 20, 29);
+        let engine = [
+            is("prefill", StageKind::Prefill),
+            is("decode_step", StageKind::DecodeStep),
+            is("mixed_step", StageKind::Other),
+        ];
+        assert_eq!(stages(&[both, decode, prefill]), engine);
     }
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use rooflens_schemas::StageKind;
 use rooflens_schemas::ranges::{PROFILER_STEP, generic_name, given_name};
+use rooflens_schemas::steps;
 
 use crate::engine::attribution::{ThreadOps, attribute};
 use crate::engine::facts::{Facts, Ops, Stage, StageInstance};
@@ -66,23 +67,29 @@ fn drafts(session: &Session, pass: PassId, rules: &[Rule]) -> Vec<Draft> {
     let own: Vec<RangeId> =
         session.ranges.ids().filter(|id| session.ranges.pass[id.index()] == pass).collect();
     let mut named = NamedStages::new();
+    let mut parts = NamedStages::new();
+    let built_in = session.workload.stages.is_empty();
     for name in own.iter().map(|id| session.ranges.name[id.index()]).collect::<BTreeSet<_>>() {
         let given = given_name(session.text(name));
         if let Some(rule) = rules.iter().find(|rule| rule.pattern.is_match(given)) {
             named.insert(name, (rule.name.clone(), rule.kind));
+        } else if let Some(step) = steps::step(given).filter(|_| built_in) {
+            let stages = if step.is_part { &mut parts } else { &mut named };
+            stages.insert(name, (step.stage.to_owned(), step.kind));
         }
+    }
+    if named.values().all(|(name, _)| name == PROFILER_STEP) {
+        named.extend(parts);
     }
     settle_profiler_steps(session, &own, &mut named);
     let order: Vec<String> = if named.is_empty() {
         outermost_names(session, &own, &mut named)
     } else {
-        // Several rules may lead to one stage.
+        // Several rules may lead to one stage. Those of engines follow.
         let mut seen = BTreeSet::new();
-        rules
-            .iter()
-            .map(|rule| rule.name.clone())
-            .filter(|name| seen.insert(name.clone()))
-            .collect()
+        let by_rule = rules.iter().map(|rule| &rule.name);
+        let of_engines: BTreeSet<&String> = named.values().map(|(name, _)| name).collect();
+        by_rule.chain(of_engines).filter(|name| seen.insert(*name)).cloned().collect()
     };
     let mut drafts: Vec<Draft> = Vec::new();
     for stage in order {
@@ -108,8 +115,10 @@ fn drafts(session: &Session, pass: PassId, rules: &[Rule]) -> Vec<Draft> {
 /// the weights are updated.
 fn settle_profiler_steps(session: &Session, own: &[RangeId], named: &mut NamedStages) {
     use StageKind::{Decode, DecodeStep, Prefill, TrainStep};
-    let better = |kind: StageKind| matches!(kind, Prefill | Decode | DecodeStep | TrainStep);
-    if named.values().any(|(_, kind)| better(*kind)) {
+    let better = |name: &str, kind| {
+        matches!(kind, Prefill | Decode | DecodeStep | TrainStep) || name == steps::MIXED
+    };
+    if named.values().any(|(name, kind)| better(name, *kind)) {
         named.retain(|_, (name, _)| name != PROFILER_STEP);
     } else if own.iter().any(|id| is_update(session.text(session.ranges.name[id.index()]))) {
         let steps = named.values_mut().filter(|(name, _)| name == PROFILER_STEP);

@@ -34,6 +34,8 @@ pub enum Unavailable {
     AbovePeak(f64),
     /// The sizes of no matrix kernel are known.
     NoSizes,
+    /// Its instances are steps of a serving engine, whose names do not say the context of each request.
+    EngineSteps,
     /// The stage takes no time.
     NoTime,
     /// No clock samples within the stage.

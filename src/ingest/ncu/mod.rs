@@ -1,8 +1,9 @@
 //! Nsight Compute CSV: the raw page (one row a launch, one column a metric) and the details page
-//! (one row a metric), with or without NVTX, rule and body-label columns.
+//! (one row a metric), with or without NVTX, rule and body-label columns; and what ncu prints without `--csv`.
 //!
 //! Two pages of one report in the same pass describe the same launches: the second file adds to them.
 
+mod console;
 mod details;
 mod header;
 mod identity;
@@ -12,6 +13,8 @@ mod nvtx;
 mod raw;
 mod refusal;
 mod unit;
+
+use std::borrow::Cow;
 
 use rooflens_schemas::ArtifactKind;
 
@@ -42,7 +45,7 @@ fn import(
     diagnostics: &mut Diagnostics,
 ) -> Result<(), IngestError> {
     let bytes = file.content()?.bytes(MAX_BYTES)?;
-    let text = String::from_utf8_lossy(&bytes);
+    let text = as_page(String::from_utf8_lossy(&bytes));
     let Some(start) = header::find(&text) else {
         return Err(refusal::reason(&text));
     };
@@ -62,13 +65,21 @@ fn import(
     read
 }
 
+/// A console report as the page of the same values; other texts as they are.
+fn as_page(text: Cow<'_, str>) -> Cow<'_, str> {
+    if header::find(&text).is_some() {
+        return text;
+    }
+    console::page(&text).map_or(text, Cow::Owned)
+}
+
 /// Bytes that tell where a page comes from: the first rows, and all of a page of one launch.
 const ORIGIN_BYTES: usize = 1 << 20;
 
 /// The process of a page, and its launch if there is one alone; none for a page without launches.
 pub(super) fn origin(file: &ArtifactFile) -> Option<Origin> {
     let bytes = file.content().ok()?.prefix(ORIGIN_BYTES).ok()?;
-    let text = String::from_utf8_lossy(&bytes);
+    let text = as_page(String::from_utf8_lossy(&bytes));
     let page = &text[header::find(&text)?..];
     let mut rows =
         csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(page.as_bytes());

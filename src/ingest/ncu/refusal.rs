@@ -1,5 +1,6 @@
 //! Texts of ncu that are no page of launches: what they are and what to do instead.
 
+use super::console;
 use super::header::is_summary_header;
 use crate::{IngestError, IngestErrorKind};
 
@@ -11,7 +12,7 @@ const NO_PERMISSION: &str = "ERR_NVGPUCTRPERM";
 
 /// Whether a text without a header is ncu's nevertheless.
 pub(super) fn recognizes(text: &str) -> bool {
-    lacks_permission(text) || is_source_page(text) || is_console_report(text)
+    lacks_permission(text) || is_source_page(text) || console::recognizes(text)
 }
 
 /// Whether ncu was refused the performance counters.
@@ -33,8 +34,8 @@ pub(super) fn reason(text: &str) -> IngestError {
         "a summary per kernel (--print-summary) does not name launches"
     } else if is_source_page(text) {
         "the source page counts instructions, not launches"
-    } else if is_console_report(text) {
-        "a console report of ncu, not CSV"
+    } else if console::recognizes(text) {
+        "a console report of ncu without a launch whose tables are whole"
     } else {
         "no header of a raw or details page was found"
     };
@@ -49,10 +50,4 @@ fn is_source_page(text: &str) -> bool {
         && lines
             .next()
             .is_some_and(|line| line.contains("\"Source\"") || line.contains("\"Address\""))
-}
-
-/// What ncu prints without `--csv`: progress lines and tables of sections.
-fn is_console_report(text: &str) -> bool {
-    text.lines().any(|line| line.starts_with("==PROF== "))
-        && text.lines().any(|line| line.trim_start().starts_with("Section: "))
 }

@@ -3,8 +3,8 @@
 use rustc_hash::FxHashMap;
 
 use super::Import;
-use super::database::{Row, Want};
 use crate::IngestError;
+use crate::database::{Row, Want};
 use rooflens_model::{CpuSample, Ns};
 
 use Want::{May, Need};

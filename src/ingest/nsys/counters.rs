@@ -3,8 +3,8 @@
 use rustc_hash::FxHashMap;
 
 use super::Import;
-use super::database::Want;
 use crate::IngestError;
+use crate::database::Want;
 use rooflens_model::diagnostic::Severity;
 use rooflens_model::{CounterSample, CounterSamples, GpuId, PassId, StrId};
 
@@ -47,7 +47,7 @@ impl Import<'_> {
         let wants =
             [May(&["timestamp", "rawTimestamp"]), Need("typeId"), Need("metricId"), Need("value")];
         let pass = self.pass;
-        let each = |out: &mut CounterSamples, row: &super::database::Row<'_>| {
+        let each = |out: &mut CounterSamples, row: &crate::database::Row<'_>| {
             let (kind, metric) = (row.int(1)?, row.int(2)?);
             let Some((name, gpu, kind_of)) = names.get(&(kind, metric)) else {
                 return Err(format!("metricId {metric} has no name"));

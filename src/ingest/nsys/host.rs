@@ -1,10 +1,10 @@
 //! The host's side: CUDA calls, synchronizations, graph nodes.
 
 use super::Import;
-use super::database::{Row, Want};
 use super::names::LocalKeys;
 use crate::IngestError;
 use crate::abi::without_abi_suffix;
+use crate::database::{Row, Want};
 use crate::nesting::mark_nested;
 use rooflens_model::{
     ApiCall, ApiCalls, ApiLevel, GraphCreation, GraphNode, ProcessId, StrId, Synchronization,

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use rustc_hash::FxHashMap;
 
 use super::Import;
-use super::database::Want;
 use crate::IngestError;
+use crate::database::Want;
 use rooflens_model::diagnostic::Severity;
 use rooflens_model::{GpuId, ProcessId, StrId, ThreadId};
 

@@ -7,7 +7,6 @@
 mod call_stacks;
 mod collectives;
 mod counters;
-mod database;
 mod host;
 mod info;
 mod names;
@@ -27,7 +26,7 @@ use rooflens_bundle::ArtifactFile;
 use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Severity};
 use rooflens_model::{PassId, ProcessId, Session};
 
-use database::{BadRows, Database, Journal, Settled};
+use crate::database::{BadRows, Database, Journal, Settled};
 use info::Devices;
 use names::Names;
 

@@ -2,8 +2,8 @@
 
 use rustc_hash::FxHashMap;
 
-use super::database::{Database, Want};
 use crate::IngestError;
+use crate::database::{Database, Want};
 use rooflens_model::{Session, StrId};
 
 /// The texts of `StringIds`; interned into the session only where something refers to them.

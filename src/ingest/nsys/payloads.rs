@@ -8,8 +8,8 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Import;
-use super::database::Want;
 use crate::IngestError;
+use crate::database::Want;
 
 use Want::{May, Need};
 

@@ -3,9 +3,9 @@
 use rustc_hash::FxHashMap;
 
 use super::Import;
-use super::database::Want;
 use super::payloads::Payload;
 use crate::IngestError;
+use crate::database::Want;
 use rooflens_model::diagnostic::Severity;
 use rooflens_model::{MAX_TIME, Ns, Range, RangeId, RangeKind, StrId};
 

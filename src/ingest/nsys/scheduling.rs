@@ -1,9 +1,9 @@
 //! The scheduler's events: when no CPU ran a thread.
 
 use super::Import;
-use super::database::{Row, RowError, Want};
 use super::names::LocalKeys;
 use crate::IngestError;
+use crate::database::{Row, RowError, Want};
 use rooflens_model::{MAX_DURATION, MAX_TIME, Ns, OffCpuTime, ThreadId};
 
 use Want::{May, Need};

@@ -3,10 +3,10 @@
 use rustc_hash::FxHashSet;
 
 use super::Import;
-use super::database::{Row, Want};
 use super::info::{PROCESS_BITS, THREAD_MASK};
 use super::names::LocalKeys;
 use crate::IngestError;
+use crate::database::{Row, Want};
 use rooflens_model::{Ns, OsCall, Overhead, StrId, ThreadId};
 
 use Want::{May, Need};

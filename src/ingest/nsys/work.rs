@@ -3,8 +3,8 @@
 use rustc_hash::FxHashSet;
 
 use super::Import;
-use super::database::{Row, RowError, Want};
 use super::names::LocalKeys;
+use crate::database::{Row, RowError, Want};
 use crate::{IngestError, MAX_GPUS, check_count};
 use rooflens_model::{
     Copies, Copy, CopyKind, Dim3, GpuId, GraphLaunch, GraphLaunches, KernelId, Launch, Launches,

@@ -1,6 +1,7 @@
 //! PyTorch profiler (Kineto) traces, 2020 to 2026.
 //!
-//! A trace is one JSON object whose `traceEvents` are read in blocks: one thread reads, inflates and
+//! A trace is one JSON object, or the list of events alone (the JSON Array Format of Chrome traces), as tools that cut traces
+//! leave it. The events are read in blocks: one thread reads, inflates and
 //! cuts, the others parse; of the text no more than some blocks is ever in memory. Times become
 //! integer nanoseconds from the decimal text, never through floating point.
 //!
@@ -59,6 +60,11 @@ const MARKS: &[&str] = &[
 /// The mark of the export of `torch.autograd.profiler`, a bare list, which is told apart to refuse it.
 const LEGACY_MARK: &str = "\"CPU functions\"";
 
+/// Whether events are those of `torch.autograd.profiler`.
+fn is_legacy(bytes: &[u8]) -> bool {
+    memchr::memmem::find(bytes, LEGACY_MARK.as_bytes()).is_some()
+}
+
 fn sniff(prefix: &Prefix<'_>) -> bool {
     let marked = || MARKS.iter().any(|mark| prefix.contains(mark));
     match prefix.bytes.trim_ascii_start().first() {
@@ -68,7 +74,7 @@ fn sniff(prefix: &Prefix<'_>) -> bool {
                 || prefix.contains("\"schemaVersion\"") && prefix.contains("\"distributedInfo\"");
             named && marked()
         }
-        Some(b'[') => prefix.contains(LEGACY_MARK) && prefix.contains("\"ph\""),
+        Some(b'[') => (is_legacy(prefix.bytes) || marked()) && prefix.contains("\"ph\""),
         _ => false,
     }
 }
@@ -176,7 +182,7 @@ fn refusal(refusal: Refusal) -> IngestError {
         Refusal::TooLong(at) => (found("longer in one part than a trace can be"), at),
         Refusal::Budget => return IngestErrorKind::Budget.into(),
         Refusal::Io(error) => return ContentError::Io(error).into(),
-        Refusal::BareArray => {
+        Refusal::Legacy => {
             let message = "this is a bare list of events, as torch.autograd.profiler exports";
             return IngestError::from(IngestErrorKind::Unsupported(message.to_owned()))
                 .hint("profile with torch.profiler and its export_chrome_trace");

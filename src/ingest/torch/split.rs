@@ -7,8 +7,8 @@ use memchr::{memchr2, memrchr};
 pub(super) enum Head {
     /// The events begin at this byte, just after the `[`.
     Events(usize),
-    /// A bare array.
-    Array,
+    /// The events are the outermost array and begin at this byte, just after the `[`.
+    Array(usize),
     /// More bytes are needed to tell.
     Open,
     /// An object without `traceEvents`, or no JSON, as seen at this byte.
@@ -19,7 +19,7 @@ pub(super) enum Head {
 pub(super) fn find_events(bytes: &[u8]) -> Head {
     match skip_space(bytes, 0) {
         None => Head::Open,
-        Some(at) if bytes[at] == b'[' => Head::Array,
+        Some(at) if bytes[at] == b'[' => Head::Array(at + 1),
         Some(at) if bytes[at] == b'{' => find_key(bytes, at + 1).unwrap_or(Head::Open),
         Some(at) => Head::Foreign(at),
     }
@@ -179,7 +179,7 @@ mod tests {
     fn the_events_are_found_among_the_outer_keys_only() {
         let text = r#" {"a": {"traceEvents": [1]}, "b\"": "traceEvents\": [", "traceEvents" : [{"#;
         assert_eq!(find_events(text.as_bytes()), Head::Events(text.len() - 1));
-        assert_eq!(find_events(b"\n[{"), Head::Array);
+        assert_eq!(find_events(b"\n[{"), Head::Array(2));
         assert_eq!(find_events(b"{\"traceEv"), Head::Open);
         assert_eq!(find_events(b"{\"a\": [1, 2], \"b\": 3}"), Head::Foreign(20));
         assert_eq!(find_events(b"{\"traceEvents\": 3}"), Head::Foreign(16));

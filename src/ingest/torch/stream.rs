@@ -12,6 +12,7 @@ use std::thread;
 use rayon::prelude::*;
 
 use super::block::{parse_each, parse_whole};
+use super::is_legacy;
 use super::rows::{BlockRows, FileRows};
 use super::split::{Cut, Head, exact_cut, find_events, likely_cut};
 
@@ -27,6 +28,9 @@ const MAX_EVENT: usize = 16 << 20;
 
 /// Bytes that all that stands before the events may have, and all that stands after them.
 const MAX_HEADER: usize = 64 << 20;
+
+/// What stands before the events of a list in an object.
+const LIST_HEAD: &[u8] = b"{\"traceEvents\":[";
 
 /// How blocks are cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,8 +70,8 @@ pub(super) struct File {
 pub(super) enum Refusal {
     /// The outermost object holds no list of events, as seen at this byte.
     NoEvents(u64),
-    /// The outermost value is a list.
-    BareArray,
+    /// The outermost value is a list of another profiler's events.
+    Legacy,
     /// The file ends before its events begin.
     CutOff(u64),
     /// A part of it is longer than any part of a trace, from this byte on.
@@ -172,6 +176,8 @@ struct Splitter<'r> {
     /// The file ended, or broke.
     over: bool,
     error: Option<io::Error>,
+    /// The events are the outermost value.
+    is_list: bool,
 }
 
 impl<'r> Splitter<'r> {
@@ -182,8 +188,8 @@ impl<'r> Splitter<'r> {
         spares: Receiver<Vec<u8>>,
     ) -> Self {
         let buffer = vec![0; block];
-        let (filled, offset, over, error) = (0, 0, false, None);
-        Self { reader, cutting, block, spares, buffer, filled, offset, over, error }
+        let (filled, offset, over, error, is_list) = (0, 0, false, None, false);
+        Self { reader, cutting, block, spares, buffer, filled, offset, over, error, is_list }
     }
 
     fn run(mut self, blocks: &SyncSender<Block>) -> Result<Outer, Refusal> {
@@ -231,14 +237,19 @@ impl<'r> Splitter<'r> {
         loop {
             self.fill()?;
             match find_events(&self.buffer[..self.filled]) {
+                Head::Array(_) if is_legacy(&self.buffer[..self.filled]) => {
+                    return Err(Refusal::Legacy);
+                }
+                Head::Array(at) => {
+                    self.is_list = true;
+                    self.begin(at);
+                    return Ok(LIST_HEAD.to_vec());
+                }
                 Head::Events(at) => {
                     let head = self.buffer[..at].to_vec();
-                    self.buffer.copy_within(at..self.filled, 1);
-                    self.buffer[0] = b'[';
-                    (self.filled, self.offset) = (self.filled - at + 1, at as u64);
+                    self.begin(at);
                     return Ok(head);
                 }
-                Head::Array => return Err(Refusal::BareArray),
                 Head::Foreign(at) => return Err(Refusal::NoEvents(at as u64)),
                 Head::Open if self.over => {
                     let end = self.filled as u64;
@@ -247,6 +258,13 @@ impl<'r> Splitter<'r> {
                 Head::Open => self.grow(MAX_HEADER)?,
             }
         }
+    }
+
+    /// Drops what stands before the events, but for their `[`.
+    fn begin(&mut self, at: usize) {
+        self.buffer.copy_within(at..self.filled, 1);
+        self.buffer[0] = b'[';
+        (self.filled, self.offset) = (self.filled - at + 1, at as u64);
     }
 
     /// Reads until the buffer is full or the file is over.
@@ -299,6 +317,9 @@ impl<'r> Splitter<'r> {
             tail.extend_from_slice(&self.buffer[..self.filled]);
         }
         (self.filled, self.buffer) = kept;
+        if self.is_list {
+            tail.push(b'}');
+        }
         Ok(tail)
     }
 }
@@ -354,6 +375,18 @@ mod tests {
                 read_text(plain.as_bytes(), Cutting::Likely, 200).expect("no name misleads");
             assert_eq!(starts(&likely), all);
         }
+    }
+
+    #[test]
+    fn a_list_of_events_is_a_trace_without_keys() {
+        let object = trace("\n");
+        let (begin, end) = (object.find('[').unwrap_or(0), object.rfind(']').unwrap_or(0));
+        let all: Vec<i64> = (0..40).map(|nth| nth * 1000).collect();
+        let list = format!("{}\n", &object[begin..=end]);
+        let file = read_text(list.as_bytes(), Cutting::Exact, 128).expect("cuts are exact");
+        assert_eq!((starts(&file), file.tail), (all, b"\n}".to_vec()));
+        let cut = read_text(&list.as_bytes()[..list.len() - 4], Cutting::Exact, 128);
+        assert!(matches!(cut.map(|file| file.ending), Some(Ending::CutOff(_))));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::Context;
 use rooflens_analysis::engine::facts::StageInstance;
+use rooflens_analysis::engine::stage_names::{engine_step, is_of_engine};
 use rooflens_analysis::time::stage_times::{StageTime, StageTimes};
 use rooflens_findings::{Block, Findings, Table, View};
 
@@ -73,7 +74,7 @@ fn instances<'a>(context: &Context<'a>, stages: &[&'a StageTime]) -> Vec<Row<'a>
 
 fn instances_table<'t>(context: &Context<'t>, several_passes: bool) -> Table<'t, Row<'t>> {
     let (session, facts) = (context.session, context.facts);
-    Table::new(context.text, "stage_instances")
+    let table = Table::new(context.text, "stage_instances")
         .text("stage", |(stage, _): &Row<'_>| stage.summary.label(session, facts))
         .on_page()
         .text("pass", |(stage, _)| session.pass_name(stage.pass))
@@ -99,5 +100,13 @@ fn instances_table<'t>(context: &Context<'t>, several_passes: bool) -> Table<'t,
         .count("inferred", |(_, one)| one.inferred)
         .count("steps", |(_, one)| one.steps)
         .text("excluded", |(_, one)| one.excluded.clone().unwrap_or_default())
+        .on_page();
+    if !facts.stages.iter().any(|stage| is_of_engine(session, facts, stage)) {
+        return table;
+    }
+    table
+        .count("requests", |(_, one)| engine_step(session, one)?.requests)
+        .on_page()
+        .count("tokens", |(_, one)| engine_step(session, one)?.tokens)
         .on_page()
 }

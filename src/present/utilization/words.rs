@@ -30,6 +30,7 @@ pub fn reason(text: &Catalogue, why: &Unavailable) -> String {
             text.line("unavailable.above_peak", &[("share", Quantity::ratio(*share).into())])
         }
         Unavailable::NoModel => line("unavailable.no_model"),
+        Unavailable::EngineSteps => line("unavailable.engine_steps"),
         Unavailable::NoFormula => line("unavailable.no_formula"),
         Unavailable::NoSteps => line("unavailable.no_steps"),
         Unavailable::NotDecode => line("unavailable.not_decode"),

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::engine::classify::KernelClass;
 use crate::engine::facts::{Facts, OpIndex};
+use crate::engine::stage_names::is_of_engine;
 use rooflens_model::architecture::Outline;
 use rooflens_model::{Architecture, KernelId, Session};
 
@@ -41,6 +42,9 @@ pub(super) fn find(session: &Session, facts: &Facts, matrix: &Matrix, products: 
     let positions = positions(facts);
     for stage in innermost_first(facts) {
         let stage = &facts.stages[stage];
+        if is_of_engine(session, facts, stage) {
+            continue;
+        }
         let name = session.pass_name(stage.pass);
         let workload = session.workload.for_pass(name);
         for at in stage.instances.clone() {

@@ -6,6 +6,7 @@ use super::calls::Calls;
 use crate::Context;
 use crate::engine::facts::{OpIndex, OpSource};
 use crate::engine::intervals::{Interval, add, measure};
+use crate::engine::stage_names::is_of_engine;
 use crate::engine::stage_stats::Summary;
 use crate::engine::stats::{mean, median};
 use crate::engine::sweep::slices;
@@ -114,7 +115,11 @@ fn steps(context: &Context<'_>, summary: &Summary) -> Option<f64> {
 
 /// Tokens of an instance.
 fn tokens(context: &Context<'_>, summary: &Summary) -> Option<f64> {
-    let pass = context.session.pass_name(summary.stage(context.facts).pass);
+    let stage = summary.stage(context.facts);
+    if is_of_engine(context.session, context.facts, stage) {
+        return None;
+    }
+    let pass = context.session.pass_name(stage.pass);
     let workload = context.session.workload.for_pass(pass);
     let tokens = match summary.kind(context.facts) {
         StageKind::Decode => summary.steps.or(workload.output_tokens.map(|n| n as f64))?,

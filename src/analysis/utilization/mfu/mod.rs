@@ -9,6 +9,7 @@ use super::Unavailable;
 use crate::counters::roofline::workload::{Hfu, Lack, StageWork};
 use crate::engine::measured_peaks::Measured;
 use crate::engine::measured_peaks::gpu_name;
+use crate::engine::stage_names;
 use crate::{Context, Known, Missing};
 use timed::{StageTime, timed};
 use work::{Work, work};
@@ -79,7 +80,10 @@ fn of_stage(context: &Context<'_>, timed: StageTime, dtype: Option<&str>) -> Sta
     let known = dtype.ok_or(Unavailable::NotStated("the dtype"));
     let (kind, steps) = (timed.kind, timed.steps);
     let model = session.model.as_ref();
-    let work = work(kind, steps, &workload, model, dtype);
+    let work = match is_of_engine(context, &timed) {
+        true => Err(Unavailable::EngineSteps),
+        false => work(kind, steps, &workload, model, dtype),
+    };
     let pass = timed.profiled.as_ref().map(|summary| summary.stage(context.facts).pass);
     let name = gpu_name(session, pass);
     let ceiling = known.and_then(|dtype| ceiling(context, &name, dtype));
@@ -88,6 +92,13 @@ fn of_stage(context: &Context<'_>, timed: StageTime, dtype: Option<&str>) -> Sta
     let measured_rate = dtype.and_then(|dtype| measured.rate(gpu, dtype));
     let measured_bandwidth = measured.bandwidth();
     StageUtilization { timed, work, ceiling, measured_rate, measured_bandwidth }
+}
+
+/// Whether a stage of this name is steps of a serving engine.
+fn is_of_engine(context: &Context<'_>, timed: &StageTime) -> bool {
+    let (session, facts) = (context.session, context.facts);
+    let mut same = facts.stages.iter().filter(|stage| stage.name == timed.stage);
+    same.any(|stage| stage_names::is_of_engine(session, facts, stage))
 }
 
 fn ceiling(context: &Context<'_>, name: &str, dtype: &str) -> Result<Ceiling, Unavailable> {

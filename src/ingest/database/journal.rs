@@ -110,7 +110,7 @@ mod tests {
     use rooflens_model::diagnostic::{Diagnostics, Severity};
 
     use super::*;
-    use crate::nsys::database::Database;
+    use crate::database::Database;
 
     /// A database whose writer is in the middle of changing two rows and adding more than its cache holds: the pages are
     /// in the file, the transaction is not at its end.

@@ -48,6 +48,12 @@ impl Database {
         self.tables.contains_key(table)
     }
 
+    /// What follows the prefix in the names of tables that begin with it, in order.
+    pub(super) fn suffixes<'d>(&'d self, prefix: &'d str) -> impl Iterator<Item = &'d str> {
+        let from = self.tables.range(prefix.to_owned()..);
+        from.map_while(move |(name, _)| name.strip_prefix(prefix))
+    }
+
     /// Reads a table in parallel; the parts come back in rowid order.
     ///
     /// `each` is called once a row. A row for which it fails is left out and counted. A table that is not

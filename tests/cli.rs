@@ -165,7 +165,6 @@ fn strict_fails_where_data_was_lost() {
 }
 
 #[test]
-#[cfg(feature = "tables")]
 fn a_query_counts_kernels() {
     let path = fixture("h200-llama-8b");
     let sql = "select count(*) as n from launches where pass = 0";

@@ -10,6 +10,7 @@ mod error;
 mod infer;
 mod kernels;
 mod manifest;
+mod manual;
 mod plan;
 mod redact;
 mod run;
@@ -45,6 +46,8 @@ pub fn main() -> ExitCode {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Manifest(arguments) => manifest::run(&arguments).map(Outcome::from),
+        Command::Completions { shell } => manual::completions(shell).map(Outcome::from),
+        Command::Man { folder } => manual::man(&folder).map(Outcome::from),
         Command::Peaks(_) | Command::Bench(_) => Err(commands::bench()),
     })
 }

@@ -70,6 +70,18 @@ pub(super) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Print the completions of a shell.
+    Completions {
+        /// Shell
+        #[arg(value_enum, value_name = "SHELL")]
+        shell: clap_complete::Shell,
+    },
+    /// Write man pages.
+    Man {
+        /// Folder to write to
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
 }
 
 /// What to read, and how to understand it.
@@ -303,18 +315,45 @@ pub(super) struct Kernels {
     pub(super) yaml: bool,
 }
 
+const QUERIES: &str = "\
+Examples:
+  rooflens query run/                                      typed queries, with history and names completed by Tab
+  rooflens query run/ .tables                              tables with their rows; .schema TABLE has columns and units
+  rooflens query run/ 'select name, count(*) n, sum(duration) ns from launches group by name order by ns desc limit 9'
+  rooflens query run/ -f slow.sql --csv > slow.csv
+  echo 'select * from ranges' | rooflens query run/ --json
+
+SQL is SQLite's, as under findings; it only reads. Times are nanoseconds. docs/cookbook.md has 20 queries, docs/data.md
+all tables and columns.";
+
 /// `rooflens query`.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = QUERIES)]
 pub(super) struct Query {
     /// Bundle, archive or file.
     #[arg(value_name = "PATH")]
     pub(super) path: PathBuf,
-    /// One SELECT; `show tables` lists the tables.
+    /// SQL, or .tables, or .schema TABLE; without it, standard input is read.
     #[arg(value_name = "SQL")]
-    pub(super) sql: String,
+    pub(super) sql: Option<String>,
+    /// Read the SQL from a file.
+    #[arg(short, long, value_name = "FILE", conflicts_with = "sql")]
+    pub(super) file: Option<PathBuf>,
     /// As CSV.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["json", "parquet"])]
     pub(super) csv: bool,
+    /// As a JSON list of objects.
+    #[arg(long, conflicts_with = "parquet")]
+    pub(super) json: bool,
+    /// Into a Parquet file.
+    #[arg(long, value_name = "FILE")]
+    pub(super) parquet: Option<PathBuf>,
+    /// Rows of an answer at most. Default: 1000 for people, all for --csv, --json and --parquet.
+    #[arg(long, value_name = "N")]
+    pub(super) limit: Option<usize>,
+    /// Seconds after which a query is stopped; 0 for never.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub(super) timeout: u64,
 }
 
 /// A command over one path.

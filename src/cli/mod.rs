@@ -1,5 +1,6 @@
 //! The command line: the only place that reads arguments and the environment, prints, writes files and exits.
 
+mod answer;
 mod args;
 mod bundles;
 mod error;
@@ -8,11 +9,14 @@ mod gpus;
 mod inspect;
 mod kernels;
 mod load;
+mod manual;
 mod output;
+mod parquet;
 mod predict;
 mod query;
 mod report;
 mod serve;
+mod shell;
 mod suggest;
 mod templates;
 mod term;
@@ -64,6 +68,8 @@ fn run(command: &Command, term: &mut Term) -> Result<(), CliError> {
         Command::Pack(args) => bundles::pack(args, term),
         Command::Unpack(args) => bundles::unpack(args, term),
         Command::Templates(args) => templates::run(args, term),
+        Command::Completions { shell } => manual::completions(*shell, term),
+        Command::Man { folder } => manual::man(folder, term),
         Command::Gpus { name, json } => gpus::run(name.as_deref(), *json, term),
     }
 }

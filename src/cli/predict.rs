@@ -43,7 +43,7 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
         return term.print(rendered.files.get(&rendered.main).map_or(&[], Vec::as_slice));
     }
     let folder = format!("{}-prediction", file_stem(&question.title));
-    writer.write(&report, &folder, &|| super::query::parquet_of(&report), term)
+    writer.write(&report, &folder, &|| super::parquet::of_report(&report), term)
 }
 
 fn question(args: &Args, term: &mut Term) -> Result<Question, CliError> {

@@ -18,7 +18,7 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
     writer.protect(&loaded.bundle);
     let report = report(&loaded, &args.input, writer.language(), term)?;
     let folder = format!("{}-report", default_name(&args.input.paths, &loaded));
-    writer.write(&report, &folder, &|| super::query::parquet(&loaded), term)?;
+    writer.write(&report, &folder, &|| super::parquet::of_session(&loaded), term)?;
     errors(report.data_quality.iter())
 }
 

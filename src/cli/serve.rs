@@ -8,7 +8,7 @@ use super::args::ServeReport as Args;
 use super::error::CliError;
 use super::load::{artifacts, errors, gravest};
 use super::output::{Writer, file_stem};
-use super::query::parquet_of;
+use super::parquet;
 use super::term::Term;
 use crate::bundle::{self, ArtifactFile, Bundle, Content};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
@@ -75,7 +75,7 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
     let report = serving::report(&results, text, provenance, &diagnostics);
     let folder = format!("{}-report", file_stem(&bundle.name));
     writer.protect(&bundle);
-    writer.write(&report, &folder, &|| parquet_of(&report), term)?;
+    writer.write(&report, &folder, &|| parquet::of_report(&report), term)?;
     errors(diagnostics.iter())
 }
 

@@ -148,7 +148,8 @@ const REPORT_OUTPUT: &[Row] = &[
     ("report trace.json -o new.md --brand no-logo.toml", 2, "logo"),
     ("report trace.json -o /proc/new.md", 4, "/proc"),
     ("report trace.json -o /proc/new", 4, "/proc"),
-    ("report one.bundle --format pdf --format md", 2, "--format"),
+    ("report one.bundle --format pdf --format md -o -", 2, "--format"),
+    ("report one.bundle --format pdf --format md -o new.pdf", 2, "--format"),
 ];
 
 /// Of `inspect`, `kernels`, `query`.
@@ -173,7 +174,11 @@ const LOOKING: &[Row] = &[
     ("kernels trace.json --top few", 2, "--top"),
     ("kernels trace.json --csv --yaml", 2, "--yaml"),
     ("kernels trace.json --gpu H9000", 2, "H9000"),
-    ("kernels trace.json --stage decode", 2, "NAME=REGEX"),
+    ("kernels trace.json --stage decode", 3, "no stage decode"),
+    ("kernels trace.json --sort speed", 2, "--sort"),
+    ("kernels trace.json --yaml --sort name", 2, "--sort"),
+    ("inspect trace.json --json --suggest-workload", 2, "--suggest-workload"),
+    ("inspect trace.json --color blue", 2, "--color"),
     ("kernels trace.json --yaml --stage decode", 3, "decode"),
     ("kernels trace.json --yaml --stage a --stage b", 2, "one --stage"),
     ("kernels trace.json --stage a=none", 3, "stage a"),

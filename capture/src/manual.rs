@@ -68,7 +68,8 @@ mod tests {
     fn every_command_has_a_page() {
         let folder = tempfile::tempdir().expect("there is room");
         man(folder.path()).expect("writable");
-        let page = fs::read_to_string(folder.path().join("rooflens-capture-nsys.1")).expect("a page");
+        let page =
+            fs::read_to_string(folder.path().join("rooflens-capture-nsys.1")).expect("a page");
         assert!(page.starts_with(".TH ROOFLENS-CAPTURE-NSYS 1 "), "{page}");
         assert!(page.contains("\\-\\-gate"), "{page}");
         assert!(folder.path().join("rooflens-capture.1").is_file());

@@ -1,6 +1,6 @@
 //! Answers of queries as text: aligned for people, CSV and JSON for programs.
 
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 
 use crate::query::{Answer, Value};
 use crate::render::csv::text_cell;
@@ -29,7 +29,7 @@ pub(super) fn csv(answer: &Answer) -> String {
     String::from_utf8(bytes).expect("made of strings")
 }
 
-/// A list of objects, one a line.
+/// A list of objects, one a line, whose keys are in the order of the columns.
 pub(super) fn json(answer: &Answer) -> String {
     let cell = |cell: &Option<Value>| match cell {
         Some(Value::Bool(value)) => Json::from(*value),
@@ -39,8 +39,10 @@ pub(super) fn json(answer: &Answer) -> String {
         None => Json::Null,
     };
     let object = |row: &Vec<Option<Value>>| {
-        let cells = answer.columns.iter().cloned().zip(row.iter().map(cell));
-        cleaned(&Json::Object(cells.collect::<Map<_, _>>()).to_string())
+        let pair =
+            |(name, value): (&String, _)| format!("{}:{}", Json::from(name.as_str()), cell(value));
+        let pairs: Vec<String> = answer.columns.iter().zip(row).map(pair).collect();
+        cleaned(&format!("{{{}}}", pairs.join(",")))
     };
     let lines: Vec<String> = answer.rows.iter().map(object).collect();
     format!("[{}]\n", lines.join(",\n"))

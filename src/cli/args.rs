@@ -12,6 +12,9 @@ Examples:
   rooflens report timeline.sqlite -o -             Markdown on standard output
   rooflens inspect run/                            what is in there
   rooflens query run/ 'select name, count(*) n from launches group by name order by n desc limit 5'
+  rooflens completions bash > ~/.local/share/bash-completion/completions/rooflens
+
+Each command has examples: rooflens COMMAND --help
 
 Exit codes:
   0  done
@@ -33,6 +36,28 @@ pub(super) struct Args {
     /// Number of threads, 1024 at most; results do not depend on it.
     #[arg(long, global = true, value_name = "N")]
     pub(super) threads: Option<NonZeroUsize>,
+    /// Colours of messages. Auto: on a terminal, unless NO_COLOR is set or TERM is dumb.
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "WHEN",
+        default_value_t,
+        hide_possible_values = true
+    )]
+    pub(super) color: Color,
+}
+
+/// When messages have colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum Color {
+    /// On a terminal.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
 }
 
 /// The commands.
@@ -47,7 +72,7 @@ pub(super) enum Command {
     /// Say what is in a bundle, an archive or a file.
     Inspect(Inspect),
     /// Print metrics.json.
-    Metrics(Input),
+    Metrics(Metrics),
     /// Print the kernel table.
     Kernels(Kernels),
     /// Run SQL over the tables of a bundle.
@@ -86,8 +111,9 @@ pub(super) enum Command {
 
 /// What to read, and how to understand it.
 #[derive(Clone, Debug, Default, ClapArgs)]
+#[command(next_help_heading = "Input")]
 pub(super) struct Input {
-    /// Bundle, archive, or files and directories of other tools.
+    /// Bundle, archive, or files and directories of other tools; `-` is standard input.
     #[arg(required = true, value_name = "PATH")]
     pub(super) paths: Vec<PathBuf>,
     /// GPU whose peaks count, instead of the recorded one, such as "H100 SXM".
@@ -123,8 +149,19 @@ impl Input {
     }
 }
 
+const REPORTS: &str = "\
+Examples:
+  rooflens report run/                                     every format, into run-report/
+  rooflens report run.tar.zst -o run.pdf -o run.html       two files
+  rooflens report run/ --format csv --format parquet -o data/
+  rooflens report run/ --kind summary --lang zh -o summary.pdf
+  rooflens report timeline.sqlite --gpu h200 --model config.json -o -
+  rooflens report run/ --format github -o -                findings as annotations in continuous integration
+  zcat trace.json.gz | rooflens report - -o trace.html";
+
 /// `rooflens report`.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = REPORTS)]
 pub(super) struct Report {
     #[command(flatten)]
     pub(super) input: Input,
@@ -251,6 +288,7 @@ pub(super) struct ServeReport {
 
 /// What to write, and where.
 #[derive(Debug, ClapArgs)]
+#[command(next_help_heading = "Output")]
 pub(super) struct Output {
     /// File or folder to write; `-` is standard output. Repeatable. Default: a folder named after the input.
     #[arg(short, long = "output", value_name = "OUT")]
@@ -261,9 +299,9 @@ pub(super) struct Output {
     /// Document to write as PDF, HTML or Markdown. Default: the report, as HTML with the appendix; into a folder, all.
     #[arg(long, value_enum)]
     pub(super) kind: Option<Kind>,
-    /// Output format (default: from the file extension).
-    #[arg(long, value_enum)]
-    pub(super) format: Option<Format>,
+    /// Output format. Default: from the file extension; into a folder, all but the last three. Repeatable.
+    #[arg(long = "format", value_enum, value_name = "FORMAT")]
+    pub(super) formats: Vec<Format>,
     /// Language of the documents; data files keep their names and numbers.
     #[arg(long, value_enum, default_value_t = Lang::En)]
     pub(super) lang: Lang,
@@ -289,24 +327,61 @@ pub(super) enum Templates {
     },
 }
 
+const INSPECTIONS: &str = "\
+Examples:
+  rooflens inspect run/                                    artifacts, versions, rows, stages, data quality
+  rooflens inspect run.tar.zst --json | jq .stages
+  rooflens inspect run/ --suggest-workload > workload.toml";
+
 /// `rooflens inspect`.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = INSPECTIONS)]
 pub(super) struct Inspect {
     #[command(flatten)]
     pub(super) input: Input,
+    /// Print JSON.
+    #[arg(long, conflicts_with = "suggest_workload")]
+    pub(super) json: bool,
     /// Print a workload description of what the artifacts tell, as TOML, with comments for what they do not.
     #[arg(long)]
     pub(super) suggest_workload: bool,
 }
 
+const METRICS: &str = "\
+Examples:
+  rooflens metrics run/ | jq '.metrics[] | select(.id == \"mfu\")'
+  rooflens metrics run/ --csv > metrics.csv";
+
+/// `rooflens metrics`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = METRICS)]
+pub(super) struct Metrics {
+    #[command(flatten)]
+    pub(super) input: Input,
+    /// As CSV: one line a metric, without formulas and evidence.
+    #[arg(long)]
+    pub(super) csv: bool,
+}
+
+const KERNELS: &str = "\
+Examples:
+  rooflens kernels run/ --top 20
+  rooflens kernels run/ --stage decode --sort mean         of one stage, the longest first
+  rooflens kernels run/ --csv > kernels.csv
+  rooflens kernels run/ --yaml --stage decode > list.yaml  for rooflens-capture ncu --kernels list.yaml";
+
 /// `rooflens kernels`. `--stage NAME` without a regular expression asks about that stage only.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = KERNELS)]
 pub(super) struct Kernels {
     #[command(flatten)]
     pub(super) input: Input,
-    /// Only the K kernels with the most time.
-    #[arg(long, value_name = "K")]
+    /// Only the first K kernels.
+    #[arg(long, value_name = "K", visible_alias = "limit")]
     pub(super) top: Option<NonZeroUsize>,
+    /// What the table is sorted by.
+    #[arg(long, value_enum, default_value_t, conflicts_with = "yaml")]
+    pub(super) sort: Sort,
     /// As CSV.
     #[arg(long, conflicts_with = "yaml")]
     pub(super) csv: bool,
@@ -325,6 +400,22 @@ Examples:
 
 SQL is SQLite's, as under findings; it only reads. Times are nanoseconds. docs/cookbook.md has 20 queries, docs/data.md
 all tables and columns.";
+
+/// What kernels are sorted by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum Sort {
+    /// Sum of durations, the largest first.
+    #[default]
+    Total,
+    /// Number of launches, the most first.
+    Count,
+    /// Mean duration, the longest first.
+    Mean,
+    /// Longest launch, the longest first.
+    Max,
+    /// Name.
+    Name,
+}
 
 /// `rooflens query`.
 #[derive(Debug, ClapArgs)]
@@ -356,8 +447,14 @@ pub(super) struct Query {
     pub(super) timeout: u64,
 }
 
+const VALIDATIONS: &str = "\
+Examples:
+  rooflens validate run/
+  rooflens validate run.tar.zst && rooflens report run.tar.zst";
+
 /// A command over one path.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = VALIDATIONS)]
 pub(super) struct Path {
     /// Bundle or archive.
     #[arg(value_name = "BUNDLE")]
@@ -427,6 +524,12 @@ pub(super) enum Format {
     Csv,
     /// One Parquet file a table.
     Parquet,
+    /// The findings as SARIF 2.1.0.
+    Sarif,
+    /// The findings as JUnit XML.
+    Junit,
+    /// The findings as workflow commands of GitHub.
+    Github,
 }
 
 /// Rules for bound classes.

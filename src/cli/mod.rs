@@ -10,6 +10,7 @@ mod inspect;
 mod kernels;
 mod load;
 mod manual;
+mod metrics;
 mod output;
 mod parquet;
 mod predict;
@@ -17,6 +18,7 @@ mod query;
 mod report;
 mod serve;
 mod shell;
+mod spool;
 mod suggest;
 mod templates;
 mod term;
@@ -37,7 +39,7 @@ const MAX_THREADS: usize = 1024;
 /// 0 done, 1 done with errors or a gate failed, 2 wrong usage, 3 unusable input, 4 output could not be written.
 pub fn main() -> ExitCode {
     let args = Args::parse();
-    let mut term = Term::new(args.quiet);
+    let mut term = Term::new(args.quiet, args.color);
     if let Some(threads) = args.threads {
         // Fails only if a pool exists already, and none does at this point.
         let _ = rayon::ThreadPoolBuilder::new()
@@ -61,7 +63,7 @@ fn run(command: &Command, term: &mut Term) -> Result<(), CliError> {
         Command::Predict(args) => whatif::run(args, term),
         Command::ServeReport(args) => serve::run(args, term),
         Command::Inspect(args) => inspect::run(args, term),
-        Command::Metrics(args) => report::metrics(args, term),
+        Command::Metrics(args) => metrics::run(args, term),
         Command::Kernels(args) => kernels::run(args, term),
         Command::Query(args) => query::run(args, term),
         Command::Validate(args) => bundles::validate(args, term),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use rooflens_schemas::ArtifactKind;
 
-use super::args::ServeReport as Args;
+use super::args::{Color, ServeReport as Args};
 use super::error::CliError;
 use super::load::{artifacts, errors, gravest};
 use super::output::{Writer, file_stem};
@@ -187,7 +187,7 @@ fn gpu_metrics(
         refuse(&mut given, diagnostics);
         let before = all.len();
         all.extend(samples(&ingest::import(&given, diagnostics, &mut |_| {})));
-        all.extend(results(&given, diagnostics, &Term::new(true)).gpu);
+        all.extend(results(&given, diagnostics, &Term::new(true, Color::Never)).gpu);
         if all.len() == before {
             let names: Vec<_> =
                 args.gpu_metrics.iter().map(|path| path.display().to_string()).collect();

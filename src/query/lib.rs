@@ -113,7 +113,7 @@ impl Database {
         let is_bool = |kind: &str| kind == vtab::BOOLEAN;
         let bools: Vec<bool> =
             statement.columns().map(|column| column.decl_type().is_some_and(is_bool)).collect();
-        let columns = statement.columns().map(|column| column.name().to_owned()).collect();
+        let columns = distinct(statement.columns().map(|column| column.name().to_owned()));
         let mut answer = Answer { columns, ..Answer::default() };
         let (mut rows, mut taken) = (statement.query([])?, 0);
         while let Some(row) = rows.next()? {
@@ -132,6 +132,17 @@ impl Database {
         }
         Ok(answer)
     }
+}
+
+/// Names, of which the second `a` becomes `a_1`.
+fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for name in names {
+        let numbered = (1..).map(|number| format!("{name}_{number}"));
+        let free = std::iter::once(name.clone()).chain(numbered).find(|one| !all.contains(one));
+        all.extend(free);
+    }
+    all
 }
 
 fn value(cell: ValueRef<'_>, is_bool: bool) -> Option<Value> {

@@ -256,5 +256,7 @@ fn several_statements_give_several_answers() {
     let answers = database().ask("select 1; -- one\n select 2 as b;", 9).expect("answers");
     assert_eq!(answers.len(), 2);
     assert_eq!(answers[1].columns, ["b"]);
+    let twice = database().ask("select 1 as a, 2 as a, 3 as a", 9).expect("an answer");
+    assert_eq!(twice[0].columns, ["a", "a_1", "a_2"]);
     assert!(database().ask("", 9).expect("nothing").is_empty());
 }

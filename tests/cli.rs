@@ -1,5 +1,8 @@
 //! The command line as scripts meet it: exit codes, standard output, messages.
 
+#[path = "cli/programs.rs"]
+mod programs;
+
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
@@ -34,6 +37,8 @@ fn help_shows_examples_and_every_command_has_help() {
         "unpack",
         "templates",
         "gpus",
+        "completions",
+        "man",
     ] {
         let help = rooflens(&[command, "--help"]);
         assert!(help.status.success() && !help.stdout.is_empty(), "{command}");

@@ -151,12 +151,12 @@ impl Input {
 
 const REPORTS: &str = "\
 Examples:
-  rooflens report run/                                     every format, into run-report/
-  rooflens report run.tar.zst -o run.pdf -o run.html       two files
+  rooflens report run/                                   every format, into run-report/
+  rooflens report run.tar.zst -o run.pdf -o run.html     two files
   rooflens report run/ --format csv --format parquet -o data/
   rooflens report run/ --kind summary --lang zh -o summary.pdf
-  rooflens report timeline.sqlite --gpu h200 --model config.json -o -
-  rooflens report run/ --format github -o -                findings as annotations in continuous integration
+  rooflens report timeline.sqlite --gpu \"H200 SXM\" --model config.json -o -
+  rooflens report run/ --format github -o -              findings as annotations of GitHub
   zcat trace.json.gz | rooflens report - -o trace.html";
 
 /// `rooflens report`.
@@ -329,7 +329,7 @@ pub(super) enum Templates {
 
 const INSPECTIONS: &str = "\
 Examples:
-  rooflens inspect run/                                    artifacts, versions, rows, stages, data quality
+  rooflens inspect run/                     artifacts, versions, rows, stages, data quality
   rooflens inspect run.tar.zst --json | jq .stages
   rooflens inspect run/ --suggest-workload > workload.toml";
 
@@ -366,9 +366,9 @@ pub(super) struct Metrics {
 const KERNELS: &str = "\
 Examples:
   rooflens kernels run/ --top 20
-  rooflens kernels run/ --stage decode --sort mean         of one stage, the longest first
+  rooflens kernels run/ --stage decode --sort mean    of one stage, the longest first
   rooflens kernels run/ --csv > kernels.csv
-  rooflens kernels run/ --yaml --stage decode > list.yaml  for rooflens-capture ncu --kernels list.yaml";
+  rooflens kernels run/ --yaml --stage decode         for rooflens-capture ncu --kernels FILE";
 
 /// `rooflens kernels`. `--stage NAME` without a regular expression asks about that stage only.
 #[derive(Debug, ClapArgs)]
@@ -392,14 +392,15 @@ pub(super) struct Kernels {
 
 const QUERIES: &str = "\
 Examples:
-  rooflens query run/                                      typed queries, with history and names completed by Tab
-  rooflens query run/ .tables                              tables with their rows; .schema TABLE has columns and units
-  rooflens query run/ 'select name, count(*) n, sum(duration) ns from launches group by name order by ns desc limit 9'
+  rooflens query run/                         typed queries, with history and completion
+  rooflens query run/ .tables                 tables with their rows
+  rooflens query run/ '.schema launches'      columns with type, unit and meaning
+  rooflens query run/ 'select name, sum(duration) ns from launches group by name order by ns desc'
   rooflens query run/ -f slow.sql --csv > slow.csv
   echo 'select * from ranges' | rooflens query run/ --json
 
-SQL is SQLite's, as under findings; it only reads. Times are nanoseconds. docs/cookbook.md has 20 queries, docs/data.md
-all tables and columns.";
+SQL is SQLite's, as under findings; it only reads. Times are nanoseconds.
+docs/cookbook.md has 20 queries, docs/data.md all tables and columns.";
 
 /// What kernels are sorted by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

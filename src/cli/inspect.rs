@@ -37,7 +37,9 @@ pub(super) fn run(args: &Inspect, term: &mut Term) -> Result<(), CliError> {
         return Err(match unusable(&loaded.bundle, &loaded.diagnostics) {
             // Said above, under data quality.
             CliError::Unusable { hint, .. } if unreadable > 0 && !args.json => CliError::Unusable {
-                message: format!("{unreadable} artifact(s) cannot be read, and there are no others"),
+                message: format!(
+                    "{unreadable} artifact(s) cannot be read, and there are no others"
+                ),
                 hint,
             },
             other => other,

@@ -161,7 +161,8 @@ fn csv(kernels: &Dataset) -> Result<String, CliError> {
 
 fn table(kernels: &Dataset) -> String {
     let pass = kernels.columns.iter().position(|column| column.id == "pass");
-    let is_one = pass.is_none_or(|at| kernels.rows.iter().all(|row| row[at] == kernels.rows[0][at]));
+    let is_one =
+        pass.is_none_or(|at| kernels.rows.iter().all(|row| row[at] == kernels.rows[0][at]));
     let columns: Vec<usize> = COLUMNS
         .iter()
         .filter(|id| **id != "pass" || !is_one)

@@ -79,17 +79,20 @@ impl<'a> Asked<'a> {
             let deadline = *watched.lock().unwrap_or_else(PoisonError::into_inner);
             deadline.is_some_and(|deadline| Instant::now() > deadline)
         };
-        let database = Database::new(Arc::new(session), is_over)
+        let database = Database::new(&Arc::new(session), is_over)
             .map_err(|error| CliError::Query(error.to_string()))?;
         Ok(Self { args, database, deadline })
     }
 
     /// Prints the answers of statements, or what a word with a dot asks for.
     pub(super) fn answer(&self, sql: &str, term: &mut Term) -> Result<(), CliError> {
-        let answers = match described(sql, &self.database)? {
-            Some(answer) => vec![answer],
-            None => self.ask(sql)?,
-        };
+        let mut answers = Vec::new();
+        for part in parts(sql) {
+            match described(&part, &self.database)? {
+                Some(answer) => answers.push(answer),
+                None => answers.extend(self.ask(&part)?),
+            }
+        }
         let one = || match &answers[..] {
             [answer] => Ok(answer),
             _ => Err(CliError::Usage(format!(
@@ -132,6 +135,23 @@ impl<'a> Asked<'a> {
             other => CliError::Query(other.to_string()),
         })
     }
+}
+
+/// The statements of a text, apart from the lines between them that begin with a dot.
+fn parts(text: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    for line in text.lines() {
+        let is_between =
+            parts.last().is_none_or(|part| matches!(part.trim(), "") || part.trim().ends_with(';'));
+        if is_between && line.trim_start().starts_with('.') {
+            parts.extend([line.to_owned(), String::new()]);
+        } else if let Some(part) = parts.last_mut() {
+            part.push_str(line);
+            part.push('\n');
+        }
+    }
+    parts.retain(|part| !part.trim().is_empty());
+    parts
 }
 
 /// What the database has, if that is asked instead of SQL.
@@ -194,4 +214,18 @@ fn columns(tables: &[&Described]) -> Answer {
 
 fn text(text: &str) -> Option<Value> {
     Some(Value::Text(text.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parts;
+
+    #[test]
+    fn lines_with_a_dot_stand_between_statements() {
+        let text = ".tables\nselect 1\n.5 as a;\n.schema kernels\nselect 2";
+        assert_eq!(
+            parts(text),
+            [".tables", "select 1\n.5 as a;\n", ".schema kernels", "select 2\n"]
+        );
+    }
 }

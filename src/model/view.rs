@@ -26,14 +26,16 @@ pub struct ViewColumn {
 enum Source {
     RowNumber,
     Own(usize),
-    Axis(usize, fn(Dim3) -> u32),
+    Axis(usize, Axis),
     KernelName(usize),
     Duration(usize, usize),
 }
 
+/// One of three dimensions.
+type Axis = fn(Dim3) -> u32;
+
 /// The axes of dimensions.
-const AXES: [(&str, fn(Dim3) -> u32); 3] =
-    [("x", |size| size.x), ("y", |size| size.y), ("z", |size| size.z)];
+const AXES: [(&str, Axis); 3] = [("x", |size| size.x), ("y", |size| size.y), ("z", |size| size.z)];
 
 /// Words of a description that are a unit, with its symbol; what contains another comes first.
 const UNITS: [(&str, &str); 9] = [

@@ -5,7 +5,8 @@ use rusqlite::functions::{Aggregate, Context, FunctionFlags};
 use rusqlite::{Connection, Error, Result};
 
 /// Functions of one number.
-const OF_ONE: [(&str, fn(f64) -> f64); 3] =
+type OfOne = fn(f64) -> f64;
+const OF_ONE: [(&str, OfOne); 3] =
     [("sqrt", f64::sqrt), ("floor", f64::floor), ("ceil", f64::ceil)];
 
 /// Functions of many numbers, which come sorted, and of a share: name, number of arguments, function.

@@ -76,10 +76,10 @@ impl Database {
     /// # Errors
     /// SQLite cannot be set up, which is a defect.
     pub fn new(
-        session: Arc<Session>,
+        session: &Arc<Session>,
         stop: impl FnMut() -> bool + Send + 'static,
     ) -> Result<Self, QueryError> {
-        let tables = TABLES.iter().map(|table| table(&session)).map(|table| Described {
+        let tables = TABLES.iter().map(|table| table(session)).map(|table| Described {
             name: table.name(),
             doc: table.doc(),
             rows: table.rows(),
@@ -159,7 +159,7 @@ fn value(cell: ValueRef<'_>, is_bool: bool) -> Option<Value> {
 }
 
 fn open(
-    session: Arc<Session>,
+    session: &Arc<Session>,
     tables: &[Described],
     stop: impl FnMut() -> bool + Send + 'static,
 ) -> Result<Connection, rusqlite::Error> {
@@ -174,7 +174,7 @@ fn open(
         "pragma temp_store = memory; pragma hard_heap_limit = {MEMORY}; pragma trusted_schema = off;"
     ))?;
     functions::add(&connection)?;
-    vtab::add(&connection, &session, tables)?;
+    vtab::add(&connection, session, tables)?;
     describe(&connection, tables)?;
     connection.authorizer(Some(allowed))?;
     connection.progress_handler(STEPS, Some(stop))?;

@@ -50,7 +50,7 @@ fn session() -> Session {
 }
 
 fn database() -> Database {
-    Database::new(Arc::new(session()), || false).expect("SQLite is set up")
+    Database::new(&Arc::new(session()), || false).expect("SQLite is set up")
 }
 
 /// The cells of an answer, columns divided by `|`, rows by lines.
@@ -179,7 +179,7 @@ fn a_query_is_stopped_when_asked() {
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&asked);
     let stop = move || counted.fetch_add(1, Ordering::Relaxed) == 3;
-    let database = Database::new(Arc::new(session()), stop).expect("SQLite is set up");
+    let database = Database::new(&Arc::new(session()), stop).expect("SQLite is set up");
     let endless =
         "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n";
     assert!(matches!(database.ask(endless, 1), Err(QueryError::Stopped)));

@@ -190,13 +190,13 @@ mod tests {
         }
     }
 
-    fn text(rendered: Rendered) -> String {
+    fn text(rendered: &Rendered) -> String {
         String::from_utf8(rendered.files[&rendered.main].clone()).unwrap()
     }
 
     #[test]
     fn sarif_has_what_its_schema_requires() {
-        let log: Value = serde_json::from_str(&text(sarif(&report()).unwrap())).unwrap();
+        let log: Value = serde_json::from_str(&text(&sarif(&report()).unwrap())).unwrap();
         assert_eq!(log["version"], "2.1.0");
         let run = &log["runs"][0];
         assert!(run["tool"]["driver"]["name"].is_string());
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn junit_counts_failures_and_escapes() {
-        let text = text(junit(&report()));
+        let text = text(&junit(&report()));
         assert!(text.contains("<testsuites tests=\"2\" failures=\"1\">"), "{text}");
         let case = "<testcase classname=\"launch-bound\" name=\"Idle: a, b\"><failure type=\"critical\" message=\"Idle: a, b\">73 % &lt;idle&gt;";
         assert!(text.contains(case), "{text}");
@@ -224,6 +224,6 @@ mod tests {
     #[test]
     fn workflow_commands_are_one_line_each() {
         let expected = "::error title=Idle%3A a%2C b::73 %25 <idle>\u{fffd}x & y → Use \"graphs\"\n::notice title=Small::few\n";
-        assert_eq!(text(github(&report())), expected);
+        assert_eq!(text(&github(&report())), expected);
     }
 }

@@ -64,7 +64,7 @@ fn datasets() -> String {
     let mut files: Vec<_> =
         files.filter(|path| path.extension().is_some_and(|end| end == "csv")).collect();
     files.sort();
-    let (catalogue, mut text) = (Catalogue::english(), String::new());
+    let (catalogue, mut text) = (Catalogue::english(), "\n".to_owned());
     for path in &files {
         let id = path.file_stem().and_then(|stem| stem.to_str()).expect("a name");
         let head = fs::read_to_string(path).expect("readable");

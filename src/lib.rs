@@ -6,7 +6,7 @@
 //!
 //! - [`bundle`] opens a directory, an archive or loose files and says what each file is.
 //! - [`ingest`] reads artifacts into the tables of [`model`].
-//! - `tables` gives the tables of a session as Parquet files and to SQL queries (feature `tables`).
+//! - [`query`] answers SQL over the tables; `tables` gives them as Parquet files (feature `tables`).
 //! - [`analysis`] computes typed results from the tables, each once: pure functions, no I/O.
 //! - [`present`] shows results as [`findings`]: metrics, tables, charts and words of one section a subject.
 //! - [`rules`] says what is slow, why, and what to do.
@@ -25,6 +25,7 @@ pub use rooflens_hardware as hardware;
 pub use rooflens_ingest as ingest;
 pub use rooflens_model::{self as model, diagnostic};
 pub use rooflens_present as present;
+pub use rooflens_query as query;
 pub use rooflens_render as render;
 pub use rooflens_report as report;
 pub use rooflens_rules as rules;

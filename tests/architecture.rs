@@ -11,7 +11,7 @@ use regex::Regex;
 
 /// What each module of the program's own crate may use; the other rooms are crates, whose walls the compiler holds.
 const WALLS: [(&str, &[&str]); 2] = [
-    ("tables", &["findings", "model", "render"]),
+    ("tables", &["findings", "model", "query"]),
     (
         "cli",
         &[
@@ -23,6 +23,7 @@ const WALLS: [(&str, &[&str]); 2] = [
             "ingest",
             "model",
             "present",
+            "query",
             "render",
             "report",
             "rules",
@@ -59,7 +60,7 @@ const CAPTURE_CRATES: usize = 60;
 
 /// What must not be compiled into the capture program.
 const HEAVY: [&str; 8] =
-    ["cudarc", "polars", "rayon", "rooflens", "rusqlite", "schemars", "tokio", "typst"];
+    ["cudarc", "polars-core", "rayon", "rooflens", "rusqlite", "schemars", "tokio", "typst"];
 
 /// What must not be compiled into anything: the analyzer works offline. `.deny.toml` has the same list.
 const NETWORK: [&str; 8] =
@@ -143,8 +144,8 @@ fn the_core_reads_no_clock_environment_or_file() {
     let outside = Regex::new(r"\bstd::(env|fs|net|process|time)\b|\bSystemTime\b|\bInstant\b")
         .expect("a valid pattern");
     for module in [
-        "model", "tables", "hardware", "findings", "analysis", "present", "rules", "report",
-        "render", "whatif",
+        "model", "query", "tables", "hardware", "findings", "analysis", "present", "rules",
+        "report", "render", "whatif",
     ] {
         for file in
             rust_files("src").into_iter().filter(|f| module_of(f).as_deref() == Some(module))
@@ -156,12 +157,22 @@ fn the_core_reads_no_clock_environment_or_file() {
     }
 }
 
+/// Virtual tables are structs that begin with SQLite's own, which only `unsafe` can promise; nothing else is.
 #[test]
-fn the_analyzer_has_no_unsafe_code_of_its_own() {
+fn the_analyzer_has_no_unsafe_code_but_two_promises() {
     let unsafe_code = Regex::new(r"\bunsafe\b").expect("a valid pattern");
     for folder in ["src", "schemas/src"] {
         for file in rust_files(folder) {
-            assert!(!unsafe_code.is_match(&code(&file)), "{}: unsafe", file.display());
+            let code = code(&file).replace("unsafe_code", "");
+            let found: Vec<&str> = code.lines().filter(|line| unsafe_code.is_match(line)).collect();
+            let expected: &[&str] = match file.ends_with("query/vtab.rs") {
+                true => &[
+                    "unsafe impl<'vtab> VTab<'vtab> for Rows {",
+                    "unsafe impl VTabCursor for Cursor {",
+                ],
+                false => &[],
+            };
+            assert_eq!(found, expected, "{}", file.display());
         }
     }
 }

@@ -1,5 +1,8 @@
 //! The command line as scripts meet it: exit codes, standard output, messages.
 
+#[path = "cli/programs.rs"]
+mod programs;
+
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
@@ -34,6 +37,8 @@ fn help_shows_examples_and_every_command_has_help() {
         "unpack",
         "templates",
         "gpus",
+        "completions",
+        "man",
     ] {
         let help = rooflens(&[command, "--help"]);
         assert!(help.status.success() && !help.stdout.is_empty(), "{command}");
@@ -165,7 +170,6 @@ fn strict_fails_where_data_was_lost() {
 }
 
 #[test]
-#[cfg(feature = "tables")]
 fn a_query_counts_kernels() {
     let path = fixture("h200-llama-8b");
     let sql = "select count(*) as n from launches where pass = 0";

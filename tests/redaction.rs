@@ -7,7 +7,7 @@ use std::path::Path;
 use rooflens::bundle::{self, PackOptions};
 use rooflens::diagnostic::Diagnostics;
 use rooflens::ingest;
-use rooflens::model::table::Values;
+use rooflens::model::table::Cell;
 
 /// A block as ncu writes it before the launches: the host's name, a command line, the address of the process.
 const PLANTED: &[u8] =
@@ -37,16 +37,13 @@ fn cells(path: &Path) -> (Vec<String>, usize) {
     let session = ingest::import(&bundle, &mut diagnostics, &mut |_| {});
     let mut cells = Vec::new();
     for table in session.tables() {
-        for column in table.columns() {
-            let values = match column.values {
-                Values::Int(values) => format!("{:?}", values.collect::<Vec<_>>()),
-                Values::Float(values) => format!("{:?}", values.collect::<Vec<_>>()),
-                Values::Text(values) => format!("{:?}", values.collect::<Vec<_>>()),
-                Values::Interned(ids) => {
-                    format!("{:?}", ids.map(|id| Some(session.text(id?))).collect::<Vec<_>>())
-                }
+        for (at, column) in table.columns().into_iter().enumerate() {
+            let text = |row| match table.cell(row, at) {
+                Cell::Interned(id) => session.text(id).to_owned(),
+                other => format!("{other:?}"),
             };
-            cells.push(format!("{}.{}: {values}", table.name(), column.name));
+            let values: Vec<String> = (0..table.rows()).map(text).collect();
+            cells.push(format!("{}.{}: {values:?}", table.name(), column.name));
         }
     }
     (cells, session.kernel_profiles.len())

@@ -43,6 +43,18 @@ pub(crate) enum Command {
     Peaks(Passed),
     /// Measure single operations of language models on this GPU
     Bench(Passed),
+    /// Print the completions of a shell
+    Completions {
+        /// Shell
+        #[arg(value_enum, value_name = "SHELL")]
+        shell: clap_complete::Shell,
+    },
+    /// Write man pages
+    Man {
+        /// Folder to write to
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
 }
 
 /// Arguments of rooflens-bench, which says itself what they are.

@@ -10,6 +10,7 @@ mod error;
 mod infer;
 mod kernels;
 mod manifest;
+mod manual;
 mod merge;
 mod plan;
 mod redact;
@@ -47,6 +48,8 @@ pub fn main() -> ExitCode {
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Merge(arguments) => merge::run(&arguments).map(Outcome::from),
         Command::Manifest(arguments) => manifest::run(&arguments).map(Outcome::from),
+        Command::Completions { shell } => manual::completions(shell).map(Outcome::from),
+        Command::Man { folder } => manual::man(&folder).map(Outcome::from),
         Command::Peaks(_) | Command::Bench(_) => Err(commands::bench()),
     })
 }

@@ -24,11 +24,16 @@ pub use workload::{StageKind, StageRule, Workload};
 /// The JSON Schemas of all files, by the name of the file in `schemas/` that holds them.
 #[cfg(feature = "json-schema")]
 pub fn json_schemas() -> Vec<(&'static str, schemars::Schema)> {
-    vec![
+    let mut schemas = vec![
         ("bundle.v1.schema.json", schemars::schema_for!(Manifest)),
         ("environment.v1.schema.json", schemars::schema_for!(Environment)),
         ("metrics.v1.schema.json", schemars::schema_for!(MetricsFile)),
         ("serving.v1.schema.json", schemars::schema_for!(ServingLine)),
         ("workload.v1.schema.json", schemars::schema_for!(Workload)),
-    ]
+    ];
+    for (name, schema) in &mut schemas {
+        let id = format!("urn:rooflens:{}", name.trim_end_matches(".schema.json"));
+        schema.insert("$id".to_owned(), id.into());
+    }
+    schemas
 }

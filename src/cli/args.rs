@@ -1,9 +1,13 @@
 //! Arguments, and nothing but arguments.
 
+mod looking;
+
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+
+pub(super) use looking::{Inspect, Kernels, Metrics, Query, Sort};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -12,6 +16,9 @@ Examples:
   rooflens report timeline.sqlite -o -             Markdown on standard output
   rooflens inspect run/                            what is in there
   rooflens query run/ 'select name, count(*) n from launches group by name order by n desc limit 5'
+  rooflens completions bash > ~/.local/share/bash-completion/completions/rooflens
+
+Each command has examples: rooflens COMMAND --help
 
 Exit codes:
   0  done
@@ -33,6 +40,28 @@ pub(super) struct Args {
     /// Number of threads, 1024 at most; results do not depend on it.
     #[arg(long, global = true, value_name = "N")]
     pub(super) threads: Option<NonZeroUsize>,
+    /// Colours of messages. Auto: on a terminal, unless NO_COLOR is set or TERM is dumb.
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "WHEN",
+        default_value_t,
+        hide_possible_values = true
+    )]
+    pub(super) color: Color,
+}
+
+/// When messages have colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum Color {
+    /// On a terminal.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
 }
 
 /// The commands.
@@ -47,7 +76,7 @@ pub(super) enum Command {
     /// Say what is in a bundle, an archive or a file.
     Inspect(Inspect),
     /// Print metrics.json.
-    Metrics(Input),
+    Metrics(Metrics),
     /// Print the kernel table.
     Kernels(Kernels),
     /// Run SQL over the tables of a bundle.
@@ -70,12 +99,25 @@ pub(super) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Print the completions of a shell.
+    Completions {
+        /// Shell
+        #[arg(value_enum, value_name = "SHELL")]
+        shell: clap_complete::Shell,
+    },
+    /// Write man pages.
+    Man {
+        /// Folder to write to
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
 }
 
 /// What to read, and how to understand it.
 #[derive(Clone, Debug, Default, ClapArgs)]
+#[command(next_help_heading = "Input")]
 pub(super) struct Input {
-    /// Bundle, archive, or files and directories of other tools.
+    /// Bundle, archive, or files and directories of other tools; `-` is standard input.
     #[arg(required = true, value_name = "PATH")]
     pub(super) paths: Vec<PathBuf>,
     /// GPU whose peaks count, instead of the recorded one, such as "H100 SXM".
@@ -111,8 +153,19 @@ impl Input {
     }
 }
 
+const REPORTS: &str = "\
+Examples:
+  rooflens report run/                                   every format, into run-report/
+  rooflens report run.tar.zst -o run.pdf -o run.html     two files
+  rooflens report run/ --format csv --format parquet -o data/
+  rooflens report run/ --kind summary --lang zh -o summary.pdf
+  rooflens report timeline.sqlite --gpu \"H200 SXM\" --model config.json -o -
+  rooflens report run/ --format github -o -              findings as annotations of GitHub
+  zcat trace.json.gz | rooflens report - -o trace.html";
+
 /// `rooflens report`.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = REPORTS)]
 pub(super) struct Report {
     #[command(flatten)]
     pub(super) input: Input,
@@ -239,6 +292,7 @@ pub(super) struct ServeReport {
 
 /// What to write, and where.
 #[derive(Debug, ClapArgs)]
+#[command(next_help_heading = "Output")]
 pub(super) struct Output {
     /// File or folder to write; `-` is standard output. Repeatable. Default: a folder named after the input.
     #[arg(short, long = "output", value_name = "OUT")]
@@ -249,9 +303,9 @@ pub(super) struct Output {
     /// Document to write as PDF, HTML or Markdown. Default: the report, as HTML with the appendix; into a folder, all.
     #[arg(long, value_enum)]
     pub(super) kind: Option<Kind>,
-    /// Output format (default: from the file extension).
-    #[arg(long, value_enum)]
-    pub(super) format: Option<Format>,
+    /// Output format. Default: from the file extension; into a folder, all but the last three. Repeatable.
+    #[arg(long = "format", value_enum, value_name = "FORMAT")]
+    pub(super) formats: Vec<Format>,
     /// Language of the documents; data files keep their names and numbers.
     #[arg(long, value_enum, default_value_t = Lang::En)]
     pub(super) lang: Lang,
@@ -277,48 +331,14 @@ pub(super) enum Templates {
     },
 }
 
-/// `rooflens inspect`.
-#[derive(Debug, ClapArgs)]
-pub(super) struct Inspect {
-    #[command(flatten)]
-    pub(super) input: Input,
-    /// Print a workload description of what the artifacts tell, as TOML, with comments for what they do not.
-    #[arg(long)]
-    pub(super) suggest_workload: bool,
-}
-
-/// `rooflens kernels`. `--stage NAME` without a regular expression asks about that stage only.
-#[derive(Debug, ClapArgs)]
-pub(super) struct Kernels {
-    #[command(flatten)]
-    pub(super) input: Input,
-    /// Only the K kernels with the most time.
-    #[arg(long, value_name = "K")]
-    pub(super) top: Option<NonZeroUsize>,
-    /// As CSV.
-    #[arg(long, conflicts_with = "yaml")]
-    pub(super) csv: bool,
-    /// As the list of kernels that `rooflens-capture ncu --kernels` takes: with `--stage NAME`, of one stage.
-    #[arg(long)]
-    pub(super) yaml: bool,
-}
-
-/// `rooflens query`.
-#[derive(Debug, ClapArgs)]
-pub(super) struct Query {
-    /// Bundle, archive or file.
-    #[arg(value_name = "PATH")]
-    pub(super) path: PathBuf,
-    /// One SELECT; `show tables` lists the tables.
-    #[arg(value_name = "SQL")]
-    pub(super) sql: String,
-    /// As CSV.
-    #[arg(long)]
-    pub(super) csv: bool,
-}
+const VALIDATIONS: &str = "\
+Examples:
+  rooflens validate run/
+  rooflens validate run.tar.zst && rooflens report run.tar.zst";
 
 /// A command over one path.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = VALIDATIONS)]
 pub(super) struct Path {
     /// Bundle or archive.
     #[arg(value_name = "BUNDLE")]
@@ -388,6 +408,12 @@ pub(super) enum Format {
     Csv,
     /// One Parquet file a table.
     Parquet,
+    /// The findings as SARIF 2.1.0.
+    Sarif,
+    /// The findings as JUnit XML.
+    Junit,
+    /// The findings as workflow commands of GitHub.
+    Github,
 }
 
 /// Rules for bound classes.

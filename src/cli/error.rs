@@ -44,7 +44,6 @@ pub(super) enum CliError {
         error: io::Error,
     },
     /// A query is wrong.
-    #[cfg_attr(not(feature = "tables"), allow(dead_code, reason = "queries need the data frames"))]
     #[error("{0}")]
     Query(String),
 }

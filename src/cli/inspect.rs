@@ -2,24 +2,30 @@
 
 use std::fmt::Write;
 
+use serde_json::{Map, Value, json};
+
 use super::args::Inspect;
 use super::error::CliError;
 use super::load::{Loaded, errors, load, strict, unusable};
 use super::suggest;
 use super::term::Term;
 use crate::analysis::Facts;
+use crate::analysis::engine::facts::Stage;
+use crate::bundle::ArtifactFile;
 use crate::diagnostic::Severity;
 use crate::findings::Quantity;
-use crate::render::text::clean;
+use crate::model::PassId;
+use crate::render::text::{self, clean};
 
 /// Prints artifacts, tables, passes, stages and data quality.
 pub(super) fn run(args: &Inspect, term: &mut Term) -> Result<(), CliError> {
     let loaded = load(&args.input, term)?;
     let mut out = String::new();
     // Writing to a String cannot fail.
-    let _ = match args.suggest_workload {
-        true => out.write_str(&suggest::workload(&loaded)),
-        false => describe(&mut out, &loaded),
+    let _ = match (args.suggest_workload, args.json) {
+        (true, _) => out.write_str(&suggest::workload(&loaded)),
+        (false, true) => writeln!(out, "{}", text::json(&format!("{:#}", json(&loaded)))),
+        (false, false) => describe(&mut out, &loaded),
     };
     term.print(out.as_bytes())?;
     let unreadable =
@@ -28,14 +34,64 @@ pub(super) fn run(args: &Inspect, term: &mut Term) -> Result<(), CliError> {
     if readable == 0
         || (unreadable >= readable && loaded.session.tables().iter().all(|t| t.rows() == 0))
     {
-        return Err(unusable(&loaded.bundle, &loaded.diagnostics));
+        return Err(match unusable(&loaded.bundle, &loaded.diagnostics) {
+            // Said above, under data quality.
+            CliError::Unusable { hint, .. } if unreadable > 0 && !args.json => CliError::Unusable {
+                message: format!(
+                    "{unreadable} artifact(s) cannot be read, and there are no others"
+                ),
+                hint,
+            },
+            other => other,
+        });
     }
     strict(&args.input, loaded.diagnostics.iter())?;
     errors(loaded.diagnostics.iter())
 }
 
+/// What [`describe`] says, for programs; times in nanoseconds.
+fn json(loaded: &Loaded) -> Value {
+    let Loaded { bundle, session, diagnostics, .. } = loaded;
+    let artifact = |file: &ArtifactFile| json!({"path": file.path, "kind": file.kind.map(|kind| kind.label()), "pass": file.pass, "sha256": file.sha256});
+    let pass = |id: PassId| {
+        let (passes, row) = (&session.passes, id.index());
+        let text = |id| session.text(id);
+        json!({
+            "name": text(passes.name[row]),
+            "kind": passes.kind[row].label(),
+            "artifact": text(passes.artifact[row]),
+            "producer": text(passes.producer[row]),
+            "rank": passes.rank[row],
+        })
+    };
+    let facts = Facts::new(session);
+    let stage = |stage: &Stage| {
+        let instances = facts.instances_of(stage);
+        json!({
+            "pass": session.pass_name(stage.pass),
+            "name": stage.name,
+            "instances": instances.len(),
+            "operations": instances.iter().map(|one| one.ops.len()).sum::<usize>(),
+            "time_ns": instances.iter().filter_map(|one| one.time()).sum::<i64>(),
+        })
+    };
+    let tables = session.tables().into_iter().filter(|table| table.rows() > 0);
+    let rows: Map<String, Value> =
+        tables.map(|table| (table.name().to_owned(), table.rows().into())).collect();
+    json!({
+        "bundle": bundle.name,
+        "identity": bundle.id,
+        "manifest": bundle.manifest.is_some(),
+        "artifacts": bundle.files.iter().map(artifact).collect::<Vec<_>>(),
+        "passes": session.passes.ids().map(pass).collect::<Vec<_>>(),
+        "tables": rows,
+        "stages": facts.stages.iter().map(stage).collect::<Vec<_>>(),
+        "data_quality": diagnostics.iter().collect::<Vec<_>>(),
+    })
+}
+
 fn describe(out: &mut String, loaded: &Loaded) -> std::fmt::Result {
-    let Loaded { bundle, session, diagnostics } = loaded;
+    let Loaded { bundle, session, diagnostics, .. } = loaded;
     writeln!(out, "bundle    {}", clean(&bundle.name))?;
     writeln!(out, "identity  {}", bundle.id)?;
     writeln!(out, "manifest  {}", if bundle.manifest.is_some() { "yes" } else { "none" })?;

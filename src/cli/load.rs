@@ -1,7 +1,7 @@
 //! From paths to a session, its findings and the report: what all commands share.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rooflens_schemas::ranges::given_name;
 use rooflens_schemas::{ArtifactKind, Manifest, Metric, StageRule, manifest, workload};
@@ -10,6 +10,7 @@ use super::args::{Classifier, Input};
 use super::error::CliError;
 use super::gpus;
 use super::serve;
+use super::spool::Spooled;
 use super::term::Term;
 use crate::analysis::{self, Context, Facts, Options};
 use crate::bundle::{self, ArtifactFile, Bundle};
@@ -32,6 +33,8 @@ pub(super) struct Loaded {
     pub(super) bundle: Bundle,
     pub(super) session: Session,
     pub(super) diagnostics: Diagnostics,
+    /// Inputs that came through pipes, which the bundle reads from here.
+    _spooled: Spooled,
 }
 
 /// Opens, identifies and reads.
@@ -39,8 +42,9 @@ pub(super) fn load(input: &Input, term: &mut Term) -> Result<Loaded, CliError> {
     let mut diagnostics = Diagnostics::default();
     let rules = stage_rules(&input.stages)?;
     check_gpu(input.gpu.as_deref())?;
-    term.step("opening");
-    let mut bundle = bundle::open(&input.paths, &mut diagnostics)?;
+    term.step(format!("opening {}", shown(&input.paths)));
+    let spooled = Spooled::new(&input.paths)?;
+    let mut bundle = bundle::open(&spooled.paths, &mut diagnostics)?;
     if !input.merge {
         refuse_several(&bundle)?;
     }
@@ -58,7 +62,15 @@ pub(super) fn load(input: &Input, term: &mut Term) -> Result<Loaded, CliError> {
     if !input.stages.is_empty() || input.workload.is_some() {
         refuse_unmatched(&session, !input.stages.is_empty())?;
     }
-    Ok(Loaded { bundle, session, diagnostics })
+    Ok(Loaded { bundle, session, diagnostics, _spooled: spooled })
+}
+
+/// The inputs in a line.
+fn shown(paths: &[PathBuf]) -> String {
+    match paths {
+        [path] => path.display().to_string(),
+        paths => format!("{} inputs", paths.len()),
+    }
 }
 
 fn check_gpu(name: Option<&str>) -> Result<(), CliError> {
@@ -143,9 +155,9 @@ pub(super) fn report(
     lang: Lang,
     term: &mut Term,
 ) -> Result<Report, CliError> {
-    let Loaded { session, diagnostics, .. } = loaded;
+    let Loaded { bundle, session, diagnostics, .. } = loaded;
     check(loaded, term)?;
-    term.step("analyzing");
+    term.step(format!("analyzing {}", bundle.name));
     let (facts, hardware) = (Facts::new(session), known_gpus(session));
     let options = options(input);
     let context = Context::new(session, &facts, &hardware, &options);
@@ -199,7 +211,7 @@ fn metrics(context: &present::Context<'_>) -> Vec<Metric> {
 /// # Errors
 /// When nothing of the input can be reported.
 pub(super) fn check(loaded: &Loaded, term: &mut Term) -> Result<(), CliError> {
-    let Loaded { bundle, session, diagnostics } = loaded;
+    let Loaded { bundle, session, diagnostics, .. } = loaded;
     if !nothing_to_report(session) {
         return Ok(());
     }
@@ -293,12 +305,15 @@ pub(super) fn unusable(bundle: &Bundle, diagnostics: &Diagnostics) -> CliError {
     let gravest = gravest(diagnostics);
     let kinds: BTreeSet<&str> =
         bundle.files.iter().filter_map(|file| file.kind).map(ArtifactKind::label).collect();
+    let name = match &bundle.files[..] {
+        [file] => &file.path,
+        _ => &bundle.name,
+    };
     let message = match gravest {
-        Some(reason) => format!("nothing to report from {}: {}", bundle.name, reason.message),
-        None if kinds.is_empty() => format!("nothing in {} is of a known format", bundle.name),
+        Some(reason) => format!("nothing to report from {name}: {}", reason.message),
+        None if kinds.is_empty() => format!("nothing in {name} is of a known format"),
         None => format!(
-            "{} holds context but no measurement: {}",
-            bundle.name,
+            "{name} holds context but no measurement: {}",
             kinds.into_iter().collect::<Vec<_>>().join(", ")
         ),
     };

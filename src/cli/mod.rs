@@ -1,5 +1,6 @@
 //! The command line: the only place that reads arguments and the environment, prints, writes files and exits.
 
+mod answer;
 mod args;
 mod bundles;
 mod error;
@@ -8,11 +9,16 @@ mod gpus;
 mod inspect;
 mod kernels;
 mod load;
+mod manual;
+mod metrics;
 mod output;
+mod parquet;
 mod predict;
 mod query;
 mod report;
 mod serve;
+mod shell;
+mod spool;
 mod suggest;
 mod templates;
 mod term;
@@ -33,7 +39,7 @@ const MAX_THREADS: usize = 1024;
 /// 0 done, 1 done with errors or a gate failed, 2 wrong usage, 3 unusable input, 4 output could not be written.
 pub fn main() -> ExitCode {
     let args = Args::parse();
-    let mut term = Term::new(args.quiet);
+    let mut term = Term::new(args.quiet, args.color);
     if let Some(threads) = args.threads {
         // Fails only if a pool exists already, and none does at this point.
         let _ = rayon::ThreadPoolBuilder::new()
@@ -57,13 +63,15 @@ fn run(command: &Command, term: &mut Term) -> Result<(), CliError> {
         Command::Predict(args) => whatif::run(args, term),
         Command::ServeReport(args) => serve::run(args, term),
         Command::Inspect(args) => inspect::run(args, term),
-        Command::Metrics(args) => report::metrics(args, term),
+        Command::Metrics(args) => metrics::run(args, term),
         Command::Kernels(args) => kernels::run(args, term),
         Command::Query(args) => query::run(args, term),
         Command::Validate(args) => bundles::validate(args, term),
         Command::Pack(args) => bundles::pack(args, term),
         Command::Unpack(args) => bundles::unpack(args, term),
         Command::Templates(args) => templates::run(args, term),
+        Command::Completions { shell } => manual::completions(*shell, term),
+        Command::Man { folder } => manual::man(folder, term),
         Command::Gpus { name, json } => gpus::run(name.as_deref(), *json, term),
     }
 }

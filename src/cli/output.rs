@@ -4,6 +4,8 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use clap::ValueEnum;
+
 use super::args::{Format, Kind, Lang, Output};
 use super::error::CliError;
 use super::files::{Staged, refuse_foreign};
@@ -41,7 +43,7 @@ impl<'a> Writer<'a> {
             stem: None,
         };
         for (at, output) in args.outputs.iter().enumerate() {
-            check_output(output, args.format)?;
+            check_output(output, &args.formats)?;
             if !is_file(output) && output != Path::new("-") {
                 refuse_foreign(output, args.force)?;
             }
@@ -126,20 +128,24 @@ struct Job<'a> {
 impl Job<'_> {
     /// Writes one output aside, or prints it.
     fn stage(&self, output: &Path, term: &mut Term) -> Result<Option<Staged>, CliError> {
-        let (format, kind) =
-            (of_output(output, self.args.format), self.args.kind.unwrap_or(Kind::Report));
+        let (formats, kind) =
+            (of_output(output, &self.args.formats), self.args.kind.unwrap_or(Kind::Report));
         if output == Path::new("-") {
-            let rendered = self.one(format.unwrap_or(Format::Md), kind, None)?;
+            let format = formats.first().copied().unwrap_or(Format::Md);
+            let rendered = self.one(format, kind, None)?;
             term.print(rendered.files.get(&rendered.main).map_or(&[], Vec::as_slice))?;
             return Ok(None);
         }
-        let mut staged = match format {
-            Some(format) if is_file(output) => return self.stage_file(output, format, kind, term),
+        let mut staged = match formats[..] {
+            [format] if is_file(output) => return self.stage_file(output, format, kind, term),
             _ => Staged::new(output, Some(""), self.args.force)?,
         };
-        match format {
-            Some(format) => add(&mut staged, &self.one(format, kind, None)?)?,
-            None => self.stage_all(&mut staged, term)?,
+        if formats.is_empty() {
+            self.stage_all(&mut staged, term)?;
+        }
+        for format in formats {
+            step(format, kind, term);
+            add(&mut staged, &self.one(format, kind, None)?)?;
         }
         Ok(Some(staged))
     }
@@ -185,7 +191,7 @@ impl Job<'_> {
         for (format, kind) in
             documents.chain([html]).chain(DATA.map(|format| (format, Kind::Report)))
         {
-            term.step(format!("writing {format:?}"));
+            step(format, kind, term);
             match self.one(format, kind, None) {
                 Ok(rendered) => add(staged, &rendered)?,
                 // A build without typst or polars writes what it can.
@@ -213,10 +219,20 @@ impl Job<'_> {
             Format::Metrics => render::Format::Metrics,
             Format::Csv => render::Format::Csv,
             Format::Parquet => return (self.parquet)(),
+            Format::Sarif => render::Format::Sarif,
+            Format::Junit => render::Format::Junit,
+            Format::Github => render::Format::Github,
         };
         let options = RenderOptions { stem, ..self.options.clone() };
         Ok(render::render(self.report, kind, format, &options)?)
     }
+}
+
+/// Says what is being written.
+fn step(format: Format, kind: Kind, term: &Term) {
+    let [format, kind] = [format.to_possible_value(), kind.to_possible_value()]
+        .map(|value| value.map_or_else(String::new, |value| value.get_name().to_owned()));
+    term.step(format!("writing {kind} as {format}"));
 }
 
 fn add(staged: &mut Staged, rendered: &Rendered) -> Result<(), CliError> {
@@ -224,17 +240,20 @@ fn add(staged: &mut Staged, rendered: &Rendered) -> Result<(), CliError> {
 }
 
 /// Refuses an output before the input is read, if nothing can be written to it.
-fn check_output(output: &Path, stated: Option<Format>) -> Result<(), CliError> {
+fn check_output(output: &Path, stated: &[Format]) -> Result<(), CliError> {
     let refused = |what: &str| Err(CliError::Usage(format!("{}: {what}", output.display())));
     if output.as_os_str().is_empty() {
         return Err(CliError::Usage("--output is empty".to_owned()));
     }
-    let format = of_output(output, stated);
+    let formats = of_output(output, stated);
     let to_one = output == Path::new("-") || is_file(output);
-    if to_one && matches!(format, Some(Format::Csv | Format::Parquet)) {
+    if to_one && formats.len() > 1 {
+        return refused("is one file for several --format; give a folder");
+    }
+    if to_one && matches!(formats[..], [Format::Csv | Format::Parquet]) {
         return refused("CSV and Parquet are one file a table; give a folder, and --format");
     }
-    let unknown = format.is_none() && extension(output).is_some_and(looks_like_a_format);
+    let unknown = formats.is_empty() && extension(output).is_some_and(looks_like_a_format);
     if unknown && !output.is_dir() {
         return refused("no format has this extension; give --format, or a folder");
     }
@@ -244,9 +263,12 @@ fn check_output(output: &Path, stated: Option<Format>) -> Result<(), CliError> {
     Ok(())
 }
 
-/// The format of an output: the one that is stated, else that of its extension; all formats if there is none.
-fn of_output(output: &Path, stated: Option<Format>) -> Option<Format> {
-    stated.or_else(|| of_extension(extension(output)?))
+/// The formats of an output: those that are stated, else that of its extension; none for all.
+fn of_output(output: &Path, stated: &[Format]) -> Vec<Format> {
+    let by_name = || extension(output).and_then(of_extension);
+    let mut formats = stated.to_vec();
+    formats.dedup();
+    if formats.is_empty() { by_name().into_iter().collect() } else { formats }
 }
 
 /// Whether an output is one file: its name ends like one, and it is no folder.
@@ -271,6 +293,8 @@ fn of_extension(extension: &str) -> Option<Format> {
         "json" => Format::Json,
         "csv" => Format::Csv,
         "parquet" => Format::Parquet,
+        "sarif" => Format::Sarif,
+        "xml" => Format::Junit,
         _ => return None,
     })
 }

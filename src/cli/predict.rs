@@ -37,13 +37,13 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
     let mut question = question(args, term)?;
     question.text = crate::findings::Catalogue::of(writer.language());
     let report = report(&question);
-    if args.output.outputs.is_empty() && args.output.format.is_none() {
+    if args.output.outputs.is_empty() && args.output.formats.is_empty() {
         let options = RenderOptions::default();
         let rendered = render::render(&report, Kind::Summary, render::Format::Markdown, &options)?;
         return term.print(rendered.files.get(&rendered.main).map_or(&[], Vec::as_slice));
     }
     let folder = format!("{}-prediction", file_stem(&question.title));
-    writer.write(&report, &folder, &|| super::query::parquet_of(&report), term)
+    writer.write(&report, &folder, &|| super::parquet::of_report(&report), term)
 }
 
 fn question(args: &Args, term: &mut Term) -> Result<Question, CliError> {

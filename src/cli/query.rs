@@ -1,64 +1,231 @@
-//! `rooflens query`, and the Parquet files of a report: what needs the tables as data frames.
+//! `rooflens query`: SQL over the tables of a session.
 
+use std::fs;
+use std::io::{self, IsTerminal, Read};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::answer;
 use super::args::{Input, Query};
 use super::error::CliError;
-use super::load::{Loaded, check, errors, load};
+use super::load::{check, errors, load};
+use super::parquet;
+use super::shell;
 use super::term::Term;
-use crate::render::Rendered;
-use crate::report::Report;
+use crate::query::{Answer, CATALOGUE, Database, Described, QueryError, Value};
 
-/// Runs one SELECT over the tables.
+/// Rows of an answer for people, where `--limit` does not say.
+const ROWS: usize = 1000;
+
+/// What a text is asked that is no SQL.
+pub(super) const HELP: &str = "\
+.tables            tables with their rows
+.schema [TABLE]    columns with type, unit and meaning; `describe TABLE` likewise
+.quit              the end
+SELECT …;          SQLite's dialect, and median(x), quantile_cont(x, share), stddev(x), sqrt(x), floor(x), ceil(x)
+";
+
+/// Answers the statements of the argument, of a file or of standard input; without them, those that are typed.
 pub(super) fn run(args: &Query, term: &mut Term) -> Result<(), CliError> {
+    let given = given(args)?;
     let input = Input { paths: vec![args.path.clone()], ..Input::default() };
     let loaded = load(&input, term)?;
     check(&loaded, term)?;
     loaded.diagnostics.iter().for_each(|diagnostic| term.diagnostic(diagnostic));
-    term.print(answer(args, &loaded)?.as_bytes())?;
+    let asked = Asked::new(args, loaded.session)?;
+    match given {
+        Some(sql) => asked.answer(&sql, term)?,
+        None => shell::run(&asked, term)?,
+    }
     errors(loaded.diagnostics.iter())
 }
 
-#[cfg(feature = "tables")]
-fn answer(args: &Query, loaded: &Loaded) -> Result<String, CliError> {
-    let answer = crate::tables::query(&loaded.session, &[], &args.sql)
-        .map_err(|error| CliError::Query(error.to_string()))?;
-    Ok(if args.csv { answer.csv() } else { answer.text(120) })
+/// The SQL that is asked; none if it is to be typed.
+fn given(args: &Query) -> Result<Option<String>, CliError> {
+    if let Some(sql) = &args.sql {
+        return Ok(Some(sql.clone()));
+    }
+    let stdin = args.file.as_ref().is_none_or(|file| file.as_os_str() == "-");
+    let sql = match &args.file {
+        Some(file) if !stdin => fs::read_to_string(file)
+            .map_err(|error| CliError::Usage(format!("cannot read {}: {error}", file.display())))?,
+        None if io::stdin().is_terminal() => return Ok(None),
+        _ => {
+            let mut sql = String::new();
+            let read = io::stdin().read_to_string(&mut sql);
+            read.map_err(|error| CliError::Usage(format!("cannot read standard input: {error}")))?;
+            sql
+        }
+    };
+    if sql.trim().is_empty() {
+        let message = "no SQL: give it as an argument, by -f FILE or on standard input";
+        return Err(CliError::Usage(message.to_owned()));
+    }
+    Ok(Some(sql))
 }
 
-/// This build has no data frames.
-#[cfg(not(feature = "tables"))]
-fn answer(args: &Query, _: &Loaded) -> Result<String, CliError> {
-    let _ = (&args.sql, args.csv);
-    Err(crate::render::RenderError::NotBuiltIn("query results").into())
+/// A database with what the arguments say of answers.
+pub(super) struct Asked<'a> {
+    args: &'a Query,
+    pub(super) database: Database,
+    deadline: Arc<Mutex<Option<Instant>>>,
 }
 
-/// The tables as Parquet files.
-#[cfg(feature = "tables")]
-pub(super) fn parquet(loaded: &Loaded) -> Result<Rendered, CliError> {
-    parquet_files(crate::tables::parquet(&loaded.session))
+impl<'a> Asked<'a> {
+    fn new(args: &'a Query, session: crate::model::Session) -> Result<Self, CliError> {
+        let deadline = Arc::<Mutex<Option<Instant>>>::default();
+        let watched = Arc::clone(&deadline);
+        let is_over = move || {
+            let deadline = *watched.lock().unwrap_or_else(PoisonError::into_inner);
+            deadline.is_some_and(|deadline| Instant::now() > deadline)
+        };
+        let database = Database::new(&Arc::new(session), is_over)
+            .map_err(|error| CliError::Query(error.to_string()))?;
+        Ok(Self { args, database, deadline })
+    }
+
+    /// Prints the answers of statements, or what a word with a dot asks for.
+    pub(super) fn answer(&self, sql: &str, term: &mut Term) -> Result<(), CliError> {
+        let mut answers = Vec::new();
+        for part in parts(sql) {
+            match described(&part, &self.database)? {
+                Some(answer) => answers.push(answer),
+                None => answers.extend(self.ask(&part)?),
+            }
+        }
+        let one = || match &answers[..] {
+            [answer] => Ok(answer),
+            _ => Err(CliError::Usage(format!(
+                "{} statements; --csv, --json and --parquet take one",
+                answers.len()
+            ))),
+        };
+        if let Some(path) = &self.args.parquet {
+            let bytes = parquet::of_answer(one()?)?;
+            fs::write(path, bytes)
+                .map_err(|error| CliError::Write { path: path.clone(), error })?;
+            term.note(&format!("wrote {}: {} rows", path.display(), one()?.rows.len()));
+        } else if self.args.json {
+            term.print(answer::json(one()?).as_bytes())?;
+        } else if self.args.csv {
+            term.print(answer::csv(one()?).as_bytes())?;
+        } else {
+            let texts: Vec<String> = answers.iter().map(answer::text).collect();
+            term.print(texts.join("\n").as_bytes())?;
+        }
+        if answers.iter().any(|answer| answer.cut) {
+            term.note(&format!("cut at {} rows: --limit N shows more", self.limit()));
+        }
+        Ok(())
+    }
+
+    fn limit(&self) -> usize {
+        let is_data = self.args.csv || self.args.json || self.args.parquet.is_some();
+        self.args.limit.unwrap_or(if is_data { usize::MAX } else { ROWS })
+    }
+
+    fn ask(&self, sql: &str) -> Result<Vec<Answer>, CliError> {
+        let seconds = self.args.timeout;
+        let deadline = (seconds > 0).then(|| Instant::now() + Duration::from_secs(seconds));
+        *self.deadline.lock().unwrap_or_else(PoisonError::into_inner) = deadline;
+        self.database.ask(sql, self.limit()).map_err(|error| match error {
+            QueryError::Stopped => {
+                CliError::Query(format!("stopped after {seconds} s; --timeout SECONDS allows more"))
+            }
+            other => CliError::Query(other.to_string()),
+        })
+    }
 }
 
-/// The data sets of a report without a session, as Parquet files.
-#[cfg(feature = "tables")]
-pub(super) fn parquet_of(report: &Report) -> Result<Rendered, CliError> {
-    parquet_files(crate::tables::parquet_of(&report.datasets))
+/// The statements of a text, apart from the lines between them that begin with a dot.
+fn parts(text: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    for line in text.lines() {
+        let is_between =
+            parts.last().is_none_or(|part| matches!(part.trim(), "") || part.trim().ends_with(';'));
+        if is_between && line.trim_start().starts_with('.') {
+            parts.extend([line.to_owned(), String::new()]);
+        } else if let Some(part) = parts.last_mut() {
+            part.push_str(line);
+            part.push('\n');
+        }
+    }
+    parts.retain(|part| !part.trim().is_empty());
+    parts
 }
 
-#[cfg(feature = "tables")]
-fn parquet_files(
-    files: Result<crate::tables::Files, crate::tables::TablesError>,
-) -> Result<Rendered, CliError> {
-    let files = files.map_err(|error| crate::render::RenderError::Tables(error.to_string()))?;
-    Ok(Rendered { main: String::new(), files })
+/// What the database has, if that is asked instead of SQL.
+fn described(asked: &str, database: &Database) -> Result<Option<Answer>, CliError> {
+    let asked = asked.trim().trim_end_matches(';').trim();
+    let (word, rest) = asked.split_once(char::is_whitespace).unwrap_or((asked, ""));
+    let rest = rest.trim().trim_matches('"');
+    match (word.to_ascii_lowercase().as_str(), rest) {
+        (".tables", "") => {}
+        ("show", rest) if rest.eq_ignore_ascii_case("tables") => {}
+        (".schema" | "describe", name) => {
+            let known = |table: &&Described| match name {
+                "" => table.rows > 0,
+                name => table.name.eq_ignore_ascii_case(name),
+            };
+            let tables: Vec<&Described> = database.tables().iter().filter(known).collect();
+            if tables.is_empty() {
+                // The message of a query has the names that are like it.
+                let of = format!("select * from \"{}\"", name.replace('"', ""));
+                let error = database.ask(&of, 1).err().map(|error| error.to_string());
+                return Err(CliError::Query(
+                    error.unwrap_or_else(|| format!("{CATALOGUE} describes itself")),
+                ));
+            }
+            return Ok(Some(columns(&tables)));
+        }
+        (word, _) if word.starts_with('.') => {
+            return Err(CliError::Query(format!("there is no {word}\n{HELP}")));
+        }
+        _ => return Ok(None),
+    }
+    let row = |table: &Described| {
+        vec![text(table.name), Some(Value::Int(table.rows as i64)), text(table.doc)]
+    };
+    Ok(Some(Answer {
+        columns: ["table", "rows", "description"].map(String::from).to_vec(),
+        rows: database.tables().iter().map(row).collect(),
+        cut: false,
+    }))
 }
 
-/// This build has no data frames.
-#[cfg(not(feature = "tables"))]
-pub(super) fn parquet(_: &Loaded) -> Result<Rendered, CliError> {
-    Err(crate::render::RenderError::NotBuiltIn("Parquet").into())
+fn columns(tables: &[&Described]) -> Answer {
+    let rows = tables.iter().flat_map(|table| {
+        table.columns.iter().map(|column| {
+            vec![
+                text(table.name),
+                text(&column.name),
+                text(crate::query::declared(column.kind)),
+                text(column.unit()),
+                text(&column.doc),
+            ]
+        })
+    });
+    Answer {
+        columns: ["table", "column", "type", "unit", "description"].map(String::from).to_vec(),
+        rows: rows.collect(),
+        cut: false,
+    }
 }
 
-/// This build has no data frames.
-#[cfg(not(feature = "tables"))]
-pub(super) fn parquet_of(_: &Report) -> Result<Rendered, CliError> {
-    Err(crate::render::RenderError::NotBuiltIn("Parquet").into())
+fn text(text: &str) -> Option<Value> {
+    Some(Value::Text(text.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parts;
+
+    #[test]
+    fn lines_with_a_dot_stand_between_statements() {
+        let text = ".tables\nselect 1\n.5 as a;\n.schema kernels\nselect 2";
+        assert_eq!(
+            parts(text),
+            [".tables", "select 1\n.5 as a;\n", ".schema kernels", "select 2\n"]
+        );
+    }
 }

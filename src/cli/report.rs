@@ -1,15 +1,12 @@
-//! `rooflens report` and `rooflens metrics`.
+//! `rooflens report`.
 
 use std::path::PathBuf;
 
-use super::args::{Input, Report as Args};
+use super::args::Report as Args;
 use super::error::CliError;
 use super::load::{Loaded, errors, load, report};
 use super::output::{Writer, file_stem};
 use super::term::Term;
-use crate::findings;
-use crate::render::{self, RenderOptions};
-use crate::report as document;
 
 /// Writes a report in the formats that the outputs ask for.
 pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
@@ -18,17 +15,7 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
     writer.protect(&loaded.bundle);
     let report = report(&loaded, &args.input, writer.language(), term)?;
     let folder = format!("{}-report", default_name(&args.input.paths, &loaded));
-    writer.write(&report, &folder, &|| super::query::parquet(&loaded), term)?;
-    errors(report.data_quality.iter())
-}
-
-/// Prints `metrics.json`.
-pub(super) fn metrics(args: &Input, term: &mut Term) -> Result<(), CliError> {
-    let loaded = load(args, term)?;
-    let report = report(&loaded, args, findings::Lang::default(), term)?;
-    let (kind, options) = (document::Kind::default(), RenderOptions::default());
-    let rendered = render::render(&report, kind, render::Format::Metrics, &options)?;
-    term.print(&rendered.files[&rendered.main])?;
+    writer.write(&report, &folder, &|| super::parquet::of_session(&loaded), term)?;
     errors(report.data_quality.iter())
 }
 

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use rooflens_schemas::ArtifactKind;
 
-use super::args::ServeReport as Args;
+use super::args::{Color, ServeReport as Args};
 use super::error::CliError;
 use super::load::{artifacts, errors, gravest};
 use super::output::{Writer, file_stem};
-use super::query::parquet_of;
+use super::parquet;
 use super::term::Term;
 use crate::bundle::{self, ArtifactFile, Bundle, Content};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
@@ -75,7 +75,7 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
     let report = serving::report(&results, text, provenance, &diagnostics);
     let folder = format!("{}-report", file_stem(&bundle.name));
     writer.protect(&bundle);
-    writer.write(&report, &folder, &|| parquet_of(&report), term)?;
+    writer.write(&report, &folder, &|| parquet::of_report(&report), term)?;
     errors(diagnostics.iter())
 }
 
@@ -187,7 +187,7 @@ fn gpu_metrics(
         refuse(&mut given, diagnostics);
         let before = all.len();
         all.extend(samples(&ingest::import(&given, diagnostics, &mut |_| {})));
-        all.extend(results(&given, diagnostics, &Term::new(true)).gpu);
+        all.extend(results(&given, diagnostics, &Term::new(true, Color::Never)).gpu);
         if all.len() == before {
             let names: Vec<_> =
                 args.gpu_metrics.iter().map(|path| path.display().to_string()).collect();

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::args::Color;
 use super::error::CliError;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::render::text::{clean, json};
@@ -18,9 +19,16 @@ pub(super) struct Term {
 }
 
 impl Term {
-    pub(super) fn new(quiet: bool) -> Self {
-        let terminal = io::stderr().is_terminal();
-        let color = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    pub(super) fn new(quiet: bool, color: Color) -> Self {
+        let is = |name: &str, word: &str| std::env::var_os(name).is_some_and(|value| value == word);
+        let terminal = io::stderr().is_terminal() && !is("TERM", "dumb");
+        let color = match color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => {
+                terminal && (std::env::var_os("NO_COLOR").is_none() || is("NO_COLOR", ""))
+            }
+        };
         let bar = (terminal && !quiet).then(|| {
             let bar = ProgressBar::new_spinner();
             if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {

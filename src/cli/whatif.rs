@@ -93,7 +93,7 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
     let meta = meta(&provenance(&loaded, &present::Context::new(context, text)));
     let report = show::report(&shown, meta);
     let folder = format!("{}-predicted", file_stem(&loaded.bundle.name));
-    writer.write(&report, &folder, &|| super::query::parquet_of(&report), term)?;
+    writer.write(&report, &folder, &|| super::parquet::of_report(&report), term)?;
     errors(loaded.diagnostics.iter())
 }
 

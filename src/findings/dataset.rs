@@ -94,16 +94,23 @@ impl Cell {
         }
     }
 
-    /// The cell as files hold it: full precision, no unit, empty if missing.
+    /// The cell as files hold it: no unit, empty if missing; numbers in the 15 digits that a double carries, without
+    /// the noise of the arithmetic behind them.
     pub fn plain(&self) -> String {
         match self {
             Self::Text(text) | Self::Name(text) => text.clone(),
             Self::Int(value) => value.to_string(),
-            Self::Float(value) | Self::Quantity(Quantity { value, .. }) => format!("{value}"),
+            Self::Float(value) | Self::Quantity(Quantity { value, .. }) => digits(*value),
             Self::Flag(holds) => yes_or_no(*holds).to_owned(),
             Self::Missing => String::new(),
         }
     }
+}
+
+/// The shortest text of a number of 15 significant digits.
+fn digits(value: f64) -> String {
+    let rounded = format!("{value:.14e}").parse().unwrap_or(value);
+    format!("{rounded}")
 }
 
 /// The words of a flag.

@@ -14,10 +14,11 @@ pub mod session;
 pub mod strings;
 pub mod table;
 pub mod tables;
+pub mod view;
 
 pub use ids::*;
 pub use rooflens_architecture::{self as architecture, Architecture};
-pub use session::Session;
+pub use session::{Session, TABLES, TableOf};
 pub use strings::Strings;
 pub use tables::*;
 

@@ -1,38 +1,66 @@
 //! The `table!` macro: a struct of arrays with a row type, a typed id, and its own documentation.
 //!
 //! One definition gives the columns that analyses read, the rows that importers push, and the
-//! description that Parquet files and `docs/formats.md` show.
+//! description that Parquet files and `docs/data.md` show.
 
 use std::borrow::Cow;
 
 use super::ids::*;
+use super::tables::Dim3;
 
-/// One column, ready to be written out.
-pub struct Column<'a> {
+/// A column as it is declared.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
     /// Column name.
     pub name: &'static str,
     /// What it holds, with its unit.
     pub doc: &'static str,
-    /// Its values.
-    pub values: Values<'a>,
+    /// What its cells are.
+    pub kind: Kind,
 }
 
-/// The values of a column in one of the types that files know.
-pub enum Values<'a> {
-    /// Integers: times, counts, row numbers.
-    Int(Box<dyn Iterator<Item = Option<i64>> + 'a>),
+/// What the cells of a column are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Integers: times, counts.
+    Int,
+    /// Row numbers of the table of that name.
+    Row(&'static str),
     /// Floating-point numbers.
-    Float(Box<dyn Iterator<Item = Option<f64>> + 'a>),
+    Float,
+    /// Truth values.
+    Bool,
     /// Texts.
-    Text(Box<dyn Iterator<Item = Option<Cow<'a, str>>> + 'a>),
-    /// Texts of the session's interner, which repeat: by id, so that a reader resolves each once.
-    Interned(Box<dyn Iterator<Item = Option<StrId>> + 'a>),
+    Text,
+    /// Grid or block dimensions.
+    Dim3,
+}
+
+/// A cell.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell<'a> {
+    /// No value, which is not 0.
+    Missing,
+    /// An integer or a row number.
+    Int(i64),
+    /// A floating-point number.
+    Float(f64),
+    /// A truth value.
+    Bool(bool),
+    /// A text.
+    Text(Cow<'a, str>),
+    /// A text of the session's interner, which repeats: by id, so that a reader resolves each once.
+    Interned(StrId),
+    /// Grid or block dimensions.
+    Dim3(Dim3),
 }
 
 /// A type that can be a column.
-pub trait Element: Sized {
-    /// The column of these values.
-    fn values(column: &[Self]) -> Values<'_>;
+pub trait Element {
+    /// What its cells are.
+    const KIND: Kind;
+    /// The cell of this value.
+    fn cell(&self) -> Cell<'_>;
 }
 
 /// A table, for code that treats all tables alike.
@@ -46,100 +74,84 @@ pub trait Table {
     /// Bytes that the rows take.
     fn bytes(&self) -> u64;
     /// The columns in declaration order.
-    fn columns(&self) -> Vec<Column<'_>>;
+    fn columns(&self) -> Vec<Column>;
+    /// A cell by row and by number of the column in declaration order; missing where there is no such column.
+    fn cell(&self, row: usize, column: usize) -> Cell<'_>;
 }
 
-macro_rules! int_elements {
-    ($($t:ty),*) => {$(
+impl<T: Element> Element for Option<T> {
+    const KIND: Kind = T::KIND;
+
+    fn cell(&self) -> Cell<'_> {
+        self.as_ref().map_or(Cell::Missing, Element::cell)
+    }
+}
+
+macro_rules! elements {
+    ($($t:ty: $kind:expr, $value:ident => $cell:expr;)*) => {$(
         impl Element for $t {
-            fn values(column: &[Self]) -> Values<'_> {
-                Values::Int(Box::new(column.iter().map(|v| Some(*v as i64))))
-            }
-        }
-        impl Element for Option<$t> {
-            fn values(column: &[Self]) -> Values<'_> {
-                Values::Int(Box::new(column.iter().map(|v| v.map(|v| v as i64))))
+            const KIND: Kind = $kind;
+
+            #[inline]
+            fn cell(&self) -> Cell<'_> {
+                let $value = *self;
+                $cell
             }
         }
     )*};
 }
-int_elements!(u8, u16, u32, u64, i64);
+elements! {
+    u8: Kind::Int, value => Cell::Int(i64::from(value));
+    u16: Kind::Int, value => Cell::Int(i64::from(value));
+    u32: Kind::Int, value => Cell::Int(i64::from(value));
+    u64: Kind::Int, value => Cell::Int(value as i64);
+    i64: Kind::Int, value => Cell::Int(value);
+    f64: Kind::Float, value => Cell::Float(value);
+    bool: Kind::Bool, value => Cell::Bool(value);
+    StrId: Kind::Text, value => Cell::Interned(value);
+    Dim3: Kind::Dim3, value => Cell::Dim3(value);
+}
 
+/// Row numbers, each with the table that it counts in.
 macro_rules! id_elements {
-    ($($t:ty),*) => {$(
+    ($($t:ty: $table:literal,)*) => {$(
         impl Element for $t {
-            fn values(column: &[Self]) -> Values<'_> {
-                Values::Int(Box::new(column.iter().map(|v| Some(i64::from(v.0)))))
-            }
-        }
-        impl Element for Option<$t> {
-            fn values(column: &[Self]) -> Values<'_> {
-                Values::Int(Box::new(column.iter().map(|v| v.map(|v| i64::from(v.0)))))
+            const KIND: Kind = Kind::Row($table);
+
+            #[inline]
+            fn cell(&self) -> Cell<'_> {
+                Cell::Int(i64::from(self.0))
             }
         }
     )*};
 }
-id_elements!(
-    PassId,
-    GpuId,
-    ProcessId,
-    ThreadId,
-    KernelId,
-    LaunchId,
-    CopyId,
-    GraphLaunchId,
-    ApiCallId,
-    RangeId,
-    OperatorId,
-    FrameId,
-    ProfileId,
-    ProfileMetricId,
-    ProfileRuleId,
-    GraphNodeId
-);
-
-impl Element for bool {
-    fn values(column: &[Self]) -> Values<'_> {
-        Values::Int(Box::new(column.iter().map(|v| Some(i64::from(*v)))))
-    }
-}
-
-impl Element for Option<bool> {
-    fn values(column: &[Self]) -> Values<'_> {
-        Values::Int(Box::new(column.iter().map(|v| v.map(i64::from))))
-    }
-}
-
-impl Element for f64 {
-    fn values(column: &[Self]) -> Values<'_> {
-        Values::Float(Box::new(column.iter().map(|v| Some(*v))))
-    }
-}
-
-impl Element for Option<f64> {
-    fn values(column: &[Self]) -> Values<'_> {
-        Values::Float(Box::new(column.iter().copied()))
-    }
-}
-
-impl Element for StrId {
-    fn values(column: &[Self]) -> Values<'_> {
-        Values::Interned(Box::new(column.iter().map(|v| Some(*v))))
-    }
-}
-
-impl Element for Option<StrId> {
-    fn values(column: &[Self]) -> Values<'_> {
-        Values::Interned(Box::new(column.iter().copied()))
-    }
+id_elements! {
+    PassId: "passes",
+    GpuId: "gpus",
+    ProcessId: "processes",
+    ThreadId: "threads",
+    KernelId: "kernels",
+    LaunchId: "launches",
+    CopyId: "copies",
+    GraphLaunchId: "graph_launches",
+    ApiCallId: "api_calls",
+    RangeId: "ranges",
+    OperatorId: "operators",
+    FrameId: "frames",
+    ProfileId: "kernel_profiles",
+    ProfileMetricId: "ncu_metrics",
+    ProfileRuleId: "ncu_rules",
+    GraphNodeId: "graph_nodes",
 }
 
 /// Makes a type with a `label()` method a text column.
 macro_rules! label_element {
     ($t:ty) => {
         impl $crate::table::Element for $t {
-            fn values(column: &[Self]) -> $crate::table::Values<'_> {
-                $crate::table::Values::Text(Box::new(column.iter().map(|v| Some(v.label().into()))))
+            const KIND: $crate::table::Kind = $crate::table::Kind::Text;
+
+            fn cell(&self) -> $crate::table::Cell<'_> {
+                $crate::table::Cell::Text(self.label().into())
             }
         }
     };
@@ -223,12 +235,24 @@ macro_rules! table {
                 (self.len() * row) as u64
             }
 
-            fn columns(&self) -> Vec<$crate::table::Column<'_>> {
+            fn columns(&self) -> Vec<$crate::table::Column> {
                 vec![ $( $crate::table::Column {
                     name: stringify!($column),
                     doc: concat!($($column_doc),+).trim(),
-                    values: $crate::table::Element::values(&self.$column),
+                    kind: <$type as $crate::table::Element>::KIND,
                 }, )+ ]
+            }
+
+            #[allow(unused_assignments, reason = "nothing is counted after the last column")]
+            fn cell(&self, row: usize, column: usize) -> $crate::table::Cell<'_> {
+                let mut left = column;
+                $(
+                    if left == 0 {
+                        return $crate::table::Element::cell(&self.$column[row]);
+                    }
+                    left -= 1;
+                )+
+                $crate::table::Cell::Missing
             }
         }
     };

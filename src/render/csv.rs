@@ -1,4 +1,4 @@
-//! One CSV file for each data set: all rows, full precision, base units. Quoted as in RFC 4180; lines end
+//! One CSV file for each data set: all rows, 15 digits, base units. Quoted as in RFC 4180; lines end
 //! in LF, as in all outputs.
 
 use std::collections::BTreeMap;
@@ -64,7 +64,7 @@ mod tests {
         ];
         let dataset = Dataset { id: "kernels", title: String::new(), columns, rows };
         let text = String::from_utf8(bytes(&dataset).unwrap()).unwrap();
-        let expected = "kernel,share\n\"a,\"\"b\"\"\",0.30000000000000004\nd,\n";
+        let expected = "kernel,share\n\"a,\"\"b\"\"\",0.3\nd,\n";
         assert_eq!(text, expected);
     }
 

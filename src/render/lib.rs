@@ -12,6 +12,7 @@ pub mod brand;
 pub mod csv;
 pub mod svg;
 
+mod checks;
 mod html;
 mod json;
 mod markdown;
@@ -40,6 +41,12 @@ pub enum Format {
     Metrics,
     /// One CSV a data set.
     Csv,
+    /// The findings as SARIF 2.1.0.
+    Sarif,
+    /// The findings as JUnit XML.
+    Junit,
+    /// The findings as workflow commands of GitHub.
+    Github,
 }
 
 /// What a caller may change.
@@ -127,5 +134,8 @@ pub fn render(
         Format::Json => json::render(report),
         Format::Metrics => metrics::render(report),
         Format::Csv => csv::render(report),
+        Format::Sarif => checks::sarif(report),
+        Format::Junit => Ok(checks::junit(report)),
+        Format::Github => Ok(checks::github(report)),
     }
 }

@@ -97,11 +97,11 @@ fn finding(out: &mut String, page: &Page, finding: &Statement) {
             .collect::<Vec<_>>()
             .join(page.words["semicolon"]),
     );
+    line(page.words["sql_on_export"], inline(&finding.query));
     if !finding.sql.is_empty() {
-        line(
-            page.words["sql_on_export"],
-            format!("{} {}", inline(&finding.query), code(&finding.sql)),
-        );
+        let fence = "`".repeat(longest_fence(&finding.sql).max(2) + 1);
+        let _ =
+            write!(list, "\n  {fence}sql\n  {}\n  {fence}\n", finding.sql.replace('\n', "\n  "));
     }
     block(out, list.trim_end());
 }

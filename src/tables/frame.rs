@@ -1,14 +1,15 @@
-//! Tables as polars frames and back.
+//! Tables as polars frames.
 
-use polars::prelude::{
-    AnyValue, Column, DataFrame, Float64Chunked, IdxCa, Int64Chunked, IntoColumn, NewChunkedArray,
-    PlSmallStr, PolarsError, PolarsResult, StringChunked,
+use polars_core::prelude::{
+    BooleanChunked, Column, DataFrame, Float64Chunked, IdxCa, Int64Chunked, IntoColumn,
+    NewChunkedArray, PlSmallStr, PolarsError, PolarsResult, StringChunked,
 };
 
 use super::TablesError;
-use super::answer::{Answer, Value};
-use crate::model::table::{Table, Values};
-use crate::model::{StrId, Strings};
+use crate::model::table::{Cell, Kind, Table};
+use crate::model::view::ViewColumn;
+use crate::model::{Session, StrId, Strings};
+use crate::query::{Answer, Value};
 
 /// The session's interner as one column. Columns of interned texts are gathered from it: they share
 /// its bytes, so that a kernel's name costs 16 bytes a launch and not its length.
@@ -22,11 +23,7 @@ impl Texts {
     }
 
     /// The texts of `ids` as a column.
-    pub(super) fn gather(
-        &self,
-        name: &str,
-        ids: impl Iterator<Item = Option<StrId>>,
-    ) -> PolarsResult<Column> {
+    fn gather(&self, name: &str, ids: impl Iterator<Item = Option<StrId>>) -> PolarsResult<Column> {
         // An id of another interner reads as the empty string, as in `Strings::get`.
         let row = |id: StrId| if id.index() < self.0.len() { id.0 } else { 0 };
         let rows = IdxCa::from_iter_options(PlSmallStr::EMPTY, ids.map(|id| id.map(row)));
@@ -34,39 +31,62 @@ impl Texts {
     }
 }
 
-/// A table as a frame: `id`, then its columns in declaration order.
-pub(super) fn frame(table: &dyn Table, texts: &Texts) -> Result<DataFrame, TablesError> {
-    let fallible = || {
-        let mut columns = vec![row_numbers(table.rows())];
-        for column in table.columns() {
-            columns.push(values(column.name, column.values, texts)?);
-        }
-        DataFrame::new(table.rows(), columns)
+/// A table as a frame of these columns.
+pub(super) fn frame(
+    session: &Session,
+    table: &dyn Table,
+    columns: &[ViewColumn],
+    texts: &Texts,
+) -> Result<DataFrame, TablesError> {
+    let one = |column: &ViewColumn| {
+        let cells = || (0..table.rows()).map(|row| column.cell(session, table, row));
+        values(&column.name, column.kind, &cells, texts)
     };
-    fallible().map_err(|error| layout(table.name(), &error))
+    let columns: PolarsResult<Vec<Column>> = columns.iter().map(one).collect();
+    let frame = columns.and_then(|columns| DataFrame::new(table.rows(), columns));
+    frame.map_err(|error| layout(table.name(), &error))
 }
 
 /// The error of a table that polars does not take.
 pub(super) fn layout(table: &str, error: &PolarsError) -> TablesError {
-    TablesError::Layout { table: table.to_owned(), reason: error.to_string() }
+    TablesError { table: table.to_owned(), reason: error.to_string() }
 }
 
-fn row_numbers(rows: usize) -> Column {
-    Int64Chunked::from_iter_values("id".into(), 0..rows as i64).into_column()
-}
-
-fn values(name: &str, values: Values<'_>, texts: &Texts) -> PolarsResult<Column> {
-    Ok(match values {
-        Values::Int(values) => Int64Chunked::from_iter_options(name.into(), values).into_column(),
-        Values::Float(values) => {
-            Float64Chunked::from_iter_options(name.into(), values).into_column()
+fn values<'a, I>(
+    name: &str,
+    kind: Kind,
+    cells: &dyn Fn() -> I,
+    texts: &Texts,
+) -> PolarsResult<Column>
+where
+    I: Iterator<Item = Cell<'a>>,
+{
+    let plain = PlSmallStr::from_str(name);
+    Ok(match kind {
+        Kind::Int | Kind::Row(_) | Kind::Dim3 => {
+            let int = |cell| if let Cell::Int(value) = cell { Some(value) } else { None };
+            Int64Chunked::from_iter_options(plain, cells().map(int)).into_column()
         }
-        Values::Text(values) => StringChunked::from_iter_options(name.into(), values).into_column(),
-        Values::Interned(ids) => texts.gather(name, ids)?,
+        Kind::Float => {
+            let float = |cell| if let Cell::Float(value) = cell { Some(value) } else { None };
+            Float64Chunked::from_iter_options(plain, cells().map(float)).into_column()
+        }
+        Kind::Bool => {
+            let bool = |cell| if let Cell::Bool(value) = cell { Some(value) } else { None };
+            BooleanChunked::from_iter_options(plain, cells().map(bool)).into_column()
+        }
+        Kind::Text if cells().any(|cell| matches!(cell, Cell::Text(_))) => {
+            let text = |cell| if let Cell::Text(text) = cell { Some(text) } else { None };
+            StringChunked::from_iter_options(plain, cells().map(text)).into_column()
+        }
+        Kind::Text => {
+            let id = |cell| if let Cell::Interned(id) = cell { Some(id) } else { None };
+            texts.gather(name, cells().map(id))?
+        }
     })
 }
 
-/// A plain table as a frame: a column is of integers, else of numbers, else of texts.
+/// A plain table as a frame: a column is of truth values, of integers, of numbers, or else of texts.
 pub(super) fn from_answer(name: &str, answer: &Answer) -> Result<DataFrame, TablesError> {
     let column = |(index, column): (usize, &String)| {
         let cells = || answer.rows.iter().map(move |row| row.get(index).and_then(Option::as_ref));
@@ -81,42 +101,19 @@ where
     I: Iterator<Item = Option<&'a Value>>,
 {
     let name = PlSmallStr::from_str(name);
-    if cells().flatten().all(|value| matches!(value, Value::Int(_) | Value::Bool(_))) {
-        let ints = cells().map(|value| value.and_then(Value::as_int));
-        Int64Chunked::from_iter_options(name, ints).into_column()
-    } else if cells().flatten().all(|value| value.as_float().is_some()) {
+    let all = |is: fn(&Value) -> bool| cells().flatten().all(is);
+    if cells().flatten().next().is_some() && all(|value| matches!(value, Value::Bool(_))) {
+        let bool = |value: &Value| *value == Value::Bool(true);
+        BooleanChunked::from_iter_options(name, cells().map(|value| value.map(bool))).into_column()
+    } else if all(|value| matches!(value, Value::Int(_))) {
+        let int = |value: &Value| if let Value::Int(int) = value { Some(*int) } else { None };
+        Int64Chunked::from_iter_options(name, cells().map(|value| value.and_then(int)))
+            .into_column()
+    } else if all(|value| value.as_float().is_some()) {
         let floats = cells().map(|value| value.and_then(Value::as_float));
         Float64Chunked::from_iter_options(name, floats).into_column()
     } else {
         let texts = cells().map(|value| value.map(Value::to_string));
         StringChunked::from_iter_options(name, texts).into_column()
-    }
-}
-
-/// A frame as a plain table.
-pub(super) fn to_answer(frame: &DataFrame) -> Answer {
-    let columns = frame.get_column_names_owned().iter().map(ToString::to_string).collect();
-    let mut rows = vec![Vec::with_capacity(frame.width()); frame.height()];
-    for column in frame.columns() {
-        let column = column.as_materialized_series().rechunk();
-        for (row, value) in rows.iter_mut().zip(column.iter()) {
-            row.push(plain_value(&value));
-        }
-    }
-    Answer { columns, rows }
-}
-
-fn plain_value(value: &AnyValue<'_>) -> Option<Value> {
-    match value {
-        AnyValue::Null => None,
-        AnyValue::Boolean(value) => Some(Value::Bool(*value)),
-        AnyValue::String(text) => Some(Value::Text((*text).to_owned())),
-        AnyValue::StringOwned(text) => Some(Value::Text(text.to_string())),
-        value if value.is_integer() => Some(match value.extract::<i64>() {
-            Some(int) => Value::Int(int),
-            None => Value::Text(value.to_string()),
-        }),
-        value if value.is_float() => value.extract::<f64>().map(Value::Float),
-        other => Some(Value::Text(other.to_string())),
     }
 }

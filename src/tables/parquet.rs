@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use polars::prelude::DataFrame;
+use polars_core::prelude::DataFrame;
 use polars_io::parquet::write::{KeyValueMetadata, ParquetCompression, ParquetWriter};
 
 use super::TablesError;
-use super::answer::{Answer, Value};
 use super::frame::{Texts, frame, from_answer, layout};
 use crate::findings::{Cell, Dataset, Quantity};
-use crate::model::Session;
 use crate::model::table::Table;
+use crate::model::view::{self, ViewColumn};
+use crate::model::{Session, TABLES};
+use crate::query::{Answer, Value};
 
 /// Contents by path.
 pub type Files = BTreeMap<String, Vec<u8>>;
@@ -20,27 +21,31 @@ const ROW_GROUP: usize = 1 << 18;
 
 /// The tables that have rows, as `tables/<name>.parquet`: Zstandard, the same bytes for the same session.
 ///
-/// The file's key-value metadata holds what a row is (`rooflens.table`) and what each column is, with its
-/// unit (`rooflens.column.<name>`).
+/// The file's key-value metadata holds what a row is (`rooflens.table`), what each column is
+/// (`rooflens.column.<name>`), and its unit where it has one (`rooflens.unit.<name>`).
 pub fn parquet(session: &Session) -> Result<Files, TablesError> {
     let texts = Texts::new(&session.strings);
     let mut files = Files::new();
-    for table in session.tables().into_iter().filter(|table| table.rows() > 0) {
-        files.insert(format!("tables/{}.parquet", table.name()), file(table, &texts)?);
+    for table in TABLES.iter().map(|table| table(session)).filter(|table| table.rows() > 0) {
+        let columns = view::columns(table);
+        let frame = frame(session, table, &columns, &texts)?;
+        let bytes = write(table.name(), frame, descriptions(table, &columns))?;
+        files.insert(format!("tables/{}.parquet", table.name()), bytes);
     }
     Ok(files)
 }
 
-/// Data sets that have rows, as `tables/<id>.parquet`, their columns with heading and unit in the metadata.
+/// Data sets that have rows, as `tables/<id>.parquet`, their columns with heading (`rooflens.column.<name>`) and unit
+/// (`rooflens.unit.<name>`) in the metadata.
 pub fn parquet_of(datasets: &[Dataset]) -> Result<Files, TablesError> {
     let mut files = Files::new();
     for dataset in datasets.iter().filter(|dataset| !dataset.rows.is_empty()) {
         let columns = dataset.columns.iter().map(|column| column.id.to_owned()).collect();
         let rows = dataset.rows.iter().map(|row| row.iter().map(value).collect()).collect();
-        let frame = from_answer(dataset.id, &Answer { columns, rows })?;
-        let of_columns = dataset.columns.iter().map(|column| {
+        let frame = from_answer(dataset.id, &Answer { columns, rows, cut: false })?;
+        let of_columns = dataset.columns.iter().flat_map(|column| {
             let unit = Quantity::new(0.0, column.unit).base();
-            (format!("rooflens.column.{}", column.id), format!("{} [{unit}]", column.title))
+            about(column.id, column.title, unit.as_ref())
         });
         let title = ("rooflens.table".to_owned(), dataset.title.clone());
         let about = std::iter::once(title).chain(of_columns).collect();
@@ -59,8 +64,9 @@ fn value(cell: &Cell) -> Option<Value> {
     })
 }
 
-fn file(table: &dyn Table, texts: &Texts) -> Result<Vec<u8>, TablesError> {
-    write(table.name(), frame(table, texts)?, descriptions(table))
+/// The answer of a query as one file.
+pub fn parquet_of_answer(answer: &Answer) -> Result<Vec<u8>, TablesError> {
+    write("answer", from_answer("answer", answer)?, Vec::new())
 }
 
 fn write(
@@ -78,10 +84,16 @@ fn write(
     Ok(bytes)
 }
 
-fn descriptions(table: &dyn Table) -> Vec<(String, String)> {
+fn descriptions(table: &dyn Table, columns: &[ViewColumn]) -> Vec<(String, String)> {
     let of_table = ("rooflens.table".to_owned(), table.doc().to_owned());
-    let columns = table.columns().into_iter();
     let of_columns =
-        columns.map(|column| (format!("rooflens.column.{}", column.name), column.doc.to_owned()));
+        columns.iter().flat_map(|column| about(&column.name, &column.doc, column.unit()));
     std::iter::once(of_table).chain(of_columns).collect()
+}
+
+/// What the metadata says of a column.
+fn about(name: &str, doc: &str, unit: &str) -> impl Iterator<Item = (String, String)> + use<> {
+    let doc = (format!("rooflens.column.{name}"), doc.to_owned());
+    let unit = (!unit.is_empty()).then(|| (format!("rooflens.unit.{name}"), unit.to_owned()));
+    std::iter::once(doc).chain(unit)
 }

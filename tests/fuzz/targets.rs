@@ -10,7 +10,7 @@ use rooflens::findings::Catalogue;
 use rooflens::hardware::Hardware;
 use rooflens::model::Session;
 use rooflens::model::budget::rows_of;
-use rooflens::model::table::Values;
+use rooflens::model::table::Cell;
 use rooflens::{ingest, present, rules};
 use rooflens_sqlite_pages::{Error, Pages, Value};
 use rusqlite::types::ValueRef;
@@ -98,14 +98,13 @@ pub(crate) fn report(data: &[u8]) {
 /// The cells of all tables.
 fn cells(session: &Session) -> Vec<String> {
     let tables = session.tables();
-    let columns = tables.iter().flat_map(|table| table.columns());
-    let cells = columns.map(|column| match column.values {
-        Values::Int(values) => format!("{:?}", values.collect::<Vec<_>>()),
-        Values::Float(values) => format!("{:?}", values.collect::<Vec<_>>()),
-        Values::Text(values) => format!("{:?}", values.collect::<Vec<_>>()),
-        Values::Interned(ids) => {
-            format!("{:?}", ids.map(|id| Some(session.text(id?))).collect::<Vec<_>>())
-        }
+    let cells = tables.iter().flat_map(|table| {
+        let columns = table.columns().len();
+        let row = move |row| (0..columns).map(move |column| table.cell(row, column));
+        (0..table.rows()).flat_map(row).map(|cell| match cell {
+            Cell::Interned(id) => session.text(id).to_owned(),
+            other => format!("{other:?}"),
+        })
     });
     cells.collect()
 }

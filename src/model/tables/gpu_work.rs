@@ -21,10 +21,6 @@ impl Dim3 {
     pub const fn volume(self) -> u64 {
         self.x as u64 * self.y as u64 * self.z as u64
     }
-
-    fn label(self) -> String {
-        self.to_string()
-    }
 }
 
 impl fmt::Display for Dim3 {
@@ -32,8 +28,6 @@ impl fmt::Display for Dim3 {
         write!(f, "{}x{}x{}", self.x, self.y, self.z)
     }
 }
-
-label_element!(Dim3);
 
 /// What moves in a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

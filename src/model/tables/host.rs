@@ -80,7 +80,7 @@ table! {
     Ranges "ranges" { row: Range, id: RangeId,
         /// Start on the pass's clock, nanoseconds.
         start: Ns,
-        /// End; for a range that was never closed, the end of the capture.
+        /// End on the pass's clock, nanoseconds; of a range that was never closed, the end of the capture.
         end: Ns,
         /// Name.
         name: StrId,

@@ -1,0 +1,46 @@
+//! Tables as Parquet files, in builds that can write them.
+
+use super::error::CliError;
+use super::load::Loaded;
+use crate::query::Answer;
+use crate::render::{RenderError, Rendered};
+use crate::report::Report;
+
+/// The tables of a session.
+pub(super) fn of_session(loaded: &Loaded) -> Result<Rendered, CliError> {
+    #[cfg(feature = "tables")]
+    return files(crate::tables::parquet(&loaded.session));
+    #[cfg(not(feature = "tables"))]
+    missing(loaded)
+}
+
+/// The data sets of a report without a session.
+pub(super) fn of_report(report: &Report) -> Result<Rendered, CliError> {
+    #[cfg(feature = "tables")]
+    return files(crate::tables::parquet_of(&report.datasets));
+    #[cfg(not(feature = "tables"))]
+    missing(report)
+}
+
+/// The answer of a query, as one file.
+pub(super) fn of_answer(answer: &Answer) -> Result<Vec<u8>, CliError> {
+    #[cfg(feature = "tables")]
+    return crate::tables::parquet_of_answer(answer)
+        .map_err(|error| RenderError::Tables(error.to_string()).into());
+    #[cfg(not(feature = "tables"))]
+    missing(answer)
+}
+
+#[cfg(feature = "tables")]
+fn files(
+    files: Result<crate::tables::Files, crate::tables::TablesError>,
+) -> Result<Rendered, CliError> {
+    let files = files.map_err(|error| RenderError::Tables(error.to_string()))?;
+    Ok(Rendered { main: String::new(), files })
+}
+
+/// This build has no writer of Parquet.
+#[cfg(not(feature = "tables"))]
+fn missing<T, R>(_: &T) -> Result<R, CliError> {
+    Err(RenderError::NotBuiltIn("Parquet").into())
+}

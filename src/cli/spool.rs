@@ -1,0 +1,56 @@
+//! Inputs that are no files: standard input, pipes, what a shell substitutes for a process. Formats are told by content
+//! and read more than once, so they are kept in a file as long as the command runs.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use super::error::CliError;
+
+/// Paths of inputs, all of which are files and folders.
+#[derive(Default)]
+pub(super) struct Spooled {
+    pub(super) paths: Vec<PathBuf>,
+    folder: Option<TempDir>,
+}
+
+impl Spooled {
+    /// The inputs; `-` is standard input.
+    ///
+    /// # Errors
+    /// A pipe cannot be read, or there is no room to keep what comes from it.
+    pub(super) fn new(paths: &[PathBuf]) -> Result<Self, CliError> {
+        let mut spooled = Self::default();
+        for path in paths {
+            let path = if path == Path::new("-") { Path::new("/dev/stdin") } else { path };
+            let is_kept = fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir());
+            let kept = if is_kept { spooled.keep(path)? } else { path.to_owned() };
+            spooled.paths.push(kept);
+        }
+        Ok(spooled)
+    }
+
+    fn keep(&mut self, path: &Path) -> Result<PathBuf, CliError> {
+        let failed = |error: io::Error| CliError::Unusable {
+            message: format!("cannot read {}: {error}", path.display()),
+            hint: None,
+        };
+        let folder = match self.folder.take() {
+            Some(folder) => folder,
+            None => tempfile::Builder::new().prefix("rooflens-").tempdir().map_err(failed)?,
+        };
+        let name = path.file_name().map_or_else(|| "pipe".into(), |name| name.to_string_lossy());
+        // `/dev/fd/63` is the 63rd open file.
+        let is_number = name.bytes().all(|byte| byte.is_ascii_digit());
+        let copy =
+            folder.path().join(if is_number { format!("pipe-{name}") } else { name.into_owned() });
+        self.folder = Some(folder);
+        let copied = File::open(path).and_then(|mut from| {
+            File::create(&copy).and_then(|mut to| io::copy(&mut from, &mut to))
+        });
+        copied.map_err(failed)?;
+        Ok(copy)
+    }
+}

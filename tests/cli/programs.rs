@@ -1,0 +1,103 @@
+//! What programs, shells and pipes meet.
+
+use std::process::{Command, Stdio};
+
+use super::{rooflens, text};
+
+/// A trace of one kernel of 40 µs.
+const ONE_KERNEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/one_kernel.json");
+
+#[test]
+fn shells_and_manuals_know_the_commands() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let completions = rooflens(&["completions", "bash"]);
+    assert!(text(&completions.stdout).contains("serve-report"), "{completions:?}");
+    let pages = folder.path().join("man");
+    assert!(rooflens(&["man", pages.to_str().expect("UTF-8")]).status.success());
+    let page = std::fs::read_to_string(pages.join("rooflens-query.1")).expect("a page");
+    assert!(page.contains(".TH rooflens-query 1"), "{page}");
+    assert!(page.contains("\\-\\-timeout"), "{page}");
+}
+
+#[test]
+fn a_pipe_is_an_input() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rooflens"));
+    let mut child = command
+        .args(["query", "-", "select name, duration from launches", "--json"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("rooflens runs");
+    let trace = std::fs::read(ONE_KERNEL).expect("readable");
+    std::io::Write::write_all(&mut child.stdin.take().expect("a pipe"), &trace)
+        .expect("it is read");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(text(&output.stdout), "[{\"name\":\"gemm_kernel\",\"duration\":40000}]\n");
+}
+
+#[test]
+fn programs_read_what_is_printed() {
+    let inspected = rooflens(&["inspect", ONE_KERNEL, "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&inspected.stdout).expect("JSON");
+    assert_eq!(
+        (&json["tables"]["launches"], &json["passes"][0]["kind"]),
+        (&1.into(), &"operators".into())
+    );
+    let metrics = text(&rooflens(&["metrics", ONE_KERNEL, "--csv"]).stdout);
+    assert!(
+        metrics.starts_with("metric,pass,stage,gpu,rank,class,value,unit,kind,reason\n"),
+        "{metrics}"
+    );
+    assert!(
+        metrics.contains("\nstage_time,one_kernel,train_step,,,,40000,nanoseconds,derived,\n"),
+        "{metrics}"
+    );
+    let annotations = rooflens(&["report", ONE_KERNEL, "--format", "github", "-o", "-"]);
+    assert!(annotations.status.success());
+    let lines = text(&annotations.stdout);
+    assert!(
+        lines.lines().all(|line| line.starts_with("::notice title=")
+            || line.starts_with("::warning title=")
+            || line.starts_with("::error title=")),
+        "{lines}"
+    );
+}
+
+#[test]
+fn colours_are_as_asked() {
+    let said = |color: &str| {
+        let output = rooflens(&["query", ONE_KERNEL, "select nowhere", "--color", color]);
+        text(&output.stderr)
+    };
+    assert!(said("always").starts_with("\u{1b}[31;1merror\u{1b}[0m: "), "{:?}", said("always"));
+    assert!(said("never").starts_with("error: ") && said("auto").starts_with("error: "));
+}
+
+#[test]
+fn kernels_are_sorted_by_what_is_asked() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let trace = std::fs::read_to_string(ONE_KERNEL).expect("readable");
+    let event = |name: &str, ts: u32, dur: u32| {
+        format!(
+            r#"{{"ph":"X","cat":"kernel","name":"{name}","pid":0,"tid":7,"ts":{ts},"dur":{dur},"args":{{"stream":7,"device":0}}}}"#
+        )
+    };
+    // b runs thrice for 30 µs, a once for 40: b has more time, a the longer mean.
+    let events =
+        [event("a", 1000, 40), event("b", 1100, 30), event("b", 1200, 30), event("b", 1300, 30)];
+    let head = trace.split("\"traceEvents\"").next().expect("a head");
+    let path = folder.path().join("trace.json");
+    std::fs::write(&path, format!("{head}\"traceEvents\": [{}]}}", events.join(",")))
+        .expect("writable");
+    let path = path.to_str().expect("UTF-8");
+    let first = |sort: &str| {
+        let output = rooflens(&["kernels", path, "--sort", sort, "--limit", "1"]);
+        let line = text(&output.stdout).lines().nth(1).map(str::to_owned);
+        line.unwrap_or_else(|| panic!("{output:?}"))
+            .split_whitespace()
+            .last()
+            .expect("a name")
+            .to_owned()
+    };
+    assert_eq!(["total", "count", "mean", "max", "name"].map(first), ["b", "b", "a", "a", "a"]);
+}

@@ -31,12 +31,12 @@ pub(crate) fn require_cudnn() -> Result<(), CudaError> {
 /// # Errors
 /// It cannot be loaded, or the loader finds another one before it.
 pub(crate) fn load_cudnn(path: &Path) -> Result<(), CudaError> {
-    if path.is_dir() {
-        load_from(path, CUDNN.2[0])
+    let named = fs::canonicalize(path).map_err(|_| CudaError::NoCudnn(path.to_owned()))?;
+    if named.is_dir() {
+        load_from(&named, CUDNN.2[0]);
     } else {
-        load(path)
+        load(&named);
     }
-    let named = fs::canonicalize(path).unwrap_or_default();
     // The version is that of the library that is used; another one than ours is then loaded beside it.
     let version = cudnn_version();
     let files = loaded().into_iter().filter(|file| file.contains("/libcudnn.so"));

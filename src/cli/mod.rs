@@ -8,6 +8,7 @@ mod gpus;
 mod inspect;
 mod kernels;
 mod load;
+mod microbench;
 mod output;
 mod predict;
 mod query;
@@ -55,6 +56,7 @@ fn run(command: &Command, term: &mut Term) -> Result<(), CliError> {
         Command::Report(args) => report::run(args, term),
         Command::Predict(args) if args.from.is_empty() => predict::run(args, term),
         Command::Predict(args) => whatif::run(args, term),
+        Command::BenchReport(args) => microbench::run(args, term),
         Command::ServeReport(args) => serve::run(args, term),
         Command::Inspect(args) => inspect::run(args, term),
         Command::Metrics(args) => report::metrics(args, term),

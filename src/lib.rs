@@ -10,6 +10,7 @@
 //! - [`analysis`] computes typed results from the tables, each once: pure functions, no I/O.
 //! - [`present`] shows results as [`findings`]: metrics, tables, charts and words of one section a subject.
 //! - [`rules`] says what is slow, why, and what to do.
+//! - [`microbench`] makes a report of microbenchmarks of a GPU.
 //! - [`whatif`] predicts stage times of a measured bundle after a change.
 //! - [`report`] arranges findings into a document; it never sees the tables.
 //! - [`render`] writes the document in one format each.
@@ -23,6 +24,7 @@ pub use rooflens_bundle as bundle;
 pub use rooflens_findings::{self as findings, prose};
 pub use rooflens_hardware as hardware;
 pub use rooflens_ingest as ingest;
+pub use rooflens_microbench as microbench;
 pub use rooflens_model::{self as model, diagnostic};
 pub use rooflens_present as present;
 pub use rooflens_query as query;

@@ -21,6 +21,7 @@ const WALLS: [(&str, &[&str]); 2] = [
             "findings",
             "hardware",
             "ingest",
+            "microbench",
             "model",
             "present",
             "query",
@@ -144,8 +145,18 @@ fn the_core_reads_no_clock_environment_or_file() {
     let outside = Regex::new(r"\bstd::(env|fs|net|process|time)\b|\bSystemTime\b|\bInstant\b")
         .expect("a valid pattern");
     for module in [
-        "model", "query", "tables", "hardware", "findings", "analysis", "present", "rules",
-        "report", "render", "whatif",
+        "model",
+        "query",
+        "tables",
+        "hardware",
+        "findings",
+        "analysis",
+        "present",
+        "rules",
+        "report",
+        "render",
+        "microbench",
+        "whatif",
     ] {
         for file in
             rust_files("src").into_iter().filter(|f| module_of(f).as_deref() == Some(module))

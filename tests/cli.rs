@@ -27,6 +27,7 @@ fn help_shows_examples_and_every_command_has_help() {
         "report",
         "predict",
         "serve-report",
+        "bench-report",
         "inspect",
         "metrics",
         "predict",

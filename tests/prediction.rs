@@ -200,6 +200,21 @@ fn measured_rates_replace_specified_ones_and_say_so() {
     let point = &rows(&report, "prediction")[0];
     let calibrated = point["ttft_estimate_ns"].as_f64().expect("calibrated");
     assert!(calibrated > point["ttft_ns"].as_f64().expect("predicted"));
+    // Single operations say how far their roofline times at these rates are from them.
+    let report = json_of(&[
+        "predict",
+        "--model",
+        config.to_str().expect("UTF-8"),
+        "--gpu",
+        "H100 SXM",
+        "--peaks",
+        "src/microbench/testdata",
+    ]);
+    let figures = rows(&report, "prediction_calibration");
+    let of = |what: &str| figures.iter().find(|row| row["what"] == what).expect("measured");
+    // tests/reference/microbench.py: of 712.0 sustained TFLOP/s 989.4 are specified; 132 cases less 8 over the bus.
+    assert!((of("bf16")["ratio"].as_f64().expect("a ratio") - 0.7196).abs() < 0.001);
+    assert!(of("attention_decode bf16")["error"].as_f64().is_some_and(|error| error < 0.2));
     // Rates of another GPU calibrate nothing.
     let other = rooflens(&[
         "predict",

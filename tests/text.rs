@@ -67,7 +67,7 @@ fn each_message_is_used() {
         let (group, last) = (key.split('.').next(), key.rsplit('.').next().unwrap_or_default());
         match group {
             Some("words") => code.contains(&format!("\"{}\"", &key["words.".len()..])),
-            Some("glossary" | "serving_glossary") => true,
+            Some("glossary" | "microbench_glossary" | "serving_glossary") => true,
             Some("actions") => key.split('.').skip(1).all(|id| ids.contains(id)),
             Some("tables") => key.split('.').skip(1).all(|id| id == "title" || ids.contains(id)),
             Some(group) if BY_ID.contains(&group) || group == "page" => {

@@ -171,7 +171,7 @@ pub enum ArtifactKind {
     Environment,
     /// Our `timings.json`: un-profiled repeats.
     Timings,
-    /// Our `peaks.json`: measured ceilings.
+    /// Our `peaks.json` or `bench.json`: measured ceilings.
     Peaks,
     /// Hugging Face `config.json`.
     ModelConfig,

@@ -73,6 +73,8 @@ pub(super) enum Command {
     Predict(Box<Predict>),
     /// Write a report of load tests: results of vLLM, SGLang, AIPerf, GenAI-Perf, InferenceX, trtllm-bench and others.
     ServeReport(ServeReport),
+    /// Write a report of microbenchmarks: bench.json and peaks.json of rooflens-capture.
+    BenchReport(BenchReport),
     /// Say what is in a bundle, an archive or a file.
     Inspect(Inspect),
     /// Print metrics.json.
@@ -290,8 +292,27 @@ pub(super) struct ServeReport {
     pub(super) output: Output,
 }
 
-/// What to write, and where.
+const BENCH_EXAMPLES: &str = "\
+Examples:
+  rooflens bench-report bench.json peaks.json        every format, into bench-report/
+  rooflens bench-report h100/ h200/ -o compare.html  GPUs side by side";
+
+/// `rooflens bench-report`.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = BENCH_EXAMPLES)]
+pub(super) struct BenchReport {
+    /// bench.json and peaks.json of rooflens-capture, or folders with them.
+    #[arg(required = true, value_name = "RESULT")]
+    pub(super) results: Vec<PathBuf>,
+    /// The analyst's notes, Markdown.
+    #[arg(long, value_name = "FILE")]
+    pub(super) notes: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) output: Output,
+}
+
+/// What to write, and where.
+#[derive(Clone, Debug, ClapArgs)]
 #[command(next_help_heading = "Output")]
 pub(super) struct Output {
     /// File or folder to write; `-` is standard output. Repeatable. Default: a folder named after the input.

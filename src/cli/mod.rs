@@ -11,6 +11,7 @@ mod kernels;
 mod load;
 mod manual;
 mod metrics;
+mod microbench;
 mod output;
 mod parquet;
 mod predict;
@@ -61,6 +62,7 @@ fn run(command: &Command, term: &mut Term) -> Result<(), CliError> {
         Command::Report(args) => report::run(args, term),
         Command::Predict(args) if args.from.is_empty() => predict::run(args, term),
         Command::Predict(args) => whatif::run(args, term),
+        Command::BenchReport(args) => microbench::run(args, term),
         Command::ServeReport(args) => serve::run(args, term),
         Command::Inspect(args) => inspect::run(args, term),
         Command::Metrics(args) => metrics::run(args, term),

@@ -13,12 +13,16 @@ use rooflens_schemas::{StageKind, Unit};
 use super::args::Predict as Args;
 use super::error::CliError;
 use super::gpus;
+use super::microbench;
 use super::output::{Writer, file_stem};
 use super::term::Term;
 use crate::analysis::{Context, Facts, Options, Results};
+use crate::bundle::Bundle;
 use crate::diagnostic::Diagnostics;
 use crate::findings::Quantity;
 use crate::hardware::{Gpu, Hardware};
+use crate::microbench::analysis::Results as Measured;
+use crate::microbench::import::{File, read};
 use crate::model::Session;
 use crate::present::{Bound, bounds};
 use crate::render::{self, RenderOptions};
@@ -244,6 +248,7 @@ fn calibrate(
         all.extend(rates);
     }
     stages(&session, &all, &mut calibration);
+    operations(&bundle, gpus, &mut calibration);
     if calibration.figures.is_empty() {
         let message = format!("{} holds no measured rate of these GPUs", path.display());
         return Err(CliError::Unusable { message, hint: None });
@@ -299,6 +304,35 @@ fn stages(session: &Session, rates: &[Rate], calibration: &mut Calibration) {
             ratio: Some(one.factor()),
             error: applied.map(|applied| (applied / one.factor() - 1.0).abs()),
         });
+    }
+}
+
+/// The operations of `bench.json` beside their roofline times at the measured rates: how far such predictions carry.
+fn operations(bundle: &Bundle, gpus: &[&Gpu], calibration: &mut Calibration) {
+    let mut diagnostics = Diagnostics::default();
+    let contents = microbench::contents(bundle, &[], &mut diagnostics);
+    let files: Vec<File<'_>> = contents.iter().map(|(path, bytes)| File { path, bytes }).collect();
+    let (devices, hardware) = (read(&files, &mut diagnostics), Hardware::builtin());
+    for device in &devices {
+        let results = Measured::of(device, &hardware);
+        let named = |gpu: &&Gpu| results.specified.as_ref().is_some_and(|own| own.name == gpu.name);
+        if !gpus.iter().any(named) {
+            continue;
+        }
+        for group in results.groups() {
+            let Some(apart) = group.apart() else { continue };
+            let dtype = group.dtype.unwrap_or_default();
+            let time = |seconds: f64| Quantity::new(seconds * 1e9, Unit::Nanoseconds);
+            let (predicted, measured) = group.sums();
+            calibration.cases += group.cases.len();
+            calibration.figures.push(Figure {
+                what: format!("{} {dtype}", group.operation).trim_end().to_owned(),
+                specified: Some(time(predicted)),
+                measured: time(measured),
+                ratio: Some(measured / predicted),
+                error: Some(apart),
+            });
+        }
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use super::args::Report as Args;
+use super::args::{BenchReport, Input, Report as Args};
 use super::error::CliError;
 use super::load::{Loaded, errors, load, report};
+use super::microbench;
 use super::output::{Writer, file_stem};
 use super::term::Term;
 
@@ -12,6 +13,11 @@ use super::term::Term;
 pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
     let mut writer = Writer::new(&args.output, args.input.files())?;
     let loaded = load(&args.input, term)?;
+    if microbench::is_all_of(&loaded.bundle) {
+        term.note("notice: these are microbenchmarks: the report is that of rooflens bench-report");
+        let (results, notes) = (args.input.paths.clone(), args.input.notes.clone());
+        return microbench::run(&BenchReport { results, notes, output: args.output.clone() }, term);
+    }
     writer.protect(&loaded.bundle);
     let report = report(&loaded, &args.input, writer.language(), term)?;
     let folder = format!("{}-report", default_name(&args.input.paths, &loaded));

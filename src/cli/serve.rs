@@ -70,7 +70,7 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
         });
     };
     diagnostics.iter().for_each(|one| term.diagnostic(one));
-    let notes = notes(args, &bundle)?;
+    let notes = notes(args.notes.as_deref(), &bundle)?;
     let provenance = provenance(&bundle, notes.as_ref());
     let report = serving::report(&results, text, provenance, &diagnostics);
     let folder = format!("{}-report", file_stem(&bundle.name));
@@ -212,9 +212,12 @@ fn samples(session: &Session) -> Vec<GpuSample> {
 }
 
 /// The analyst's notes: those of the command line, else those beside the results. Path and text.
-fn notes(args: &Args, bundle: &Bundle) -> Result<Option<(String, String)>, CliError> {
+pub(super) fn notes(
+    given: Option<&Path>,
+    bundle: &Bundle,
+) -> Result<Option<(String, String)>, CliError> {
     let beside = bundle.files.iter().find(|file| file.kind == Some(ArtifactKind::Notes));
-    let path = args.notes.as_deref().or(beside.map(|file| file.location.as_path()));
+    let path = given.or(beside.map(|file| file.location.as_path()));
     let Some(path) = path else { return Ok(None) };
     let text = std::fs::read_to_string(path);
     let text = text.map_err(|error| CliError::Usage(format!("{}: {error}", path.display())))?;

@@ -26,6 +26,8 @@ pub enum Plot {
     Roofline(Roofline),
     /// Points in a plane, linear axes from 0.
     Scatter(Scatter),
+    /// Measured points and lines through them, both axes logarithmic.
+    LogLog(LogLog),
     /// Lines over time, with bands of stages behind them.
     Series(Series),
     /// Dots of single repeats, one row a stage: spread and outliers.
@@ -151,6 +153,28 @@ pub struct Scatter {
     pub diagonal: bool,
     /// Marks.
     pub points: Vec<Point>,
+}
+
+/// Measured points and lines through them, both axes logarithmic.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LogLog {
+    /// Label of the horizontal axis.
+    pub x_label: String,
+    /// Label of the vertical axis.
+    pub y_label: String,
+    /// Series, a colour each.
+    pub series: Vec<LogSeries>,
+}
+
+/// A series of a plot with logarithmic axes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LogSeries {
+    /// Name in the legend.
+    pub name: String,
+    /// What was measured.
+    pub points: Vec<(f64, f64)>,
+    /// What was fitted, by ascending horizontal value; empty without a fit.
+    pub line: Vec<(f64, f64)>,
 }
 
 /// Lines over time.

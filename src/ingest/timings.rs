@@ -18,6 +18,9 @@
 //! program measures itself says by what (`measured_by`: `cuda_events` or `host_clock`), whether the stages are
 //! ranges of the workload or its own (`ranges`), and which instances it left out of `ms` (`left_out_ms`).
 //!
+//! `bench.json` holds single operations: of its GEMMs the fastest of each dtype is a measured rate, and so is its
+//! fastest copy within device memory.
+//!
 //! `peaks.json` holds medians over repeats of one operation; an entry that is a string says why there is none:
 //!
 //! ```json
@@ -59,7 +62,16 @@ fn sniff_timings(prefix: &Prefix<'_>) -> bool {
 }
 
 fn sniff_peaks(prefix: &Prefix<'_>) -> bool {
-    top_level(prefix).is_some_and(|object| is_peaks(&object))
+    top_level(prefix).is_some_and(|object| is_peaks(&object)) || begins_as_bench(prefix)
+}
+
+/// Whether a file too long to be looked at as a whole begins as `bench.json`, whose keys are in order.
+fn begins_as_bench(prefix: &Prefix<'_>) -> bool {
+    let has = |key: &str| prefix.bytes.windows(key.len()).any(|part| part == key.as_bytes());
+    let keys = ["\"cases\"", "\"bytes_formula\"", "\"flops_formula\""];
+    !prefix.complete
+        && prefix.bytes.trim_ascii_start().starts_with(b"{")
+        && keys.into_iter().all(has)
 }
 
 /// The document, if it is a JSON object and short enough to be one of ours.
@@ -228,7 +240,18 @@ fn describe_workload(object: &Map<String, Value>, file: &ArtifactFile, session: 
     }
 }
 
+/// The cases of `bench.json`.
+fn bench_cases(object: &Map<String, Value>) -> Option<&Vec<Value>> {
+    let is_case =
+        |case: &Value| case.get("operation").is_some() && case.get("bytes_formula").is_some();
+    let cases = object.get("cases").and_then(Value::as_array)?;
+    (object.contains_key("plan") && cases.iter().all(is_case)).then_some(cases)
+}
+
 fn is_peaks(object: &Map<String, Value>) -> bool {
+    if bench_cases(object).is_some() {
+        return true;
+    }
     let rates = |kind: &Value| kind.as_object().is_some_and(|kinds| kinds.values().all(is_entry));
     let copy = object.get("copy");
     object.get("matmul").is_some_and(rates)
@@ -251,6 +274,9 @@ fn import_peaks(
     }
     let gpu = session.intern(object.get("gpu").and_then(Value::as_str).unwrap_or_default());
     let artifact = session.intern(&file.path);
+    for case in bench_cases(&object).into_iter().flatten() {
+        add_case(case, [gpu, artifact], session);
+    }
     let matmul = object.get("matmul").and_then(Value::as_object);
     let matmul = matmul.into_iter().flatten().map(|(key, entry)| {
         (if key == "fp8_e4m3" { "fp8" } else { key.as_str() }, entry, "tflops", 1e12)
@@ -271,6 +297,20 @@ fn import_peaks(
         }
     }
     Ok(())
+}
+
+/// A case as a rate of its dtype, or of a copy: the largest of them counts wherever rates are looked up.
+fn add_case(case: &Value, [gpu, artifact]: [StrId; 2], session: &mut Session) {
+    let found = match (case["operation"].as_str(), case["dtype"].as_str()) {
+        (Some("copy_d2d"), _) => Some(("copy", "bytes_per_s")),
+        (Some("linear" | "batched_gemm"), Some(dtype)) => Some((dtype, "flop_per_s")),
+        _ => None,
+    };
+    let Some((what, rate)) = found else { return };
+    let what = session.intern(what);
+    if let Some(peak) = peak(case, rate, 1.0, [gpu, what, artifact]) {
+        session.measured_peaks.push(peak);
+    }
 }
 
 /// The rate belongs to the median time; the extremes follow from the extreme times.
@@ -412,6 +452,26 @@ mod tests {
         assert_eq!((peaks.min[1], session.text(peaks.what[1])), (None, "copy"));
         let message = &diagnostics.iter().next().unwrap().message;
         assert_eq!(message, "the fp8 peak was not measured: not supported");
+    }
+
+    #[test]
+    fn gemms_and_copies_of_single_operations_are_measured_rates() {
+        let text = r#"{"cases": [
+            {"bytes_formula": "", "flops_formula": "", "operation": "linear", "dtype": "bf16",
+             "flop_per_s": 6e14, "median_s": 2.0, "min_s": 1.0, "max_s": 3.0},
+            {"bytes_formula": "", "flops_formula": "", "operation": "gelu", "dtype": "bf16",
+             "flop_per_s": 9e14, "median_s": 2.0},
+            {"bytes_formula": "", "flops_formula": "", "operation": "copy_d2d", "dtype": null,
+             "bytes_per_s": 3e12, "median_s": 1.0}], "gpu": "NVIDIA H100 80GB HBM3", "plan": {}}"#;
+        let mut session = Session::default();
+        import(&PEAKS, "bench", text, &mut session);
+        let peaks = &session.measured_peaks;
+        let what: Vec<&str> = peaks.what.iter().map(|what| session.text(*what)).collect();
+        assert_eq!((what, &peaks.median), (vec!["bf16", "copy"], &vec![6e14, 3e12]));
+        assert_eq!(peaks.max[0], Some(1.2e15));
+        // A long one is known by its beginning.
+        let cut = Prefix { name: "a.json", bytes: &text.as_bytes()[..200], complete: false };
+        assert!((PEAKS.sniff)(&cut) && !(TIMINGS.sniff)(&cut));
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub struct Calibration {
     pub prefill: Option<f64>,
     /// The same of decode.
     pub decode: Option<f64>,
+    /// Cases of `bench.json` that operations were summed from.
+    pub cases: usize,
 }
 
 /// A measured rate or time beside the specified or predicted one.
@@ -30,7 +32,7 @@ pub struct Figure {
     /// Measured ÷ specified.
     pub ratio: Option<f64>,
     /// Of a rate how far its repeats lie apart, (greatest − least) ÷ median; of a stage how far the calibrated prediction
-    /// is from it.
+    /// is from it; of an operation how far the prediction of a single case is from it, the median.
     pub error: Option<f64>,
 }
 

@@ -9,7 +9,7 @@ pub(crate) fn kind_of(path: &str) -> ArtifactKind {
     let by_name = match name {
         "env.json" => ArtifactKind::Environment,
         "timings.json" => ArtifactKind::Timings,
-        "peaks.json" => ArtifactKind::Peaks,
+        "peaks.json" | "bench.json" => ArtifactKind::Peaks,
         "config.json" => ArtifactKind::ModelConfig,
         "workload.toml" => ArtifactKind::Workload,
         "nvml.csv" => ArtifactKind::NvmlCsv,

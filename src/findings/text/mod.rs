@@ -16,6 +16,7 @@ use template::Template;
 const ENGLISH: &[&str] = &[
     include_str!("en/columns.toml"),
     include_str!("en/counters.toml"),
+    include_str!("en/microbench.toml"),
     include_str!("en/page.toml"),
     include_str!("en/predict.toml"),
     include_str!("en/rules.toml"),
@@ -30,6 +31,7 @@ const ENGLISH: &[&str] = &[
 const CHINESE: &[&str] = &[
     include_str!("zh/columns.toml"),
     include_str!("zh/counters.toml"),
+    include_str!("zh/microbench.toml"),
     include_str!("zh/page.toml"),
     include_str!("zh/predict.toml"),
     include_str!("zh/rules.toml"),

@@ -437,6 +437,10 @@ fn calibration(answer: &Answer<'_>) -> Vec<Block> {
         let factors = factors.join(answer.text.comma());
         blocks.push(Block::Prose(say!(answer, "predict.calibrated_stages", factors = factors)));
     }
+    if calibration.cases > 0 {
+        let cases = Quantity::count(calibration.cases as u64);
+        blocks.push(Block::Prose(say!(answer, "predict.calibrated_cases", cases = cases)));
+    }
     blocks.push(table(
         answer,
         "prediction_calibration",

@@ -8,6 +8,7 @@ mod dots;
 mod flame;
 mod labels;
 mod legend;
+mod loglog;
 mod marks;
 mod page;
 mod palette;
@@ -42,6 +43,7 @@ pub fn draw(text: &'static Catalogue, chart: &Chart) -> String {
         Plot::StackedBars(plot) => bars::draw(&page, plot),
         Plot::Roofline(plot) => roofline::draw(&page, plot),
         Plot::Scatter(plot) => scatter::draw(&page, plot),
+        Plot::LogLog(plot) => loglog::draw(&page, plot),
         Plot::Series(plot) => series::draw(&page, plot),
         Plot::Dots(plot) => dots::draw(&page, plot),
         Plot::Flame(plot) => flame::draw(&page, plot),
@@ -58,6 +60,7 @@ fn is_empty(plot: &Plot) -> bool {
             plot.points.is_empty() && plot.rates.is_empty() && plot.bandwidths.is_empty()
         }
         Plot::Scatter(_) => false,
+        Plot::LogLog(plot) => plot.series.iter().all(|series| series.points.is_empty()),
         Plot::Series(plot) => plot.panels.is_empty() || plot.duration <= 0,
         Plot::Dots(plot) => plot.rows.is_empty(),
         Plot::Flame(plot) => plot.frames.is_empty() || plot.total.is_nan() || plot.total <= 0.0,

@@ -2,16 +2,15 @@
 
 use std::ops::Range;
 
-use plotters::coord::combinators::{IntoLogRange, LogCoord};
-use plotters::prelude::*;
+use plotters::style::Color as _;
 
 use rooflens_schemas::Unit;
 
 use super::labels::{Labels, slanted};
+use super::loglog::{LogPlot, frame, positive};
 use super::marks::{self, Mark};
-use super::page::{DASHED, Drawn, Page, Plot, Rect, Style, WIDTH, place};
-use super::palette;
-use super::scale::{self, Axis};
+use super::page::{DASHED, Drawn, Page, Rect, Style, WIDTH, place};
+use super::{palette, scale};
 use rooflens_findings::chart::{Ceiling, Point, Roofline};
 use rooflens_findings::{Quantity, words};
 
@@ -21,16 +20,14 @@ const HEIGHT: f64 = 195.0;
 /// Radius of a kernel's marks at further memory levels.
 const LEVEL_RADIUS: f64 = 2.6;
 
-/// A plot with two logarithmic axes.
-type LogPlot = Plot<LogCoord<f64>, LogCoord<f64>>;
-
 /// Draws the plot; returns the chart's height.
 pub(super) fn draw(page: &Page, chart: &Roofline) -> Drawn<f64> {
     let levels = chart.levels.iter().map(|level| level.color);
     let top = 14.0 + marks::draw_legend(page, &chart.points, levels)?;
     let area = Rect::new(LEFT, top, WIDTH - LEFT - 6.0, HEIGHT);
     let (x, y) = axes(chart);
-    let plot = draw_frame(page, area, &x, &y)?;
+    let titles = [words!(page, "chart.intensity"), words!(page, "chart.performance")];
+    let plot = frame(page, area, (&x, &y), [&titles[0], &titles[1]])?;
     let drawable = |p: &&Point| x.contains(&p.x) && y.contains(&p.y);
     let points = chart.points.iter().filter(drawable);
     let marks = points.map(|point| {
@@ -63,39 +60,8 @@ pub(super) fn draw(page: &Page, chart: &Roofline) -> Drawn<f64> {
     Ok(bottom + 4.0)
 }
 
-/// Draws axes with a line at each power of ten, and thin ones between if they do not blacken the plot.
-fn draw_frame(page: &Page, area: Rect, x: &Range<f64>, y: &Range<f64>) -> Drawn<LogPlot> {
-    let log = |axis: &Range<f64>| axis.clone().log_scale();
-    let mut plot = page.plot(area, (LEFT, 25.0), log(x), log(y))?;
-    let thin = palette::GRID.stroke_width(30);
-    let lines = between(x).into_iter().map(|v| vec![(v, y.start), (v, y.end)]);
-    let lines = lines.chain(between(y).into_iter().map(|v| vec![(x.start, v), (x.end, v)]));
-    plot.draw_series(lines.map(|line| PathElement::new(line, thin)))?;
-    let intensity = words!(page, "chart.intensity");
-    let axis = |title| Axis { title, ticks: 9, label: &scale::power_of_ten, grid: true };
-    scale::draw(&mut plot, &axis(&intensity), &axis(""))?;
-    page.text(0.5, area.y - 7.0, &words!(page, "chart.performance"), Style::PLAIN)?;
-    Ok(plot)
-}
-
-/// The multiples of powers of ten on an axis of few decades.
-fn between(axis: &Range<f64>) -> Vec<f64> {
-    let decade = |value| libm::floor(libm::log10(value)) as i32;
-    let (first, last) = (decade(axis.start), decade(axis.end));
-    let few = if last - first > 6 { 0 } else { 10 };
-    (first..=last)
-        .flat_map(|exponent| (2..few).map(move |n| f64::from(n) * libm::pow(10.0, exponent.into())))
-        .filter(|value| axis.contains(value))
-        .collect()
-}
-
 /// Axes that hold the points and the ridges, with some room around them.
 fn axes(chart: &Roofline) -> (Range<f64>, Range<f64>) {
-    let positive = |values: &mut dyn Iterator<Item = f64>| -> (f64, f64) {
-        values
-            .filter(|v| v.is_finite() && *v > 0.0)
-            .fold((f64::INFINITY, 0.0), |(low, high), v| (low.min(v), high.max(v)))
-    };
     let (_, top_rate) = positive(&mut chart.rates.iter().map(|r| r.value));
     let levels = chart.levels.iter().map(|level| level.x);
     // A decade beyond the last ridge leaves room for the labels of the flat roofs.

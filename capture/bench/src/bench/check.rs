@@ -3,7 +3,7 @@
 use super::operation::{Case, Kind};
 use super::reference::{self, Attention};
 use super::sweep::Sweep;
-use super::workloads::{self, Tensor};
+use super::workloads::{self, Setup, Tensor, Way};
 use crate::cuda::{CudaError, Device, Dtype};
 
 /// What one check found.
@@ -33,18 +33,34 @@ impl Check {
 /// What is checked: all operations but copies.
 const CASES: &str = include_str!("check.toml");
 
-/// Runs all checks; one that fails costs that one.
+/// Runs all checks, each way of an operation for itself; one that fails costs that one.
 pub(super) fn run(device: &Device) -> Vec<Check> {
     let sweep = Sweep::parse(CASES).expect("a test reads the cases");
-    let check = |case: &Case| {
-        let outcome = one(device, case).map_err(|error| error.to_string());
-        Check { name: case.name(), outcome }
-    };
-    sweep.cases.iter().map(check).collect()
+    sweep.cases.iter().flat_map(|case| ways(device, case)).collect()
 }
 
-fn one(device: &Device, case: &Case) -> Result<f64, CudaError> {
-    let mut workload = workloads::prepare(device, case)?;
+fn ways(device: &Device, case: &Case) -> Vec<Check> {
+    // The first way is ours.
+    let names = [case.name(), format!("{} by cuDNN", case.name())];
+    let ways = names.into_iter().zip(workloads::ways(case.kind));
+    let mut checks: Vec<(String, Result<f64, CudaError>)> =
+        ways.map(|(name, way)| (name, one(device, case, way))).collect();
+    // What one way does not have another one must.
+    let lacks = |outcome: &Result<f64, CudaError>| {
+        matches!(outcome, Err(CudaError::Unsupported(_) | CudaError::NoLibrary(_)))
+    };
+    if checks.iter().any(|(_, outcome)| !lacks(outcome)) {
+        checks.retain(|(_, outcome)| !lacks(outcome));
+    }
+    let check = |(name, outcome): (String, Result<f64, CudaError>)| Check {
+        name,
+        outcome: outcome.map_err(|error| error.to_string()),
+    };
+    checks.into_iter().map(check).collect()
+}
+
+fn one(device: &Device, case: &Case, way: &Way) -> Result<f64, CudaError> {
+    let mut workload = way(&Setup::new(device, case)?)?;
     (workload.launch)(0)?;
     device.synchronize()?;
     let read = |tensor: &Tensor| Ok(decode(&tensor.download()?, tensor));
@@ -168,8 +184,8 @@ mod tests {
     #[test]
     fn every_operation_is_checked_on_sizes_that_are_stated() {
         let sweep = Sweep::parse(CASES).expect("is valid");
-        // 15 entries in three formats and 3 in two.
-        assert_eq!(sweep.cases.len(), 51);
+        // 15 entries in three formats and 5 in two.
+        assert_eq!(sweep.cases.len(), 55);
         let table: toml::Table = CASES.parse().expect("is valid");
         let entries = table["case"].as_array().expect("a list");
         for description in DESCRIPTIONS.iter().filter(|description| !description.kind.is_copy()) {

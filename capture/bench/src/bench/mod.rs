@@ -15,7 +15,7 @@ use clap::Args;
 use rooflens_capture::{CaptureError, say};
 
 use crate::BenchError;
-use crate::cuda::{CudaError, Device, Nvtx, Plan, measure};
+use crate::cuda::{CudaError, Device, Nvtx, Plan, cudnn_version, load_cudnn, measure};
 use operation::Case;
 use output::{Header, Measured, Outcome};
 use sweep::Sweep;
@@ -47,6 +47,9 @@ pub(crate) struct BenchArguments {
     /// Compare every kernel with the host on small sizes, and measure nothing
     #[arg(long)]
     self_test: bool,
+    /// cuDNN to use: libcudnn.so.9 or its folder, such as site-packages/nvidia/cudnn/lib [default: the system's]
+    #[arg(long, value_name = "PATH")]
+    cudnn: Option<PathBuf>,
     /// Write the built-in sweep to standard output
     #[arg(long)]
     print_sweep: bool,
@@ -63,6 +66,9 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<String, BenchError> {
         .cases
         .retain(|case| arguments.only.as_ref().is_none_or(|text| case.name().contains(text)));
     let device = Device::open(arguments.device)?;
+    if let Some(path) = &arguments.cudnn {
+        load_cudnn(path)?;
+    }
     let Some(folder) = arguments.output.as_deref().filter(|_| !arguments.self_test) else {
         return self_test(&device);
     };
@@ -74,6 +80,11 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<String, BenchError> {
         libraries: device.versions(),
         plan: sweep.plan,
     };
+    if cudnn_version().is_none() && sweep.cases.iter().any(|case| case.kind.uses_cudnn()) {
+        say(
+            "no cuDNN: attention and convolutions are measured with slower kernels; --cudnn PATH names one",
+        );
+    }
     let nvtx = Nvtx::connect();
     let mut outcomes = Vec::new();
     for case in sweep.cases {
@@ -90,9 +101,11 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<String, BenchError> {
 }
 
 fn one(device: &Device, nvtx: Nvtx, plan: Plan, case: &Case) -> Result<Measured, CudaError> {
-    let before = device.restart_low_water()?;
+    let before = device.free_memory()?;
     let mut workload = workloads::prepare(device, case)?;
     device.synchronize()?;
+    // What was tried and not chosen does not count.
+    device.restart_low_water()?;
     let timed =
         nvtx.range(&case.name(), || measure(device, plan, &mut *workload.launch, &mut || ()))?;
     Ok(Measured {

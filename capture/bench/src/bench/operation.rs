@@ -87,7 +87,7 @@ pub(crate) static DESCRIPTIONS: &[Description] = &[
         flops: |c| 2.0 * c.t() * c.f("heads") * c.f("head_dim") * (c.f("sequence") + 1.0),
         bytes_formula: "2*e*T*head_dim*(heads + kv_heads)",
         bytes: |c| 2.0 * c.e() * c.t() * c.f("head_dim") * (c.f("heads") + c.f("kv_heads")),
-        implementation: "own kernel prefill: tensor cores by mma.sync, running softmax",
+        implementation: "Rooflens kernel prefill: tensor cores by mma.sync, running softmax",
     },
     Description {
         kind: Kind::AttentionDecode,
@@ -106,7 +106,7 @@ pub(crate) static DESCRIPTIONS: &[Description] = &[
             let rows = c.f("heads") + c.f("kv_heads") * c.f("context");
             2.0 * c.e() * c.f("batch") * c.f("head_dim") * rows
         },
-        implementation: "own kernels decode_parts and decode_merge: the context is split",
+        implementation: "Rooflens kernels decode_parts and decode_merge: the context is split",
     },
     Description {
         kind: Kind::Softmax,
@@ -116,7 +116,7 @@ pub(crate) static DESCRIPTIONS: &[Description] = &[
         flops: |c| 5.0 * c.t() * c.f("heads") * c.f("keys"),
         bytes_formula: "2*e*batch*heads*sequence*keys",
         bytes: |c| 2.0 * c.e() * c.t() * c.f("heads") * c.f("keys"),
-        implementation: "own kernel softmax",
+        implementation: "Rooflens kernel softmax",
     },
     Description {
         kind: Kind::LayerNorm,
@@ -126,7 +126,7 @@ pub(crate) static DESCRIPTIONS: &[Description] = &[
         flops: |c| 7.0 * c.t() * c.f("hidden"),
         bytes_formula: "2*e*T*hidden + 2*e*hidden",
         bytes: |c| 2.0 * c.e() * c.f("hidden") * (c.t() + 1.0),
-        implementation: "own kernel layer_norm",
+        implementation: "Rooflens kernel layer_norm",
     },
     Description {
         kind: Kind::RmsNorm,
@@ -136,7 +136,7 @@ pub(crate) static DESCRIPTIONS: &[Description] = &[
         flops: |c| 4.0 * c.t() * c.f("hidden"),
         bytes_formula: "2*e*T*hidden + e*hidden",
         bytes: |c| c.e() * c.f("hidden") * (2.0 * c.t() + 1.0),
-        implementation: "own kernel rms_norm",
+        implementation: "Rooflens kernel rms_norm",
     },
     Description {
         kind: Kind::Gelu,
@@ -146,7 +146,7 @@ pub(crate) static DESCRIPTIONS: &[Description] = &[
         flops: |c| 5.0 * c.t() * c.f("hidden"),
         bytes_formula: "2*e*T*hidden",
         bytes: |c| 2.0 * c.e() * c.t() * c.f("hidden"),
-        implementation: "own kernel gelu, exact form",
+        implementation: "Rooflens kernel gelu, exact form",
     },
     Description {
         kind: Kind::Silu,
@@ -156,7 +156,7 @@ pub(crate) static DESCRIPTIONS: &[Description] = &[
         flops: |c| 4.0 * c.t() * c.f("hidden"),
         bytes_formula: "2*e*T*hidden",
         bytes: |c| 2.0 * c.e() * c.t() * c.f("hidden"),
-        implementation: "own kernel silu",
+        implementation: "Rooflens kernel silu",
     },
     Description {
         kind: Kind::SiluMul,
@@ -166,7 +166,7 @@ pub(crate) static DESCRIPTIONS: &[Description] = &[
         flops: |c| 5.0 * c.t() * c.f("hidden"),
         bytes_formula: "3*e*T*hidden",
         bytes: |c| 3.0 * c.e() * c.t() * c.f("hidden"),
-        implementation: "own kernel silu_mul",
+        implementation: "Rooflens kernel silu_mul",
     },
     Description {
         kind: Kind::Rotary,
@@ -176,7 +176,7 @@ pub(crate) static DESCRIPTIONS: &[Description] = &[
         flops: |c| 3.0 * c.t() * c.f("heads") * c.f("head_dim"),
         bytes_formula: "2*e*T*heads*head_dim + 4*sequence*head_dim (tables in fp32)",
         bytes: |c| c.f("head_dim") * (2.0 * c.e() * c.t() * c.f("heads") + 4.0 * c.f("sequence")),
-        implementation: "own kernel rotary, halves of a head paired",
+        implementation: "Rooflens kernel rotary, halves of a head paired",
     },
     Description {
         kind: Kind::Embedding,
@@ -186,7 +186,7 @@ pub(crate) static DESCRIPTIONS: &[Description] = &[
         flops: |_| 0.0,
         bytes_formula: "2*e*T*hidden + 4*T",
         bytes: |c| 2.0 * c.e() * c.t() * c.f("hidden") + 4.0 * c.t(),
-        implementation: "own kernel embedding",
+        implementation: "Rooflens kernel embedding",
     },
     Description {
         kind: Kind::Conv2d,
@@ -209,7 +209,7 @@ pub(crate) static DESCRIPTIONS: &[Description] = &[
             let result = c.pixels() * c.f("channels_out");
             c.e() * (c.f("batch") * (image + result) + c.filters())
         },
-        implementation: "own kernel patches, then cuBLASLt; channels last",
+        implementation: "Rooflens kernel patches, then cuBLASLt; channels last",
     },
     Description {
         kind: Kind::Lstm,
@@ -267,6 +267,11 @@ impl Kind {
     pub(crate) fn description(self) -> &'static Description {
         let found = DESCRIPTIONS.iter().find(|description| description.kind == self);
         found.expect("each kind is in the table: a test counts them")
+    }
+
+    /// Whether cuDNN is tried.
+    pub(crate) fn uses_cudnn(self) -> bool {
+        matches!(self, Self::Conv2d | Self::AttentionPrefill | Self::AttentionDecode)
     }
 
     /// Copies have no number format.

@@ -17,7 +17,7 @@ pub(super) struct Outcome {
 pub(super) struct Measured {
     pub(super) timed: Measurement,
     /// What computed it, where that is not what the operation's description says.
-    pub(super) implementation: Option<&'static str>,
+    pub(super) implementation: Option<String>,
     /// Copies of the operands used in turn.
     pub(super) copies: u64,
     /// The most GPU memory taken by the case, with operands, copies and workspaces.
@@ -137,7 +137,7 @@ mod tests {
         let sizes = BTreeMap::from([("batch", 1), ("m", 10), ("n", 10), ("k", 50)]);
         let case = Case { kind: Kind::BatchedGemm, dtype: Dtype::Bf16, sizes };
         let seconds = Statistics::of(&[0.5, 1.5, 1.0]).expect("not empty");
-        let implementation = Some("a library");
+        let implementation = Some("a library".to_owned());
         let timed = Measurement { seconds, launches: 4 };
         let measured = Measured { timed, implementation, copies: 2, peak_memory_bytes: 7 };
         let failed = Err("no \"algorithm\", sorry".to_owned());

@@ -184,7 +184,7 @@ impl Device {
         Some(text.to_string_lossy().into_owned())
     }
 
-    /// Versions of driver, NVRTC and cuBLASLt as their libraries number them, and the files they come from.
+    /// Versions of driver, NVRTC, cuBLASLt and cuDNN (null where there is none) as their libraries number them, and the files they come from.
     pub(crate) fn versions(&self) -> serde_json::Value {
         let (mut driver, mut major, mut minor) = (0, 0, 0);
         // SAFETY: the calls write to the integers given, or answer with one.
@@ -196,6 +196,7 @@ impl Device {
         };
         serde_json::json!({
             "driver_cuda": driver, "nvrtc": format!("{major}.{minor}"), "cublaslt": lt,
+            "cudnn": libraries::cudnn_version(),
             "files": libraries::loaded(),
         })
     }

@@ -1,5 +1,7 @@
 //! What can go wrong on the device.
 
+use std::path::PathBuf;
+
 use cudarc::{cublas, cublaslt, cudnn, driver, nvrtc};
 
 /// Why an operation on the GPU was not done: what, and what to do.
@@ -11,6 +13,9 @@ pub(crate) enum CudaError {
     /// A library of the CUDA toolkit is not there.
     #[error("no {0}: install the CUDA runtime libraries, or add their folder to LD_LIBRARY_PATH")]
     NoLibrary(&'static str),
+    /// The cuDNN that was named is not the one that is loaded.
+    #[error("no cuDNN at {}: expected libcudnn.so.9 or its folder, and no other cuDNN where the loader looks", .0.display())]
+    NoCudnn(PathBuf),
     /// A call of the driver failed.
     #[error("CUDA driver: {what}: {error:?}")]
     Driver { what: &'static str, error: driver::DriverError },

@@ -15,15 +15,44 @@ const LIBRARIES: [Library; 3] = [
     ("cuBLAS (libcublas)", cublas::sys::is_culib_present, &["libcublas.so."]),
 ];
 
-/// Needed by convolutions alone, and not part of the toolkit.
+/// Needed by convolutions and attention alone, and not part of the toolkit.
 const CUDNN: Library = ("cuDNN (libcudnn)", cudnn::sys::is_culib_present, &["libcudnn.so."]);
 
-/// Makes sure that cuDNN can be loaded.
+/// Makes sure that cuDNN can be loaded: from where the loader or the toolkit has it, or by [`load_cudnn`].
 ///
 /// # Errors
 /// It is not there.
 pub(crate) fn require_cudnn() -> Result<(), CudaError> {
-    find(&CUDNN)
+    find(&CUDNN, &toolkit_folders())
+}
+
+/// Loads the cuDNN that a person named: its file, or the folder of it.
+///
+/// # Errors
+/// It cannot be loaded, or the loader finds another one before it.
+pub(crate) fn load_cudnn(path: &Path) -> Result<(), CudaError> {
+    let named = fs::canonicalize(path).map_err(|_| CudaError::NoCudnn(path.to_owned()))?;
+    if named.is_dir() {
+        load_from(&named, CUDNN.2[0]);
+    } else {
+        load(&named);
+    }
+    // The version is that of the library that is used; another one than ours is then loaded beside it.
+    let version = cudnn_version();
+    let files = loaded().into_iter().filter(|file| file.contains("/libcudnn.so"));
+    let (ours, others): (Vec<_>, Vec<_>) =
+        files.partition(|file| Path::new(file).starts_with(&named));
+    if version.is_some() && !ours.is_empty() && others.is_empty() {
+        Ok(())
+    } else {
+        Err(CudaError::NoCudnn(path.to_owned()))
+    }
+}
+
+/// cuDNN's version as it numbers itself (90 100 is 9.1.0), if it can be loaded.
+pub(crate) fn cudnn_version() -> Option<usize> {
+    // SAFETY: the library is there; the call answers with a number.
+    require_cudnn().ok().map(|()| unsafe { cudnn::sys::cudnnGetVersion() })
 }
 
 /// Makes sure that the driver and the toolkit's libraries can be loaded.
@@ -37,22 +66,19 @@ pub(crate) fn require() -> Result<(), CudaError> {
     if !unsafe { driver::sys::is_culib_present() } {
         return Err(CudaError::NoDriver("libcuda.so.1 cannot be loaded".to_owned()));
     }
-    LIBRARIES.iter().try_for_each(find)
+    let folders = [toolkit_folders(), python_folders()].concat();
+    LIBRARIES.iter().try_for_each(|library| find(library, &folders))
 }
 
 /// Loads one library, if need be from a folder where the loader does not look.
-fn find((name, is_present, prefixes): &Library) -> Result<(), CudaError> {
+fn find((name, is_present, prefixes): &Library, folders: &[PathBuf]) -> Result<(), CudaError> {
     // SAFETY: as above.
     let is_present = || unsafe { is_present() };
     let load = |folder: &PathBuf| {
         prefixes.iter().for_each(|prefix| load_from(folder, prefix));
         is_present()
     };
-    if is_present() || usual_folders().iter().any(load) {
-        Ok(())
-    } else {
-        Err(CudaError::NoLibrary(name))
-    }
+    if is_present() || folders.iter().any(load) { Ok(()) } else { Err(CudaError::NoLibrary(name)) }
 }
 
 /// Loads the files of `folder` whose names start with `prefix`, for good: the loader then finds them by name.
@@ -60,16 +86,18 @@ fn load_from(folder: &Path, prefix: &str) {
     let files = list(folder).into_iter().filter(|file| {
         file.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix))
     });
-    for file in files {
-        // SAFETY: loading a library runs its initializers; these are NVIDIA's own.
-        if let Ok(library) = unsafe { libloading::Library::new(&file) } {
-            std::mem::forget(library);
-        }
+    files.for_each(|file| load(&file));
+}
+
+fn load(file: &Path) {
+    // SAFETY: loading a library runs its initializers; these are NVIDIA's own.
+    if let Ok(library) = unsafe { libloading::Library::new(file) } {
+        std::mem::forget(library);
     }
 }
 
-/// Folders of the toolkit and of the Python packages that PyTorch brings.
-fn usual_folders() -> Vec<PathBuf> {
+/// Folders of the toolkit.
+fn toolkit_folders() -> Vec<PathBuf> {
     let mut folders = Vec::new();
     let roots = ["CUDA_HOME", "CUDA_PATH"].iter().filter_map(std::env::var_os).map(PathBuf::from);
     let installed = list(Path::new("/usr/local")).into_iter().filter(|path| {
@@ -78,6 +106,12 @@ fn usual_folders() -> Vec<PathBuf> {
     for root in roots.chain(installed) {
         folders.extend([root.join("lib64"), root.join("targets/x86_64-linux/lib")]);
     }
+    folders
+}
+
+/// Folders of the Python packages that PyTorch brings.
+fn python_folders() -> Vec<PathBuf> {
+    let mut folders = Vec::new();
     for prefix in python_prefixes() {
         let versions = ["lib", "local/lib"].iter().flat_map(|lib| list(&prefix.join(lib)));
         for version in versions {
@@ -129,5 +163,5 @@ pub(crate) fn loaded() -> Vec<String> {
 /// Whether NVRTC is there, which needs no GPU.
 #[cfg(test)]
 pub(super) fn has_nvrtc() -> bool {
-    find(&LIBRARIES[0]).is_ok()
+    find(&LIBRARIES[0], &[toolkit_folders(), python_folders()].concat()).is_ok()
 }

@@ -4,13 +4,16 @@
 //! one stream of the [`Device`]. Work is asynchronous: memory must outlive what was enqueued on it, which
 //! [`Buffer`]'s release waits for.
 
+mod attention;
 mod batched;
 mod buffer;
 mod clocks;
 mod convolution;
+mod descriptor;
 mod device;
 mod dtype;
 mod error;
+mod graph;
 mod kernels;
 mod libraries;
 mod matmul;
@@ -18,6 +21,7 @@ mod nvtx;
 mod statistics;
 mod timing;
 
+pub(crate) use attention::{Attention, Shape};
 pub(crate) use batched::launch_batched;
 pub(crate) use buffer::{Buffer, Pinned};
 pub(crate) use clocks::ClockReader;
@@ -26,6 +30,7 @@ pub(crate) use device::Device;
 pub(crate) use dtype::Dtype;
 pub(crate) use error::CudaError;
 pub(crate) use kernels::{Argument, Grid, Kernel, Source};
+pub(crate) use libraries::{cudnn_version, load_cudnn};
 pub(crate) use matmul::{Matmul, Operands, Product};
 pub(crate) use nvtx::Nvtx;
 pub(crate) use statistics::Statistics;

@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
-use super::{Setup, Tensor, Workload, unsupported};
-use crate::cuda::{Argument, CudaError, Dtype, Grid, Source};
+use super::{Setup, Tensor, Workload, cudnn_name, unsupported};
+use crate::cuda::{Argument, Attention, CudaError, Dtype, Grid, Shape, Source};
 
 /// The kernels are written for this many elements a head.
 const DIM: u64 = 128;
@@ -19,7 +19,7 @@ pub(super) fn prefill<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> 
         let message = "prefill is for bf16 and fp16 on compute capability 8.0 and newer";
         return Err(unsupported(message.to_owned()));
     }
-    let (heads, kv_heads) = heads(setup)?;
+    let (heads, kv_heads) = own_heads(setup)?;
     let (batch, length) = (case.size("batch"), case.size("sequence"));
     let [q, k, v] = operands(setup, length, length)?;
     let out = setup.empty(q.elements)?;
@@ -34,7 +34,7 @@ pub(super) fn prefill<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> 
 /// Attention of one new token a sequence.
 pub(super) fn decode<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
     let case = setup.case;
-    let (heads, kv_heads) = heads(setup)?;
+    let (heads, kv_heads) = own_heads(setup)?;
     let (batch, context) = (case.size("batch"), case.size("context"));
     let [q, k, v] = operands(setup, 1, context)?;
     let out = setup.empty(q.elements)?;
@@ -61,6 +61,39 @@ pub(super) fn decode<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
     Ok(Workload::new(launch, inputs, output))
 }
 
+/// Causal attention of whole sequences by cuDNN.
+pub(super) fn cudnn_prefill<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
+    let length = setup.case.size("sequence");
+    cudnn(setup, length, length, true)
+}
+
+/// Attention of one new token a sequence by cuDNN.
+pub(super) fn cudnn_decode<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
+    cudnn(setup, 1, setup.case.size("context"), false)
+}
+
+fn cudnn<'a>(
+    setup: &Setup<'a>,
+    queries: u64,
+    keys: u64,
+    causal: bool,
+) -> Result<Workload<'a>, CudaError> {
+    heads(setup)?;
+    let [batch, heads, kv_heads, dim] =
+        ["batch", "heads", "kv_heads", "head_dim"].map(|name| setup.case.size(name));
+    let dtype = setup.case.dtype;
+    let shape = Shape { batch, heads, kv_heads, queries, keys, dim, causal, dtype };
+    let attention = Attention::new(setup.device, shape)?;
+    let [q, k, v] = operands(setup, queries, keys)?;
+    let out = setup.empty(q.elements)?;
+    let (inputs, output) = (vec![q.clone(), k.clone(), v.clone()], Some(out.clone()));
+    let launch = Box::new(move |launch: usize| {
+        attention.launch([&q, &k, &v, &out].map(|tensor| tensor.at(launch)))
+    });
+    let implementation = Some(cudnn_name("fused attention, first choice of its heuristic"));
+    Ok(Workload { implementation, ..Workload::new(launch, inputs, output) })
+}
+
 /// So many parts of the context that every multiprocessor has about four blocks, each with 64 keys at least.
 fn parts(groups: u64, context: u64, multiprocessors: u32) -> u32 {
     let wanted = (u64::from(multiprocessors) * 4).div_ceil(groups.max(1));
@@ -76,17 +109,20 @@ fn heads(setup: &Setup<'_>) -> Result<(u32, u32), CudaError> {
     if kv_heads == 0 || !heads.is_multiple_of(kv_heads) {
         return Err(unsupported(format!("{heads} heads over {kv_heads} key/value heads")));
     }
-    let dim = setup.case.size("head_dim");
-    if dim != DIM {
-        return Err(unsupported(format!("head_dim = {dim}: the kernels are written for {DIM}")));
-    }
     Ok((heads, kv_heads))
 }
 
+fn own_heads(setup: &Setup<'_>) -> Result<(u32, u32), CudaError> {
+    match setup.case.size("head_dim") {
+        DIM => heads(setup),
+        dim => Err(unsupported(format!("head_dim = {dim} without cuDNN: only {DIM}"))),
+    }
+}
+
 fn operands(setup: &Setup<'_>, queries: u64, keys: u64) -> Result<[Rc<Tensor>; 3], CudaError> {
-    let batch = setup.case.size("batch");
-    let q = batch * setup.case.size("heads") * queries * DIM;
-    let kv = batch * setup.case.size("kv_heads") * keys * DIM;
+    let rows = setup.case.size("batch") * setup.case.size("head_dim");
+    let q = rows * setup.case.size("heads") * queries;
+    let kv = rows * setup.case.size("kv_heads") * keys;
     Ok([setup.random(q, 1)?, setup.random(kv, 2)?, setup.random(kv, 3)?])
 }
 

@@ -1,10 +1,10 @@
 //! What is computed by matrix products.
 
-use super::{Setup, Workload, unsupported};
+use super::{Setup, Workload, cudnn_name, unsupported};
 use crate::bench::operation::Case;
 use crate::cuda::{
-    Argument, Convolution, CudaError, Dtype, Grid, Image, Matmul, Operands, Plan, Product, Source,
-    fastest, launch_batched, measure,
+    Argument, Convolution, CudaError, Dtype, Grid, Image, Matmul, Operands, Product, Source,
+    launch_batched,
 };
 
 fn product(case: &Case, [m, n, k]: [u64; 3], bias: bool, accumulate: bool) -> Product {
@@ -43,21 +43,8 @@ pub(super) fn batched<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> 
     ))
 }
 
-/// How the ways of a convolution are tried.
-const TRIAL: Plan = Plan { samples: 3, sample_s: 1e-3, warmup_s: 0.0 };
-
-/// A convolution by the faster of two ways: cuDNN, where it is there, and patches.
-pub(super) fn conv2d<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
-    // Patches come first: where neither way works, their failure tells more than that cuDNN is missing.
-    let timed = [patches(setup), cudnn(setup)].into_iter().map(|way| {
-        let mut way = way?;
-        let timed = measure(setup.device, TRIAL, &mut *way.launch, &mut || ())?;
-        Ok((timed.seconds.median, way))
-    });
-    fastest(timed).map(|(_, way)| way)
-}
-
-fn cudnn<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
+/// A convolution by cuDNN.
+pub(super) fn cudnn<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
     let case = setup.case;
     let (rows, columns) = case.image();
     let [batch, channels_in, channels_out] =
@@ -78,13 +65,14 @@ fn cudnn<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
     let x = setup.random(batch * channels_in * case.size("height") * case.size("width"), 1)?;
     let w = setup.random(channels_out * channels_in * image.kernel * image.kernel, 2)?;
     let d = setup.empty(batch * channels_out * rows * columns)?;
-    let implementation = Some("cuDNN, the fastest of its algorithms; channels last");
+    let what = "the fastest of its algorithms; channels last";
+    let implementation = Some(cudnn_name(what));
     let workload = Workload::product(move |operands| convolution.launch(operands), [x, w, d]);
     Ok(Workload { implementation, ..workload })
 }
 
 /// A convolution: the patches of the image as a matrix, times the filters.
-fn patches<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
+pub(super) fn patches<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
     let case = setup.case;
     setup.require_packs("channels_in", case.size("channels_in"))?;
     let (rows, columns) = case.image();

@@ -10,7 +10,10 @@ use std::rc::Rc;
 use std::slice;
 
 use super::operation::{Case, Kind};
-use crate::cuda::{Argument, Buffer, CudaError, Device, Dtype, Grid, Kernel, Operands};
+use crate::cuda::{
+    Argument, Buffer, CudaError, Device, Dtype, Grid, Kernel, Operands, Plan, cudnn_version,
+    fastest, measure,
+};
 
 /// Most copies of the operands.
 const MOST_COPIES: u64 = 512;
@@ -51,7 +54,7 @@ pub(super) struct Workload<'a> {
     pub(super) inputs: Vec<Rc<Tensor>>,
     pub(super) output: Option<Rc<Tensor>>,
     /// What computes it, where that is not what the operation's description says.
-    pub(super) implementation: Option<&'static str>,
+    pub(super) implementation: Option<String>,
 }
 
 impl<'a> Workload<'a> {
@@ -95,30 +98,45 @@ pub(super) struct Setup<'a> {
     copies: u64,
 }
 
-/// Prepares a case.
+/// How the ways of an operation are tried.
+const TRIAL: Plan = Plan { samples: 3, sample_s: 1e-3, warmup_s: 0.0 };
+
+/// Prepares a case: by the fastest of its ways.
 ///
 /// # Errors
-/// Sizes that the kernels do not have, too little memory, or what CUDA says.
+/// Those of the first way, if none works: sizes that the kernels do not have, too little memory, or what CUDA says.
 pub(super) fn prepare<'a>(device: &'a Device, case: &'a Case) -> Result<Workload<'a>, CudaError> {
-    let (copies, free) = (copies(case.bytes(), device.l2_bytes), device.free_memory()?);
-    // Twice the bytes that move: what else is allocated is a workspace, or a scratch matrix, and is checked then.
-    let needed = case.bytes() * 2.0;
-    if needed > free as f64 {
-        return Err(CudaError::Memory { needed: needed as u64, free });
+    let setup = Setup::new(device, case)?;
+    let ways = ways(case.kind);
+    if let [way] = ways {
+        return way(&setup);
     }
-    let setup = Setup { device, case, copies };
-    match case.kind {
-        Kind::Linear => layers::linear(&setup),
-        Kind::BatchedGemm => layers::batched(&setup),
-        Kind::Conv2d => layers::conv2d(&setup),
-        Kind::Lstm => layers::lstm(&setup),
-        Kind::AttentionPrefill => attention::prefill(&setup),
-        Kind::AttentionDecode => attention::decode(&setup),
-        Kind::Softmax | Kind::LayerNorm | Kind::RmsNorm => rows::prepare(&setup),
-        Kind::Gelu | Kind::Silu | Kind::SiluMul => elementwise::prepare(&setup),
-        Kind::Rotary => elementwise::rotary(&setup),
-        Kind::Embedding => rows::embedding(&setup),
-        Kind::CopyDevice | Kind::CopyToDevice | Kind::CopyToHost => copies::prepare(&setup),
+    let timed = ways.iter().map(|way| {
+        let mut way = way(&setup)?;
+        let timed = measure(device, TRIAL, &mut *way.launch, &mut || ())?;
+        Ok((timed.seconds.median, way))
+    });
+    fastest(timed).map(|(_, way)| way)
+}
+
+/// A way to compute an operation.
+pub(super) type Way = for<'a> fn(&Setup<'a>) -> Result<Workload<'a>, CudaError>;
+
+/// The ways to compute an operation; ours comes first, for where none works, its failure tells more than that cuDNN is
+/// missing.
+pub(super) fn ways(kind: Kind) -> &'static [Way] {
+    match kind {
+        Kind::Linear => &[layers::linear],
+        Kind::BatchedGemm => &[layers::batched],
+        Kind::Conv2d => &[layers::patches, layers::cudnn],
+        Kind::Lstm => &[layers::lstm],
+        Kind::AttentionPrefill => &[attention::prefill, attention::cudnn_prefill],
+        Kind::AttentionDecode => &[attention::decode, attention::cudnn_decode],
+        Kind::Softmax | Kind::LayerNorm | Kind::RmsNorm => &[rows::prepare],
+        Kind::Gelu | Kind::Silu | Kind::SiluMul => &[elementwise::prepare],
+        Kind::Rotary => &[elementwise::rotary],
+        Kind::Embedding => &[rows::embedding],
+        Kind::CopyDevice | Kind::CopyToDevice | Kind::CopyToHost => &[copies::prepare],
     }
 }
 
@@ -129,6 +147,18 @@ pub(super) fn copies(bytes: f64, l2_bytes: u64) -> u64 {
 }
 
 impl<'a> Setup<'a> {
+    /// # Errors
+    /// Too little memory.
+    pub(super) fn new(device: &'a Device, case: &'a Case) -> Result<Self, CudaError> {
+        let (copies, free) = (copies(case.bytes(), device.l2_bytes), device.free_memory()?);
+        // Twice the bytes that move: what else is allocated is a workspace, or a scratch matrix, and is checked then.
+        let needed = case.bytes() * 2.0;
+        if needed > free as f64 {
+            return Err(CudaError::Memory { needed: needed as u64, free });
+        }
+        Ok(Self { device, case, copies })
+    }
+
     /// A size as the kernels take it.
     fn small(&self, name: &str) -> Result<u32, CudaError> {
         let value = self.case.size(name);
@@ -193,6 +223,15 @@ impl<'a> Setup<'a> {
             Err(unsupported(format!("{name} = {length} is not a multiple of {lanes}")))
         }
     }
+}
+
+/// cuDNN with its version, and what it does.
+fn cudnn_name(what: &str) -> String {
+    let version = cudnn_version().unwrap_or(0);
+    // 8.9.7 is 8907, 9.1.0 is 90 100.
+    let unit = if version < 90_000 { 1000 } else { 10_000 };
+    let (major, minor, patch) = (version / unit, version % unit / 100, version % 100);
+    format!("cuDNN {major}.{minor}.{patch}, {what}")
 }
 
 fn unsupported(message: String) -> CudaError {

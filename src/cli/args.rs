@@ -238,7 +238,7 @@ pub(super) struct ServeReport {
 }
 
 /// What to write, and where.
-#[derive(Debug, ClapArgs)]
+#[derive(Clone, Debug, ClapArgs)]
 pub(super) struct Output {
     /// File or folder to write; `-` is standard output. Repeatable. Default: a folder named after the input.
     #[arg(short, long = "output", value_name = "OUT")]

@@ -14,7 +14,7 @@ use super::term::Term;
 use crate::analysis::{self, Context, Facts, Options};
 use crate::bundle::{self, ArtifactFile, Bundle};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
-use crate::findings::{Catalogue, Lang};
+use crate::findings::{self, Catalogue, Lang};
 use crate::hardware::{Device, Hardware};
 use crate::ingest;
 use crate::model::pattern::whole_match;
@@ -152,8 +152,10 @@ pub(super) fn report(
     let results = analysis::Results::compute(&context);
     let context = context.with(&results);
     let text = Catalogue::of(lang);
-    let conclusions = rules::run(&context, text);
+    let judged = session.is_measured().then(|| rules::run(&context, text));
     let context = present::Context::new(context, text);
+    let conclusions =
+        judged.unwrap_or_else(|| (present::first_page(&context), findings::Findings::default()));
     let sections = present::run(&context);
     let provenance = provenance(loaded, &context);
     let mut report = report::build(text, &provenance, conclusions, sections, diagnostics);
@@ -259,20 +261,12 @@ pub(super) fn artifacts(bundle: &Bundle, unknown: &str) -> Vec<[String; 4]> {
 }
 
 /// A session from which not one section could say anything.
-fn nothing_to_report(session: &Session) -> bool {
-    let tables: [usize; 10] = [
-        session.launches.len(),
-        session.copies.len(),
-        session.graph_launches.len(),
-        session.api_calls.len(),
-        session.ranges.len(),
-        session.operators.len(),
-        session.kernel_profiles.len(),
-        session.kernel_sums.len(),
-        session.device_samples.len(),
-        session.timings.len() + session.measured_peaks.len() + session.counter_samples.len(),
-    ];
-    tables.iter().all(|rows| *rows == 0)
+pub(super) fn nothing_to_report(session: &Session) -> bool {
+    !session.is_measured()
+        && !session.has_host_work()
+        && session.gpu_snapshots.is_empty()
+        && session.gemm_calls.is_empty()
+        && session.model.is_none()
 }
 
 /// The first of the gravest remarks, which is the reason where nothing can be used.

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use super::args::{Input, Report as Args};
+use super::args::{Input, Report as Args, ServeReport};
 use super::error::CliError;
-use super::load::{Loaded, errors, load, report};
+use super::load::{Loaded, errors, load, nothing_to_report, report};
 use super::output::{Writer, file_stem};
+use super::serve;
 use super::term::Term;
 use crate::findings;
 use crate::render::{self, RenderOptions};
@@ -15,11 +16,33 @@ use crate::report as document;
 pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
     let mut writer = Writer::new(&args.output, args.input.files())?;
     let loaded = load(&args.input, term)?;
+    if nothing_to_report(&loaded.session)
+        && let Some((path, format)) = serve::find(&loaded.bundle)
+    {
+        term.note(&format!(
+            "notice: {path} is a load test ({format}): the report is that of rooflens serve-report"
+        ));
+        return serve::run(&as_load_test(args), term);
+    }
     writer.protect(&loaded.bundle);
     let report = report(&loaded, &args.input, writer.language(), term)?;
     let folder = format!("{}-report", default_name(&args.input.paths, &loaded));
     writer.write(&report, &folder, &|| super::query::parquet(&loaded), term)?;
     errors(report.data_quality.iter())
+}
+
+/// The same inputs and outputs for `rooflens serve-report`.
+fn as_load_test(args: &Args) -> ServeReport {
+    ServeReport {
+        results: args.input.paths.clone(),
+        slo: None,
+        thresholds: None,
+        predicted: None,
+        gpu_metrics: Vec::new(),
+        labels: Vec::new(),
+        notes: args.input.notes.clone(),
+        output: args.output.clone(),
+    }
 }
 
 /// Prints `metrics.json`.

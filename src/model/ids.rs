@@ -95,6 +95,10 @@ ids! {
     MeasuredPeakId;
     /// A matrix product of a cuBLAS or cuBLASLt log.
     GemmCallId;
+    /// The state of a GPU at one moment.
+    GpuSnapshotId;
+    /// A MIG device.
+    MigDeviceId;
     /// A fact of the environment.
     FactId;
 }

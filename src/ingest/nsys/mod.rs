@@ -60,6 +60,8 @@ struct Import<'a> {
     devices: Devices,
     /// Global ids of the threads that call CUDA.
     callers: FxHashSet<i64>,
+    /// There is neither GPU work nor a CUDA call nor a range.
+    host_only: bool,
     session: &'a mut Session,
     diagnostics: &'a mut Diagnostics,
 }
@@ -87,6 +89,7 @@ fn import(
         names,
         devices: Devices::default(),
         callers: FxHashSet::default(),
+        host_only: false,
         session,
         diagnostics,
     };
@@ -98,6 +101,7 @@ fn import(
     import.host()?;
     let payloads = import.ranges()?;
     import.collectives(&payloads);
+    import.host_only = import.is_host_only();
     import.system()?;
     import.scheduling()?;
     import.cpu_samples()?;
@@ -153,6 +157,19 @@ impl Import<'_> {
             session.passes.rank[pass.index()] = self.file.rank;
             session.processes.rank[first.index()] = self.file.rank;
         }
+    }
+
+    /// Whether nothing so far uses CUDA or marks ranges: then all of the host's side is of interest.
+    fn is_host_only(&self) -> bool {
+        let session = &self.session;
+        let tables = [
+            &session.launches.pass,
+            &session.copies.pass,
+            &session.graph_launches.pass,
+            &session.api_calls.pass,
+            &session.ranges.pass,
+        ];
+        !tables.iter().any(|table| table.contains(&self.pass))
     }
 
     /// Turns rows that could not be read into one diagnostic a table.
@@ -212,6 +229,7 @@ impl Import<'_> {
             let hint = "capture again, and let the process end by itself (or call cudaDeviceSynchronize and cudaProfilerStop before it is stopped): activity that was not flushed is lost. Otherwise see the messages of nsys: it collects none if another profiler holds CUPTI, or if the driver does not fit its version";
             self.say(Severity::DataLoss, "nsys/lost-activity", message, Some(hint), 1);
         } else if !operations {
+            self.traced();
             let hint = match traced {
                 true => {
                     "CUDA was traced, but no call launches work: capture a part of the run that uses the GPU"

@@ -346,16 +346,15 @@ fn a_load_test_becomes_a_report() {
 }
 
 #[test]
-fn load_tests_and_captures_name_each_others_command() {
-    for command in ["report", "inspect"] {
-        let refused = rooflens(&[command, &load_test("vllm.json")]);
-        let said = text(&refused.stderr);
-        assert_eq!(refused.status.code(), Some(3), "{said}");
-        assert!(
-            said.contains("vLLM bench serve") && said.contains("rooflens serve-report"),
-            "{said}"
-        );
-    }
+fn a_load_test_gives_its_report_and_other_commands_name_the_one_for_it() {
+    let made = rooflens(&["report", &load_test("vllm.json"), "-o", "-"]);
+    let same = rooflens(&["serve-report", &load_test("vllm.json"), "-o", "-"]);
+    assert_eq!((made.status.code(), text(&made.stdout)), (Some(0), text(&same.stdout)));
+    assert!(text(&made.stderr).contains("rooflens serve-report"), "{}", text(&made.stderr));
+    let refused = rooflens(&["inspect", &load_test("vllm.json")]);
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(3), "{said}");
+    assert!(said.contains("vLLM bench serve") && said.contains("rooflens serve-report"), "{said}");
     let capture = fixture("h200-llama-8b/workload.toml");
     let refused = rooflens(&["serve-report", capture.to_str().expect("UTF-8")]);
     assert_eq!(refused.status.code(), Some(3));

@@ -35,7 +35,7 @@ pub(super) fn run(args: &Inspect, term: &mut Term) -> Result<(), CliError> {
 }
 
 fn describe(out: &mut String, loaded: &Loaded) -> std::fmt::Result {
-    let Loaded { bundle, session, diagnostics } = loaded;
+    let Loaded { bundle, session, diagnostics, .. } = loaded;
     writeln!(out, "bundle    {}", clean(&bundle.name))?;
     writeln!(out, "identity  {}", bundle.id)?;
     writeln!(out, "manifest  {}", if bundle.manifest.is_some() { "yes" } else { "none" })?;

@@ -5,10 +5,12 @@ use std::path::Path;
 
 use rooflens_schemas::ranges::given_name;
 use rooflens_schemas::{ArtifactKind, Manifest, Metric, StageRule, manifest, workload};
+use tempfile::TempDir;
 
 use super::args::{Classifier, Input};
 use super::error::CliError;
 use super::gpus;
+use super::nsys;
 use super::serve;
 use super::term::Term;
 use crate::analysis::{self, Context, Facts, Options};
@@ -32,6 +34,8 @@ pub(super) struct Loaded {
     pub(super) bundle: Bundle,
     pub(super) session: Session,
     pub(super) diagnostics: Diagnostics,
+    /// Where reports of nsys were exported to; removed with the bundle.
+    _exported: Option<TempDir>,
 }
 
 /// Opens, identifies and reads.
@@ -45,6 +49,7 @@ pub(super) fn load(input: &Input, term: &mut Term) -> Result<Loaded, CliError> {
         refuse_several(&bundle)?;
     }
     ingest::identify(&mut bundle, &mut diagnostics);
+    let exported = nsys::export(&mut bundle, &mut diagnostics, term)?;
     replace(&mut bundle, input.model.as_deref(), ArtifactKind::ModelConfig)?;
     replace(&mut bundle, input.workload.as_deref(), ArtifactKind::Workload)?;
     replace(&mut bundle, input.notes.as_deref(), ArtifactKind::Notes)?;
@@ -58,7 +63,7 @@ pub(super) fn load(input: &Input, term: &mut Term) -> Result<Loaded, CliError> {
     if !input.stages.is_empty() || input.workload.is_some() {
         refuse_unmatched(&session, !input.stages.is_empty())?;
     }
-    Ok(Loaded { bundle, session, diagnostics })
+    Ok(Loaded { bundle, session, diagnostics, _exported: exported })
 }
 
 fn check_gpu(name: Option<&str>) -> Result<(), CliError> {
@@ -144,7 +149,9 @@ pub(super) fn report(
     term: &mut Term,
 ) -> Result<Report, CliError> {
     let Loaded { session, diagnostics, .. } = loaded;
-    check(loaded, term)?;
+    if nothing_to_report(session) {
+        return Err(useless(loaded, term));
+    }
     term.step("analyzing");
     let (facts, hardware) = (Facts::new(session), known_gpus(session));
     let options = options(input);
@@ -196,20 +203,22 @@ fn metrics(context: &present::Context<'_>) -> Vec<Metric> {
     present::run(&english).into_iter().flat_map(|(_, _, findings)| findings.metrics).collect()
 }
 
-/// Whether the input holds anything to report; if not, prints what it lacks.
+/// Whether the input holds rows of something; if not, prints what it lacks.
 ///
 /// # Errors
-/// When nothing of the input can be reported.
+/// When it holds none.
 pub(super) fn check(loaded: &Loaded, term: &mut Term) -> Result<(), CliError> {
-    let Loaded { bundle, session, diagnostics } = loaded;
-    if !nothing_to_report(session) {
-        return Ok(());
-    }
+    if has_rows(&loaded.session) { Ok(()) } else { Err(useless(loaded, term)) }
+}
+
+/// Prints what an input lacks that is of no use, and gives the reason.
+fn useless(loaded: &Loaded, term: &mut Term) -> CliError {
+    let Loaded { bundle, diagnostics, .. } = loaded;
     let told = gravest(diagnostics);
     for diagnostic in diagnostics.iter().filter(|one| Some(*one) != told) {
         term.diagnostic(diagnostic);
     }
-    Err(unusable(bundle, diagnostics))
+    unusable(bundle, diagnostics)
 }
 
 /// Fails if data was lost and `--strict` is on.
@@ -262,11 +271,14 @@ pub(super) fn artifacts(bundle: &Bundle, unknown: &str) -> Vec<[String; 4]> {
 
 /// A session from which not one section could say anything.
 pub(super) fn nothing_to_report(session: &Session) -> bool {
-    !session.is_measured()
-        && !session.has_host_work()
-        && session.gpu_snapshots.is_empty()
-        && session.gemm_calls.is_empty()
-        && session.model.is_none()
+    !has_rows(session) && session.model.is_none()
+}
+
+/// Whether the tables hold more than the environment.
+fn has_rows(session: &Session) -> bool {
+    let others =
+        [session.gpu_snapshots.len(), session.process_samples.len(), session.gemm_calls.len()];
+    session.is_measured() || session.has_host_work() || others.iter().any(|rows| *rows > 0)
 }
 
 /// The first of the gravest remarks, which is the reason where nothing can be used.

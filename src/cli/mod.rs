@@ -8,6 +8,7 @@ mod gpus;
 mod inspect;
 mod kernels;
 mod load;
+mod nsys;
 mod output;
 mod predict;
 mod query;

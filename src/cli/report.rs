@@ -62,6 +62,6 @@ fn default_name(paths: &[PathBuf], loaded: &Loaded) -> String {
         _ => None,
     };
     let name = named.unwrap_or_else(|| loaded.bundle.name.clone());
-    let ends = [".zst", ".gz", ".tgz", ".tar", ".sqlite", ".json", ".csv"];
+    let ends = [".zst", ".gz", ".xz", ".bz2", ".tgz", ".tar", ".zip", ".sqlite", ".json", ".csv"];
     file_stem(ends.iter().fold(name.as_str(), |name, end| name.strip_suffix(end).unwrap_or(name)))
 }

@@ -99,6 +99,8 @@ ids! {
     GpuSnapshotId;
     /// A MIG device.
     MigDeviceId;
+    /// A process at one moment.
+    ProcessSampleId;
     /// A fact of the environment.
     FactId;
 }

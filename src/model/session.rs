@@ -66,6 +66,8 @@ pub struct Session {
     pub gpu_snapshots: GpuSnapshots,
     /// Their MIG devices.
     pub mig_devices: MigDevices,
+    /// Processes on GPUs.
+    pub process_samples: ProcessSamples,
     /// Allocator events.
     pub memory_events: MemoryEvents,
     /// Kernel sums of other tools.
@@ -301,6 +303,7 @@ impl Session {
             &self.device_samples,
             &self.gpu_snapshots,
             &self.mig_devices,
+            &self.process_samples,
             &self.memory_events,
             &self.kernel_sums,
             &self.kernel_profiles,

@@ -140,8 +140,12 @@ pub static SECTIONS: &[&Section] = &[
 
 /// The first page of a session without anything measured: the state of GPUs, a model, or the host's side of a capture.
 pub fn first_page(context: &Context<'_>) -> Findings {
-    let blocks =
-        [snapshot::first_page(context), host::first_page(context), model::first_page(context)];
+    let blocks = [
+        snapshot::first_page(context),
+        host::first_page(context),
+        model::first_page(context),
+        gemm::first_page(context),
+    ];
     Findings { blocks: blocks.concat(), ..Findings::default() }
 }
 

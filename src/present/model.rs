@@ -64,7 +64,7 @@ fn conclusion(context: &Context<'_>, model: &Architecture, found: &Sheet) -> Vec
         context,
         "model.conclusion",
         family = Inline::code(model.family.as_str()),
-        parameters = Quantity::count(model.parameters()),
+        parameters = Inline::strong(Quantity::count(model.parameters()).to_string()),
         active = is_mixture.then(|| Quantity::count(model.active_parameters())),
         weights = weights.map(|one| bytes(one.bytes)),
         format = weights.map(|one| one.format.name),

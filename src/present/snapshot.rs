@@ -6,8 +6,8 @@ use super::{Section, joined};
 use crate::Context;
 use rooflens_analysis::Known;
 use rooflens_analysis::system::power::reasons;
-use rooflens_analysis::system::snapshot::Remark;
-use rooflens_findings::{Block, Findings, Inline, Quantity, Table};
+use rooflens_analysis::system::snapshot::{Processes, Reading, Remark};
+use rooflens_findings::{Block, Cell, Findings, Inline, Quantity, Table};
 use rooflens_model::{GpuSnapshotId, StrId};
 
 /// In a report of measured work the section would only repeat the environment.
@@ -22,7 +22,22 @@ const ROWS: usize = 64;
 fn show(context: &Context<'_>) -> Known<Findings> {
     let (session, mut findings) = (context.session, Findings::default());
     let rows: Vec<GpuSnapshotId> = session.gpu_snapshots.ids().collect();
-    if session.is_measured() || rows.is_empty() {
+    let found = context.results.snapshot();
+    let Some(found) = found.ok().filter(|_| !session.is_measured()) else { return Ok(findings) };
+    if !found.processes.is_empty() {
+        let table = processes(context);
+        let caption = words!(context, "snapshot.process_table");
+        findings.main.push(Block::Table(table.view(caption, ROWS)));
+        findings.datasets.push(table.rows(&found.processes));
+    }
+    if !found.readings.is_empty() {
+        let table = readings(context);
+        let caption = words!(context, "snapshot.readings");
+        findings.main.push(Block::Table(table.view(caption, ROWS)));
+        findings.datasets.push(table.rows(&found.readings));
+        return Ok(findings);
+    }
+    if rows.is_empty() {
         return Ok(findings);
     }
     let (load, clocks) = (load(context), clocks(context));
@@ -44,7 +59,19 @@ fn show(context: &Context<'_>) -> Known<Findings> {
 /// The first page: each GPU in a sentence, what stands out, and what a moment does not tell.
 pub(super) fn first_page(context: &Context<'_>) -> Vec<Block> {
     let all = &context.session.gpu_snapshots;
-    let Some(first) = all.ids().next() else { return Vec::new() };
+    let Ok(found) = context.results.snapshot() else { return Vec::new() };
+    let mut blocks = Vec::new();
+    if !found.processes.is_empty() {
+        let rows = Quantity::count(context.session.process_samples.len() as u64);
+        let commands = Quantity::count(found.processes.len() as u64);
+        let said = say!(context, "snapshot.pmon", rows = rows, commands = commands);
+        blocks.push(Block::Prose(said));
+    }
+    let Some(first) = all.ids().next() else { return blocks };
+    if !found.readings.is_empty() {
+        blocks.extend(of_readings(context, &found.readings));
+        return blocks;
+    }
     let text = |id: Option<StrId>| id.map(|id| context.session.text(id).to_owned());
     let row = all.row(first);
     let intro = say!(
@@ -66,6 +93,29 @@ pub(super) fn first_page(context: &Context<'_>) -> Vec<Block> {
     }
     blocks.push(Block::Prose(say!(context, "snapshot.next")));
     blocks
+}
+
+/// What was read of each GPU without times: utilization and power, if they are there.
+fn of_readings(context: &Context<'_>, readings: &[Reading]) -> Vec<Block> {
+    let rows = Quantity::count(context.session.gpu_snapshots.len() as u64);
+    let mut said = vec![Block::Prose(say!(context, "snapshot.untimed", rows = rows))];
+    let of_gpu = |gpu: &[Reading]| {
+        let part = |quantity: &str| gpu.iter().find(|one| one.quantity == quantity);
+        let of = |one: &Reading| {
+            let value = |number: f64| Quantity::new(number, one.unit);
+            let what = context.text.word(one.quantity);
+            let (mean, min, max) = (value(one.mean), value(one.min), value(one.max));
+            say!(context, "snapshot.reading", what = what, mean = mean, min = min, max = max)
+        };
+        let parts = ["GPU utilization", "power", "memory used"].map(part).into_iter().flatten();
+        let parts = joined(parts.map(of), context.text.comma())?;
+        let gpu = Inline::strong(format!("GPU {}", gpu.first()?.device));
+        Some(say!(context, "snapshot.gpu", gpu = gpu, name = None::<&str>, parts = parts))
+    };
+    let gpus = readings.chunk_by(|a, b| (a.artifact, a.device) == (b.artifact, b.device));
+    let each: Vec<_> = gpus.filter_map(of_gpu).take(SHOWN).collect();
+    said.extend((!each.is_empty()).then_some(Block::Bullets(each)));
+    said
 }
 
 fn of_gpu(context: &Context<'_>, gpu: GpuSnapshotId) -> Vec<Inline> {
@@ -90,7 +140,8 @@ fn of_gpu(context: &Context<'_>, gpu: GpuSnapshotId) -> Vec<Inline> {
     ];
     let parts = joined(parts.into_iter().flatten(), context.text.comma()).unwrap_or_default();
     let name = row.name.map(|name| Inline::code(context.session.text(name)));
-    say!(context, "snapshot.gpu", gpu = row.device.to_string(), name = name, parts = parts)
+    let gpu = Inline::strong(format!("GPU {}", row.device));
+    say!(context, "snapshot.gpu", gpu = gpu, name = name, parts = parts)
 }
 
 fn watts(milliwatts: u64) -> Quantity {
@@ -216,6 +267,45 @@ fn active(mask: u64) -> String {
     let names = reasons::REASONS.iter().filter(|reason| mask & reason.bit != 0);
     let names = names.map(|reason| reason.name).collect::<Vec<_>>().join(", ");
     if names.is_empty() { "none".to_owned() } else { names }
+}
+
+fn readings<'t>(context: &Context<'t>) -> Table<'t, Reading> {
+    let (session, text) = (context.session, context.text);
+    let value = |of: fn(&Reading) -> f64| {
+        move |one: &Reading| Cell::Quantity(Quantity::new(of(one), one.unit))
+    };
+    Table::new(text, "gpu_readings")
+        .count("gpu", |one: &Reading| one.device)
+        .on_page()
+        .text("quantity", |one| text.word(one.quantity).to_owned())
+        .on_page()
+        .count("readings", |one| one.count)
+        .on_page()
+        .text("min", value(|one| one.min))
+        .on_page()
+        .text("mean", value(|one| one.mean))
+        .on_page()
+        .text("max", value(|one| one.max))
+        .on_page()
+        .name("artifact", |one| session.text(one.artifact))
+}
+
+fn processes<'t>(context: &Context<'t>) -> Table<'t, Processes> {
+    let session = context.session;
+    Table::new(context.text, "gpu_processes")
+        .count("gpu", |one: &Processes| one.device)
+        .on_page()
+        .name("command", |one| session.text(one.command))
+        .on_page()
+        .count("processes", |one| one.processes)
+        .on_page()
+        .count("rows", |one| one.rows)
+        .on_page()
+        .share("gpu_utilization", |one| one.util.map(|(mean, _)| mean))
+        .on_page()
+        .share("gpu_utilization_max", |one| one.util.map(|(_, most)| most))
+        .on_page()
+        .name("artifact", |one| session.text(one.artifact))
 }
 
 fn mig<'t>(context: &Context<'t>) -> Table<'t, usize> {

@@ -120,8 +120,8 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// What nsys was told to trace, as a fact, where the export tells.
-    pub(super) fn traced(&mut self) {
+    /// What nsys was told to trace, as a fact, where the export tells. Whether CUDA is among it.
+    pub(super) fn traced(&mut self) -> bool {
         let wants = [Need("name"), Need("value")];
         let kinds =
             self.database.scan("META_DATA_CAPTURE", &wants, |out: &mut BTreeSet<String>, row| {
@@ -131,11 +131,13 @@ impl Import<'_> {
                 Ok(())
             });
         // An export that does not tell has no such table, or another one.
-        let Ok((parts, _)) = kinds else { return };
+        let Ok((parts, _)) = kinds else { return false };
         let kinds: BTreeSet<String> = parts.into_iter().flatten().take(32).collect();
+        let cuda = kinds.contains("Cuda");
         let kinds = kinds.into_iter().collect::<Vec<_>>().join(", ");
         let subject = self.file.pass.clone();
         self.session.add_fact(&self.file.path, &subject, "traced", &kinds);
+        cuda
     }
 
     /// Time zero of the capture in UTC.

@@ -76,9 +76,15 @@ fn import(
     let settled = settle(&plain.path, file, diagnostics);
     let path = settled.as_ref().map_or(&plain.path, |copy| &copy.path);
     let database = Database::open(path, session.room() / ROW_BYTES)?;
-    if !MARKS.iter().any(|table| database.has(table)) {
-        let message = "an SQLite file, but none of its tables is one of Nsight Systems";
-        return Err(IngestErrorKind::Unsupported(message.to_owned()).into());
+    if !MARKS.iter().any(|table| database.has(table)) || database.has("StringTable") {
+        let unknown = "an SQLite file, but none of its tables is one of Nsight Systems";
+        let other = crate::unread::database(|table| database.has(table));
+        let message = other.map_or(unknown.to_owned(), |(what, _)| format!("{what} is not read"));
+        let error = IngestError::from(IngestErrorKind::Unsupported(message));
+        return Err(match other {
+            Some((_, instead)) => error.hint(instead),
+            None => error,
+        });
     }
     let names = Names::read(&database)?;
     let pass = session.add_pass(&file.pass, PassKind::Timeline, &file.path);
@@ -229,8 +235,11 @@ impl Import<'_> {
             let hint = "capture again, and let the process end by itself (or call cudaDeviceSynchronize and cudaProfilerStop before it is stopped): activity that was not flushed is lost. Otherwise see the messages of nsys: it collects none if another profiler holds CUPTI, or if the driver does not fit its version";
             self.say(Severity::DataLoss, "nsys/lost-activity", message, Some(hint), 1);
         } else if !operations {
-            self.traced();
+            let asked = self.traced();
             let hint = match traced {
+                _ if asked => {
+                    "CUDA was traced and nothing came: see the messages of nsys, or capture a part of the run that uses the GPU"
+                }
                 true => {
                     "CUDA was traced, but no call launches work: capture a part of the run that uses the GPU"
                 }

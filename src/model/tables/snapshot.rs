@@ -1,7 +1,7 @@
 //! What a GPU was doing when nvidia-smi was asked, and its MIG devices.
 
 use crate::table::table;
-use crate::{GpuSnapshotId, MigDeviceId, StrId};
+use crate::{GpuSnapshotId, MigDeviceId, ProcessSampleId, StrId};
 
 table! {
     /// States of GPUs at one moment, as `nvidia-smi -q -x` tells them.
@@ -73,6 +73,46 @@ table! {
     }
 }
 
+impl GpuSnapshot {
+    /// A state of which nothing is known but the GPU.
+    pub const fn of(artifact: StrId, device: u32) -> Self {
+        Self {
+            artifact,
+            time: None,
+            device,
+            name: None,
+            driver: None,
+            cuda: None,
+            performance_state: None,
+            sm_mhz: None,
+            sm_max_mhz: None,
+            memory_mhz: None,
+            memory_max_mhz: None,
+            power_mw: None,
+            power_limit_mw: None,
+            power_default_mw: None,
+            temperature: None,
+            slowdown_temperature: None,
+            memory_used: None,
+            memory_total: None,
+            gpu_util: None,
+            memory_util: None,
+            throttle_reasons: None,
+            ecc: None,
+            ecc_corrected: None,
+            ecc_uncorrectable: None,
+            ecc_uncorrectable_total: None,
+            repair_pending: None,
+            pcie_generation: None,
+            pcie_generation_max: None,
+            pcie_width: None,
+            pcie_width_max: None,
+            mig: None,
+            processes: None,
+        }
+    }
+}
+
 table! {
     /// MIG devices of the GPUs in `gpu_snapshots`.
     MigDevices "mig_devices" { row: MigDevice, id: MigDeviceId,
@@ -90,5 +130,23 @@ table! {
         memory_used: Option<u64>,
         /// Device memory, bytes.
         memory_total: Option<u64>,
+    }
+}
+
+table! {
+    /// Processes on GPUs, as `nvidia-smi pmon` lists them, in the order of the file.
+    ProcessSamples "process_samples" { row: ProcessSample, id: ProcessSampleId,
+        /// Path of the artifact.
+        artifact: StrId,
+        /// Device index.
+        device: u32,
+        /// Process number.
+        pid: i64,
+        /// Command.
+        command: StrId,
+        /// Share of the sample period with a kernel of the process resident, percent.
+        gpu_util: Option<u32>,
+        /// Share of the sample period in which the process read or wrote memory, percent.
+        memory_util: Option<u32>,
     }
 }

@@ -351,16 +351,15 @@ fn a_load_test_becomes_a_report() {
 }
 
 #[test]
-fn load_tests_and_captures_name_each_others_command() {
-    for command in ["report", "inspect"] {
-        let refused = rooflens(&[command, &load_test("vllm.json")]);
-        let said = text(&refused.stderr);
-        assert_eq!(refused.status.code(), Some(3), "{said}");
-        assert!(
-            said.contains("vLLM bench serve") && said.contains("rooflens serve-report"),
-            "{said}"
-        );
-    }
+fn a_load_test_gives_its_report_and_other_commands_name_the_one_for_it() {
+    let made = rooflens(&["report", &load_test("vllm.json"), "-o", "-"]);
+    let same = rooflens(&["serve-report", &load_test("vllm.json"), "-o", "-"]);
+    assert_eq!((made.status.code(), text(&made.stdout)), (Some(0), text(&same.stdout)));
+    assert!(text(&made.stderr).contains("rooflens serve-report"), "{}", text(&made.stderr));
+    let refused = rooflens(&["inspect", &load_test("vllm.json")]);
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(3), "{said}");
+    assert!(said.contains("vLLM bench serve") && said.contains("rooflens serve-report"), "{said}");
     let capture = fixture("h200-llama-8b/workload.toml");
     let refused = rooflens(&["serve-report", capture.to_str().expect("UTF-8")]);
     assert_eq!(refused.status.code(), Some(3));
@@ -418,4 +417,63 @@ fn setups_are_compared_with_the_first_that_is_given() {
     for words in ["1 worked against narrow", "max\\_num\\_seqs: 64 → 128", "128 gave 40.0 ms."] {
         assert!(page.contains(words), "{words}: {page}");
     }
+}
+
+#[test]
+fn a_config_alone_gives_the_sizes_of_its_model_and_points_to_predict() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("config.json");
+    // A layer: 2·64² + 2·64·32 + 3·64·128 + 2·64 = 36 992; embedding and head 2·64·100, a norm of 64: 86 848.
+    let text_of = r#"{"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "vocab_size": 100,
+        "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "torch_dtype": "bfloat16"}"#;
+    std::fs::write(&config, text_of).expect("written");
+    let path = config.to_str().expect("UTF-8");
+    let made = rooflens(&["report", path, "--gpu", "H200 SXM", "-o", "-"]);
+    let said = text(&made.stdout);
+    assert_eq!(made.status.code(), Some(0), "{}", text(&made.stderr));
+    assert!(said.contains("86 848 parameters"), "{said}");
+    assert!(said.contains("rooflens predict") && said.contains("H200 SXM"), "{said}");
+    let quantization = folder.path().join("hf_quant_config.json");
+    let nvfp4 = r#"{"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "NVFP4"}}"#;
+    std::fs::write(&quantization, nvfp4).expect("written");
+    let alone = rooflens(&["report", quantization.to_str().expect("UTF-8"), "-o", "-"]);
+    assert_eq!(alone.status.code(), Some(3));
+    assert!(text(&alone.stderr).contains("config.json"), "{}", text(&alone.stderr));
+    let both = rooflens(&["report", path, quantization.to_str().expect("UTF-8"), "-o", "-"]);
+    assert!(text(&both.stdout).contains("as nvfp4"), "{}", text(&both.stdout));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_report_of_nsys_is_exported_by_a_local_nsys_or_named() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().expect("a folder");
+    let report = folder.path().join("run.nsys-rep");
+    std::fs::write(&report, b"NVIDIA Tegra Profiler Report rest").expect("written");
+    let run = |path: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rooflens"));
+        let output = command
+            .args(["report", report.to_str().expect("UTF-8"), "-o", "-"])
+            .env("PATH", path)
+            .output();
+        let output = output.expect("rooflens runs");
+        (output.status.code(), text(&output.stderr))
+    };
+    let (code, said) = run("/nowhere");
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("nsys export --type sqlite"), "{said}");
+    let nsys = folder.path().join("nsys");
+    let script = |body: &str| {
+        std::fs::write(&nsys, format!("#!/bin/sh\n{body}\n")).expect("written");
+        std::fs::set_permissions(&nsys, std::fs::Permissions::from_mode(0o755)).expect("changed");
+    };
+    let path = format!("{}:/usr/bin:/bin", folder.path().display());
+    script("echo the report is damaged >&2; exit 1");
+    let (code, said) = run(&path);
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("the report is damaged"), "{said}");
+    // Arguments: export --type sqlite --force-overwrite true --output TARGET REPORT.
+    script("test \"$2$3\" = --typesqlite && printf 'SQLite format 3' > \"$7\"");
+    let (_, said) = run(&path);
+    assert!(said.contains("exported by") && said.contains("run.sqlite"), "{said}");
 }

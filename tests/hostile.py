@@ -13,6 +13,7 @@ import sqlite3
 import struct
 import sys
 import tarfile
+import zlib
 
 
 def varint(number):
@@ -74,6 +75,18 @@ def archive(scale):
             entry.size = len(one)
             tar.addfile(entry, io.BytesIO(one))
     return "archive.tar.gz", gzip.compress(out.getvalue(), 9, mtime=0)
+
+
+def zipped(scale):
+    """A zip of overlapping entries: a thousand names, all of one place that inflates to a megabyte."""
+    packed = zlib.compress(b"[" + b" " * (1_000_000 * scale), 9, -15)
+    crc, size = zlib.crc32(b"[" + b" " * (1_000_000 * scale)), 1_000_000 * scale + 1
+    local = struct.pack("<IHHHHHIIIHH", 0x04034b50, 20, 0, 8, 0, 0, crc, len(packed), size, 1, 0) + b"a" + packed
+    entries = b"".join(
+        struct.pack("<IHHHHHHIIIHHHHHII", 0x02014b50, 20, 20, 0, 8, 0, 0, crc, len(packed), size, 4, 0, 0, 0, 0, 0, 0)
+        + f"{at:04}".encode() for at in range(1000))
+    end = struct.pack("<IHHHHIIH", 0x06054b50, 0, 0, 1000, 1000, len(entries), len(local), 0)
+    return "overlap.zip", local + entries + end
 
 
 def fields(scale):
@@ -285,7 +298,7 @@ def facts(scale):
     return "facts", {"env.json": json.dumps({"version": 1, "entries": entries}).encode(), "trace.json": trace([kernel(1, 2)])}
 
 
-ALL = [archive, fields, sections, ranges_of_states, links, section_clones, names, regexes, streams, devices, columns, cells, passes,
+ALL = [archive, zipped, fields, sections, ranges_of_states, links, section_clones, names, regexes, streams, devices, columns, cells, passes,
        long_name, crossing, crossing_all, crossing_names, nested,
        *map(many, MANY), *map(launches, ["kernels", "devices"]), samples, facts]
 

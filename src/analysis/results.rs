@@ -152,6 +152,10 @@ results! {
     sync: super::time::sync::Synchronization = super::time::sync::compute;
     /// GPUs and their peaks.
     environment: super::system::environment::Environment = super::system::environment::compute;
+    /// States of GPUs at one moment.
+    snapshot: super::system::snapshot::Snapshot = super::system::snapshot::compute;
+    /// The host's side of captures without GPU work.
+    host: super::system::host::HostWork = super::system::host::compute;
     /// Stages of all passes.
     stage_times: super::time::stage_times::StageTimes = super::time::stage_times::compute;
     /// Passes over time.

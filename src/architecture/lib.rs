@@ -11,7 +11,7 @@ mod count;
 mod layer;
 mod work;
 
-pub use config::{Unsupported, is_config, parse};
+pub use config::{Unsupported, is_config, parse, weight_format};
 pub use layer::{Attention, Core, Experts, Layer, Matrix, Part, Reach, State};
 pub use work::{
     Convention, Shape, attention, forward, forward_bytes, kv_bytes_per_token, parameters_per_token,

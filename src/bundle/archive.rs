@@ -1,4 +1,4 @@
-//! Archives: a tar, plain or packed, into a folder; refused as a whole when anything in it is hostile.
+//! Archives: a tar, plain or packed, or a zip, into a folder; refused as a whole when anything in it is hostile.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -11,14 +11,15 @@ use tar::{EntryType, Header, PaxExtensions};
 use super::content::{Content, ContentError};
 use super::error::{BundleError, check_path};
 use super::walk::{MAX_DEPTH, MAX_FILES};
+use super::zip;
 
 /// Bytes of a header extension (a long name, say) beyond which it is refused.
 const MAX_EXTENSION: u64 = 64 << 10;
 
-/// Whether the file is a tar, plain or packed.
+/// Whether the file is a tar, plain or packed, or a zip.
 pub(super) fn is_archive(content: &Content) -> Result<bool, ContentError> {
     let prefix = content.prefix(512)?;
-    Ok(prefix.get(257..262) == Some(b"ustar"))
+    Ok(prefix.get(257..262) == Some(b"ustar") || zip::is_zip(content, &prefix))
 }
 
 /// Unpacks the archive into the folder, which must be there and be empty. Returns the number of files.
@@ -27,6 +28,9 @@ pub(super) fn extract(
     archive: &Path,
     folder: &Path,
 ) -> Result<usize, BundleError> {
+    if zip::is_zip(content, &content.prefix(4).map_err(BundleError::archive(archive))?) {
+        return extract_zip(content, archive, folder);
+    }
     let reader = content.reader().map_err(BundleError::archive(archive))?;
     let mut tar = tar::Archive::new(reader);
     let entries = tar.entries().map_err(BundleError::archive(archive))?;
@@ -51,6 +55,31 @@ pub(super) fn extract(
             return Err(BundleError::Duplicate(path));
         }
         write(&folder.join(&path), &mut entry).map_err(BundleError::archive(archive))?;
+    }
+    Ok(taken.len())
+}
+
+/// The same of a zip.
+fn extract_zip(content: &Content, archive: &Path, folder: &Path) -> Result<usize, BundleError> {
+    let mut file = content.file().map_err(BundleError::archive(archive))?;
+    let entries = zip::entries(&mut file).map_err(BundleError::archive(archive))?;
+    let mut taken = BTreeSet::new();
+    for entry in &entries {
+        let Some(path) = path_of(entry.name.clone(), entry.is_folder())? else { continue };
+        if let Some(what) = entry.fault() {
+            return Err(BundleError::Entry { path, what });
+        }
+        if entry.is_folder() {
+            continue;
+        }
+        if !taken.insert(path.clone()) {
+            return Err(BundleError::Duplicate(path));
+        }
+        let reader = zip::open(&mut file, entry).map_err(BundleError::archive(archive))?;
+        let mut member = zip::Checked::new(content.member(reader), entry);
+        write(&folder.join(&path), &mut member)
+            .and_then(|()| member.check())
+            .map_err(BundleError::archive(archive))?;
     }
     Ok(taken.len())
 }
@@ -87,21 +116,26 @@ impl Names {
     /// The path of a file or folder, without `./`; `None` for the root itself.
     fn path_of(&mut self, header: &Header) -> Result<Option<String>, BundleError> {
         let bytes = self.long.take().unwrap_or_else(|| header.path_bytes().into_owned());
-        let path = String::from_utf8(bytes).map_err(|error| BundleError::Path {
-            path: String::from_utf8_lossy(error.as_bytes()).into_owned(),
-            fault: PathFault::Encoding,
-        })?;
-        let short = path.strip_prefix("./").unwrap_or(&path);
-        let short = short.strip_suffix('/').unwrap_or(short);
-        if matches!(short, "" | ".") && header.entry_type().is_dir() {
-            return Ok(None);
-        }
-        check_path(short)?;
-        if short.split('/').count() > MAX_DEPTH + 1 {
-            return Err(BundleError::TooMany { limit: MAX_DEPTH, what: "folders in folders" });
-        }
-        Ok(Some(short.to_owned()))
+        path_of(bytes, header.entry_type().is_dir())
     }
+}
+
+/// The path of an entry, without `./`; `None` for the root itself.
+fn path_of(bytes: Vec<u8>, is_folder: bool) -> Result<Option<String>, BundleError> {
+    let path = String::from_utf8(bytes).map_err(|error| BundleError::Path {
+        path: String::from_utf8_lossy(error.as_bytes()).into_owned(),
+        fault: PathFault::Encoding,
+    })?;
+    let short = path.strip_prefix("./").unwrap_or(&path);
+    let short = short.strip_suffix('/').unwrap_or(short);
+    if matches!(short, "" | ".") && is_folder {
+        return Ok(None);
+    }
+    check_path(short)?;
+    if short.split('/').count() > MAX_DEPTH + 1 {
+        return Err(BundleError::TooMany { limit: MAX_DEPTH, what: "folders in folders" });
+    }
+    Ok(Some(short.to_owned()))
 }
 
 /// The path of a pax header. One that changes an entry's size is refused: nothing as large belongs here.

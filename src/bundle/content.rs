@@ -1,4 +1,4 @@
-//! The bytes of a file, whatever it is packed in: plain, gzip or zstd, told by the first bytes.
+//! The bytes of a file, whatever it is packed in: plain, gzip, zstd, xz or bzip2, told by the first bytes.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bzip2::read::MultiBzDecoder;
 use flate2::read::MultiGzDecoder;
 use rooflens_model::budget::{INFLATED_FLOOR, INFLATED_RATIO, Inflation};
 use tempfile::NamedTempFile;
@@ -23,7 +24,14 @@ pub enum Packing {
     Gzip,
     /// zstd frames.
     Zstd,
+    /// xz streams.
+    Xz,
+    /// bzip2 streams.
+    Bzip2,
 }
+
+/// Memory that a reader of xz may take, KiB: level 9 takes 65 MiB.
+const XZ_MEMORY: u32 = 128 << 10;
 
 /// Why the bytes of a file could not be had.
 #[derive(Debug, thiserror::Error)]
@@ -60,11 +68,13 @@ impl Content {
     pub fn sharing(path: &Path, inflation: Option<&Inflation>) -> Result<Self, ContentError> {
         let mut file = File::open(path)?;
         let packed_bytes = file.metadata()?.len();
-        let mut magic = [0; 4];
+        let mut magic = [0; 6];
         let read = read_up_to(&mut file, &mut magic)?;
         let packing = match &magic[..read] {
             [0x1f, 0x8b, ..] => Packing::Gzip,
-            [0x28, 0xb5, 0x2f, 0xfd] => Packing::Zstd,
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => Packing::Zstd,
+            [0xfd, b'7', b'z', b'X', b'Z', 0] => Packing::Xz,
+            [b'B', b'Z', b'h', b'1'..=b'9', ..] => Packing::Bzip2,
             _ => Packing::Plain,
         };
         let inflation = inflation.map_or_else(|| Inflation::of(packed_bytes), Clone::clone);
@@ -95,6 +105,11 @@ impl Content {
             Packing::Plain => Box::new(file),
             Packing::Gzip => Box::new(self.limited(MultiGzDecoder::new(file))),
             Packing::Zstd => Box::new(self.limited(zstd::Decoder::with_buffer(file)?)),
+            Packing::Xz => {
+                let streams = lzma_rust2::XzReader::new_mem_limit(file, true, XZ_MEMORY);
+                Box::new(self.limited(streams))
+            }
+            Packing::Bzip2 => Box::new(self.limited(MultiBzDecoder::new(file))),
         })
     }
 
@@ -140,6 +155,17 @@ impl Content {
         let mut temporary = NamedTempFile::new()?;
         io::copy(&mut self.reader()?, temporary.as_file_mut())?;
         Ok(PlainFile { path: temporary.path().to_owned(), temporary: Some(temporary) })
+    }
+
+    /// The file itself, whatever it is packed in.
+    pub(super) fn file(&self) -> io::Result<File> {
+        File::open(&self.path)
+    }
+
+    /// A stream of one of several members of the file, which costs what it inflates to.
+    pub(super) fn member<R: Read>(&self, inner: R) -> impl Read + use<R> {
+        let inflation = self.inflation.clone();
+        Limited { inner, position: 0, inflation, inflated: Arc::default() }
     }
 
     fn limited<R: Read>(&self, inner: R) -> Limited<R> {

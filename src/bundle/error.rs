@@ -73,7 +73,7 @@ pub enum BundleError {
     #[error("{0} is an archive, which is opened alone; unpack it, and give the folder")]
     Archived(PathBuf),
     /// A file to unpack is none.
-    #[error("{0} is no archive: expected a .tar, .tar.zst or .tar.gz")]
+    #[error("{0} is no archive: expected a .tar (.zst, .gz, .xz, .bz2) or .zip")]
     NoArchive(PathBuf),
     /// The folder to unpack into has something in it.
     #[error("{0} is not empty")]

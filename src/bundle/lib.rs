@@ -12,6 +12,7 @@ mod redact;
 mod validate;
 mod verify;
 mod walk;
+mod zip;
 
 use std::path::PathBuf;
 
@@ -21,7 +22,7 @@ use tempfile::TempDir;
 
 pub use content::{Content, ContentError};
 pub use error::BundleError;
-pub use open::{BROKEN_MANIFEST, open};
+pub use open::{BROKEN_MANIFEST, open, unpacked_name};
 pub use pack::{PackOptions, Packed, pack, unpack};
 pub use redact::EnvironmentDump;
 pub use rooflens_schemas::manifest::PathFault;

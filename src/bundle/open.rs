@@ -16,7 +16,7 @@ use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Severity};
 const CAPTURE_MARKS: [&str; 2] =
     [rooflens_schemas::workload::FILE_NAME, rooflens_schemas::environment::FILE_NAME];
 
-/// Opens one directory, one archive (`.tar`, `.tar.zst`, `.tar.gz`), or any number of loose files and
+/// Opens one directory, one archive (`.tar`, plain or packed, or `.zip`), or any number of loose files and
 /// directories, and verifies the hashes that a manifest states.
 pub fn open(paths: &[PathBuf], diagnostics: &mut Diagnostics) -> Result<Bundle, BundleError> {
     let mut bundle = match paths {
@@ -286,9 +286,15 @@ fn rank_of(path: &str) -> Option<u32> {
     digits[..end].parse().ok()
 }
 
+/// A file name without what says how it is packed.
+pub fn unpacked_name(name: &str) -> &str {
+    let ends = [".zst", ".gz", ".xz", ".bz2"];
+    ends.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name)
+}
+
 /// A file name without what says how it is packed and of which format it is.
 fn stem(name: &str) -> &str {
-    let name = name.strip_suffix(".zst").or_else(|| name.strip_suffix(".gz")).unwrap_or(name);
+    let name = unpacked_name(name);
     let name = match name.rsplit_once('.') {
         Some((stem, _)) if !stem.is_empty() => stem,
         _ => name,

@@ -153,6 +153,9 @@ fn repacked(plain: NamedTempFile, packing: Packing) -> io::Result<NamedTempFile>
             io::copy(&mut bytes, &mut encoder)?;
             encoder.finish()?;
         }
+        Packing::Xz | Packing::Bzip2 => {
+            return Err(io::Error::other("it is packed as xz or bzip2: unpack it first"));
+        }
     }
     Ok(packed)
 }

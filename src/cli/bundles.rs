@@ -13,7 +13,8 @@ use crate::ingest;
 use crate::render::text::clean;
 
 /// Endings that an archive's name loses when it is unpacked.
-const ARCHIVE_ENDINGS: [&str; 4] = [".tar.zst", ".tar.gz", ".tgz", ".tar"];
+const ARCHIVE_ENDINGS: [&str; 7] =
+    [".tar.zst", ".tar.gz", ".tar.xz", ".tar.bz2", ".tgz", ".tar", ".zip"];
 
 /// Endings of the archives that `pack` writes.
 const PACKED: [&str; 2] = [".tar.zst", ".tzst"];

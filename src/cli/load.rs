@@ -5,17 +5,19 @@ use std::path::{Path, PathBuf};
 
 use rooflens_schemas::ranges::given_name;
 use rooflens_schemas::{ArtifactKind, Manifest, Metric, StageRule, manifest, workload};
+use tempfile::TempDir;
 
 use super::args::{Classifier, Input};
 use super::error::CliError;
 use super::gpus;
+use super::nsys;
 use super::serve;
 use super::spool::Spooled;
 use super::term::Term;
 use crate::analysis::{self, Context, Facts, Options};
 use crate::bundle::{self, ArtifactFile, Bundle};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
-use crate::findings::{Catalogue, Lang};
+use crate::findings::{self, Catalogue, Lang};
 use crate::hardware::{Device, Hardware};
 use crate::ingest;
 use crate::model::pattern::whole_match;
@@ -35,6 +37,8 @@ pub(super) struct Loaded {
     pub(super) diagnostics: Diagnostics,
     /// Inputs that came through pipes, which the bundle reads from here.
     _spooled: Spooled,
+    /// Where reports of nsys were exported to; removed with the bundle.
+    _exported: Option<TempDir>,
 }
 
 /// Opens, identifies and reads.
@@ -49,6 +53,7 @@ pub(super) fn load(input: &Input, term: &mut Term) -> Result<Loaded, CliError> {
         refuse_several(&bundle)?;
     }
     ingest::identify(&mut bundle, &mut diagnostics);
+    let exported = nsys::export(&mut bundle, &mut diagnostics, term)?;
     replace(&mut bundle, input.model.as_deref(), ArtifactKind::ModelConfig)?;
     replace(&mut bundle, input.workload.as_deref(), ArtifactKind::Workload)?;
     replace(&mut bundle, input.notes.as_deref(), ArtifactKind::Notes)?;
@@ -62,7 +67,7 @@ pub(super) fn load(input: &Input, term: &mut Term) -> Result<Loaded, CliError> {
     if !input.stages.is_empty() || input.workload.is_some() {
         refuse_unmatched(&session, !input.stages.is_empty())?;
     }
-    Ok(Loaded { bundle, session, diagnostics, _spooled: spooled })
+    Ok(Loaded { bundle, session, diagnostics, _spooled: spooled, _exported: exported })
 }
 
 /// The inputs in a line.
@@ -156,7 +161,9 @@ pub(super) fn report(
     term: &mut Term,
 ) -> Result<Report, CliError> {
     let Loaded { bundle, session, diagnostics, .. } = loaded;
-    check(loaded, term)?;
+    if nothing_to_report(session) {
+        return Err(useless(loaded, term));
+    }
     term.step(format!("analyzing {}", bundle.name));
     let (facts, hardware) = (Facts::new(session), known_gpus(session));
     let options = options(input);
@@ -164,8 +171,10 @@ pub(super) fn report(
     let results = analysis::Results::compute(&context);
     let context = context.with(&results);
     let text = Catalogue::of(lang);
-    let conclusions = rules::run(&context, text);
+    let judged = session.is_measured().then(|| rules::run(&context, text));
     let context = present::Context::new(context, text);
+    let conclusions =
+        judged.unwrap_or_else(|| (present::first_page(&context), findings::Findings::default()));
     let sections = present::run(&context);
     let provenance = provenance(loaded, &context);
     let mut report = report::build(text, &provenance, conclusions, sections, diagnostics);
@@ -206,20 +215,22 @@ fn metrics(context: &present::Context<'_>) -> Vec<Metric> {
     present::run(&english).into_iter().flat_map(|(_, _, findings)| findings.metrics).collect()
 }
 
-/// Whether the input holds anything to report; if not, prints what it lacks.
+/// Whether the input holds rows of something; if not, prints what it lacks.
 ///
 /// # Errors
-/// When nothing of the input can be reported.
+/// When it holds none.
 pub(super) fn check(loaded: &Loaded, term: &mut Term) -> Result<(), CliError> {
-    let Loaded { bundle, session, diagnostics, .. } = loaded;
-    if !nothing_to_report(session) {
-        return Ok(());
-    }
+    if has_rows(&loaded.session) { Ok(()) } else { Err(useless(loaded, term)) }
+}
+
+/// Prints what an input lacks that is of no use, and gives the reason.
+fn useless(loaded: &Loaded, term: &mut Term) -> CliError {
+    let Loaded { bundle, diagnostics, .. } = loaded;
     let told = gravest(diagnostics);
     for diagnostic in diagnostics.iter().filter(|one| Some(*one) != told) {
         term.diagnostic(diagnostic);
     }
-    Err(unusable(bundle, diagnostics))
+    unusable(bundle, diagnostics)
 }
 
 /// Fails if data was lost and `--strict` is on.
@@ -271,20 +282,15 @@ pub(super) fn artifacts(bundle: &Bundle, unknown: &str) -> Vec<[String; 4]> {
 }
 
 /// A session from which not one section could say anything.
-fn nothing_to_report(session: &Session) -> bool {
-    let tables: [usize; 10] = [
-        session.launches.len(),
-        session.copies.len(),
-        session.graph_launches.len(),
-        session.api_calls.len(),
-        session.ranges.len(),
-        session.operators.len(),
-        session.kernel_profiles.len(),
-        session.kernel_sums.len(),
-        session.device_samples.len() + session.memory_events.len(),
-        session.timings.len() + session.measured_peaks.len() + session.counter_samples.len(),
-    ];
-    tables.iter().all(|rows| *rows == 0)
+pub(super) fn nothing_to_report(session: &Session) -> bool {
+    !has_rows(session) && session.model.is_none()
+}
+
+/// Whether the tables hold more than the environment.
+fn has_rows(session: &Session) -> bool {
+    let others =
+        [session.gpu_snapshots.len(), session.process_samples.len(), session.gemm_calls.len()];
+    session.is_measured() || session.has_host_work() || others.iter().any(|rows| *rows > 0)
 }
 
 /// The first of the gravest remarks, which is the reason where nothing can be used.

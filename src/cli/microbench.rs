@@ -6,7 +6,7 @@ use super::args::BenchReport as Args;
 use super::error::CliError;
 use super::load::{artifacts, errors, gravest};
 use super::output::{Writer, file_stem};
-use super::query::parquet_of;
+use super::parquet;
 use super::serve;
 use super::term::Term;
 use crate::bundle::{self, Bundle, Content};
@@ -57,7 +57,7 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
     let report = report(&results, Catalogue::of(writer.language()), provenance, &diagnostics);
     writer.protect(&bundle);
     let folder = format!("{}-report", file_stem(&bundle.name));
-    writer.write(&report, &folder, &|| parquet_of(&report), term)?;
+    writer.write(&report, &folder, &|| parquet::of_report(&report), term)?;
     errors(diagnostics.iter())
 }
 

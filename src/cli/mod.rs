@@ -12,6 +12,7 @@ mod load;
 mod manual;
 mod metrics;
 mod microbench;
+mod nsys;
 mod output;
 mod parquet;
 mod predict;

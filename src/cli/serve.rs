@@ -49,7 +49,7 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
     let mut diagnostics = Diagnostics::default();
     term.step("opening");
     let mut bundle = bundle::open(&args.results, &mut diagnostics)?;
-    ingest::identify(&mut bundle, &mut diagnostics);
+    identify(&mut bundle, &mut diagnostics);
     refuse(&mut bundle, &mut diagnostics);
     in_order(&mut bundle, &args.results);
     let mut input = results(&bundle, &mut diagnostics, term);
@@ -103,6 +103,16 @@ fn options(args: &Args) -> Result<Options, CliError> {
         thresholds: thresholds.transpose()?.unwrap_or_default(),
         predicted: predicted.transpose()?,
     })
+}
+
+/// Says what files are. Text of DCGM's exporter is read with the results here, which know when each scrape was made.
+fn identify(bundle: &mut Bundle, diagnostics: &mut Diagnostics) {
+    ingest::identify(bundle, diagnostics);
+    for file in bundle.files.iter_mut().filter(|file| file.kind == Some(ArtifactKind::NvmlCsv)) {
+        if ingest::nvml::is_dcgm(file) {
+            file.kind = None;
+        }
+    }
 }
 
 /// Whether a file may hold a load test: it is of no kind that `report` reads.
@@ -183,7 +193,7 @@ fn gpu_metrics(
     let mut all = samples(&ingest::import(bundle, diagnostics, &mut |_| {}));
     if !args.gpu_metrics.is_empty() {
         let mut given = bundle::open(&args.gpu_metrics, diagnostics)?;
-        ingest::identify(&mut given, diagnostics);
+        identify(&mut given, diagnostics);
         refuse(&mut given, diagnostics);
         let before = all.len();
         all.extend(samples(&ingest::import(&given, diagnostics, &mut |_| {})));

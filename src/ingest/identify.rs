@@ -11,7 +11,7 @@ const PREFIX_BYTES: usize = 64 << 10;
 
 /// The beginning of a file, unpacked.
 pub struct Prefix<'a> {
-    /// File name without folders and without `.gz` or `.zst`. Only ever a hint beside the content.
+    /// File name without folders and without `.gz`, `.zst` and the like. Only ever a hint beside the content.
     pub name: &'a str,
     /// The first bytes, 64 KiB at most.
     pub bytes: &'a [u8],
@@ -63,11 +63,21 @@ pub fn identify(bundle: &mut Bundle, diagnostics: &mut Diagnostics) {
     }
 }
 
+/// What a file of no known kind is, and what to give instead.
+pub(super) fn not_read(file: &ArtifactFile) -> Option<(&'static str, &'static str)> {
+    let bytes = file.content().and_then(|content| content.prefix(PREFIX_BYTES)).ok()?;
+    let complete = bytes.len() < PREFIX_BYTES;
+    super::unread::name(&Prefix { name: name_of(file), bytes: &bytes, complete })
+}
+
+fn name_of(file: &ArtifactFile) -> &str {
+    rooflens_bundle::unpacked_name(file.path.rsplit('/').next().unwrap_or_default())
+}
+
 fn kind_of(file: &ArtifactFile) -> Result<Option<ArtifactKind>, rooflens_bundle::ContentError> {
     let content = file.content()?;
     let bytes = content.prefix(PREFIX_BYTES)?;
-    let name = file.path.rsplit('/').next().unwrap_or_default();
-    let name = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(name);
+    let name = name_of(file);
     let prefix = Prefix { name, bytes: &bytes, complete: bytes.len() < PREFIX_BYTES };
     let found = report_kind(&prefix).or_else(|| {
         IMPORTERS.iter().find(|importer| (importer.sniff)(&prefix)).map(|importer| importer.kind)

@@ -13,6 +13,7 @@ mod nesting;
 mod profiles;
 mod runs;
 mod stats_tables;
+mod unread;
 
 pub mod config;
 pub mod gemm_log;
@@ -108,8 +109,8 @@ pub fn import(
     add_commands(bundle, &mut session);
     session.tell_passes_apart();
     for file in &bundle.files {
-        if let Some(advice) = unread_advice(file.kind) {
-            let message = format!("{} is not read", file.kind.map_or("file", |kind| kind.label()));
+        if let Some((what, advice)) = unread(file) {
+            let message = format!("{what} is not read");
             let diagnostic = Diagnostic::new(Severity::Notice, "ingest/not-read", message);
             diagnostics.push(diagnostic.artifact(&file.path).hint(advice));
         }
@@ -140,11 +141,14 @@ fn origin(file: &ArtifactFile) -> Option<profiles::Origin> {
     }
 }
 
-fn unread_advice(kind: Option<ArtifactKind>) -> Option<&'static str> {
-    match kind {
-        Some(ArtifactKind::NsysReport) => {
-            Some("export it where nsys is installed: nsys export --type sqlite FILE.nsys-rep")
-        }
+/// What a file is that is not read, and what to give instead.
+fn unread(file: &ArtifactFile) -> Option<(&'static str, &'static str)> {
+    match file.kind {
+        Some(kind @ ArtifactKind::NsysReport) => Some((
+            kind.label(),
+            "export it where nsys is installed: nsys export --type sqlite FILE.nsys-rep",
+        )),
+        None | Some(ArtifactKind::Other) => identify::not_read(file),
         _ => None,
     }
 }

@@ -95,6 +95,12 @@ ids! {
     MeasuredPeakId;
     /// A matrix product of a cuBLAS or cuBLASLt log.
     GemmCallId;
+    /// The state of a GPU at one moment.
+    GpuSnapshotId;
+    /// A MIG device.
+    MigDeviceId;
+    /// A process at one moment.
+    ProcessSampleId;
     /// A fact of the environment.
     FactId;
 }

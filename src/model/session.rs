@@ -62,6 +62,12 @@ pub struct Session {
     pub counter_samples: CounterSamples,
     /// NVML samples.
     pub device_samples: DeviceSamples,
+    /// States of GPUs at one moment.
+    pub gpu_snapshots: GpuSnapshots,
+    /// Their MIG devices.
+    pub mig_devices: MigDevices,
+    /// Processes on GPUs.
+    pub process_samples: ProcessSamples,
     /// Allocator events.
     pub memory_events: MemoryEvents,
     /// Kernel sums of other tools.
@@ -226,6 +232,35 @@ impl Session {
         })
     }
 
+    /// Whether anything was measured: GPU work, operators, profiled kernels, samples, timings, peaks.
+    pub fn is_measured(&self) -> bool {
+        let rows = [
+            self.launches.len(),
+            self.copies.len(),
+            self.graph_launches.len(),
+            self.operators.len(),
+            self.kernel_profiles.len(),
+            self.kernel_sums.len(),
+            self.device_samples.len(),
+            self.counter_samples.len(),
+            self.timings.len(),
+            self.measured_peaks.len(),
+        ];
+        rows.iter().any(|rows| *rows > 0)
+    }
+
+    /// Whether the host's side of a capture was recorded: calls, ranges, samples, its scheduler.
+    pub fn has_host_work(&self) -> bool {
+        let rows = [
+            self.api_calls.len(),
+            self.ranges.len(),
+            self.os_calls.len(),
+            self.cpu_samples.len(),
+            self.off_cpu.len(),
+        ];
+        rows.iter().any(|rows| *rows > 0)
+    }
+
     /// Adds an environment fact; empty values are left out.
     pub fn add_fact(&mut self, artifact: &str, subject: &str, key: &str, value: &str) {
         if value.trim().is_empty() {
@@ -274,6 +309,9 @@ pub const TABLES: &[TableOf] = &[
     |session| &session.frames,
     |session| &session.counter_samples,
     |session| &session.device_samples,
+    |session| &session.gpu_snapshots,
+    |session| &session.mig_devices,
+    |session| &session.process_samples,
     |session| &session.memory_events,
     |session| &session.kernel_sums,
     |session| &session.kernel_profiles,

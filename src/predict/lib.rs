@@ -14,14 +14,17 @@ pub mod document;
 mod machine;
 mod precision;
 mod setup;
+mod sheet;
 mod sweep;
 
 pub use advice::{Advice, Limits, advise, ridge_batch};
 pub use calibration::{Calibration, Figure, Rate};
 pub use cost::{Cost, Pass, Plan};
+pub use document::layer_table;
 pub use machine::Machine;
 pub use precision::{PRECISIONS, Precision};
-pub use setup::{Load, Memory, Prediction, Setup, Speculation, predict};
+pub use setup::{Load, Memory, Prediction, Setup, Speculation, predict, weight_bytes};
+pub use sheet::{AtContext, Sheet, Size, Stored, sheet};
 pub use sweep::{Point, Sweep, sweep};
 
 #[cfg(test)]

@@ -208,9 +208,8 @@ fn decode(plan: &Plan, setup: &Setup, load: Load) -> Pass {
     plan.pass(Shape { batch: load.batch, new, past, logits: new })
 }
 
-/// What one GPU holds of the weights, and how many sequences fit beside them.
-fn memory(model: &Architecture, machine: &Machine, setup: &Setup, load: Load) -> Memory {
-    let usable = machine.memory * setup.memory_share;
+/// Bytes of the weights that one GPU holds.
+pub fn weight_bytes(model: &Architecture, setup: &Setup) -> f64 {
     let has_experts = model.outline.experts > 0;
     let of_matrix = |matrix: &Matrix| {
         let quantized = quantizes(&setup.weights, matrix, has_experts);
@@ -229,7 +228,13 @@ fn memory(model: &Architecture, machine: &Machine, setup: &Setup, load: Load) ->
         (model.tables + model.vectors) as f64 * setup.activations.bytes / setup.tensor as f64;
     let head = model.head.as_ref().filter(|_| !model.tied).map_or(0.0, of_matrix);
     let outside = model.matrices.iter().map(of_matrix).sum::<f64>() + tables + head;
-    let weights = layers / setup.pipeline as f64 + outside / setup.pipeline.min(2) as f64;
+    layers / setup.pipeline as f64 + outside / setup.pipeline.min(2) as f64
+}
+
+/// What one GPU holds of the weights, and how many sequences fit beside them.
+fn memory(model: &Architecture, machine: &Machine, setup: &Setup, load: Load) -> Memory {
+    let usable = machine.memory * setup.memory_share;
+    let weights = weight_bytes(model, setup);
     let cache = |layer: &Layer| -> f64 {
         let entry = |core: &rooflens_architecture::Core| {
             let split = setup.tensor.min(core.kv_heads.max(1)) as f64;

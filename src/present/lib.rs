@@ -25,9 +25,11 @@ mod flops_by_source;
 mod gemm;
 mod graphs;
 pub mod headline;
+mod host;
 mod idle;
 mod kernel_matching;
 pub mod kernels;
+mod model;
 mod modules;
 mod ncu_kernels;
 mod operators;
@@ -39,6 +41,7 @@ mod python;
 mod quality;
 mod represent;
 mod roofline;
+mod snapshot;
 mod stage_times;
 mod sync;
 mod timeline;
@@ -101,6 +104,9 @@ pub struct Section {
 
 /// All sections in reading order.
 pub static SECTIONS: &[&Section] = &[
+    &snapshot::SECTION,
+    &model::SECTION,
+    &host::SECTION,
     &breakdown::SECTION,
     &stage_times::SECTION,
     &idle::SECTION,
@@ -132,17 +138,31 @@ pub static SECTIONS: &[&Section] = &[
     &environment::SECTION,
 ];
 
-/// All sections: id, heading and content. One whose data is missing says so in its place.
+/// The first page of a session without anything measured: the state of GPUs, a model, or the host's side of a capture.
+pub fn first_page(context: &Context<'_>) -> Findings {
+    let blocks = [
+        snapshot::first_page(context),
+        host::first_page(context),
+        model::first_page(context),
+        gemm::first_page(context),
+    ];
+    Findings { blocks: blocks.concat(), ..Findings::default() }
+}
+
+/// All sections: id, heading and content. One whose data is missing says so in its place, if anything was measured:
+/// else it would be nearly all of them.
 pub fn run(context: &Context<'_>) -> Vec<(&'static str, &'static str, Findings)> {
     let missing = |missing| Findings {
         blocks: vec![Block::Missing(context.missing(missing))],
         ..Findings::default()
     };
+    let measured = context.session.is_measured();
     let one = |section: &&Section| {
         let shown = (section.show)(context);
-        (section.id, context.text.heading(section.id), shown.unwrap_or_else(missing))
+        let shown = if measured { Some(shown.unwrap_or_else(missing)) } else { shown.ok() };
+        Some((section.id, context.text.heading(section.id), shown?))
     };
-    SECTIONS.iter().map(one).collect()
+    SECTIONS.iter().filter_map(one).collect()
 }
 
 /// Share of the run from which on a stage has a bar.

@@ -56,6 +56,8 @@ pub fn build(
     report.summary = summary.blocks;
     let has_figures = !summary.datasets.is_empty();
     report.datasets = summary.datasets;
+    // Without rules there is nothing to judge, and the summary says what there is.
+    let judged = !rules.datasets.is_empty() || report.summary.is_empty();
     findings(&rules, &mut report);
     report.methods.extend(rules.methods);
     report.datasets.extend(rules.datasets);
@@ -83,7 +85,7 @@ pub fn build(
         report.notes = blocks;
         report.data_quality.extend(faults.iter().cloned());
     }
-    if rules.observations.is_empty() && !has_figures {
+    if judged && rules.observations.is_empty() && !has_figures {
         report.summary = vec![Block::Prose(no_verdict(&report))];
     }
     let reproduction = reproduction(&mut report, provenance);

@@ -134,19 +134,28 @@ fn storage(keys: &Keys<'_>, model: &mut Architecture) {
     let method = method.unwrap_or_else(|| "unnamed".to_owned());
     let bits = || bits(quantization);
     model.quantized = match method.as_str() {
-        "fp8" | "fbgemm_fp8" => Some("fp8"),
-        "mxfp4" => Some("mxfp4"),
-        "nvfp4" => Some("nvfp4"),
         "gptq" | "awq" | "compressed-tensors" | "bitsandbytes" => match bits() {
             Some(4) => Some("int4"),
             Some(8) => Some("int8"),
             _ => None,
         },
-        _ => None,
+        other => weight_format(other),
     }
     .map(str::to_owned);
     model.dtype = (method == "fp8").then(|| "fp8".to_owned());
     model.remarks.push(format!("the weights are quantized ({method})"));
+}
+
+/// The format of weights by the name of an algorithm, in lower case.
+pub fn weight_format(algorithm: &str) -> Option<&'static str> {
+    match algorithm {
+        "fp8" | "fbgemm_fp8" | "fp8_pb_wo" => Some("fp8"),
+        "mxfp4" => Some("mxfp4"),
+        "nvfp4" => Some("nvfp4"),
+        "w4a16_awq" | "w4a8_awq" => Some("awq"),
+        "int8_sq" | "w8a16" => Some("int8"),
+        _ => None,
+    }
 }
 
 /// Bits of a weight, where a quantization says them once.

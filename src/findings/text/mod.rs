@@ -15,6 +15,7 @@ use template::Template;
 /// The files of the English catalogue; those of other languages have the same names.
 const ENGLISH: &[&str] = &[
     include_str!("en/columns.toml"),
+    include_str!("en/context.toml"),
     include_str!("en/counters.toml"),
     include_str!("en/microbench.toml"),
     include_str!("en/page.toml"),
@@ -30,6 +31,7 @@ const ENGLISH: &[&str] = &[
 /// The files of the Chinese catalogue.
 const CHINESE: &[&str] = &[
     include_str!("zh/columns.toml"),
+    include_str!("zh/context.toml"),
     include_str!("zh/counters.toml"),
     include_str!("zh/microbench.toml"),
     include_str!("zh/page.toml"),

@@ -115,7 +115,8 @@ fn sniff_model(prefix: &Prefix<'_>) -> bool {
     }
     if prefix.complete {
         let value = serde_json::from_slice::<Value>(prefix.bytes).ok();
-        return value.is_some_and(|value| architecture::is_config(&value));
+        return value
+            .is_some_and(|value| architecture::is_config(&value) || is_quantization(&value));
     }
     // Lists of quantized modules can make a config longer than the prefix.
     let dimensions = prefix.contains("\"num_hidden_layers\"") || prefix.contains("\"hidden_size\"");
@@ -129,6 +130,9 @@ fn import_model(
     diagnostics: &mut Diagnostics,
 ) -> Result<(), IngestError> {
     let value: Value = serde_json::from_str(&text_of(file, MAX_BYTES)?)?;
+    if is_quantization(&value) {
+        return add_quantization(&value, file, session, diagnostics);
+    }
     let named = session.workload.config.as_ref().filter(|_| file.pass != COMMAND_LINE);
     let named_other = named.is_some_and(|path| *path != file.path);
     if named_other || session.model.is_some() {
@@ -138,6 +142,36 @@ fn import_model(
         return Ok(());
     }
     add_model(&value, &file.path, session, diagnostics);
+    Ok(())
+}
+
+/// Whether it is the `hf_quant_config.json` that TensorRT Model Optimizer puts beside a model's config.
+fn is_quantization(value: &Value) -> bool {
+    value.get("producer").is_some() && value.get("quantization").is_some_and(Value::is_object)
+}
+
+/// Sets how the weights of the session's model are stored.
+fn add_quantization(
+    value: &Value,
+    file: &ArtifactFile,
+    session: &mut Session,
+    diagnostics: &mut Diagnostics,
+) -> Result<(), IngestError> {
+    let algorithm = value.pointer("/quantization/quant_algo").and_then(Value::as_str);
+    let algorithm = algorithm.unwrap_or("unnamed").to_lowercase();
+    let Some(model) = &mut session.model else {
+        let message = format!(
+            "only how weights are quantized ({algorithm}), not the model: that is in its config.json"
+        );
+        return Err(IngestError::from(IngestErrorKind::Unsupported(message))
+            .hint("give both: rooflens report config.json hf_quant_config.json"));
+    };
+    if model.quantized.is_none() {
+        model.quantized = architecture::weight_format(&algorithm).map(str::to_owned);
+        let message = format!("the weights are quantized ({algorithm})");
+        let diagnostic = Diagnostic::new(Severity::Notice, "model/remark", message);
+        diagnostics.push(diagnostic.artifact(&file.path));
+    }
     Ok(())
 }
 

@@ -13,7 +13,8 @@ use Want::{May, Need};
 type Samples = FxHashMap<i64, (Ns, i64)>;
 
 impl Import<'_> {
-    /// Reads the innermost function of each sample of threads that call CUDA, by (thread, time).
+    /// Reads the innermost function of each sample of threads that call CUDA, or of all if nothing does, by
+    /// (thread, time).
     pub(super) fn cpu_samples(&mut self) -> Result<(), IngestError> {
         let samples = self.sampled()?;
         if samples.is_empty() {
@@ -56,9 +57,9 @@ impl Import<'_> {
     /// The samples of threads that call CUDA.
     fn sampled(&mut self) -> Result<Samples, IngestError> {
         let wants = [Need("id"), Need("start"), May(&["globalTid"])];
-        let callers = &self.callers;
+        let (callers, all) = (&self.callers, self.host_only);
         let each = |out: &mut Vec<(i64, (Ns, i64))>, row: &Row<'_>| {
-            if let Some(thread) = row.maybe(2)?.filter(|thread| callers.contains(thread)) {
+            if let Some(thread) = row.maybe(2)?.filter(|thread| all || callers.contains(thread)) {
                 out.push((row.int(0)?, (super::scheduling::time(row, 1)?, thread)));
             }
             Ok(())

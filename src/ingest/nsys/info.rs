@@ -120,6 +120,26 @@ impl Import<'_> {
         Ok(())
     }
 
+    /// What nsys was told to trace, as a fact, where the export tells. Whether CUDA is among it.
+    pub(super) fn traced(&mut self) -> bool {
+        let wants = [Need("name"), Need("value")];
+        let kinds =
+            self.database.scan("META_DATA_CAPTURE", &wants, |out: &mut BTreeSet<String>, row| {
+                if row.text(0).as_deref() == Some("CAPTURE_EVENT_TYPE") {
+                    out.extend(row.text(1).map(|kind| kind.chars().take(64).collect::<String>()));
+                }
+                Ok(())
+            });
+        // An export that does not tell has no such table, or another one.
+        let Ok((parts, _)) = kinds else { return false };
+        let kinds: BTreeSet<String> = parts.into_iter().flatten().take(32).collect();
+        let cuda = kinds.contains("Cuda");
+        let kinds = kinds.into_iter().collect::<Vec<_>>().join(", ");
+        let subject = self.file.pass.clone();
+        self.session.add_fact(&self.file.path, &subject, "traced", &kinds);
+        cuda
+    }
+
     /// Time zero of the capture in UTC.
     fn session_start(&mut self) -> Result<(), IngestError> {
         let (parts, _) = self.database.scan(

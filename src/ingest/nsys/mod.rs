@@ -61,6 +61,8 @@ struct Import<'a> {
     devices: Devices,
     /// Global ids of the threads that call CUDA.
     callers: FxHashSet<i64>,
+    /// There is neither GPU work nor a CUDA call nor a range.
+    host_only: bool,
     session: &'a mut Session,
     diagnostics: &'a mut Diagnostics,
 }
@@ -75,9 +77,15 @@ fn import(
     let settled = settle(&plain.path, file, diagnostics);
     let path = settled.as_ref().map_or(&plain.path, |copy| &copy.path);
     let database = Database::open(path, session.room() / ROW_BYTES)?;
-    if !MARKS.iter().any(|table| database.has(table)) {
-        let message = "an SQLite file, but none of its tables is one of Nsight Systems";
-        return Err(IngestErrorKind::Unsupported(message.to_owned()).into());
+    if !MARKS.iter().any(|table| database.has(table)) || database.has("StringTable") {
+        let unknown = "an SQLite file, but none of its tables is one of Nsight Systems";
+        let other = crate::unread::database(|table| database.has(table));
+        let message = other.map_or(unknown.to_owned(), |(what, _)| format!("{what} is not read"));
+        let error = IngestError::from(IngestErrorKind::Unsupported(message));
+        return Err(match other {
+            Some((_, instead)) => error.hint(instead),
+            None => error,
+        });
     }
     let names = Names::read(&database)?;
     let pass = session.add_pass(&file.pass, PassKind::Timeline, &file.path);
@@ -88,6 +96,7 @@ fn import(
         names,
         devices: Devices::default(),
         callers: FxHashSet::default(),
+        host_only: false,
         session,
         diagnostics,
     };
@@ -99,6 +108,7 @@ fn import(
     import.host()?;
     let payloads = import.ranges()?;
     import.collectives(&payloads);
+    import.host_only = import.is_host_only();
     import.system()?;
     import.scheduling()?;
     import.cpu_samples()?;
@@ -164,6 +174,19 @@ impl Import<'_> {
         }
     }
 
+    /// Whether nothing so far uses CUDA or marks ranges: then all of the host's side is of interest.
+    fn is_host_only(&self) -> bool {
+        let session = &self.session;
+        let tables = [
+            &session.launches.pass,
+            &session.copies.pass,
+            &session.graph_launches.pass,
+            &session.api_calls.pass,
+            &session.ranges.pass,
+        ];
+        !tables.iter().any(|table| table.contains(&self.pass))
+    }
+
     /// Turns rows that could not be read into one diagnostic a table.
     fn report_bad_rows(&mut self, table: &str, bad: &BadRows) {
         let Some((first, count)) = bad.summary() else { return };
@@ -221,7 +244,11 @@ impl Import<'_> {
             let hint = "capture again, and let the process end by itself (or call cudaDeviceSynchronize and cudaProfilerStop before it is stopped): activity that was not flushed is lost. Otherwise see the messages of nsys: it collects none if another profiler holds CUPTI, or if the driver does not fit its version";
             self.say(Severity::DataLoss, "nsys/lost-activity", message, Some(hint), 1);
         } else if !operations {
+            let asked = self.traced();
             let hint = match traced {
+                _ if asked => {
+                    "CUDA was traced and nothing came: see the messages of nsys, or capture a part of the run that uses the GPU"
+                }
                 true => {
                     "CUDA was traced, but no call launches work: capture a part of the run that uses the GPU"
                 }

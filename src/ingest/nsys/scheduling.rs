@@ -27,7 +27,8 @@ struct Chunk {
 }
 
 impl Import<'_> {
-    /// Reads the events of threads that call CUDA: no analysis asks about others, of which a table holds millions.
+    /// Reads the events of threads that call CUDA, or of all if nothing does: no analysis asks about others, of which a
+    /// table holds millions.
     pub(super) fn scheduling(&mut self) -> Result<(), IngestError> {
         let wants = [
             Need("start"),
@@ -37,9 +38,10 @@ impl Import<'_> {
             // Since 2023.
             May(&["threadState"]),
         ];
-        let callers = &self.callers;
+        let (callers, all) = (&self.callers, self.host_only);
         let each = |chunk: &mut Chunk, row: &Row<'_>| {
-            let Some(thread) = row.maybe(2)?.filter(|thread| callers.contains(thread)) else {
+            let Some(thread) = row.maybe(2)?.filter(|thread| all || callers.contains(thread))
+            else {
                 return Ok(());
             };
             let switch = match (row.int(1)?, row.maybe(3)?) {

@@ -24,21 +24,22 @@ impl Import<'_> {
     /// report says anything.
     pub(super) fn system(&mut self) -> Result<(), IngestError> {
         let own: FxHashSet<i64> = self.known_pids().into_iter().collect();
+        let own = (!self.host_only).then_some(&own);
         let pass = self.pass;
-        self.host_spans("OSRT_API", &own, |import, (start, end, name, thread)| {
+        self.host_spans("OSRT_API", own, |import, (start, end, name, thread)| {
             import.session.os_calls.push(OsCall { start, end, name, pass, thread });
         })?;
-        self.host_spans("PROFILER_OVERHEAD", &own, |import, (start, end, name, thread)| {
+        self.host_spans("PROFILER_OVERHEAD", own, |import, (start, end, name, thread)| {
             let process = import.session.threads.process[thread.index()];
             import.session.overheads.push(Overhead { start, end, name, pass, process, thread });
         })
     }
 
-    /// Adds the rows of a table with times, thread and name that belong to the processes `own`.
+    /// Adds the rows of a table with times, thread and name that belong to the processes `own`; all of them without.
     fn host_spans(
         &mut self,
         table: &str,
-        own: &FxHashSet<i64>,
+        own: Option<&FxHashSet<i64>>,
         mut add: impl FnMut(&mut Self, (Ns, Ns, StrId, ThreadId)),
     ) -> Result<(), IngestError> {
         let wants = [Need("start"), Need("end"), May(&["globalTid"]), May(&["nameId"])];
@@ -46,7 +47,7 @@ impl Import<'_> {
             let (start, end) = row.interval()?;
             let Some(thread) = row.maybe(2)? else { return Ok(()) };
             // The process number within a global thread id.
-            if own.contains(&((thread >> PROCESS_BITS) & THREAD_MASK)) {
+            if own.is_none_or(|own| own.contains(&((thread >> PROCESS_BITS) & THREAD_MASK))) {
                 let name = chunk.names.number(row.maybe(3)?);
                 chunk.rows.push((start, end, name, chunk.threads.number(thread)));
             }

@@ -31,6 +31,22 @@ pub(super) enum Field {
     MemoryUsed,
     /// Bit mask of throttle reasons.
     Reasons,
+    /// Product name.
+    Name,
+    /// Performance state.
+    State,
+    /// Device memory.
+    MemoryTotal,
+    /// Power limit in force.
+    PowerLimit,
+    /// Highest SM clock.
+    SmClockMax,
+    /// Highest memory clock.
+    MemoryClockMax,
+    /// Process number of a `pmon` row.
+    Pid,
+    /// Command of a `pmon` row.
+    Command,
 }
 
 /// Columns of our sampler: name, meaning. Units are those of the model's table.
@@ -68,9 +84,17 @@ const QUERY: &[(&str, Field)] = &[
     ("memory.used", Field::MemoryUsed),
     ("clocks_throttle_reasons.active", Field::Reasons),
     ("clocks_event_reasons.active", Field::Reasons),
+    ("name", Field::Name),
+    ("gpu_name", Field::Name),
+    ("pstate", Field::State),
+    ("memory.total", Field::MemoryTotal),
+    ("power.limit", Field::PowerLimit),
+    ("enforced.power.limit", Field::PowerLimit),
+    ("clocks.max.sm", Field::SmClockMax),
+    ("clocks.max.memory", Field::MemoryClockMax),
 ];
 
-/// Columns of `nvidia-smi dmon`; `pclk` is the graphics clock, which is the SM's.
+/// Columns of `nvidia-smi dmon` and `pmon`; `pclk` is the graphics clock, which is the SM's.
 const DMON: &[(&str, Field)] = &[
     ("Date", Field::Date),
     ("Time", Field::Time),
@@ -82,6 +106,8 @@ const DMON: &[(&str, Field)] = &[
     ("mem", Field::MemoryUtil),
     ("mclk", Field::MemoryClock),
     ("pclk", Field::SmClock),
+    ("pid", Field::Pid),
+    ("command", Field::Command),
 ];
 
 /// The meaning of a column of our sampler.
@@ -124,8 +150,8 @@ pub(super) fn smi_number(field: Field, cell: &str) -> Number {
     }
     let (value, unit) = cell.split_once(' ').unwrap_or((cell, ""));
     let scale = match (field, unit.trim()) {
-        (Field::Power, "" | "W") => 1e3,
-        (Field::MemoryUsed, "" | "MiB") => f64::from(1 << 20),
+        (Field::Power | Field::PowerLimit, "" | "W") => 1e3,
+        (Field::MemoryUsed | Field::MemoryTotal, "" | "MiB") => f64::from(1 << 20),
         (_, "" | "%" | "MHz" | "C") => 1.0,
         _ => return Number::Bad,
     };
@@ -141,9 +167,9 @@ pub(super) const fn most(field: Field) -> u64 {
     match field {
         Field::GpuUtil | Field::MemoryUtil => 100,
         Field::Temperature => 200,
-        Field::SmClock | Field::MemoryClock => 100_000,
-        Field::Power => 100_000_000,
-        Field::MemoryUsed => 1 << 50,
+        Field::SmClock | Field::MemoryClock | Field::SmClockMax | Field::MemoryClockMax => 100_000,
+        Field::Power | Field::PowerLimit => 100_000_000,
+        Field::MemoryUsed | Field::MemoryTotal => 1 << 50,
         _ => u64::MAX,
     }
 }
@@ -156,19 +182,34 @@ pub(super) fn whole_number(cell: &str) -> Number {
     cell.parse().map_or(Number::Bad, Number::Is)
 }
 
-fn is_absent(cell: &str) -> bool {
+pub(super) fn is_absent(cell: &str) -> bool {
     let inner = cell.trim_start_matches('[').trim_end_matches(']');
     matches!(inner, "" | "-" | "N/A" | "Not Supported" | "Unknown Error" | "GPU is lost")
         || inner.starts_with("Requested functionality")
 }
 
-/// Nanoseconds since 1970 of `2024/01/31 12:00:00.250` (or with `-` in the date), taken as UTC.
+/// Nanoseconds since 1970 of `2024/01/31 12:00:00.250` (or with `-` in the date), taken as UTC; of ISO 8601 with its
+/// zone (`2024-01-31T13:00:00+01:00`, `…Z`).
 pub(super) fn date_time(cell: &str) -> Option<i64> {
     let cell = cell.trim().trim_end_matches('Z');
     let (date, time) = cell.split_once([' ', 'T'])?;
+    let (time, zone) = match time.rfind(['+', '-']) {
+        Some(at) => (&time[..at], zone(&time[at..])?),
+        None => (time, 0),
+    };
     let mut parts = date.split(['/', '-']).map(|part| part.parse::<i64>().ok());
     let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
-    at(year, month, day, time)
+    at(year, month, day, time)?.checked_sub(zone)
+}
+
+/// Nanoseconds by which a zone is before UTC: `+01:00`, `-0530`, `+01`.
+fn zone(text: &str) -> Option<i64> {
+    let (sign, digits) = text.split_at_checked(1)?;
+    let digits = digits.replace(':', "");
+    let is_zone = matches!(digits.len(), 2 | 4) && digits.bytes().all(|one| one.is_ascii_digit());
+    let (hours, minutes) = digits.split_at_checked(2).filter(|_| is_zone)?;
+    let minutes = hours.parse::<i64>().ok()? * 60 + minutes.parse::<i64>().unwrap_or(0);
+    Some(minutes * 60_000_000_000 * if sign == "-" { -1 } else { 1 })
 }
 
 /// Nanoseconds since 1970 of `20240131` and `12:00:00`, taken as UTC.
@@ -223,6 +264,10 @@ mod tests {
     #[test]
     fn impossible_times_are_refused() {
         assert_eq!(date_time("1970/01/01 00:00:01.5"), Some(1_500_000_000));
+        assert_eq!(date_time("1970-01-01T01:00:01+01:00"), Some(1_000_000_000));
+        assert_eq!(date_time("1969-12-31T23:30:00Z"), None);
+        assert_eq!(date_time("1970-01-01T00:00:00-0030"), Some(1_800_000_000_000));
+        assert_eq!(date_time("1970-01-01T00:00:00+1"), None);
         for bad in
             ["", "2024/01/31", "2024/13/01 00:00:00", "2024/01/31 24:00:00", "x y", "9/9/9 1:1"]
         {

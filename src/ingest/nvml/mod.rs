@@ -1,8 +1,11 @@
-//! Device samples over time: our sampler's CSV, logs of `nvidia-smi --query-gpu … --format=csv`, and `dmon` logs.
+//! Device samples: our sampler's CSV, logs of `nvidia-smi --query-gpu … --format=csv`, of `dmon` and `pmon`, and what
+//! DCGM's exporter gives.
 //!
-//! All three are tables under a header; a column that is not known is not read, a cell without a number is missing.
+//! Tables stand under a header; a column that is not known is not read, a cell without a number is missing. Rows
+//! without a time are states of GPUs.
 
 mod columns;
+mod dcgm;
 mod table;
 
 use rooflens_schemas::ArtifactKind;
@@ -10,8 +13,8 @@ use rooflens_schemas::ArtifactKind;
 use super::{Importer, IngestError, IngestErrorKind, Prefix};
 use rooflens_bundle::ArtifactFile;
 use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Location, Severity};
-use rooflens_model::{DeviceSample, Session};
-use table::{Dialect, Table};
+use rooflens_model::{DeviceSample, GpuSnapshot, ProcessSample, Session};
+use table::{Dialect, ProcessRow, State, Table};
 
 /// Reads NVML samples.
 pub static IMPORTER: Importer = Importer { kind: ArtifactKind::NvmlCsv, sniff, import };
@@ -20,7 +23,14 @@ pub static IMPORTER: Importer = Importer { kind: ArtifactKind::NvmlCsv, sniff, i
 const MAX_BYTES: u64 = 1 << 30;
 
 fn sniff(prefix: &Prefix<'_>) -> bool {
-    Table::find(&prefix.text()).is_some()
+    let text = prefix.text();
+    dcgm::is_scrape(&text) || Table::find(&text).is_some()
+}
+
+/// Whether a file is text of DCGM's exporter, of which load tests make more.
+pub fn is_dcgm(file: &ArtifactFile) -> bool {
+    let prefix = file.content().and_then(|content| content.prefix(64 << 10));
+    prefix.is_ok_and(|bytes| dcgm::is_scrape(&String::from_utf8_lossy(&bytes)))
 }
 
 fn import(
@@ -30,20 +40,18 @@ fn import(
 ) -> Result<(), IngestError> {
     let bytes = file.content()?.bytes(MAX_BYTES)?;
     let text = String::from_utf8_lossy(&bytes);
+    if dcgm::is_scrape(&text) {
+        return dcgm::import(&text, file, session, diagnostics);
+    }
     let Some(table) = Table::find(&text) else {
         let message = "it has no header of NVML samples, nvidia-smi --query-gpu or dmon".to_owned();
         return Err(IngestError::from(IngestErrorKind::Unsupported(message)).hint(
             "record with --format=csv (not noheader), with timestamp and index among the columns",
         ));
     };
-    if !table.has_time() {
-        let message = "its rows have no time: they cannot be placed".to_owned();
-        return Err(IngestError::from(IngestErrorKind::Unsupported(message))
-            .hint("add timestamp to --query-gpu, or -o DT to dmon"));
-    }
     let artifact = session.intern(&file.path);
-    let read = table.read(artifact, session.room() / size_of::<DeviceSample>() as u64);
-    if read.samples.is_empty()
+    let read = table.read(artifact, session.room() / size_of::<GpuSnapshot>() as u64);
+    if read.rows() == 0
         && let Some(line) = read.first_lost
     {
         let rows = read.lost_rows;
@@ -55,7 +63,7 @@ fn import(
                 "times look like 2024/01/31 12:00:00.250, with - for / and T for the blank too",
             ));
     }
-    if read.samples.is_empty() {
+    if read.rows() == 0 {
         return Err(IngestErrorKind::Empty("it has a header but no sample".to_owned()).into());
     }
     say(&table, &read, file, diagnostics);
@@ -65,12 +73,56 @@ fn import(
     for sample in read.samples {
         session.device_samples.push(sample);
     }
+    for state in read.states {
+        let row = snapshot(&state, session);
+        session.gpu_snapshots.push(row);
+    }
+    for row in read.processes {
+        let command = session.intern(row.command);
+        session.process_samples.push(ProcessSample {
+            artifact,
+            device: row.device,
+            pid: row.pid,
+            command,
+            gpu_util: row.gpu_util,
+            memory_util: row.memory_util,
+        });
+    }
     Ok(())
 }
 
+/// A row without a time is the state of a GPU at a moment that nobody noted.
+fn snapshot(state: &State<'_>, session: &mut Session) -> GpuSnapshot {
+    let mut name = |text: Option<&str>| text.map(|text| session.intern(text));
+    let sample = &state.sample;
+    GpuSnapshot {
+        name: name(state.name),
+        performance_state: name(state.performance_state),
+        sm_mhz: sample.sm_mhz,
+        sm_max_mhz: state.sm_max,
+        memory_mhz: sample.memory_mhz,
+        memory_max_mhz: state.memory_max,
+        power_mw: sample.power_mw,
+        power_limit_mw: state.power_limit,
+        temperature: sample.temperature,
+        memory_used: sample.memory_used,
+        memory_total: state.memory_total,
+        gpu_util: sample.gpu_util,
+        memory_util: sample.memory_util,
+        throttle_reasons: sample.throttle_reasons,
+        ..GpuSnapshot::of(sample.artifact, sample.device)
+    }
+}
+
 /// What was read, and what was not.
-struct Read {
+struct Read<'a> {
     samples: Vec<DeviceSample>,
+    /// Rows of a table without times.
+    states: Vec<State<'a>>,
+    /// Rows of processes.
+    processes: Vec<ProcessRow<'a>>,
+    /// Rows that say that no process ran.
+    idle: u64,
     /// Rows without a time, or with too few cells; the line of the first.
     lost_rows: u64,
     first_lost: Option<u64>,
@@ -82,18 +134,36 @@ struct Read {
     full: bool,
 }
 
-fn say(table: &Table<'_>, read: &Read, file: &ArtifactFile, diagnostics: &mut Diagnostics) {
+impl Read<'_> {
+    /// Rows that were understood.
+    const fn rows(&self) -> usize {
+        self.samples.len() + self.states.len() + self.processes.len() + self.idle as usize
+    }
+}
+
+fn say(table: &Table<'_>, read: &Read<'_>, file: &ArtifactFile, diagnostics: &mut Diagnostics) {
     let mut push = |severity, code, message: &str, count: u64, line: Option<u64>| {
         let at = line.map_or(Location::Whole, Location::Line);
         let diagnostic = Diagnostic::new(severity, code, message).times(count).at(at);
         diagnostics.push(diagnostic.artifact(&file.path));
     };
-    if table.dialect != Dialect::Sampler {
+    if !table.has_time() {
+        let message =
+            "the rows have no time: they are read in order, and nothing is told over time";
+        push(Severity::Notice, "nvml/no-time", message, 1, None);
+    } else if table.dialect != Dialect::Sampler {
         let message =
             "nvidia-smi writes local time without a zone: the samples are placed as if it were UTC";
         push(Severity::Notice, "nvml/local-time", message, 1, None);
     }
-    if table.dialect == Dialect::Query && !table.names_device() {
+    if table.dialect == Dialect::Headerless {
+        let message = format!(
+            "the log has no header: columns are taken by their units ({}), others are not read",
+            table.assumed()
+        );
+        push(Severity::Notice, "nvml/no-header", &message, 1, None);
+    }
+    if matches!(table.dialect, Dialect::Query | Dialect::Headerless) && !table.names_device() {
         let message = "the rows do not say which GPU they are of: all are counted to GPU 0";
         push(Severity::Notice, "nvml/no-device", message, 1, None);
     }
@@ -193,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn dmon_with_times_is_read_and_without_is_refused() {
+    fn dmon_is_read_with_times_and_without() {
         let (result, session, _) = import_text(
             "#Date       Time        gpu    pwr  gtemp  mtemp     sm    mem   mclk   pclk\n\
              #YYYYMMDD   HH:MM:SS    Idx      W      C      C      %      %    MHz    MHz\n\
@@ -206,8 +276,76 @@ mod tests {
         assert_eq!((samples.sm_mhz[0], samples.memory_mhz[0]), (Some(1980), Some(3201)));
         assert_eq!((samples.gpu_util[0], samples.memory_util[0]), (Some(99), Some(40)));
 
-        let (result, _, _) = import_text("# gpu    pwr\n# Idx      W\n    0     70\n");
-        assert!(result.unwrap_err().hint.unwrap().contains("-o DT"));
+        let (_, session, codes) =
+            import_text("# gpu    pwr\n# Idx      W\n    0     70\n    1     71\n    0     90\n");
+        assert!(session.device_samples.is_empty());
+        let states = &session.gpu_snapshots;
+        assert_eq!((states.device.as_slice(), states.power_mw[2]), (&[0, 1, 0][..], Some(90_000)));
+        assert_eq!(codes, ["nvml/no-time"]);
+    }
+
+    #[test]
+    fn pmon_has_a_row_a_process() {
+        let (_, session, codes) = import_text(
+            "# gpu   pid  type    sm   mem   enc   dec   command\n# Idx     #   C/G     %     %     %     %   name\n\
+             0   4242     C    45    12     -     -   python\n    1      -     -     -     -     -     -   -\n",
+        );
+        let all = &session.process_samples;
+        assert_eq!((all.len(), all.pid[0], all.device[0]), (1, 4242, 0));
+        assert_eq!((all.gpu_util[0], all.memory_util[0]), (Some(45), Some(12)));
+        assert_eq!(session.text(all.command[0]), "python");
+        assert_eq!(codes, ["nvml/no-time"]);
+    }
+
+    #[test]
+    fn a_log_without_a_header_is_read_by_its_units_and_says_so() {
+        let (_, session, codes) = import_text(
+            "2026/04/25 16:06:06.780, 5 %, 1 %, 2 MiB, 20146 MiB, 27, 11.64 W\n\
+             2026/04/25 16:06:11.788, 7 %, 1 %, 3 MiB, 20145 MiB, 27, 11.36 W\n",
+        );
+        let samples = &session.device_samples;
+        assert_eq!((samples.gpu_util[0], samples.memory_util[1]), (Some(5), Some(1)));
+        assert_eq!((samples.power_mw[0], samples.memory_used[1]), (Some(11_640), Some(3 << 20)));
+        assert_eq!((samples.temperature[0], samples.sm_mhz[0]), (None, None));
+        assert_eq!(codes, ["nvml/local-time", "nvml/no-header", "nvml/no-device"]);
+    }
+
+    #[test]
+    fn rows_without_a_time_are_states() {
+        let (_, session, _) = import_text(
+            "name, uuid, pstate, memory.used [MiB], memory.total [MiB], power.draw [W], power.limit [W], clocks.max.sm [MHz]\n\
+             Tesla P100, GPU-a, P0, 103, 16280, 28.16, [N/A], 1480\n",
+        );
+        let all = &session.gpu_snapshots;
+        assert_eq!(all.name[0].map(|name| session.text(name)), Some("Tesla P100"));
+        assert_eq!((all.memory_total[0], all.power_limit_mw[0]), (Some(16_280 << 20), None));
+        assert_eq!((all.sm_max_mhz[0], all.time[0]), (Some(1480), None));
+    }
+
+    #[test]
+    fn dcgm_gives_a_state_of_each_gpu_and_scrape() {
+        let line = |name: &str, gpu: u32, value: f64| {
+            format!(
+                "{name}{{gpu=\"{gpu}\",modelName=\"NVIDIA H100\",DCGM_FI_DRIVER_VERSION=\"550.1\"}} {value}\n"
+            )
+        };
+        let scrape = |power: f64| {
+            [
+                "# HELP DCGM_FI_DEV_POWER_USAGE Power\n".to_owned(),
+                line("DCGM_FI_DEV_POWER_USAGE", 0, power),
+                line("DCGM_FI_DEV_POWER_USAGE", 1, power + 1.0),
+                line("DCGM_FI_DEV_FB_USED", 0, 2.0),
+            ]
+            .concat()
+        };
+        let (result, session, codes) = import_text(&[scrape(100.0), scrape(200.0)].concat());
+        assert!(result.is_ok());
+        let all = &session.gpu_snapshots;
+        assert_eq!(all.device, [0, 1, 0, 1]);
+        assert_eq!(all.power_mw, [Some(100_000), Some(101_000), Some(200_000), Some(201_000)]);
+        assert_eq!((all.memory_used[0], all.memory_used[1]), (Some(2 << 20), None));
+        assert_eq!(all.driver[3].map(|name| session.text(name)), Some("550.1"));
+        assert_eq!(codes, ["nvml/no-time"]);
     }
 
     #[test]
@@ -227,6 +365,5 @@ mod tests {
         ] {
             assert!(!sniffs(other), "{other}");
         }
-        assert!(import_text("name, power.draw [W]\nTesla, 28.16\n").0.is_err());
     }
 }

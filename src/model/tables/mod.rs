@@ -8,6 +8,7 @@ mod host;
 mod passes;
 mod profiles;
 mod samples;
+mod snapshot;
 mod system;
 
 pub use collectives::*;
@@ -18,4 +19,5 @@ pub use host::*;
 pub use passes::*;
 pub use profiles::*;
 pub use samples::*;
+pub use snapshot::*;
 pub use system::*;

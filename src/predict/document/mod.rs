@@ -11,6 +11,8 @@ use rooflens_schemas::{Metric, Scope, Tool, Unit};
 
 use rooflens_findings::catalogue::{PREDICTED_OUTPUT_THROUGHPUT, PREDICTED_TPOT, PREDICTED_TTFT};
 
+pub use tables::layers as layer_table;
+
 use crate::{
     Advice, Calibration, Limits, Machine, Pass, Plan, Point, Prediction, Setup, Sweep, advise,
     sweep,

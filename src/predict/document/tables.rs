@@ -1,7 +1,7 @@
 //! The data sets of a prediction.
 
 use rooflens_architecture::{Layer, Part};
-use rooflens_findings::{Cell, Dataset, Table, View};
+use rooflens_findings::{Catalogue, Cell, Dataset, Table, View};
 use rooflens_schemas::Unit;
 
 use super::Answer;
@@ -13,7 +13,7 @@ pub(super) fn all(answer: &Answer<'_>) -> Vec<Dataset> {
         points(answer).rows(&answer.points),
         parts_table(answer).rows(&parts(answer)),
         memory_table(answer).rows(&memories(answer)),
-        layers(answer).rows(&answer.of.model.layers),
+        layers(answer.text).rows(&answer.of.model.layers),
         peaks(answer).rows(&peak_rows(answer)),
     ];
     if answer.of.model.generates() {
@@ -31,7 +31,7 @@ pub(super) fn view(answer: &Answer<'_>, id: &str, caption: String, rows: usize) 
         "prediction" => points(answer).view(caption, rows),
         "prediction_parts" => parts_table(answer).view(caption, rows),
         "prediction_memory" => memory_table(answer).view(caption, rows),
-        "prediction_layers" => layers(answer).view(caption, rows),
+        "prediction_layers" => layers(answer.text).view(caption, rows),
         "prediction_batches" => batches(answer).view(caption, rows),
         "prediction_calibration" => calibration_table(answer).view(caption, rows),
         _ => peaks(answer).view(caption, rows),
@@ -234,10 +234,11 @@ fn memory_table<'t>(answer: &'t Answer<'_>) -> Table<'t, MemoryRow<'t>> {
         .on_page()
 }
 
-fn layers<'t>(answer: &'t Answer<'_>) -> Table<'t, (u64, Layer)> {
-    Table::new(answer.text, "prediction_layers")
-        .text("attention", |(_, layer): &(u64, Layer)| name(answer, layer.mixer))
-        .text("feed_forward", |(_, layer)| name(answer, layer.feed))
+/// Kinds of layers, each with how many there are of it.
+pub fn layers(text: &'static Catalogue) -> Table<'static, (u64, Layer)> {
+    Table::new(text, "prediction_layers")
+        .text("attention", |(_, layer): &(u64, Layer)| name(text, layer.mixer))
+        .text("feed_forward", |(_, layer)| name(text, layer.feed))
         .count("count", |(count, _)| *count)
         .count("parameters", |(_, layer)| layer.parameters())
         .count("active_parameters", |(_, layer)| layer.active())
@@ -248,8 +249,8 @@ fn layers<'t>(answer: &'t Answer<'_>) -> Table<'t, (u64, Layer)> {
         .all_on_page()
 }
 
-fn name(answer: &Answer<'_>, name: &'static str) -> Option<String> {
-    (!name.is_empty()).then(|| answer.text.word(name).to_owned())
+fn name(text: &Catalogue, name: &'static str) -> Option<String> {
+    (!name.is_empty()).then(|| text.word(name).to_owned())
 }
 
 type BatchRow<'a> = (&'a Machine, Setup, Advice);

@@ -40,7 +40,11 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     let mut findings = Findings::default();
     if !log.is_empty() {
         // Kernels that were found in the log say more than it does.
-        findings.blocks.extend((!products.is_any_logged()).then(|| log_view(context, log.len())));
+        let shown = (!products.is_any_logged()).then(|| log_view(context, log.len()));
+        match context.session.is_measured() {
+            true => findings.blocks.extend(shown),
+            false => findings.main.extend(shown),
+        }
         findings.datasets.push(tables::logged(context, log));
     }
     if stages.is_empty() {
@@ -87,6 +91,17 @@ fn loss(stage: &StageProducts) -> Option<f64> {
 }
 
 /// The products of logs of which no kernel is known to be one.
+/// The first page where there is nothing but logs of cuBLAS.
+pub(super) fn first_page(context: &Context<'_>) -> Vec<Block> {
+    let Ok(log) = context.results.gemm_log() else { return Vec::new() };
+    if log.is_empty() {
+        return Vec::new();
+    }
+    let calls = context.session.gemm_calls.len() as u64;
+    let (calls, sizes) = (Quantity::count(calls), Quantity::count(log.len() as u64));
+    vec![Block::Prose(say!(context, "gemm.only_logged", calls = calls, sizes = sizes))]
+}
+
 fn log_view(context: &Context<'_>, rows: usize) -> Block {
     let columns = ["shape", "batch", "dtype", "tile", "calls", "flops", "function", "artifact"];
     let caption = words!(context, "gemm.logged");

@@ -167,7 +167,7 @@ fn named(mut run: Run, path: &str) -> Run {
     run.artifact = path.to_owned();
     if run.label.is_empty() {
         let name = path.rsplit('/').next().unwrap_or(path);
-        let ends = [".zst", ".gz", ".jsonl", ".json", ".csv", ".prom", ".txt"];
+        let ends = [".zst", ".gz", ".xz", ".bz2", ".jsonl", ".json", ".csv", ".prom", ".txt"];
         let stem = ends.iter().fold(name, |name, end| name.strip_suffix(end).unwrap_or(name));
         run.label = stem.to_owned();
     }

@@ -1,7 +1,9 @@
 //! `nvidia-smi -q -x`: facts of driver and GPUs.
 //!
 //! The DTD's number does not fix the layout (drivers renamed elements within one), so each fact has the paths of all
-//! layouts. Serial numbers, UUIDs and processes are not read.
+//! layouts. Serial numbers, UUIDs and names of processes are not read.
+
+mod snapshot;
 
 use std::collections::BTreeMap;
 
@@ -9,7 +11,7 @@ use quick_xml::Reader;
 use quick_xml::events::Event;
 use rooflens_schemas::ArtifactKind;
 
-use super::{Importer, IngestError, IngestErrorKind, Prefix};
+use crate::{Importer, IngestError, IngestErrorKind, Prefix};
 use rooflens_bundle::ArtifactFile;
 use rooflens_model::Session;
 use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Location, Severity};
@@ -22,25 +24,27 @@ const MAX_BYTES: u64 = 64 << 20;
 /// Real files nest ten deep and name at most a few hundred GPUs.
 const MAX_DEPTH: usize = 64;
 const MAX_GPUS: usize = 4096;
+/// A GPU has 7 at most.
+const MAX_MIG: usize = 64;
 const MAX_NAME: usize = 128;
 
 /// Facts of the driver: key, path.
 const DRIVER_FACTS: &[(&str, &str)] = &[("version", "driver_version"), ("CUDA", "cuda_version")];
+
+/// The power limit in force.
+const POWER_LIMITS: &[&str] = &[
+    "gpu_power_readings/current_power_limit",
+    "gpu_power_readings/power_limit",
+    "power_readings/enforced_power_limit",
+    "power_readings/power_limit",
+];
 
 /// Facts of a GPU: key, and its path in one layout or another; the first that is there counts.
 const GPU_FACTS: &[(&str, &[&str])] = &[
     ("name", &["product_name"]),
     ("architecture", &["product_architecture"]),
     ("memory", &["fb_memory_usage/total"]),
-    (
-        "power limit",
-        &[
-            "gpu_power_readings/current_power_limit",
-            "gpu_power_readings/power_limit",
-            "power_readings/enforced_power_limit",
-            "power_readings/power_limit",
-        ],
-    ),
+    ("power limit", POWER_LIMITS),
     (
         "default power limit",
         &["gpu_power_readings/default_power_limit", "power_readings/default_power_limit"],
@@ -73,8 +77,17 @@ type Texts = BTreeMap<String, String>;
 #[derive(Default)]
 struct Log {
     driver: Texts,
-    gpus: Vec<Texts>,
+    gpus: Vec<Gpu>,
     cut: Option<u64>,
+}
+
+#[derive(Default)]
+struct Gpu {
+    texts: Texts,
+    /// Each MIG device.
+    mig: Vec<Texts>,
+    /// How many processes are listed, where they are.
+    processes: Option<u32>,
 }
 
 fn sniff(prefix: &Prefix<'_>) -> bool {
@@ -94,7 +107,9 @@ fn import(
     for (key, path) in DRIVER_FACTS {
         add(session, file, "driver", key, log.driver.get(*path));
     }
-    for (index, gpu) in log.gpus.iter().enumerate() {
+    let artifact = session.intern(&file.path);
+    snapshot::add(&log, artifact, session);
+    for (index, gpu) in log.gpus.iter().map(|gpu| &gpu.texts).enumerate() {
         let subject = format!("gpu {index}");
         for (key, paths) in GPU_FACTS {
             let value = paths.iter().filter_map(|path| gpu.get(*path)).find(|text| is_stated(text));
@@ -132,15 +147,20 @@ fn is_stated(text: &str) -> bool {
         && !text.starts_with("Requested functionality")
 }
 
-/// The names of the throttle reasons that are active; `None` if the file has none of them at all.
-fn active_reasons(gpu: &Texts) -> Option<String> {
+/// The throttle reasons that the file names, and whether each is active.
+fn reasons(gpu: &Texts) -> Vec<(String, bool)> {
     let reason = |(path, state): (&String, &String)| {
         REASONS.iter().find_map(|(parent, prefix)| {
             let name = path.strip_prefix(parent)?.strip_prefix(prefix)?;
             Some((name.to_owned(), state == "Active"))
         })
     };
-    let reasons: Vec<(String, bool)> = gpu.iter().filter_map(reason).collect();
+    gpu.iter().filter_map(reason).collect()
+}
+
+/// The names of the throttle reasons that are active; `None` if the file has none of them at all.
+fn active_reasons(gpu: &Texts) -> Option<String> {
+    let reasons = reasons(gpu);
     if reasons.is_empty() {
         return None;
     }
@@ -159,9 +179,12 @@ fn read(text: &str) -> Result<Log, IngestError> {
         match reader.read_event() {
             Ok(Event::Start(start)) => {
                 enter(&mut path, start.name().into_inner())?;
-                if is_gpu(&path) && path.len() == 2 && log.gpus.len() < MAX_GPUS {
-                    log.gpus.push(Texts::new());
-                }
+                log.start(&path);
+            }
+            Ok(Event::Empty(empty)) => {
+                enter(&mut path, empty.name().into_inner())?;
+                log.start(&path);
+                path.pop();
             }
             Ok(Event::End(_)) => {
                 path.pop();
@@ -195,10 +218,35 @@ fn is_gpu(path: &[String]) -> bool {
 }
 
 impl Log {
-    /// Keeps the first text of a path: processes, MIG devices and supported clocks repeat theirs.
+    /// Opens a GPU, a list of processes, or what is in one.
+    fn start(&mut self, path: &[String]) {
+        if !is_gpu(path) {
+            return;
+        }
+        if path.len() == 2 && self.gpus.len() < MAX_GPUS {
+            self.gpus.push(Gpu::default());
+        }
+        let Some(gpu) = self.gpus.last_mut() else { return };
+        let inner: Vec<&str> = path[2..].iter().map(String::as_str).collect();
+        match inner.as_slice() {
+            ["processes"] => gpu.processes = Some(0),
+            ["processes", "process_info"] => {
+                gpu.processes = gpu.processes.map(|count| count.saturating_add(1));
+            }
+            ["mig_devices", "mig_device"] if gpu.mig.len() < MAX_MIG => gpu.mig.push(Texts::new()),
+            _ => {}
+        }
+    }
+
+    /// Keeps the first text of a path: processes and supported clocks repeat theirs.
     fn add_text(&mut self, path: &[String], text: &str) {
+        let is_mig = path.get(2).is_some_and(|name| name == "mig_devices") && path.len() > 4;
         let (texts, inside) = match self.gpus.last_mut() {
-            Some(gpu) if is_gpu(path) => (gpu, 2),
+            Some(Gpu { mig, .. }) if is_gpu(path) && is_mig => {
+                let Some(device) = mig.last_mut() else { return };
+                (device, 4)
+            }
+            Some(gpu) if is_gpu(path) => (&mut gpu.texts, 2),
             _ if is_gpu(path) => return,
             _ => (&mut self.driver, 1),
         };
@@ -274,11 +322,46 @@ mod tests {
     fn several_gpus_keep_their_order_and_mig_is_told() {
         let text = "<nvidia_smi_log><gpu><product_name>A</product_name></gpu><gpu>
             <product_name>B</product_name><mig_mode><current_mig>Enabled</current_mig></mig_mode>
-            <mig_devices><mig_device><fb_memory_usage><total>1 MiB</total></fb_memory_usage></mig_device>
-            </mig_devices></gpu></nvidia_smi_log>";
+            <mig_devices><mig_device><gpu_instance_id>3</gpu_instance_id><fb_memory_usage><total>1 MiB</total>
+            </fb_memory_usage></mig_device></mig_devices></gpu></nvidia_smi_log>";
         let (_, session, diagnostics) = import_text(text);
+        let mig = &session.mig_devices;
+        assert_eq!((mig.device[0], mig.gpu_instance[0], mig.sm_count[0]), (1, Some(3), None));
+        assert_eq!((mig.len(), mig.memory_total[0]), (1, Some(1 << 20)));
+        assert_eq!(session.gpu_snapshots.mig, [None, Some(true)]);
         assert_eq!(facts(&session), ["gpu 0: name = A", "gpu 1: name = B", "gpu 1: MIG = Enabled"]);
         assert_eq!(diagnostics.iter().map(|d| d.code).collect::<Vec<_>>(), ["smi/mig"]);
+    }
+
+    #[test]
+    fn the_state_of_a_gpu_is_read_in_numbers() {
+        let (_, session, _) = import_text(
+            "<nvidia_smi_log><timestamp>Fri Jan 27 11:32:31 2023</timestamp><gpu>
+            <clocks><sm_clock>1410 MHz</sm_clock></clocks><pci><pci_gpu_link_info><pcie_gen>
+            <max_link_gen>4</max_link_gen><current_link_gen>1</current_link_gen></pcie_gen><link_widths>
+            <current_link_width>16x</current_link_width></link_widths></pci_gpu_link_info></pci>
+            <gpu_power_readings><instant_power_draw>66.92 W</instant_power_draw></gpu_power_readings>
+            <fb_memory_usage><used>38 MiB</used><total>N/A</total></fb_memory_usage>
+            <clocks_event_reasons><clocks_event_reason_hw_slowdown>Active</clocks_event_reason_hw_slowdown>
+            <clocks_event_reason_sw_power_cap>Active</clocks_event_reason_sw_power_cap></clocks_event_reasons>
+            <ecc_errors><volatile><sram_uncorrectable_parity>1</sram_uncorrectable_parity>
+            <dram_uncorrectable>2</dram_uncorrectable><dram_correctable>7</dram_correctable></volatile>
+            <aggregate><double_bit><total>N/A</total></double_bit></aggregate></ecc_errors>
+            <remapped_rows><remapped_row_pending>Yes</remapped_row_pending></remapped_rows>
+            <processes><process_info><pid>1</pid></process_info><process_info><pid>2</pid></process_info>
+            </processes></gpu><gpu><processes /></gpu></nvidia_smi_log>",
+        );
+        let all = &session.gpu_snapshots;
+        assert_eq!((all.sm_mhz[0], all.sm_max_mhz[0]), (Some(1410), None));
+        assert_eq!((all.pcie_generation[0], all.pcie_generation_max[0]), (Some(1), Some(4)));
+        assert_eq!((all.pcie_width[0], all.power_mw[0]), (Some(16), Some(66_920)));
+        assert_eq!((all.memory_used[0], all.memory_total[0]), (Some(38 << 20), None));
+        // Bits 0x8 and 0x4 of nvml.h.
+        assert_eq!(all.throttle_reasons, [Some(0xc), None]);
+        assert_eq!((all.ecc_corrected[0], all.ecc_uncorrectable[0]), (Some(7), Some(3)));
+        assert_eq!((all.ecc_uncorrectable_total[0], all.repair_pending[0]), (None, Some(true)));
+        assert_eq!(all.processes, [Some(2), Some(0)]);
+        assert!(all.time[0].is_some_and(|time| session.text(time).starts_with("Fri")));
     }
 
     #[test]

@@ -174,7 +174,6 @@ const LOOKING: &[Row] = &[
     ("kernels trace.json --gpu H9000", 2, "H9000"),
     ("kernels trace.json --stage decode", 3, "no stage decode"),
     ("kernels trace.json --sort speed", 2, "--sort"),
-    ("inspect trace.json --color blue", 2, "--color"),
     ("kernels trace.json --yaml --stage decode", 3, "decode"),
     ("kernels trace.json --yaml --stage a --stage b", 2, "one --stage"),
     ("kernels trace.json --stage a=none", 3, "stage a"),
@@ -191,12 +190,10 @@ const LOOKING: &[Row] = &[
     ("query trace.json one two", 2, "two"),
     ("query trace.json one --file two", 2, "--file"),
     ("query trace.json --file nowhere.sql", 2, "nowhere.sql"),
-    ("query trace.json select", 2, "incomplete input"),
     ("query trace.json select*from(nowhere)", 2, "no table `nowhere`"),
     ("query trace.json select(nowhere)from(launches)", 2, "no column `nowhere` in launches"),
     ("query trace.json drop\ttable\tlaunches", 2, "only reads"),
     ("query trace.json select(1);select(2) --csv", 2, "2 statements"),
-    ("query trace.json select(1) --csv --json", 2, "--json"),
     ("query trace.json .schema\tlaunch", 2, "launches"),
 ];
 

@@ -125,12 +125,18 @@ fn redact_fact(
     Ok(0)
 }
 
-/// Dumps of a whole environment in any column of any table.
+/// Dumps of a whole environment in any column of any table, and texts of several pages with a secret.
 fn redact_dumps(db: &Database, row: &Record<'_>, secrets: &Secrets) -> io::Result<u64> {
     let mut gone = 0;
     for column in 0..row.width() {
         if row.value(column).bytes().is_some_and(|text| secrets.is_dump(text)) {
             db.overwrite(row, column, 0)?;
+            gone += 1;
+        } else if row.places(column).count() > 1
+            && row.value(column).bytes().is_some_and(|text| secrets.are_in(text))
+        {
+            // Byte by byte the file would not show what lies across the end of a page.
+            db.overwrite(row, column, b'*')?;
             gone += 1;
         }
     }
@@ -215,6 +221,8 @@ mod tests {
             CREATE TABLE [meta_data_export] (\"name\" TEXT, `Value` BLOB, /* a, b */ x);
             INSERT INTO meta_data_export VALUES ('p:Environment_Variable_7', x'7868616d6c6574', 1);
             CREATE TABLE EXPORT_META_DATA (name, value);
+            INSERT INTO EXPORT_META_DATA SELECT i, substr(hex(zeroblob(9000)), 1, 900 + i) || 'hunter2hunter2'
+                FROM (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200) SELECT i FROM n);
             INSERT INTO EXPORT_META_DATA VALUES ('ARGUMENT', 'abc'), ('other', 'abcd'),
                 ('text', '{\"a\": \"hunter2hunter2\"}'), ('64', 'aHVudGVyMmh1bnRlcjI=');";
         let bytes = redacted(sql).unwrap();

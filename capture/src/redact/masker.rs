@@ -10,11 +10,11 @@ use super::needle::Needles;
 pub(crate) struct Masker {
     needles: Arc<Needles>,
     held: Vec<u8>,
-    covered: Vec<bool>,
+    /// What is covered of it, in order.
+    masks: Vec<Range<usize>>,
 }
 
 /// Bytes that are settled.
-#[derive(Default)]
 pub(crate) struct Settled {
     /// With masks, as many as were read.
     pub(crate) bytes: Vec<u8>,
@@ -24,7 +24,7 @@ pub(crate) struct Settled {
 
 impl Masker {
     pub(super) const fn new(needles: Arc<Needles>) -> Self {
-        Self { needles, held: Vec::new(), covered: Vec::new() }
+        Self { needles, held: Vec::new(), masks: Vec::new() }
     }
 
     /// Takes more bytes. Gives what is settled now, from where the last call left off.
@@ -33,7 +33,7 @@ impl Masker {
         if self.needles.is_empty() {
             return Settled { bytes: std::mem::take(&mut self.held), masks: Vec::new() };
         }
-        self.cover(false);
+        self.cover();
         self.settle(self.needles.open_end(&self.held))
     }
 
@@ -46,28 +46,37 @@ impl Masker {
 
     /// Gives the rest.
     pub(crate) fn finish(mut self) -> Settled {
-        self.cover(true);
+        self.cover();
         self.settle(self.held.len())
     }
 
-    fn cover(&mut self, is_last: bool) {
-        self.covered.resize(self.held.len(), false);
-        for range in self.needles.scan(&self.held, is_last) {
-            self.covered[range].fill(true);
+    fn cover(&mut self) {
+        self.masks.extend(self.needles.scan(&self.held));
+        self.masks.sort_unstable_by_key(|mask| mask.start);
+        let mut merged: Vec<Range<usize>> = Vec::with_capacity(self.masks.len());
+        for mask in self.masks.drain(..) {
+            match merged.last_mut().filter(|last| last.end >= mask.start) {
+                Some(last) => last.end = last.end.max(mask.end),
+                None => merged.push(mask),
+            }
         }
+        self.masks = merged;
     }
 
     fn settle(&mut self, length: usize) -> Settled {
-        let mut bytes: Vec<u8> = self.held.drain(..length).collect();
-        let covered: Vec<bool> = self.covered.drain(..length).collect();
-        let mut masks: Vec<Range<usize>> = Vec::new();
-        for at in (0..length).filter(|at| covered[*at]) {
-            bytes[at] = b'*';
-            match masks.last_mut().filter(|last| last.end == at) {
-                Some(last) => last.end = at + 1,
-                None => masks.push(at..at + 1),
-            }
+        let rest = self.held.split_off(length);
+        let mut bytes = std::mem::replace(&mut self.held, rest);
+        let part = |start: usize, end: usize| {
+            let cut = move |mask: &Range<usize>| mask.start.max(start)..mask.end.min(end);
+            self.masks.iter().map(cut).filter(|mask| !mask.is_empty())
+        };
+        let masks: Vec<Range<usize>> = part(0, length).collect();
+        let kept = part(length, usize::MAX).map(|mask| mask.start - length..mask.end - length);
+        let kept = kept.collect();
+        for mask in &masks {
+            bytes[mask.clone()].fill(b'*');
         }
+        self.masks = kept;
         Settled { bytes, masks }
     }
 }

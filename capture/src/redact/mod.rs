@@ -8,6 +8,8 @@
 //! what they cover, so that binary files stay whole.
 
 pub(crate) mod export;
+#[cfg(test)]
+mod fuzz;
 mod masker;
 mod needle;
 mod secrets;

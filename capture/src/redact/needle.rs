@@ -17,8 +17,6 @@ struct Needle {
     characters: Vec<Vec<Vec<u8>>>,
     /// Characters at the beginning that stay.
     kept: usize,
-    /// Something else than a letter or digit must follow.
-    is_word: bool,
     /// Characters that have one spelling, by which the text is found; empty if it has none.
     anchor: Range<usize>,
     finder: Finder<'static>,
@@ -30,7 +28,7 @@ pub(super) struct Needles {
     all: Vec<Needle>,
     /// Bytes that one of them may begin with.
     begins: Vec<bool>,
-    /// Bytes of the longest one in its longest spelling, and of what must follow it.
+    /// Bytes of the longest one in its longest spelling.
     longest: usize,
 }
 
@@ -43,45 +41,43 @@ impl Needles {
         for piece in 0..pieces {
             let end = if piece + 1 == pieces { characters.len() } else { (piece + 1) * PIECE };
             let piece: String = characters[piece * PIECE..end].iter().collect();
-            self.push(&piece, 0, false);
+            self.push(&piece, 0);
             for text in base64(piece.as_bytes()).iter().filter(|text| text.len() >= SHORTEST) {
-                self.push(text, 0, false);
+                self.push(text, 0);
             }
         }
     }
 
     /// Adds a text that is covered only where it stands behind another one, which stays.
-    pub(super) fn add_behind(&mut self, before: &str, text: &str, is_word: bool) {
-        self.push(&format!("{before}{text}"), before.chars().count(), is_word);
+    pub(super) fn add_behind(&mut self, before: &str, text: &str) {
+        self.push(&format!("{before}{text}"), before.chars().count());
     }
 
-    fn push(&mut self, text: &str, kept: usize, is_word: bool) {
+    fn push(&mut self, text: &str, kept: usize) {
         let characters: Vec<Vec<Vec<u8>>> = text.chars().map(spellings).collect();
         let anchor = anchor(text);
         let plain: String = text.chars().skip(anchor.start).take(anchor.len()).collect();
         let finder = Finder::new(plain.as_bytes()).into_owned();
         let longest = |one: &Vec<Vec<u8>>| one.iter().map(Vec::len).max().unwrap_or(0);
-        self.longest = self.longest.max(1 + characters.iter().map(longest).sum::<usize>());
+        self.longest = self.longest.max(characters.iter().map(longest).sum::<usize>());
         self.begins.resize(256, false);
         for spelling in characters.first().into_iter().flatten() {
             self.begins[usize::from(spelling[0].to_ascii_lowercase())] = true;
             self.begins[usize::from(spelling[0].to_ascii_uppercase())] = true;
         }
-        self.all.push(Needle { characters, kept, is_word, anchor, finder });
+        self.all.push(Needle { characters, kept, anchor, finder });
     }
 
-    /// Where bytes are to be covered, in no order; ranges may overlap. More bytes may follow unless these are the last.
-    pub(super) fn scan(&self, bytes: &[u8], is_last: bool) -> Vec<Range<usize>> {
+    /// Where bytes are to be covered, in no order; ranges may overlap.
+    pub(super) fn scan(&self, bytes: &[u8]) -> Vec<Range<usize>> {
         let mut found = Vec::new();
         for needle in &self.all {
             if needle.anchor.is_empty() {
                 let begins = |at: &usize| self.begins[usize::from(bytes[*at])];
-                found.extend(
-                    (0..bytes.len()).filter(begins).filter_map(|at| needle.at(bytes, at, is_last)),
-                );
+                found.extend((0..bytes.len()).filter(begins).filter_map(|at| needle.at(bytes, at)));
             } else {
                 let places = needle.finder.find_iter(bytes);
-                found.extend(places.filter_map(|at| needle.at(bytes, at, is_last)));
+                found.extend(places.filter_map(|at| needle.at(bytes, at)));
             }
         }
         found
@@ -105,7 +101,7 @@ impl Needles {
 
 impl Needle {
     /// What is to be covered of the text whose anchor is at an offset.
-    fn at(&self, bytes: &[u8], at: usize, is_last: bool) -> Option<Range<usize>> {
+    fn at(&self, bytes: &[u8], at: usize) -> Option<Range<usize>> {
         let (before, after) =
             (&self.characters[..self.anchor.start], &self.characters[self.anchor.end..]);
         let mut starts = vec![at];
@@ -118,10 +114,6 @@ impl Needle {
         let start = starts.into_iter().min()?;
         let ends = forward(bytes, at + self.anchor.len(), after);
         let end = ends.into_iter().max()?;
-        let follows = bytes.get(end).map_or(!is_last, u8::is_ascii_alphanumeric);
-        if self.is_word && follows {
-            return None;
-        }
         let kept = forward(bytes, start, &self.characters[..self.kept]);
         Some(kept.into_iter().max()?..end)
     }
@@ -148,7 +140,7 @@ impl Needle {
                 return false;
             }
         }
-        self.is_word && places.contains(&bytes.len())
+        false
     }
 }
 
@@ -283,7 +275,7 @@ mod tests {
     fn found(text: &str, bytes: &str) -> Vec<String> {
         let mut needles = Needles::default();
         needles.add(text);
-        let found = needles.scan(bytes.as_bytes(), true);
+        let found = needles.scan(bytes.as_bytes());
         found.into_iter().map(|range| bytes[range].to_owned()).collect()
     }
 

@@ -52,7 +52,7 @@ impl Secrets {
                 && !parent.is_empty()
                 && !user.is_empty()
             {
-                needles.add_behind(&format!("{parent}/"), user, false);
+                needles.add_behind(&format!("{parent}/"), user);
             }
             variables.push(name);
         }
@@ -104,6 +104,11 @@ impl Secrets {
         Ok(written.places)
     }
 
+    /// Whether the text holds any.
+    pub(crate) fn are_in(&self, text: &[u8]) -> bool {
+        !self.needles.scan(text).is_empty()
+    }
+
     /// Whether the text is an argument of the command that holds a secret.
     pub(crate) fn is_argument(&self, text: &[u8]) -> bool {
         self.arguments.iter().any(|argument| argument.as_bytes() == text)
@@ -126,9 +131,17 @@ fn add(needles: &mut Needles, name: &str, value: &str, telling: Telling) {
     let value = value.trim();
     if value.len() >= SHORTEST && !(telling == Telling::Weak && is_ordinary(value)) {
         needles.add(value);
+        // Of an address whose path is the secret, programs print the path alone, too.
+        let path = value.split_once("://").and_then(|(_, rest)| rest.split_once('/'));
+        for part in path.into_iter().flat_map(|(_, path)| path.split('/')) {
+            if part.len() >= SHORTEST && !is_ordinary(part) {
+                needles.add(part);
+            }
+        }
     } else if !value.is_empty() && !name.is_empty() {
-        for between in BETWEEN {
-            needles.add_behind(&format!("{name}{between}"), value, true);
+        // Blanks stand between words of any text, too.
+        for between in BETWEEN.iter().filter(|between| **between != " " || name.starts_with('-')) {
+            needles.add_behind(&format!("{name}{between}"), value);
         }
     }
 }
@@ -246,10 +259,10 @@ mod tests {
         let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let secrets = Secrets::of(environment.into_iter(), &words("run --pin 1 --pass zz"), false);
         for (text, masked) in [
-            ("DB_PASS=abc abcd", "DB_PASS=*** abcd"),
+            ("DB_PASS=abc abc", "DB_PASS=*** abc"),
             ("{'DB_PASS': 'abc', \"MY_PWD\": \"x\"}", "{'DB_PASS': '***', \"MY_PWD\": \"*\"}"),
             (r#"{\"DB_PASS\": \"abc\"}"#, r#"{\"DB_PASS\": \"***\"}"#),
-            ("DB_PASS=abcd", "DB_PASS=abcd"),
+            ("DB_PASS=abd", "DB_PASS=abd"),
             ("SORT_KEY=decode decode prefill", "SORT_KEY=****** decode prefill"),
             ("/tmp/agent /work/decode sample", "/tmp/agent /work/decode sample"),
             ("run --pass zz zz", "run --pass ** zz"),
@@ -265,7 +278,7 @@ mod tests {
         let secrets = secrets("run --token hunter2 --pass ab");
         let text = "a hf_abcdefghijkl hunter2 /home/alice hunter2hunter2 --pass ab --pass abc aHVudGVyMg== hunter hf_";
         let masked = secrets.masked_text(text);
-        assert_eq!(masked.matches('*').count(), 15 + 7 + 5 + 14 + 2 + 9, "{masked}");
+        assert_eq!(masked.matches('*').count(), 15 + 7 + 5 + 14 + 2 + 2 + 9, "{masked}");
         for size in 1..text.len() {
             let (mut masker, mut written) = (secrets.masker(), Vec::new());
             for piece in text.as_bytes().chunks(size) {

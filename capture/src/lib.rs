@@ -7,6 +7,7 @@ mod args;
 mod commands;
 mod doctor;
 mod error;
+mod files;
 mod infer;
 mod kernels;
 mod manifest;

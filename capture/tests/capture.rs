@@ -1,5 +1,6 @@
 //! Passes from end to end, with fakes of the profilers: no GPU is needed.
 
+mod leaks;
 mod machine;
 
 use std::fs;

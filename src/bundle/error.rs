@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rooflens_schemas::manifest::{self, PathFault};
 
-use super::ContentError;
+use super::{ArtifactFile, ContentError};
 
 /// Why a bundle could not be opened, packed or unpacked as a whole. What costs single files is a diagnostic.
 ///
@@ -93,6 +93,11 @@ impl BundleError {
     pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |error| Self::Io { path, error }
+    }
+
+    /// A file that could not be redacted.
+    pub(super) fn redact(file: &ArtifactFile, error: io::Error) -> Self {
+        Self::Redact { path: file.path.clone(), error }
     }
 
     /// A failure to unpack the archive at `path`.

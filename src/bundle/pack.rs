@@ -1,6 +1,6 @@
 //! A bundle into one file and back: the same bundle gives the same bytes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -17,8 +17,8 @@ use super::{ArtifactFile, Bundle, EnvironmentDump, archive, verify};
 /// How a bundle is packed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PackOptions {
-    /// Keep the environment variables that nsys recorded, which may hold secrets, and what ncu recorded of host and
-    /// user.
+    /// Keep the environment variables that nsys recorded, which may hold secrets, what ncu recorded of host and user,
+    /// and files that cannot be looked through.
     pub keep_environment: bool,
 }
 
@@ -29,6 +29,8 @@ pub struct Packed {
     pub files: usize,
     /// Paths of the files that environment variables, or names of host and user, were removed from.
     pub redacted: Vec<String>,
+    /// Paths of the files that were left out, and why.
+    pub left_out: Vec<(String, &'static str)>,
 }
 
 /// A file to be packed: as it is, or a changed copy.
@@ -46,21 +48,21 @@ impl Member<'_> {
 /// Packs the bundle into `out`, a `.tar.zst`.
 ///
 /// The manifest stays as it is, byte for byte, and with it the bundle's identity; unless there is none, or
-/// files were redacted: then one is written that states the files as they are packed.
+/// files were redacted or left out: then one is written that states the files as they are packed.
 pub fn pack(bundle: &Bundle, out: &Path, options: PackOptions) -> Result<Packed, BundleError> {
-    let members = members(bundle, options)?;
+    let (members, left_out) = members(bundle, options)?;
     let redacted: Vec<String> = members
         .iter()
         .filter(|member| member.changed.is_some())
         .map(|member| member.file.path.clone())
         .collect();
     let manifest = match &bundle.manifest {
-        Some(_) if redacted.is_empty() => bundle.manifest_bytes.clone(),
+        Some(_) if redacted.is_empty() && left_out.is_empty() => bundle.manifest_bytes.clone(),
         Some(manifest) => renewed(manifest, &members)?.to_json().into_bytes(),
         None => written(bundle, &members)?.to_json().into_bytes(),
     };
     write_archive(&manifest, &members, out).map_err(BundleError::io(out))?;
-    Ok(Packed { files: members.len() + 1, redacted })
+    Ok(Packed { files: members.len() + 1, redacted, left_out })
 }
 
 /// Unpacks an archive into a folder that is empty or not there yet: as a whole, or nothing of it. Returns the number
@@ -96,14 +98,61 @@ fn extract_whole(content: &Content, path: &Path, folder: &Path) -> Result<usize,
     Ok(files)
 }
 
-fn members(bundle: &Bundle, options: PackOptions) -> Result<Vec<Member<'_>>, BundleError> {
-    let mut members = Vec::with_capacity(bundle.files.len());
+/// What is packed, and what is left out.
+type Members<'a> = (Vec<Member<'a>>, Vec<(String, &'static str)>);
+
+fn members(bundle: &Bundle, options: PackOptions) -> Result<Members<'_>, BundleError> {
+    let (mut members, mut left_out) = (Vec::with_capacity(bundle.files.len()), Vec::new());
     for file in &bundle.files {
-        let changed = if options.keep_environment { None } else { redacted(file)? };
-        members.push(Member { file, changed });
+        if options.keep_environment {
+            members.push(Member { file, changed: None });
+        } else if let Some(reason) = unfit(file)? {
+            left_out.push((file.path.clone(), reason));
+        } else {
+            members.push(Member { file, changed: redacted(file)? });
+        }
     }
-    Ok(members)
+    Ok((members, left_out))
 }
+
+/// Why a file is not packed, if it is not: it may hold secrets, and is of no format that is looked through.
+fn unfit(file: &ArtifactFile) -> Result<Option<&'static str>, BundleError> {
+    let unreadable = || BundleError::archive(&file.location);
+    let content = file.content().map_err(unreadable())?;
+    let head = content.prefix(16).map_err(unreadable())?;
+    if let Some(reason) = unfit_by_look(file, &head) {
+        return Ok(Some(reason));
+    }
+    let is_known = if head.starts_with(SQLITE) {
+        let plain = content.plain_file().map_err(unreadable())?;
+        let is_export = EnvironmentDump::is_export(&plain.path);
+        is_export.map_err(|error| BundleError::redact(file, io::Error::other(error)))?
+    } else {
+        head.starts_with(ncu_report::MAGIC)
+            || file.kind.is_some_and(|kind| kind != ArtifactKind::Other)
+    };
+    Ok((!is_known).then_some("it is of no known format and may hold anything"))
+}
+
+/// The same by name and first bytes alone.
+pub(super) fn unfit_by_look(file: &ArtifactFile, head: &[u8]) -> Option<&'static str> {
+    let ends = |endings: &[&str]| endings.iter().any(|ending| file.path.ends_with(ending));
+    if file.kind == Some(ArtifactKind::NsysReport) || ends(&[".nsys-rep", ".qdrep", ".qdstrm"]) {
+        Some("it holds the environment of the process, which cannot be removed from it")
+    } else if ends(&["-wal", "-journal", "-shm"]) {
+        Some("it is a journal of SQLite: settle it, by opening the database with sqlite3 once")
+    } else if [b"\xfd7zXZ\0".as_slice(), b"BZh", b"PK\x03\x04", b"7z\xbc\xaf"]
+        .iter()
+        .any(|magic| head.starts_with(magic))
+    {
+        Some("it is packed in a way that is not read: unpack it, or pack it with gzip or zstd")
+    } else {
+        None
+    }
+}
+
+/// How an SQLite file begins.
+const SQLITE: &[u8] = b"SQLite format 3\0";
 
 /// A copy without what must not be passed on, packed as the original; `None` if the file has nothing of it.
 fn redacted(file: &ArtifactFile) -> Result<Option<NamedTempFile>, BundleError> {
@@ -111,20 +160,20 @@ fn redacted(file: &ArtifactFile) -> Result<Option<NamedTempFile>, BundleError> {
     let content = file.content().map_err(unreadable())?;
     let head = content.prefix(16).map_err(unreadable())?;
     let copy_without = match &*head {
-        head if head.starts_with(b"SQLite format 3\0") => without_environment,
+        head if head.starts_with(SQLITE) => without_environment,
         head if head.starts_with(ncu_report::MAGIC) => without_names,
         _ => return Ok(None),
     };
     let plain = content.plain_file().map_err(unreadable())?;
-    let copy = copy_without(&plain.path)
-        .map_err(|error| BundleError::Redact { path: file.path.clone(), error })?;
+    let copy = copy_without(&plain.path).map_err(|error| BundleError::redact(file, error))?;
     let packed = copy.map(|copy| repacked(copy, content.packing()));
     packed.transpose().map_err(BundleError::io(&file.location))
 }
 
 /// A copy of an nsys export without the environment of the process.
 fn without_environment(plain: &Path) -> io::Result<Option<NamedTempFile>> {
-    if EnvironmentDump::find(plain).map_err(io::Error::other)?.rows == 0 {
+    let is_clean = EnvironmentDump::find(plain).map_err(io::Error::other)?.rows == 0;
+    if is_clean && !EnvironmentDump::leaves_traces(plain)? {
         return Ok(None);
     }
     let copy = NamedTempFile::new()?;
@@ -163,9 +212,11 @@ fn repacked(plain: NamedTempFile, packing: Packing) -> io::Result<NamedTempFile>
 /// Level of zstd: artifacts are often packed already, so more costs time for little.
 const LEVEL: i32 = 9;
 
-/// The manifest with the hashes of the files that were changed.
+/// The manifest with the hashes of the files that were changed, and without those that were left out.
 fn renewed(manifest: &Manifest, members: &[Member<'_>]) -> Result<Manifest, BundleError> {
     let mut manifest = manifest.clone();
+    let packed: BTreeSet<&str> = members.iter().map(|member| member.file.path.as_str()).collect();
+    manifest.artifacts.retain(|artifact| packed.contains(artifact.path.as_str()));
     for member in members.iter().filter(|member| member.changed.is_some()) {
         let now =
             verify::hash_file(member.location()).map_err(BundleError::io(member.location()))?;

@@ -1,5 +1,7 @@
 //! Secrets: nsys records the whole environment of the process that it profiles, keys and tokens included.
 
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use rusqlite::config::DbConfig;
@@ -25,6 +27,9 @@ const PLACES: [(&str, &str, &str); 2] = [
     ),
 ];
 
+/// In the names of these rows.
+const VARIABLE: &[u8] = b"ENVIRONMENT_VARIABLE";
+
 /// Environment variables that an nsys export holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EnvironmentDump {
@@ -43,6 +48,35 @@ impl EnvironmentDump {
             rows += db.query_row(&sql, [], |row| row.get::<_, i64>(0))?.unsigned_abs();
         }
         Ok(Self { rows })
+    }
+
+    /// Whether a plain SQLite file is an export of nsys, whose places are known.
+    pub(super) fn is_export(path: &Path) -> rusqlite::Result<bool> {
+        let db = guarded(Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?)?;
+        let sql = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND (name LIKE 'CUPTI_ACTIVITY%'
+            OR name LIKE 'TARGET_INFO%' OR name LIKE 'META_DATA%' OR name LIKE 'NVTX_EVENTS')";
+        Ok(db.query_row(sql, [], |row| row.get::<_, i64>(0))? > 0)
+    }
+
+    /// Whether a plain SQLite file may hold what was deleted from it: in pages that were given up, or between rows.
+    pub(super) fn leaves_traces(path: &Path) -> io::Result<bool> {
+        let (mut file, mut chunk, mut held) = (File::open(path)?, vec![0; 1 << 20], 0);
+        file.read_exact(&mut chunk[..100])?;
+        if chunk[36..40] != [0; 4] {
+            return Ok(true);
+        }
+        loop {
+            let read = file.read(&mut chunk[held..])?;
+            let bytes = &chunk[..held + read];
+            if read == 0 || memchr::memmem::find(bytes, VARIABLE).is_some() {
+                return Ok(read > 0);
+            }
+            // The word may be cut in two.
+            let kept = bytes.len().min(VARIABLE.len() - 1);
+            let start = bytes.len() - kept;
+            chunk.copy_within(start..start + kept, 0);
+            held = kept;
+        }
     }
 
     /// The warning for the report, if there is anything to warn of.
@@ -85,7 +119,8 @@ fn guarded(mut db: Connection) -> rusqlite::Result<Connection> {
 
 /// The places that this database has.
 fn present(db: &Connection) -> rusqlite::Result<Vec<(&'static str, &'static str, &'static str)>> {
-    let sql = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1";
+    let sql =
+        "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1 COLLATE NOCASE";
     let mut known = db.prepare(sql)?;
     let mut present = Vec::new();
     for place in PLACES {
@@ -125,6 +160,19 @@ mod tests {
         let bytes = std::fs::read(file.path()).unwrap();
         assert!(memchr::memmem::find(&bytes, b"hunter2").is_none());
         assert!(memchr::memmem::find(&bytes, b"python3").is_some());
+    }
+
+    #[test]
+    fn what_was_deleted_is_seen_and_goes_too() {
+        let deleted = "DELETE FROM META_DATA_CAPTURE WHERE name LIKE '%ENV%'; DROP TABLE TARGET_INFO_SYSTEM_ENV";
+        let file = database(&format!("{} {deleted}", EXPORT.replace("META_DATA", "meta_data")));
+        assert_eq!(EnvironmentDump::find(file.path()).unwrap().rows, 0);
+        assert!(EnvironmentDump::is_export(file.path()).unwrap());
+        assert!(EnvironmentDump::leaves_traces(file.path()).unwrap());
+        EnvironmentDump::remove(file.path()).unwrap();
+        assert!(!EnvironmentDump::leaves_traces(file.path()).unwrap());
+        let bytes = std::fs::read(file.path()).unwrap();
+        assert!(memchr::memmem::find(&bytes, b"hunter2").is_none());
     }
 
     #[test]

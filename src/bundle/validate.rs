@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use rooflens_schemas::{ArtifactKind, Manifest, PassKind, Workload};
 
+use super::pack::unfit_by_look;
 use super::{ArtifactFile, Bundle, ContentError, EnvironmentDump, open};
 use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Severity};
 
@@ -41,6 +42,7 @@ fn check(bundle: &Bundle, diagnostics: &mut Diagnostics) {
         ),
     }
     for file in &bundle.files {
+        not_packed(file).into_iter().for_each(|one| diagnostics.push(one));
         match environment_dump(file) {
             Ok(found) => found.into_iter().for_each(|found| diagnostics.push(found)),
             Err(error) => diagnostics.push(
@@ -118,6 +120,18 @@ fn read_workload(file: &ArtifactFile) -> Result<Workload, String> {
         .map_err(|error| error.to_string())?;
     let text = String::from_utf8(bytes).map_err(|error| error.to_string())?;
     toml::from_str(&text).map_err(|error| error.to_string())
+}
+
+/// The remark on a file that packing leaves out.
+fn not_packed(file: &ArtifactFile) -> Option<Diagnostic> {
+    // One that cannot be read is told of elsewhere.
+    let head = file.content().and_then(|content| content.prefix(16)).ok()?;
+    let is_other = file.kind == Some(ArtifactKind::Other);
+    let reason = unfit_by_look(file, &head)
+        .or_else(|| is_other.then_some("it is of no known format and may hold anything"))?;
+    let message = format!("may hold secrets; rooflens pack leaves it out: {reason}");
+    let remark = Diagnostic::new(Severity::Notice, "bundle/not-packed", message);
+    Some(remark.artifact(&file.path))
 }
 
 /// The warning about environment variables in an nsys export, if it holds any.

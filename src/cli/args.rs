@@ -376,7 +376,7 @@ pub(super) struct Pack {
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: Option<PathBuf>,
     /// Keep the dumps of environment variables that nsys leaves in its exports, and the names of host and user that ncu
-    /// leaves in its reports.
+    /// leaves in its reports, and pack files that cannot be looked through: .nsys-rep, journals, logs, other formats.
     #[arg(long)]
     pub(super) keep_environment: bool,
 }

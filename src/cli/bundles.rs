@@ -72,6 +72,9 @@ pub(super) fn pack(args: &Pack, term: &mut Term) -> Result<(), CliError> {
     for path in &packed.redacted {
         term.note(&format!("{path}: removed environment variables, or names of host and user"));
     }
+    for (path, reason) in &packed.left_out {
+        term.note(&format!("{path}: left out: {reason}"));
+    }
     term.note(&format!("wrote {}: {} files", output.display(), packed.files));
     Ok(())
 }

@@ -67,6 +67,11 @@ impl Pages {
         Ok(Self { path: path.to_owned(), page_size, usable, count, is_utf8 })
     }
 
+    /// Bytes of all pages: what lies behind them is none of the database's.
+    pub fn length(&self) -> u64 {
+        u64::from(self.count) * self.page_size as u64
+    }
+
     /// Offset of a page in the file.
     #[inline]
     pub(crate) fn offset(&self, number: u32) -> u64 {

@@ -13,16 +13,19 @@ use rooflens_schemas::workload;
 use serde_json::{Map, Value};
 
 use crate::error::CaptureError;
+use crate::files;
+use crate::redact::Secrets;
 use facts::Notes;
 
 /// Name of the file with un-profiled times, in the folder of the baseline pass.
 const TIMINGS: &str = "timings.json";
 
-/// Writes what can be inferred and is not there. `notes` holds a folder for each run. Gives a line that says so.
+/// Writes what can be inferred and is not there, without secrets. `notes` holds a folder for each run. Gives a line that says so.
 pub(crate) fn write(
     notes: &Path,
     bundle: &Path,
     pass: &Path,
+    secrets: &Secrets,
 ) -> Result<Option<String>, CaptureError> {
     let runs: Vec<Notes> = counted_runs(notes)
         .iter()
@@ -34,7 +37,7 @@ pub(crate) fn write(
         if path.exists() {
             return Ok(());
         }
-        fs::write(path, text).map_err(CaptureError::io(path))?;
+        files::write(path, secrets.masked_text(&text)).map_err(CaptureError::io(path))?;
         written.push(path.file_name().unwrap_or_default().to_string_lossy().into_owned());
         Ok(())
     };

@@ -1,10 +1,10 @@
 //! `manifest`: lists and hashes the files of a bundle. Written last: a bundle with a manifest is complete.
 
-mod files;
 mod kinds;
+mod listed;
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -14,7 +14,11 @@ use rooflens_schemas::{
 
 use crate::args::ManifestArguments;
 use crate::error::CaptureError;
-use files::{Listed, list};
+use crate::files;
+use listed::{Listed, list};
+
+/// Where a capture keeps what is not redacted yet.
+pub(crate) const WORK: &str = ".work";
 
 /// Writes `manifest.json`, or renews the one that is there.
 pub(crate) fn run(arguments: &ManifestArguments) -> Result<String, CaptureError> {
@@ -33,7 +37,14 @@ pub(crate) fn run(arguments: &ManifestArguments) -> Result<String, CaptureError>
     new.captured_at = old.and_then(|old| old.captured_at).or_else(|| captured_at(bundle, &new));
     new.labels.extend(arguments.labels.iter().cloned());
     write(&bundle.join(manifest::FILE_NAME), new.to_json().as_bytes())?;
-    Ok(format!("{}: {} files in {} passes", bundle.display(), files.len(), new.passes.len()))
+    let left = match bundle.join(WORK).exists() {
+        true => {
+            "; .work is left of a capture that did not end, is not listed and may hold secrets: remove it"
+        }
+        false => "",
+    };
+    let (shown, passes) = (bundle.display(), new.passes.len());
+    Ok(format!("{shown}: {} files in {passes} passes{left}", files.len()))
 }
 
 /// Renews the manifest of a bundle that is complete already; without a manifest nothing is done.
@@ -183,7 +194,7 @@ fn folder_name(bundle: &Path) -> String {
 fn write(path: &Path, bytes: &[u8]) -> Result<(), CaptureError> {
     let temporary = path.with_file_name(".manifest.json.part");
     let write = || {
-        let mut file = File::create(&temporary)?;
+        let mut file = files::create(&temporary)?;
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&temporary, path)

@@ -9,6 +9,7 @@ use rooflens_schemas::PassKind;
 use super::ncu::{filtered, names, pass};
 use super::{Harvest, PassPlan, Step, ranges_folder, work_folder};
 use crate::args::{AllArguments, Gate};
+use crate::files;
 use crate::kernels::Kernels;
 use crate::timeline::{self, Listed, Rules, Stages, Timeline};
 use crate::tools::Profiler;
@@ -69,7 +70,7 @@ fn lists(arguments: &AllArguments, timeline: &Timeline) -> Result<(Vec<Stage>, V
             timeline::list(timeline, &stages, name.as_deref(), is_unit, arguments.top as usize);
         let written = listed.and_then(|listed| {
             let path = list_path(bundle, name.as_deref());
-            fs::write(&path, &listed.yaml)
+            files::write(&path, &listed.yaml)
                 .map_err(|error| format!("{}: {error}", path.display()))?;
             Ok(listed)
         });

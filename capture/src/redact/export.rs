@@ -9,26 +9,43 @@ use rooflens_sqlite_pages::Record;
 use super::Secrets;
 use super::sqlite::{Database, Table};
 
+/// Tables that hold facts of the process and the machine, a name and a value each.
+const FACTS: [&str; 3] = ["META_DATA_CAPTURE", "META_DATA_EXPORT", "TARGET_INFO_SYSTEM_ENV"];
+
 /// Removes environments, and host and user names, from an export. Gives the number of values that are gone.
+///
+/// Better no export than one with an environment in it: a file with parts that are not looked through is an error.
 pub(crate) fn redact(path: &Path, secrets: &Secrets) -> io::Result<u64> {
+    let refused = |reason: String| io::Error::new(io::ErrorKind::InvalidData, reason);
     let db = Database::open(path)?;
+    if db.has_free_pages()? {
+        return Err(refused("it has pages that belong to no table".to_owned()));
+    }
+    let schema = db.schema()?;
+    if let Some(name) = schema.unreadable.first() {
+        return Err(refused(format!("{name} is no ordinary table")));
+    }
     let mut gone = 0;
-    for table in db.tables()? {
+    for table in &schema.tables {
+        let before = gone;
         let named = table.column("name").zip(table.column("value"));
-        let holds_facts =
-            matches!(table.name.as_str(), "META_DATA_CAPTURE" | "TARGET_INFO_SYSTEM_ENV");
-        if holds_facts && named.is_none() {
-            // Better no export than one with an environment in it.
-            return Err(io::Error::other(format!("{} has no name and value", table.name)));
+        if named.is_none() && FACTS.iter().any(|name| table.name.eq_ignore_ascii_case(name)) {
+            return Err(refused(format!("{} has no name and value", table.name)));
         }
-        db.rows(&table, |row| {
-            if let Some((name, value)) = named.filter(|_| holds_facts) {
+        db.rows(table, |row| {
+            if row.width() > table.columns.len() {
+                return Err(refused(format!("{} has more columns than it states", table.name)));
+            }
+            if let Some((name, value)) = named {
                 gone += redact_fact(&db, row, name, value, secrets)?;
             }
             gone += redact_dumps(&db, row, secrets)?;
             Ok(())
         })?;
-        db.clear_unused(&table)?;
+        db.clear_unused(table)?;
+        if gone > before && schema.indexed.contains(&table.name.to_ascii_lowercase()) {
+            return Err(refused(format!("an index of {} holds what was removed", table.name)));
+        }
     }
     Ok(gone + secrets.mask_file(path)?)
 }
@@ -36,7 +53,7 @@ pub(crate) fn redact(path: &Path, secrets: &Secrets) -> io::Result<u64> {
 /// Names of the ranges in an export, sorted, at most so many.
 pub(crate) fn range_names(path: &Path, most: usize) -> io::Result<BTreeSet<String>> {
     let db = Database::open(path)?;
-    let tables = db.tables()?;
+    let tables = db.schema()?.tables;
     let find = |name: &str| tables.iter().find(|table| table.name == name);
     let mut names = BTreeSet::new();
     let mut ids = BTreeSet::new();
@@ -90,7 +107,12 @@ fn redact_fact(
 ) -> io::Result<u64> {
     let key = row.value(name).bytes().and_then(|key| std::str::from_utf8(key).ok());
     let key = key.unwrap_or_default();
-    if key.contains("ENVIRONMENT_VARIABLE") {
+    let is_secret = |text: &[u8]| secrets.is_argument(text);
+    if row.value(value).bytes().is_some_and(is_secret) {
+        db.overwrite(row, value, b'*')?;
+        return Ok(1);
+    }
+    if key.to_ascii_uppercase().contains("ENVIRONMENT_VARIABLE") {
         db.overwrite(row, name, 0)?;
         db.overwrite(row, value, 0)?;
         return Ok(1);
@@ -103,12 +125,18 @@ fn redact_fact(
     Ok(0)
 }
 
-/// Dumps of a whole environment in any column of any table.
+/// Dumps of a whole environment in any column of any table, and texts of several pages with a secret.
 fn redact_dumps(db: &Database, row: &Record<'_>, secrets: &Secrets) -> io::Result<u64> {
     let mut gone = 0;
     for column in 0..row.width() {
         if row.value(column).bytes().is_some_and(|text| secrets.is_dump(text)) {
             db.overwrite(row, column, 0)?;
+            gone += 1;
+        } else if row.places(column).count() > 1
+            && row.value(column).bytes().is_some_and(|text| secrets.are_in(text))
+        {
+            // Byte by byte the file would not show what lies across the end of a page.
+            db.overwrite(row, column, b'*')?;
             gone += 1;
         }
     }
@@ -141,6 +169,69 @@ mod tests {
             ('PROCESS_0:ENVIRONMENT_VARIABLE_0', 'UNKNOWN_TO_US=xyzzy' || replace(hex(zeroblob(9000)), '0', 'q'));
         INSERT INTO TARGET_INFO_SYSTEM_ENV VALUES (1, 'x', 'DeviceEnvironment', 3, 'OTHER=plugh'),
             (1, 'x', 'Hostname', 4, 'box17'), (1, 'x', 'CpuCores', 5, '16');";
+
+    /// An export with more SQL, redacted by someone who knows of one variable.
+    fn redacted(sql: &str) -> Result<Vec<u8>, String> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let export = Connection::open(file.path()).unwrap();
+        export.execute_batch(&format!("PRAGMA page_size = 1024; {EXPORT} {sql}")).unwrap();
+        drop(export);
+        let environment = [
+            ("SOME_TOKEN", "hunter2hunter2"),
+            ("HOME", "/root"),
+            ("SHELL", "/bin/sh"),
+            ("MY_KEY", "x"),
+        ];
+        let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let command = ["run", "--pin-pass", "abc"].map(str::to_owned);
+        let secrets = Secrets::of(environment.into_iter(), &command, false);
+        redact(file.path(), &secrets).map_err(|error| error.to_string())?;
+        Ok(std::fs::read(file.path()).unwrap())
+    }
+
+    #[test]
+    fn an_export_that_is_not_understood_is_refused() {
+        for (sql, reason) in [
+            (
+                "CREATE TABLE W (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID",
+                "W is no ordinary",
+            ),
+            ("CREATE TABLE Meta_Data_Export (key TEXT, text TEXT)", "no name and value"),
+            ("CREATE INDEX i ON META_DATA_CAPTURE (value)", "an index of META_DATA_CAPTURE"),
+            ("CREATE INDEX i ON StringIds (value)", "an index of StringIds"),
+            (
+                "CREATE TABLE big (x); INSERT INTO big VALUES (zeroblob(9999)); DROP TABLE big",
+                "pages",
+            ),
+            (
+                "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = 'CREATE TABLE t(name)'
+                 WHERE name = 'META_DATA_CAPTURE'",
+                "no name and value",
+            ),
+        ] {
+            let refused = redacted(sql).map(drop).expect_err(sql);
+            assert!(refused.contains(reason), "{sql}: {refused}");
+        }
+    }
+
+    #[test]
+    fn other_spellings_and_tables_are_redacted_too() {
+        let sql = "
+            CREATE INDEX i ON NVTX_EVENTS (start);
+            CREATE TABLE [meta_data_export] (\"name\" TEXT, `Value` BLOB, /* a, b */ x);
+            INSERT INTO meta_data_export VALUES ('p:Environment_Variable_7', x'7868616d6c6574', 1);
+            CREATE TABLE EXPORT_META_DATA (name, value);
+            INSERT INTO EXPORT_META_DATA SELECT i, substr(hex(zeroblob(9000)), 1, 900 + i) || 'hunter2hunter2'
+                FROM (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200) SELECT i FROM n);
+            INSERT INTO EXPORT_META_DATA VALUES ('ARGUMENT', 'abc'), ('other', 'abcd'),
+                ('text', '{\"a\": \"hunter2hunter2\"}'), ('64', 'aHVudGVyMmh1bnRlcjI=');";
+        let bytes = redacted(sql).unwrap();
+        let holds = |text: &str| memchr::memmem::find(&bytes, text.as_bytes()).is_some();
+        for gone in ["xhamlet", "Environment_Variable", "ARGUMENTabc\u{1}", "hunter2", "aHVudGVy"] {
+            assert!(!holds(gone), "{gone}");
+        }
+        assert!(holds("ARGUMENT***") && holds("otherabcd"));
+    }
 
     #[test]
     fn environments_and_names_are_gone_to_the_last_byte_and_ranges_stay() {

@@ -1,45 +1,14 @@
-//! What looks like a secret.
+//! The secrets of an environment and a command line, covered in texts and files.
 
-use std::fs::{self, OpenOptions};
-use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
+use std::sync::Arc;
 
-use memchr::memmem::Finder;
-
-/// Words in the names of variables and options whose values are secrets.
-const TELLING: [&str; 12] = [
-    "token",
-    "secret",
-    "password",
-    "passwd",
-    "passphrase",
-    "credential",
-    "apikey",
-    "api_key",
-    "api-key",
-    "access_key",
-    "private_key",
-    "auth",
-];
-
-/// Beginnings of keys that services give out.
-const PREFIXES: [&str; 14] = [
-    "hf_",
-    "sk-",
-    "sk_",
-    "ghp_",
-    "gho_",
-    "ghs_",
-    "github_pat_",
-    "glpat-",
-    "xoxb-",
-    "xoxp-",
-    "AKIA",
-    "ASIA",
-    "nvapi-",
-    "eyJ",
-];
+use super::masker::{Masker, Settled};
+use super::needle::Needles;
+use super::telling::{Telling, in_arguments, is_ordinary, spans, telling};
 
 /// Shorter values are found everywhere by chance.
 const SHORTEST: usize = 6;
@@ -47,12 +16,17 @@ const SHORTEST: usize = 6;
 /// Bytes of a file that are looked at at once.
 const CHUNK: usize = 4 << 20;
 
+/// What stands between a name and its value.
+const BETWEEN: [&str; 12] =
+    ["=", "='", "=\"", ": ", ":", "\": \"", "\":\"", "': '", "\", \"", "\",\"", "', '", " "];
+
 /// What is masked, wherever it occurs.
 pub(crate) struct Secrets {
-    /// What is covered: text, and how many bytes of its beginning stay.
-    needles: Vec<(String, usize)>,
+    needles: Arc<Needles>,
     /// Names of all variables of the environment: several of them together are a dump of one.
     variables: Vec<String>,
+    /// Arguments of the command that hold a secret.
+    arguments: Vec<String>,
     /// Names of host and user are left.
     pub(crate) keep_names: bool,
 }
@@ -64,104 +38,80 @@ impl Secrets {
         command: &[String],
         keep_names: bool,
     ) -> Self {
-        let mut secrets = Self { needles: Vec::new(), variables: Vec::new(), keep_names };
+        let (mut needles, mut variables, mut arguments) =
+            (Needles::default(), Vec::new(), Vec::new());
         for (name, value) in environment {
-            if is_telling(&name) || looks_secret(&value) {
-                secrets.add(&value, 0);
+            if let Some(telling) = telling(&name) {
+                add(&mut needles, &name, &value, telling);
             }
-            if let Some((at, password)) = password_of_url(&value) {
-                secrets.add(&value[at..at + password], 0);
+            for span in spans(&value) {
+                add(&mut needles, &span.name, &value[span.range], span.telling);
             }
             let home = (name == "HOME").then(|| value.rsplit_once('/')).flatten();
             if let Some((parent, user)) = home.filter(|_| !keep_names)
                 && !parent.is_empty()
                 && !user.is_empty()
             {
-                secrets.needles.push((value.clone(), parent.len() + 1));
+                needles.add_behind(&format!("{parent}/"), user);
             }
-            secrets.variables.push(name);
+            variables.push(name);
         }
-        for (at, length, argument) in secret_arguments(command) {
-            secrets.add(&argument[at..at + length], 0);
+        let command: Vec<&str> = command.iter().map(String::as_str).collect();
+        for (index, span) in in_arguments(&command) {
+            let argument = command[index];
+            add(&mut needles, &span.name, &argument[span.range], span.telling);
+            arguments.push(argument.to_owned());
         }
-        // The longest first: a secret may be part of another.
-        secrets.needles.sort_by(|a, b| b.0.len().cmp(&a.0.len()).then_with(|| a.cmp(b)));
-        secrets.needles.dedup();
-        secrets
-    }
-
-    fn add(&mut self, value: &str, kept: usize) {
-        if value.len() >= SHORTEST {
-            self.needles.push((value.to_owned(), kept));
-        }
+        Self { needles: Arc::new(needles), variables, arguments, keep_names }
     }
 
     /// The command line without secrets.
     pub(crate) fn masked(&self, command: &[String]) -> Vec<String> {
-        let mut masked = command.to_vec();
-        for (index, argument) in masked.iter_mut().enumerate() {
-            for (at, length, _) in
-                secret_arguments(command).filter(|(.., whole)| *whole == command[index])
-            {
-                argument.replace_range(at..at + length, &"*".repeat(length));
-            }
+        let arguments: Vec<&str> = command.iter().map(String::as_str).collect();
+        let mut masked: Vec<Vec<u8>> = command.iter().map(|one| one.clone().into_bytes()).collect();
+        for (index, span) in in_arguments(&arguments) {
+            masked[index][span.range].fill(b'*');
         }
-        masked.into_iter().map(|argument| self.masked_text(&argument)).collect()
+        let text = |one: Vec<u8>| self.masked_text(&String::from_utf8_lossy(&one));
+        masked.into_iter().map(text).collect()
     }
 
     /// Text without secrets.
     pub(crate) fn masked_text(&self, text: &str) -> String {
-        let mut text = text.to_owned();
-        for (needle, kept) in &self.needles {
-            if text.contains(needle.as_str()) {
-                let mask = format!("{}{}", &needle[..*kept], "*".repeat(needle.len() - kept));
-                text = text.replace(needle.as_str(), &mask);
-            }
-        }
-        text
+        String::from_utf8_lossy(&self.masker().whole(text.as_bytes())).into_owned()
     }
 
-    /// Covers what is in the file, in place. Gives the number of places.
+    /// What covers the same in bytes that come piece by piece.
+    pub(crate) fn masker(&self) -> Masker {
+        Masker::new(Arc::clone(&self.needles))
+    }
+
+    /// Covers what is in the file, in place. Gives the number of places. A link is an error.
     pub(crate) fn mask_file(&self, path: &Path) -> io::Result<u64> {
-        let file = OpenOptions::new().read(true).write(true).open(path)?;
-        let longest = self.needles.first().map_or(0, |(needle, _)| needle.len());
-        let finders: Vec<(Finder<'_>, usize)> =
-            self.needles.iter().map(|(needle, kept)| (Finder::new(needle), *kept)).collect();
-        let size = file.metadata()?.len();
-        let (mut start, mut found) = (0, 0);
-        let mut buffer = vec![0; CHUNK.max(4 * longest)];
-        while start < size && longest > 0 {
-            let read = read_at(&file, &mut buffer, start)?;
+        let no_link =
+            OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(path);
+        let mut file = no_link?;
+        let (mut masker, mut buffer) = (self.masker(), vec![0; CHUNK]);
+        let mut written = Written::default();
+        loop {
+            let read = file.read(&mut buffer)?;
             if read == 0 {
                 break;
             }
-            for (finder, kept) in &finders {
-                let length = finder.needle().len();
-                for at in finder.find_iter(&buffer[..read]) {
-                    file.write_all_at(&vec![b'*'; length - kept], start + (at + kept) as u64)?;
-                    found += 1;
-                }
-            }
-            // What is cut by the end of this piece is whole in the next.
-            let step = if read < buffer.len() { read } else { read - (longest - 1) };
-            start += step as u64;
+            written.masks(&file, &masker.push(&buffer[..read]))?;
         }
-        Ok(found)
+        written.masks(&file, &masker.finish())?;
+        Ok(written.places)
     }
 
-    /// Covers what is in the files of a folder and those below.
-    pub(crate) fn mask_folder(&self, folder: &Path) -> io::Result<u64> {
-        let mut found = 0;
-        for entry in fs::read_dir(folder)? {
-            let entry = entry?;
-            let kind = entry.file_type()?;
-            if kind.is_dir() {
-                found += self.mask_folder(&entry.path())?;
-            } else if kind.is_file() {
-                found += self.mask_file(&entry.path())?;
-            }
-        }
-        Ok(found)
+    /// Whether the text holds any.
+    pub(crate) fn are_in(&self, text: &[u8]) -> bool {
+        !self.needles.scan(text).is_empty()
+    }
+
+    /// Whether the text is an argument of the command that holds a secret.
+    pub(crate) fn is_argument(&self, text: &[u8]) -> bool {
+        self.arguments.iter().any(|argument| argument.as_bytes() == text)
     }
 
     /// Whether the text is a dump of an environment: it assigns several of our variables.
@@ -176,87 +126,55 @@ impl Secrets {
     }
 }
 
-fn read_at(file: &fs::File, buffer: &mut [u8], start: u64) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match file.read_at(&mut buffer[filled..], start + filled as u64)? {
-            0 => break,
-            read => filled += read,
-        }
-    }
-    Ok(filled)
-}
-
-/// Parts of arguments that are secrets: offset, length, and the whole argument.
-fn secret_arguments(command: &[String]) -> impl Iterator<Item = (usize, usize, &str)> {
-    let mut parts = Vec::new();
-    let mut is_value = false;
-    for argument in command {
-        let whole = argument.as_str();
-        if is_value && !whole.starts_with("--") {
-            parts.push((0, whole.len(), whole));
-        }
-        is_value = false;
-        let named = whole.split_once('=');
-        match named {
-            Some((name, value)) if is_telling(name) || looks_secret(value) => {
-                parts.push((name.len() + 1, value.len(), whole));
+/// Adds a value of this name. What other texts may hold by chance is covered behind the name alone.
+fn add(needles: &mut Needles, name: &str, value: &str, telling: Telling) {
+    let value = value.trim();
+    if value.len() >= SHORTEST && !(telling == Telling::Weak && is_ordinary(value)) {
+        needles.add(value);
+        // Of an address whose path is the secret, programs print the path alone, too.
+        let path = value.split_once("://").and_then(|(_, rest)| rest.split_once('/'));
+        for part in path.into_iter().flat_map(|(_, path)| path.split('/')) {
+            if part.len() >= SHORTEST && !is_ordinary(part) {
+                needles.add(part);
             }
-            None if whole.starts_with('-') && is_telling(whole) => is_value = true,
-            None if looks_secret(whole) => parts.push((0, whole.len(), whole)),
-            _ => {}
         }
-        if let Some((at, length)) = password_of_url(whole) {
-            parts.push((at, length, whole));
-        }
-    }
-    parts.into_iter()
-}
-
-/// Counts of tokens are no tokens: `--max-new-tokens` is left alone.
-fn is_telling(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    let counts = ["tokens", "tokenizer", "author"];
-    let mut bare = name.clone();
-    for word in counts {
-        bare = bare.replace(word, "");
-    }
-    TELLING.iter().any(|word| bare.contains(word))
-        || bare.ends_with("_key")
-        || bare.ends_with("-key")
-        || bare == "key"
-}
-
-/// A key by its beginning, or a long run of letters and digits that no word is.
-fn looks_secret(value: &str) -> bool {
-    let known = PREFIXES.iter().any(|prefix| value.starts_with(prefix)) && value.len() >= 12;
-    let mut run = 0;
-    let mut longest = "";
-    for (at, c) in value.char_indices().chain([(value.len(), ' ')]) {
-        if c.is_ascii_alphanumeric() {
-            run += 1;
-        } else {
-            if run > longest.len() {
-                longest = &value[at - run..at];
-            }
-            run = 0;
+    } else if !value.is_empty() && !name.is_empty() {
+        // Blanks stand between words of any text, too.
+        for between in BETWEEN.iter().filter(|between| **between != " " || name.starts_with('-')) {
+            needles.add_behind(&format!("{name}{between}"), value);
         }
     }
-    let digits = longest.bytes().filter(u8::is_ascii_digit).count();
-    known || longest.len() >= 32 && digits >= 4 && digits < longest.len()
 }
 
-/// Where the password is in `scheme://user:password@host`.
-fn password_of_url(text: &str) -> Option<(usize, usize)> {
-    let (scheme, rest) = text.split_once("://")?;
-    let login = rest.split(['/', ' ']).next()?.rsplit_once('@')?.0;
-    let (user, password) = login.split_once(':')?;
-    Some((scheme.len() + 3 + user.len() + 1, password.len())).filter(|(_, length)| *length > 0)
+/// How far a file is masked.
+#[derive(Default)]
+struct Written {
+    offset: u64,
+    /// Where the last mask ends.
+    masked: Option<u64>,
+    places: u64,
+}
+
+impl Written {
+    /// Writes the masks of the next bytes.
+    fn masks(&mut self, file: &File, settled: &Settled) -> io::Result<()> {
+        for mask in &settled.masks {
+            let start = self.offset + mask.start as u64;
+            file.write_all_at(&settled.bytes[mask.clone()], start)?;
+            // One that goes on where the last bytes ended is the same place.
+            self.places += u64::from(self.masked != Some(start));
+            self.masked = Some(start + mask.len() as u64);
+        }
+        self.offset += settled.bytes.len() as u64;
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn words(text: &str) -> Vec<String> {
@@ -289,9 +207,96 @@ mod tests {
             ("run http://u:pw@host/x", "run http://u:**@host/x"),
             ("run 0123456789abcdef0123456789abcdef", &format!("run {}", "*".repeat(32))),
             ("run x=hf_abcdefghijkl", "run x=***************"),
+            ("run --pass abc --pw=d", "run --pass *** --pw=*"),
+            ("curl -u me:pw -u 1000:100 -ume:pw", "curl -u me:** -u 1000:100 -ume:**"),
+            (
+                "run https://abcdef@host/x git://git@host",
+                "run https://******@host/x git://git@host",
+            ),
+            (
+                "run a=ftp://u:v@h,http://w:xy@h/?token=z&b=1",
+                "run a=ftp://u:*@h,http://w:**@h/?token=*&b=1",
+            ),
+            (
+                r#"run {"api_key":"a\"b","max_tokens":5,"deep":{"password":null}}"#,
+                r#"run {"api_key":"****","max_tokens":5,"deep":{"password":****}}"#,
+            ),
+            (
+                "run --bos-token <s> --pass-through x --passes 3",
+                "run --bos-token <s> --pass-through x --passes 3",
+            ),
         ] {
             assert_eq!(secrets(command).masked(&words(command)).join(" "), masked);
         }
+    }
+
+    #[test]
+    fn headers_and_words_of_a_shell_lose_their_secrets() {
+        for (argument, masked) in [
+            ("Authorization: Bearer abc.def", "Authorization: Bearer *******"),
+            ("X-Api-Key: a b", "X-Api-Key: ***"),
+            ("cookie: a=b; c=d", "cookie: ********"),
+            ("cd; FOO_TOKEN=x run --pass y -u me:z 1", "cd; FOO_TOKEN=* run --pass * -u me:* 1"),
+            ("curl -H 'authorization: basic eHh4' u", "curl -H 'authorization: basic ****' u"),
+        ] {
+            let command = ["sh".to_owned(), "-c".to_owned(), argument.to_owned()];
+            assert_eq!(secrets("run").masked(&command)[2], masked);
+        }
+    }
+
+    #[test]
+    fn short_and_ordinary_values_are_covered_behind_their_names_alone() {
+        let environment = [
+            ("DB_PASS", "abc"),
+            ("MY_PWD", "x"),
+            ("SORT_KEY", "decode"),
+            ("FORWARD_PASS", "prefill"),
+            ("SSH_AUTH_SOCK", "/tmp/agent"),
+            ("PWD", "/work/decode"),
+            ("STAGE", "sample"),
+            ("SLACK_WEBHOOK", "https://hooks/T0/B0"),
+        ];
+        let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let secrets = Secrets::of(environment.into_iter(), &words("run --pin 1 --pass zz"), false);
+        for (text, masked) in [
+            ("DB_PASS=abc abc", "DB_PASS=*** abc"),
+            ("{'DB_PASS': 'abc', \"MY_PWD\": \"x\"}", "{'DB_PASS': '***', \"MY_PWD\": \"*\"}"),
+            (r#"{\"DB_PASS\": \"abc\"}"#, r#"{\"DB_PASS\": \"***\"}"#),
+            ("DB_PASS=abd", "DB_PASS=abd"),
+            ("SORT_KEY=decode decode prefill", "SORT_KEY=****** decode prefill"),
+            ("/tmp/agent /work/decode sample", "/tmp/agent /work/decode sample"),
+            ("run --pass zz zz", "run --pass ** zz"),
+            ("to https://hooks/T0/B0", "to *******************"),
+        ] {
+            assert_eq!(secrets.masked_text(text), masked);
+        }
+        assert!(secrets.is_argument(b"zz") && !secrets.is_argument(b"run"));
+    }
+
+    #[test]
+    fn pieces_of_any_size_lose_the_same() {
+        let secrets = secrets("run --token hunter2 --pass ab");
+        let text = "a hf_abcdefghijkl hunter2 /home/alice hunter2hunter2 --pass ab --pass abc aHVudGVyMg== hunter hf_";
+        let masked = secrets.masked_text(text);
+        assert_eq!(masked.matches('*').count(), 15 + 7 + 5 + 14 + 2 + 2 + 9, "{masked}");
+        for size in 1..text.len() {
+            let (mut masker, mut written) = (secrets.masker(), Vec::new());
+            for piece in text.as_bytes().chunks(size) {
+                written.extend(masker.push(piece).bytes);
+            }
+            written.extend(masker.finish().bytes);
+            assert_eq!(String::from_utf8_lossy(&written), masked, "pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn links_are_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        fs::write(&file, "swordfish").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        assert!(secrets("run").mask_file(&link).is_err());
+        assert_eq!(secrets("run").mask_file(&file).unwrap(), 1);
     }
 
     #[test]

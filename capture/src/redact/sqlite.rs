@@ -16,6 +16,17 @@ pub(crate) struct Database {
     file: File,
 }
 
+/// What an SQLite file holds.
+#[derive(Default)]
+pub(crate) struct Schema {
+    /// Ordinary tables: those with row ids.
+    pub(crate) tables: Vec<Table>,
+    /// Names in small letters of tables that have an index.
+    pub(crate) indexed: Vec<String>,
+    /// Tables of other kinds.
+    pub(crate) unreadable: Vec<String>,
+}
+
 /// An ordinary table.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
@@ -32,25 +43,35 @@ impl Database {
         if !pages.is_utf8 {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "its texts are not UTF-8"));
         }
-        Ok(Self { pages, file: OpenOptions::new().write(true).open(path)? })
+        Ok(Self { pages, file: OpenOptions::new().read(true).write(true).open(path)? })
     }
 
-    /// The ordinary tables: those with row ids.
-    pub(crate) fn tables(&self) -> io::Result<Vec<Table>> {
-        let schema = Table { name: String::new(), root: 1, columns: Vec::new() };
-        let mut tables = Vec::new();
-        self.rows(&schema, |row| {
-            let [kind, name, sql] = [0, 1, 4].map(|column| row.value(column).text());
-            let root = row.value(3).int().and_then(|root| u32::try_from(root).ok());
-            if let (Some("table"), Some(name), Some(root), Some(sql)) = (kind, name, root, sql)
-                && root > 0
-                && self.pages.tree(root)?.is_some()
-            {
-                tables.push(Table { name: name.to_owned(), root, columns: columns(sql) });
+    /// Whether the file has pages that were given up, or bytes behind its pages: both may hold what was deleted.
+    pub(crate) fn has_free_pages(&self) -> io::Result<bool> {
+        let mut free = [0; 4];
+        self.file.read_exact_at(&mut free, 36)?;
+        Ok(u32::from_be_bytes(free) > 0 || self.file.metadata()?.len() > self.pages.length())
+    }
+
+    /// What the file says it holds.
+    pub(crate) fn schema(&self) -> io::Result<Schema> {
+        let own = Table { name: String::new(), root: 1, columns: Vec::new() };
+        let mut schema = Schema::default();
+        self.rows(&own, |row| {
+            let [kind, name, of, sql] = [0, 1, 2, 4].map(|column| row.value(column).text());
+            let root = row.value(3).int().and_then(|root| u32::try_from(root).ok()).unwrap_or(0);
+            let (name, of) = (name.unwrap_or_default().to_owned(), of.unwrap_or_default());
+            match (kind, sql) {
+                (Some("table"), Some(sql)) if root > 0 && self.pages.tree(root)?.is_some() => {
+                    schema.tables.push(Table { name, root, columns: columns(sql) });
+                }
+                (Some("view" | "trigger"), _) if root == 0 => {}
+                (Some("index"), _) => schema.indexed.push(of.to_ascii_lowercase()),
+                _ => schema.unreadable.push(name),
             }
             Ok(())
         })?;
-        Ok(tables)
+        Ok(schema)
     }
 
     /// Calls for each row, in the order of row ids.
@@ -86,7 +107,10 @@ impl Table {
 /// Names of the columns of `CREATE TABLE name (column type, …)`. nsys explains its columns in comments.
 fn columns(sql: &str) -> Vec<String> {
     let lines = sql.lines().map(|line| line.split("--").next().unwrap_or_default());
-    let sql = lines.collect::<Vec<_>>().join(" ");
+    let mut sql = lines.collect::<Vec<_>>().join(" ");
+    while let Some((before, rest)) = sql.split_once("/*") {
+        sql = format!("{before} {}", rest.split_once("*/").map_or("", |(_, after)| after));
+    }
     let inner = sql.split_once('(').map_or("", |(_, inner)| inner);
     let (mut depth, mut quoted, mut part, mut parts) = (0, false, String::new(), Vec::new());
     for c in inner.chars() {
@@ -134,7 +158,9 @@ mod tests {
              CREATE VIEW v AS SELECT * FROM a; CREATE TABLE w (k TEXT PRIMARY KEY) WITHOUT ROWID;",
         );
         let db = Database::open(file.path()).unwrap();
-        let tables = db.tables().unwrap();
+        let schema = db.schema().unwrap();
+        let tables = schema.tables;
+        assert_eq!(schema.unreadable, ["w"]);
         assert_eq!(tables.iter().map(|t| t.name.as_str()).collect::<Vec<_>>(), ["a"]);
         assert_eq!(tables[0].columns, ["id", "text", "n"]);
         let mut expected = 1;
@@ -158,7 +184,7 @@ mod tests {
              INSERT INTO a VALUES ('keep', 'kept'), ('gone', replace(hex(zeroblob(10000)), '0', 's')), ('x', 'y');",
         );
         let db = Database::open(file.path()).unwrap();
-        let table = &db.tables().unwrap()[0];
+        let table = &db.schema().unwrap().tables[0];
         db.rows(table, |row| {
             if row.value(0).text() == Some("gone") { db.overwrite(row, 1, b'*') } else { Ok(()) }
         })
@@ -185,7 +211,7 @@ mod tests {
             broken[at] ^= 0xff;
             std::fs::write(file.path(), &broken).unwrap();
             let Ok(db) = Database::open(file.path()) else { continue };
-            for table in db.tables().unwrap_or_default() {
+            for table in db.schema().unwrap_or_default().tables {
                 // An error or rows: no panic, no endless walk.
                 let _ = db.rows(&table, |_| Ok(()));
             }

@@ -1,7 +1,6 @@
 //! A server and its client: the workload is a server, which is ended when the client that loads it has ended.
 
-use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::{Read as _, Stdout, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
@@ -10,6 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use super::child::{Log, tee};
 use super::watch;
 use crate::say;
 
@@ -43,10 +43,10 @@ pub(super) struct Running {
 }
 
 impl Running {
-    pub(super) fn start(client: &Client, server: u32) -> Self {
+    pub(super) fn start(client: &Client, server: u32, logs: [Log; 2]) -> Self {
         let (stop, stopped) = channel();
         let client = client.clone();
-        let thread = thread::spawn(move || client.run(server, &stopped));
+        let thread = thread::spawn(move || client.run(server, logs, &stopped));
         Self { stop, thread }
     }
 
@@ -58,14 +58,14 @@ impl Running {
 }
 
 impl Client {
-    fn run(&self, server: u32, stopped: &Receiver<()>) -> Option<Served> {
+    fn run(&self, server: u32, logs: [Log; 2], stopped: &Receiver<()>) -> Option<Served> {
         let start = Instant::now();
         while !self.is_ready() {
             goes_on(stopped).then_some(())?;
         }
         let ready = start.elapsed().as_secs_f64();
         say(&format!("the server is ready after {ready:.1} s: the client begins"));
-        let code = self.load(stopped)?;
+        let code = self.load(logs, stopped)?;
         let begin = Instant::now();
         let mut signals = SIGNALS.into_iter().peekable();
         loop {
@@ -81,21 +81,18 @@ impl Client {
     }
 
     /// Runs the client. None if the server ended before it.
-    fn load(&self, stopped: &Receiver<()>) -> Option<i32> {
-        let log = File::create(&self.log).and_then(|log| Ok((log.try_clone()?, log)));
-        let (out, err) = log.map_or_else(
-            |_| (Stdio::null(), Stdio::null()),
-            |(out, err)| (Stdio::from(out), Stdio::from(err)),
-        );
+    fn load(&self, [out, err]: [Log; 2], stopped: &Receiver<()>) -> Option<i32> {
         let child = Command::new("sh")
             .args(["-c", &self.command])
             .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
-            .stdout(out)
-            .stderr(err)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .process_group(0)
             .spawn();
         let Ok(mut child) = child else { return Some(i32::from(crate::FAILED)) };
+        let _ = child.stdout.take().map(|from| tee(from, out, None::<Stdout>, None));
+        let _ = child.stderr.take().map(|from| tee(from, err, None::<Stdout>, None));
         loop {
             if let Ok(Some(status)) = child.try_wait() {
                 return Some(status.code().unwrap_or(1));

@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use rooflens_schemas::{Tool, ncu_report, workload};
 
@@ -13,12 +14,25 @@ use super::child::Run;
 use super::inject;
 use super::pass::Folders;
 use crate::error::CaptureError;
+use crate::files;
 use crate::infer;
 use crate::plan::{Harvest, PassPlan, ncu};
 use crate::redact::export;
 
 /// Ranges that are named when the gate's did not occur.
 const RANGES: usize = 40;
+
+/// Name of a hidden copy that is made ready for the bundle.
+const TAKEN: &str = "taken";
+
+/// How long a profiler may read its own report: at least so long, and so long for each MiB.
+const PATIENCE: (Duration, Duration) = (Duration::from_secs(600), Duration::from_secs(2));
+
+/// When a program that reads this report is given up.
+fn patience(report: &Path) -> Duration {
+    let size = fs::metadata(report).map_or(0, |report| report.len() >> 20);
+    PATIENCE.0 + PATIENCE.1 * u32::try_from(size).unwrap_or(u32::MAX)
+}
 
 /// What a harvest brought.
 #[derive(Default)]
@@ -54,7 +68,8 @@ pub(super) fn after(
     descriptions(session, folders)?;
     match &plan.harvest {
         Harvest::Timings => {
-            take(&folders.out.join("timings.json"), &folders.pass.join("timings.json"))?;
+            let to = folders.pass.join("timings.json");
+            take(&folders.out.join("timings.json"), &to, session, folders)?;
             inferred(session, folders)
         }
         Harvest::Nsys(nsys) => timeline(nsys, session, folders),
@@ -63,7 +78,7 @@ pub(super) fn after(
             let folder = collection.trace_dir.as_deref().unwrap_or(&folders.work);
             let mut found = traces(folder);
             found.extend(traces(&folders.out));
-            collect(found.difference(before), collection.is_expected, session, &folders.pass)
+            collect(found.difference(before), collection.is_expected, session, folders)
         }
         Harvest::GemmLog => pack_logs(session, folders),
     }
@@ -73,8 +88,8 @@ pub(super) fn after(
 fn descriptions(session: &Session<'_>, folders: &Folders) -> Result<(), CaptureError> {
     for name in [workload::FILE_NAME, "config.json"] {
         let to = session.bundle.join(name);
-        if !to.exists() && take(&folders.out.join(name), &to)? {
-            session.secrets.mask_file(&to).map_err(CaptureError::io(&to))?;
+        if !to.exists() {
+            take(&folders.out.join(name), &to, session, folders)?;
         }
     }
     Ok(())
@@ -82,23 +97,37 @@ fn descriptions(session: &Session<'_>, folders: &Folders) -> Result<(), CaptureE
 
 /// What the workload does not say itself is told by the injected modules.
 fn inferred(session: &Session<'_>, folders: &Folders) -> Result<Harvested, CaptureError> {
-    let said = infer::write(&inject::notes_folder(&folders.work), &session.bundle, &folders.pass)?;
-    for name in [workload::FILE_NAME, "config.json"] {
-        let path = session.bundle.join(name);
-        if path.exists() {
-            session.secrets.mask_file(&path).map_err(CaptureError::io(&path))?;
-        }
-    }
+    let notes = inject::notes_folder(&folders.work);
+    let said = infer::write(&notes, &session.bundle, &folders.pass, &session.secrets)?;
     Ok(Harvested { notes: said.into_iter().collect(), ..Harvested::default() })
 }
 
-/// Copies a file if it is there: a rename would fail between file systems.
-fn take(from: &Path, to: &Path) -> Result<bool, CaptureError> {
-    if !from.is_file() {
-        return Ok(false);
-    }
-    fs::copy(from, to).map_err(CaptureError::io(to))?;
+/// Takes a file into the bundle if it is there.
+fn take(
+    from: &Path,
+    to: &Path,
+    session: &Session<'_>,
+    folders: &Folders,
+) -> Result<bool, CaptureError> {
+    let Some(hidden) = masked(from, TAKEN, session, folders)? else { return Ok(false) };
+    files::publish(&hidden, to).map_err(CaptureError::io(to))?;
     Ok(true)
+}
+
+/// A hidden copy without secrets of a file, if that is there: what is in the bundle never held any.
+fn masked(
+    from: &Path,
+    name: &str,
+    session: &Session<'_>,
+    folders: &Folders,
+) -> Result<Option<PathBuf>, CaptureError> {
+    if !from.is_file() {
+        return Ok(None);
+    }
+    let hidden = folders.work.join(name);
+    files::copy(from, &hidden).map_err(CaptureError::io(&hidden))?;
+    session.secrets.mask_file(&hidden).map_err(CaptureError::io(&hidden))?;
+    Ok(Some(hidden))
 }
 
 fn timeline(
@@ -116,7 +145,10 @@ fn timeline(
         }
         let report = format!("{name}.nsys-rep");
         if export.keep_report {
-            take(&folders.work.join(&report), &folders.pass.join(&report))?;
+            take(&folders.work.join(&report), &folders.pass.join(&report), session, folders)?;
+            harvested.notes.push(format!(
+                "{report} is kept as nsys wrote it, with the environment of the process; rooflens pack leaves it out"
+            ));
         }
     }
     if reports.is_empty() && holds_stream(&folders.work) {
@@ -181,7 +213,7 @@ fn exported(
             ),
         });
     }
-    fs::rename(&hidden, folders.pass.join(&file)).map_err(|error| error.to_string())?;
+    files::publish(&hidden, &folders.pass.join(&file)).map_err(|error| error.to_string())?;
     Ok(notes)
 }
 
@@ -200,13 +232,18 @@ fn export_one(
         stdout: &stdout,
         stderr: &stderr,
         is_quiet: true,
+        secrets: &session.secrets,
         expectation: None,
+        limit: Some(patience(&folders.work.join(format!("{name}.nsys-rep")))),
     };
     match run.wait(&session.signals) {
         Ok(ended) if ended.code == 0 => {
             // Logs of what did well say nothing.
             let _ = (fs::remove_file(&stdout), fs::remove_file(&stderr));
             Ok(())
+        }
+        Ok(ended) if ended.is_cut => {
+            Err(format!("nsys export did not end within {} s", ended.wall.as_secs()))
         }
         Ok(ended) => {
             Err(format!("nsys export ended with {}: see {}", ended.code, stderr.display()))
@@ -230,7 +267,9 @@ fn existing_ranges(
         stdout: &log("stdout"),
         stderr: &log("stderr"),
         is_quiet: true,
+        secrets: &session.secrets,
         expectation: None,
+        limit: None,
     };
     let names = run
         .wait(&session.signals)
@@ -262,18 +301,21 @@ fn counters(
 ) -> Result<Harvested, CaptureError> {
     let producer = Some(Tool { name: "ncu".to_owned(), version: Some(export.version.clone()) });
     let mut harvested = Harvested { producer, ..Harvested::default() };
-    let report = folders.pass.join("kernels.ncu-rep");
-    if !take(&export.report, &report)? {
+    let Some(hidden) = masked(&export.report, TAKEN, session, folders)? else {
         let why = match code {
             0 => "no launch was selected",
             _ => "it failed",
         };
         let note = format!("ncu left no report: {why}; its own words are in logs");
         return Ok(harvested.unfit(note));
-    }
+    };
     harvested.notes.extend(absent(export, folders));
     if !session.secrets.keep_names {
-        harvested.notes.push(cover_names(&report)?);
+        harvested.notes.push(cover_names(&hidden)?);
+    }
+    if hidden.exists() {
+        let report = folders.pass.join("kernels.ncu-rep");
+        files::publish(&hidden, &report).map_err(CaptureError::io(&report))?;
     }
     for (name, command) in export.pages() {
         let log = folders.logs.join(format!("{name}.stderr.txt"));
@@ -284,7 +326,9 @@ fn counters(
             stdout: &page,
             stderr: &log,
             is_quiet: true,
+            secrets: &session.secrets,
             expectation: None,
+            limit: Some(patience(&export.report)),
         };
         match run.wait(&session.signals) {
             Ok(ended) if ended.code == 0 => {
@@ -357,25 +401,20 @@ fn collect<'a>(
     traces: impl Iterator<Item = &'a PathBuf>,
     is_expected: bool,
     session: &Session<'_>,
-    folder: &Path,
+    folders: &Folders,
 ) -> Result<Harvested, CaptureError> {
     let producer = Some(Tool { name: "torch.profiler".to_owned(), version: None });
     let mut harvested = Harvested { producer, ..Harvested::default() };
     let mut names = BTreeSet::new();
     for trace in traces {
-        let is_packed = trace.extension().is_some_and(|ending| ending == "gz");
         let stem = rank(trace).map_or_else(|| "trace".to_owned(), |rank| format!("rank{rank}"));
         let free = (1..).map(|index| match index {
             1 => stem.clone(),
             _ => format!("{stem}.{index}"),
         });
         let name = free.into_iter().find(|name| !names.contains(name)).unwrap_or_default();
-        let to = folder.join(format!("{name}.pt.trace.json{}", if is_packed { ".gz" } else { "" }));
-        take(trace, &to)?;
-        if !is_packed {
-            session.secrets.mask_file(&to).map_err(CaptureError::io(&to))?;
-            harvested.notes.extend(pack(&to).err());
-        }
+        let to = folders.pass.join(format!("{name}.pt.trace.json"));
+        harvested.notes.extend(take_packed(trace, &to, session, folders)?);
         names.insert(name);
     }
     if names.is_empty() {
@@ -401,11 +440,10 @@ fn pack_logs(session: &Session<'_>, folders: &Folders) -> Result<Harvested, Capt
     let mut harvested = Harvested::default();
     let mut is_empty = true;
     for name in ["cublas.log", "cublaslt.log"] {
-        let to = folders.pass.join(name);
-        if take(&folders.work.join(name), &to)? {
+        let log = folders.work.join(name);
+        if log.is_file() {
             is_empty = false;
-            session.secrets.mask_file(&to).map_err(CaptureError::io(&to))?;
-            harvested.notes.extend(pack(&to).err());
+            harvested.notes.extend(take_packed(&log, &folders.pass.join(name), session, folders)?);
         }
     }
     match is_empty {
@@ -414,12 +452,44 @@ fn pack_logs(session: &Session<'_>, folders: &Folders) -> Result<Harvested, Capt
     }
 }
 
-/// Packs a file with gzip, which is everywhere; where it is not, the file stays as it is.
-fn pack(path: &Path) -> Result<(), String> {
-    let status = Command::new("gzip").arg("-n").arg(path).stdin(Stdio::null()).status();
+/// Takes a file, packed or not, into the bundle and packs it. Gives what is to be said of it: where it cannot be
+/// unpacked, it is left out.
+fn take_packed(
+    from: &Path,
+    to: &Path,
+    session: &Session<'_>,
+    folders: &Folders,
+) -> Result<Option<String>, CaptureError> {
+    let hidden = folders.work.join(TAKEN);
+    let packed = folders.work.join(format!("{TAKEN}.gz"));
+    if from.extension().is_some_and(|ending| ending == "gz") {
+        files::copy(from, &packed).map_err(CaptureError::io(&packed))?;
+        if let Err(reason) = gzip(&["-df"], &packed) {
+            let name = from.file_name().unwrap_or_default().to_string_lossy();
+            return Ok(Some(format!("{name} is left out: it cannot be unpacked: {reason}")));
+        }
+    } else {
+        files::copy(from, &hidden).map_err(CaptureError::io(&hidden))?;
+    }
+    session.secrets.mask_file(&hidden).map_err(CaptureError::io(&hidden))?;
+    let ending = to.extension().unwrap_or_default().to_string_lossy();
+    let (done, to, note) = match gzip(&["-nf"], &hidden) {
+        Ok(()) => (packed, to.with_extension(format!("{ending}.gz")), None),
+        // It stays as it is.
+        Err(reason) => {
+            (hidden, to.to_owned(), Some(format!("{} is not packed: {reason}", to.display())))
+        }
+    };
+    files::publish(&done, &to).map_err(CaptureError::io(&to))?;
+    Ok(note)
+}
+
+/// Runs gzip, which is everywhere, on a file.
+fn gzip(options: &[&str], path: &Path) -> Result<(), String> {
+    let status = Command::new("gzip").args(options).arg(path).stdin(Stdio::null()).status();
     match status {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{} is not packed: gzip failed: {status}", path.display())),
-        Err(error) => Err(format!("{} is not packed: no gzip: {error}", path.display())),
+        Ok(status) => Err(format!("gzip failed: {status}")),
+        Err(error) => Err(format!("no gzip: {error}")),
     }
 }

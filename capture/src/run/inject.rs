@@ -1,11 +1,11 @@
 //! Python modules that are put before the workload's own: they profile it, time it, and note what it is.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::pass::Folders;
 use crate::args::Common;
 use crate::error::CaptureError;
+use crate::files;
 use crate::infer;
 use crate::plan::{Harvest, PassPlan, ranges_folder};
 
@@ -50,13 +50,13 @@ pub(super) fn prepare(
         return Ok(Vec::new());
     }
     if is_hooked {
-        super::make(&ranges_folder(bundle))?;
+        files::make(&ranges_folder(bundle))?;
     }
     let folder = folders.work.join("inject");
-    super::make(&folder.join("rooflens_inject"))?;
+    files::make(&folder.join("rooflens_inject"))?;
     for (name, text) in FILES {
         let path = folder.join(name);
-        fs::write(&path, text).map_err(CaptureError::io(&path))?;
+        files::write(&path, text).map_err(CaptureError::io(&path))?;
     }
     let mut variables = vec![python_path(&folder)];
     if common.steps {
@@ -74,7 +74,7 @@ pub(super) fn notes_of(
 ) -> Result<(String, String), CaptureError> {
     let name = run.map_or_else(|| "warmup".to_owned(), |run| run.to_string());
     let folder = notes_folder(&folders.work).join(name);
-    super::make(&folder)?;
+    files::make(&folder)?;
     Ok(("ROOFLENS_NOTES_DIR".to_owned(), folder.to_string_lossy().into_owned()))
 }
 
@@ -92,6 +92,8 @@ fn python_path(inject: &Path) -> (String, String) {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -12,17 +12,17 @@ mod watch;
 
 use std::collections::VecDeque;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rooflens_schemas::{Pass, PassKind, Tool};
 
 use crate::args::{Common, Profilers, SnapshotArguments};
 use crate::error::CaptureError;
-use crate::manifest::{self, Description};
+use crate::manifest::{self, Description, WORK};
 use crate::plan::{PassPlan, Step};
 use crate::redact::Secrets;
-use crate::{say, snapshot, utc};
+use crate::{files, say, snapshot, utc};
 use budget::Budget;
 pub(crate) use client::parse_ready;
 pub(crate) use sampler::Sampler;
@@ -64,8 +64,13 @@ impl<'a> Session<'a> {
         budget: Option<Duration>,
     ) -> Result<Self, CaptureError> {
         let bundle = common.output.clone();
-        let logs = bundle.join("logs");
-        fs::create_dir_all(&logs).map_err(CaptureError::io(&logs))?;
+        let work = bundle.join(WORK);
+        files::make(&bundle.join("logs"))?;
+        files::refuse_link(&work)?;
+        if work.exists() {
+            // What a capture left that did not end would be taken for this one's.
+            fs::remove_dir_all(&work).map_err(CaptureError::io(&work))?;
+        }
         let variables = std::env::vars_os().filter_map(|(name, value)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         });
@@ -172,7 +177,7 @@ impl<'a> Session<'a> {
     }
 
     fn finish(self) -> Result<Outcome, CaptureError> {
-        let work = self.bundle.join(".work");
+        let work = self.bundle.join(WORK);
         if work.exists() {
             fs::remove_dir_all(&work).map_err(CaptureError::io(&work))?;
         }
@@ -183,9 +188,6 @@ impl<'a> Session<'a> {
 
     /// Writes the manifest of what is there.
     fn describe(&self) -> Result<String, CaptureError> {
-        // Logs were written as the command went on.
-        let logs = self.bundle.join("logs");
-        self.secrets.mask_folder(&logs).map_err(CaptureError::io(&logs))?;
         let description = Description {
             name: self.common.name.clone(),
             labels: self.common.labels.clone(),
@@ -195,9 +197,4 @@ impl<'a> Session<'a> {
         };
         manifest::describe_bundle(&self.bundle, description)
     }
-}
-
-/// The folder of a pass, made.
-fn make(folder: &Path) -> Result<(), CaptureError> {
-    fs::create_dir_all(folder).map_err(CaptureError::io(folder))
 }

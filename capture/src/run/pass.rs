@@ -10,9 +10,9 @@ use super::child::{Ended, Run};
 use super::client::{Client, Served};
 use super::sampler::Sampler;
 use super::watch::Expectation;
-use super::{Session, make};
-use super::{harvest, inject};
+use super::{Session, harvest, inject};
 use crate::error::CaptureError;
+use crate::files;
 use crate::plan::{Harvest, PassPlan, work_folder};
 
 /// Where the workload finds a folder for its own files.
@@ -65,10 +65,11 @@ pub(super) fn run(
     if folders.pass.exists() {
         return Err(CaptureError::PassExists(folders.pass));
     }
-    make(&folders.pass)?;
-    make(&folders.out)?;
+    files::make(&folders.work)?;
+    files::make(&folders.pass)?;
+    files::make(&folders.out)?;
     if session.common.client.is_some() {
-        make(&folders.pass.join(CLIENT))?;
+        files::make(&folders.pass.join(CLIENT))?;
     }
     let before = harvest::before(&plan.harvest);
     let mut notes = Vec::new();
@@ -92,7 +93,6 @@ pub(super) fn run(
     notes.extend(harvested.notes);
     // Hidden files may hold what was not redacted: they go even if the next pass should fail.
     fs::remove_dir_all(&folders.work).map_err(CaptureError::io(&folders.work))?;
-    session.secrets.mask_folder(&folders.pass).map_err(CaptureError::io(&folders.pass))?;
     let pass = Pass {
         id: plan.id.clone(),
         kind: plan.kind,
@@ -222,7 +222,9 @@ fn one(
         stdout: &log("stdout"),
         stderr: &log("stderr"),
         is_quiet: false,
+        secrets: &session.secrets,
         expectation: Some(expectation),
+        limit: None,
     };
     let ended = run.wait(&session.signals);
     match sampler {
@@ -274,7 +276,7 @@ fn write_runs(plan: &PassPlan, runs: &[Ended], folder: &Path) -> Result<(), Capt
         .collect();
     let text = format!("{:#}\n", serde_json::json!({ "version": 1, "runs": rows }));
     let path = folder.join("runs.json");
-    fs::write(&path, text).map_err(CaptureError::io(&path))
+    files::write(&path, text).map_err(CaptureError::io(&path))
 }
 
 #[cfg(test)]

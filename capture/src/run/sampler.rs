@@ -1,6 +1,5 @@
 //! NVML samples while a command runs, from a thread of their own.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -12,6 +11,8 @@ use nvml_wrapper::enum_wrappers::device::{Clock, PcieUtilCounter, TemperatureSen
 use nvml_wrapper::enums::gpm::GpmMetricId;
 use nvml_wrapper::gpm::{GpmSample, gpm_metrics_get};
 use nvml_wrapper::{Device, Nvml};
+
+use crate::files;
 
 /// The columns. The first nine are those of the first sampler that there was; others come after them.
 const HEADER: &str = "t_ns,power_mw,sm_mhz,mem_mhz,util_gpu_pct,util_mem_pct,temp_c,mem_used_bytes,\
@@ -46,7 +47,7 @@ impl Sampler {
         if count == 0 {
             return Err("NVML knows no GPU".to_owned());
         }
-        let file = File::create(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let file = files::create(path).map_err(|error| format!("{}: {error}", path.display()))?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = thread::spawn(move || {

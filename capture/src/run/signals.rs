@@ -53,7 +53,8 @@ impl Forwarder {
     }
 }
 
-fn send(group: i32, signal: i32) {
+/// Sends a signal to a process group, if there is one.
+pub(super) fn send(group: i32, signal: i32) {
     if group > 0 {
         // SAFETY: the call touches no memory of ours. A group that is gone needs no signal.
         unsafe { libc::kill(-group, signal) };

@@ -1,7 +1,6 @@
 //! One level of load: workers run, records are written as they come.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,6 +18,7 @@ use super::scrape::Metrics;
 use super::url::Url;
 use super::worker::{Level, Target, Worker};
 use crate::error::CaptureError;
+use crate::files;
 use crate::redact::Secrets;
 use crate::run::Forwarder;
 use crate::{say, utc};
@@ -91,14 +91,15 @@ impl Test<'_> {
     ) -> Result<Tally, CaptureError> {
         let name = load.name();
         let path = folder.join(format!("{name}.jsonl"));
-        let file = File::create_new(&path).map_err(CaptureError::io(&path))?;
+        let file = files::create_new(&path).map_err(CaptureError::io(&path))?;
         let mut file = BufWriter::new(file);
         let (duration, requests) = match (self.arguments.duration, self.arguments.requests) {
             (None, None) => (Some(DURATION), None),
             given => given,
         };
-        let scraper =
-            self.metrics.take().map(|metrics| metrics.start(folder.join("metrics"), name.clone()));
+        let scraper = self.metrics.take().map(|metrics| {
+            metrics.start(folder.join("metrics"), name.clone(), self.secrets.masker())
+        });
         let level = self.prepare(load, index, offset, duration, requests.unwrap_or(u64::MAX));
         let tally = self
             .write_header(&level, &mut file)

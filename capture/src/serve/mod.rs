@@ -26,6 +26,7 @@ use rooflens_schemas::{Pass, PassKind};
 
 use crate::args::{Profilers, SnapshotArguments};
 use crate::error::CaptureError;
+use crate::files;
 use crate::manifest::{self, Description};
 use crate::redact::Secrets;
 use crate::run::{Forwarder, Outcome, Sampler};
@@ -84,7 +85,8 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Outcome, CaptureError> {
         });
     }
     warm?;
-    fs::create_dir_all(folder.join("metrics")).map_err(CaptureError::io(&folder))?;
+    files::make(&folder)?;
+    files::make(&folder.join("metrics"))?;
     let mut pass = Pass {
         id: arguments.pass.clone(),
         kind: PassKind::Serving,
@@ -145,10 +147,8 @@ fn measure(
         test.notes.push(reason);
     }
     let snapshots = folder.join("metrics");
-    // Empty if the server has none.
-    if fs::remove_dir(&snapshots).is_err() {
-        test.secrets.mask_folder(&snapshots).map_err(CaptureError::io(&snapshots))?;
-    }
+    // Only if the server has none.
+    let _ = fs::remove_dir(&snapshots);
     let code = match test.signals.interrupted() {
         true => {
             test.notes.push("interrupted".to_owned());

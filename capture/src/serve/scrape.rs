@@ -1,6 +1,5 @@
 //! Snapshots of the server's Prometheus metrics: before a level, each second of it, and after.
 
-use std::fs;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -11,6 +10,8 @@ use super::http::Response;
 use super::record::RequestError;
 use super::transport::{Connector, PATIENCE};
 use super::url::Url;
+use crate::files;
+use crate::redact::Masker;
 
 const PERIOD: Duration = Duration::from_secs(1);
 
@@ -67,19 +68,20 @@ impl Metrics {
     }
 
     /// Writes a snapshot, with its time, in seconds since 1970, in a comment. Names sort as the snapshots were taken.
-    fn write(&mut self, folder: &Path, name: &str) -> Result<(), String> {
+    fn write(&mut self, folder: &Path, name: &str, masker: &Masker) -> Result<(), String> {
         let path = folder.join(format!("{:05}-{name}.prom", self.count));
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let comment = format!("# scraped_at {:.6}\n", since.as_secs_f64());
         let text = [comment.into_bytes(), self.ask()?].concat();
         self.count += 1;
-        fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
+        files::write(&path, masker.clone().whole(&text))
+            .map_err(|error| format!("{}: {error}", path.display()))
     }
 
     /// Takes the first snapshot at once, and the others from a thread.
-    pub(super) fn start(mut self, folder: PathBuf, level: String) -> Scraper {
+    pub(super) fn start(mut self, folder: PathBuf, level: String, masker: Masker) -> Scraper {
         let (stop, stopped) = mpsc::channel();
-        let mut outcome = self.write(&folder, &format!("{level}-before"));
+        let mut outcome = self.write(&folder, &format!("{level}-before"), &masker);
         let thread = thread::spawn(move || {
             let start = Instant::now();
             for second in 1u32.. {
@@ -90,10 +92,10 @@ impl Metrics {
                 }
                 // One that takes longer costs those that it overlaps.
                 if start.elapsed() < PERIOD * (second + 1) {
-                    outcome = outcome.and(self.write(&folder, &level));
+                    outcome = outcome.and(self.write(&folder, &level, &masker));
                 }
             }
-            outcome = outcome.and(self.write(&folder, &format!("{level}-after")));
+            outcome = outcome.and(self.write(&folder, &format!("{level}-after"), &masker));
             (self, outcome)
         });
         Scraper { stop, thread }

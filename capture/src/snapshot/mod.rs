@@ -7,14 +7,13 @@ mod smi;
 mod tools;
 mod variables;
 
-use std::fs;
 use std::path::Path;
 
 use rooflens_schemas::{Environment, Fact, environment, manifest};
 
 use crate::args::SnapshotArguments;
 use crate::error::CaptureError;
-use crate::{say, utc};
+use crate::{files, say, utc};
 pub(crate) use gpus::first_gpu;
 pub(crate) use host::is_container;
 use runner::{Runner, System};
@@ -42,7 +41,7 @@ pub(crate) fn write_if_absent(arguments: &SnapshotArguments) -> Result<(), Captu
 fn write(arguments: &SnapshotArguments) -> Result<String, CaptureError> {
     let bundle = &arguments.output;
     let folder = bundle.join(FOLDER);
-    fs::create_dir_all(&folder).map_err(CaptureError::io(&folder))?;
+    files::make(&folder)?;
     let mut entries = gpus::facts(arguments.uuid);
     entries.extend(host::facts(Path::new("/")));
     entries.extend(tools::facts(&System, &arguments.python, &arguments.profilers));
@@ -60,7 +59,7 @@ fn write_environment(entries: Vec<Fact>, folder: &Path) -> Result<(), CaptureErr
     let mut text = serde_json::to_string_pretty(&environment).expect("facts have string keys");
     text.push('\n');
     let path = folder.join(environment::FILE_NAME);
-    fs::write(&path, text).map_err(CaptureError::io(&path))
+    files::write(&path, text).map_err(CaptureError::io(&path))
 }
 
 /// Writes what `nvidia-smi -q -x` says, without what tells devices and users apart.
@@ -68,7 +67,7 @@ fn write_smi(runner: &impl Runner, folder: &Path) -> Result<Fact, CaptureError> 
     let path = folder.join("nvidia-smi.xml");
     Ok(match runner.output("nvidia-smi", &["-q", "-x"]) {
         Ok(xml) => {
-            fs::write(&path, smi::redacted(&xml)).map_err(CaptureError::io(&path))?;
+            files::write(&path, smi::redacted(&xml)).map_err(CaptureError::io(&path))?;
             Fact::known("tool", "nvidia_smi", format!("{FOLDER}/nvidia-smi.xml"))
         }
         Err(reason) => Fact::missing("tool", "nvidia_smi", reason),
@@ -87,7 +86,7 @@ mod tests {
         let fake = Fake::new().with("nvidia-smi", Ok("<log><serial>123</serial></log>"));
         let fact = write_smi(&fake, folder.path()).unwrap();
         assert_eq!(fact.value.known(), Some("snapshot/nvidia-smi.xml"));
-        let xml = fs::read_to_string(folder.path().join("nvidia-smi.xml")).unwrap();
+        let xml = std::fs::read_to_string(folder.path().join("nvidia-smi.xml")).unwrap();
         assert_eq!(xml, "<log><serial>N/A</serial></log>");
     }
 

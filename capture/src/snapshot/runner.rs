@@ -2,11 +2,15 @@
 
 use std::io::{self, Read};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long a program may take to answer.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long the rest of its answer is waited for when it has ended.
+const DRAIN: Duration = Duration::from_millis(500);
 
 /// Bytes of an answer that are read.
 const MAX_ANSWER: u64 = 8 << 20;
@@ -33,15 +37,22 @@ impl Runner for System {
                 _ => format!("{program} cannot be started: {error}"),
             })?;
         let mut stdout = child.stdout.take().expect("it is piped").take(MAX_ANSWER);
-        let reader = thread::spawn(move || {
-            let mut answer = Vec::new();
-            stdout.read_to_end(&mut answer).map(|_| answer)
+        let (send, pieces) = channel();
+        thread::spawn(move || {
+            let mut buffer = vec![0; 1 << 16];
+            while let Ok(read @ 1..) = stdout.read(&mut buffer) {
+                if send.send(buffer[..read].to_vec()).is_err() {
+                    break;
+                }
+            }
         });
         wait(&mut child, program)?;
-        match reader.join() {
-            Ok(Ok(answer)) => Ok(String::from_utf8_lossy(&answer).into_owned()),
-            _ => Err(format!("the answer of {program} cannot be read")),
+        let (mut answer, ended) = (Vec::new(), Instant::now());
+        // What it started may hold its output open.
+        while let Ok(piece) = pieces.recv_timeout(DRAIN.saturating_sub(ended.elapsed())) {
+            answer.extend(piece);
         }
+        Ok(String::from_utf8_lossy(&answer).into_owned())
     }
 }
 
@@ -103,6 +114,10 @@ mod tests {
     fn programs_answer_fail_or_are_not_there() {
         assert_eq!(System.output("echo", &["a", "b"]), Ok("a b\n".to_owned()));
         assert!(System.output("false", &[]).is_err_and(|reason| reason.contains("failed")));
+        let start = Instant::now();
+        let held = System.output("sh", &["-c", "echo a; sleep 60 & echo b"]);
+        assert_eq!(held, Ok("a\nb\n".to_owned()));
+        assert!(start.elapsed() < Duration::from_secs(10), "its grandchild is not waited for");
         let missing = System.output("no-such-program-anywhere", &[]);
         assert_eq!(missing, Err("no-such-program-anywhere is not on the path".to_owned()));
     }

@@ -35,7 +35,7 @@ impl Columns<'_> {
 
 pub(super) fn read(path: &Path) -> io::Result<Timeline> {
     let database = Database::open(path)?;
-    let tables = database.tables()?;
+    let tables = database.schema()?.tables;
     let mut reader = Reader { database, tables, strings: HashMap::new() };
     reader.strings = reader.strings()?;
     let mut timeline = Timeline::default();

@@ -125,7 +125,7 @@ impl Import<'_> {
         let wants = [Need("name"), Need("value")];
         let kinds =
             self.database.scan("META_DATA_CAPTURE", &wants, |out: &mut BTreeSet<String>, row| {
-                if row.text(0).as_deref() == Some("CAPTURE_EVENT_TYPE") {
+                if row.text(0) == Some("CAPTURE_EVENT_TYPE") {
                     out.extend(row.text(1).map(|kind| kind.chars().take(64).collect::<String>()));
                 }
                 Ok(())

@@ -118,7 +118,8 @@ pub(super) fn spans(text: &str) -> Vec<Span> {
     spans.extend(after_names(text));
     spans.extend(
         words(text, |c| c.is_whitespace() || "\"'`=,;&?:/()[]{}<>@\\|".contains(c))
-            .filter_map(|(at, word)| looks_secret(word).then(|| strong(at..at + word.len(), ""))),
+            .filter(|(_, word)| looks_secret(word))
+            .map(|(at, word)| strong(at..at + word.len(), "")),
     );
     let lower = text.to_ascii_lowercase();
     spans.extend(lower.match_indices("bearer ").filter_map(|(at, scheme)| {
@@ -171,7 +172,7 @@ fn of_option(option: &str, argument: &str) -> Option<Span> {
     let telling = telling(option)?;
     let start = behind_scheme(argument, 0);
     let name = option.to_owned();
-    (start < argument.len()).then(|| Span { range: start..argument.len(), telling, name })
+    (start < argument.len()).then_some(Span { range: start..argument.len(), telling, name })
 }
 
 /// The password of `user:password`. Numbers are of a user and a group.

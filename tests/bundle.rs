@@ -119,38 +119,6 @@ fn packing_loose_files_writes_a_manifest() {
 }
 
 #[test]
-fn packing_removes_environment_variables_unless_told_otherwise() {
-    let folder = tempdir();
-    let plain = folder.path().join("export.sqlite");
-    let sql = "CREATE TABLE META_DATA_CAPTURE (name TEXT, value TEXT);
-        INSERT INTO META_DATA_CAPTURE VALUES ('PROCESS_0:ENVIRONMENT_VARIABLE_0', 'TOKEN=hunter2');";
-    rusqlite::Connection::open(&plain).expect("opens").execute_batch(sql).expect("runs");
-    let packed = zstd::encode_all(&*fs::read(&plain).expect("readable"), 3).expect("packs");
-    write(folder.path(), "in/nsys/timeline.sqlite.zst", &packed);
-    let (bundle, _) = open(&folder.path().join("in"));
-
-    let out = folder.path().join("out.tar.zst");
-    let report = bundle::pack(&bundle, &out, PackOptions::default()).expect("packs");
-    assert_eq!(report.redacted, ["nsys/timeline.sqlite.zst"]);
-    let (clean, diagnostics) = open(&out);
-    assert_eq!(codes(&diagnostics), [""; 0], "the manifest states the redacted file");
-    assert!(!holds_secret(&clean));
-    assert!(!codes(&bundle::validate(&[out])).contains(&"bundle/secrets"));
-
-    let out = folder.path().join("kept.tar.zst");
-    let keep = PackOptions { keep_environment: true };
-    assert!(bundle::pack(&bundle, &out, keep).expect("packs").redacted.is_empty());
-    assert!(holds_secret(&open(&out).0));
-    assert!(codes(&bundle::validate(&[out])).contains(&"bundle/secrets"));
-}
-
-fn holds_secret(bundle: &Bundle) -> bool {
-    let bytes = fs::read(&bundle.files[0].location).expect("readable");
-    let plain = zstd::decode_all(&*bytes).expect("zstd");
-    plain.windows(7).any(|window| window == b"hunter2")
-}
-
-#[test]
 fn files_that_changed_went_missing_or_were_added_are_told() {
     let folder = tempdir();
     for (path, bytes) in

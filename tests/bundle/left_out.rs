@@ -1,8 +1,6 @@
-//! What packing leaves out.
+//! What packing leaves out, and what it removes.
 
-use rooflens::bundle::{self, PackOptions};
-
-use super::{codes, open, tempdir, write};
+use super::*;
 
 const TRACE: &str = r#"{"schemaVersion":1,"deviceProperties":[],"traceEvents":[
 {"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":10,"dur":20,"args":{"device":0,"stream":7,"correlation":1}}]}"#;
@@ -45,4 +43,36 @@ fn what_cannot_be_looked_through_is_left_out_and_named() {
     assert_eq!(told, 5, "what can be told without a manifest");
     let kept = bundle::pack(&bundle, &out, PackOptions { keep_environment: true }).expect("packs");
     assert_eq!((kept.left_out.len(), kept.files), (0, 9));
+}
+
+#[test]
+fn packing_removes_environment_variables_unless_told_otherwise() {
+    let folder = tempdir();
+    let plain = folder.path().join("export.sqlite");
+    let sql = "CREATE TABLE META_DATA_CAPTURE (name TEXT, value TEXT);
+        INSERT INTO META_DATA_CAPTURE VALUES ('PROCESS_0:ENVIRONMENT_VARIABLE_0', 'TOKEN=hunter2');";
+    rusqlite::Connection::open(&plain).expect("opens").execute_batch(sql).expect("runs");
+    let packed = zstd::encode_all(&*fs::read(&plain).expect("readable"), 3).expect("packs");
+    write(folder.path(), "in/nsys/timeline.sqlite.zst", &packed);
+    let (bundle, _) = open(&folder.path().join("in"));
+
+    let out = folder.path().join("out.tar.zst");
+    let report = bundle::pack(&bundle, &out, PackOptions::default()).expect("packs");
+    assert_eq!(report.redacted, ["nsys/timeline.sqlite.zst"]);
+    let (clean, diagnostics) = open(&out);
+    assert_eq!(codes(&diagnostics), [""; 0], "the manifest states the redacted file");
+    assert!(!holds_secret(&clean));
+    assert!(!codes(&bundle::validate(&[out])).contains(&"bundle/secrets"));
+
+    let out = folder.path().join("kept.tar.zst");
+    let keep = PackOptions { keep_environment: true };
+    assert!(bundle::pack(&bundle, &out, keep).expect("packs").redacted.is_empty());
+    assert!(holds_secret(&open(&out).0));
+    assert!(codes(&bundle::validate(&[out])).contains(&"bundle/secrets"));
+}
+
+fn holds_secret(bundle: &Bundle) -> bool {
+    let bytes = fs::read(&bundle.files[0].location).expect("readable");
+    let plain = zstd::decode_all(&*bytes).expect("zstd");
+    plain.windows(7).any(|window| window == b"hunter2")
 }

@@ -483,14 +483,7 @@ fn parse_window(text: &str) -> Result<(u64, u64), String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        Arguments::command().debug_assert();
-    }
 
     #[test]
     fn windows_and_pass_names_are_checked() {

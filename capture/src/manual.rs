@@ -65,6 +65,11 @@ mod tests {
     }
 
     #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
     fn every_command_has_a_page() {
         let folder = tempfile::tempdir().expect("there is room");
         man(folder.path()).expect("writable");

@@ -118,17 +118,23 @@ fn members(bundle: &Bundle, options: PackOptions) -> Result<Members<'_>, BundleE
 /// Why a file is not packed, if it is not: it may hold secrets, and is of no format that is looked through.
 fn unfit(file: &ArtifactFile) -> Result<Option<&'static str>, BundleError> {
     let unreadable = || BundleError::archive(&file.location);
-    let content = file.content().map_err(unreadable())?;
-    let head = content.prefix(16).map_err(unreadable())?;
-    if let Some(reason) = unfit_by_look(file, &head) {
+    let mut packed = Vec::new();
+    File::open(&file.location)
+        .and_then(|file| file.take(16).read_to_end(&mut packed))
+        .map_err(BundleError::io(&file.location))?;
+    if let Some(reason) = unfit_by_look(file, &packed) {
         return Ok(Some(reason));
     }
+    let content = file.content().map_err(unreadable())?;
+    let head = content.prefix(16).map_err(unreadable())?;
     let is_known = if head.starts_with(SQLITE) {
         let plain = content.plain_file().map_err(unreadable())?;
         let is_export = EnvironmentDump::is_export(&plain.path);
         is_export.map_err(|error| BundleError::redact(file, io::Error::other(error)))?
     } else {
+        // Markdown is what a person wrote to be read, as notes are.
         head.starts_with(ncu_report::MAGIC)
+            || file.path.ends_with(".md")
             || file.kind.is_some_and(|kind| kind != ArtifactKind::Other)
     };
     Ok((!is_known).then_some("it is of no known format and may hold anything"))

@@ -74,6 +74,11 @@ fn inferred(results: &Results<'_>, ranks: &[&StageLine]) -> Option<Observation> 
             ranks = (shares.len() > 1).then(|| shares.len().to_string()),
         ),
         next: Some(say!(results, "attribution_coverage.next")),
+        scope: match shares.len() {
+            1 => stage.scope.clone(),
+            // Of no rank: it is about all of them.
+            _ => Scope { rank: None, gpu: None, ..stage.scope.clone() },
+        },
         evidence: shares.iter().map(|(_, stage)| stage.figures.clone()).collect(),
         ..stage.note()
     })

@@ -1,6 +1,7 @@
 //! What is fuzzed: one function a target, of bytes. Each panics where something must not be.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rooflens::analysis::{Context, Facts, Options, Results};
@@ -11,6 +12,7 @@ use rooflens::hardware::Hardware;
 use rooflens::model::Session;
 use rooflens::model::budget::rows_of;
 use rooflens::model::table::Cell;
+use rooflens::query::Database;
 use rooflens::{ingest, present, rules};
 use rooflens_sqlite_pages::{Error, Pages, Value};
 use rusqlite::types::ValueRef;
@@ -30,7 +32,6 @@ pub(crate) const ALL: &[Target] = &[
     ("workload", workload),
     ("redaction", redaction),
     ("faults", faults),
-    #[cfg(feature = "tables")]
     ("query", query),
 ];
 
@@ -310,12 +311,14 @@ pub(crate) fn faults(data: &[u8]) {
 }
 
 /// A query over a small session.
-#[cfg(feature = "tables")]
 pub(crate) fn query(data: &[u8]) {
     let Ok(sql) = std::str::from_utf8(data) else { return };
     let folder = folder();
     let path = folder.path().join("trace.json");
     write(&path, TRACE.as_bytes());
     let (_, session, _) = read(&path).expect("it is a trace");
-    let _ = rooflens::tables::query(&session, &[], sql);
+    let began = Instant::now();
+    let late = move || began.elapsed() > Duration::from_secs(2);
+    let database = Database::new(&Arc::new(session), late).expect("SQLite is set up");
+    let _ = database.ask(sql, 1000);
 }

@@ -273,7 +273,9 @@ mod tests {
             found.readings.iter().find(own).map(|one| (one.count, one.min, one.mean, one.max))
         };
         assert_eq!(of(0, "power"), Some((3, 70.0, 80.0, 90.0)));
-        assert_eq!(of(0, "GPU utilization"), Some((3, 0.1, 0.4, 0.6)));
+        let (count, min, mean, max) = of(0, "GPU utilization").expect("readings");
+        assert_eq!((count, min, max), (3, 0.1, 0.6));
+        assert!((mean - 0.4).abs() < 1e-12, "{mean}");
         assert_eq!(of(1, "power"), Some((1, 50.0, 50.0, 50.0)));
         assert_eq!(of(0, "temperature"), None);
         let process = &found.processes[0];

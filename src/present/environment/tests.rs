@@ -19,8 +19,11 @@ fn with_gpu(name: &str) -> Session {
 }
 
 #[test]
-fn an_empty_session_says_that_its_gpu_is_unknown() {
-    let found = findings(&Session::default());
+fn a_pass_without_gpus_says_that_its_gpu_is_unknown() {
+    assert_eq!(findings(&Session::default()).blocks.len(), 0, "nothing to tell of nothing");
+    let mut session = Session::default();
+    session.add_pass("nsys", PassKind::Timeline, "timeline.sqlite");
+    let found = findings(&session);
     let Some(Block::Facts(facts)) = found.blocks.first() else { panic!("no facts") };
     assert_eq!(facts[0].1, prose!["unknown: no artifact names it"]);
 }

@@ -431,7 +431,10 @@ fn a_config_alone_gives_the_sizes_of_its_model_and_points_to_predict() {
     let made = rooflens(&["report", path, "--gpu", "H200 SXM", "-o", "-"]);
     let said = text(&made.stdout);
     assert_eq!(made.status.code(), Some(0), "{}", text(&made.stderr));
-    assert!(said.replace("**", "").contains("86 848 parameters"), "{said}");
+    assert!(
+        said.replace("**", "").replace('\u{202f}', " ").contains("86 848 parameters"),
+        "{said}"
+    );
     assert!(said.contains("rooflens predict") && said.contains("H200 SXM"), "{said}");
     let quantization = folder.path().join("hf_quant_config.json");
     let nvfp4 = r#"{"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "NVFP4"}}"#;

@@ -133,7 +133,7 @@ fn on_a_full_disk_the_former_output_stays() {
         &["report", "one.json", "-o", "out.html"],
         &["report", "one.json", "-o", "new/out.html"],
         &["report", "one.json", "-o", "out.md", "-o", "out.json"],
-        &["pack", "run", "-o", "run.tar.zst"],
+        &["pack", "run", "--keep-environment", "-o", "run.tar.zst"],
     ] {
         if !args.contains(&"new/out.html") {
             let output = rooflens(folder.path(), args);

@@ -118,10 +118,7 @@ fn members(bundle: &Bundle, options: PackOptions) -> Result<Members<'_>, BundleE
 /// Why a file is not packed, if it is not: it may hold secrets, and is of no format that is looked through.
 fn unfit(file: &ArtifactFile) -> Result<Option<&'static str>, BundleError> {
     let unreadable = || BundleError::archive(&file.location);
-    let mut packed = Vec::new();
-    File::open(&file.location)
-        .and_then(|file| file.take(16).read_to_end(&mut packed))
-        .map_err(BundleError::io(&file.location))?;
+    let packed = packed_head(file).map_err(BundleError::io(&file.location))?;
     if let Some(reason) = unfit_by_look(file, &packed) {
         return Ok(Some(reason));
     }
@@ -138,6 +135,13 @@ fn unfit(file: &ArtifactFile) -> Result<Option<&'static str>, BundleError> {
             || file.kind.is_some_and(|kind| kind != ArtifactKind::Other)
     };
     Ok((!is_known).then_some("it is of no known format and may hold anything"))
+}
+
+/// The first bytes of a file as it lies there, packed or not.
+pub(super) fn packed_head(file: &ArtifactFile) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    File::open(&file.location)?.take(16).read_to_end(&mut head)?;
+    Ok(head)
 }
 
 /// The same by name and first bytes alone.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use rooflens_schemas::{ArtifactKind, Manifest, PassKind, Workload};
 
-use super::pack::unfit_by_look;
+use super::pack::{packed_head, unfit_by_look};
 use super::{ArtifactFile, Bundle, ContentError, EnvironmentDump, open};
 use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Severity};
 
@@ -125,7 +125,7 @@ fn read_workload(file: &ArtifactFile) -> Result<Workload, String> {
 /// The remark on a file that packing leaves out.
 fn not_packed(file: &ArtifactFile) -> Option<Diagnostic> {
     // One that cannot be read is told of elsewhere.
-    let head = file.content().and_then(|content| content.prefix(16)).ok()?;
+    let head = packed_head(file).ok()?;
     let is_other = file.kind == Some(ArtifactKind::Other);
     let reason = unfit_by_look(file, &head)
         .or_else(|| is_other.then_some("it is of no known format and may hold anything"))?;

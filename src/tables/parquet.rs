@@ -45,7 +45,7 @@ pub fn parquet_of(datasets: &[Dataset]) -> Result<Files, TablesError> {
         let frame = from_answer(dataset.id, &Answer { columns, rows, cut: false })?;
         let of_columns = dataset.columns.iter().flat_map(|column| {
             let unit = Quantity::new(0.0, column.unit).base();
-            about(column.id, column.title, unit.as_ref())
+            about(column.id, column.title, unit)
         });
         let title = ("rooflens.table".to_owned(), dataset.title.clone());
         let about = std::iter::once(title).chain(of_columns).collect();

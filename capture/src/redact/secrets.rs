@@ -252,7 +252,7 @@ mod tests {
             ("SORT_KEY", "decode"),
             ("FORWARD_PASS", "prefill"),
             ("SSH_AUTH_SOCK", "/tmp/agent"),
-            ("PWD", "/work/decode"),
+            ("PWD", "/srv/decode"),
             ("STAGE", "sample"),
             ("SLACK_WEBHOOK", "https://hooks/T0/B0"),
         ];
@@ -264,7 +264,7 @@ mod tests {
             (r#"{\"DB_PASS\": \"abc\"}"#, r#"{\"DB_PASS\": \"***\"}"#),
             ("DB_PASS=abd", "DB_PASS=abd"),
             ("SORT_KEY=decode decode prefill", "SORT_KEY=****** decode prefill"),
-            ("/tmp/agent /work/decode sample", "/tmp/agent /work/decode sample"),
+            ("/tmp/agent /srv/decode sample", "/tmp/agent /srv/decode sample"),
             ("run --pass zz zz", "run --pass ** zz"),
             ("to https://hooks/T0/B0", "to *******************"),
         ] {

@@ -466,3 +466,25 @@ fn kernels_of_collectives_say_what_they_move() {
     assert_eq!((table.bytes_in[1], table.group_size[1], table.sequence[1]), (None, None, None));
     assert_eq!(table.peer, [None, None, Some(5), Some(5)]);
 }
+
+#[test]
+fn more_recordings_than_a_thousand_are_left_out_and_said() {
+    let trace = br#"{"schemaVersion":1,"traceEvents":[{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":1,"args":{"device":0}}]}"#;
+    let mut temporary = tempfile::NamedTempFile::new().expect("a temporary file can be made");
+    temporary.write_all(trace).expect("it can be written");
+    let file = |at: usize| ArtifactFile {
+        path: format!("{at:04}.json"),
+        location: temporary.path().to_owned(),
+        kind: Some(rooflens_schemas::ArtifactKind::TorchTrace),
+        pass: format!("{at:04}"),
+        ..ArtifactFile::default()
+    };
+    let mut bundle = rooflens::bundle::Bundle::default();
+    bundle.files = (0..1026).map(file).collect();
+    let mut diagnostics = Diagnostics::default();
+    let session = rooflens::ingest::import(&bundle, &mut diagnostics, &mut |_| ());
+    assert_eq!((session.passes.len(), session.launches.len()), (1024, 1024));
+    let lost = diagnostics.iter().filter(|one| one.code == "ingest/passes");
+    let lost: Vec<_> = lost.filter_map(|one| one.artifact.as_deref()).collect();
+    assert_eq!(lost, ["1024.json", "1025.json"]);
+}

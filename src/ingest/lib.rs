@@ -36,7 +36,7 @@ use rooflens_schemas::ArtifactKind;
 
 use rooflens_bundle::{ArtifactFile, Bundle};
 use rooflens_model::Session;
-use rooflens_model::budget::rows_of;
+use rooflens_model::budget::{rows_of, work_of};
 use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Severity};
 
 pub use error::{IngestError, IngestErrorKind};
@@ -44,6 +44,9 @@ pub use identify::{Prefix, identify};
 
 /// GPUs, and processes that use them, that an artifact may be of: more than any machine has.
 const MAX_GPUS: usize = 256;
+
+/// Recordings that are read of an input: analyses look at all of them for each.
+const MAX_PASSES: usize = 1024;
 
 /// Refuses an artifact of more GPUs or processes.
 fn check_count(of: &'static str, count: usize) -> Result<(), IngestError> {
@@ -96,8 +99,13 @@ pub fn import(
 ) -> Session {
     let mut session = Session::default();
     session.limit = Some(rows_of(bundle.input_bytes));
+    session.work = Some(work_of(bundle.input_bytes));
     for importer in IMPORTERS {
         for file in bundle.files.iter().filter(|file| file.kind == Some(importer.kind)) {
+            if session.passes.len() >= MAX_PASSES {
+                diagnostics.push(beyond(file));
+                continue;
+            }
             progress(file);
             if let Err(error) = (importer.import)(file, &mut session, diagnostics) {
                 diagnostics.push(error.into_diagnostic(&file.path));
@@ -116,6 +124,11 @@ pub fn import(
         }
     }
     session
+}
+
+fn beyond(file: &ArtifactFile) -> Diagnostic {
+    let message = format!("not read: {MAX_PASSES} recordings before it are the most that is read");
+    Diagnostic::new(Severity::DataLoss, "ingest/passes", message).artifact(&file.path)
 }
 
 /// The command lines of passes, which only a manifest records.

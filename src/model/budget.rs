@@ -5,8 +5,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes that any input may inflate to: 64 MiB.
-pub const INFLATED_FLOOR: u64 = 64 << 20;
+/// Bytes that any input may inflate to: 32 MiB.
+pub const INFLATED_FLOOR: u64 = 32 << 20;
 
 /// Further bytes that an input may inflate to, for each byte that it has.
 pub const INFLATED_RATIO: u64 = 100;
@@ -22,6 +22,13 @@ pub const ROWS_RATIO: u64 = 24;
 
 /// Bytes that analyses take for each launch profiled by Nsight Compute, beside its rows: a report shows each.
 pub const PROFILE_BYTES: u64 = 2 << 10;
+
+/// Operations that the iterations of stages may hold together in the analysis of any input: each costs about a microsecond, and
+/// iterations that are open at once, as requests of a server are, hold the same ones.
+pub const WORK_FLOOR: u64 = 1 << 20;
+
+/// Further ones for each byte of the input.
+pub const WORK_RATIO: u64 = 1;
 
 /// Bytes that an input may still inflate to; its files share it.
 #[derive(Clone, Debug)]
@@ -48,6 +55,11 @@ pub const fn rows_of(input: u64) -> u64 {
     input.saturating_mul(ROWS_RATIO).saturating_add(ROWS_FLOOR)
 }
 
+/// Operations that the iterations of stages of an input of so many bytes may hold together.
+pub const fn work_of(input: u64) -> u64 {
+    input.saturating_mul(WORK_RATIO).saturating_add(WORK_FLOOR)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,7 +68,7 @@ mod tests {
     fn what_is_taken_is_gone_for_all_who_share_it() {
         let whole = Inflation::of(10);
         let part = whole.clone();
-        assert!(part.take(64 << 20) && whole.take(999));
+        assert!(part.take(32 << 20) && whole.take(999));
         assert!(!part.take(2), "one byte is left");
         assert!(!whole.take(1), "nothing is left after a refusal");
         assert!(Inflation::of(u64::MAX).take(64 << 30), "and no sum overflows");

@@ -193,6 +193,8 @@ pub struct StageInstance {
     pub steps: Option<u64>,
     /// Why it is left out of the stage's aggregates, if it is; it is still shown.
     pub excluded: Option<String>,
+    /// It would have cost too much, and holds no operations.
+    pub refused: bool,
 }
 
 impl StageInstance {

@@ -1,5 +1,6 @@
 //! What several analyses share: operations with their stages, classes, statistics, interval arithmetic.
 
+mod admission;
 pub mod align;
 pub mod attribution;
 pub mod baseline;

@@ -1,12 +1,12 @@
 //! Stages and their instances: named phases of the workload, from ranges by rule.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use rooflens_schemas::StageKind;
 use rooflens_schemas::ranges::{PROFILER_STEP, generic_name, given_name};
 use rooflens_schemas::steps;
 
+use crate::engine::admission::{self, Admission};
 use crate::engine::attribution::{ThreadOps, attribute};
 use crate::engine::facts::{Facts, Ops, Stage, StageInstance};
 use crate::engine::intervals::{Interval, total, union_length};
@@ -19,10 +19,6 @@ const MAX_UNNAMED_STAGES: usize = 12;
 
 /// Modified z-score beyond which the first instance is a warm-up (Iglewicz and Hoaglin, 1993).
 pub const WARMUP_Z: f64 = 3.5;
-
-/// Instances of a stage that may be open at once on a thread, as requests of a server are: an operation is one of all
-/// instances around it. Further ones are left out of the stage, with the reason.
-const MAX_OPEN: usize = 256;
 
 /// Name of the one stage of a pass without ranges.
 pub const WHOLE_CAPTURE: &str = "whole capture";
@@ -50,12 +46,15 @@ pub fn find(session: &Session, facts: &mut Facts) {
         .collect();
     let counts = |range: RangeId| domains.contains(&session.ranges.domain[range.index()]);
     let threads = attribute(session, &mut facts.ops, &counts);
+    let ranges: Vec<&[RangeId]> =
+        drafts.iter().flat_map(|(_, drafts)| drafts).map(|draft| &*draft.ranges).collect();
+    let mut limits = admission::limits(session, &ranges, &threads).into_iter();
     for (pass, drafts) in drafts {
         if drafts.is_empty() {
             facts.add_whole_capture(session, pass);
         }
-        for draft in drafts {
-            facts.add_stage(session, pass, draft, &threads);
+        for (draft, most) in drafts.into_iter().zip(&mut limits) {
+            facts.add_stage(session, pass, draft, (&threads, most));
         }
     }
     facts.nest_stages();
@@ -174,39 +173,28 @@ fn without_recursion(session: &Session, mut list: Vec<RangeId>) -> Vec<RangeId> 
     list
 }
 
-/// Ends of the instances of a stage that are open on a thread.
-#[derive(Default)]
-struct Open(BinaryHeap<Reverse<Ns>>);
-
-impl Open {
-    /// Opens an instance, unless too many are open at its start. Starts ascend.
-    fn admits(&mut self, start: Ns, end: Ns) -> bool {
-        while self.0.peek().is_some_and(|first| first.0 <= start) {
-            self.0.pop();
-        }
-        let admitted = self.0.len() < MAX_OPEN;
-        if admitted {
-            self.0.push(Reverse(end));
-        }
-        admitted
-    }
-}
-
 impl Facts {
-    fn add_stage(&mut self, session: &Session, pass: PassId, draft: Draft, threads: &ThreadOps) {
+    /// A stage with its instances, of which so many may be open at once on a thread.
+    fn add_stage(
+        &mut self,
+        session: &Session,
+        pass: PassId,
+        draft: Draft,
+        (threads, most): (&ThreadOps, usize),
+    ) {
         let stage = self.stages.len();
         let first = self.instances.len();
         let mut ordinals: BTreeMap<ProcessId, u32> = BTreeMap::new();
-        let mut open: BTreeMap<ThreadId, Open> = BTreeMap::new();
+        let mut admission = Admission::new(most);
         for range in draft.ranges {
             let row = range.index();
             let thread = session.ranges.thread[row];
             let process = session.threads.process[thread.index()];
             let (start, end) = (session.ranges.start[row], session.ranges.end[row]);
-            let crowded = !open.entry(thread).or_default().admits(start, end);
-            let issued: Vec<_> = match crowded {
-                true => Vec::new(),
-                false => threads.within(thread, start, end).collect(),
+            let refused = admission.refuse(thread, (start, end));
+            let issued: Vec<_> = match refused {
+                Some(_) => Vec::new(),
+                None => threads.within(thread, start, end).collect(),
             };
             let ordinal = ordinals.entry(process).or_default();
             let mut instance = StageInstance {
@@ -219,7 +207,8 @@ impl Facts {
                 host_end: end,
                 inferred: issued.iter().filter(|issued| issued.inferred).count() as u32,
                 ops: issued.iter().map(|issued| issued.op).collect(),
-                excluded: crowded.then(|| format!("{MAX_OPEN} others are open at once")),
+                refused: refused.is_some(),
+                excluded: refused,
                 ..StageInstance::default()
             };
             *ordinal += 1;
@@ -307,7 +296,9 @@ impl Facts {
             if let Some(parent) = self.stages[stage].parent {
                 let spans = Spans::new(self, &self.stages[parent]);
                 for index in self.stages[stage].instances.clone() {
-                    if let Some(outer) = spans.around(&self.instances[index]) {
+                    if let Some(outer) = spans.around(&self.instances[index])
+                        && !self.instances[index].refused
+                    {
                         self.instances[index].excluded = self.instances[outer].excluded.clone();
                     }
                 }

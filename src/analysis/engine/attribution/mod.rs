@@ -124,10 +124,25 @@ pub struct IssuedOp {
 impl ThreadOps {
     /// Operations of `thread` whose API call starts in [start, end); an inferred one must also end in it.
     pub fn within(&self, thread: ThreadId, start: Ns, end: Ns) -> impl Iterator<Item = &IssuedOp> {
+        let all = self.started(thread, start, end).iter();
+        all.filter(move |issued| !issued.inferred || issued.end <= end)
+    }
+
+    /// How many operations of `thread` have an API call that starts in [start, end).
+    pub fn count(&self, thread: ThreadId, start: Ns, end: Ns) -> u64 {
+        self.started(thread, start, end).len() as u64
+    }
+
+    /// How many operations there are.
+    pub fn len(&self) -> u64 {
+        self.threads.iter().map(|list| list.len() as u64).sum()
+    }
+
+    fn started(&self, thread: ThreadId, start: Ns, end: Ns) -> &[IssuedOp] {
         let list = self.threads.get(thread.index()).map_or(&[][..], Vec::as_slice);
         let first = list.partition_point(|issued| issued.start < start);
         let last = first + list[first..].partition_point(|issued| issued.start < end);
-        list[first..last].iter().filter(move |issued| !issued.inferred || issued.end <= end)
+        &list[first..last]
     }
 }
 

@@ -53,8 +53,8 @@ const SHARED_BY_IMPORTERS: [&str; 8] =
     ["abi", "database", "error", "identify", "nesting", "profiles", "stats_tables", "unread"];
 
 /// What renderers share; beside these, no renderer uses another.
-const SHARED_BY_RENDERERS: [&str; 7] =
-    ["brand", "measure", "page", "svg", "table", "text", "world"];
+const SHARED_BY_RENDERERS: [&str; 8] =
+    ["brand", "measure", "page", "paper", "svg", "table", "text", "world"];
 
 /// The most crates, itself included, that the capture program may consist of.
 const CAPTURE_CRATES: usize = 60;
@@ -185,6 +185,30 @@ fn the_analyzer_has_no_unsafe_code_but_two_promises() {
             };
             assert_eq!(found, expected, "{}", file.display());
         }
+    }
+}
+
+/// Programs and libraries without `unsafe` forbid it; the others deny it but where they say why.
+#[test]
+fn every_crate_says_what_it_does_about_unsafe_code() {
+    let reasons = Regex::new(r"#\[allow\(unsafe_code(, reason)?").expect("a valid pattern");
+    let roots = ["src", "schemas/src", "capture/src", "capture/bench/src"]
+        .into_iter()
+        .flat_map(rust_files)
+        .filter(|file| file.ends_with("lib.rs") || file.ends_with("main.rs"));
+    for file in roots {
+        let code = code(&file);
+        let has = |attribute| code.lines().any(|line| line == attribute);
+        assert!(
+            has("#![forbid(unsafe_code)]") || has("#![deny(unsafe_code)]"),
+            "{}",
+            file.display()
+        );
+    }
+    for file in ["src", "capture/src", "capture/bench/src"].into_iter().flat_map(rust_files) {
+        let text = fs::read_to_string(root().join(&file)).expect("readable");
+        let mut allowed = reasons.captures_iter(&text);
+        assert!(allowed.all(|found| found.get(1).is_some()), "{}", file.display());
     }
 }
 

@@ -19,6 +19,8 @@ mod markdown;
 mod measure;
 mod metrics;
 mod page;
+#[cfg(any(feature = "pdf", test))]
+mod paper;
 #[cfg(feature = "pdf")]
 mod pdf;
 mod table;

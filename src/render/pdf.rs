@@ -5,6 +5,7 @@ use typst_layout::PagedDocument;
 use typst_pdf::{PdfOptions, PdfStandard, PdfStandards, Timestamp};
 
 use super::page::{CHARTS, Page, generator};
+use super::paper;
 use super::world::{MemoryWorld, displayable, displayable_drawing};
 use super::{RenderError, RenderOptions, Rendered};
 use rooflens_report::{Kind, Report};
@@ -23,6 +24,7 @@ pub(super) fn render(
     options: &RenderOptions,
 ) -> Result<Rendered, RenderError> {
     let mut page = Page::new(report, kind, CHARTS);
+    paper::fit(&mut page, report);
     page.brand = options.brand.clone();
     let mut files = std::mem::take(&mut page.charts);
     for drawing in files.values_mut() {

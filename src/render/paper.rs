@@ -1,0 +1,173 @@
+//! What goes onto paper: typesetting costs some 15 µs a character, so the length of a PDF is limited, and data files have the rest.
+
+use super::page::{Item, Page, Part, Piece, Statement};
+use super::table::Table;
+use super::text::shorten;
+use rooflens_findings::words;
+use rooflens_report::Report;
+
+/// Bytes of a document's tables and lists. Appendices of large captures have a tenth to a half of that.
+const DOCUMENT: usize = 200_000;
+
+/// Characters of a text; of a longer one the middle is left out.
+const TEXT: usize = 4096;
+
+/// Cuts what is too long for paper, and says so where it was.
+pub(super) fn fit(page: &mut Page, report: &Report) {
+    let mut paper = Paper { left: DOCUMENT, report };
+    let Page { cover, summary, notes, sections, data_quality, .. } = page;
+    let facts = cover.facts.iter_mut().map(|(_, value)| value);
+    [&mut cover.title, &mut cover.bundle].into_iter().chain(facts).for_each(clip);
+    for quality in data_quality {
+        clip(&mut quality.message);
+        clip(&mut quality.place);
+        quality.hint.iter_mut().for_each(clip);
+    }
+    let parts = sections.iter_mut().map(|Part { title, items, .. }| {
+        clip(title);
+        items
+    });
+    for items in [summary, notes].into_iter().chain(parts) {
+        items.iter_mut().for_each(|item| paper.fit(item));
+    }
+}
+
+/// The room that is left.
+struct Paper<'a> {
+    left: usize,
+    report: &'a Report,
+}
+
+impl Paper<'_> {
+    fn fit(&mut self, item: &mut Item) {
+        match item {
+            Item::Heading { text } | Item::Missing { reason: text } => clip(text),
+            Item::Chart { title, description, .. } => {
+                [title, description].into_iter().for_each(clip)
+            }
+            Item::Prose { text } => pieces(text),
+            Item::Table(table) => self.table(table),
+            Item::Facts { facts } => self.facts(facts),
+            Item::List { items } | Item::Bullets { items } => {
+                items.iter_mut().for_each(|one| pieces(one))
+            }
+            Item::Code { lines } => lines.iter_mut().for_each(clip),
+            Item::Finding(statement) => finding(statement),
+            Item::Iterations { .. } => {}
+        }
+    }
+
+    /// Keeps the rows that there is room for, the first in any case.
+    fn table(&mut self, table: &mut Table) {
+        table.rows.iter_mut().flatten().for_each(clip);
+        let lengths = table.rows.iter().map(|row| row.iter().map(String::len).sum());
+        let kept = self.take(lengths);
+        if kept < table.rows.len() {
+            table.rows.truncate(kept);
+            table.columns.iter_mut().for_each(|column| column.numbers.truncate(kept));
+            table.note = Some(words!(self.report, "page.more_rows", file = table.dataset));
+        }
+    }
+
+    fn facts(&mut self, facts: &mut Vec<(String, Vec<Piece>)>) {
+        for (name, value) in facts.iter_mut() {
+            clip(name);
+            pieces(value);
+        }
+        let length = |(name, value): &(String, Vec<Piece>)| {
+            name.len() + value.iter().map(|piece| text(piece).len()).sum::<usize>()
+        };
+        let kept = self.take(facts.iter().map(length));
+        if kept < facts.len() {
+            facts.truncate(kept);
+            facts.push(("…".to_owned(), vec![Piece::Text(words!(self.report, "page.more_lines"))]));
+        }
+    }
+
+    /// How many of so long parts there is room for, one at the least.
+    fn take(&mut self, lengths: impl Iterator<Item = usize>) -> usize {
+        let fits = |length: &usize| {
+            let fits = *length <= self.left;
+            self.left = if fits { self.left - length } else { 0 };
+            fits
+        };
+        lengths.take_while(fits).count().max(1)
+    }
+}
+
+fn finding(statement: &mut Statement) {
+    let Statement { title, gain, bound, evidence, sql, .. } = statement;
+    [title, gain, bound, sql].into_iter().chain(evidence).for_each(clip);
+    let Statement { statement, advice, next, query, .. } = statement;
+    [statement, advice, next, query].into_iter().for_each(|text| pieces(text));
+}
+
+fn pieces(pieces: &mut [Piece]) {
+    for piece in pieces {
+        let (Piece::Text(text) | Piece::Code(text) | Piece::Quantity(text) | Piece::Strong(text)) =
+            piece;
+        clip(text);
+    }
+}
+
+fn text(piece: &Piece) -> &str {
+    let (Piece::Text(text) | Piece::Code(text) | Piece::Quantity(text) | Piece::Strong(text)) =
+        piece;
+    text
+}
+
+fn clip(text: &mut String) {
+    if text.len() > TEXT {
+        *text = shorten(text, TEXT);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::iter::repeat_n;
+
+    use super::*;
+    use crate::page::CHARTS;
+    use rooflens_findings::{Block, Cell, Column, Dataset, Inline, View};
+    use rooflens_report::{Kind, Section};
+
+    fn paper(rows: Vec<String>, facts: Vec<(String, Vec<Inline>)>) -> Vec<Item> {
+        let columns = vec![Column::text("kernel", "Kernel")];
+        let view = View::new("kernels", "Kernels", &["kernel"], rows.len());
+        let rows = rows.into_iter().map(|name| vec![Cell::Name(name.into())]).collect();
+        let dataset = Dataset { id: "kernels", title: "Kernels".to_owned(), columns, rows };
+        let blocks = vec![Block::Table(view), Block::Facts(facts)];
+        let section = Section { id: "a-appendix".to_owned(), title: "A".to_owned(), blocks };
+        let report =
+            Report { datasets: vec![dataset], appendix: vec![section], ..Report::default() };
+        let mut page = Page::new(&report, Kind::Appendix, CHARTS);
+        fit(&mut page, &report);
+        page.sections.remove(0).items
+    }
+
+    #[test]
+    fn long_tables_and_lists_end_with_where_the_rest_is() {
+        // 2000 names of 100 characters fill the document; of the facts after them one stays.
+        let facts = vec![("pass".to_owned(), vec![Inline::code("python")]); 3];
+        let items = paper(repeat_n("k".repeat(100), 5000).collect(), facts.clone());
+        let Item::Table(table) = &items[0] else { panic!("{items:?}") };
+        assert_eq!(
+            (table.rows.len(), table.note.as_deref()),
+            (2000, Some("more rows in kernels.csv"))
+        );
+        let Item::Facts { facts: kept } = &items[1] else { panic!("{items:?}") };
+        assert_eq!((kept.len(), kept[1].0.as_str()), (2, "…"));
+        let short = paper(vec!["k".to_owned()], facts);
+        let Item::Facts { facts: kept } = &short[1] else { panic!("{short:?}") };
+        assert_eq!(kept.len(), 3);
+    }
+
+    #[test]
+    fn a_text_of_a_megabyte_loses_its_middle() {
+        let items = paper(vec![format!("a{}z", "n".repeat(1 << 20))], Vec::new());
+        let Item::Table(table) = &items[0] else { panic!("{items:?}") };
+        let name = &table.rows[0][0];
+        assert!(name.starts_with("an") && name.contains("n…n") && name.ends_with("nz"));
+        assert_eq!(name.chars().count(), TEXT);
+    }
+}

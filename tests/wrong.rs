@@ -1,11 +1,15 @@
 //! What users get wrong, one invocation a row: it ends with the documented exit code and one message that says what is
 //! wrong, prints nothing else, and leaves every file as it was.
 
+#[path = "wrong/runs.rs"]
+mod runs;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
+use runs::{manifest, recorded};
 
 /// Arguments, exit code, and a part of the message. `{…}` are paths outside of the working folder.
 type Row = (&'static str, i32, &'static str);
@@ -52,6 +56,13 @@ const REPORT_INPUT: &[Row] = &[
     ("report one.bundle two.bundle", 2, "one.bundle, two.bundle"),
     ("report unfinished", 2, "runs of their own: a, b"),
     ("report unfinished/a unfinished/b", 2, "runs of their own: a, b"),
+    (
+        "report h100.json a100.json",
+        2,
+        "a100.json and h100.json are of runs of their own: they ran on",
+    ),
+    ("report h100.json later.json", 2, "other processes at another time"),
+    ("inspect later.json h100.json", 2, "--merge"),
     ("report packed.tar.zst trace.json", 3, "packed.tar.zst is an archive"),
     ("report packed.tar.zst packed.tar.zst --merge", 3, "archive"),
     ("report trace.json --strict --stage a=none", 3, "stage a"),
@@ -400,6 +411,9 @@ fn prepare(folder: &Path) {
     };
     write("trace.json", &trace);
     write("cut.json", &trace[..250]);
+    write("h100.json", recorded("NVIDIA H100 80GB HBM3", 1_700_000_000, 11).as_bytes());
+    write("later.json", recorded("NVIDIA H100 80GB HBM3", 1_700_000_900, 12).as_bytes());
+    write("a100.json", recorded("NVIDIA A100-SXM4-80GB", 1_700_000_900, 11).as_bytes());
     write("load.json", &fs::read(data.join("serving/vllm.json")).expect("readable"));
     for (path, text) in TEXTS {
         write(path, text.as_bytes());
@@ -465,22 +479,6 @@ const TEXTS: &[(&str, &str)] = &[
 
 /// A trace in which nothing happens.
 const EMPTY_TRACE: &str = r#"{"schemaVersion": 1, "traceEvents": []}"#;
-
-/// The manifest of a bundle of one trace.
-fn manifest(trace: &[u8]) -> String {
-    use sha2::Digest;
-    let digest = sha2::Sha256::digest(trace);
-    let sha256: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    serde_json::json!({
-        "version": 1, "name": "one kernel", "tool": {"name": "test"},
-        "passes": [{"id": "torch", "kind": "operators"}],
-        "artifacts": [{
-            "path": "torch/rank0.json", "kind": "torch_trace", "pass": "torch",
-            "sha256": sha256, "bytes": trace.len(),
-        }],
-    })
-    .to_string()
-}
 
 /// A tar of these files, whatever their paths are.
 fn tar_of(entries: &[(&str, &[u8])]) -> Vec<u8> {

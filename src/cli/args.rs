@@ -143,7 +143,7 @@ pub(super) struct Input {
     /// Fail if data was lost or an artifact could not be read.
     #[arg(long)]
     pub(super) strict: bool,
-    /// Make one report of several bundles: they are parts of one run.
+    /// Make one report of several bundles or files: they are parts of one run.
     #[arg(long)]
     pub(super) merge: bool,
 }

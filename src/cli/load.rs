@@ -14,6 +14,7 @@ use super::nsys;
 use super::serve;
 use super::spool::Spooled;
 use super::term::Term;
+use super::unrelated;
 use crate::analysis::{self, Context, Facts, Options};
 use crate::bundle::{self, ArtifactFile, Bundle};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
@@ -61,6 +62,9 @@ pub(super) fn load(input: &Input, term: &mut Term) -> Result<Loaded, CliError> {
         term.step(format!("reading {}", file.path))
     });
     refuse_unread(&bundle, &diagnostics)?;
+    if !input.merge {
+        unrelated::refuse(&bundle, &session, &spooled.paths)?;
+    }
     if !rules.is_empty() {
         session.workload.stages = rules;
     }

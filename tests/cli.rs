@@ -1,5 +1,7 @@
 //! The command line as scripts meet it: exit codes, standard output, messages.
 
+#[path = "cli/endings.rs"]
+mod endings;
 #[path = "cli/programs.rs"]
 mod programs;
 

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod aside;
 pub mod content;
 
 mod archive;

@@ -10,6 +10,7 @@ use rooflens_schemas::{
 };
 use tempfile::NamedTempFile;
 
+use super::aside::remember;
 use super::content::{Content, Packing};
 use super::error::BundleError;
 use super::{ArtifactFile, Bundle, EnvironmentDump, archive, verify};
@@ -89,6 +90,7 @@ pub fn unpack(path: &Path, folder: &Path) -> Result<usize, BundleError> {
 fn extract_whole(content: &Content, path: &Path, folder: &Path) -> Result<usize, BundleError> {
     let aside = tempfile::Builder::new().prefix(".rooflens-").tempdir_in(folder);
     let aside = aside.map_err(BundleError::io(folder))?;
+    remember(aside.path());
     let files = archive::extract(content, path, aside.path())?;
     for entry in fs::read_dir(aside.path()).map_err(BundleError::io(aside.path()))? {
         let entry = entry.map_err(BundleError::io(aside.path()))?;
@@ -279,6 +281,7 @@ fn written(bundle: &Bundle, members: &[Member<'_>]) -> Result<Manifest, BundleEr
 /// Writes beside `out` and renames, so that `out` is whole or not there.
 fn write_archive(manifest: &[u8], members: &[Member<'_>], out: &Path) -> io::Result<()> {
     let temporary = file_beside(out)?;
+    remember(temporary.path());
     let encoder = zstd::Encoder::new(temporary.as_file(), LEVEL)?;
     let mut tar = tar::Builder::new(encoder);
     let at = members.partition_point(|member| member.file.path.as_str() < manifest::FILE_NAME);

@@ -11,6 +11,7 @@ use tempfile::TempDir;
 
 use super::error::CliError;
 use crate::bundle::REPORT_MARK;
+use crate::bundle::aside::remember;
 
 /// What the names of folders begin with in which files lie aside.
 const ASIDE: &str = ".rooflens-";
@@ -49,6 +50,7 @@ impl Staged {
         fs::create_dir_all(root).map_err(failed(root))?;
         let aside =
             tempfile::Builder::new().prefix(ASIDE).tempdir_in(root).map_err(failed(root))?;
+        remember(aside.path());
         let (root, aside) = (root.to_owned(), Some(aside));
         Ok(Self { root, own, aside, files: BTreeSet::new(), is_new })
     }

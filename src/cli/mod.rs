@@ -18,12 +18,14 @@ mod parquet;
 mod predict;
 mod query;
 mod report;
+mod scratch;
 mod serve;
 mod shell;
 mod spool;
 mod suggest;
 mod templates;
 mod term;
+mod unrelated;
 mod whatif;
 
 use std::process::ExitCode;
@@ -32,6 +34,7 @@ use clap::Parser;
 
 use args::{Args, Command};
 use error::CliError;
+use scratch::Scratch;
 use term::Term;
 
 /// Threads beyond which more are of no use on any machine.
@@ -48,7 +51,10 @@ pub fn main() -> ExitCode {
             .num_threads(threads.get().min(MAX_THREADS))
             .build_global();
     }
-    match run(&args.command, &mut term) {
+    let scratch = Scratch::new();
+    let outcome = run(&args.command, &mut term);
+    drop(scratch);
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {

@@ -5,7 +5,8 @@ use std::process::{Command, Stdio};
 use super::{rooflens, text};
 
 /// A trace of one kernel of 40 µs.
-const ONE_KERNEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/one_kernel.json");
+pub(super) const ONE_KERNEL: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/one_kernel.json");
 
 #[test]
 fn shells_and_manuals_know_the_commands() {

@@ -1,0 +1,102 @@
+//! The folder below which a command unpacks. A signal removes it, and of one that was killed the next command does.
+
+use std::env;
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+use tempfile::TempDir;
+
+use crate::bundle::aside;
+
+/// What the names of these folders begin with.
+const PREFIX: &str = "rooflens-";
+
+/// File in such a folder that is locked for as long as its command runs, whatever ends it.
+const LOCK: &str = "lock";
+
+/// The folder, which is removed on drop.
+pub(super) struct Scratch {
+    _lock: File,
+    _folder: TempDir,
+}
+
+impl Scratch {
+    /// Makes the folder the place of all temporary files of the program. None if there is no room for one: most commands do
+    /// without.
+    pub(super) fn new() -> Option<Self> {
+        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir().ok()?;
+        let lock = lock(folder.path()).ok()?;
+        remove_stale(&env::temp_dir(), folder.path());
+        tempfile::env::override_temp_dir(folder.path()).ok()?;
+        aside::remember(folder.path());
+        #[cfg(unix)]
+        on_signal().ok()?;
+        Some(Self { _lock: lock, _folder: folder })
+    }
+}
+
+/// Locks the folder. The file bears its name once it is locked, so that nobody finds it before.
+fn lock(folder: &Path) -> io::Result<File> {
+    let path = folder.join("new");
+    let file = File::create_new(&path)?;
+    file.try_lock()?;
+    fs::rename(path, folder.join(LOCK))?;
+    Ok(file)
+}
+
+/// Removes folders whose commands were killed: of the same user, with a file that nobody has locked.
+fn remove_stale(place: &Path, own: &Path) {
+    let Ok(entries) = fs::read_dir(place) else { return };
+    let is_scratch =
+        |name: &std::ffi::OsStr| name.as_encoded_bytes().starts_with(PREFIX.as_bytes());
+    for entry in entries.flatten().filter(|entry| is_scratch(&entry.file_name())) {
+        let (path, lock) = (entry.path(), entry.path().join(LOCK));
+        // Others may put here what they like: neither links nor pipes are opened.
+        let is_file = |path: &Path| fs::symlink_metadata(path).is_ok_and(|there| there.is_file());
+        let is_candidate = path != own && is_of_same_user(&path, own) && is_file(&lock);
+        if is_candidate && File::open(lock).is_ok_and(|lock| lock.try_lock().is_ok()) {
+            let _ = fs::remove_dir_all(path);
+        }
+    }
+}
+
+/// Whether a folder, not a link, is of the user of another one.
+#[cfg(unix)]
+fn is_of_same_user(path: &Path, own: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let user =
+        |path: &Path| fs::symlink_metadata(path).ok().map(|there| (there.is_dir(), there.uid()));
+    user(path).is_some_and(|(is_dir, _)| is_dir) && user(path) == user(own)
+}
+
+#[cfg(not(unix))]
+fn is_of_same_user(path: &Path, _: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|there| there.is_dir())
+}
+
+/// Removes what lies aside when a signal ends the program, which it then does.
+#[cfg(unix)]
+fn on_signal() -> io::Result<()> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        for signal in signals.forever() {
+            aside::remembered().iter().for_each(|path| remove(path));
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+        }
+    })?;
+    Ok(())
+}
+
+/// Removes a file or a folder into which the program still writes.
+#[cfg(unix)]
+fn remove(path: &Path) {
+    const TRIES: usize = 100;
+    for _ in 0..TRIES {
+        let gone = fs::symlink_metadata(path).is_err();
+        if gone || fs::remove_file(path).is_ok() || fs::remove_dir_all(path).is_ok() {
+            return;
+        }
+    }
+}

@@ -3,6 +3,8 @@
 //! It records and hashes; it does not parse or analyze, and `serve` alone reaches the network. It runs without a GPU, too: what it
 //! cannot ask for is recorded as missing, with the reason. What is public here `rooflens-bench` shares.
 
+#![deny(unsafe_code)]
+
 mod args;
 mod commands;
 mod doctor;

@@ -1,5 +1,7 @@
 //! See the library.
 
+#![forbid(unsafe_code)]
+
 fn main() -> std::process::ExitCode {
     rooflens_capture::main()
 }

@@ -3,8 +3,13 @@
 //! A program of its own, so that the capture program carries no CUDA. `rooflens-capture` starts it with its own
 //! arguments and under its own name.
 
+#![deny(unsafe_code)]
+
+#[allow(unsafe_code, reason = "launches kernels whose arguments it states")]
 mod bench;
+#[allow(unsafe_code, reason = "calls CUDA's libraries")]
 mod cuda;
+#[allow(unsafe_code, reason = "launches kernels whose arguments it states")]
 mod peaks;
 
 use std::process::ExitCode;

@@ -1,6 +1,7 @@
 //! `doctor`: what would keep a pass from working on this machine, and the one command that mends it.
 
 pub(crate) mod args;
+#[allow(unsafe_code, reason = "asks the C library for the room of a disk")]
 mod machine;
 mod permissions;
 mod versions;

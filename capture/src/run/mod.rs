@@ -6,8 +6,11 @@ mod client;
 mod harvest;
 mod inject;
 mod pass;
+#[allow(unsafe_code, reason = "reads the C library's clock")]
 mod sampler;
+#[allow(unsafe_code, reason = "sends signals")]
 mod signals;
+#[allow(unsafe_code, reason = "sends signals")]
 mod watch;
 
 use std::collections::VecDeque;

@@ -12,6 +12,7 @@ mod prompts;
 mod record;
 mod scrape;
 mod sse;
+#[allow(unsafe_code, reason = "timers are the C library's")]
 mod timer;
 mod transport;
 mod url;

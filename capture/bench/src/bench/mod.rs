@@ -47,6 +47,9 @@ pub(crate) struct BenchArguments {
     /// Compare every kernel with the host on small sizes, and measure nothing
     #[arg(long)]
     self_test: bool,
+    /// Take CUDA's libraries from the Python packages of the python3 on the PATH, where neither the loader nor the toolkit has them
+    #[arg(long)]
+    python_libraries: bool,
     /// cuDNN to use: libcudnn.so.9 or its folder, such as site-packages/nvidia/cudnn/lib [default: the system's]
     #[arg(long, value_name = "PATH")]
     cudnn: Option<PathBuf>,
@@ -65,7 +68,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<String, BenchError> {
     sweep
         .cases
         .retain(|case| arguments.only.as_ref().is_none_or(|text| case.name().contains(text)));
-    let device = Device::open(arguments.device)?;
+    let device = Device::open(arguments.device, arguments.python_libraries)?;
     if let Some(path) = &arguments.cudnn {
         load_cudnn(path)?;
     }

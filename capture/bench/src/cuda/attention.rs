@@ -13,7 +13,7 @@ use cudarc::cudnn::sys::{
 
 use super::descriptor::Descriptor;
 use super::graph::{Graph, Layout};
-use super::{Buffer, CudaError, Device, Dtype, libraries};
+use super::{Buffer, CudaError, Device, Dtype, Place, libraries};
 
 /// The first version of cuDNN that is asked.
 const OLDEST: usize = 90_000;
@@ -36,8 +36,22 @@ pub(crate) struct Shape {
 /// Addresses of Q, K, V and the result.
 type Addresses = [u64; 4];
 
+impl Shape {
+    /// Addresses of the operands.
+    ///
+    /// # Errors
+    /// A place is too small.
+    fn addresses(self, [q, k, v, out]: [Place<'_>; 4]) -> Result<Addresses, CudaError> {
+        let Self { batch, heads, kv_heads, queries, keys, dim, dtype, .. } = self;
+        let wide = [batch, heads, queries, dim, dtype.bytes()];
+        let narrow = [batch, kv_heads, keys, dim, dtype.bytes()];
+        Ok([q.holding(&wide)?, k.holding(&narrow)?, v.holding(&narrow)?, out.holding(&wide)?])
+    }
+}
+
 /// softmax(Q·Kᵀ ÷ √dim)·V as cuDNN's first choice for the shape computes it.
 pub(crate) struct Attention {
+    shape: Shape,
     // Fields are dropped in this order: each before what it refers to.
     packs: RefCell<BTreeMap<Addresses, Descriptor>>,
     plan: Descriptor,
@@ -76,11 +90,12 @@ impl Attention {
         let mut scalars = vec![1.0 / (shape.dim as f32).sqrt()];
         scalars.extend(shape.causal.then_some(masked));
         let packs = RefCell::default();
-        Ok(Self { packs, plan, _graph: graph, handle, workspace, scalars })
+        Ok(Self { shape, packs, plan, _graph: graph, handle, workspace, scalars })
     }
 
     /// Enqueues the attention of these operands. Their description is kept for the next launch.
-    pub(crate) fn launch(&self, operands: Addresses) -> Result<(), CudaError> {
+    pub(crate) fn launch(&self, operands: [Place<'_>; 4]) -> Result<(), CudaError> {
+        let operands = self.shape.addresses(operands)?;
         let mut packs = self.packs.borrow_mut();
         let pack = match packs.entry(operands) {
             Entry::Occupied(known) => known.into_mut(),
@@ -88,7 +103,7 @@ impl Attention {
                 place.insert(self.pack(operands).map_err(CudaError::cudnn("operands"))?)
             }
         };
-        // SAFETY: handle, plan, workspace and scalars live in `self`, and the caller's buffers have the sizes of the shape.
+        // SAFETY: handle, plan, workspace and scalars live in `self`, and the places hold the operands.
         let done = unsafe { sys::cudnnBackendExecute(self.handle.0, self.plan.raw(), pack.raw()) };
         done.result().map_err(CudaError::cudnn("attention"))
     }

@@ -15,7 +15,7 @@ pub(crate) fn launch_batched(
     device: &Device,
     batch: u64,
     product: Product,
-    operands: Operands,
+    operands: Operands<'_>,
 ) -> Result<(), CudaError> {
     let Product { m, n, k, transposed, dtype, .. } = product;
     let kind = match dtype {
@@ -37,8 +37,8 @@ pub(crate) fn launch_batched(
     let factors = [1, 0].map(|factor| Scalar::new(factor, dtype));
     let handle = *device.blas()?.handle();
     let (rows, columns, depth) = (small(n)?, small(m)?, small(k)?);
-    // SAFETY: the handle lives, the factors are read before the call returns, and the caller's buffers have the
-    // sizes of the product.
+    let [x_at, w_at, d_at] = product.addresses(batch, operands)?;
+    // SAFETY: the handle lives, the factors are read before the call returns, and the places hold the operands.
     let done = unsafe {
         result::gemm_strided_batched_ex(
             handle,
@@ -48,16 +48,16 @@ pub(crate) fn launch_batched(
             columns,
             depth,
             factors[0].pointer(),
-            operands.w as *const c_void,
+            w_at as *const c_void,
             kind,
             small(leading)?,
             (n * k) as c_longlong,
-            operands.x as *const c_void,
+            x_at as *const c_void,
             kind,
             depth,
             (m * k) as c_longlong,
             factors[1].pointer(),
-            operands.d as *mut c_void,
+            d_at as *mut c_void,
             kind,
             rows,
             (m * n) as c_longlong,

@@ -1,5 +1,6 @@
 //! Memory of the GPU, and host memory that it can reach.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaStream, result};
@@ -24,8 +25,13 @@ impl Buffer {
     }
 
     /// Address on the device.
-    pub(crate) fn address(&self) -> u64 {
+    pub(super) fn address(&self) -> u64 {
         self.address
+    }
+
+    /// All of it.
+    pub(crate) fn place(&self) -> Place<'_> {
+        Place { address: self.address, bytes: self.bytes, buffer: PhantomData }
     }
 
     /// Size in bytes.
@@ -78,6 +84,42 @@ impl Buffer {
     }
 }
 
+/// A place in a [`Buffer`] up to its end. Work is enqueued on it while the buffer lives, and the buffer's release waits for that.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place<'b> {
+    address: u64,
+    bytes: u64,
+    buffer: PhantomData<&'b Buffer>,
+}
+
+impl Place<'_> {
+    /// The place so many bytes behind this one; beyond the end, a place without any.
+    pub(crate) fn after(self, bytes: u64) -> Self {
+        let skipped = bytes.min(self.bytes);
+        Self { address: self.address + skipped, bytes: self.bytes - skipped, ..self }
+    }
+
+    /// Address on the device.
+    pub(super) fn address(self) -> u64 {
+        self.address
+    }
+
+    /// Address of an array of these dimensions, the last of which is the width of an element in bytes.
+    ///
+    /// # Errors
+    /// It is larger than what is left of the buffer.
+    pub(super) fn holding(self, dimensions: &[u64]) -> Result<u64, CudaError> {
+        let needed = dimensions.iter().try_fold(1, |size: u64, next| size.checked_mul(*next));
+        match needed {
+            Some(needed) if needed <= self.bytes => Ok(self.address),
+            _ => Err(CudaError::Unsupported(format!(
+                "an operand of {dimensions:?} in {} bytes",
+                self.bytes
+            ))),
+        }
+    }
+}
+
 impl Drop for Buffer {
     fn drop(&mut self) {
         // SAFETY: the address came from `malloc_sync`. The release waits for the device; its failure is that of
@@ -112,5 +154,22 @@ impl Drop for Pinned {
         let _ = self.stream.synchronize();
         // SAFETY: the address came from `malloc_host`, and no copy is under way.
         let _ = unsafe { result::free_host(self.address.cast()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_holds_what_is_left_of_its_buffer() {
+        let place = Place { address: 4096, bytes: 24, buffer: PhantomData };
+        assert!(matches!(place.holding(&[2, 3, 4]), Ok(4096)));
+        assert!(place.holding(&[25]).is_err());
+        // 2^33 * 2^33 is 0 modulo 2^64.
+        assert!(place.holding(&[1 << 33, 1 << 33]).is_err());
+        let rest = place.after(16);
+        assert!(matches!(rest.holding(&[8]), Ok(4112)) && rest.holding(&[9]).is_err());
+        assert!(place.after(25).holding(&[1]).is_err());
     }
 }

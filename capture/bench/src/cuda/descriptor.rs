@@ -21,6 +21,16 @@ pub(super) unsafe trait Attribute {
     const TYPE: Type;
 }
 
+/// What cuDNN may write into: any number that it writes is a value of the type, which does not hold for enums.
+///
+/// # Safety
+/// That holds.
+pub(super) unsafe trait Readable: Attribute {}
+// SAFETY: a number.
+unsafe impl Readable for i64 {}
+// SAFETY: cuDNN fills the object, not the pointer to it.
+unsafe impl Readable for Descriptor {}
+
 macro_rules! attributes {
     ($($type:ty: $name:ident,)*) => {
         // SAFETY: these are the types of cuDNN's header under these names; a descriptor is a transparent pointer.
@@ -71,7 +81,7 @@ impl Descriptor {
     }
 
     /// Has cuDNN fill `values`; answers with the number that there are, which may be smaller or larger.
-    pub(super) fn get<T: Attribute>(
+    pub(super) fn get<T: Readable>(
         &self,
         name: Name,
         values: &mut [T],

@@ -10,7 +10,16 @@ use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use cudarc::driver::{self, CudaContext, CudaModule, CudaStream};
 
 use super::kernels::{self, Argument, Grid, Source};
-use super::{Buffer, CudaError, Dtype, Kernel, libraries};
+use super::{Buffer, CudaError, Dtype, Kernel, Place, libraries};
+
+/// What a place is filled with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Fill {
+    /// Numbers of the format, uniform between this and its negative.
+    Uniform(f32),
+    /// Unsigned 32-bit numbers below this.
+    Below(u32),
+}
 
 /// One GPU, with the one stream on which all work is enqueued.
 pub(crate) struct Device {
@@ -31,12 +40,12 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// Opens the device of that CUDA ordinal.
+    /// Opens the device of that CUDA ordinal, if asked for by libraries of Python packages.
     ///
     /// # Errors
     /// No driver, no such device, or a library of the toolkit is missing.
-    pub(crate) fn open(ordinal: usize) -> Result<Self, CudaError> {
-        libraries::require()?;
+    pub(crate) fn open(ordinal: usize, of_python: bool) -> Result<Self, CudaError> {
+        libraries::require(of_python)?;
         let context = CudaContext::new(ordinal).map_err(|error| {
             CudaError::NoDriver(format!("device {ordinal} cannot be used: {error:?}"))
         })?;
@@ -91,19 +100,28 @@ impl Device {
         Ok(buffer)
     }
 
-    /// Enqueues a fill of `elements` numbers from that address by one of the kernels in `fill.cu`.
+    /// Enqueues a fill of `elements` numbers from that place.
+    ///
+    /// # Errors
+    /// The place is too small, or what CUDA says.
     pub(crate) fn fill(
         &self,
-        kernel: &'static str,
         dtype: Dtype,
-        (address, elements): (u64, u64),
+        (place, elements): (Place<'_>, u64),
         seed: u32,
-        last: Argument,
+        with: Fill,
     ) -> Result<(), CudaError> {
+        let (kernel, width, last) = match with {
+            Fill::Uniform(most) => ("fill", dtype.bytes(), Argument::Float(most)),
+            Fill::Below(bound) => ("fill_indices", 4, Argument::Int(bound)),
+        };
+        place.holding(&[elements, width])?;
         let grid = Grid { blocks: (self.multiprocessors * 8, 1, 1), threads: 256 };
         let arguments =
-            [Argument::Address(address), Argument::Long(elements), Argument::Int(seed), last];
-        self.kernel(Source::Fill, dtype, kernel)?.launch(grid, &arguments)
+            [Argument::Place(place), Argument::Long(elements), Argument::Int(seed), last];
+        let kernel = self.kernel(Source::Fill, dtype, kernel)?;
+        // SAFETY: these are the arguments of both kernels, and the place holds as many numbers.
+        unsafe { kernel.launch(grid, &arguments) }
     }
 
     /// Memory of values uniform in [−1, 1]: power, and with it the clocks, depend on the data.
@@ -114,7 +132,7 @@ impl Device {
         seed: u32,
     ) -> Result<Buffer, CudaError> {
         let buffer = self.allocate(elements * dtype.bytes())?;
-        self.fill("fill", dtype, (buffer.address(), elements), seed, Argument::Float(1.0))?;
+        self.fill(dtype, (buffer.place(), elements), seed, Fill::Uniform(1.0))?;
         Ok(buffer)
     }
 

@@ -11,7 +11,9 @@ pub(crate) enum CudaError {
     #[error("no CUDA driver: {0}")]
     NoDriver(String),
     /// A library of the CUDA toolkit is not there.
-    #[error("no {0}: install the CUDA runtime libraries, or add their folder to LD_LIBRARY_PATH")]
+    #[error(
+        "no {0}: install the CUDA runtime libraries, add their folder to LD_LIBRARY_PATH, or take those of Python's packages by --python-libraries"
+    )]
     NoLibrary(&'static str),
     /// The cuDNN that was named is not the one that is loaded.
     #[error("no cuDNN at {}: expected libcudnn.so.9 or its folder, and no other cuDNN where the loader looks", .0.display())]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cudarc::driver::{CudaFunction, CudaStream, LaunchConfig, PushKernelArg};
 use cudarc::nvrtc::{result, sys};
 
-use super::{CudaError, Dtype};
+use super::{CudaError, Dtype, Place};
 
 const PRELUDE: &str = include_str!("kernels/prelude.cuh");
 
@@ -77,11 +77,17 @@ pub(crate) struct Grid {
 
 /// An argument of a kernel.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Argument {
-    Address(u64),
+pub(crate) enum Argument<'b> {
+    Place(Place<'b>),
     Long(u64),
     Int(u32),
     Float(f32),
+}
+
+impl Argument<'_> {
+    fn address(&self) -> u64 {
+        if let Self::Place(place) = self { place.address() } else { 0 }
+    }
 }
 
 /// A compiled kernel.
@@ -95,19 +101,29 @@ impl Kernel {
         Self { function, stream }
     }
 
-    /// Enqueues a launch. The arguments must be those that the kernel declares, in its order.
-    pub(crate) fn launch(&self, grid: Grid, arguments: &[Argument]) -> Result<(), CudaError> {
+    /// Enqueues a launch.
+    ///
+    /// # Safety
+    /// The arguments are those that the kernel declares, in its order, and what it reads and writes for them and this grid lies in
+    /// the places.
+    pub(crate) unsafe fn launch(
+        &self,
+        grid: Grid,
+        arguments: &[Argument<'_>],
+    ) -> Result<(), CudaError> {
+        let addresses: Vec<u64> = arguments.iter().map(Argument::address).collect();
         let mut builder = self.stream.launch_builder(&self.function);
-        for argument in arguments {
+        for (argument, address) in arguments.iter().zip(&addresses) {
             match argument {
-                Argument::Address(value) | Argument::Long(value) => builder.arg(value),
+                Argument::Place(_) => builder.arg(address),
+                Argument::Long(value) => builder.arg(value),
                 Argument::Int(value) => builder.arg(value),
                 Argument::Float(value) => builder.arg(value),
             };
         }
         let block_dim = (grid.threads, 1, 1);
         let shape = LaunchConfig { grid_dim: grid.blocks, block_dim, shared_mem_bytes: 0 };
-        // SAFETY: our kernels stay within the sizes they are given; callers pass those of live buffers.
+        // SAFETY: as the caller promises; the places are those of live buffers.
         let launched = unsafe { builder.launch(shape) };
         launched.map(|_| ()).map_err(CudaError::driver("launch"))
     }

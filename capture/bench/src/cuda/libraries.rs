@@ -57,16 +57,20 @@ pub(crate) fn cudnn_version() -> Option<usize> {
 
 /// Makes sure that the driver and the toolkit's libraries can be loaded.
 ///
-/// What the loader does not find by name is looked for in the usual folders of the toolkit and of Python packages.
+/// What the loader does not find by name is looked for in the usual folders of the toolkit and, if asked for, of Python packages:
+/// a `python3` on the path may lead into a folder that others write to.
 ///
 /// # Errors
 /// The first library that is missing.
-pub(crate) fn require() -> Result<(), CudaError> {
+pub(crate) fn require(of_python: bool) -> Result<(), CudaError> {
     // SAFETY: loading a library runs its initializers; these are NVIDIA's own.
     if !unsafe { driver::sys::is_culib_present() } {
         return Err(CudaError::NoDriver("libcuda.so.1 cannot be loaded".to_owned()));
     }
-    let folders = [toolkit_folders(), python_folders()].concat();
+    let mut folders = toolkit_folders();
+    if of_python {
+        folders.extend(python_folders());
+    }
     LIBRARIES.iter().try_for_each(|library| find(library, &folders))
 }
 

@@ -1,7 +1,8 @@
 //! Matrix products by cuBLASLt.
 
 use std::ffi::c_void;
-use std::mem::{size_of, size_of_val};
+use std::mem::{MaybeUninit, size_of, size_of_val};
+use std::rc::Rc;
 
 use cudarc::cublaslt::result as lt;
 use cudarc::cublaslt::sys::{
@@ -9,7 +10,7 @@ use cudarc::cublaslt::sys::{
     cudaDataType_t as Type,
 };
 
-use super::{Buffer, CudaError, Device, Dtype};
+use super::{Buffer, CudaError, Device, Dtype, Place};
 
 /// What cuBLASLt may use as scratch memory; its documentation advises 32 MiB for Hopper.
 const WORKSPACE: u64 = 32 << 20;
@@ -29,16 +30,33 @@ pub(crate) struct Product {
     pub(crate) dtype: Dtype,
 }
 
-/// Addresses of the operands.
+impl Product {
+    /// Addresses of the operands of a batch of it.
+    ///
+    /// # Errors
+    /// A place is too small.
+    pub(super) fn addresses(self, batch: u64, of: Operands<'_>) -> Result<[u64; 3], CudaError> {
+        let Self { m, n, k, dtype, .. } = self;
+        let (operand, result) = (dtype.bytes(), dtype.product().bytes());
+        Ok([
+            of.x.holding(&[batch, m, k, operand])?,
+            of.w.holding(&[batch, n, k, operand])?,
+            of.d.holding(&[batch, m, n, result])?,
+        ])
+    }
+}
+
+/// Where the operands are.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Operands {
-    pub(crate) x: u64,
-    pub(crate) w: u64,
-    pub(crate) d: u64,
+pub(crate) struct Operands<'b> {
+    pub(crate) x: Place<'b>,
+    pub(crate) w: Place<'b>,
+    pub(crate) d: Place<'b>,
 }
 
 /// A product with the algorithm that computes it.
 pub(crate) struct Matmul {
+    product: Product,
     handle: sys::cublasLtHandle_t,
     description: sys::cublasLtMatmulDesc_t,
     /// W, X and D as cuBLAS sees them: column-major, hence in this order.
@@ -49,7 +67,7 @@ pub(crate) struct Matmul {
     workspace: Buffer,
     stream: sys::cudaStream_t,
     /// Held for as long as the description points to them.
-    _constants: Vec<Buffer>,
+    _constants: Vec<Rc<Buffer>>,
 }
 
 /// A factor in the format that the arithmetic wants: the first bytes are read.
@@ -102,7 +120,7 @@ impl Matmul {
     pub(crate) fn new(
         device: &Device,
         product: Product,
-        bias: Option<u64>,
+        bias: Option<Rc<Buffer>>,
         candidates: usize,
     ) -> Result<Self, CudaError> {
         let (needed, name) = (product.dtype.capability(), product.dtype.name());
@@ -113,6 +131,7 @@ impl Matmul {
         let workspace = device.allocate(WORKSPACE)?;
         let (layouts, description) = describe(product)?;
         let mut matmul = Self {
+            product,
             handle: device.lt()?,
             description,
             layouts,
@@ -124,8 +143,10 @@ impl Matmul {
             _constants: Vec::new(),
         };
         if product.bias {
-            let address =
+            let bias =
                 bias.ok_or_else(|| CudaError::Unsupported("a bias without a vector".to_owned()))?;
+            let address = bias.place().holding(&[product.n, product.dtype.product().bytes()])?;
+            matmul._constants.push(bias);
             let epilogue = sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_BIAS;
             set(description, Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue)?;
             set(description, Attribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER, &address)?;
@@ -139,7 +160,7 @@ impl Matmul {
             ] {
                 set(description, which, &one.address())?;
             }
-            matmul._constants.push(one);
+            matmul._constants.push(Rc::new(one));
         }
         matmul.algorithms = matmul.search(candidates)?;
         Ok(matmul)
@@ -156,26 +177,26 @@ impl Matmul {
     }
 
     /// Enqueues the product.
-    pub(crate) fn launch(&self, operands: Operands) -> Result<(), CudaError> {
+    pub(crate) fn launch(&self, operands: Operands<'_>) -> Result<(), CudaError> {
+        let [x_at, w_at, d_at] = self.product.addresses(1, operands)?;
         let [w, x, d] = self.layouts;
         let algorithm = self.algorithms.get(self.chosen);
         let algorithm =
             algorithm.ok_or_else(|| CudaError::Unsupported("no algorithm".to_owned()))?;
-        // SAFETY: handle, description, layouts and scalars live in `self`; the caller's buffers have the sizes of the
-        // product, and C is D.
+        // SAFETY: handle, description, layouts and scalars live in `self`; the places hold the operands, and C is D.
         let status = unsafe {
             sys::cublasLtMatmul(
                 self.handle,
                 self.description,
                 self.scalars[0].pointer(),
-                operands.w as *const c_void,
+                w_at as *const c_void,
                 w,
-                operands.x as *const c_void,
+                x_at as *const c_void,
                 x,
                 self.scalars[1].pointer(),
-                operands.d as *const c_void,
+                d_at as *const c_void,
                 d,
-                operands.d as *mut c_void,
+                d_at as *mut c_void,
                 d,
                 algorithm,
                 self.workspace.address() as *mut c_void,
@@ -191,18 +212,17 @@ impl Matmul {
         let limit =
             sys::cublasLtMatmulPreferenceAttributes_t::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
         let bytes = WORKSPACE as usize;
-        // SAFETY: an all-zero result is valid: status zero is success. All handles live; the array has the length given.
-        let (status, found) = unsafe {
-            let mut found: Vec<sys::cublasLtMatmulHeuristicResult_t> =
-                vec![std::mem::zeroed(); candidates.max(1)];
-            let mut count = 0;
+        let mut found = vec![Found::zeroed(); candidates.max(1)];
+        let mut count = 0;
+        // SAFETY: all handles live; the array has the length given.
+        let status = unsafe {
             let [w, x, d] = self.layouts;
             let (handle, description) = (self.handle, self.description);
             let size = size_of_val(&bytes);
             let set =
                 lt::set_matmul_pref_attribute(preference, limit, (&raw const bytes).cast(), size);
             let status = set.and_then(|()| {
-                let (length, at) = (found.len() as i32, found.as_mut_ptr());
+                let (length, at) = (found.len() as i32, found.as_mut_ptr().cast());
                 sys::cublasLtMatmulAlgoGetHeuristic(
                     handle,
                     description,
@@ -219,16 +239,29 @@ impl Matmul {
             });
             // A failure leaves nothing to be done.
             let _ = lt::destroy_matmul_pref(preference);
-            found.truncate(usize::try_from(count).unwrap_or(0));
-            (status, found)
+            status
         };
         status.map_err(CudaError::lt("search for an algorithm"))?;
-        let usable = found.iter().filter(|result| result.state.result().is_ok());
-        let algorithms: Vec<_> = usable.map(|result| result.algo).collect();
+        found.truncate(usize::try_from(count).unwrap_or(0));
+        let algorithms: Vec<_> = found.iter().filter_map(algorithm).collect();
         if algorithms.is_empty() {
             return Err(CudaError::Unsupported("cuBLASLt has no algorithm for it".to_owned()));
         }
         Ok(algorithms)
+    }
+}
+
+/// What cuBLASLt writes of an algorithm. Its status is an enum in Rust, which must not hold a number that a later version writes.
+type Found = MaybeUninit<sys::cublasLtMatmulHeuristicResult_t>;
+
+/// The algorithm, if it is of use.
+fn algorithm(found: &Found) -> Option<sys::cublasLtMatmulAlgo_t> {
+    let at = found.as_ptr();
+    // SAFETY: the memory was zeroed; numbers may have any value, and the status is read as one.
+    unsafe {
+        let state = (&raw const (*at).state).cast::<u32>().read();
+        (state == sys::cublasStatus_t::CUBLAS_STATUS_SUCCESS as u32)
+            .then(|| (&raw const (*at).algo).read())
     }
 }
 

@@ -1,8 +1,8 @@
 //! Thin layer over cudarc: the device, memory, our kernels, matrix products and event timing.
 //!
-//! Calls into CUDA are unsafe; they are all in this module, and what it exports is safe to use in any order on the
-//! one stream of the [`Device`]. Work is asynchronous: memory must outlive what was enqueued on it, which
-//! [`Buffer`]'s release waits for.
+//! Calls into CUDA are unsafe; they are in this module, and what it exports is safe to use in any order on the one stream of the
+//! [`Device`], but for a launch of a kernel, whose arguments nobody can check. Memory is handed over as a [`Place`], which lives
+//! and is as long as its [`Buffer`]; work is asynchronous, and a buffer's release waits for what was enqueued on it.
 
 mod attention;
 mod batched;
@@ -23,10 +23,10 @@ mod timing;
 
 pub(crate) use attention::{Attention, Shape};
 pub(crate) use batched::launch_batched;
-pub(crate) use buffer::{Buffer, Pinned};
+pub(crate) use buffer::{Buffer, Pinned, Place};
 pub(crate) use clocks::ClockReader;
 pub(crate) use convolution::{Convolution, Image};
-pub(crate) use device::Device;
+pub(crate) use device::{Device, Fill};
 pub(crate) use dtype::Dtype;
 pub(crate) use error::CudaError;
 pub(crate) use kernels::{Argument, Grid, Kernel, Source};

@@ -29,7 +29,7 @@ enum Way {
 }
 
 impl Way {
-    fn launch(&self, device: &Device, operands: Operands) -> Result<(), CudaError> {
+    fn launch(&self, device: &Device, operands: Operands<'_>) -> Result<(), CudaError> {
         match self {
             Self::Lt(matmul) => matmul.launch(operands),
             Self::Blas(product) => launch_batched(device, 1, *product, operands),
@@ -44,7 +44,7 @@ fn one(gpu: &Gpu<'_>, size: u64, dtype: Dtype) -> Result<Measured, CudaError> {
     let (device, elements) = (gpu.device, size * size);
     let (x, w) = (device.random(dtype, elements, 1)?, device.random(dtype, elements, 2)?);
     let d = device.allocate(elements * dtype.product().bytes())?;
-    let operands = Operands { x: x.address(), w: w.address(), d: d.address() };
+    let operands = Operands { x: x.place(), w: w.place(), d: d.place() };
     // cuBLAS has 8-bit products with W stored as [n, k] only.
     let layouts: &[bool] = if dtype.bytes() == 1 { &[true] } else { &[true, false] };
     // cuBLASLt comes first: its failure tells more.
@@ -63,14 +63,14 @@ fn one(gpu: &Gpu<'_>, size: u64, dtype: Dtype) -> Result<Measured, CudaError> {
     measured(gpu, 2.0 * size * size * size, note, &mut |_| way.launch(device, operands))
 }
 
-fn by_blas(device: &Device, product: Product, operands: Operands) -> Result<Trial, CudaError> {
+fn by_blas(device: &Device, product: Product, operands: Operands<'_>) -> Result<Trial, CudaError> {
     let way = Way::Blas(product);
     let trial = measure(device, TRIAL, &mut |_| way.launch(device, operands), &mut || ())?;
     Ok((trial.seconds.median, way))
 }
 
 /// The product with the fastest of its algorithms.
-fn by_lt(device: &Device, product: Product, operands: Operands) -> Result<Trial, CudaError> {
+fn by_lt(device: &Device, product: Product, operands: Operands<'_>) -> Result<Trial, CudaError> {
     let mut matmul = Matmul::new(device, product, None, CANDIDATES)?;
     let (seconds, algorithm) = fastest((0..matmul.candidates()).map(|algorithm| {
         matmul.choose(algorithm);

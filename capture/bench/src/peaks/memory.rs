@@ -22,19 +22,23 @@ pub(super) fn measure_all(gpu: &Gpu<'_>) -> Memory {
         let note = json!({"bytes": bytes});
         measured(gpu, bytes as f64, note, launch).map_err(|error| error.to_string())
     };
-    let stream = |name, buffer: &Buffer, last: fn(u64, usize) -> Argument| {
+    let stream = |name, buffer: &Buffer, sink: Option<&Buffer>| {
         let kernel = gpu.device.kernel(Source::Stream, Dtype::Fp32, name);
         let kernel = kernel.map_err(|error| error.to_string())?;
         let grid = Grid { blocks: (gpu.device.multiprocessors * 16, 1, 1), threads: 256 };
-        let (address, packs) = (Argument::Address(buffer.address()), buffer.bytes() / 16);
+        let packs = Argument::Long(buffer.bytes() / 16);
         run(buffer.bytes(), &mut |launch| {
-            kernel.launch(grid, &[address, Argument::Long(packs), last(to.address(), launch)])
+            let number = Argument::Int(launch as u32);
+            let last = sink.map_or(number, |sink| Argument::Place(sink.place()));
+            let arguments = [Argument::Place(buffer.place()), packs, last];
+            // SAFETY: the arguments are the kernel's, and the buffer holds as many packs.
+            unsafe { kernel.launch(grid, &arguments) }
         })
     };
     Memory {
         copy: run(2 * from.bytes(), &mut |_| to.copy_from(&from)),
-        read: stream("read_only", &from, |to, _| Argument::Address(to)),
-        write: stream("write_only", &to, |_, launch| Argument::Int(launch as u32)),
+        read: stream("read_only", &from, Some(&to)),
+        write: stream("write_only", &to, None),
     }
 }
 

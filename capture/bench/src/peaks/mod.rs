@@ -40,6 +40,9 @@ pub(crate) struct PeaksArguments {
     /// CUDA ordinal of the GPU
     #[arg(long, value_name = "N", default_value_t = 0)]
     device: usize,
+    /// Take CUDA's libraries from the Python packages of the python3 on the PATH, where neither the loader nor the toolkit has them
+    #[arg(long)]
+    python_libraries: bool,
 }
 
 fn parse_size(text: &str) -> Result<u64, String> {
@@ -54,7 +57,7 @@ fn parse_size(text: &str) -> Result<u64, String> {
 /// Measures everything and writes the file; answers with what is to be said.
 pub(crate) fn run(arguments: &PeaksArguments) -> Result<String, BenchError> {
     let path = file(&arguments.output);
-    let device = Device::open(arguments.device)?;
+    let device = Device::open(arguments.device, arguments.python_libraries)?;
     let clocks = ClockReader::new(&device);
     let warmup_s = f64::from(arguments.warmup) * 1e-3;
     let plan = Plan { samples: arguments.samples as usize, sample_s: 2e-3, warmup_s };

@@ -28,7 +28,8 @@ pub(super) fn prefill<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> 
     let length = setup.small("sequence")?;
     let [heads, kv_heads, length] = [heads, kv_heads, length].map(Argument::Int);
     let rest = vec![heads, kv_heads, length, Argument::Float(scale())];
-    Ok(Workload::kernel(kernel, grid, out, vec![q, k, v], rest))
+    // SAFETY: the arguments are the kernel's, and the tensors have the sizes that it is given.
+    Ok(unsafe { Workload::kernel(kernel, grid, out, vec![q, k, v], rest) })
 }
 
 /// Attention of one new token a sequence.
@@ -51,12 +52,16 @@ pub(super) fn decode<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
     let (inputs, output) = (vec![q.clone(), k.clone(), v.clone()], Some(out.clone()));
     let launch = Box::new(move |launch: usize| {
         let tensors = [&partial, &q, &k, &v];
-        let mut arguments = tensors.map(|tensor| Argument::Address(tensor.at(launch))).to_vec();
+        let mut arguments = tensors.map(|tensor| Argument::Place(tensor.at(launch))).to_vec();
         arguments.extend([heads, kv_heads, context].map(Argument::Int));
         arguments.push(Argument::Float(scale()));
-        split.launch(split_grid, &arguments)?;
-        let addresses = [out.at(launch), partial.at(launch)].map(Argument::Address);
-        merge.launch(merge_grid, &[addresses[0], addresses[1], Argument::Int(parts)])
+        let places = [out.at(launch), partial.at(launch)].map(Argument::Place);
+        let merged = [places[0], places[1], Argument::Int(parts)];
+        // SAFETY: the arguments are those of the kernels, and the tensors have the sizes that they are given.
+        unsafe {
+            split.launch(split_grid, &arguments)?;
+            merge.launch(merge_grid, &merged)
+        }
     });
     Ok(Workload::new(launch, inputs, output))
 }

@@ -22,7 +22,9 @@ pub(super) fn prepare<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> 
     let most = u64::from(setup.device.multiprocessors) * 32;
     let blocks = packs.div_ceil(u64::from(THREADS)).clamp(1, most) as u32;
     let grid = Grid { blocks: (blocks, 1, 1), threads: THREADS };
-    Ok(Workload::kernel(kernel, grid, y, inputs, vec![Argument::Long(elements)]))
+    let rest = vec![Argument::Long(elements)];
+    // SAFETY: the arguments are the kernel's, and the tensors have the sizes that it is given.
+    Ok(unsafe { Workload::kernel(kernel, grid, y, inputs, rest) })
 }
 
 /// Rotary position embedding.
@@ -47,5 +49,6 @@ pub(super) fn rotary<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
     let grid = Grid { blocks: (blocks, 1, 1), threads: THREADS };
     let [heads, dim, positions] = [heads, dim, positions].map(Argument::Int);
     let rest = vec![Argument::Long(pairs), heads, dim, positions];
-    Ok(Workload::kernel(kernel, grid, y, vec![x, cosines, sines], rest))
+    // SAFETY: the arguments are the kernel's, and the tensors have the sizes that it is given.
+    Ok(unsafe { Workload::kernel(kernel, grid, y, vec![x, cosines, sines], rest) })
 }

@@ -3,7 +3,7 @@
 use super::{Setup, Workload, cudnn_name, unsupported};
 use crate::bench::operation::Case;
 use crate::cuda::{
-    Argument, Convolution, CudaError, Dtype, Grid, Image, Matmul, Operands, Product, Source,
+    Argument, Convolution, CudaError, Dtype, Fill, Grid, Image, Matmul, Operands, Product, Source,
     launch_batched,
 };
 
@@ -22,10 +22,9 @@ pub(super) fn linear<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
         _ => Some(setup.random(n, 3)?),
     };
     let product = product(case, [m, n, k], bias.is_some(), false);
-    let address = bias.as_ref().map(|bias| bias.at(0));
-    let matmul = Matmul::new(setup.device, product, address, 1)?;
+    let vector = bias.as_ref().map(|bias| bias.buffer.clone());
+    let matmul = Matmul::new(setup.device, product, vector, 1)?;
     let mut workload = Workload::product(move |operands| matmul.launch(operands), [x, w, d]);
-    // The product points to it.
     workload.inputs.extend(bias);
     Ok(workload)
 }
@@ -99,11 +98,11 @@ pub(super) fn patches<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> 
     let grid = Grid { blocks: (setup.device.multiprocessors * 16, 1, 1), threads: 256 };
     let (inputs, output) = (vec![x.clone(), w.clone()], Some(d.clone()));
     let launch = Box::new(move |launch: usize| {
-        let addresses = [patches.at(launch), x.at(launch)].map(Argument::Address);
-        let mut arguments = addresses.to_vec();
+        let mut arguments = [patches.at(launch), x.at(launch)].map(Argument::Place).to_vec();
         arguments.push(Argument::Long(packs));
         arguments.extend(&sizes);
-        kernel.launch(grid, &arguments)?;
+        // SAFETY: the arguments are the kernel's, and the tensors have the sizes that it is given.
+        unsafe { kernel.launch(grid, &arguments)? };
         matmul.launch(Operands { x: patches.at(launch), w: w.at(launch), d: d.at(launch) })
     });
     Ok(Workload::new(launch, inputs, output))
@@ -124,7 +123,7 @@ pub(super) fn lstm<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
     let gates = setup.tensor(case.tokens() * 4 * hidden, case.dtype, 1)?;
     let cell = setup.tensor(batch * hidden, Dtype::Fp32, 1)?;
     let zeros = setup.tensor(batch * hidden, Dtype::Fp32, 1)?;
-    setup.fill(&zeros, "fill", batch * hidden, 0, Argument::Float(0.0))?;
+    setup.fill(&zeros, batch * hidden, 0, Fill::Uniform(0.0))?;
     let whole = product(case, [case.tokens(), 4 * hidden, input], false, false);
     let whole = Matmul::new(device, whole, None, 1)?;
     let step = product(case, [batch, 4 * hidden, hidden], false, true);
@@ -139,14 +138,15 @@ pub(super) fn lstm<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
         cell.buffer.copy_from(&zeros.buffer)?;
         whole.launch(Operands { x: x.at(launch), w: w.at(launch), d: gates.at(launch) })?;
         for number in 0..steps {
-            let d = gates.at(launch) + number * batch * 4 * hidden * e;
-            let h = out.at(launch) + number * batch * hidden * e;
+            let d = gates.at(launch).after(number * batch * 4 * hidden * e);
+            let h = out.at(launch).after(number * batch * hidden * e);
             if number > 0 {
-                let before = h - batch * hidden * e;
+                let before = out.at(launch).after((number - 1) * batch * hidden * e);
                 step.launch(Operands { x: before, w: u.at(launch), d })?;
             }
-            let addresses = [h, cell.at(0), d].map(Argument::Address);
-            kernel.launch(grid, &[addresses.as_slice(), &sizes].concat())?;
+            let places = [h, cell.at(0), d].map(Argument::Place);
+            // SAFETY: the arguments are the kernel's, and a step of the tensors has the sizes that it is given.
+            unsafe { kernel.launch(grid, &[places.as_slice(), &sizes].concat())? };
         }
         Ok(())
     });

@@ -11,8 +11,8 @@ use std::slice;
 
 use super::operation::{Case, Kind};
 use crate::cuda::{
-    Argument, Buffer, CudaError, Device, Dtype, Grid, Kernel, Operands, Plan, cudnn_version,
-    fastest, measure,
+    Argument, Buffer, CudaError, Device, Dtype, Fill, Grid, Kernel, Operands, Place, Plan,
+    cudnn_version, fastest, measure,
 };
 
 /// Most copies of the operands.
@@ -20,7 +20,7 @@ const MOST_COPIES: u64 = 512;
 
 /// A tensor of which there are several copies, used in turn: so that no launch finds its operands in the L2 cache.
 pub(super) struct Tensor {
-    buffer: Buffer,
+    buffer: Rc<Buffer>,
     stride: u64,
     copies: u64,
     pub(super) elements: u64,
@@ -30,9 +30,9 @@ pub(super) struct Tensor {
 }
 
 impl Tensor {
-    /// Address of the copy for that launch.
-    fn at(&self, launch: usize) -> u64 {
-        self.buffer.address() + launch as u64 % self.copies * self.stride
+    /// The copy for that launch.
+    fn at(&self, launch: usize) -> Place<'_> {
+        self.buffer.place().after(launch as u64 % self.copies * self.stride)
     }
 
     /// The bytes of the first copy, after all work on it.
@@ -63,24 +63,29 @@ impl<'a> Workload<'a> {
     }
 
     /// One of our kernels: its arguments are the result, the operands and `rest`.
-    fn kernel(
+    ///
+    /// # Safety
+    /// That of [`Kernel::launch`], for any copy of the tensors.
+    unsafe fn kernel(
         kernel: Kernel,
         grid: Grid,
         output: Rc<Tensor>,
         inputs: Vec<Rc<Tensor>>,
-        rest: Vec<Argument>,
+        rest: Vec<Argument<'a>>,
     ) -> Self {
         let tensors = [slice::from_ref(&output), &inputs].concat();
         let launch = Box::new(move |launch: usize| {
-            let addresses = tensors.iter().map(|tensor| Argument::Address(tensor.at(launch)));
-            kernel.launch(grid, &addresses.chain(rest.iter().copied()).collect::<Vec<_>>())
+            let places = tensors.iter().map(|tensor| Argument::Place(tensor.at(launch)));
+            let arguments: Vec<_> = places.chain(rest.iter().copied()).collect();
+            // SAFETY: as the caller promises.
+            unsafe { kernel.launch(grid, &arguments) }
         });
         Self::new(launch, inputs, Some(output))
     }
 
     /// A library's product of x and w into d.
     fn product(
-        product: impl Fn(Operands) -> Result<(), CudaError> + 'a,
+        product: impl Fn(Operands<'_>) -> Result<(), CudaError> + 'a,
         [x, w, d]: [Rc<Tensor>; 3],
     ) -> Self {
         let (inputs, output) = (vec![x.clone(), w.clone()], Some(d.clone()));
@@ -173,7 +178,7 @@ impl<'a> Setup<'a> {
     fn tensor(&self, elements: u64, dtype: Dtype, copies: u64) -> Result<Rc<Tensor>, CudaError> {
         // Each copy starts where any access is aligned.
         let stride = (elements * dtype.bytes()).next_multiple_of(256);
-        let buffer = self.device.allocate(stride * copies)?;
+        let buffer = Rc::new(self.device.allocate(stride * copies)?);
         Ok(Rc::new(Tensor { buffer, stride, copies, elements, dtype, indices: false }))
     }
 
@@ -181,37 +186,29 @@ impl<'a> Setup<'a> {
     fn random(&self, elements: u64, seed: u32) -> Result<Rc<Tensor>, CudaError> {
         let tensor = self.empty(elements)?;
         let all = tensor.buffer.bytes() / tensor.dtype.bytes();
-        self.fill(&tensor, "fill", all, seed, Argument::Float(1.0))?;
+        self.fill(&tensor, all, seed, Fill::Uniform(1.0))?;
         Ok(tensor)
     }
 
     /// The same in fp32 and one copy: small tables that stay in the cache in use, too.
     fn table(&self, elements: u64, seed: u32) -> Result<Rc<Tensor>, CudaError> {
         let tensor = self.tensor(elements, Dtype::Fp32, 1)?;
-        self.fill(&tensor, "fill", elements, seed, Argument::Float(1.0))?;
+        self.fill(&tensor, elements, seed, Fill::Uniform(1.0))?;
         Ok(tensor)
     }
 
     /// A tensor of numbers below `bound`.
     fn indices(&self, elements: u64, bound: u32, seed: u32) -> Result<Rc<Tensor>, CudaError> {
         let stride = (elements * 4).next_multiple_of(256);
-        let buffer = self.device.allocate(stride * self.copies)?;
+        let buffer = Rc::new(self.device.allocate(stride * self.copies)?);
         let (copies, dtype) = (self.copies, Dtype::Fp32);
         let tensor = Tensor { buffer, stride, copies, elements, dtype, indices: true };
-        self.fill(&tensor, "fill_indices", stride * copies / 4, seed, Argument::Int(bound))?;
+        self.fill(&tensor, stride * copies / 4, seed, Fill::Below(bound))?;
         Ok(Rc::new(tensor))
     }
 
-    fn fill(
-        &self,
-        tensor: &Tensor,
-        kernel: &'static str,
-        elements: u64,
-        seed: u32,
-        last: Argument,
-    ) -> Result<(), CudaError> {
-        let place = (tensor.buffer.address(), elements);
-        self.device.fill(kernel, tensor.dtype, place, seed, last)
+    fn fill(&self, tensor: &Tensor, elements: u64, seed: u32, with: Fill) -> Result<(), CudaError> {
+        self.device.fill(tensor.dtype, (tensor.buffer.place(), elements), seed, with)
     }
 
     /// Refuses a length that is not a multiple of what one 16-byte access moves.

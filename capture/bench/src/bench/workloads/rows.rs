@@ -25,7 +25,8 @@ pub(super) fn prepare<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> 
     }
     let mut rest = vec![Argument::Int(columns)];
     rest.extend((vectors > 0).then_some(Argument::Float(EPSILON)));
-    Ok(Workload::kernel(kernel, grid, y, inputs, rest))
+    // SAFETY: the arguments are the kernel's, and the tensors have the sizes that it is given.
+    Ok(unsafe { Workload::kernel(kernel, grid, y, inputs, rest) })
 }
 
 /// Rows of a table.
@@ -40,7 +41,9 @@ pub(super) fn embedding<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError
     let table = once.random(u64::from(vocabulary) * u64::from(hidden), 1)?;
     let index = setup.indices(tokens, vocabulary, 2)?;
     let y = setup.empty(tokens * u64::from(hidden))?;
-    Ok(Workload::kernel(kernel, grid, y, vec![table, index], vec![Argument::Int(hidden)]))
+    let rest = vec![Argument::Int(hidden)];
+    // SAFETY: the arguments are the kernel's, the indices are below the table's rows, and the tensors have the sizes that it is given.
+    Ok(unsafe { Workload::kernel(kernel, grid, y, vec![table, index], rest) })
 }
 
 /// A block a row, with as many threads as one pass over the row keeps busy.

@@ -135,6 +135,18 @@ def regexes(scale):
     return "regexes", folder
 
 
+def deep(scale):
+    """Two hundred stages in each other around all kernels."""
+    stages = "".join(f'[[stages]]\nname = "s{at}"\nmatch = "s{at}"\n' for at in range(200))
+    count = 5_000 * scale
+    events = [json.dumps({"ph": "X", "cat": "user_annotation", "name": f"s{at}", "pid": 1, "tid": 1, "ts": at,
+                          "dur": 100 * count + 1000 - 2 * at}, separators=(",", ":")) for at in range(200)]
+    for at in range(count):
+        start = 300 + 100 * at
+        events += [call(start, 2, at), kernel(start + 5, 20).replace(f'"correlation":{start + 5}', f'"correlation":{at}')]
+    return "deep", {"workload.toml": stages.encode(), "trace.json.gz": gzip.compress(trace(events), 9, mtime=0)}
+
+
 def streams(scale):
     """As many streams as kernels, all at work at once."""
     count = 1500 * scale
@@ -170,6 +182,12 @@ def passes(scale):
                 "passes": [{"id": f"p{at}", "kind": "operators", "command": ["c"]} for at in range(count)], "artifacts": artifact}
     artifact[0]["path"] = "trace.json"
     return "passes", {"manifest.json": json.dumps(manifest).encode(), "trace.json": trace([kernel(1, 2)])}
+
+
+def recordings(scale):
+    """Small traces, as many as a folder may hold."""
+    one = trace([call(1, 2, 1), kernel(5, 20).replace('"correlation":5', '"correlation":1')])
+    return "recordings", {f"t{at}.json": one for at in range(2000 * scale)}
 
 
 def long_name(scale):
@@ -298,7 +316,7 @@ def facts(scale):
     return "facts", {"env.json": json.dumps({"version": 1, "entries": entries}).encode(), "trace.json": trace([kernel(1, 2)])}
 
 
-ALL = [archive, zipped, fields, sections, ranges_of_states, links, section_clones, names, regexes, streams, devices, columns, cells, passes,
+ALL = [archive, zipped, deep, recordings, fields, sections, ranges_of_states, links, section_clones, names, regexes, streams, devices, columns, cells, passes,
        long_name, crossing, crossing_all, crossing_names, nested,
        *map(many, MANY), *map(launches, ["kernels", "devices"]), samples, facts]
 

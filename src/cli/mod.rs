@@ -53,6 +53,7 @@ pub fn main() -> ExitCode {
     }
     let scratch = Scratch::new();
     let outcome = run(&args.command, &mut term);
+    scratch::wait_for_signal();
     drop(scratch);
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

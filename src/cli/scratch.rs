@@ -4,6 +4,7 @@ use std::env;
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tempfile::TempDir;
 
@@ -14,6 +15,9 @@ const PREFIX: &str = "rooflens-";
 
 /// File in such a folder that is locked for as long as its command runs, whatever ends it.
 const LOCK: &str = "lock";
+
+/// A signal ends the program: what is missing from now on is no error.
+static ENDING: AtomicBool = AtomicBool::new(false);
 
 /// The folder, which is removed on drop.
 pub(super) struct Scratch {
@@ -33,6 +37,13 @@ impl Scratch {
         #[cfg(unix)]
         on_signal().ok()?;
         Some(Self { _lock: lock, _folder: folder })
+    }
+}
+
+/// Returns, unless a signal ends the program: then it is that which ends it.
+pub(super) fn wait_for_signal() {
+    while ENDING.load(Ordering::SeqCst) {
+        std::thread::park();
     }
 }
 
@@ -81,9 +92,11 @@ fn on_signal() -> io::Result<()> {
     use signal_hook::consts::{SIGINT, SIGTERM};
     let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
-        for signal in signals.forever() {
+        if let Some(signal) = signals.forever().next() {
+            ENDING.store(true, Ordering::SeqCst);
             aside::remembered().iter().for_each(|path| remove(path));
             let _ = signal_hook::low_level::emulate_default_handler(signal);
+            std::process::exit(128 + signal);
         }
     })?;
     Ok(())

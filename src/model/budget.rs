@@ -25,7 +25,7 @@ pub const PROFILE_BYTES: u64 = 2 << 10;
 
 /// Operations that the iterations of stages may hold together in the analysis of any input: each costs about a microsecond, and
 /// iterations that are open at once, as requests of a server are, hold the same ones.
-pub const WORK_FLOOR: u64 = 1 << 20;
+pub const WORK_FLOOR: u64 = 1 << 19;
 
 /// Further ones for each byte of the input.
 pub const WORK_RATIO: u64 = 1;

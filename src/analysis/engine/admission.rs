@@ -46,7 +46,7 @@ impl Admission {
 /// How many instances of each stage may be open at once. One at a time may be too much where many stages lie in each other: then
 /// the later ones have none.
 pub(super) fn limits(session: &Session, stages: &[&[RangeId]], threads: &ThreadOps) -> Vec<usize> {
-    let room = session.work.unwrap_or(u64::MAX).max(HELD * threads.len());
+    let room = session.work.unwrap_or(u64::MAX).max(HELD * threads.total());
     let fits = |most: usize| {
         let mut left = room;
         let mut take = |stage: &&[RangeId]| {

@@ -134,7 +134,7 @@ impl ThreadOps {
     }
 
     /// How many operations there are.
-    pub fn len(&self) -> u64 {
+    pub fn total(&self) -> u64 {
         self.threads.iter().map(|list| list.len() as u64).sum()
     }
 

@@ -15,7 +15,7 @@ const MEMORY: (f64, f64) = (200e6, 40.0);
 
 /// A loaded machine is slower. Times of a build without optimizations say nothing, and some inputs take it minutes.
 const SLOWER: f64 = if cfg!(debug_assertions) { f64::INFINITY } else { 3.0 };
-const LONG: [&str; 2] = ["archive", "crossing"];
+const LONG: [&str; 4] = ["archive", "crossing", "deep", "recordings"];
 
 fn size(path: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(path) else { return fs::metadata(path).unwrap().len() };

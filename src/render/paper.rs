@@ -134,7 +134,7 @@ mod tests {
     fn paper(rows: Vec<String>, facts: Vec<(String, Vec<Inline>)>) -> Vec<Item> {
         let columns = vec![Column::text("kernel", "Kernel")];
         let view = View::new("kernels", "Kernels", &["kernel"], rows.len());
-        let rows = rows.into_iter().map(|name| vec![Cell::Name(name.into())]).collect();
+        let rows = rows.into_iter().map(|name| vec![Cell::Name(name)]).collect();
         let dataset = Dataset { id: "kernels", title: "Kernels".to_owned(), columns, rows };
         let blocks = vec![Block::Table(view), Block::Facts(facts)];
         let section = Section { id: "a-appendix".to_owned(), title: "A".to_owned(), blocks };

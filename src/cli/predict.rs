@@ -8,7 +8,7 @@ use rooflens_predict::document::{Question, report};
 use rooflens_predict::{
     Calibration, Figure, Limits, Machine, Precision, Rate, Setup, Speculation, Sweep,
 };
-use rooflens_schemas::{StageKind, Unit};
+use rooflens_schemas::{StageKind, Unit, python};
 
 use super::args::Predict as Args;
 use super::error::CliError;
@@ -110,7 +110,7 @@ fn model(path: &Path) -> Result<(Architecture, String), CliError> {
         return Err(unusable(format!("{shown} is no config.json: it has {size} bytes")));
     }
     let bytes = fs::read(path).map_err(|error| unusable(format!("{shown}: {error}")))?;
-    let value = serde_json::from_slice(&bytes)
+    let value = python::json(&String::from_utf8_lossy(&bytes))
         .map_err(|error| unusable(format!("{shown} is not JSON: {error}")))?;
     let model = parse(&value).map_err(|error| CliError::Unusable {
         message: format!("{shown}: {error}"),

@@ -105,6 +105,7 @@ pub fn import(
         }
     }
     profiles::withhold_impossible(&mut session, diagnostics);
+    profiles::memory_bandwidths(&mut session);
     timings::settle(&bundle.files, &mut session);
     add_commands(bundle, &mut session);
     session.tell_passes_apart();

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod abi;
+mod call_sums;
 mod database;
 mod error;
 mod identify;
@@ -83,6 +84,7 @@ pub static IMPORTERS: &[&Importer] = &[
     &nvml::IMPORTER,
     &gpu_trace::IMPORTER,
     &sums::IMPORTER,
+    &call_sums::IMPORTER,
     &gemm_log::IMPORTER,
 ];
 
@@ -109,14 +111,23 @@ pub fn import(
     timings::settle(&bundle.files, &mut session);
     add_commands(bundle, &mut session);
     session.tell_passes_apart();
+    tell_unread(bundle, diagnostics);
+    session
+}
+
+/// Names what is not read: a folder of many such files once, by the first of them.
+fn tell_unread(bundle: &Bundle, diagnostics: &mut Diagnostics) {
+    let mut found = BTreeMap::<(&str, &str), (&ArtifactFile, u64)>::new();
     for file in &bundle.files {
-        if let Some((what, advice)) = unread(file) {
-            let message = format!("{what} is not read");
-            let diagnostic = Diagnostic::new(Severity::Notice, "ingest/not-read", message);
-            diagnostics.push(diagnostic.artifact(&file.path).hint(advice));
+        if let Some(what) = unread(file) {
+            found.entry(what).or_insert((file, 0)).1 += 1;
         }
     }
-    session
+    for ((what, advice), (file, count)) in found {
+        let message = format!("{what} is not read");
+        let diagnostic = Diagnostic::new(Severity::Notice, "ingest/not-read", message).times(count);
+        diagnostics.push(diagnostic.artifact(&file.path).hint(advice));
+    }
 }
 
 /// The command lines of passes, which only a manifest records.

@@ -1,11 +1,12 @@
 //! Kernel sums of `nsys stats`: `cuda_gpu_kern_sum`, and `gpukernsum` before 2022, as CSV and as the console shows them.
 //!
-//! Its sister reports (API calls, memory operations, NVTX) hold nothing that a timeline lacks and are not read.
+//! A console text has its sister reports too: `call_sums.rs` reads those of calls and ranges.
 
 use std::borrow::Cow;
 
 use rooflens_schemas::{ArtifactKind, PassKind};
 
+use super::call_sums;
 use super::stats_tables::{Table, nanoseconds, number, tables};
 use super::{Importer, IngestError, IngestErrorKind, Prefix};
 use rooflens_bundle::ArtifactFile;
@@ -74,6 +75,7 @@ fn import(
         let kernel = session.kernel(&name, "");
         session.kernel_sums.push(KernelSum { pass, kernel, ..sum });
     }
+    call_sums::add(&text, file, session, diagnostics)?;
     Ok(())
 }
 

@@ -102,9 +102,9 @@ fn question(args: &Args, term: &mut Term) -> Result<Question, CliError> {
 /// The architecture of a config, and the SHA-256 of the file.
 fn model(path: &Path) -> Result<(Architecture, String), CliError> {
     let unusable = |message: String| CliError::Unusable { message, hint: None };
-    let shown = path.display();
     let folder = path.is_dir().then(|| path.join("config.json"));
     let path = folder.as_deref().unwrap_or(path);
+    let shown = path.display();
     let size = fs::metadata(path).map_err(|error| unusable(format!("{shown}: {error}")))?.len();
     if size > MAX_CONFIG {
         return Err(unusable(format!("{shown} is no config.json: it has {size} bytes")));

@@ -6,7 +6,6 @@
 #![forbid(unsafe_code)]
 
 mod abi;
-mod call_sums;
 mod database;
 mod error;
 mod identify;
@@ -84,7 +83,7 @@ pub static IMPORTERS: &[&Importer] = &[
     &nvml::IMPORTER,
     &gpu_trace::IMPORTER,
     &sums::IMPORTER,
-    &call_sums::IMPORTER,
+    &sums::CALLS,
     &gemm_log::IMPORTER,
 ];
 

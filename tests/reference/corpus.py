@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-ABOUT_THE_REPORT = {"rules", "rule_outcomes", "quality", "passes", "environment", "artifacts", "findings"}
+ABOUT_THE_REPORT = {"rules", "rule_outcomes", "quality", "passes", "environment", "artifacts", "findings", "peaks", "bandwidths"}
 LIMIT_S = 60
 
 

@@ -5,14 +5,14 @@ use std::borrow::Cow;
 
 use rooflens_schemas::{ArtifactKind, PassKind};
 
-use super::stats_tables::{Table, nanoseconds, number, tables};
-use super::{Importer, IngestError, IngestErrorKind, Prefix};
+use crate::stats_tables::{Table, nanoseconds, number, tables};
+use crate::{Importer, IngestError, IngestErrorKind, Prefix};
 use rooflens_bundle::ArtifactFile;
 use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Location, Severity};
 use rooflens_model::{CallKind, CallSum, Ns, PassId, Session};
 
 /// Reads `nsys stats` sums of calls and ranges.
-pub(super) static IMPORTER: Importer = Importer { kind: ArtifactKind::NsysCallSum, sniff, import };
+pub static IMPORTER: Importer = Importer { kind: ArtifactKind::NsysCallSum, sniff, import };
 
 const MAX_BYTES: u64 = 256 << 20;
 

@@ -1,17 +1,20 @@
 //! Kernel sums of `nsys stats`: `cuda_gpu_kern_sum`, and `gpukernsum` before 2022, as CSV and as the console shows them.
 //!
-//! A console text has its sister reports too: `call_sums.rs` reads those of calls and ranges.
+//! A console text has its sister reports too: `calls.rs` reads those of calls and ranges.
+
+mod calls;
 
 use std::borrow::Cow;
 
 use rooflens_schemas::{ArtifactKind, PassKind};
 
-use super::call_sums;
 use super::stats_tables::{Table, nanoseconds, number, tables};
 use super::{Importer, IngestError, IngestErrorKind, Prefix};
 use rooflens_bundle::ArtifactFile;
 use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Location, Severity};
 use rooflens_model::{KernelSum, Ns, PassId, Session};
+
+pub(super) use calls::IMPORTER as CALLS;
 
 /// Reads `nsys stats` kernel sums.
 pub static IMPORTER: Importer = Importer { kind: ArtifactKind::NsysKernelSum, sniff, import };
@@ -75,7 +78,7 @@ fn import(
         let kernel = session.kernel(&name, "");
         session.kernel_sums.push(KernelSum { pass, kernel, ..sum });
     }
-    call_sums::add(&text, file, session, diagnostics)?;
+    calls::add(&text, file, session, diagnostics)?;
     Ok(())
 }
 

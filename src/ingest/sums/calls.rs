@@ -12,7 +12,7 @@ use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Location, Severity};
 use rooflens_model::{CallKind, CallSum, Ns, PassId, Session};
 
 /// Reads `nsys stats` sums of calls and ranges.
-pub static IMPORTER: Importer = Importer { kind: ArtifactKind::NsysCallSum, sniff, import };
+pub(crate) static IMPORTER: Importer = Importer { kind: ArtifactKind::NsysCallSum, sniff, import };
 
 const MAX_BYTES: u64 = 256 << 20;
 

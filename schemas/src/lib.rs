@@ -10,6 +10,7 @@ pub mod environment;
 pub mod manifest;
 pub mod metrics;
 pub mod ncu_report;
+pub mod python;
 pub mod ranges;
 pub mod serving;
 pub mod steps;

@@ -147,6 +147,8 @@ pub enum ArtifactKind {
     NsysSqlite,
     /// `nsys stats` CSV of kernel sums.
     NsysKernelSum,
+    /// `nsys stats` CSV of sums of calls or ranges.
+    NsysCallSum,
     /// `nsys stats` GPU trace: one row a kernel or copy.
     NsysGpuTrace,
     /// rocpd database of rocprofv3: SQLite.
@@ -196,6 +198,7 @@ impl ArtifactKind {
         match self {
             Self::NsysSqlite => "Nsight Systems SQLite export",
             Self::NsysKernelSum => "nsys stats kernel summary",
+            Self::NsysCallSum => "nsys stats summary of calls or ranges",
             Self::NsysGpuTrace => "nsys stats GPU trace",
             Self::RocpdSqlite => "rocpd database",
             Self::NsysReport => "Nsight Systems report",
@@ -224,6 +227,7 @@ impl ArtifactKind {
         match self {
             Self::NsysSqlite
             | Self::NsysKernelSum
+            | Self::NsysCallSum
             | Self::NsysGpuTrace
             | Self::NsysReport
             | Self::RocpdSqlite

@@ -8,7 +8,7 @@ use rooflens_predict::document::{Question, report};
 use rooflens_predict::{
     Calibration, Figure, Limits, Machine, Precision, Rate, Setup, Speculation, Sweep,
 };
-use rooflens_schemas::{StageKind, Unit};
+use rooflens_schemas::{StageKind, Unit, python};
 
 use super::args::Predict as Args;
 use super::error::CliError;
@@ -102,15 +102,15 @@ fn question(args: &Args, term: &mut Term) -> Result<Question, CliError> {
 /// The architecture of a config, and the SHA-256 of the file.
 fn model(path: &Path) -> Result<(Architecture, String), CliError> {
     let unusable = |message: String| CliError::Unusable { message, hint: None };
-    let shown = path.display();
     let folder = path.is_dir().then(|| path.join("config.json"));
     let path = folder.as_deref().unwrap_or(path);
+    let shown = path.display();
     let size = fs::metadata(path).map_err(|error| unusable(format!("{shown}: {error}")))?.len();
     if size > MAX_CONFIG {
         return Err(unusable(format!("{shown} is no config.json: it has {size} bytes")));
     }
     let bytes = fs::read(path).map_err(|error| unusable(format!("{shown}: {error}")))?;
-    let value = serde_json::from_slice(&bytes)
+    let value = python::json(&String::from_utf8_lossy(&bytes))
         .map_err(|error| unusable(format!("{shown} is not JSON: {error}")))?;
     let model = parse(&value).map_err(|error| CliError::Unusable {
         message: format!("{shown}: {error}"),

@@ -58,6 +58,7 @@ fn architecture(device: &Device<'_>) -> Option<&'static str> {
         87 => "Ampere GA10B",
         89 if geforce => "Ada GeForce",
         89 if rtx => "Ada professional",
+        101 | 110 => "Blackwell Thor",
         120 if geforce => "RTX Blackwell GeForce",
         120 if rtx => "RTX Blackwell professional",
         _ => return None,

@@ -144,8 +144,8 @@ mod tests {
     #[test]
     fn computed_rates_are_those_that_whitepapers_print() {
         let hardware = builtin();
-        // Whitepapers of Turing (reference boards), GA102, Ada and RTX Blackwell: 10^12 operations per second, dense, with
-        // FP32 accumulation.
+        // Whitepapers of Turing (reference boards), GA102, Ada and RTX Blackwell, and datasheets of the rest, which print tensor
+        // rates with sparsity: half of these. 10^12 operations per second, dense, with FP32 accumulation.
         for (gpu, dtype, printed) in [
             ("GeForce RTX 2080 Ti", "fp16", 53.8),
             ("GeForce RTX 2080 Ti", "int8", 215.2),
@@ -159,6 +159,24 @@ mod tests {
             ("GeForce RTX 5070 Ti", "fp16", 87.9),
             ("GeForce RTX 5080", "fp16", 112.6),
             ("GeForce RTX 5080", "fp8", 225.1),
+            ("NVIDIA A100-PG509-200", "bf16", 312.0),
+            ("NVIDIA A16", "fp16", 17.9),
+            ("NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", "fp4", 3511.0 / 2.0),
+            ("NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", "fp32", 110.0),
+            ("NVIDIA RTX 5000 Ada Generation", "fp8", 1044.4 / 2.0),
+            ("NVIDIA RTX 4500 Ada Generation", "fp8", 634.0 / 2.0),
+            ("NVIDIA RTX 4000 Ada Generation", "fp8", 427.6 / 2.0),
+            ("NVIDIA RTX 2000 Ada Generation", "fp8", 191.9 / 2.0),
+            ("NVIDIA RTX A5500", "fp16", 272.8 / 2.0),
+            ("NVIDIA RTX A4500", "fp16", 189.2 / 2.0),
+            ("NVIDIA RTX A2000", "fp16", 63.9 / 2.0),
+            ("Quadro RTX 4000", "fp16", 57.0),
+            ("Jetson AGX Orin 64GB", "int8", 85.0),
+            ("Jetson AGX Orin 64GB", "fp32", 5.3),
+            ("Jetson T5000", "fp4", 2070.0 / 2.0),
+            ("Jetson T4000", "fp4", 1200.0 / 2.0),
+            ("TITAN Xp", "fp32", 12.15),
+            ("Tesla P40", "fp32", 11.76),
         ] {
             let peak = hardware.find(gpu).and_then(|gpu| gpu.peak(dtype)).expect(gpu);
             assert!(peak.source.starts_with("computed"), "{gpu} {dtype}: {}", peak.source);

@@ -86,6 +86,7 @@ pub static IMPORTERS: &[&Importer] = &[
     &nvml::IMPORTER,
     &gpu_trace::IMPORTER,
     &sums::IMPORTER,
+    &sums::CALLS,
     &gemm_log::IMPORTER,
 ];
 
@@ -113,17 +114,27 @@ pub fn import(
         }
     }
     profiles::withhold_impossible(&mut session, diagnostics);
+    profiles::memory_bandwidths(&mut session);
     timings::settle(&bundle.files, &mut session);
     add_commands(bundle, &mut session);
     session.tell_passes_apart();
+    tell_unread(bundle, diagnostics);
+    session
+}
+
+/// Names what is not read: a folder of many such files once, by the first of them.
+fn tell_unread(bundle: &Bundle, diagnostics: &mut Diagnostics) {
+    let mut found = BTreeMap::<(&str, &str), (&ArtifactFile, u64)>::new();
     for file in &bundle.files {
-        if let Some((what, advice)) = unread(file) {
-            let message = format!("{what} is not read");
-            let diagnostic = Diagnostic::new(Severity::Notice, "ingest/not-read", message);
-            diagnostics.push(diagnostic.artifact(&file.path).hint(advice));
+        if let Some(what) = unread(file) {
+            found.entry(what).or_insert((file, 0)).1 += 1;
         }
     }
-    session
+    for ((what, advice), (file, count)) in found {
+        let message = format!("{what} is not read");
+        let diagnostic = Diagnostic::new(Severity::Notice, "ingest/not-read", message).times(count);
+        diagnostics.push(diagnostic.artifact(&file.path).hint(advice));
+    }
 }
 
 fn beyond(file: &ArtifactFile) -> Diagnostic {

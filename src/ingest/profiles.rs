@@ -60,6 +60,40 @@ pub(super) fn device_number(session: &mut Session, profile: ProfileId, metric: &
     }
 }
 
+/// Takes the bandwidth of the GPUs' memories from the attributes of launches: its width on both edges of its clock.
+pub(super) fn memory_bandwidths(session: &mut Session) {
+    let attribute = |name: &str| session.strings.find(name);
+    let (Some(clock), Some(width)) = (
+        attribute("device__attribute_memory_clock_rate"),
+        attribute("device__attribute_global_memory_bus_width"),
+    ) else {
+        return;
+    };
+    let mut found = BTreeMap::<ProfileId, (Option<f64>, Option<f64>)>::new();
+    let metrics = &session.profile_metrics;
+    for row in 0..metrics.len() {
+        match metrics.metric[row] {
+            id if id == clock => {
+                found.entry(metrics.profile[row]).or_default().0 = metrics.value[row]
+            }
+            id if id == width => {
+                found.entry(metrics.profile[row]).or_default().1 = metrics.value[row]
+            }
+            _ => {}
+        }
+    }
+    for (profile, attributes) in found {
+        // Kilohertz and bits; an integrated GPU has zeros.
+        if let (Some(clock), Some(width)) = attributes
+            && clock > 0.0
+            && width > 0.0
+        {
+            let at = gpu(session, profile).index();
+            session.gpus.memory_bandwidth[at] = Some((clock * 1e3 * 2.0 * width / 8.0) as u64);
+        }
+    }
+}
+
 /// The GPU of a launch.
 pub(super) fn gpu(session: &mut Session, profile: ProfileId) -> GpuId {
     let profiles = &session.kernel_profiles;
@@ -131,18 +165,37 @@ fn is_possible(name: &str, unit: &str, value: f64) -> bool {
 mod tests {
     use super::*;
 
-    #[test]
-    fn impossible_counters_are_kept_as_texts_and_said() {
+    fn import(page: &str) -> (Session, Diagnostics) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("raw.csv");
-        let page = "\"ID\",\"Process ID\",\"Process Name\",\"Kernel Name\",\"gpu__time_duration.sum\",\"sm__warps_active.avg.pct_of_peak_sustained_active\"\n\
-            \"\",\"\",\"\",\"\",\"us\",\"%\"\n\
-            \"0\",\"7\",\"a\",\"k\",\"-10\",\"4000\"\n\"1\",\"7\",\"a\",\"k\",\"10\",\"50\"\n";
         std::fs::write(&path, page).unwrap();
         let mut diagnostics = Diagnostics::default();
         let mut bundle = rooflens_bundle::open(&[path], &mut diagnostics).unwrap();
         crate::identify(&mut bundle, &mut diagnostics);
         let session = crate::import(&bundle, &mut diagnostics, &mut |_| ());
+        (session, diagnostics)
+    }
+
+    #[test]
+    fn attributes_of_the_device_give_its_memory_bandwidth() {
+        let page = "\"ID\",\"Process ID\",\"Process Name\",\"Kernel Name\",\"device__attribute_memory_clock_rate\",\"device__attribute_global_memory_bus_width\"\n\
+            \"\",\"\",\"\",\"\",\"\",\"\"\n\"0\",\"7\",\"a\",\"k\",";
+        // 7.001 GHz × 2 × 192 bits ÷ 8; an integrated GPU has no clock of its own.
+        for (values, expected) in
+            [("\"7,001,000\",\"192\"", Some(336_048_000_000)), ("\"0\",\"0\"", None)]
+        {
+            let (session, _) = import(&format!("{page}{values}\n"));
+            assert_eq!(session.gpus.memory_bandwidth, [expected], "{values}");
+        }
+    }
+
+    #[test]
+    fn impossible_counters_are_kept_as_texts_and_said() {
+        let (session, diagnostics) = import(
+            "\"ID\",\"Process ID\",\"Process Name\",\"Kernel Name\",\"gpu__time_duration.sum\",\"sm__warps_active.avg.pct_of_peak_sustained_active\"\n\
+            \"\",\"\",\"\",\"\",\"us\",\"%\"\n\
+            \"0\",\"7\",\"a\",\"k\",\"-10\",\"4000\"\n\"1\",\"7\",\"a\",\"k\",\"10\",\"50\"\n",
+        );
         let metrics = &session.profile_metrics;
         assert_eq!(metrics.value, [None, None, Some(1e-5), Some(50.0)]);
         let texts: Vec<_> =

@@ -53,8 +53,9 @@ pub(super) fn tables(text: &str) -> impl Iterator<Item = Table<'_>> {
 
 /// The head of a CSV table.
 fn csv<'a>(head: &'a str, after: &'a str) -> Option<(Vec<Column<'a>>, Layout, &'a str)> {
-    let is_head =
-        ["Time", "Start", "\"Time", "\"Start"].iter().any(|start| head.starts_with(start));
+    let is_head = ["Time", "Start", "Total (", "\"Time", "\"Start", "\"Total ("]
+        .iter()
+        .any(|start| head.starts_with(start));
     if !is_head || !head.contains(',') {
         return None;
     }

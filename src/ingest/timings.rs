@@ -205,10 +205,10 @@ fn of_pass(file: &ArtifactFile) -> Option<bool> {
 pub(super) fn settle(files: &[ArtifactFile], session: &mut Session) {
     let by_profiler = |file: &ArtifactFile| {
         use ArtifactKind::{
-            NcuCsv, NcuReport, NsysGpuTrace, NsysKernelSum, NsysReport, NsysSqlite,
+            NcuCsv, NcuReport, NsysCallSum, NsysGpuTrace, NsysKernelSum, NsysReport, NsysSqlite,
         };
         use ArtifactKind::{RocpdSqlite, TorchTrace, XlaTrace};
-        let nsys = [NsysSqlite, NsysReport, NsysKernelSum, NsysGpuTrace];
+        let nsys = [NsysSqlite, NsysReport, NsysKernelSum, NsysCallSum, NsysGpuTrace];
         let kinds = [&nsys[..], &[RocpdSqlite, TorchTrace, XlaTrace, NcuReport, NcuCsv]].concat();
         file.kind.is_some_and(|kind| kinds.contains(&kind))
     };

@@ -1,6 +1,7 @@
 //! Formats that are not read, by their first bytes: what each is, and what to give instead.
 
 use super::Prefix;
+use super::stats_tables::tables;
 
 /// A format that is not read.
 struct Unread {
@@ -48,6 +49,26 @@ const UNREAD: &[Unread] = &[
         },
         what: "a checkpoint of genai-perf analyze",
         instead: "give its result: analyze_export_genai_perf.csv, or profile_export_genai_perf.json",
+    },
+    Unread {
+        is: |file| {
+            starts_json(file)
+                && ["\"NvtxEvent\"", "\"CudaEvent\"", "\"TraceProcessEvent\""]
+                    .iter()
+                    .any(|event| file.contains(event))
+        },
+        what: "a JSON Lines export of Nsight Systems: its events are internal messages that differ between versions",
+        instead: "export the report as SQLite: nsys export --type sqlite FILE.nsys-rep",
+    },
+    Unread {
+        is: |file| file.bytes.starts_with(b"PAR1") && is_table_of_nsys(file.name),
+        what: "a table of a Parquet export of Nsight Systems (parquetdir)",
+        instead: "export the report as SQLite: nsys export --type sqlite FILE.nsys-rep; or make SQLite of the folder: python3 docs/examples/parquetdir.py FOLDER OUT.sqlite",
+    },
+    Unread {
+        is: |file| is_memory_sum(&file.text()),
+        what: "a summary of memory operations by nsys stats",
+        instead: "give the trace, which has each transfer: nsys stats --report cuda_gpu_trace --format csv FILE.nsys-rep",
     },
     Unread {
         is: |file| matches!(file.bytes, [0x80, 2..=5, ..]),
@@ -123,6 +144,21 @@ pub(crate) fn database(has: impl Fn(&str) -> bool) -> Option<(&'static str, &'st
     found.map(|(_, what, instead)| (*what, *instead))
 }
 
+/// The tables that nsys exports have names of these forms.
+fn is_table_of_nsys(name: &str) -> bool {
+    let starts =
+        ["CUPTI_", "NVTX_", "TARGET_INFO_", "META_DATA_", "ENUM_", "StringIds", "ThreadNames"];
+    name.ends_with(".parquet") && starts.iter().any(|start| name.starts_with(start))
+}
+
+/// Sums of the time or size of transfers, as CSV or on the console.
+fn is_memory_sum(text: &str) -> bool {
+    tables(text).any(|table| {
+        table.position(&["Operation"]).is_some()
+            && (table.position(&["Total Time"]).is_some() || table.position(&["Total"]).is_some())
+    })
+}
+
 fn ends(file: &Prefix<'_>, endings: &[&str]) -> bool {
     endings.iter().any(|ending| file.name.ends_with(ending))
 }
@@ -140,7 +176,7 @@ mod tests {
         let named = |name: &str, bytes: &[u8]| {
             super::name(&Prefix { name, bytes, complete: true }).map_or("", |(what, _)| what)
         };
-        let cases: [(&str, &[u8], &str); 8] = [
+        let cases: [(&str, &[u8], &str); 13] = [
             (
                 "a.json",
                 b"{\"schema\": \"1.0.3-chakra.0.0.4\", \"nodes\": []}",
@@ -151,6 +187,23 @@ mod tests {
             ("a.pftrace", b"\n\x0f", "a trace of Perfetto"),
             ("a.txt", b"| NVIDIA-SMI 550.54    Driver Version", "the table that nvidia-smi prints"),
             ("._a.json", &[0, 5, 0x16, 7, 0], "a resource file"),
+            ("CUPTI_ACTIVITY_KIND_KERNEL.parquet", b"PAR1\x15", "a table of a Parquet export"),
+            ("mine.parquet", b"PAR1\x15", ""),
+            (
+                "a.jsonl",
+                b"{\"Type\":59,\"NvtxEvent\":{\"Timestamp\":\"1\"}}\n",
+                "a JSON Lines export",
+            ),
+            (
+                "a.csv",
+                b"Time (%),Total Time (ns),Count,Avg (ns),Operation\n100,5,1,5,[CUDA memset]\n",
+                "a summary of memory operations",
+            ),
+            (
+                "a.csv",
+                b"Total (MB),Count,Avg (MB),Operation\n1.5,2,0.75,[CUDA memcpy Host-to-Device]\n",
+                "a summary of memory operations",
+            ),
             ("a.zip", b"PK\x03\x04", "a zip archive"),
             ("a.json", b"{\"schema\": 1, \"nodes\": [], \"traceEvents\": []}", ""),
         ];

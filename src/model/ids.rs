@@ -71,6 +71,8 @@ ids! {
     OverheadId;
     /// A sum per kernel of another tool.
     KernelSumId;
+    /// Sum of calls or ranges that another tool computed.
+    CallSumId;
     /// A metric of a profiled kernel.
     ProfileMetricId;
     /// A remark of Nsight Compute's rules.

@@ -72,6 +72,8 @@ pub struct Session {
     pub memory_events: MemoryEvents,
     /// Kernel sums of other tools.
     pub kernel_sums: KernelSums,
+    /// Sums of calls and ranges of other tools.
+    pub call_sums: CallSums,
     /// Launches profiled by Nsight Compute.
     pub kernel_profiles: KernelProfiles,
     /// Their metrics.
@@ -259,6 +261,7 @@ impl Session {
             self.os_calls.len(),
             self.cpu_samples.len(),
             self.off_cpu.len(),
+            self.call_sums.len(),
         ];
         rows.iter().any(|rows| *rows > 0)
     }
@@ -316,6 +319,7 @@ pub const TABLES: &[TableOf] = &[
     |session| &session.process_samples,
     |session| &session.memory_events,
     |session| &session.kernel_sums,
+    |session| &session.call_sums,
     |session| &session.kernel_profiles,
     |session| &session.profile_metrics,
     |session| &session.profile_rules,

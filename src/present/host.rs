@@ -59,10 +59,12 @@ pub(super) fn first_page(context: &Context<'_>) -> Vec<Block> {
 
 fn of_pass(context: &Context<'_>, pass: &HostPass) -> Vec<Inline> {
     let name = Inline::strong(context.session.pass_name(pass.pass));
+    let pass_name = name.clone();
     let traced = (!pass.traced.is_empty()).then(|| pass.traced.join(context.text.comma()));
     let launches = pass.cuda.iter().any(|call| context.session.text(call.name).contains("Launch"));
     let was_traced = pass.traced.iter().any(|kind| kind.eq_ignore_ascii_case("cuda"));
     let mut said = match traced {
+        _ if pass.span.is_none() => Vec::new(),
         _ if launches => say!(context, "host.lost", pass = name),
         Some(traced) if was_traced => say!(context, "host.none", pass = name, traced = traced),
         Some(traced) => say!(context, "host.not_traced", pass = name, traced = traced),
@@ -88,8 +90,11 @@ fn of_pass(context: &Context<'_>, pass: &HostPass) -> Vec<Inline> {
     ];
     let parts =
         super::joined(parts.into_iter().flatten(), context.text.comma()).unwrap_or_default();
+    let Some(span) = pass.span else {
+        return say!(context, "host.summed", pass = pass_name, parts = parts);
+    };
     said.push(context.text.space().into());
-    said.extend(say!(context, "host.holds", span = Quantity::ns(pass.span), parts = parts));
+    said.extend(say!(context, "host.holds", span = Quantity::ns(span), parts = parts));
     said
 }
 

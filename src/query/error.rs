@@ -88,7 +88,8 @@ pub(super) fn explained(error: Error, sql: &str, tables: &[Described]) -> QueryE
     };
     // SQLite guesses at the mistake after a dash.
     let message = message.split(" - ").next().unwrap_or_default();
-    if message.starts_with("not authorized") || message.contains("prohibited") {
+    let refused = ["not authorized", "prohibited", "may not be modified"];
+    if refused.iter().any(|words| message.contains(words)) {
         return QueryError::NotRead;
     }
     if let Some(name) = message.strip_prefix("no such table: ") {
@@ -98,6 +99,10 @@ pub(super) fn explained(error: Error, sql: &str, tables: &[Described]) -> QueryE
     if let Some(name) = message.strip_prefix("no such column: ") {
         return unknown_column(name, sql, tables);
     }
+    let message = match message {
+        "incomplete input" => "the query ends where more must follow".to_owned(),
+        message => message.replace('\n', ""),
+    };
     QueryError::Sql(format!("{message}{place}"))
 }
 

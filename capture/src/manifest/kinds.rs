@@ -25,6 +25,11 @@ pub(crate) fn kind_of(path: &str) -> ArtifactKind {
         ArtifactKind::NsysSqlite
     } else if ends("_cuda_gpu_kern_sum.csv") {
         ArtifactKind::NsysKernelSum
+    } else if ["_cuda_api_sum.csv", "_osrt_sum.csv", "_nvtx_sum.csv", "_nvtx_pushpop_sum.csv"]
+        .iter()
+        .any(|ending| ends(ending))
+    {
+        ArtifactKind::NsysCallSum
     } else if ends("_cuda_gpu_trace.csv") {
         ArtifactKind::NsysGpuTrace
     } else if ends(".nsys-rep") {
@@ -70,6 +75,7 @@ mod tests {
             ("nsys/timeline.sqlite.zst", ArtifactKind::NsysSqlite),
             ("nsys/timeline.nsys-rep", ArtifactKind::NsysReport),
             ("nsys/x_cuda_gpu_kern_sum.csv", ArtifactKind::NsysKernelSum),
+            ("nsys/x_cuda_api_sum.csv", ArtifactKind::NsysCallSum),
             ("nsys/x_cuda_gpu_trace.csv", ArtifactKind::NsysGpuTrace),
             ("ncu-decode/decode.csv", ArtifactKind::NcuCsv),
             ("any/decode.raw.csv.zst", ArtifactKind::NcuCsv),

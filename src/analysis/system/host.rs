@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::{Context, Known, Missing};
-use rooflens_model::{Ns, PassId, Session, StrId, ThreadId};
+use rooflens_model::{CallKind, Ns, PassId, Session, StrId, ThreadId};
 use rooflens_schemas::PassKind;
 
 /// Passes of timelines without GPU work.
@@ -20,8 +20,8 @@ pub struct HostPass {
     pub pass: PassId,
     /// What the profiler was told to trace; empty if the capture does not tell.
     pub traced: Vec<String>,
-    /// From the first record to the last, nanoseconds.
-    pub span: Ns,
+    /// From the first record to the last, nanoseconds; none of sums that another tool computed.
+    pub span: Option<Ns>,
     /// CUDA calls by name, those with most time first.
     pub cuda: Vec<Calls>,
     /// Calls of the operating system's libraries likewise.
@@ -76,13 +76,18 @@ pub struct Thread {
 /// Sums up the passes without GPU work, in a session that has none at all.
 pub fn compute(context: &Context<'_>) -> Known<HostWork> {
     let session = context.session;
-    if session.is_measured() || !session.has_host_work() {
+    let summed = &session.call_sums.pass;
+    // Sums of calls stand beside those of kernels; a timeline says more.
+    let kernels = session.is_measured() && !(session.launches.is_empty() && !summed.is_empty());
+    if kernels || !session.has_host_work() {
         return Err(Missing("missing.gpu_work"));
     }
-    let timelines =
-        session.passes.ids().filter(|pass| session.passes.kind[pass.index()] == PassKind::Timeline);
-    let passes = timelines.map(|pass| of_pass(session, pass)).collect();
-    Ok(HostWork { passes })
+    let is_wanted = |pass: &PassId| {
+        session.passes.kind[pass.index()] == PassKind::Timeline
+            && (!session.is_measured() || summed.contains(pass))
+    };
+    let passes = session.passes.ids().filter(is_wanted).map(|pass| of_pass(session, pass));
+    Ok(HostWork { passes: passes.collect() })
 }
 
 /// Names with their intervals.
@@ -107,12 +112,28 @@ impl Spans<'_> {
             one.total = one.total.saturating_add(time);
             one.longest = one.longest.max(time);
         }
-        let mut sums: Vec<Calls> = sums.into_values().collect();
-        sums.sort_by(|a, b| {
-            b.total.cmp(&a.total).then_with(|| session.text(a.name).cmp(session.text(b.name)))
-        });
-        sums
+        sorted(sums.into_values().collect(), session)
     }
+}
+
+fn sorted(mut sums: Vec<Calls>, session: &Session) -> Vec<Calls> {
+    sums.sort_by(|a, b| {
+        b.total.cmp(&a.total).then_with(|| session.text(a.name).cmp(session.text(b.name)))
+    });
+    sums
+}
+
+/// What another tool summed up.
+fn summed(session: &Session, pass: PassId, kind: CallKind) -> Vec<Calls> {
+    let sums = &session.call_sums;
+    let own = (0..sums.len()).filter(|row| sums.pass[*row] == pass && sums.kind[*row] == kind);
+    let calls = own.map(|row| Calls {
+        name: sums.name[row],
+        count: sums.count[row],
+        total: sums.total[row],
+        longest: sums.max[row],
+    });
+    sorted(calls.collect(), session)
 }
 
 fn of_pass(session: &Session, pass: PassId) -> HostPass {
@@ -122,13 +143,18 @@ fn of_pass(session: &Session, pass: PassId) -> HostPass {
         Spans { pass: &system.pass, name: &system.name, start: &system.start, end: &system.end };
     let ranges =
         Spans { pass: &ranges.pass, name: &ranges.name, start: &ranges.start, end: &ranges.end };
+    let by_tool = session.call_sums.pass.contains(&pass);
+    let sums = |spans: &Spans<'_>, kind| match by_tool {
+        true => summed(session, pass, kind),
+        false => spans.sums(session, pass),
+    };
     HostPass {
         pass,
         traced: traced(session, pass),
-        span: span(session, pass, &[&cuda, &system, &ranges]),
-        cuda: cuda.sums(session, pass),
-        system: system.sums(session, pass),
-        ranges: ranges.sums(session, pass),
+        span: (!by_tool).then(|| span(session, pass, &[&cuda, &system, &ranges])),
+        cuda: sums(&cuda, CallKind::Cuda),
+        system: sums(&system, CallKind::System),
+        ranges: sums(&ranges, CallKind::Range),
         samples: samples(session, pass),
         threads: threads(session, pass),
     }
@@ -208,7 +234,7 @@ mod tests {
     use super::*;
     use crate::{Facts, Options, Results};
     use rooflens_hardware::Hardware;
-    use rooflens_model::{CpuSample, OffCpuTime, OsCall};
+    use rooflens_model::{CallSum, CpuSample, OffCpuTime, OsCall};
 
     #[test]
     fn calls_samples_and_threads_are_summed() {
@@ -241,12 +267,54 @@ mod tests {
         let found = &results.host().expect("host work").passes[0];
         // 30 + 10 of poll, 5 of open; from 10 to 80.
         assert_eq!(found.system[0], Calls { name: poll, count: 2, total: 40, longest: 30 });
-        assert_eq!((found.system[1].total, found.span), (5, 70));
+        assert_eq!((found.system[1].total, found.span), (5, Some(70)));
         assert_eq!((found.samples[0].count, found.samples[0].share), (3, 1.0));
         assert_eq!(found.traced, ["OSRuntime", "NvtxEvents"]);
         // Thread 2: a call and 3 samples; thread 1: 2 calls and a time off the CPU.
         assert_eq!((found.threads[0].thread, found.threads[0].samples), (two, 3));
         assert_eq!((found.threads[1].system, found.threads[1].off_cpu), ((2, 40), (1, 26)));
         assert!(found.cuda.is_empty() && found.ranges.is_empty());
+    }
+
+    #[test]
+    fn sums_of_another_tool_stand_beside_kernels_and_without_a_timeline_only() {
+        let mut session = Session::default();
+        let pass = session.add_pass("sums", PassKind::Timeline, "api.csv");
+        for (name, total, max) in [("cuMemAlloc", 4, 4), ("cuLaunchKernel", 9, 5)] {
+            let name = session.intern(name);
+            let kind = CallKind::Cuda;
+            session.call_sums.push(CallSum {
+                pass,
+                kind,
+                name,
+                count: 2,
+                total,
+                min: 0,
+                max,
+                median: None,
+                std: None,
+            });
+        }
+        let work = |session: &Session| {
+            let (facts, hardware, options) =
+                (Facts::new(session), Hardware::builtin(), Options::default());
+            compute(&Context::new(session, &facts, &hardware, &options)).ok()
+        };
+        let found = work(&session).expect("host work");
+        assert_eq!((found.passes[0].span, found.passes[0].cuda[0].total), (None, 9));
+        let kernel = session.kernel("k", "");
+        session.kernel_sums.push(rooflens_model::KernelSum {
+            pass,
+            kernel,
+            count: 1,
+            total: 1,
+            min: 1,
+            max: 1,
+            median: None,
+            std: None,
+        });
+        assert_eq!(work(&session).map(|found| found.passes.len()), Some(1));
+        session.call_sums = rooflens_model::CallSums::default();
+        assert!(work(&session).is_none());
     }
 }

@@ -6,7 +6,8 @@ use crate::Architecture;
 use crate::layer::{Core, Experts, Layer, Matrix, Part, Reach};
 
 pub(super) fn read(name: &str, keys: &Keys<'_>, model: &mut Architecture) -> bool {
-    if name != "deepseek_v4" {
+    // `deepseek_ref`: conversions of its weights.
+    if !["deepseek_v4", "deepseek_ref"].contains(&name) {
         return false;
     }
     decoder(keys, model, 1, false);

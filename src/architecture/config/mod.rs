@@ -8,6 +8,7 @@ mod encoder;
 mod gemma;
 mod keys;
 mod mixed;
+mod nas;
 mod plain;
 mod state_space;
 
@@ -18,8 +19,15 @@ use keys::Keys;
 pub use keys::Unsupported;
 
 /// Families by `model_type`, and what reads them.
-const READERS: &[Reader] =
-    &[plain::read, mixed::read, gemma::read, compressed::read, state_space::read, encoder::read];
+const READERS: &[Reader] = &[
+    plain::read,
+    mixed::read,
+    nas::read,
+    gemma::read,
+    compressed::read,
+    state_space::read,
+    encoder::read,
+];
 
 /// Fills an architecture if it knows the family.
 type Reader = fn(&str, &Keys<'_>, &mut Architecture) -> bool;

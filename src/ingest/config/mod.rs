@@ -1,6 +1,6 @@
 //! What ran and on what: `workload.toml`, the model's `config.json`, `env.json`; and `notes.md`, what people say of it.
 
-use rooflens_schemas::{ArtifactKind, Workload, workload};
+use rooflens_schemas::{ArtifactKind, Workload, python, workload};
 use serde_json::Value;
 
 use super::{Importer, IngestError, IngestErrorKind, Prefix};
@@ -114,9 +114,8 @@ fn sniff_model(prefix: &Prefix<'_>) -> bool {
         return false;
     }
     if prefix.complete {
-        let value = serde_json::from_slice::<Value>(prefix.bytes).ok();
-        return value
-            .is_some_and(|value| architecture::is_config(&value) || is_quantization(&value));
+        return python::json(&prefix.text())
+            .is_ok_and(|value| architecture::is_config(&value) || is_quantization(&value));
     }
     // Lists of quantized modules can make a config longer than the prefix.
     let dimensions = prefix.contains("\"num_hidden_layers\"") || prefix.contains("\"hidden_size\"");
@@ -129,7 +128,7 @@ fn import_model(
     session: &mut Session,
     diagnostics: &mut Diagnostics,
 ) -> Result<(), IngestError> {
-    let value: Value = serde_json::from_str(&text_of(file, MAX_BYTES)?)?;
+    let value = python::json(&text_of(file, MAX_BYTES)?)?;
     if is_quantization(&value) {
         return add_quantization(&value, file, session, diagnostics);
     }

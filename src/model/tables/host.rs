@@ -2,8 +2,8 @@
 
 use crate::table::{label_element, table};
 use crate::{
-    ApiCallId, BackwardOperatorId, FrameId, GraphCreationId, GraphNodeId, KernelId, KernelSumId,
-    Ns, OperatorId, PassId, ProcessId, RangeId, StrId, SynchronizationId, ThreadId,
+    ApiCallId, BackwardOperatorId, CallSumId, FrameId, GraphCreationId, GraphNodeId, KernelId,
+    KernelSumId, Ns, OperatorId, PassId, ProcessId, RangeId, StrId, SynchronizationId, ThreadId,
 };
 
 /// Which interface an API call belongs to.
@@ -26,6 +26,30 @@ impl ApiLevel {
 }
 
 label_element!(ApiLevel);
+
+/// What a sum of calls is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CallKind {
+    /// CUDA API.
+    Cuda,
+    /// Libraries of the operating system.
+    System,
+    /// NVTX ranges.
+    Range,
+}
+
+impl CallKind {
+    /// The word that reports print.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Cuda => "cuda",
+            Self::System => "os",
+            Self::Range => "nvtx",
+        }
+    }
+}
+
+label_element!(CallKind);
 
 /// What kind of annotation a range is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -213,6 +237,30 @@ table! {
         /// Shortest launch, nanoseconds.
         min: Ns,
         /// Longest launch, nanoseconds.
+        max: Ns,
+        /// Median duration, nanoseconds.
+        median: Option<f64>,
+        /// Standard deviation of durations, nanoseconds.
+        std: Option<f64>,
+    }
+}
+
+table! {
+    /// Sums per call or range that another tool computed (`nsys stats`): no single calls.
+    CallSums "call_sums" { row: CallSum, id: CallSumId,
+        /// Pass.
+        pass: PassId,
+        /// What was called: `cuda` (API), `os` (its libraries), `nvtx` (ranges).
+        kind: CallKind,
+        /// Name of the call or range.
+        name: StrId,
+        /// Number of calls.
+        count: u64,
+        /// Sum of durations, nanoseconds; nested ranges count too.
+        total: Ns,
+        /// Shortest call, nanoseconds.
+        min: Ns,
+        /// Longest call, nanoseconds.
         max: Ns,
         /// Median duration, nanoseconds.
         median: Option<f64>,

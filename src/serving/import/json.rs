@@ -1,54 +1,24 @@
 //! JSON as load generators write it.
 
+use rooflens_schemas::python;
 use serde_json::Value;
 
 use crate::stats::Spread;
 
 /// The values of a text: one, or one a line. Lines that are none are counted. None if there is no value at all.
 pub(super) fn values(text: &str) -> Option<(Vec<Value>, u64)> {
-    if let Some(value) = value(text) {
+    if let Ok(value) = python::json(text) {
         return Some((vec![value], 0));
     }
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let (mut values, mut lost) = (Vec::new(), 0);
     for line in lines {
-        match value(line) {
-            Some(value) => values.push(value),
-            None => lost += 1,
+        match python::json(line) {
+            Ok(value) => values.push(value),
+            Err(_) => lost += 1,
         }
     }
     (!values.is_empty() && values.len() as u64 > lost).then_some((values, lost))
-}
-
-/// A value; Python's `NaN` and `Infinity`, which JSON does not have, are null.
-fn value(text: &str) -> Option<Value> {
-    let plain = serde_json::from_str(text).ok();
-    plain.or_else(|| serde_json::from_str(&without_nan(text)?).ok())
-}
-
-/// The text with `NaN` and `Infinity` outside of strings as `null`; none if there are none.
-fn without_nan(text: &str) -> Option<String> {
-    let (mut out, mut rest) = (String::new(), text);
-    let (mut inside, mut found) = (false, false);
-    while let Some(character) = rest.chars().next() {
-        if !inside
-            && let Some(word) =
-                ["-Infinity", "Infinity", "NaN"].iter().find(|word| rest.starts_with(**word))
-        {
-            out.push_str("null");
-            rest = &rest[word.len()..];
-            found = true;
-            continue;
-        }
-        let mut length = character.len_utf8();
-        if inside && character == '\\' {
-            length += rest[length..].chars().next().map_or(0, char::len_utf8);
-        }
-        inside ^= character == '"';
-        out.push_str(&rest[..length]);
-        rest = &rest[length..];
-    }
-    found.then_some(out)
 }
 
 /// A number of an object.

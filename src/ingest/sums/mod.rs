@@ -1,6 +1,8 @@
 //! Kernel sums of `nsys stats`: `cuda_gpu_kern_sum`, and `gpukernsum` before 2022, as CSV and as the console shows them.
 //!
-//! Its sister reports (API calls, memory operations, NVTX) hold nothing that a timeline lacks and are not read.
+//! A console text has its sister reports too: `calls.rs` reads those of calls and ranges.
+
+mod calls;
 
 use std::borrow::Cow;
 
@@ -11,6 +13,8 @@ use super::{Importer, IngestError, IngestErrorKind, Prefix};
 use rooflens_bundle::ArtifactFile;
 use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Location, Severity};
 use rooflens_model::{KernelSum, Ns, PassId, Session};
+
+pub(super) use calls::IMPORTER as CALLS;
 
 /// Reads `nsys stats` kernel sums.
 pub static IMPORTER: Importer = Importer { kind: ArtifactKind::NsysKernelSum, sniff, import };
@@ -74,6 +78,7 @@ fn import(
         let kernel = session.kernel(&name, "");
         session.kernel_sums.push(KernelSum { pass, kernel, ..sum });
     }
+    calls::add(&text, file, session, diagnostics)?;
     Ok(())
 }
 

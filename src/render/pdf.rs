@@ -1,10 +1,15 @@
 //! PDF through typst: the template reads the report as data, so nothing in a report is ever markup.
 
+use std::borrow::Cow;
+
 use typst::foundations::{Datetime, Smart};
 use typst_layout::PagedDocument;
 use typst_pdf::{PdfOptions, PdfStandard, PdfStandards, Timestamp};
 
+use serde_json::Value;
+
 use super::page::{CHARTS, Page, generator};
+use super::text::joined;
 use super::world::{MemoryWorld, displayable, displayable_drawing};
 use super::{RenderError, RenderOptions, Rendered};
 use rooflens_report::{Kind, Report};
@@ -39,12 +44,30 @@ pub(super) fn render(
     }
     let text = serde_json::to_string(&page)?;
     page.code_points |= displayable(&text) != text;
-    let data = displayable(&serde_json::to_string(&page)?);
-    files.insert("data.json".to_owned(), data.into_bytes());
+    let mut data = serde_json::to_value(&page)?;
+    join(&mut data);
+    files.insert("data.json".to_owned(), displayable(&data.to_string()).into_bytes());
     let world = MemoryWorld::new(&options.templates, files)?;
     let bytes = typeset(&world, report);
     typst::comemo::evict(REMEMBERED);
     Ok(Rendered::one(&format!("{}.pdf", kind.name()), bytes?))
+}
+
+/// Keeps numbers and units on one line, but for what readers copy: code and queries.
+fn join(data: &mut Value) {
+    match data {
+        Value::String(text) => {
+            if let Cow::Owned(joined) = joined(text) {
+                *text = joined;
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(join),
+        Value::Object(fields) if fields.get("kind").is_some_and(|kind| kind == "code") => {}
+        Value::Object(fields) => {
+            fields.iter_mut().filter(|(name, _)| *name != "sql").for_each(|(_, value)| join(value));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 fn typeset(world: &MemoryWorld, report: &Report) -> Result<Vec<u8>, RenderError> {
@@ -87,6 +110,16 @@ fn timestamp(text: &str) -> Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_copied_keeps_plain_spaces() {
+        let mut data = serde_json::json!([
+            {"kind": "text", "text": "47.3 %"}, {"kind": "code", "text": "7 % 2"}, {"sql": "7 % 2"}
+        ]);
+        join(&mut data);
+        assert_eq!(data[0]["text"], "47.3\u{a0}%");
+        assert_eq!([&data[1]["text"], &data[2]["sql"]], ["7 % 2", "7 % 2"]);
+    }
 
     #[test]
     fn only_utc_times_are_stamped() {

@@ -1,15 +1,11 @@
 //! PDF through typst: the template reads the report as data, so nothing in a report is ever markup.
 
-use std::borrow::Cow;
-
 use typst::foundations::{Datetime, Smart};
 use typst_layout::PagedDocument;
 use typst_pdf::{PdfOptions, PdfStandard, PdfStandards, Timestamp};
 
-use serde_json::Value;
-
 use super::page::{CHARTS, Page, generator};
-use super::text::joined;
+use super::text::join;
 use super::world::{MemoryWorld, displayable, displayable_drawing};
 use super::{RenderError, RenderOptions, Rendered};
 use rooflens_report::{Kind, Report};
@@ -53,23 +49,6 @@ pub(super) fn render(
     Ok(Rendered::one(&format!("{}.pdf", kind.name()), bytes?))
 }
 
-/// Keeps numbers and units on one line, but for what readers copy: code and queries.
-fn join(data: &mut Value) {
-    match data {
-        Value::String(text) => {
-            if let Cow::Owned(joined) = joined(text) {
-                *text = joined;
-            }
-        }
-        Value::Array(list) => list.iter_mut().for_each(join),
-        Value::Object(fields) if fields.get("kind").is_some_and(|kind| kind == "code") => {}
-        Value::Object(fields) => {
-            fields.iter_mut().filter(|(name, _)| *name != "sql").for_each(|(_, value)| join(value));
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
-}
-
 fn typeset(world: &MemoryWorld, report: &Report) -> Result<Vec<u8>, RenderError> {
     let failed = |errors: typst::ecow::EcoVec<_>| RenderError::Template(world.messages(&errors));
     let document = typst::compile::<PagedDocument>(world).output.map_err(failed)?;
@@ -110,16 +89,6 @@ fn timestamp(text: &str) -> Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_copied_keeps_plain_spaces() {
-        let mut data = serde_json::json!([
-            {"kind": "text", "text": "47.3 %"}, {"kind": "code", "text": "7 % 2"}, {"sql": "7 % 2"}
-        ]);
-        join(&mut data);
-        assert_eq!(data[0]["text"], "47.3\u{a0}%");
-        assert_eq!([&data[1]["text"], &data[2]["sql"]], ["7 % 2", "7 % 2"]);
-    }
 
     #[test]
     fn only_utc_times_are_stamped() {

@@ -71,6 +71,21 @@ pub(crate) fn joined(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// All texts of a page as [`joined`] makes them, but for those that readers copy: code and queries.
+#[cfg(any(test, feature = "pdf"))]
+pub(crate) fn join(data: &mut serde_json::Value) {
+    use serde_json::Value;
+    match data {
+        Value::String(text) => *text = joined(text).into_owned(),
+        Value::Array(list) => list.iter_mut().for_each(join),
+        Value::Object(fields) if fields.get("kind").is_some_and(|kind| kind == "code") => {}
+        Value::Object(fields) => {
+            fields.iter_mut().filter(|(name, _)| *name != "sql").for_each(|(_, value)| join(value));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
 fn is_harmful(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -128,6 +143,16 @@ mod tests {
         for plain in ["3 seconds", "a % b", "3 steps of 16", "layer 2 mlp", "", "7 "] {
             assert_eq!(joined(plain), plain);
         }
+    }
+
+    #[test]
+    fn what_is_copied_keeps_plain_spaces() {
+        let mut data = serde_json::json!([
+            {"kind": "text", "text": "47.3 %"}, {"kind": "code", "text": "7 % 2"}, {"sql": "7 % 2"}
+        ]);
+        join(&mut data);
+        assert_eq!(data[0]["text"], "47.3\u{a0}%");
+        assert_eq!([&data[1]["text"], &data[2]["sql"]], ["7 % 2", "7 % 2"]);
     }
 
     #[test]

@@ -163,5 +163,5 @@ fn others(results: &Results<'_>, stage: &StageLine, fusible: bool) -> Option<Str
         )
     };
     let said: Vec<String> = parts.iter().take(SHOWN_CLASSES).map(part).collect();
-    (!said.is_empty()).then(|| said.join(", "))
+    (!said.is_empty()).then(|| said.join(results.text.semicolon()))
 }

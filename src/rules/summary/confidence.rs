@@ -12,6 +12,9 @@ use rooflens_findings::{Gain, GainKind, Inline, Quantity};
 /// Measured iterations, or unprofiled repeats, from which on a median says something.
 pub(super) const ITERATIONS: usize = 3;
 
+/// Scatter ÷ bound from which on the bound is not beyond doubt.
+const WIDE: f64 = 0.5;
+
 /// Captures that show the same stalls, from which on these are beyond doubt.
 const CAPTURES: usize = 3;
 
@@ -55,7 +58,8 @@ fn of_stage(results: &Results<'_>, gain: &Gain, stage: &StageLine) -> (Confidenc
             (Confidence::High, say!(results, "summary.measured", count = count))
         }
         Some(repeats) if is_idle => {
-            let level = match repeats >= ITERATIONS {
+            let is_narrow = scatter.is_some_and(|scatter| scatter < WIDE * gain.share());
+            let level = match repeats >= ITERATIONS && is_narrow {
                 true => Confidence::High,
                 false => Confidence::Medium,
             };

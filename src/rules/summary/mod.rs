@@ -286,7 +286,8 @@ fn verify(results: &Results<'_>, actions: &[Action<'_>], figures: &[Figure]) -> 
             "summary.verify_figures",
             figures = changed.join(results.text.semicolon()),
             unprofiled = unprofiled.then_some(""),
-            profiled = (!unprofiled).then_some(""),
+            profiled = (!unprofiled && !has_baseline(results)).then_some(""),
+            again = (!unprofiled && has_baseline(results)).then_some(""),
         ));
     }
     said.extend(actions.iter().filter_map(|action| action.found.next.clone()));

@@ -20,7 +20,7 @@ pub use chart::Chart;
 use chart::Iteration;
 pub use dataset::{Cell, Column, Dataset, View};
 pub use observation::{Gain, GainKind, Observation, Query, Root, Severity};
-pub use quantity::{Quantity, Scale};
+pub use quantity::{Quantity, Scale, is_symbol};
 pub use table::Table;
 pub use text::{Arg, Catalogue, Lang};
 

@@ -51,6 +51,8 @@ pub struct Root {
     pub action: String,
     /// What must hold for it, where that is known closer.
     pub condition: Option<String>,
+    /// Passes that show it, each by itself.
+    pub passes: usize,
 }
 
 /// How much a finding matters.

@@ -50,6 +50,29 @@ impl Quantity {
     }
 }
 
+/// Whether a word is the symbol that a number of some unit carries: `ms`, `%`, `TB/s`.
+pub fn is_symbol(word: &str) -> bool {
+    let symbols = |unit: &Unit| scales(*unit).iter().any(|(_, symbol)| *symbol == word);
+    !word.is_empty() && UNITS.iter().any(symbols)
+}
+
+/// The units that have a symbol.
+const UNITS: [Unit; 13] = [
+    Unit::Ratio,
+    Unit::Nanoseconds,
+    Unit::Bytes,
+    Unit::BytesPerSecond,
+    Unit::Flop,
+    Unit::FlopPerSecond,
+    Unit::FlopPerByte,
+    Unit::Watts,
+    Unit::Joules,
+    Unit::Hertz,
+    Unit::Celsius,
+    Unit::TokensPerSecond,
+    Unit::RequestsPerSecond,
+];
+
 /// The value scaled to a readable power, with its unit: `223 ms`, `31.8 %`, `4.80 TB/s`.
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -105,7 +105,7 @@ fn passes(context: &Context<'_>) -> String {
         .map(|pass| {
             let row = pass.index();
             let producer = session.text(session.passes.producer[row]);
-            let kind = session.passes.kind[row].label();
+            let kind = context.text.word(session.passes.kind[row].label());
             if producer.is_empty() { kind.to_owned() } else { format!("{kind} ({producer})") }
         })
         .collect();

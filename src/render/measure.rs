@@ -47,7 +47,8 @@ pub(crate) const fn is_east_asian(c: char) -> bool {
 
 /// How many characters of the fixed-width face fit.
 pub(crate) fn mono_characters(width: f64, size: f64) -> usize {
-    (width / (MONO * size)).max(0.0) as usize
+    // What a text of so many characters is wide, divided, may come out a rounding error below their number.
+    (width / (MONO * size) + 1e-6).max(0.0) as usize
 }
 
 #[cfg(test)]
@@ -60,6 +61,10 @@ mod tests {
         assert!((sans("2026", 8.0, false) - 19.2).abs() < 1e-9);
         assert!((mono("2026", 8.0) - 19.2).abs() < 1e-9);
         assert_eq!(mono_characters(100.0, 7.0), 23);
+        for count in 1..60 {
+            let text = "n".repeat(count);
+            assert_eq!(mono_characters(mono(&text, 7.2), 7.2), count);
+        }
         // The horizontal metrics of the regular face say 812 for M and 250 for i; it has no 测.
         assert!((sans("Mi测", 1000.0, false) - 2062.0).abs() < 1e-9);
         assert!(sans("kernel", 8.0, true) > sans("kernel", 8.0, false));

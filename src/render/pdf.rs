@@ -6,6 +6,7 @@ use typst_pdf::{PdfOptions, PdfStandard, PdfStandards, Timestamp};
 
 use super::page::{CHARTS, Page, generator};
 use super::paper;
+use super::text::join;
 use super::world::{MemoryWorld, displayable, displayable_drawing};
 use super::{RenderError, RenderOptions, Rendered};
 use rooflens_report::{Kind, Report};
@@ -41,8 +42,9 @@ pub(super) fn render(
     }
     let text = serde_json::to_string(&page)?;
     page.code_points |= displayable(&text) != text;
-    let data = displayable(&serde_json::to_string(&page)?);
-    files.insert("data.json".to_owned(), data.into_bytes());
+    let mut data = serde_json::to_value(&page)?;
+    join(&mut data);
+    files.insert("data.json".to_owned(), displayable(&data.to_string()).into_bytes());
     let world = MemoryWorld::new(&options.templates, files)?;
     let bytes = typeset(&world, report);
     typst::comemo::evict(REMEMBERED);

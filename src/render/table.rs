@@ -14,6 +14,8 @@ const PADDING: f64 = 9.0;
 const NARROWEST: f64 = 90.0;
 /// Size of the fixed-width face beside the other; the template sets the same.
 const MONO_SIZE: f64 = 0.9;
+/// Lines on which names may stand.
+const LINES: usize = 2;
 /// Texts beyond this width wrap.
 const WRAP: f64 = 110.0;
 
@@ -105,7 +107,7 @@ fn note(report: &Report, dataset: &Dataset, shown: usize) -> Option<String> {
 }
 
 /// Columns whose texts are labels of ours and not names from the data: pages have words for them.
-const LABELS: [&str; 23] = [
+const LABELS: [&str; 24] = [
     "assumption",
     "basis",
     "bottleneck",
@@ -119,6 +121,7 @@ const LABELS: [&str; 23] = [
     "format",
     "formula",
     "grade",
+    "kind",
     "limiter",
     "match",
     "next",
@@ -230,11 +233,32 @@ fn layout(drafts: &mut [Draft], names: Names) -> f64 {
         };
         rest -= draft.head.width;
         if draft.head.mono && draft.yields(size) && names == Names::Shortened {
-            let limit = mono_characters(draft.head.width - PADDING - 0.5, size * MONO_SIZE);
-            draft.texts.iter_mut().for_each(|text| *text = shorten(text, limit));
+            let line = mono_characters(draft.head.width - PADDING - 0.5, size * MONO_SIZE);
+            draft.texts.iter_mut().for_each(|text| {
+                // What two lines hold stays whole: kernels of one family differ where the middle is left out.
+                if !fits_on(text, line, LINES) {
+                    *text = shorten(text, line);
+                }
+            });
         }
     }
     size
+}
+
+/// Whether a text that breaks between words fits on so many lines of so many characters.
+fn fits_on(text: &str, line: usize, lines: usize) -> bool {
+    let (mut used, mut room) = (1, line);
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if length > room && room < line {
+            (used, room) = (used + 1, line);
+        }
+        if length > line {
+            return false;
+        }
+        room = room.saturating_sub(length + 1);
+    }
+    used <= lines
 }
 
 /// The font size and the lines of headings: everything on one line if that is possible without small type,
@@ -318,6 +342,16 @@ mod tests {
             Table::new(&Report::default(), &dataset, &view(200, 20), Names::Shortened),
             None
         );
+    }
+
+    #[test]
+    fn names_that_fit_on_two_lines_stay_whole() {
+        // "nvjet 64x8x64" has 13 characters, "2x1 splitK TNT" 14.
+        assert!(fits_on("nvjet 64x8x64 2x1 splitK TNT", 14, 2));
+        assert!(!fits_on("nvjet 64x8x64 2x1 splitK TNT", 13, 2));
+        assert!(!fits_on("nvjet 64x8x64 2x1 splitK TNT", 10, 2));
+        assert!(!fits_on("one_word_beyond_the_line", 10, 9));
+        assert!(fits_on("short", 5, 1));
     }
 
     #[test]

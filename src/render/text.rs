@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use rooflens_findings::is_symbol;
+
 /// Marks a character that was in the data and must not, or cannot, reach a page.
 pub(crate) const REPLACEMENT: char = '\u{fffd}';
 
@@ -42,6 +44,46 @@ pub(crate) fn escape(text: &str) -> String {
         }
     }
     out
+}
+
+/// `text` in which no line breaks between a number and its unit: for pages that are set in lines. Data and Markdown keep plain
+/// spaces, in which people search.
+pub(crate) fn joined(text: &str) -> Cow<'_, str> {
+    let is_unit = |at: usize| {
+        let rest = &text[at + 1..];
+        let ends = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '%' | '°' | 'µ' | '/'));
+        let after_number = text[..at].ends_with(|c: char| c.is_ascii_digit());
+        after_number && is_symbol(&rest[..rest.find(ends).unwrap_or(rest.len())])
+    };
+    let spaces: Vec<usize> =
+        text.match_indices(' ').map(|(at, _)| at).filter(|at| is_unit(*at)).collect();
+    if spaces.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + spaces.len());
+    let mut from = 0;
+    for at in spaces {
+        out.push_str(&text[from..at]);
+        out.push('\u{a0}');
+        from = at + 1;
+    }
+    out.push_str(&text[from..]);
+    Cow::Owned(out)
+}
+
+/// All texts of a page as [`joined`] makes them, but for those that readers copy: code and queries.
+#[cfg(any(test, feature = "pdf"))]
+pub(crate) fn join(data: &mut serde_json::Value) {
+    use serde_json::Value;
+    match data {
+        Value::String(text) => *text = joined(text).into_owned(),
+        Value::Array(list) => list.iter_mut().for_each(join),
+        Value::Object(fields) if fields.get("kind").is_some_and(|kind| kind == "code") => {}
+        Value::Object(fields) => {
+            fields.iter_mut().filter(|(name, _)| *name != "sql").for_each(|(_, value)| join(value));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 fn is_harmful(c: char) -> bool {
@@ -87,6 +129,30 @@ mod tests {
     fn names_that_reorder_text_are_defused() {
         assert_eq!(clean("a\u{202e}b\u{0}c\nd"), "a\u{fffd}b\u{fffd}c\u{fffd}d");
         assert_eq!(clean("84\u{202f}868 µs"), "84\u{202f}868 µs");
+    }
+
+    #[test]
+    fn a_number_and_its_unit_stay_on_one_line() {
+        assert_eq!(joined("47.3 % of 17.8 ms"), "47.3\u{a0}% of 17.8\u{a0}ms");
+        assert_eq!(
+            joined("(4.80 TB/s), 1 030 tokens/s."),
+            "(4.80\u{a0}TB/s), 1 030\u{a0}tokens/s."
+        );
+        assert_eq!(joined("12.5 ms→3 µs"), "12.5\u{a0}ms→3\u{a0}µs");
+        // No units: a word that begins like one, a number that is none, a count.
+        for plain in ["3 seconds", "a % b", "3 steps of 16", "layer 2 mlp", "", "7 "] {
+            assert_eq!(joined(plain), plain);
+        }
+    }
+
+    #[test]
+    fn what_is_copied_keeps_plain_spaces() {
+        let mut data = serde_json::json!([
+            {"kind": "text", "text": "47.3 %"}, {"kind": "code", "text": "7 % 2"}, {"sql": "7 % 2"}
+        ]);
+        join(&mut data);
+        assert_eq!(data[0]["text"], "47.3\u{a0}%");
+        assert_eq!([&data[1]["text"], &data[2]["sql"]], ["7 % 2", "7 % 2"]);
     }
 
     #[test]

@@ -26,6 +26,12 @@ const SHARE: f64 = 0.05;
 /// Part of the names of PyTorch's operators for attention by cuDNN.
 const CUDNN_ATTENTION: &str = "_cudnn_attention";
 
+/// Part of the short names of its kernels.
+const CUDNN_KERNEL: &str = "cuDNN sdpa";
+
+/// Share of the time of the longest stalls from which on those that end with one kernel are told.
+const HALF: f64 = 0.50;
+
 /// Instances below which the median one is as likely as not one with pauses.
 const INSTANCES: f64 = 3.0;
 
@@ -96,8 +102,9 @@ fn finding(results: &Results<'_>, stage: &StageLine, pauses: &Pauses) -> Observa
         false => (words!(results, "host_pauses.instance"), words!(results, "host_pauses.basis")),
     };
     let ended = ended(results, stage);
-    let (kernel, ended) = ended.unzip();
-    let root = kernel.and_then(|kernel| root(results, &kernel));
+    let main = ended.as_ref().filter(|ended| ended.share >= HALF);
+    let root =
+        main.and_then(|main| root(results, &main.kernel).or_else(|| by_name(results, stage, main)));
     let mut statement = say!(
         results,
         "host_pauses.statement",
@@ -106,7 +113,7 @@ fn finding(results: &Results<'_>, stage: &StageLine, pauses: &Pauses) -> Observa
         count = Quantity::count(stage.counted as u64),
         typical = typical,
         longest = Quantity::ns(pauses.longest),
-        ended = ended,
+        ended = ended.map(|ended| ended.said),
     );
     statement.extend(root.as_ref().map_or_else(Vec::new, |root| root.statement.clone()));
     statement.extend(uneven_pace::also(results, stage));
@@ -127,18 +134,25 @@ fn finding(results: &Results<'_>, stage: &StageLine, pauses: &Pauses) -> Observa
             Some(root) => root.advice.clone(),
             None => say!(results, "host_pauses.advice"),
         }),
-        next: Some(match &root {
-            Some(_) => say!(results, "host_pauses.next_root"),
-            None => say!(results, "host_pauses.next"),
+        next: Some(match root.as_ref().is_some_and(|root| root.is_traced) {
+            true => say!(results, "host_pauses.next_root"),
+            false => say!(results, "host_pauses.next"),
         }),
         root: root.map(|root| root.summary),
-        query: stage.window.as_ref().map(super::sql::Window::idle),
         ..stage.note()
     }
 }
 
-/// The work that the longest stalls wait for, by their time: its name, and the whole in words.
-fn ended(results: &Results<'_>, stage: &StageLine) -> Option<(String, Vec<Inline>)> {
+/// The work that most of the time of the longest stalls ends with.
+struct Ended {
+    kernel: String,
+    /// Share of that time.
+    share: f64,
+    said: Vec<Inline>,
+}
+
+/// The work that the longest stalls end with, by their time.
+fn ended(results: &Results<'_>, stage: &StageLine) -> Option<Ended> {
     let session = results.context.session;
     let longest = results.idle(stage.key()).map_or(&[][..], |line| &line.longest);
     let mut enders: BTreeMap<String, Ender> = BTreeMap::new();
@@ -150,26 +164,36 @@ fn ended(results: &Results<'_>, stage: &StageLine) -> Option<(String, Vec<Inline
     }
     let listed: u64 = enders.values().map(|ender| ender.count).sum();
     let whole: Ns = enders.values().map(|ender| ender.time).sum();
+    let kinds = Quantity::count(enders.len() as u64);
     let (kernel, most) = enders.into_iter().max_by_key(|(_, ender)| ender.time)?;
     // A range is named where all of these stalls lie in it.
     let range = most.ranges.first().filter(|one| {
         most.ranges.len() as u64 == most.count && most.ranges.iter().all(|range| range == *one)
     });
+    let share = most.time as f64 / whole.max(1) as f64;
+    let (listed, whole) = (Quantity::count(listed), Quantity::ns(whole));
+    if share < HALF {
+        let said =
+            say!(results, "host_pauses.ended_mixed", listed = listed, whole = whole, kinds = kinds);
+        return Some(Ended { kernel, share, said });
+    }
     let said = say!(
         results,
         "host_pauses.ended",
-        listed = Quantity::count(listed),
-        whole = Quantity::ns(whole),
-        share = Quantity::ratio(most.time as f64 / whole.max(1) as f64),
+        listed = listed,
+        whole = whole,
+        share = Quantity::ratio(share),
         count = Quantity::count(most.count),
         kernel = Inline::code(kernel.as_str()),
         range = range.map(|range| Inline::code(session.text(*range))),
     );
-    Some((kernel, said))
+    Some(Ended { kernel, share, said })
 }
 
-/// What a trace of operators tells of the stalls.
+/// What is known of the cause of the stalls.
 struct Known {
+    /// Whether a trace of operators shows it.
+    is_traced: bool,
     statement: Vec<Inline>,
     advice: Vec<Inline>,
     summary: Root,
@@ -215,8 +239,10 @@ fn root(results: &Results<'_>, kernel: &str) -> Option<Known> {
             cause,
             action: words!(results, "host_pauses.root_action_cudnn"),
             condition: Some(words!(results, "host_pauses.root_if_cudnn")),
+            passes: 2,
         };
         return Some(Known {
+            is_traced: true,
             statement,
             advice: say!(results, "host_pauses.advice_cudnn"),
             summary,
@@ -233,7 +259,28 @@ fn root(results: &Results<'_>, kernel: &str) -> Option<Known> {
     );
     let action = words!(results, "host_pauses.root_action", operator = named());
     let advice = say!(results, "host_pauses.advice_shapes", operator = named());
-    Some(Known { statement, advice, summary: Root { cause, action, condition: None } })
+    let summary = Root { cause, action, condition: None, passes: 2 };
+    Some(Known { is_traced: true, statement, advice, summary })
+}
+
+/// What the name of the kernel alone lets expect: decoding with attention by cuDNN plans anew for each number of keys.
+fn by_name(results: &Results<'_>, stage: &StageLine, main: &Ended) -> Option<Known> {
+    (stage.is_decode() && main.kernel.contains(CUDNN_KERNEL)).then(|| Known {
+        is_traced: false,
+        statement: say!(results, "host_pauses.by_name"),
+        advice: say!(results, "host_pauses.advice_cudnn"),
+        summary: Root {
+            cause: words!(
+                results,
+                "host_pauses.root_cause_name",
+                share = Quantity::ratio(main.share),
+                kernel = Inline::code(main.kernel.as_str()),
+            ),
+            action: words!(results, "host_pauses.root_action_cudnn"),
+            condition: Some(words!(results, "host_pauses.root_if_cudnn")),
+            passes: 1,
+        },
+    })
 }
 
 /// The stalls that end with the same work.

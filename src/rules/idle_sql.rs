@@ -19,6 +19,10 @@ const ALLOCATES: &str = "(name LIKE 'cudaMalloc%' OR name LIKE 'cudaFree%' OR na
 impl Results<'_> {
     /// The query that gives idle time of a cause in an instance, or else all of its idle time.
     pub(super) fn query(&self, stage: &StageLine, line: &Line, cause: Cause) -> Option<Query> {
+        // Of what few iterations have, the typical one shows nothing.
+        if line.spread(&[cause]).is_rare() {
+            return None;
+        }
         let window = stage.window.as_ref()?;
         let parts = line.nearest_parts().filter(|parts| can_tell(self, window, parts));
         let query = parts.and_then(|parts| {

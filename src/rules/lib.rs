@@ -68,7 +68,7 @@ mod tests;
 use rooflens_schemas::{Scope, Unit};
 
 use rooflens_analysis::Context;
-use rooflens_findings::{Catalogue, Findings, Observation, Quantity};
+use rooflens_findings::{Catalogue, Findings, GainKind, Observation, Quantity};
 
 pub use results::Results;
 
@@ -180,8 +180,41 @@ static ON_MEASUREMENT: &[&Rule] = &[
 /// observations, the weightiest first, and the tables of findings and of rules.
 pub fn run(context: &Context<'_>, text: &'static Catalogue) -> (Findings, Findings) {
     let results = Results::new(context, text);
-    let findings = judge(&results);
-    (summary::summary(&results, &findings.observations), findings)
+    let mut findings = judge(&results);
+    let summary = summary::summary(&results, &findings.observations);
+    findings.observations = by_stage(&results, findings.observations);
+    (summary, findings)
+}
+
+/// What a rule finds in the same stage of several ranks as one finding: the first, with what the others could save.
+fn by_stage(results: &Results<'_>, all: Vec<Observation>) -> Vec<Observation> {
+    let mut kept: Vec<Observation> = Vec::new();
+    for one in all {
+        let first = kept.iter_mut().find(|first| is_of_other_rank(first, &one));
+        match (first, &one.gain, one.scope.rank) {
+            (Some(first), Some(gain), Some(rank)) => first.statement.extend(say!(
+                results,
+                "findings.also_rank",
+                rank = rank.to_string(),
+                saved = Quantity::new(gain.saved_ns, Unit::Nanoseconds),
+                share = Quantity::ratio(gain.share()),
+            )),
+            _ => kept.push(one),
+        }
+    }
+    kept
+}
+
+/// Whether two findings are the same of two ranks.
+fn is_of_other_rank(one: &Observation, other: &Observation) -> bool {
+    let of_each = |found: &Observation| {
+        let kind = found.gain.as_ref().map(|gain| gain.kind);
+        kind.filter(|kind| matches!(kind, GainKind::Idle | GainKind::Work | GainKind::WorkAfterCpu))
+    };
+    (one.id, &one.scope.stage, of_each(one)) == (other.id, &other.scope.stage, of_each(other))
+        && of_each(one).is_some()
+        && one.scope.rank.is_some()
+        && one.scope.rank != other.scope.rank
 }
 
 fn judge(results: &Results<'_>) -> Findings {

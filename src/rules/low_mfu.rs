@@ -31,7 +31,8 @@ const BESIDE: f64 = 0.25;
 /// Roofline time ÷ time of the GEMMs from which on they leave nothing to gain.
 const NEAR: f64 = 0.95;
 
-/// Classes beside GEMMs that the statement names.
+/// Share of the stage time from which on the statement names a class beside GEMMs, and how many it names.
+const NAMED: f64 = 0.01;
 const SHOWN_CLASSES: usize = 4;
 
 fn run(results: &Results<'_>) -> Outcome {
@@ -74,7 +75,7 @@ fn finding(
     let gemms = results.gemms(stage).and_then(|own| Some((own, own.recoverable()?)));
     let per =
         |(own, sum): (&StageProducts, f64)| Quantity::new(own.per_instance(sum), Unit::Nanoseconds);
-    let [others, fused] = [true, false].map(|attention| others(results, stage, attention));
+    let [others, fused] = [false, true].map(|fusible| others(results, stage, fusible));
     let near = gemms.map(|(own, above)| 1.0 - above / own.time.max(1) as f64);
     let fuses = products.is_some_and(|products| 1.0 - products >= BESIDE);
     let root = fuses.then(|| Root {
@@ -88,6 +89,7 @@ fn finding(
         ),
         action: words!(results, "low_mfu.root_action"),
         condition: None,
+        passes: 1,
     });
     let basis = match measured {
         Some(share) => words!(results, "low_mfu.basis_measured", share = Quantity::ratio(share)),
@@ -129,22 +131,28 @@ fn finding(
     }
 }
 
-/// Time of an iteration in kernels beside matrix products and attention, nanoseconds, and whether attention kernels, which are
-/// fused, are among its kernels.
+/// Whether kernels of a class could be fused into others: products and attention do the work, and collectives move it.
+const fn is_fusible(group: ClassGroup) -> bool {
+    !matches!(group, ClassGroup::Gemm | ClassGroup::Attention | ClassGroup::Communication)
+}
+
+/// Time of an iteration in kernels that could be fused, nanoseconds, and whether attention kernels, which are fused, are
+/// among its kernels.
 fn beside_products(results: &Results<'_>, stage: &StageLine) -> (f64, bool) {
     let Some(time) = results.stage_time(stage) else { return (f64::MAX, false) };
     let parts = time.parts();
     let attention = parts.iter().any(|(group, _)| *group == ClassGroup::Attention);
-    let beside = |group: &ClassGroup| !matches!(group, ClassGroup::Gemm | ClassGroup::Attention);
-    let sum: f64 = parts.iter().filter(|(group, _)| beside(group)).map(|(_, time)| time).sum();
+    let sum: f64 = parts.iter().filter(|(group, _)| is_fusible(*group)).map(|(_, time)| time).sum();
     (sum / stage.counted.max(1.0), attention)
 }
 
-/// Busy time of an iteration by class, GEMMs aside, and attention too where it is not asked for, the most first, in words.
-fn others(results: &Results<'_>, stage: &StageLine, attention: bool) -> Option<String> {
+/// Busy time of an iteration by class, GEMMs aside, or of those classes alone that could be fused; the most first, in words.
+/// What takes less than [`NAMED`] of the stage is not named.
+fn others(results: &Results<'_>, stage: &StageLine, fusible: bool) -> Option<String> {
     let mut parts = results.stage_time(stage)?.parts();
-    parts.retain(|(group, time)| *group != ClassGroup::Gemm && *time > 0.0);
-    parts.retain(|(group, _)| attention || *group != ClassGroup::Attention);
+    let least = NAMED * stage.time * stage.counted.max(1.0);
+    parts.retain(|(group, time)| *group != ClassGroup::Gemm && *time > least);
+    parts.retain(|(group, _)| !fusible || is_fusible(*group));
     parts.sort_by(|a, b| b.1.total_cmp(&a.1));
     let part = |(group, time): &(ClassGroup, f64)| {
         words!(
@@ -155,5 +163,5 @@ fn others(results: &Results<'_>, stage: &StageLine, attention: bool) -> Option<S
         )
     };
     let said: Vec<String> = parts.iter().take(SHOWN_CLASSES).map(part).collect();
-    (!said.is_empty()).then(|| said.join(", "))
+    (!said.is_empty()).then(|| said.join(results.text.semicolon()))
 }

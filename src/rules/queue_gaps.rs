@@ -31,6 +31,7 @@ fn finding(
         cause: words!(results, "queue_gaps.root_cause"),
         action: words!(results, "queue_gaps.root_action"),
         condition: None,
+        passes: 1,
     });
     let (which, advice) = match results.replays_graphs(stage) {
         true => (words!(results, "queue_gaps.replayed"), say!(results, "queue_gaps.advice_graph")),

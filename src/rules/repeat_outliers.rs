@@ -9,9 +9,15 @@ use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
     id: "repeat-outliers",
-    thresholds: &[Threshold::one("thresholds.z_score", OUTLIER_Z)],
+    thresholds: &[
+        Threshold::one("thresholds.z_score", OUTLIER_Z),
+        Threshold::ratio("thresholds.outlier", FAR),
+    ],
     run,
 };
+
+/// Distance from the median ÷ median from which on an outlier matters: many repeats of small spread have outliers that do not.
+const FAR: f64 = 0.05;
 
 fn run(results: &Results<'_>) -> Outcome {
     let session = results.context.session;
@@ -21,7 +27,9 @@ fn run(results: &Results<'_>) -> Outcome {
     }
     let (mut found, mut told) = (Vec::new(), Vec::new());
     for series in all {
-        let Some(outlier) = series.worst_outlier() else { continue };
+        let median = series.statistics.median;
+        let is_far = |one: &&Repeat| (one.duration as f64 - median).abs() >= FAR * median;
+        let Some(outlier) = series.worst_outlier().filter(is_far) else { continue };
         let name = session.text(series.stage);
         let stage = results.outermost(name);
         if outlier.is_cold() && stage.is_some_and(|stage| host_pauses::hold(results, stage)) {

@@ -162,24 +162,37 @@ fn root(
             ),
             action: words!(results, "straggler.action_clock", rank = rank.as_str()),
             condition: Some(words!(results, "straggler.if_clock")),
+            passes: 1,
         });
     }
     let (rows, other_rows) = work.filter(|work| work.more().is_some())?.rows?;
     let (own, others) = (sequences(Some(rows)), sequences(Some(other_rows)));
     let by_rows = (own.is_none() || others.is_none()).then(|| Quantity::count(rows));
+    let (own, others) = (own.filter(|_| by_rows.is_none()), others.filter(|_| by_rows.is_none()));
+    let other_rows = Quantity::count(other_rows);
     Some(Root {
         cause: words!(
             results,
             "straggler.root_work",
-            rank = rank,
-            sequences = own.filter(|_| by_rows.is_none()),
-            other_sequences = others.filter(|_| by_rows.is_none()),
+            rank = rank.as_str(),
+            sequences = own,
+            other_sequences = others,
             rows = by_rows,
-            other_rows = Quantity::count(other_rows),
+            other_rows = other_rows,
+            other = other.as_str(),
+        ),
+        action: words!(
+            results,
+            "straggler.action_work",
+            rank = rank,
+            sequences = own,
+            other_sequences = others,
+            rows = by_rows,
+            other_rows = other_rows,
             other = other,
         ),
-        action: words!(results, "straggler.action_work"),
         condition: None,
+        passes: 1,
     })
 }
 

@@ -61,29 +61,29 @@ fn facts(context: &Context<'_>, environment: &Environment) -> Vec<(String, Vec<I
         (words!(context, "environment.pytorch"), "software", "PyTorch"),
         (words!(context, "environment.runtime"), "software", "CUDA runtime"),
     ] {
-        add(title, agreed(stated(session, |text| text == subject, key)));
+        add(title, agreed(context, stated(session, |text| text == subject, key)));
     }
     let producers = session.passes.producer.iter().map(|id| session.text(*id));
-    add(words!(context, "environment.profilers"), agreed(producers));
+    add(words!(context, "environment.profilers"), agreed(context, producers));
     for (title, key) in [
         (words!(context, "environment.power_limit"), "power limit"),
         (words!(context, "environment.mig"), "MIG"),
         (words!(context, "environment.ecc"), "ECC"),
     ] {
-        add(title, agreed(stated(session, |text| text.starts_with("gpu "), key)));
+        add(title, agreed(context, stated(session, |text| text.starts_with("gpu "), key)));
     }
     facts
 }
 
 /// All distinct values; artifacts that disagree are all quoted.
-fn agreed<'a>(values: impl Iterator<Item = &'a str>) -> Option<String> {
+fn agreed<'a>(context: &Context<'_>, values: impl Iterator<Item = &'a str>) -> Option<String> {
     let mut distinct: Vec<&str> = Vec::new();
     for value in values {
         if !value.is_empty() && !distinct.contains(&value) {
             distinct.push(value);
         }
     }
-    (!distinct.is_empty()).then(|| distinct.join(", "))
+    (!distinct.is_empty()).then(|| distinct.join(context.text.comma()))
 }
 
 fn describe_gpu(context: &Context<'_>, name: &str, gpu: Option<GpuId>) -> Vec<Inline> {
@@ -150,7 +150,7 @@ fn pass<'a>(context: &Context<'a>, pass: PassId) -> Pass<'a> {
             producer => producer,
         },
         rank: row.rank,
-        gpu: agreed(gpus.map(|gpu| session.text(session.gpus.name[gpu]))),
+        gpu: agreed(context, gpus.map(|gpu| session.text(session.gpus.name[gpu]))),
         operations: (row.kind != PassKind::Counters).then(|| context.facts.ops_of(pass).len()),
         others: of_pass(&session.kernel_profiles.pass) + of_pass(&session.kernel_sums.pass),
     }

@@ -22,6 +22,9 @@ pub(super) static SECTION: Section = Section { id: "idle", show };
 /// Share of launching in a stage's time from which on the text says what it consists of.
 const WORTH_SAYING: f64 = 0.1;
 
+/// Difference of the idle share of all iterations and that of the median one from which on both are said.
+const DIFFERS: f64 = 0.01;
+
 /// Share of a stage's time from which on its idle time stands in the report.
 const MATERIAL: f64 = 0.05;
 
@@ -91,13 +94,15 @@ fn verdict(context: &Context<'_>, line: &Line) -> Vec<Inline> {
     let (launching, calls) = (line.of(Cause::Launching), line.launching_in_calls);
     let part = |time| Quantity::ratio(time as f64 / launching.max(1) as f64);
     let worth_saying = line.share(launching) >= WORTH_SAYING;
+    let (idle, median) = (line.share(line.idle()), 1.0 - line.summary.busy_share);
     say!(
         context,
         "idle.verdict",
         stage = Inline::strong(line.label(context)),
         verdict = context.text.word(verdict.label()),
         share = Quantity::ratio(share),
-        idle = Quantity::ratio(line.share(line.idle())),
+        idle = Quantity::ratio(idle),
+        median = ((idle - median).abs() >= DIFFERS).then(|| Quantity::ratio(median)),
         calls = worth_saying.then(|| part(calls)),
         between = part(launching - calls),
     )

@@ -35,7 +35,8 @@ pub(super) fn add(context: &Context<'_>, workload: &Workload, findings: &mut Fin
     let (kernels, of_kernels) = tables::kernels(context, &phases);
     let (bounds, of_bounds) = tables::bounds(context, &phases);
     findings.blocks.push(Block::Heading(words!(context, "workload.heading")));
-    findings.blocks.push(Block::Prose(say!(context, "workload.introduction")));
+    let least = Quantity::ratio(WHOLE);
+    findings.blocks.push(Block::Prose(say!(context, "workload.introduction", least = least)));
     findings.blocks.extend(class_chart(context, &phases, &workload.roofs).map(Block::Chart));
     let main = shown(context, &phases);
     for stage in phases.iter().copied().filter(|stage| stage.covered >= ENOUGH) {

@@ -10,7 +10,7 @@ use std::fmt::Write;
 use super::Rendered;
 use super::page::{Item, Page, Part, Piece, Quality, Statement, file_name};
 use super::table::{Head, Table};
-use super::text::escape;
+use super::text::{escape, joined};
 use rooflens_report::{Kind, Report};
 
 /// Bytes of charts that a file holds; those that come after are said to be in the other formats. Text takes a third
@@ -404,7 +404,7 @@ fn class(severity: &str) -> String {
 
 fn inline(pieces: &[Piece]) -> String {
     let piece = |piece: &Piece| match piece {
-        Piece::Text(text) => escape(text),
+        Piece::Text(text) => escape(&joined(text)),
         Piece::Quantity(text) => format!("<span class=\"q\">{}</span>", escape(text)),
         Piece::Code(text) => format!("<code>{}</code>", escape(text)),
         Piece::Strong(text) => format!("<strong>{}</strong>", escape(text)),

@@ -20,6 +20,9 @@ use crate::text::{escape, shorten};
 /// Width of every chart in points: that of the text around it.
 pub(super) const WIDTH: f64 = crate::measure::PAGE;
 
+/// Size of a chart where nothing else sets it, on a page of Markdown say ÷ its size on paper: the smallest text has 9 points.
+const ENLARGED: f64 = 1.3;
+
 /// Attributes of a dashed line.
 pub(super) const DASHED: &str = r#" stroke-dasharray="3 2""#;
 
@@ -276,12 +279,14 @@ impl Page {
     pub(super) fn finish(self, height: f64, title: &str, description: &str) -> String {
         let _ = self.whole.present();
         format!(
-            r##"<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height:.0}" viewBox="0 0 {WIDTH} {height:.0}" role="img" font-family="{}">
+            r##"<svg xmlns="http://www.w3.org/2000/svg" width="{:.1}pt" height="{:.1}pt" viewBox="0 0 {WIDTH} {height:.0}" role="img" font-family="{}">
 <title>{}</title>
 <desc>{}</desc>
 <rect width="{WIDTH}" height="{height:.0}" fill="#ffffff"/>
 {}</svg>
 "##,
+            WIDTH * ENLARGED,
+            libm::ceil(height) * ENLARGED,
             face(self.text.lang()),
             escape(title),
             escape(description),
@@ -317,6 +322,14 @@ mod tests {
         let left = Rect::new(0.0, 0.0, 1.0, 1.0);
         assert!(!left.overlaps(&Rect::new(1.0, 0.0, 1.0, 1.0)));
         assert!(left.overlaps(&Rect::new(0.9, 0.9, 1.0, 1.0)));
+    }
+
+    #[test]
+    fn texts_of_a_chart_that_stands_alone_have_nine_points() {
+        let svg = Page::new(Catalogue::english()).finish(100.0, "t", "d");
+        // 482 × 1.3 and 100 × 1.3.
+        assert!(svg.contains(r#"width="626.6pt" height="130.0pt" viewBox="0 0 482 100""#), "{svg}");
+        const { assert!(Style::SMALL.size * ENLARGED >= 9.0) };
     }
 
     #[test]

@@ -2,16 +2,13 @@
 
 use crate::results::Results;
 use crate::stage::StageLine;
-use rooflens_findings::{Catalogue, Gain, GainKind, Inline, Observation, Quantity, Root, Severity};
+use rooflens_findings::{Catalogue, Gain, GainKind, Observation, Root, Severity};
 
 /// Actions that the first page shows.
 const SHOWN: usize = 3;
 
 /// Share of its whole from which on a gain is an action, where none is a warning.
 const LEAST: f64 = 0.01;
-
-/// Measured iterations from which on a median says something.
-pub(super) const ITERATIONS: f64 = 3.0;
 
 /// A finding that could save time, and whose.
 pub(super) struct Action<'a> {
@@ -32,14 +29,6 @@ pub(super) enum Effect<'a> {
     Stalls(&'a StageLine),
     /// Between stages, or in the run as a whole.
     Run,
-}
-
-/// How far a bound is to be trusted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Confidence {
-    High,
-    Medium,
-    Low,
 }
 
 /// The weightiest actions: warnings, or where there is none what saves [`LEAST`]; those that shorten each iteration before
@@ -135,34 +124,17 @@ impl Action<'_> {
 
     /// What is saved of an iteration of this stage, nanoseconds.
     pub(super) fn saves_of(&self, stage: &StageLine) -> f64 {
+        self.stages()
+            .find(|(_, own)| own.key() == stage.key())
+            .map_or(0.0, |(gain, _)| gain.saved_ns)
+    }
+
+    /// The stages of which it saves a part of each iteration, and what.
+    pub(super) fn stages(&self) -> impl Iterator<Item = (&Gain, &StageLine)> {
         let own = match self.effect {
             Effect::Stage(own) => Some((self.gain, own)),
             _ => None,
         };
-        let mut all = own.into_iter().chain(self.more.iter().copied());
-        all.find(|(_, own)| own.key() == stage.key()).map_or(0.0, |(gain, _)| gain.saved_ns)
-    }
-
-    /// How far the bound is to be trusted, and why.
-    pub(super) fn confidence(&self, results: &Results<'_>) -> (Confidence, Vec<Inline>) {
-        let stage = match self.effect {
-            Effect::Stage(stage) | Effect::Stalls(stage) => Some(stage),
-            Effect::Run => None,
-        };
-        let counted = stage.map_or(ITERATIONS, |stage| stage.counted);
-        let count = Quantity::count(counted as u64);
-        let unprofiled = stage.is_some_and(|stage| stage.unprofiled.is_some());
-        if counted < ITERATIONS {
-            return (Confidence::Low, say!(results, "summary.few", count = count));
-        }
-        if self.gain.kind == GainKind::Measured {
-            return (Confidence::High, say!(results, "summary.measured"));
-        }
-        let measured = matches!(self.gain.kind, GainKind::Idle | GainKind::Stalls);
-        match (measured, unprofiled) {
-            (true, true) => (Confidence::High, say!(results, "summary.capped", count = count)),
-            (true, false) => (Confidence::Medium, say!(results, "summary.profiled", count = count)),
-            (false, _) => (Confidence::Medium, say!(results, "summary.modeled")),
-        }
+        own.into_iter().chain(self.more.iter().copied())
     }
 }

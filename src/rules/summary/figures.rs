@@ -27,19 +27,24 @@ pub(super) struct Figure {
 
 /// The figures of the longest stages, and of a request where prefill and decode are timed without a profiler.
 pub(super) fn of(results: &Results<'_>, actions: &[Action<'_>]) -> Vec<Figure> {
-    let shown = shown(results);
+    let shown = shown(results, actions);
     let mut figures: Vec<Figure> =
         shown.iter().flat_map(|stage| of_stage(results, stage, actions)).collect();
     figures.extend(request(results, &shown, actions));
     figures
 }
 
-/// The longest stages in their order; of several ranks the slowest.
-fn shown<'a>(results: &'a Results<'_>) -> Vec<&'a StageLine> {
+/// The longest stages in their order; of several ranks that of an action, or else the slowest.
+fn shown<'a>(results: &'a Results<'_>, actions: &[Action<'_>]) -> Vec<&'a StageLine> {
+    let is_of_action = |stage: &StageLine| {
+        let is = |action: &Action<'_>| matches!(action.effect, Effect::Stage(own) if own.key() == stage.key());
+        actions.iter().any(is)
+    };
+    let rank = |stage: &StageLine| (is_of_action(stage), stage.reference());
     let mut slowest: Vec<&StageLine> = Vec::new();
     for stage in &results.stages {
         match slowest.iter_mut().find(|one| one.scope.stage == stage.scope.stage) {
-            Some(known) if known.reference() < stage.reference() => *known = stage,
+            Some(known) if rank(known) < rank(stage) => *known = stage,
             Some(_) => {}
             None => slowest.push(stage),
         }
@@ -148,7 +153,7 @@ impl<'a> Request<'a> {
 /// What an action brings, in words: of each request where there are such, or of the first; else of its own whole.
 pub(super) fn effect(results: &Results<'_>, action: &Action<'_>) -> String {
     let time = |ns| Quantity::new(ns, Unit::Nanoseconds);
-    if let Some(request) = Request::of(results, &shown(results)) {
+    if let Some(request) = Request::of(results, &shown(results, &[])) {
         let saves = request.saves(action);
         if saves > 0.0 {
             let share = Quantity::ratio(saves / request.now);

@@ -1,9 +1,11 @@
 //! The first two pages: what is slow, what to do about it, what that brings at most, and how sure it is.
 
 mod actions;
+mod confidence;
 mod figures;
 
-use self::actions::{Action, Confidence, Effect, ITERATIONS};
+use self::actions::{Action, Effect};
+use self::confidence::{Confidence, ITERATIONS};
 use self::figures::Figure;
 use crate::results::Results;
 use crate::stage::StageLine;
@@ -49,7 +51,7 @@ pub(crate) fn summary(results: &Results<'_>, observations: &[Observation]) -> Fi
             findings.blocks.push(Block::List(items));
         }
     };
-    part("summary.why", why(observations, &actions));
+    part("summary.why", why(results, observations, &actions));
     part("summary.after", after(results, observations, &actions));
     part("summary.verify", verify(results, &actions, &figures));
     part("summary.limits", limits(results, observations));
@@ -183,7 +185,7 @@ fn action_table<'t>(results: &'t Results<'_>) -> Table<'t, (usize, &'t Action<'t
 }
 
 fn confidence(results: &Results<'_>, action: &Action<'_>) -> String {
-    let (level, why) = action.confidence(results);
+    let (level, why) = confidence::of(results, action);
     let why: String = why.iter().map(Inline::plain).collect();
     match level {
         Confidence::High => words!(results, "summary.high", why = why),
@@ -192,8 +194,12 @@ fn confidence(results: &Results<'_>, action: &Action<'_>) -> String {
     }
 }
 
-/// What the time of the stages goes to, those with actions first.
-fn why(observations: &[Observation], actions: &[Action<'_>]) -> Vec<Vec<Inline>> {
+/// What the time of the stages goes to, those with actions first; of ranks that do alike, of one.
+fn why(
+    results: &Results<'_>,
+    observations: &[Observation],
+    actions: &[Action<'_>],
+) -> Vec<Vec<Inline>> {
     let has_action = |one: &&&Observation| {
         let own = |action: &Action<'_>| action.found.scope.stage == one.scope.stage;
         actions.iter().any(own)
@@ -202,8 +208,24 @@ fn why(observations: &[Observation], actions: &[Action<'_>]) -> Vec<Vec<Inline>>
     let stages: Vec<&Observation> = stages.collect();
     let first = stages.iter().filter(has_action);
     let rest = stages.iter().filter(|one| !has_action(one));
+    let mut said: Vec<&Observation> = Vec::new();
+    for one in first.chain(rest) {
+        let is_told = |told: &&Observation| is_alike(results, told, one);
+        if !said.iter().any(is_told) {
+            said.push(one);
+        }
+    }
     let shown = if actions.is_empty() { 0 } else { SHOWN_STAGES };
-    first.chain(rest).take(shown).map(|one| one.statement.clone()).collect()
+    said.into_iter().take(shown).map(|one| one.statement.clone()).collect()
+}
+
+/// Whether two findings are about ranks of a stage none of which waits for another.
+fn is_alike(results: &Results<'_>, one: &Observation, other: &Observation) -> bool {
+    let waits = |of: &Observation| {
+        let stage = results.stages.iter().find(|stage| stage.scope == of.scope);
+        stage.is_none_or(|stage| stage.waits_for.is_some())
+    };
+    one.scope.stage == other.scope.stage && !waits(one) && !waits(other)
 }
 
 /// What limits the stages once the actions are taken: the next finding of each.
@@ -255,7 +277,7 @@ fn verify(results: &Results<'_>, actions: &[Action<'_>], figures: &[Figure]) -> 
     let changed: Vec<String> = changed.collect();
     let mut said = Vec::new();
     let unprofiled = results.stages.iter().any(|stage| stage.unprofiled.is_some());
-    if !changed.is_empty() && !unprofiled {
+    if !changed.is_empty() && !unprofiled && !has_baseline(results) {
         said.push(say!(results, "summary.verify_first"));
     }
     if !changed.is_empty() {
@@ -264,17 +286,24 @@ fn verify(results: &Results<'_>, actions: &[Action<'_>], figures: &[Figure]) -> 
             "summary.verify_figures",
             figures = changed.join(results.text.semicolon()),
             unprofiled = unprofiled.then_some(""),
-            profiled = (!unprofiled).then_some(""),
+            profiled = (!unprofiled && !has_baseline(results)).then_some(""),
+            again = (!unprofiled && has_baseline(results)).then_some(""),
         ));
     }
     said.extend(actions.iter().filter_map(|action| action.found.next.clone()));
     said
 }
 
+/// Whether there are unprofiled repeats, if not of each rank.
+fn has_baseline(results: &Results<'_>) -> bool {
+    let baseline = results.context.results.baseline();
+    baseline.is_ok_and(|all| all.series.iter().any(|one| one.profiled == Some(false)))
+}
+
 /// How far the figures carry.
 fn limits(results: &Results<'_>, observations: &[Observation]) -> Vec<Vec<Inline>> {
     let mut said: Vec<Vec<Inline>> = Vec::new();
-    let few = results.stages.iter().filter(|stage| stage.counted < ITERATIONS);
+    let few = results.stages.iter().filter(|stage| stage.counted < ITERATIONS as f64);
     let few: Vec<String> =
         few.map(|stage| format!("{} ({})", stage.label, stage.counted)).collect();
     if !few.is_empty() {
@@ -282,7 +311,10 @@ fn limits(results: &Results<'_>, observations: &[Observation]) -> Vec<Vec<Inline
     }
     let unprofiled = results.stages.iter().any(|stage| stage.unprofiled.is_some());
     if !results.stages.is_empty() && !unprofiled {
-        said.push(say!(results, "summary.only_profiled"));
+        said.push(match has_baseline(results) {
+            true => say!(results, "summary.baseline_without_ranks"),
+            false => say!(results, "summary.only_profiled"),
+        });
     }
     let remarks = observations.iter().filter(|one| one.on_measurement);
     said.extend(remarks.take(SHOWN_LIMITS).map(|one| one.statement.clone()));

@@ -104,37 +104,40 @@ fn a_cpu_is_asked_for_where_none_ran_the_thread() {
     assert!(words(&found.advice.unwrap()).contains("its own CPU core"));
 }
 
+/// Nine iterations with 50 ns of host code each and one with the rest of `total`; three gaps, of which the first, before
+/// `kernel`, is as long as `longest`.
+fn pauses(total: Ns, kernel: &str, longest: Ns) -> Made {
+    let mut times = [50.0; 10];
+    times[4] = total as f64 - 450.0;
+    let mut made = decode().busy(0.5).each(Cause::HostCode, &times).gaps(Cause::HostCode, 3);
+    for (at, name) in (0..).zip([kernel, "gemm", "copy", kernel]) {
+        push(&mut made.session, PassId(0), name, at, at + 1);
+    }
+    let Facts { ops, identities, .. } = Facts::new(&made.session);
+    (made.facts.ops, made.facts.identities) = (ops, identities);
+    let gap = |(op, cause, end)| LongGap {
+        ordinal: 0,
+        gap: Gap { start: 0, end, op, times: Times::one(cause, end), launching_in_calls: 0 },
+        off_cpu: None,
+        host: None,
+        ranges: Vec::new(),
+        operator: None,
+        frame: None,
+        waits_for: None,
+    };
+    let gaps = [
+        (0, Cause::HostCode, longest),
+        (1, Cause::HostCode, 50),
+        (2, Cause::HostCode, 50),
+        (3, Cause::Launching, 40),
+    ];
+    made.last_line().longest = gaps.map(gap).to_vec();
+    made
+}
+
 #[test]
 fn pauses_that_the_median_instance_does_not_have_are_said() {
-    let made = |total: Ns| {
-        // Nine instances with 50 ns each and one with the rest.
-        let mut times = [50.0; 10];
-        times[4] = total as f64 - 450.0;
-        let mut made = decode().busy(0.5).each(Cause::HostCode, &times).gaps(Cause::HostCode, 3);
-        for (at, name) in (0..).zip(["sdpa", "gemm", "gemm", "sdpa"]) {
-            push(&mut made.session, PassId(0), name, at, at + 1);
-        }
-        let Facts { ops, identities, .. } = Facts::new(&made.session);
-        (made.facts.ops, made.facts.identities) = (ops, identities);
-        let gap = |(op, cause, end)| LongGap {
-            ordinal: 0,
-            gap: Gap { start: 0, end, op, times: Times::one(cause, end), launching_in_calls: 0 },
-            off_cpu: None,
-            host: None,
-            ranges: Vec::new(),
-            operator: None,
-            frame: None,
-            waits_for: None,
-        };
-        let gaps = [
-            (0, Cause::HostCode, 400),
-            (1, Cause::HostCode, 50),
-            (2, Cause::HostCode, 50),
-            (3, Cause::Launching, 40),
-        ];
-        made.last_line().longest = gaps.map(gap).to_vec();
-        made
-    };
+    let made = |total: Ns| pauses(total, "sdpa", 400);
     // Ten instances with the median of 50 ns each are 500; 1100 − 500 = 600 of 10 × 1000 ns are 6 %, 990 − 500 are 4.9 %.
     let found = made(1100).one(&host_pauses::RULE);
     assert!((saved(&found) - 600.0).abs() < 1e-9);
@@ -144,7 +147,30 @@ fn pauses_that_the_median_instance_does_not_have_are_said() {
     let expected =
         "The 3 longest stalls take 500 ns; 80.0 % of it is in 1 stall that ends with sdpa";
     assert!(text.contains(expected), "{text}");
+    assert_eq!(found.root, None);
     assert_eq!(made(990).outcome(&host_pauses::RULE), Outcome::CLEAR);
+    // 60 of 160 ns are no half: no kernel is named, and no cause.
+    let text = words(&pauses(1100, "sdpa", 60).one(&host_pauses::RULE).statement);
+    assert!(
+        text.contains("The 3 longest stalls take 160 ns and end with 3 different kernels"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_cause_that_only_the_name_of_a_kernel_tells_is_hedged() {
+    let cudnn = "cudnn_generated_fort_native_sdpa_sm80_flash_fprop_wmma_f16_knob_7_64x64x64_4x1x1_cga1x1x1_kernel0_0";
+    let found = pauses(1100, cudnn, 400).one(&host_pauses::RULE);
+    let root = found.root.as_ref().unwrap();
+    assert!(
+        root.cause.starts_with("80.0 % of the time of the longest stalls ends with "),
+        "{}",
+        root.cause
+    );
+    assert!(root.cause.contains("consistent with cuDNN attention"), "{}", root.cause);
+    assert_eq!(root.passes, 1);
+    // The trace that would show it is asked for.
+    assert!(words(&found.next.unwrap()).contains("A PyTorch trace"));
 }
 
 #[test]

@@ -18,6 +18,13 @@ fn a_cold_first_repeat_is_told_from_other_outliers() {
     assert_eq!(cold.weight_ns, 60.0);
     assert!(words(&cold.advice.unwrap()).contains("42.0 ns"));
     assert_eq!(made(3).one(&repeat_outliers::RULE).advice, None);
+    // Far by score, 1.049 times the median by time; and 1.051 times.
+    let near = |slow: Ns| {
+        let repeats = [slow, 1001, 1000, 999, 1000];
+        decode().repeats("decode", "b", None, &repeats).outcome(&repeat_outliers::RULE)
+    };
+    assert_eq!(near(1049), Outcome::CLEAR);
+    assert!(matches!(near(1051), Outcome::Found(_)));
     // Two repeats, or equal ones, have no score.
     let few = decode().repeats("decode", "b", None, &[90, 90]);
     assert_eq!(silent(few.outcome(&repeat_outliers::RULE)).0, "abstained");

@@ -258,9 +258,6 @@ pub(crate) struct TorchOptions {
     /// Record with the trace
     #[arg(long, value_enum, value_delimiter = ',', default_value = "shapes")]
     pub(crate) record: Vec<Record>,
-    /// Pass over SKIP instances of the gate's range (or optimizer steps), then trace COUNT of them
-    #[arg(long, value_name = "SKIP:COUNT", value_parser = parse_window)]
-    pub(crate) window: Option<(u64, u64)>,
 }
 
 /// What the injected profiler records beside times.
@@ -282,11 +279,13 @@ pub(crate) enum Record {
 Examples:
   rooflens-capture all -o run1 -- python3 train.py
   rooflens-capture all -o run1 --budget 10m --stage prefill --stage decode -- python3 generate.py
+  rooflens-capture all -o run1 --client 'python3 load.py' --ready localhost:8000/health --window 50:20 -- vllm serve llama
   rooflens-capture all --dry-run -o run1 -- python3 generate.py
 
 COMMAND runs once a pass. A pass whose tool is missing is skipped, and the bundle says why. The gate limits what
 torch looks at; nsys records the whole run unless --gate-nsys is given. ncu profiles the kernels with the most time
-of the timeline, in one instance of each stage, and ends COMMAND after it.")]
+of the timeline, in one instance of each stage, and ends COMMAND after it. --window limits torch, and of a server
+(--client) all passes but the baseline.")]
 pub(crate) struct AllArguments {
     #[command(flatten)]
     pub(crate) common: Common,
@@ -313,6 +312,13 @@ pub(crate) struct AllArguments {
     /// what it has until then is kept
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) budget: Option<Duration>,
+}
+
+impl AllArguments {
+    /// Steps of a server to which profiled passes are limited.
+    pub(crate) fn server_steps(&self) -> Option<(u64, u64)> {
+        self.gate.steps().filter(|_| self.common.client.is_some())
+    }
 }
 
 /// List the kernels with the most time of a timeline, for `ncu --kernels`
@@ -350,6 +356,18 @@ pub(crate) struct Gate {
     /// Which instance ncu profiles, counted from 1 [default: all]
     #[arg(long, value_name = "N", requires = "gate")]
     pub(crate) instance: Option<u32>,
+    /// Pass over SKIP steps of a Python workload, then record COUNT of them: updates of the weights, calls of models,
+    /// batches of an engine, launches of CUDA graphs. Steps of a server are counted once it is ready, and it is ended
+    /// after them. With a gate torch counts instances of its range
+    #[arg(long, value_name = "SKIP:COUNT", value_parser = parse_window)]
+    pub(crate) window: Option<(u64, u64)>,
+}
+
+impl Gate {
+    /// Steps that are passed over and recorded, if no range is the gate.
+    pub(crate) fn steps(&self) -> Option<(u64, u64)> {
+        self.window.filter(|_| self.gate.is_none())
+    }
 }
 
 /// What all runs of a command share.

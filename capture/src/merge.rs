@@ -12,8 +12,8 @@ use rooflens_schemas::{Artifact, ArtifactKind, Manifest, PassKind, manifest};
 
 use crate::error::CaptureError;
 use crate::manifest::{Description, describe_bundle};
-use crate::say;
 use crate::timeline::{self, Offset, Timeline};
+use crate::{files, say};
 
 /// Make one bundle of those that several hosts left of one run
 #[derive(Clone, Debug, Args)]
@@ -147,9 +147,9 @@ impl Merged {
         manifest::check_path(&path).map_err(refused)?;
         let to = self.output.join(&path);
         if let Some(folder) = to.parent() {
-            fs::create_dir_all(folder).map_err(CaptureError::io(folder))?;
+            files::make(folder)?;
         }
-        fs::copy(from, &to).map_err(CaptureError::io(from))?;
+        files::copy(from, &to).map_err(CaptureError::io(from))?;
         self.taken.insert(path);
         Ok(())
     }

@@ -9,6 +9,7 @@ mod pass;
 mod sampler;
 mod signals;
 mod watch;
+mod window;
 
 use std::collections::VecDeque;
 use std::fs;

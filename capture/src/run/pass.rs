@@ -10,10 +10,10 @@ use super::child::{Ended, Run};
 use super::client::{Client, Served};
 use super::sampler::Sampler;
 use super::watch::Expectation;
-use super::{Session, harvest, inject};
+use super::{Session, harvest, inject, window};
 use crate::error::CaptureError;
 use crate::files;
-use crate::plan::{Harvest, PassPlan, work_folder};
+use crate::plan::{Harvest, PassPlan, WINDOW, work_folder};
 
 /// Where the workload finds a folder for its own files.
 const OUT: &str = "ROOFLENS_OUT";
@@ -68,6 +68,9 @@ pub(super) fn run(
     files::make(&folders.work)?;
     files::make(&folders.pass)?;
     files::make(&folders.out)?;
+    if let Some(folder) = &plan.window {
+        files::make(folder)?;
+    }
     if session.common.client.is_some() {
         files::make(&folders.pass.join(CLIENT))?;
     }
@@ -88,6 +91,8 @@ pub(super) fn run(
     if session.common.client.is_some() {
         notes.extend(runs.iter().map(|run| client_note(run.served)));
     }
+    let is_in_steps = plan.variables.iter().any(|(name, _)| name == WINDOW);
+    notes.extend(plan.window.as_deref().filter(|_| is_in_steps).and_then(window::trouble));
     let harvested = harvest::after(plan, &before, session, &folders, code)?;
     let is_ended = cut.is_some() || is_killed(plan) && !harvested.is_unfit;
     notes.extend(harvested.notes);
@@ -111,9 +116,14 @@ pub(super) fn run(
 /// What the manifest says of a client.
 fn client_note(served: Option<Served>) -> String {
     match served {
-        Some((code, ready)) => {
+        Some(Served { code: Some(code), ready }) => {
             format!(
                 "the server was ready after {ready:.1} s and ended when the client had, with exit code {code}"
+            )
+        }
+        Some(Served { code: None, ready }) => {
+            format!(
+                "the server was ready after {ready:.1} s; it and its client were ended when all was recorded"
             )
         }
         None => "the server ended before its client: see logs".to_owned(),
@@ -168,6 +178,7 @@ fn client(plan: &PassPlan, session: &Session<'_>, folders: &Folders) -> Option<C
         variables: vec![(OUT.to_owned(), out)],
         log: folders.logs.join(format!("{}.client.txt", plan.id)),
         is_profiled: matches!(plan.kind, PassKind::Timeline | PassKind::Counters),
+        window: plan.window.clone(),
     })
 }
 

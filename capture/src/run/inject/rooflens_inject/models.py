@@ -139,15 +139,17 @@ def watched(call, model_of):
 @loading.quiet
 def _called(module, args, kwargs):
     """Notes a call. Gives its phase if its end is to be told."""
-    if steps.current is None or not notes.is_own():
+    if steps.current is None or not notes.is_own() or steps.has_batches and not steps.current.batch():
         return None
     kept = _models.get(id(module))
     if kept is None or kept[0]() is not module:
         if len(_models) >= MAX_MODELS:
             return None
         kept = _models[id(module)] = (weakref.ref(module), Model(module))
-    model, shape = kept[1], shape_of(args, kwargs)
-    phase = phase_of(module, shape, kwargs)
+    # Engines put requests of different lengths into one call.
+    model, batch = kept[1], steps.current.batch()
+    shape = (None, None) if batch else shape_of(args, kwargs)
+    phase = batch or phase_of(module, shape, kwargs)
     is_new = not model.shapes
     model.called(phase, shape)
     told = steps.current.begins(phase)

@@ -318,6 +318,14 @@ fn without_ranges_steps_are_timed_and_become_ranges_of_profiled_passes() {
     let step = "'train_step'";
     assert_eq!(said, format!("ranges [{}]\n", [step; 4].join(", ")));
 
+    // A model of another package is described in the words of transformers.
+    let images = Machine::new();
+    run_python(&images, &["baseline"], "image");
+    let config = fs::read(images.bundle().join("config.json")).expect("is there");
+    let config: serde_json::Value = serde_json::from_slice(&config).expect("valid");
+    assert_eq!((&config["model_type"], &config["intermediate_size"]), (&"vit".into(), &8.into()));
+    assert_eq!(described(&images).0.batch, Some(8));
+
     let loops = Machine::new();
     run_python(&loops, &["baseline"], "generate");
     let (workload, timings) = described(&loops);

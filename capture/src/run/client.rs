@@ -1,16 +1,19 @@
 //! A server and its client: the workload is a server, which is ended when the client that loads it has ended.
 
+use std::fs;
 use std::io::{Read as _, Stdout, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::child::{Log, tee};
-use super::{watch, window};
+use super::pass::Folders;
+use super::{Session, harvest, watch, window};
+use crate::error::CaptureError;
 use crate::plan::READY_FILE;
 use crate::{files, say};
 
@@ -134,6 +137,27 @@ impl Client {
         };
         ask().unwrap_or(false)
     }
+}
+
+/// Takes the files of a client, such as the result of a benchmark, with those of folders below.
+pub(super) fn results(
+    from: &Path,
+    to: &Path,
+    session: &Session<'_>,
+    folders: &Folders,
+) -> Result<(), CaptureError> {
+    for entry in fs::read_dir(from).map_err(CaptureError::io(from))?.flatten() {
+        let (path, to) = (entry.path(), to.join(entry.file_name()));
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => results(&path, &to, session, folders)?,
+            Ok(kind) if kind.is_file() => {
+                files::make(to.parent().unwrap_or(&to))?;
+                harvest::take(&path, &to, session, folders)?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Where a server says that it is ready, as it is asked; errors say what to write.

@@ -24,8 +24,8 @@ def install(torch, folder, own):
         ranges.hide(torch)
     if folder:
         notes.begin(folder)
-        notes.part("ranges", lambda: current.user.as_json())
-        notes.part("steps", lambda: current.own.as_json())
+        notes.part("ranges", lambda: current.read(current.user))
+        notes.part("steps", lambda: current.read(current.own))
         notes.at_end(current.finish)
         ranges.listen(torch, current.user)
     graph = getattr(torch.cuda, "CUDAGraph", None)
@@ -177,6 +177,11 @@ class Steps:
         if self.own:
             self.own.leave()
         notes.tick()
+
+    def read(self, stages):
+        """Times of what the GPU has passed until now."""
+        self.clock.drain()
+        return stages.as_json()
 
     def finish(self):
         """The workload is over: the GPU has a while to pass the last marks."""

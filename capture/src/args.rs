@@ -1,9 +1,14 @@
 //! The command line.
 
+mod parse;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub(crate) use parse::{parse_label, parse_pass};
+use parse::{parse_time, parse_window};
 
 pub(crate) use crate::doctor::args::DoctorArguments;
 pub(crate) use crate::merge::MergeArguments;
@@ -258,9 +263,6 @@ pub(crate) struct TorchOptions {
     /// Record with the trace
     #[arg(long, value_enum, value_delimiter = ',', default_value = "shapes")]
     pub(crate) record: Vec<Record>,
-    /// Pass over SKIP instances of the gate's range (or optimizer steps), then trace COUNT of them
-    #[arg(long, value_name = "SKIP:COUNT", value_parser = parse_window)]
-    pub(crate) window: Option<(u64, u64)>,
 }
 
 /// What the injected profiler records beside times.
@@ -282,11 +284,13 @@ pub(crate) enum Record {
 Examples:
   rooflens-capture all -o run1 -- python3 train.py
   rooflens-capture all -o run1 --budget 10m --stage prefill --stage decode -- python3 generate.py
+  rooflens-capture all -o run1 --client 'python3 load.py' --ready localhost:8000/health --window 50:20 -- vllm serve llama
   rooflens-capture all --dry-run -o run1 -- python3 generate.py
 
 COMMAND runs once a pass. A pass whose tool is missing is skipped, and the bundle says why. The gate limits what
 torch looks at; nsys records the whole run unless --gate-nsys is given. ncu profiles the kernels with the most time
-of the timeline, in one instance of each stage, and ends COMMAND after it.")]
+of the timeline, in one instance of each stage, and ends COMMAND after it. --window limits torch, and of a server
+(--client) all passes but the baseline.")]
 pub(crate) struct AllArguments {
     #[command(flatten)]
     pub(crate) common: Common,
@@ -313,6 +317,13 @@ pub(crate) struct AllArguments {
     /// what it has until then is kept
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) budget: Option<Duration>,
+}
+
+impl AllArguments {
+    /// Steps of a server to which profiled passes are limited.
+    pub(crate) fn server_steps(&self) -> Option<(u64, u64)> {
+        self.gate.steps().filter(|_| self.common.client.is_some())
+    }
 }
 
 /// List the kernels with the most time of a timeline, for `ncu --kernels`
@@ -350,6 +361,18 @@ pub(crate) struct Gate {
     /// Which instance ncu profiles, counted from 1 [default: all]
     #[arg(long, value_name = "N", requires = "gate")]
     pub(crate) instance: Option<u32>,
+    /// Pass over SKIP steps of a Python workload, then record COUNT of them: updates of the weights, calls of models,
+    /// batches of an engine, launches of CUDA graphs. Steps of a server are counted once it is ready, and it is ended
+    /// after them. With a gate torch counts instances of its range
+    #[arg(long, value_name = "SKIP:COUNT", value_parser = parse_window)]
+    pub(crate) window: Option<(u64, u64)>,
+}
+
+impl Gate {
+    /// Steps that are passed over and recorded, if no range is the gate.
+    pub(crate) fn steps(&self) -> Option<(u64, u64)> {
+        self.window.filter(|_| self.gate.is_none())
+    }
 }
 
 /// What all runs of a command share.
@@ -439,60 +462,4 @@ pub(crate) struct ManifestArguments {
     /// Free fact for people; may be repeated
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = parse_label)]
     pub(crate) labels: Vec<(String, String)>,
-}
-
-pub(crate) fn parse_label(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err("expected KEY=VALUE".to_owned()),
-    }
-}
-
-pub(crate) fn parse_pass(text: &str) -> Result<String, String> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let known = matches!(text, "logs" | "snapshot");
-    match text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(plain) && !known
-    {
-        true => Ok(text.to_owned()),
-        false => Err("expected letters, digits, -, _ and ., and not logs or snapshot".to_owned()),
-    }
-}
-
-/// A number of seconds, or one with `s`, `m` or `h`.
-pub(crate) fn parse_time(text: &str) -> Result<Duration, String> {
-    let (number, unit) = match text.strip_suffix(['s', 'm', 'h']) {
-        Some(number) => (number, &text[number.len()..]),
-        None => (text, "s"),
-    };
-    let seconds = match unit {
-        "h" => 3600,
-        "m" => 60,
-        _ => 1,
-    };
-    let time = number.parse().ok().filter(|count| (1..=1_000_000).contains(count));
-    let time = time.map(|count: u64| Duration::from_secs(count * seconds));
-    time.ok_or_else(|| "expected a time such as 90s, 10m or 1h".to_owned())
-}
-
-fn parse_window(text: &str) -> Result<(u64, u64), String> {
-    let window = text.split_once(':').and_then(|(skip, count)| {
-        Some((skip.parse().ok()?, count.parse().ok().filter(|count| *count > 0)?))
-    });
-    window.ok_or_else(|| "expected SKIP:COUNT, such as 2:3".to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn windows_and_pass_names_are_checked() {
-        assert_eq!(parse_window("2:3"), Ok((2, 3)));
-        assert!(["", "2", "2:0", "a:1"].iter().all(|text| parse_window(text).is_err()));
-        assert_eq!(parse_time("10m"), Ok(Duration::from_secs(600)));
-        assert_eq!(parse_time("90"), Ok(Duration::from_secs(90)));
-        assert!(["", "m", "-1", "0s", "1d", "1.5h"].iter().all(|text| parse_time(text).is_err()));
-        assert!(parse_pass("nsys-decode.1").is_ok());
-        assert!(["", ".x", "a/b", "logs", "-a"].iter().all(|text| parse_pass(text).is_err()));
-    }
 }

@@ -58,6 +58,10 @@ pub(crate) fn torch(mut arguments: TorchArguments) -> Result<Outcome, CaptureErr
 
 /// `all`
 pub(crate) fn all(mut arguments: AllArguments) -> Result<Outcome, CaptureError> {
+    if arguments.common.pass.is_some() {
+        let reason = "--pass names a single pass, and all has several: leave it out";
+        return Err(CaptureError::Tool(reason.to_owned()));
+    }
     make_absolute(&mut arguments.common)?;
     let probe = Probe::of(&System, &arguments.common, true, true);
     let steps = plan::all(&arguments, &probe);

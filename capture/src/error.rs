@@ -24,7 +24,7 @@ pub enum CaptureError {
     #[error("path {0:?} {1}: rename it")]
     Path(String, PathFault),
     /// A pass of this name is there.
-    #[error("{} is there already: choose another --pass or another folder", .0.display())]
+    #[error("{} is there already: choose another folder, or for a single pass another --pass", .0.display())]
     PassExists(PathBuf),
     /// The workload, or the profiler that runs it, is not a program.
     #[error("cannot start {0}: {1}")]

@@ -12,8 +12,8 @@ use rooflens_schemas::{Artifact, ArtifactKind, Manifest, PassKind, manifest};
 
 use crate::error::CaptureError;
 use crate::manifest::{Description, describe_bundle};
-use crate::say;
 use crate::timeline::{self, Offset, Timeline};
+use crate::{files, say};
 
 /// Make one bundle of those that several hosts left of one run
 #[derive(Clone, Debug, Args)]
@@ -70,17 +70,18 @@ pub(crate) fn run(arguments: &MergeArguments) -> Result<String, CaptureError> {
     for (number, host) in hosts.iter().enumerate() {
         merged.add(number, host)?;
     }
-    let (mut passes, mut producers) = (Vec::new(), Vec::new());
-    if let Some(host) = hosts.into_iter().next() {
+    let mut description = Description { name: arguments.name.clone(), ..Description::default() };
+    if let Some(Host { manifest, .. }) = hosts.into_iter().next() {
         let tool = |artifact: Artifact| Some((artifact.pass?, artifact.producer?));
-        producers.extend(host.manifest.artifacts.into_iter().filter_map(tool));
-        passes = host.manifest.passes;
+        description.producers.extend(manifest.artifacts.into_iter().filter_map(tool));
+        description.labels.extend(manifest.labels);
+        (description.passes, description.captured_at) = (manifest.passes, manifest.captured_at);
     }
-    if let Some(pass) = passes.iter_mut().find(|pass| pass.kind == PassKind::Timeline) {
+    let mut passes = description.passes.iter_mut();
+    if let Some(pass) = passes.find(|pass| pass.kind == PassKind::Timeline) {
         pass.notes.extend(merged.notes);
     }
-    let (name, labels, captured_at) = (arguments.name.clone(), Vec::new(), None);
-    describe_bundle(output, Description { name, labels, captured_at, passes, producers })
+    describe_bundle(output, description)
 }
 
 fn host(folder: &Path) -> Result<Host, CaptureError> {
@@ -147,9 +148,9 @@ impl Merged {
         manifest::check_path(&path).map_err(refused)?;
         let to = self.output.join(&path);
         if let Some(folder) = to.parent() {
-            fs::create_dir_all(folder).map_err(CaptureError::io(folder))?;
+            files::make(folder)?;
         }
-        fs::copy(from, &to).map_err(CaptureError::io(from))?;
+        files::copy(from, &to).map_err(CaptureError::io(from))?;
         self.taken.insert(path);
         Ok(())
     }

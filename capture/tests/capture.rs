@@ -4,6 +4,7 @@ mod leaks;
 mod machine;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -116,7 +117,11 @@ fn a_crash_of_the_workload_is_a_recorded_fact() {
     assert_eq!(ids, ["snapshot", "baseline", "nsys"]);
     let again = machine.run(&["nsys", "--", "workload", "0", "--token", ARGUMENT]);
     assert_eq!(again.status.code(), Some(125));
-    assert!(text(&again.stderr).contains("choose another --pass"));
+    assert!(text(&again.stderr).contains("for a single pass another --pass"));
+    // All passes are refused before the first one runs.
+    let all = machine.run(&["all", "--", "true"]);
+    assert_eq!(all.status.code(), Some(125));
+    assert!(!text(&all.stderr).contains("begins"), "{}", text(&all.stderr));
 
     let machine = Machine::new();
     let absent = machine.run(&["baseline", "--", "no-such-workload"]);
@@ -318,6 +323,14 @@ fn without_ranges_steps_are_timed_and_become_ranges_of_profiled_passes() {
     let step = "'train_step'";
     assert_eq!(said, format!("ranges [{}]\n", [step; 4].join(", ")));
 
+    // A model of another package is described in the words of transformers.
+    let images = Machine::new();
+    run_python(&images, &["baseline"], "image");
+    let config = fs::read(images.bundle().join("config.json")).expect("is there");
+    let config: serde_json::Value = serde_json::from_slice(&config).expect("valid");
+    assert_eq!((&config["model_type"], &config["intermediate_size"]), (&"vit".into(), &8.into()));
+    assert_eq!(described(&images).0.batch, Some(8));
+
     let loops = Machine::new();
     run_python(&loops, &["baseline"], "generate");
     let (workload, timings) = described(&loops);
@@ -364,8 +377,9 @@ fn a_server_is_loaded_by_its_client_and_ended_after_it() {
     let port = free.expect("there is a port").port().to_string();
     // Two steps to warm up, then five; the result is a file.
     let client = format!(
-        "curl -sf http://127.0.0.1:{port}/steps/2 && curl -sf http://127.0.0.1:{port}/steps/5 && echo '{{\"steps\": 5}}' \
-         > $ROOFLENS_OUT/result.json"
+        "curl -sf http://127.0.0.1:{port}/steps/2 && curl -sf http://127.0.0.1:{port}/steps/5 && \
+         mkdir $ROOFLENS_OUT/a && echo '{{\"steps\": 5, \"token\": \"{TOKEN}\", \"login\": \"planted-login\"}}' \
+         > $ROOFLENS_OUT/a/result.json; true --api-key planted-login"
     );
     let ready = format!("127.0.0.1:{port}/health");
     let mut command = machine.command(&["baseline", "--client", &client, "--ready", &ready]);
@@ -378,8 +392,11 @@ fn a_server_is_loaded_by_its_client_and_ended_after_it() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let manifest = machine.manifest();
     assert_eq!(pass(&manifest, "baseline").exit_code, Some(0));
-    let result = fs::read_to_string(machine.bundle().join("baseline/client/result.json"));
-    assert_eq!(result.expect("is there"), "{\"steps\": 5}\n");
+    let result = machine.bundle().join("baseline/client/a/result.json");
+    assert_eq!(fs::metadata(&result).expect("is there").permissions().mode() & 0o777, 0o600);
+    let (token, login) = ("*".repeat(TOKEN.len()), "*".repeat("planted-login".len()));
+    let expected = format!("{{\"steps\": 5, \"token\": \"{token}\", \"login\": \"{login}\"}}\n");
+    assert_eq!(fs::read_to_string(&result).expect("is there"), expected);
     // The worker is a process of a process: each step is a CUDA graph of 2 ms.
     let expected = serde_json::json!({"graph_launch": {"ms": [2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0]}});
     assert_eq!(timings(&machine)["stages"], expected);

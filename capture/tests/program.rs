@@ -1,6 +1,7 @@
 //! The program as it is run: exit codes, files, and that it needs no GPU.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
@@ -48,11 +49,13 @@ fn a_snapshot_and_a_manifest_make_a_bundle_on_any_machine() {
 /// A bundle of a host with one rank: collectives end when `end` says, and a kernel of its own follows each.
 fn host(folder: &Path, rank: u32, origin: i64, end: impl Fn(i64) -> i64) -> PathBuf {
     let bundle = folder.join(format!("node{rank}"));
-    for pass in ["nsys", "torch", "baseline"] {
+    for pass in ["nsys", "torch", "baseline", "snapshot"] {
         fs::create_dir_all(bundle.join(pass)).expect("writable");
     }
     fs::write(bundle.join(format!("torch/rank{rank}.pt.trace.json")), "{}").expect("writable");
     fs::write(bundle.join("baseline/nvml.csv"), "t_ns\n").expect("writable");
+    let machine = r#"{"version": 1, "captured_at": "2026-01-02T03:04:05Z", "entries": []}"#;
+    fs::write(bundle.join("snapshot/env.json"), machine).expect("writable");
     let mut sql = format!(
         "CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL);
          INSERT INTO StringIds VALUES (1, 'ncclDevKernel_AllReduce_Sum_bf16_RING_LL(x)'), (2, 'gemm');
@@ -97,7 +100,7 @@ fn bundles_of_hosts_become_one_with_their_clocks_told_apart() {
     let found: f64 = found.split(' ').next().and_then(|text| text.parse().ok()).expect("a number");
     assert!((found - 3.2).abs() < 0.04, "{said}");
     assert!(said.contains("by the ends of 41 collectives"), "{said}");
-    assert!(said.contains("node1: 1 files are of this host alone"), "{said}");
+    assert!(said.contains("node1: 2 files are of this host alone"), "{said}");
 
     let manifest = manifest(&merged);
     let files: Vec<(&str, Option<u32>)> =
@@ -106,12 +109,23 @@ fn bundles_of_hosts_become_one_with_their_clocks_told_apart() {
         ("baseline/nvml.csv", None),
         ("nsys/rank0.sqlite", Some(0)),
         ("nsys/rank1.sqlite", Some(1)),
+        ("snapshot/env.json", None),
         ("torch/rank0.pt.trace.json", Some(0)),
         ("torch/rank1.pt.trace.json", Some(1)),
     ];
     assert_eq!(files, expected);
     let timeline = manifest.passes.iter().find(|pass| pass.id == "nsys").expect("is there");
     assert!(timeline.notes[0].contains("host 1: its clock is +3."), "{:?}", timeline.notes);
+
+    let passes: Vec<&str> = manifest.passes.iter().map(|pass| pass.id.as_str()).collect();
+    let mut once = passes.clone();
+    once.sort_unstable();
+    assert_eq!(once, ["baseline", "nsys", "snapshot", "torch"]);
+    assert_eq!(manifest.captured_at.as_deref(), Some("2026-01-02T03:04:05Z"));
+    for file in &manifest.artifacts {
+        let there = fs::metadata(merged.join(&file.path)).expect("is there");
+        assert_eq!(there.permissions().mode() & 0o777, 0o600, "{}", file.path);
+    }
 
     // What is there stays, and what is no bundle is named.
     let refused = merge(&first, &second).code(125);

@@ -139,3 +139,49 @@ fn a_pass_whose_time_is_up_ends_early_and_what_it_has_is_kept() {
     assert!(nsys.cut.as_ref().is_some_and(|reason| reason.contains("--budget")), "{nsys:?}");
     assert!(manifest.artifacts.iter().any(|artifact| artifact.path == "nsys/timeline.sqlite"));
 }
+
+#[test]
+fn of_a_server_the_steps_of_the_window_are_recorded_and_then_it_is_ended() {
+    let machine = Machine::with(&export());
+    let (fakes, cuda) = (fakes().join("python"), machine.folder().join("cuda.txt"));
+    let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|one| one.local_addr());
+    let port = free.expect("there is a port").port().to_string();
+    let (ready, client) = (
+        format!("127.0.0.1:{port}/health"),
+        format!("while curl -sf http://127.0.0.1:{port}/generate/8; do :; done"),
+    );
+    let server = ["--client", &client, "--ready", &ready, "--", "python3"];
+    let mut command = machine.command(&["nsys", "--steps", "--window", "6:4"]);
+    command.args(server).arg(fakes.join("async_engine.py")).arg(&port);
+    command.env("PYTHONPATH", &fakes).env("FAKE_CUDA", &cuda);
+    let output = command.output().expect("starts");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    // A request is a prompt and seven decode steps: the seventh step to the tenth are two of these, a prompt, and one.
+    // Graphs that are launched before the server is ready, and batches without tokens, are no steps.
+    let steps = "decode_step decode_step decode_step";
+    let expected = format!(
+        "cudaProfilerStart after {steps} decode_step\ncudaProfilerStop after decode_step decode_step prefill decode_step\n"
+    );
+    assert_eq!(fs::read_to_string(&cuda).expect("is there"), expected);
+    let manifest = machine.manifest();
+    let notes = pass(&manifest, "nsys").notes.join("\n");
+    assert!(notes.contains("window: 4 steps after 6"), "{notes}");
+    assert!(notes.contains("it and its client were ended when all was recorded"), "{notes}");
+
+    // A window before which the workload ends, and one of a workload that is none of a server.
+    let run = |pass: &str, window: &str| {
+        let arguments = ["torch", "--pass", pass, "--window", window, "--", "python3"];
+        let mut command = machine.command(&arguments);
+        command.arg(fakes.join("run.py")).arg("updates").env("PYTHONPATH", &fakes);
+        command.output().expect("starts")
+    };
+    let late = run("late", "9:1");
+    assert_eq!(late.status.code(), Some(125));
+    assert!(text(&late.stderr).contains("choose a smaller SKIP"), "{}", text(&late.stderr));
+    assert_eq!(run("torch", "1:2").status.code(), Some(0));
+    let packed = fs::read(machine.bundle().join("torch/trace.pt.trace.json.gz")).expect("is there");
+    let trace: serde_json::Value =
+        serde_json::from_slice(&machine::unpacked("x.gz", packed)).expect("valid");
+    // What is between two updates is a step; the first one begins after the first update.
+    assert_eq!(trace["traceEvents"], serde_json::json!(["options record_shapes", "start", "stop"]));
+}

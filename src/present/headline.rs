@@ -136,10 +136,15 @@ pub fn headline(context: &Context<'_>) -> Findings {
     let mut findings = Findings::default();
     let utilization = context.results.utilization().map_or(&[][..], |all| &all.stages);
     let (mut rows, mut notable) = timeline_rows(context, utilization);
-    if rows.is_empty() {
-        rows = utilization.iter().map(baseline_row).collect();
-        notable = rows.len();
-    }
+    // What no timeline has: all of it without one, and steps around the stages of one.
+    let is_profiled = |one: &StageUtilization| one.timed.profiled.is_some();
+    let is_alone = |one: &&StageUtilization| {
+        let mut same = utilization.iter().filter(|other| other.timed.stage == one.timed.stage);
+        !same.any(is_profiled)
+    };
+    let alone: Vec<Row> = utilization.iter().filter(is_alone).map(baseline_row).collect();
+    notable += alone.len();
+    rows.splice(0..0, alone);
     if !rows.is_empty() {
         let table = table(context, &rows);
         let caption = caption(context, &rows);
@@ -216,6 +221,11 @@ fn timeline_row(context: &Context<'_>, line: &Summary, utilization: &[StageUtili
         (Some(_), Some(own)) if own > 0 => Some(one.timed.time / own as f64),
         (Some(_), _) => None,
     });
+    // Optimizers have times, but no utilization.
+    let of_baseline = || {
+        let baseline = context.results.baseline().ok().filter(|_| steps.is_none())?;
+        Some(baseline.unprofiled(context.session, stage)?.statistics.median)
+    };
     let label = line.label(context.session, context.facts);
     Row {
         stage: if steps.is_some() {
@@ -224,7 +234,7 @@ fn timeline_row(context: &Context<'_>, line: &Summary, utilization: &[StageUtili
             label
         },
         profiled: Some(line.time / steps.unwrap_or(1.0)),
-        unprofiled: unprofiled_time,
+        unprofiled: unprofiled_time.or_else(of_baseline),
         busy_share: Some(line.busy_share),
         mfu: best.and_then(|one| one.mfu().ok()),
         mbu: best.and_then(|one| one.mbu().ok()),

@@ -109,6 +109,14 @@ impl<'a> Results<'a> {
         }
     }
 
+    /// Whether the un-profiled times are those of one rank, and stages those of each.
+    pub(super) fn has_baseline_of_one_rank(&self) -> bool {
+        let Ok(baseline) = self.context.results.baseline() else { return false };
+        let is_timed = |name: &str| baseline.unprofiled(self.context.session, name).is_some();
+        let mut ranks = self.stages.iter().filter(|stage| stage.scope.rank.is_some());
+        ranks.any(|stage| stage.scope.stage.as_deref().is_some_and(is_timed))
+    }
+
     /// Idle time of a stage; of several GPUs that of the first.
     pub(super) fn idle(&self, (stage, process): Key) -> Option<&'a Line> {
         let ordinal = |line: &&Line| self.context.session.gpus.ordinal[line.gpu.index()];

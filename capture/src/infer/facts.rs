@@ -82,7 +82,7 @@ pub(super) struct Mesh {
     pub(super) shape: Vec<u64>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Served {
     pub(super) config: Value,
@@ -118,6 +118,8 @@ pub(super) fn main_of(all: Vec<Notes>) -> Option<Notes> {
     let opened = |notes: &Notes| notes.steps.values().map(|stage| stage.opened).sum::<u64>();
     // An engine's arguments are in one process, and its steps in those that compute.
     let steps = all.iter().max_by_key(|notes| opened(notes)).map(|notes| notes.steps.clone());
+    let engines = all.iter().find(|notes| !notes.engines.is_empty());
+    let engines = engines.map(|notes| (notes.engines.clone(), notes.served_config.clone()));
     let main = all.into_iter().min_by_key(|notes| {
         let calls: u64 =
             notes.models.iter().flat_map(|model| &model.calls).map(|call| call.count).sum();
@@ -128,6 +130,9 @@ pub(super) fn main_of(all: Vec<Notes>) -> Option<Notes> {
     main.map(|mut main| {
         if opened(&main) == 0 {
             main.steps = steps.unwrap_or_default();
+        }
+        if let Some((engines, config)) = engines.filter(|_| main.engines.is_empty()) {
+            (main.engines, main.served_config) = (engines, config.or(main.served_config.take()));
         }
         main
     })

@@ -47,11 +47,12 @@ pub(super) fn of(runs: &[Notes]) -> Stages {
     let is_told =
         user.iter().any(|stage| !matches!(stage.kind, StageKind::Other | StageKind::Optimizer));
     let mut all = user;
-    if !is_told {
-        let steps = timed(runs, |notes| &notes.steps);
-        let names: Vec<String> = all.iter().map(|stage| stage.name.clone()).collect();
-        all.extend(steps.into_iter().filter(|stage| !names.contains(&stage.name)));
-    }
+    let names: Vec<String> = all.iter().map(|stage| stage.name.clone()).collect();
+    let has_step = all.iter().any(|stage| stage.kind == StageKind::TrainStep);
+    let steps = timed(runs, |notes| &notes.steps);
+    // Ranges of forward and backward passes leave out what the whole step takes.
+    let is_lacking = |stage: &Timed| !is_told || !has_step && stage.kind == StageKind::TrainStep;
+    all.extend(steps.into_iter().filter(|stage| is_lacking(stage) && !names.contains(&stage.name)));
     Stages { all, lacks_ranges }
 }
 
@@ -257,6 +258,18 @@ mod tests {
         let found = of(&[run]);
         assert_eq!(found.all[0].name, "train_step");
         assert_eq!(found.timings(Map::new())["ranges"], INJECTED);
+    }
+
+    #[test]
+    fn ranges_of_passes_leave_out_the_step_around_them() {
+        let own = [("forward", stage(&[3.0], &[("train", 1)])), ("backward", stage(&[5.0], &[]))];
+        let step =
+            [("train_step", stage(&[9.0], &[("update", 1)])), ("forward", stage(&[1.0], &[]))];
+        let found = of(&[notes(&own, &step)]);
+        let times: BTreeMap<&str, f64> =
+            found.all.iter().map(|stage| (stage.name.as_str(), stage.ms[0])).collect();
+        let expected = [("forward", 3.0), ("backward", 5.0), ("train_step", 9.0)];
+        assert_eq!(times, BTreeMap::from(expected));
     }
 
     #[test]

@@ -59,6 +59,7 @@ pub fn renew(bundle: &Path) -> Result<(), CaptureError> {
 }
 
 /// What a capture knows of its passes.
+#[derive(Default)]
 pub(crate) struct Description {
     pub(crate) name: Option<String>,
     pub(crate) labels: Vec<(String, String)>,
@@ -82,8 +83,9 @@ pub(crate) fn describe_bundle(
     old.labels.extend(description.labels);
     let is_new = |old: &Pass| description.passes.iter().all(|new| new.id != old.id);
     old.passes.retain(is_new);
-    if bundle.join("snapshot").is_dir() && old.passes.is_empty() {
-        old.passes.push(Pass { id: "snapshot".to_owned(), ..Pass::default() });
+    let mut known = old.passes.iter().chain(&description.passes);
+    if bundle.join("snapshot").is_dir() && known.all(|pass| pass.id != "snapshot") {
+        old.passes.insert(0, Pass { id: "snapshot".to_owned(), ..Pass::default() });
     }
     old.passes.extend(description.passes);
     let files = list(bundle)?;

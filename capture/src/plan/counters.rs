@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rooflens_schemas::PassKind;
 
 use super::ncu::{filtered, names, pass};
-use super::{Harvest, PassPlan, Step, ranges_folder, work_folder};
+use super::{Harvest, PassPlan, Step, in_steps, ranges_folder, with_window, work_folder};
 use crate::args::{AllArguments, Gate};
 use crate::files;
 use crate::kernels::Kernels;
@@ -160,7 +160,12 @@ fn windowed(
             counts.into_iter().enumerate().map(|(index, count)| (count, file(index))).collect();
         export.kernels = kernels;
     }
-    Ok(pass)
+    let steps = arguments.server_steps();
+    Ok(match (steps, common.client.is_some()) {
+        // The processes of a server wait for each other: it is ended from outside.
+        (None, true) => with_window(pass, common),
+        _ => in_steps(pass, steps, common),
+    })
 }
 
 /// Names by which ncu is to find the kernels, with those that people are told: as the linker knows them, because a
@@ -193,7 +198,7 @@ fn by_count(
         kernels.exact_window = Some(unit);
     }
     // The list counts launches from where the timeline begins: with the process, or with the gate.
-    let whole = Gate::default();
+    let whole = Gate { window: arguments.server_steps(), ..Gate::default() };
     let gate = if arguments.gate_nsys { &arguments.gate } else { &whole };
     pass(id, &arguments.common, gate, &arguments.ncu, Some(&kernels), ncu)
 }

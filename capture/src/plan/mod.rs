@@ -12,13 +12,22 @@ use std::path::{Path, PathBuf};
 use rooflens_schemas::PassKind;
 
 use crate::args::{
-    AllArguments, BaselineArguments, Common, NcuArguments, NsysArguments, Profilers, Repeats,
+    AllArguments, BaselineArguments, Common, Gate, NcuArguments, NsysArguments, Profilers, Repeats,
     TorchArguments,
 };
 use crate::kernels::Kernels;
 use crate::tools::Probe;
 use counters::RANGES;
 pub(crate) use nsys::Export as NsysExport;
+
+/// What the injected modules read of a window of steps: `SKIP:COUNT`, a folder, and a file that is there once a server
+/// is ready.
+pub(crate) const WINDOW: &str = "ROOFLENS_WINDOW";
+const WINDOW_DIR: &str = "ROOFLENS_WINDOW_DIR";
+const READY: &str = "ROOFLENS_READY";
+
+/// Name of that file in the folder.
+pub(crate) const READY_FILE: &str = "ready";
 
 /// One thing to do. Steps run in order; a failed one does not keep the next from running.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +57,8 @@ pub(crate) struct PassPlan {
     pub(crate) warmup: u32,
     /// Whether a module is loaded into Python.
     pub(crate) is_injected: bool,
+    /// Folder in which processes say how far their window of steps is, after which a server is ended.
+    pub(crate) window: Option<PathBuf>,
     /// What is done with the files afterwards.
     pub(crate) harvest: Harvest,
     /// What the manifest says of the pass.
@@ -87,7 +98,11 @@ pub(crate) fn nsys(arguments: &NsysArguments, probe: &Probe) -> Result<Vec<Step>
     let common = &arguments.common;
     let nsys = probe.nsys.as_ref().map_err(Clone::clone)?;
     let id = pass_name(common, "nsys");
-    let pass = nsys::pass(&id, common, Some(&arguments.gate), &arguments.nsys, nsys)?;
+    let gate = &arguments.gate;
+    if gate.gate.is_some() && gate.window.is_some() {
+        return Err("--window counts steps for nsys: with --gate choose --instances".to_owned());
+    }
+    let pass = nsys::pass(&id, common, Some(gate), &arguments.nsys, nsys)?;
     Ok(vec![snapshot(common), Step::Pass(pass)])
 }
 
@@ -100,7 +115,11 @@ pub(crate) fn ncu(
     let common = &arguments.common;
     let ncu = probe.ncu.as_ref().map_err(Clone::clone)?;
     let id = pass_name(common, "ncu");
-    let pass = ncu::pass(&id, common, &arguments.gate, &arguments.ncu, kernels, ncu)?;
+    let gate = &arguments.gate;
+    if gate.gate.is_some() && gate.window.is_some() {
+        return Err("--window counts steps for ncu: with --gate choose --instance".to_owned());
+    }
+    let pass = ncu::pass(&id, common, gate, &arguments.ncu, kernels, ncu)?;
     Ok(vec![snapshot(common), Step::Pass(pass)])
 }
 
@@ -117,7 +136,8 @@ pub(crate) fn all(arguments: &AllArguments, probe: &Probe) -> Vec<Step> {
     let common = &arguments.common;
     let mut steps = vec![snapshot(common)];
     steps.extend(baseline_passes(common, &arguments.repeats, "baseline".to_owned()));
-    let gate = Some(&arguments.gate).filter(|_| arguments.gate_nsys);
+    let window = arguments.server_steps();
+    let gate = Some(&arguments.gate).filter(|_| arguments.gate_nsys || window.is_some());
     let timeline = probe.nsys.as_ref().map_err(Clone::clone);
     let timeline =
         timeline.and_then(|nsys| nsys::pass("nsys", common, gate, &arguments.nsys, nsys));
@@ -127,12 +147,34 @@ pub(crate) fn all(arguments: &AllArguments, probe: &Probe) -> Vec<Step> {
     let is_expected = torch.trace_dir.is_some();
     steps.push(Step::Pass(torch::pass("torch", common, gate, torch, is_expected)));
     let ncu = probe.ncu.as_ref().map_err(Clone::clone);
-    let ncu = ncu.and_then(|ncu| ncu::pass("ncu", common, gate, &arguments.ncu, None, ncu));
+    let plain = Gate { window, ..gate.clone() };
+    let ncu = ncu.and_then(|ncu| ncu::pass("ncu", common, &plain, &arguments.ncu, None, ncu));
     steps.push(match ncu {
         Ok(pass) => Step::Counters(pass),
         Err(reason) => Step::Skip { pass: "ncu".to_owned(), kind: PassKind::Counters, reason },
     });
     steps
+}
+
+/// The pass, limited to these steps of a Python workload, if to any.
+fn in_steps(mut pass: PassPlan, steps: Option<(u64, u64)>, common: &Common) -> PassPlan {
+    let Some((skip, count)) = steps else { return pass };
+    pass.variables.push((WINDOW.to_owned(), format!("{skip}:{count}")));
+    pass.is_injected = true;
+    pass.notes.push(format!("window: {count} steps after {skip}"));
+    with_window(pass, common)
+}
+
+/// The pass, whose processes say in a folder how far they are.
+fn with_window(mut pass: PassPlan, common: &Common) -> PassPlan {
+    let folder = work_folder(&common.output, &pass.id).join("window");
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    pass.variables.push((WINDOW_DIR.to_owned(), text(&folder)));
+    if common.client.is_some() {
+        pass.variables.push((READY.to_owned(), text(&folder.join(READY_FILE))));
+    }
+    pass.window = Some(folder);
+    pass
 }
 
 /// The pass, in which is noted which ranges Python pushes: ncu can begin with those.
@@ -223,6 +265,7 @@ fn baseline_passes(common: &Common, repeats: &Repeats, id: String) -> Vec<Step> 
         repeats: repeats.repeats,
         warmup: repeats.warmup,
         is_injected: false,
+        window: None,
         harvest: Harvest::Timings,
         notes: Vec::new(),
     };
@@ -252,6 +295,7 @@ fn gemm_log(common: &Common) -> PassPlan {
         repeats: 1,
         warmup: 0,
         is_injected: false,
+        window: None,
         harvest: Harvest::GemmLog,
         notes: Vec::new(),
     }
@@ -275,6 +319,7 @@ pub(crate) fn some_pass() -> PassPlan {
         repeats: 1,
         warmup: 0,
         is_injected: false,
+        window: None,
         harvest: Harvest::GemmLog,
         notes: Vec::new(),
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use rooflens_schemas::PassKind;
 
 use super::gate::Range;
-use super::{Harvest, PassPlan, work_folder};
+use super::{Harvest, PassPlan, in_steps, work_folder};
 use crate::args::{CacheControl, ClockControl, Common, Gate, NcuOptions, Preset};
 use crate::kernels::Kernels;
 use crate::tools::Profiler;
@@ -71,6 +71,12 @@ pub(crate) fn pass(
 ) -> Result<PassPlan, String> {
     let mut notes = Vec::new();
     let mut filters = gated(gate, ncu)?;
+    if gate.steps().is_some() {
+        if !ncu.knows("--profile-from-start") {
+            return Err(format!("{} cannot record steps: leave --window out", ncu.version));
+        }
+        filters.extend(["--profile-from-start", "off"].map(str::to_owned));
+    }
     filters.extend(launches(options, kernels, ncu, &mut notes)?);
     let kills = ncu.knows("--kill");
     if kills {
@@ -84,7 +90,7 @@ pub(crate) fn pass(
         (export.kernels, export.kills) = (names, kills);
         export.planned = count(options, kernels);
     }
-    Ok(pass)
+    Ok(in_steps(pass, gate.steps(), common))
 }
 
 /// The pass with these filters of launches.
@@ -120,6 +126,7 @@ pub(super) fn filtered(
         repeats: 1,
         warmup: 0,
         is_injected: false,
+        window: None,
         harvest: Harvest::Ncu(Export { program, version, report, planned, stops, kernels, kills }),
         notes,
     })

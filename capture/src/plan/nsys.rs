@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use rooflens_schemas::PassKind;
 
-use super::{Harvest, PassPlan, work_folder};
+use super::{Harvest, PassPlan, in_steps, work_folder};
 use crate::args::{Common, Gate, NsysOptions};
 use crate::tools::Profiler;
 
@@ -45,6 +45,7 @@ pub(super) fn pass(
     nsys: &Profiler,
 ) -> Result<PassPlan, String> {
     let folder = work_folder(&common.output, id);
+    let steps = gate.and_then(Gate::steps);
     let gate = gate.and_then(|gate| Some((gate.gate.as_ref()?, gate.instances)));
     let mut trace: Vec<&str> = options.trace.iter().map(String::as_str).collect();
     if gate.is_some() && !trace.contains(&"nvtx") {
@@ -66,6 +67,13 @@ pub(super) fn pass(
         command.extend(gated(range, instances, nsys)?);
         notes.push(format!("gated by range {range}: its first {instances} instance(s)"));
     }
+    if steps.is_some() {
+        if !nsys.knows("--capture-range") {
+            return Err(format!("{} cannot record steps: leave --window out", nsys.version));
+        }
+        command.push("--capture-range=cudaProfilerApi".to_owned());
+        command.extend(range_end(1, nsys)?);
+    }
     let output = folder.join("timeline").to_string_lossy().into_owned();
     command.extend(["--output".to_owned(), output]);
     command.extend(common.command.iter().cloned());
@@ -78,7 +86,7 @@ pub(super) fn pass(
         gate: gate.map(|(range, _)| range.clone()),
         keep_report: options.keep_report,
     };
-    Ok(PassPlan {
+    let pass = PassPlan {
         id: id.to_owned(),
         kind: PassKind::Timeline,
         command,
@@ -86,9 +94,11 @@ pub(super) fn pass(
         repeats: 1,
         warmup: 0,
         is_injected: false,
+        window: None,
         harvest: Harvest::Nsys(export),
         notes,
-    })
+    };
+    Ok(in_steps(pass, steps, common))
 }
 
 /// Tables without rows are written, too: absent and empty are not the same. Payloads of ranges tell what a collective moves.
@@ -130,19 +140,24 @@ fn gated(range: &str, instances: u32, nsys: &Profiler) -> Result<Vec<String>, St
     }
     let mut flags = vec!["--capture-range=nvtx".to_owned(), format!("--nvtx-capture={range}")];
     flags.push("--env-var=NSYS_NVTX_PROFILER_REGISTER_ONLY=0".to_owned());
-    // The workload goes on after the range: its end is its own.
+    flags.extend(range_end(instances, nsys)?);
+    Ok(flags)
+}
+
+/// The workload goes on after the range: its end is its own.
+fn range_end(instances: u32, nsys: &Profiler) -> Result<Option<String>, String> {
     if nsys.knows("--capture-range-end") {
         let end = match instances {
             1 => "stop".to_owned(),
             many => format!("repeat:{many}"),
         };
-        flags.push(format!("--capture-range-end={end}"));
-    } else if instances > 1 {
-        return Err(format!("{} records one instance only: leave --instances out", nsys.version));
-    } else if nsys.knows("--stop-on-range-end") {
-        flags.push("--stop-on-range-end=true".to_owned());
+        return Ok(Some(format!("--capture-range-end={end}")));
     }
-    Ok(flags)
+    if instances > 1 {
+        return Err(format!("{} records one instance only: leave --instances out", nsys.version));
+    }
+    let stops = nsys.knows("--stop-on-range-end");
+    Ok(stops.then(|| "--stop-on-range-end=true".to_owned()))
 }
 
 fn ranges(nsys: &Profiler, folder: &std::path::Path, common: &Common) -> Vec<String> {

@@ -200,6 +200,42 @@ fn all_skips_what_is_missing_and_plans_the_rest() {
 }
 
 #[test]
+fn of_a_server_all_profiled_passes_are_limited_to_the_window() {
+    let probe = recorded();
+    let passes = |line: &str| {
+        let Command::All(arguments) = command(line) else { panic!("not all") };
+        let told = |step: Step| match step {
+            Step::Pass(pass) | Step::Counters(pass) => {
+                let limit = |word: &str| pass.command.iter().any(|one| one == word);
+                let waits =
+                    limit("--capture-range=cudaProfilerApi") || limit("--profile-from-start");
+                Some((pass.id, pass.window.is_some(), waits))
+            }
+            _ => None,
+        };
+        all(&arguments, &probe).into_iter().filter_map(told).collect::<Vec<_>>()
+    };
+    let told = |id: &str, is_limited, waits| (id.to_owned(), is_limited, waits);
+    let server = "all -o b --window 5:3 --client c --ready h:1/x -- python3 a.py";
+    let expected = [
+        told("baseline", false, false),
+        told("nsys", true, true),
+        told("torch", true, false),
+        told("ncu", true, true),
+    ];
+    assert_eq!(passes(server), expected);
+    // Of another workload torch alone is: the timeline of all is small enough.
+    let expected = [false, false, true, false];
+    let own = passes("all -o b --window 5:3 -- python3 a.py");
+    assert_eq!(own.iter().map(|(_, is_limited, _)| *is_limited).collect::<Vec<_>>(), expected);
+
+    let Command::Nsys(gated) = command("nsys -o b --gate decode --window 1:2 -- x") else {
+        panic!("not nsys")
+    };
+    assert!(super::nsys(&gated, &probe).is_err_and(|reason| reason.contains("choose --instances")));
+}
+
+#[test]
 fn the_plan_is_shown_as_a_shell_would_run_it() {
     let Command::Torch(arguments) =
         command("torch -o b --gate decode --window 1:2 -- python3 a.py")

@@ -6,7 +6,7 @@ use clap::ValueEnum as _;
 use rooflens_schemas::PassKind;
 
 use super::gate::Range;
-use super::{Harvest, PassPlan, work_folder};
+use super::{Harvest, PassPlan, in_steps, work_folder};
 use crate::args::{Common, Gate, TorchOptions};
 
 /// Where traces are looked for.
@@ -29,9 +29,9 @@ pub(super) fn pass(
     let folder = work_folder(&common.output, id);
     let (variables, note) = match &options.trace_dir {
         Some(_) => (Vec::new(), "the trace is the workload's own".to_owned()),
-        None => (variables(&folder, gate, options), injection_note(gate, options)),
+        None => (variables(&folder, gate, options), injection_note(gate)),
     };
-    PassPlan {
+    let pass = PassPlan {
         id: id.to_owned(),
         kind: PassKind::Operators,
         command: common.command.clone(),
@@ -39,9 +39,11 @@ pub(super) fn pass(
         repeats: 1,
         warmup: 0,
         is_injected: options.trace_dir.is_none(),
+        window: None,
         harvest: Harvest::Torch(Collection { trace_dir: options.trace_dir.clone(), is_expected }),
         notes: vec![note],
-    }
+    };
+    in_steps(pass, gate.steps(), common)
 }
 
 /// What the injected modules read. PYTHONPATH is extended when the command is started.
@@ -62,21 +64,20 @@ fn variables(
     if let Some(gate) = &gate.gate {
         variables.push(("ROOFLENS_TORCH_RANGE", Range::of(gate).name.to_owned()));
     }
-    if let Some((skip, count)) = options.window {
+    if let Some((skip, count)) = gate.window.filter(|_| gate.gate.is_some()) {
         variables.push(("ROOFLENS_TORCH_SKIP", skip.to_string()));
         variables.push(("ROOFLENS_TORCH_COUNT", count.to_string()));
     }
     variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-fn injection_note(gate: &Gate, options: &TorchOptions) -> String {
-    let what = match &gate.gate {
-        Some(range) => format!("instances of range {range}"),
-        None => "optimizer steps".to_owned(),
-    };
-    match options.window {
-        Some((skip, count)) => format!("profiler injected: {count} {what} after {skip}"),
-        None if gate.gate.is_some() => format!("profiler injected: all {what}"),
-        None => "profiler injected: from the import of torch to the end".to_owned(),
+fn injection_note(gate: &Gate) -> String {
+    match (&gate.gate, gate.window) {
+        (Some(range), Some((skip, count))) => {
+            format!("profiler injected: {count} instances of range {range} after {skip}")
+        }
+        (Some(range), None) => format!("profiler injected: all instances of range {range}"),
+        (None, Some(_)) => "profiler injected: in the steps of the window".to_owned(),
+        (None, None) => "profiler injected: from the import of torch to the end".to_owned(),
     }
 }

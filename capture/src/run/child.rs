@@ -96,7 +96,7 @@ impl Run<'_> {
         drain(&tees);
         let started_utc_ns = u64::try_from(since_epoch.as_nanos()).unwrap_or(0);
         // What a server says of its end, which is ours, says nothing.
-        let code = served.map_or(code(status?), |(code, _)| code);
+        let code = served.map_or(code(status?), |served| served.code.unwrap_or(0));
         Ok(Ended { code, wall, started_utc_ns, is_cut, served })
     }
 }

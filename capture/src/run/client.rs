@@ -1,17 +1,21 @@
 //! A server and its client: the workload is a server, which is ended when the client that loads it has ended.
 
+use std::fs;
 use std::io::{Read as _, Stdout, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::child::{Log, tee};
-use super::watch;
-use crate::say;
+use super::pass::Folders;
+use super::{Session, harvest, watch, window};
+use crate::error::CaptureError;
+use crate::plan::READY_FILE;
+use crate::{files, say};
 
 /// Between questions whether the server is ready, whether the client has ended, and for an answer.
 const POLL: Duration = Duration::from_millis(200);
@@ -31,10 +35,18 @@ pub(crate) struct Client {
     pub(crate) log: PathBuf,
     /// Whether the server's command is a profiler's, which must not be ended itself.
     pub(crate) is_profiled: bool,
+    /// Folder in which processes of the server say how far their window of steps is; with it the client need not end.
+    pub(crate) window: Option<PathBuf>,
 }
 
-/// How it ended: exit code, and seconds until the server was ready.
-pub(crate) type Served = (i32, f64);
+/// How it ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Served {
+    /// Exit code; none if it was ended because all steps of the window were over.
+    pub(crate) code: Option<i32>,
+    /// Seconds until the server was ready.
+    pub(crate) ready: f64,
+}
 
 /// A client that runs or waits.
 pub(super) struct Running {
@@ -64,8 +76,12 @@ impl Client {
             goes_on(stopped).then_some(())?;
         }
         let ready = start.elapsed().as_secs_f64();
+        if let Some(folder) = &self.window {
+            // Without the file no step counts, and the notes say so.
+            let _ = files::write(&folder.join(READY_FILE), "");
+        }
         say(&format!("the server is ready after {ready:.1} s: the client begins"));
-        let code = self.load(logs, stopped)?;
+        let served = Served { code: self.load(logs, stopped)?, ready };
         let begin = Instant::now();
         let mut signals = SIGNALS.into_iter().peekable();
         loop {
@@ -75,13 +91,13 @@ impl Client {
                 watch::end(server, self.is_profiled, signal);
             }
             if !goes_on(stopped) {
-                return Some((code, ready));
+                return Some(served);
             }
         }
     }
 
-    /// Runs the client. None if the server ended before it.
-    fn load(&self, [out, err]: [Log; 2], stopped: &Receiver<()>) -> Option<i32> {
+    /// Runs the client, and gives its exit code if it ends by itself. None if the server ended before it.
+    fn load(&self, [out, err]: [Log; 2], stopped: &Receiver<()>) -> Option<Option<i32>> {
         let child = Command::new("sh")
             .args(["-c", &self.command])
             .envs(self.variables.iter().map(|(name, value)| (name, value)))
@@ -90,17 +106,19 @@ impl Client {
             .stderr(Stdio::piped())
             .process_group(0)
             .spawn();
-        let Ok(mut child) = child else { return Some(i32::from(crate::FAILED)) };
+        let Ok(mut child) = child else { return Some(Some(i32::from(crate::FAILED))) };
         let _ = child.stdout.take().map(|from| tee(from, out, None::<Stdout>, None));
         let _ = child.stderr.take().map(|from| tee(from, err, None::<Stdout>, None));
         loop {
             if let Ok(Some(status)) = child.try_wait() {
-                return Some(status.code().unwrap_or(1));
+                return Some(Some(status.code().unwrap_or(1)));
             }
-            if !goes_on(stopped) {
+            let is_over = self.window.as_deref().is_some_and(window::is_over);
+            let runs = goes_on(stopped);
+            if is_over || !runs {
                 watch::end(child.id(), false, libc::SIGKILL);
                 let _ = child.wait();
-                return None;
+                return runs.then_some(None);
             }
         }
     }
@@ -119,6 +137,27 @@ impl Client {
         };
         ask().unwrap_or(false)
     }
+}
+
+/// Takes the files of a client, such as the result of a benchmark, with those of folders below.
+pub(super) fn results(
+    from: &Path,
+    to: &Path,
+    session: &Session<'_>,
+    folders: &Folders,
+) -> Result<(), CaptureError> {
+    for entry in fs::read_dir(from).map_err(CaptureError::io(from))?.flatten() {
+        let (path, to) = (entry.path(), to.join(entry.file_name()));
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => results(&path, &to, session, folders)?,
+            Ok(kind) if kind.is_file() => {
+                files::make(to.parent().unwrap_or(&to))?;
+                harvest::take(&path, &to, session, folders)?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Where a server says that it is ready, as it is asked; errors say what to write.

@@ -103,7 +103,7 @@ fn inferred(session: &Session<'_>, folders: &Folders) -> Result<Harvested, Captu
 }
 
 /// Takes a file into the bundle if it is there.
-fn take(
+pub(super) fn take(
     from: &Path,
     to: &Path,
     session: &Session<'_>,

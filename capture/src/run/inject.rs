@@ -10,7 +10,7 @@ use crate::infer;
 use crate::plan::{Harvest, PassPlan, ranges_folder};
 
 /// Where the modules are, below the folder that `PYTHONPATH` begins with.
-const FILES: [(&str, &str); 13] = [
+const FILES: [(&str, &str); 14] = [
     ("sitecustomize.py", include_str!("inject/sitecustomize.py")),
     ("rooflens_inject/__init__.py", include_str!("inject/rooflens_inject/__init__.py")),
     ("rooflens_inject/clock.py", include_str!("inject/rooflens_inject/clock.py")),
@@ -21,6 +21,7 @@ const FILES: [(&str, &str); 13] = [
     ("rooflens_inject/ranges.py", include_str!("inject/rooflens_inject/ranges.py")),
     ("rooflens_inject/stages.py", include_str!("inject/rooflens_inject/stages.py")),
     ("rooflens_inject/steps.py", include_str!("inject/rooflens_inject/steps.py")),
+    ("rooflens_inject/steps_window.py", include_str!("inject/rooflens_inject/steps_window.py")),
     ("rooflens_inject/tracer.py", include_str!("inject/rooflens_inject/tracer.py")),
     ("rooflens_inject/training.py", include_str!("inject/rooflens_inject/training.py")),
     ("rooflens_inject/window.py", include_str!("inject/rooflens_inject/window.py")),
@@ -44,8 +45,9 @@ pub(super) fn prepare(
         Harvest::Timings | Harvest::GemmLog => false,
     };
     let is_noted = notes && plan.harvest == Harvest::Timings;
-    // Without notes only what the user asked for is injected: the profiler.
-    let is_hooked = plan.is_injected && (notes || matches!(plan.harvest, Harvest::Torch(_)));
+    // Without notes only what the user asked for is injected: the profiler, and what counts steps.
+    let is_asked = matches!(plan.harvest, Harvest::Torch(_)) || plan.window.is_some();
+    let is_hooked = plan.is_injected && (notes || is_asked);
     if !(is_hooked || opens_ranges || is_noted) {
         return Ok(Vec::new());
     }

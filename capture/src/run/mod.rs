@@ -12,10 +12,11 @@ mod sampler;
 mod signals;
 #[allow(unsafe_code, reason = "sends signals")]
 mod watch;
+mod window;
 
 use std::collections::VecDeque;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rooflens_schemas::{Pass, PassKind, Tool};
@@ -42,6 +43,15 @@ pub struct Outcome {
 impl From<String> for Outcome {
     fn from(said: String) -> Self {
         Self { said, code: 0 }
+    }
+}
+
+/// Refuses to write to the folder of a pass that has been.
+fn refuse(pass: &Path) -> Result<(), CaptureError> {
+    // An empty one is left of a capture that was killed.
+    match pass.exists() && fs::remove_dir(pass).is_err() {
+        true => Err(CaptureError::PassExists(pass.to_owned())),
+        false => Ok(()),
     }
 }
 
@@ -77,7 +87,8 @@ impl<'a> Session<'a> {
         let variables = std::env::vars_os().filter_map(|(name, value)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         });
-        let secrets = Secrets::of(variables, &common.command, common.keep_names);
+        let words: Vec<String> = common.command.iter().chain(&common.client).cloned().collect();
+        let secrets = Secrets::of(variables, &words, common.keep_names);
         let signals = Forwarder::start().map_err(CaptureError::io(&bundle))?;
         Ok(Self {
             common,
@@ -99,6 +110,12 @@ impl<'a> Session<'a> {
         steps: Vec<Step>,
         counters: impl Fn(PassPlan) -> Vec<Step>,
     ) -> Result<Outcome, CaptureError> {
+        // A pass that cannot be is said before the others take their time.
+        for step in &steps {
+            if let Step::Pass(plan) | Step::Counters(plan) = step {
+                refuse(&self.bundle.join(&plan.id))?;
+            }
+        }
         let mut steps = VecDeque::from(steps);
         let mut done = Ok(());
         while let Some(step) = steps.pop_front().filter(|_| done.is_ok()) {

@@ -10,15 +10,15 @@ use super::child::{Ended, Run};
 use super::client::{Client, Served};
 use super::sampler::Sampler;
 use super::watch::Expectation;
-use super::{Session, harvest, inject};
+use super::{Session, client, harvest, inject, refuse, window};
 use crate::error::CaptureError;
 use crate::files;
-use crate::plan::{Harvest, PassPlan, work_folder};
+use crate::plan::{Harvest, PassPlan, WINDOW, work_folder};
 
 /// Where the workload finds a folder for its own files.
 const OUT: &str = "ROOFLENS_OUT";
 
-/// Folder of a pass with the files of the client that loads a server.
+/// Folder with the files of the client that loads a server: hidden, and of the pass.
 const CLIENT: &str = "client";
 
 /// Between NVML samples while ncu runs. Each replay waits for the driver, which answers NVML at the same time: with samples
@@ -62,14 +62,15 @@ pub(super) fn run(
         work,
         logs: session.bundle.join("logs"),
     };
-    if folders.pass.exists() {
-        return Err(CaptureError::PassExists(folders.pass));
-    }
+    refuse(&folders.pass)?;
     files::make(&folders.work)?;
     files::make(&folders.pass)?;
     files::make(&folders.out)?;
     if session.common.client.is_some() {
-        files::make(&folders.pass.join(CLIENT))?;
+        files::make(&folders.work.join(CLIENT))?;
+    }
+    if let Some(folder) = &plan.window {
+        files::make(folder)?;
     }
     let before = harvest::before(&plan.harvest);
     let mut notes = Vec::new();
@@ -86,8 +87,11 @@ pub(super) fn run(
     let cut = runs.iter().find(|run| run.is_cut).map(|run| cut(run.wall));
     notes.extend(cut.clone());
     if session.common.client.is_some() {
+        client::results(&folders.work.join(CLIENT), &folders.pass.join(CLIENT), session, &folders)?;
         notes.extend(runs.iter().map(|run| client_note(run.served)));
     }
+    let is_in_steps = plan.variables.iter().any(|(name, _)| name == WINDOW);
+    notes.extend(plan.window.as_deref().filter(|_| is_in_steps).and_then(window::trouble));
     let harvested = harvest::after(plan, &before, session, &folders, code)?;
     let is_ended = cut.is_some() || is_killed(plan) && !harvested.is_unfit;
     notes.extend(harvested.notes);
@@ -111,9 +115,14 @@ pub(super) fn run(
 /// What the manifest says of a client.
 fn client_note(served: Option<Served>) -> String {
     match served {
-        Some((code, ready)) => {
+        Some(Served { code: Some(code), ready }) => {
             format!(
                 "the server was ready after {ready:.1} s and ended when the client had, with exit code {code}"
+            )
+        }
+        Some(Served { code: None, ready }) => {
+            format!(
+                "the server was ready after {ready:.1} s; it and its client were ended when all was recorded"
             )
         }
         None => "the server ended before its client: see logs".to_owned(),
@@ -159,15 +168,16 @@ fn repeat(
     Ok(runs)
 }
 
-/// The client of this pass. Its own files go into the pass.
-fn client(plan: &PassPlan, session: &Session<'_>, folders: &Folders) -> Option<Client> {
-    let out = folders.pass.join(CLIENT).to_string_lossy().into_owned();
+/// The client of this pass.
+fn client_of(plan: &PassPlan, session: &Session<'_>, folders: &Folders) -> Option<Client> {
+    let out = folders.work.join(CLIENT).to_string_lossy().into_owned();
     Some(Client {
         command: session.common.client.clone()?,
         ready: session.common.ready.clone()?,
         variables: vec![(OUT.to_owned(), out)],
         log: folders.logs.join(format!("{}.client.txt", plan.id)),
         is_profiled: matches!(plan.kind, PassKind::Timeline | PassKind::Counters),
+        window: plan.window.clone(),
     })
 }
 
@@ -189,7 +199,7 @@ fn expectation(
         launches,
         stops,
         is_profiled: matches!(plan.kind, PassKind::Timeline | PassKind::Counters),
-        client: client(plan, session, folders),
+        client: client_of(plan, session, folders),
     }
 }
 

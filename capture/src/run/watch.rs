@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::client::Client;
-use crate::say;
+use crate::{files, say};
 
 /// Between lines of progress: on a terminal, and in a log. They are whole lines, because the workload writes there, too.
 const LINES: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(30)];
@@ -73,7 +73,7 @@ impl Counter {
             let is_due = count >= *stop;
             if is_due {
                 // Without the file the stage is profiled to its end.
-                let _ = fs::write(path, "");
+                let _ = files::write(path, "");
             }
             !is_due
         });

@@ -277,7 +277,8 @@ fn verify(results: &Results<'_>, actions: &[Action<'_>], figures: &[Figure]) -> 
     let changed: Vec<String> = changed.collect();
     let mut said = Vec::new();
     let unprofiled = results.stages.iter().any(|stage| stage.unprofiled.is_some());
-    if !changed.is_empty() && !unprofiled && !has_baseline(results) {
+    let of_one_rank = results.has_baseline_of_one_rank();
+    if !changed.is_empty() && !unprofiled && !of_one_rank {
         said.push(say!(results, "summary.verify_first"));
     }
     if !changed.is_empty() {
@@ -286,18 +287,12 @@ fn verify(results: &Results<'_>, actions: &[Action<'_>], figures: &[Figure]) -> 
             "summary.verify_figures",
             figures = changed.join(results.text.semicolon()),
             unprofiled = unprofiled.then_some(""),
-            profiled = (!unprofiled && !has_baseline(results)).then_some(""),
-            again = (!unprofiled && has_baseline(results)).then_some(""),
+            again = (!unprofiled && of_one_rank).then_some(""),
+            profiled = (!unprofiled && !of_one_rank).then_some(""),
         ));
     }
     said.extend(actions.iter().filter_map(|action| action.found.next.clone()));
     said
-}
-
-/// Whether there are unprofiled repeats, if not of each rank.
-fn has_baseline(results: &Results<'_>) -> bool {
-    let baseline = results.context.results.baseline();
-    baseline.is_ok_and(|all| all.series.iter().any(|one| one.profiled == Some(false)))
 }
 
 /// How far the figures carry.
@@ -310,11 +305,10 @@ fn limits(results: &Results<'_>, observations: &[Observation]) -> Vec<Vec<Inline
         said.push(say!(results, "summary.few_iterations", stages = few.join(results.text.comma())));
     }
     let unprofiled = results.stages.iter().any(|stage| stage.unprofiled.is_some());
-    if !results.stages.is_empty() && !unprofiled {
-        said.push(match has_baseline(results) {
-            true => say!(results, "summary.baseline_without_ranks"),
-            false => say!(results, "summary.only_profiled"),
-        });
+    if results.has_baseline_of_one_rank() {
+        said.push(say!(results, "summary.one_rank"));
+    } else if !results.stages.is_empty() && !unprofiled {
+        said.push(say!(results, "summary.only_profiled"));
     }
     let remarks = observations.iter().filter(|one| one.on_measurement);
     said.extend(remarks.take(SHOWN_LIMITS).map(|one| one.statement.clone()));

@@ -1,6 +1,7 @@
 """Workloads that know nothing of the capture: the argument says which."""
 import os
 import sys
+import types
 
 import torch
 from torch.cuda import nvtx, work
@@ -45,6 +46,27 @@ def train():
         work(1)
         optimizer.step()
     print("ranges", nvtx.opened)
+
+
+def image():
+    """A vision transformer of torchvision: 1 layer of 4, an MLP of 8, patches of 2 in an image of 4, 3 classes."""
+
+    class VisionTransformer(torch.nn.Module):
+        image_size, hidden_dim, mlp_dim, num_classes = 4, 4, 8, 3
+
+        def __init__(self):
+            layer = types.SimpleNamespace(num_heads=2)
+            self.encoder = types.SimpleNamespace(layers=[layer])
+            self.conv_proj = types.SimpleNamespace(kernel_size=(2, 2), in_channels=3)
+            # Attention 4·4·5, MLP 4·8·2 + 8 + 4, norms 4·4; patches 4·13, positions 4·5, class 4, norm 8; head 3·5.
+            self.weights = [torch.Tensor(172), torch.Tensor(52 + 20 + 4 + 8), torch.Tensor(15)]
+
+        def forward(self, x):
+            work(1)
+
+    VisionTransformer.__module__ = "torchvision.models.vision_transformer"
+    VisionTransformer.children = lambda self: [self.encoder]
+    VisionTransformer().eval()(torch.Tensor(8, 3, 4, 4))
 
 
 def generate():

@@ -77,7 +77,11 @@ pub(super) fn work(
             }
             (0..steps).map(step).collect()
         }
-        _ => vec![Shape { batch, new: prompt, past: 0, logits: prompt }],
+        // An image has one label, a text a prediction of each token.
+        _ => {
+            let logits = if model.sequence.is_some() { 1 } else { prompt };
+            vec![Shape { batch, new: prompt, past: 0, logits }]
+        }
     };
     if shapes.is_empty() {
         return Err(Unavailable::NoSteps);
@@ -170,9 +174,10 @@ mod tests {
             work(StageKind::Forward, None, &unstated, Some(model), Some("bf16"))
         };
         assert_eq!(of(&text), Err(Unavailable::NotStated("prompt_tokens")));
-        // 2 images of 4 patches.
+        // 2 images of 4 patches, with one label each: 2·8·32 + 2·2·20 + 2·4·2·(4·5/2).
         let image = Architecture { sequence: Some(4), ..text };
-        assert_eq!(of(&image).expect("complete").tokens, 8.0);
+        let work = of(&image).expect("complete");
+        assert_eq!((work.tokens, work.flops), (8.0, 512.0 + 80.0 + 160.0));
     }
 
     #[test]

@@ -8,8 +8,9 @@
     models    which models are built, and what shapes they are called with
     training  optimizers, backward passes, parallel groups
     steps     ranges where the workload opens none
-    engines   arguments of vLLM and SGLang
+    engines   arguments and batches of vLLM and SGLang
     window    ncu in chosen instances of ranges, and the end of the workload after them
+    steps_window  profilers in chosen steps
     notes     the file that all of it ends up in
 """
 
@@ -17,9 +18,9 @@
 def start(environment):
     """Begins what the environment asks for: a trace, notes, ranges of our own, or several of them."""
     trace, notes = environment.get("ROOFLENS_TORCH_DIR"), environment.get("ROOFLENS_NOTES_DIR")
-    own = environment.get("ROOFLENS_STEPS")
+    own, window = environment.get("ROOFLENS_STEPS"), environment.get("ROOFLENS_WINDOW")
     is_limited = environment.get("ROOFLENS_RANGES") or environment.get("ROOFLENS_NCU_WINDOW")
-    if not (trace or notes or own or is_limited):
+    if not (trace or notes or own or window or is_limited):
         return
     from . import loading
 
@@ -28,10 +29,10 @@ def start(environment):
 
         loading.on_import("torch", tracer.install)
     if is_limited:
-        from . import window
+        from . import window as ranges_window
 
-        loading.on_import("torch", window.install)
-    if notes or own:
+        loading.on_import("torch", ranges_window.install)
+    if notes or own or window:
         from . import engines, models, steps, training
 
         # In this order: what models and optimizers do is told to steps, which time or open ranges.

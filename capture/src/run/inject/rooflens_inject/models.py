@@ -67,7 +67,7 @@ def install(torch):
     notes.part("compile", _compile)
     loading.replace(torch, "compile", _compiled)
     module = torch.nn.Module
-    for name in ("to", "cuda", "eval"):
+    for name in ("to", "cuda", "eval", "parameters"):
         loading.replace(module, name, _found)
     if hasattr(module, "compile"):
         loading.after(module, "compile", _compiled_in_place)
@@ -139,15 +139,17 @@ def watched(call, model_of):
 @loading.quiet
 def _called(module, args, kwargs):
     """Notes a call. Gives its phase if its end is to be told."""
-    if steps.current is None or not notes.is_own():
+    if steps.current is None or not notes.is_own() or steps.has_batches and not steps.current.batch():
         return None
     kept = _models.get(id(module))
     if kept is None or kept[0]() is not module:
         if len(_models) >= MAX_MODELS:
             return None
         kept = _models[id(module)] = (weakref.ref(module), Model(module))
-    model, shape = kept[1], shape_of(args, kwargs)
-    phase = phase_of(module, shape, kwargs)
+    # Engines put requests of different lengths into one call.
+    model, batch = kept[1], steps.current.batch()
+    shape = (None, None) if batch else shape_of(args, kwargs)
+    phase = batch or phase_of(module, shape, kwargs)
     is_new = not model.shapes
     model.called(phase, shape)
     told = steps.current.begins(phase)
@@ -213,6 +215,8 @@ def describe(module):
     if hasattr(config, "to_dict"):
         found["config"] = config.to_dict()
         found["attention"] = getattr(config, "_attn_implementation", None)
+    else:
+        found["config"] = loading.quiet(vit_config)(module, sum(sizes.values()))
     devices = getattr(module, "hf_device_map", None)
     found["devices"] = len({str(device) for device in devices.values()}) if isinstance(devices, dict) else None
     found["tensor_parallel"] = getattr(module, "_tp_size", None)
@@ -220,6 +224,32 @@ def describe(module):
     if sizes.get("float32"):
         found["matmul_precision"] = loading.quiet(_torch.get_float32_matmul_precision)()
     return found
+
+
+def vit_config(module, parameters):
+    """The config of a vision transformer of torchvision or timm in the words of transformers, if it has all parameters."""
+    package = type(module).__module__.split(".")[0]
+    if type(module).__name__ != "VisionTransformer" or package not in ("torchvision", "timm"):
+        return None
+    if package == "torchvision":
+        layers, embed, hidden = list(module.encoder.layers), module.conv_proj, module.hidden_dim
+        image, heads, inner, classes = module.image_size, layers[0].num_heads, module.mlp_dim, module.num_classes
+    else:
+        layers, embed, hidden = list(module.blocks), module.patch_embed.proj, module.embed_dim
+        image, heads = module.patch_embed.img_size[0], layers[0].attn.num_heads
+        inner, classes = layers[0].mlp.fc1.out_features, module.num_classes
+    patch, channels = embed.kernel_size[0], embed.in_channels
+    of_layer = 4 * hidden * (hidden + 1) + 2 * hidden * inner + hidden + inner + 4 * hidden
+    tokens = (image // patch) ** 2 + 1
+    around = (channels * patch * patch + 1 + tokens + 1 + 2) * hidden + classes * (hidden + 1)
+    if parameters != len(layers) * of_layer + around:
+        return None
+    return {
+        "model_type": "vit", "architectures": ["ViTForImageClassification"], "hidden_size": hidden,
+        "num_hidden_layers": len(layers), "num_attention_heads": heads, "intermediate_size": inner,
+        "image_size": image, "patch_size": patch, "num_channels": channels,
+        "id2label": {str(index): str(index) for index in range(classes)},
+    }
 
 
 def models_as_json():
@@ -233,7 +263,7 @@ def models_as_json():
 
 
 def _found(old):
-    """A module that is moved or put into evaluation as a whole is likely a model."""
+    """A module that is moved, put into evaluation or trained as a whole is likely a model."""
 
     def called(self, *args, **kwargs):
         result = old(self, *args, **kwargs)

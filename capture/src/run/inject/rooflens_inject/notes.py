@@ -7,11 +7,12 @@ import time
 
 from . import loading
 
-# Seconds between writes while the workload goes on: a process that is killed writes nothing at its end.
-PERIOD = 20.0
+# Seconds between writes while the workload goes on, and the share of the time that they may take: a process that is
+# killed writes nothing at its end.
+LEAST, MOST, SHARE = 1.0, 20.0, 0.005
 
 _parts = {}
-_state = {"path": None, "pid": os.getpid(), "written": 0.0, "ends": []}
+_state = {"path": None, "pid": os.getpid(), "due": 0.0, "ends": []}
 
 
 def begin(folder):
@@ -37,7 +38,7 @@ def is_own():
 
 def tick():
     """Writes the notes if the last time is long ago."""
-    if _state["path"] and time.monotonic() - _state["written"] > PERIOD:
+    if _state["path"] and time.monotonic() > _state["due"]:
         write()
 
 
@@ -45,7 +46,8 @@ def tick():
 def write():
     if not _state["path"] or not is_own():
         return
-    _state["written"] = time.monotonic()
+    begun = time.monotonic()
+    _state["due"] = begun + LEAST
     values = {name: value() if callable(value) else value for name, value in list(_parts.items())}
     values = {name: value for name, value in values.items() if value}
     if not values:
@@ -56,6 +58,8 @@ def write():
     with open(part, "w") as file:
         json.dump(values, file, default=str)
     os.replace(part, _state["path"])
+    now = time.monotonic()
+    _state["due"] = now + min(MOST, max(LEAST, (now - begun) / SHARE))
 
 
 @loading.quiet

@@ -1,4 +1,4 @@
-"""Phases of the workload by what it does: prefill, decode, train_step, calls of generate, launches of CUDA graphs.
+"""Phases of the workload by what it does: prefill, decode, train_step, calls of generate, batches of engines, CUDA graphs.
 
 In a run without a profiler they are timed, beside the ranges of the workload. Where it opens no ranges at all, profiled
 runs open NVTX ranges of these names, so that the report has stages. With ROOFLENS_STEPS=only they take the place of the
@@ -6,12 +6,15 @@ workload's own.
 """
 import threading
 
-from . import loading, notes, ranges
+from . import loading, notes, ranges, steps_window
 from .clock import Clock
 from .stages import Stages
 
 # The one of this process; None before torch is imported.
 current = None
+
+# Whether an engine says when it computes a batch: what happens outside of batches is its warm-up.
+has_batches = False
 
 
 def install(torch, folder, own):
@@ -21,8 +24,8 @@ def install(torch, folder, own):
         ranges.hide(torch)
     if folder:
         notes.begin(folder)
-        notes.part("ranges", lambda: current.user.as_json())
-        notes.part("steps", lambda: current.own.as_json())
+        notes.part("ranges", lambda: current.read(current.user))
+        notes.part("steps", lambda: current.read(current.own))
         notes.at_end(current.finish)
         ranges.listen(torch, current.user)
     graph = getattr(torch.cuda, "CUDAGraph", None)
@@ -50,9 +53,13 @@ class Steps:
         self.user = Stages(self.clock) if is_timed else None
         self.own = Stages(self.clock) if is_timed else None
         self.opens_ranges, self.local = bool(own) and not is_timed, threading.local()
+        self.window = steps_window.StepsWindow(torch) if steps_window.WINDOW else None
 
     def push(self, name):
-        self.local.depth = self.local.__dict__.get("depth", 0) + 1
+        self.local.__dict__.setdefault("open", []).append(name)
+        # The loop of decode steps is none.
+        if self.window and name != "decode":
+            self.window.begins()
         if self.own:
             self.own.enter(name)
         if self.opens_ranges:
@@ -60,12 +67,14 @@ class Steps:
                 self.nvtx.range_push(name)
 
     def pop(self, end=None):
-        self.local.depth -= 1
+        name = self.local.open.pop()
         if self.opens_ranges:
             with ranges.ours():
                 self.nvtx.range_pop()
         if self.own:
             self.own.leave(end=end)
+        if self.window and name != "decode":
+            self.window.ends()
 
     def seen(self, what):
         if self.user:
@@ -75,6 +84,8 @@ class Steps:
     @loading.quiet
     def begins(self, phase):
         """A forward pass of a whole model: train, prefill, decode or forward. Gives whether `ends` is to be called."""
+        if has_batches:
+            return False
         if phase == "train":
             self.local.has_model = True
             if not self.local.__dict__.get("trains"):
@@ -127,11 +138,32 @@ class Steps:
     @loading.quiet
     def launches_graph(self):
         """A CUDA graph is launched. Gives whether that is a step: nothing that is known happens around it."""
-        if self.local.__dict__.get("depth") or self.user and self.user.stack():
+        if has_batches or self.local.__dict__.get("open") or self.user and self.user.stack():
             return False
         self.push("graph_launch")
         self.seen("graph_launch")
         return True
+
+    def batch(self):
+        """Whether the batch that an engine computes on this thread is prefill or decode; None if it computes none."""
+        return self.local.__dict__.get("batch")
+
+    @loading.quiet
+    def batch_begins(self, phase):
+        """An engine computes a batch, prefill or decode. Gives whether `batch_ends` is to be called."""
+        if self.user and self.user.stack():
+            self.seen(phase)
+            return False
+        self.local.batch = phase
+        self.push("decode_step" if phase == "decode" else phase)
+        self.seen(phase)
+        return True
+
+    @loading.quiet
+    def batch_ends(self):
+        self.local.batch = None
+        self.pop()
+        notes.tick()
 
     @loading.quiet
     def generates(self):
@@ -145,6 +177,11 @@ class Steps:
         if self.own:
             self.own.leave()
         notes.tick()
+
+    def read(self, stages):
+        """Times of what the GPU has passed until now."""
+        self.clock.drain()
+        return stages.as_json()
 
     def finish(self):
         """The workload is over: the GPU has a while to pass the last marks."""

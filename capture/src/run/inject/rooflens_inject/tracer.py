@@ -1,4 +1,4 @@
-"""torch.profiler in a program that does not know of it: around all of it, instances of a range, or optimizer steps."""
+"""torch.profiler in a program that does not know of it: around all of it, instances of a range, or steps (steps_window)."""
 import atexit
 import os
 import sys
@@ -12,14 +12,17 @@ RANGE = os.environ.get("ROOFLENS_TORCH_RANGE")
 SKIP = int(os.environ.get("ROOFLENS_TORCH_SKIP", "0"))
 COUNT = int(os.environ.get("ROOFLENS_TORCH_COUNT", "0"))
 
+# The one of this process; None before torch is imported.
+current = None
+
 
 class Tracer:
-    """Counts instances of the range, or optimizer steps, and profiles those of the window."""
+    """Counts instances of the range, and profiles those of the window."""
 
     def __init__(self, torch):
         self.torch, self.profiler, self.seen, self.depth, self.done = torch, None, 0, 0, False
         self.lock, self.local = threading.RLock(), threading.local()
-        if RANGE is None and SKIP == 0:
+        if RANGE is None and "ROOFLENS_WINDOW" not in os.environ:
             self.start()
         atexit.register(self.stop)
 
@@ -84,18 +87,8 @@ class Tracer:
             if self.depth == 0 and COUNT and self.seen >= SKIP + COUNT:
                 self.stop()
 
-    def step(self, *_):
-        self.seen += 1
-        if COUNT and self.seen >= SKIP + COUNT:
-            self.stop()
-        elif self.seen >= SKIP:
-            self.start()
-
 
 def install(torch):
-    tracer = Tracer(torch)
-    ranges.listen(torch, tracer)
-    if RANGE is None and (SKIP or COUNT):
-        from torch.optim.optimizer import register_optimizer_step_post_hook
-
-        register_optimizer_step_post_hook(tracer.step)
+    global current
+    current = Tracer(torch)
+    ranges.listen(torch, current)

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 
-from . import loading, ranges
+from . import loading, ranges, steps, steps_window
 
 RANGES = os.environ.get("ROOFLENS_RANGES")
 WINDOW = [(name, ordinal) for name, ordinal in json.loads(os.environ.get("ROOFLENS_NCU_WINDOW", "[]"))]
@@ -33,7 +33,7 @@ class Window:
         self.torch, self.pid, self.counts, self.left = torch, os.getpid(), {}, set(WINDOW)
         # Ranges of the window that are open, and whether ncu profiles.
         self.open, self.is_on = [], False
-        self.is_first = os.environ.get("RANK", "0") == "0"
+        self.is_first = None if steps_window.DIR else os.environ.get("RANK", "0") == "0"
         self.lock, self.local = threading.RLock(), threading.local()
 
     def enter(self, name):
@@ -46,7 +46,7 @@ class Window:
 
     def begin(self, name):
         """The name and its number, if that is of the window."""
-        if os.getpid() != self.pid:
+        if os.getpid() != self.pid or steps_window.WINDOW and not steps.current.window.is_open:
             return None
         with self.lock:
             ordinal = self.counts.get(name, 0)
@@ -72,6 +72,8 @@ class Window:
 
     def profile(self):
         """Starts or stops ncu: it makes every launch slow, so that it is stopped as soon as it has enough."""
+        if self.open and self.is_first is None:
+            self.is_first = steps_window.claims()
         wanted = bool(self.open) and self.is_first
         if wanted == self.is_on:
             return
@@ -102,7 +104,10 @@ class Window:
         os.replace(path + ".part", path)
 
     def finish(self):
-        """Ends the process, unless another Python process waits for what it does."""
+        """Ends the process, unless another Python process waits for what it does: a server is ended by the capture."""
+        if steps_window.DIR:
+            steps_window.mark("done")
+            return
         if multiprocessing.parent_process() is not None or threading.current_thread() is not threading.main_thread():
             return
         self.torch.cuda.synchronize()

@@ -1,5 +1,5 @@
 """Stands in for torch: modules that can be called, optimizers that step, and events that tell whole milliseconds."""
-from . import autograd, compiler, cuda, nn, optim
+from . import autograd, compiler, cuda, nn, optim, profiler
 
 nn.DataParallel = nn.parallel.DataParallel
 

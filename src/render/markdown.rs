@@ -138,7 +138,7 @@ fn write_item(out: &mut String, page: &Page, item: &Item) {
         Item::Heading { text } => block(out, &format!("### {}", escape(text))),
         Item::Prose { text } => block(out, &paragraph(&inline(text))),
         Item::Table(table) => write_table(out, table),
-        Item::Chart { path, title, description } => {
+        Item::Chart { path, title, description, .. } => {
             block(out, &format!("![{}]({})", escape(description), target(path)));
             block(out, &format!("*{}*", escape(title)));
         }

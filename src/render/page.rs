@@ -138,8 +138,8 @@ pub(crate) enum Item {
     Prose { text: Vec<Piece> },
     /// A table.
     Table(Table),
-    /// A chart.
-    Chart { path: String, title: String, description: String },
+    /// A chart, with its number among those of the document.
+    Chart { path: String, title: String, description: String, number: usize },
     /// Iterations to look at operation by operation; only where names are whole, which is in a browser.
     Iterations {
         #[serde(skip)]
@@ -208,7 +208,7 @@ impl Page {
             title: clean(&m.title).into_owned(),
             text: pieces(&m.text),
         };
-        Self {
+        let mut page = Self {
             words: report.text.group("page"),
             lang: report.text.lang().code(),
             kind: kind.name(),
@@ -228,6 +228,22 @@ impl Page {
             },
             code_points: false,
             charts: pages.charts,
+        };
+        page.number();
+        page
+    }
+
+    /// Numbers tables and charts in the order of the document. Here, because a typesetter that counts lays out what has a
+    /// number again.
+    fn number(&mut self) {
+        let (mut tables, mut charts) = (0, 0);
+        let parts = self.sections.iter_mut().map(|part| &mut part.items);
+        for item in [&mut self.summary, &mut self.notes].into_iter().chain(parts).flatten() {
+            match item {
+                Item::Table(table) => (tables, table.number) = (tables + 1, tables + 1),
+                Item::Chart { number, .. } => (charts, *number) = (charts + 1, charts + 1),
+                _ => {}
+            }
         }
     }
 }
@@ -326,6 +342,7 @@ impl Pages<'_> {
             path,
             title: heading(self.report, &chart.title),
             description: heading(self.report, description),
+            number: 0,
         }
     }
 }

@@ -14,6 +14,10 @@ const PADDING: f64 = 9.0;
 const NARROWEST: f64 = 90.0;
 /// Size of the fixed-width face beside the other; the template sets the same.
 const MONO_SIZE: f64 = 0.9;
+/// From one line of a cell to the next in font sizes: cap height and leading.
+const LINE: f64 = 1.2;
+/// What a row is higher than its lines: its insets less one leading.
+const MARGIN: f64 = 1.4;
 /// Lines on which names may stand.
 const LINES: usize = 2;
 /// Texts beyond this width wrap.
@@ -33,6 +37,8 @@ pub(crate) enum Names {
 pub(crate) struct Table {
     /// Id of the data set.
     pub(crate) dataset: &'static str,
+    /// Its number among those of the document.
+    pub(crate) number: usize,
     /// Caption.
     pub(crate) caption: String,
     /// Font size in points.
@@ -41,6 +47,9 @@ pub(crate) struct Table {
     pub(crate) columns: Vec<Head>,
     /// Texts of the cells.
     pub(crate) rows: Vec<Vec<String>>,
+    /// Height on paper without the caption in points, by the widths of the texts: near enough to keep a short table on
+    /// one page, where measuring would lay it out twice.
+    pub(crate) height: f64,
     /// What the table leaves out.
     pub(crate) note: Option<String>,
 }
@@ -91,8 +100,10 @@ impl Table {
         let cell = |row: usize| drafts.iter().filter_map(|d| d.texts.get(row).cloned()).collect();
         Some(Self {
             dataset: view.dataset,
+            number: 0,
             caption: clean(&view.caption).into_owned(),
             size,
+            height: height(&drafts, rows.len(), size),
             rows: (0..rows.len()).map(cell).collect(),
             note: note(report, dataset, rows.len()),
             columns: drafts.into_iter().map(|draft| draft.head).collect(),
@@ -170,12 +181,14 @@ impl Draft {
         Self { head: Head { title, numeric, mono, width: 0.0, numbers }, texts }
     }
 
+    /// Width of a cell's text on one line.
+    fn width(&self, text: &str, size: f64) -> f64 {
+        if self.head.mono { mono(text, size * MONO_SIZE) } else { sans(text, size, false) }
+    }
+
     /// Width of the widest cell.
     fn content(&self, size: f64) -> f64 {
-        let width = |text: &String| {
-            if self.head.mono { mono(text, size * MONO_SIZE) } else { sans(text, size, false) }
-        };
-        self.texts.iter().map(width).fold(0.0, f64::max)
+        self.texts.iter().map(|text| self.width(text, size)).fold(0.0, f64::max)
     }
 
     /// Width that the heading needs on about so many lines.
@@ -243,6 +256,21 @@ fn layout(drafts: &mut [Draft], names: Names) -> f64 {
         }
     }
     size
+}
+
+/// Height of the heading and of so many rows of cells.
+fn height(drafts: &[Draft], rows: usize, size: f64) -> f64 {
+    let lines =
+        |draft: &Draft, width: f64| libm::ceil(width / (draft.head.width - PADDING)).max(1.0);
+    let most = |lines: &dyn Fn(&Draft) -> f64| drafts.iter().map(lines).fold(1.0, f64::max);
+    let heading = most(&|draft| lines(draft, sans(&draft.head.title, size, true)));
+    let row = |row: usize| {
+        most(&|draft| {
+            draft.texts.get(row).map_or(1.0, |text| lines(draft, draft.width(text, size)))
+        })
+    };
+    let lines = heading + (0..rows).map(row).sum::<f64>();
+    lines * size * LINE + (rows + 1) as f64 * MARGIN
 }
 
 /// Whether a text that breaks between words fits on so many lines of so many characters.
@@ -342,6 +370,23 @@ mod tests {
             Table::new(&Report::default(), &dataset, &view(200, 20), Names::Shortened),
             None
         );
+    }
+
+    #[test]
+    fn heights_follow_rows_and_lines() {
+        let rows = |n| (0..n).map(|n| vec![Cell::Name("k".into()), Cell::Int(n)]).collect();
+        let height = |rows| {
+            let table =
+                Table::new(&Report::default(), &dataset(rows), &view(0, 99), Names::Whole).unwrap();
+            assert!((table.size - 8.0).abs() < 1e-9);
+            table.height
+        };
+        // A row is 0.7 × 8 pt of capitals between 2.7 pt each; 1.2 × 8 + 1.4 comes to the same 11.0.
+        assert!((height(rows(9)) - 110.0).abs() < 0.5);
+        let name = "void kernel<".to_owned() + &"half, ".repeat(60) + ">";
+        let long = height(vec![vec![Cell::Name(name), Cell::Int(5)]]);
+        // 373 characters of 4.32 pt on lines of at most 482 pt: four at least.
+        assert!(long > 11.0 + 4.0 * 9.6 && long < 100.0, "{long}");
     }
 
     #[test]

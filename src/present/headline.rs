@@ -1,5 +1,7 @@
 //! What stands on the first page: whose run it was, and three headline figures per stage.
 
+use std::collections::BTreeSet;
+
 use rooflens_schemas::{StageKind, Unit};
 
 use crate::Context;
@@ -8,7 +10,7 @@ use rooflens_analysis::engine::stage_stats::Summary;
 use rooflens_analysis::utilization::flops_by_source::StageFlops;
 use rooflens_analysis::utilization::mfu::StageUtilization;
 use rooflens_findings::{Block, Findings, Table};
-use rooflens_model::Session;
+use rooflens_model::GpuId;
 
 /// Stages that the first page shows.
 const SHOWN: usize = 10;
@@ -27,14 +29,14 @@ pub struct Cover {
 
 /// The cover of a session's report.
 pub fn cover(context: &Context<'_>) -> Cover {
-    let (session, workload) = (context.session, &context.session.workload);
+    let workload = &context.session.workload;
     let mut facts = Vec::new();
     let mut add = |name: String, value: String| {
         if !value.is_empty() {
             facts.push((name, value));
         }
     };
-    add(words!(context, "headline.gpu"), gpus(session));
+    add(words!(context, "headline.gpu"), gpus(context));
     add(words!(context, "headline.model"), model(context));
     add(words!(context, "headline.sizes"), sizes(context));
     add(words!(context, "headline.dtype"), workload.dtype.clone().unwrap_or_default());
@@ -42,10 +44,15 @@ pub fn cover(context: &Context<'_>) -> Cover {
     Cover { title: workload.name.clone(), facts }
 }
 
-fn gpus(session: &Session) -> String {
+/// GPUs that ran something, of passes that tell; else all that there are.
+fn gpus(context: &Context<'_>) -> String {
+    let session = context.session;
+    let used: BTreeSet<GpuId> = context.facts.ops.gpu.iter().copied().collect();
+    let counts = |row: usize| used.is_empty() || used.contains(&GpuId(row as u32));
     let mut names: Vec<(&str, usize)> = Vec::new();
     for pass in session.passes.ids() {
-        let own = (0..session.gpus.len()).filter(|row| session.gpus.pass[*row] == pass);
+        let own =
+            (0..session.gpus.len()).filter(|row| session.gpus.pass[*row] == pass && counts(*row));
         let mut here: Vec<(&str, usize)> = Vec::new();
         for name in
             own.map(|row| session.text(session.gpus.name[row])).filter(|name| !name.is_empty())

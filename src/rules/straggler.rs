@@ -131,11 +131,12 @@ fn finding(results: &Results<'_>, (ranks, times): Stage<'_>) -> Option<Observati
 }
 
 /// The least computing time of the slowest rank at equal work, nanoseconds: as much shorter as its share of the FLOPs, the other
-/// ranks taken to have those of the fastest, or the mean of all, whichever is less.
+/// ranks taken to have those of the fastest, or the mean of all, whichever is less. The fastest rank gets more work and so
+/// does not become faster.
 fn at_equal_work(times: &Imbalance, more: f64) -> f64 {
     let ranks = times.ranks.max(1) as f64;
     let part = (1.0 + (ranks - 1.0) / (1.0 + more)) / ranks;
-    times.mean.min(times.most * part)
+    times.mean.min(times.most * part).max(times.least)
 }
 
 /// Why a rank is slower than the fastest one, and what to do about it: its clock, or else its work.
@@ -228,4 +229,24 @@ fn by_clock(results: &Results<'_>, lower: LowerClock, gpu: Option<u32>) -> Vec<I
         other_power = other.map(watts),
         power_limit = gpu.and_then(|gpu| power_limit(results.context.session, gpu)).map(watts),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_work_makes_no_rank_faster() {
+        let times =
+            |most, least, mean| Imbalance { ranks: 2, most, least, mean, ..Imbalance::default() };
+        let equal = |times, expected: f64| {
+            let least = at_equal_work(&times, 0.25);
+            assert!((least - expected).abs() < 1e-9, "{least}");
+        };
+        // Of 10 and 8 sequences 9 each: 0.9 of 82.9 are 74.6, but the rank with 8 takes 75 already.
+        equal(times(82.9, 75.0, 78.95), 75.0);
+        equal(times(100.0, 80.0, 90.0), 90.0);
+        // The mean of both is less than 0.9 of the slowest.
+        equal(times(100.0, 70.0, 85.0), 85.0);
+    }
 }

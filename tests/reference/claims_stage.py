@@ -195,7 +195,7 @@ def longest_stalls(work, found):
 RULES = {
     "stage-busy": (
         r".+? takes (?P<time>\S+ \S+); the GPU is (?:busy for (?P<busy_share>\S+ %) of it"
-        r"(?:\. Largest kernel class: (?P<group_text>.+), (?P<group_share>\S+ %) of busy time)?"
+        r"(?:\. Largest class of operations: (?P<group_text>.+), (?P<group_share>\S+ %) of busy time)?"
         r"|idle for (?P<share>\S+ %) of it \(medians\)(?:\. Largest cause(?P<apart_text>" + APART + r"|): (?P<cause_text>.+), "
         r"(?P<cause_share>\S+ %) of the time of all iterations)?(?:\. Cause: (?P<sole_text>[^.]+?))?"
         r"(?:, between (?P<operations>\S+) operations of (?P<mean>\S+ \S+) on average)?)\."
@@ -249,7 +249,7 @@ RULES = {
         r"(?P<cause_text>.+?)(?:; the range (?P<range_text>.+) covers (?P<range_share>\S+ %) of the time between them)?\.",
         between),
     "attribution-coverage": (
-        r"(?:(?P<inferred_share>\S+ %) of operations in .+? are attributed by inference: a thread without ranges issued them "
+        r"(?:(?P<inferred_share>\S+ %) of operations in .+? are attributed by inference: a thread without NVTX ranges, such as the autograd thread, issued them "
         r"while exactly one other thread had a range open\.|(?P<share>\S+ %) of GPU time in pass .+?, from the first "
         r"stage on, belongs to no stage; stage figures exclude it\.)", unattributed),
     "no-tensor-cores": (

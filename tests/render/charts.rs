@@ -50,7 +50,15 @@ fn parse(svg: &str) -> (f64, f64, Vec<Label>) {
     loop {
         match reader.read_event().unwrap() {
             Event::Start(tag) if tag.name().as_ref() == "svg" => {
-                size = (number(&tag, "width"), number(&tag, "height"));
+                // Where texts stand is in units of the view box.
+                let view = attribute(&tag, "viewBox").unwrap();
+                let [_, _, width, height] = view
+                    .split(' ')
+                    .map(|number| number.parse().unwrap())
+                    .collect::<Vec<f64>>()
+                    .try_into()
+                    .unwrap();
+                size = (width, height);
             }
             Event::Start(tag) if tag.name().as_ref() == "text" => {
                 open = Some(tag.into_owned());

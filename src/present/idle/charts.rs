@@ -16,19 +16,25 @@ use rooflens_findings::chart::{
 };
 use rooflens_model::Ns;
 
+/// Time of gaps, nanoseconds: in work of other stages the GPU is not idle.
+fn idle(line: &Line) -> Ns {
+    line.idle() - line.of(Cause::OtherWork)
+}
+
 /// How idle the GPU is in the stage with most idle time, and the largest cause of that.
 fn idlest(context: &Context<'_>, lines: &[&Line]) -> String {
     // Of equally idle stages, and of equal causes, the first.
-    let Some(line) = lines.iter().rev().max_by_key(|line| line.idle()) else {
+    let Some(line) = lines.iter().rev().max_by_key(|line| idle(line)) else {
         return String::new();
     };
     let time = |cause: &Cause| line.of(*cause);
-    let cause = Cause::ALL.into_iter().rev().max_by_key(time).filter(|cause| time(cause) > 0);
+    let causes = Cause::ALL.into_iter().rev().filter(|cause| *cause != Cause::OtherWork);
+    let cause = causes.max_by_key(time).filter(|cause| time(cause) > 0);
     words!(
         context,
         "idle.chart",
         stage = line.label(context),
-        idle = Quantity::ratio(line.share(line.idle())),
+        idle = Quantity::ratio(line.share(idle(line))),
         cause = cause.map(|cause| context.text.word(cause.label())),
         of_cause = cause.map(|cause| Quantity::ratio(line.share(time(&cause)))),
     )
@@ -38,7 +44,7 @@ fn idlest(context: &Context<'_>, lines: &[&Line]) -> String {
 pub(super) fn causes(context: &Context<'_>, lines: &[&Line]) -> Chart {
     let (causes, mut parts) = legend(|cause| lines.iter().any(|line| line.of(cause) > 0));
     parts.insert(0, Part { name: Color::Busy.label().to_owned(), color: Color::Busy });
-    let idle = |line: &Line| Quantity::new(line.scaled(line.idle()), Unit::Nanoseconds);
+    let idle = |line: &Line| Quantity::new(line.scaled(idle(line)), Unit::Nanoseconds);
     let bar = |line: &&Line| Bar {
         label: line.label(context),
         values: std::iter::once(line.busy())

@@ -331,7 +331,7 @@ fn a_busy_stage_names_its_largest_part() {
     let made = prefill().busy(0.95);
     let made = made.groups(&[(ClassGroup::Attention, 200), (ClassGroup::Communication, 600)]);
     let found = made.one(&stage_busy::RULE);
-    let expected = "prefill takes 1.00 µs; the GPU is busy for 95.0 % of it. Largest kernel class: communication, \
+    let expected = "prefill takes 1.00 µs; the GPU is busy for 95.0 % of it. Largest class of operations: communication, \
                     75.0 % of busy time.";
     assert_eq!(words(&found.statement), expected);
     assert!(words(&found.advice.unwrap()).contains("slowest rank"));

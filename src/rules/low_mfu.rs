@@ -49,29 +49,43 @@ fn run(results: &Results<'_>) -> Outcome {
 
 fn look(results: &Results<'_>, stage: &StageLine) -> Look {
     let utilization = results.utilization(stage);
-    let mfu = utilization.and_then(|one| Some((one, one.kernel_time_mfu().ok()?)));
-    let Some((utilization, mfu)) = mfu else { return Look::Lacks };
+    let mfu = utilization.and_then(|one| Some((one.kernel_time_mfu().ok()?, one.measured_share())));
     let busy = stage.busy_share;
+    let Some((mfu, measured)) = mfu else {
+        // Without the model's FLOPs it is at least known what could be fused.
+        let (fusible, _) = beside_products(results, stage);
+        let is_much = busy >= BUSY && fusible >= BESIDE * busy * stage.time;
+        return match products(results, stage) {
+            Some(_) if is_much => Look::found(finding(results, stage, None, None)),
+            _ => Look::Lacks,
+        };
+    };
     if mfu >= MFU {
         return Look::Clear;
     }
     if busy < BUSY {
         return Look::Moot(words!(results, "low_mfu.idle", idle = Quantity::ratio(1.0 - busy)));
     }
-    Look::found(finding(results, stage, busy, mfu, utilization.measured_share()))
+    Look::found(finding(results, stage, Some(mfu), measured))
 }
 
+/// Share of the busy time that GEMMs take.
+fn products(results: &Results<'_>, stage: &StageLine) -> Option<f64> {
+    let share = results.stage_time(stage)?.share(ClassGroup::Gemm);
+    (share > 0.0).then_some(share)
+}
+
+/// Without MFU it is known that kernels take time that could be fused.
 fn finding(
     results: &Results<'_>,
     stage: &StageLine,
-    busy: f64,
-    mfu: f64,
+    mfu: Option<f64>,
     measured: Option<f64>,
 ) -> Observation {
+    let busy = stage.busy_share;
     let timeline = results.context.results.timeline().ok();
     let tensor = timeline.and_then(|all| all.mean(stage.stage, Counter::TensorActive));
-    let products = results.stage_time(stage).map(|time| time.share(ClassGroup::Gemm));
-    let products = products.filter(|share| *share > 0.0);
+    let products = products(results, stage);
     let gemms = results.gemms(stage).and_then(|own| Some((own, own.recoverable()?)));
     let per =
         |(own, sum): (&StageProducts, f64)| Quantity::new(own.per_instance(sum), Unit::Nanoseconds);
@@ -95,7 +109,8 @@ fn finding(
         Some(share) => words!(results, "low_mfu.basis_measured", share = Quantity::ratio(share)),
         None => words!(results, "low_mfu.basis"),
     };
-    let lost = stage.time * busy * (1.0 - mfu / measured.unwrap_or(1.0)).max(0.0);
+    let used = mfu.map_or(0.0, |mfu| mfu / measured.unwrap_or(1.0));
+    let lost = stage.time * busy * (1.0 - used).max(0.0);
     let (fusible, attention) = beside_products(results, stage);
     // Fusing saves no more than the kernels that it fuses take.
     let (saved, basis) = match fuses.then_some(fusible).filter(|fusible| *fusible < lost) {
@@ -108,7 +123,8 @@ fn finding(
             "low_mfu.statement",
             stage = Inline::strong(&stage.label),
             busy = Quantity::ratio(busy),
-            mfu = Quantity::ratio(mfu),
+            mfu = mfu.map(Quantity::ratio),
+            beside = mfu.is_none().then(|| Quantity::ratio(fusible / (busy * stage.time))),
             tensor = tensor.map(Quantity::ratio),
             products = products.map(Quantity::ratio),
             gemm = gemms.map(|(own, _)| per((own, own.time as f64))),
@@ -131,9 +147,10 @@ fn finding(
     }
 }
 
-/// Whether kernels of a class could be fused into others: products and attention do the work, and collectives move it.
+/// Whether kernels of a class could be fused into others: products and attention do the work, collectives move it, and of
+/// others nobody knows.
 const fn is_fusible(group: ClassGroup) -> bool {
-    !matches!(group, ClassGroup::Gemm | ClassGroup::Attention | ClassGroup::Communication)
+    matches!(group, ClassGroup::Normalization | ClassGroup::Elementwise | ClassGroup::Copy)
 }
 
 /// Time of an iteration in kernels that could be fused, nanoseconds, and whether attention kernels, which are fused, are

@@ -15,6 +15,7 @@ pub(super) static RULE: Rule = Rule {
         Threshold::ratio("thresholds.busy", BUSY),
         Threshold::ratio("thresholds.mfu", MFU),
         Threshold::ratio("thresholds.fusing", BESIDE),
+        Threshold::ratio("thresholds.fusing_alone", MOST),
     ],
     run,
 };
@@ -27,6 +28,9 @@ const MFU: f64 = 0.60;
 
 /// Share of the busy time beside matrix products from which on fusing them is the first advice.
 const BESIDE: f64 = 0.25;
+
+/// The same where MFU is not known: most of it.
+const MOST: f64 = 0.50;
 
 /// Roofline time ÷ time of the GEMMs from which on they leave nothing to gain.
 const NEAR: f64 = 0.95;
@@ -54,7 +58,7 @@ fn look(results: &Results<'_>, stage: &StageLine) -> Look {
     let Some((mfu, measured)) = mfu else {
         // Without the model's FLOPs it is at least known what could be fused.
         let (fusible, _) = beside_products(results, stage);
-        let is_much = busy >= BUSY && fusible >= BESIDE * busy * stage.time;
+        let is_much = busy >= BUSY && fusible >= MOST * busy * stage.time;
         return match products(results, stage) {
             Some(_) if is_much => Look::found(finding(results, stage, None, None)),
             _ => Look::Lacks,

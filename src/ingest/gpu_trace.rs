@@ -302,27 +302,15 @@ fn add(row: Row, (pass, gpu, process): (PassId, GpuId, ProcessId), session: &mut
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use std::io::Write;
-
     use super::*;
+    use crate::testing::import_bytes;
 
     const TRACE: &str = "Start (ns),Duration (ns),CorrId,GrdX,GrdY,GrdZ,BlkX,BlkY,BlkZ,Reg/Trd,StcSMem (MB),DymSMem (MB),Bytes (MB),Throughput (MB/s),SrcMemKd,DstMemKd,Device,Ctx,GreenCtx,Strm,Name\n\
         200,50,12,4,1,1,256,1,1,40,0.000,0.049,,,,,NVIDIA H200 (1),1,,7,\"void f<int, 2>(T1)\"\n\
         100,30,11,,,,,,,,,,4.194,139.8,Pageable,Device,NVIDIA H200 (1),1,,13,[CUDA memcpy Host-to-Device]\n";
 
     fn import_text(text: &str) -> (Result<(), IngestError>, Session, Diagnostics) {
-        let mut file = tempfile::NamedTempFile::new().unwrap();
-        file.write_all(text.as_bytes()).unwrap();
-        let artifact = ArtifactFile {
-            path: "trace.csv".to_owned(),
-            location: file.path().to_owned(),
-            kind: Some(ArtifactKind::NsysGpuTrace),
-            pass: "nsys".to_owned(),
-            ..ArtifactFile::default()
-        };
-        let (mut session, mut diagnostics) = (Session::default(), Diagnostics::default());
-        let result = import(&artifact, &mut session, &mut diagnostics);
-        (result, session, diagnostics)
+        import_bytes(&IMPORTER, "trace.csv", text)
     }
 
     #[test]

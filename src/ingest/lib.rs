@@ -13,6 +13,8 @@ mod nesting;
 mod profiles;
 mod runs;
 mod stats_tables;
+#[cfg(test)]
+mod testing;
 mod unread;
 
 pub mod config;

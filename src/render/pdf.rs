@@ -40,11 +40,14 @@ pub(super) fn render(
             std::str::from_utf8(&logo.bytes).map(|text| displayable_drawing(text).into_bytes());
         files.insert(logo.path.to_owned(), shown.unwrap_or_else(|_| logo.bytes.clone()));
     }
-    let text = serde_json::to_string(&page)?;
-    page.code_points |= displayable(&text) != text;
     let mut data = serde_json::to_value(&page)?;
     join(&mut data);
-    files.insert("data.json".to_owned(), displayable(&data.to_string()).into_bytes());
+    let mut text = displayable(&data.to_string());
+    if !page.code_points && text != data.to_string() {
+        data["code_points"] = true.into();
+        text = displayable(&data.to_string());
+    }
+    files.insert("data.json".to_owned(), text.into_bytes());
     let world = MemoryWorld::new(&options.templates, files)?;
     let bytes = typeset(&world, report);
     typst::comemo::evict(REMEMBERED);

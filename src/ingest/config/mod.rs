@@ -297,27 +297,15 @@ fn text_of(file: &ArtifactFile, limit: u64) -> Result<String, IngestError> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use std::io::Write;
-
     use super::*;
+    use crate::testing::import_into;
 
     fn import(
         importer: &Importer,
         text: &str,
         session: &mut Session,
     ) -> (Result<(), IngestError>, Diagnostics) {
-        let mut file = tempfile::NamedTempFile::new().unwrap();
-        file.write_all(text.as_bytes()).unwrap();
-        let artifact = ArtifactFile {
-            path: "config.json".to_owned(),
-            location: file.path().to_owned(),
-            kind: Some(importer.kind),
-            pass: "config".to_owned(),
-            ..ArtifactFile::default()
-        };
-        let mut diagnostics = Diagnostics::default();
-        let result = (importer.import)(&artifact, session, &mut diagnostics);
-        (result, diagnostics)
+        import_into(importer, "config.json", text, session)
     }
 
     fn prefix<'a>(name: &'a str, text: &'a str) -> Prefix<'a> {

@@ -184,22 +184,11 @@ fn say(table: &Table<'_>, read: &Read<'_>, file: &ArtifactFile, diagnostics: &mu
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use std::io::Write;
-
     use super::*;
+    use crate::testing::import_bytes;
 
     fn import_text(text: &str) -> (Result<(), IngestError>, Session, Vec<&'static str>) {
-        let mut file = tempfile::NamedTempFile::new().unwrap();
-        file.write_all(text.as_bytes()).unwrap();
-        let artifact = ArtifactFile {
-            path: "nvml.csv".to_owned(),
-            location: file.path().to_owned(),
-            kind: Some(ArtifactKind::NvmlCsv),
-            pass: "nvml".to_owned(),
-            ..ArtifactFile::default()
-        };
-        let (mut session, mut diagnostics) = (Session::default(), Diagnostics::default());
-        let result = import(&artifact, &mut session, &mut diagnostics);
+        let (result, session, diagnostics) = import_bytes(&IMPORTER, "nvml.csv", text);
         (result, session, diagnostics.iter().map(|d| d.code).collect())
     }
 

@@ -5,6 +5,7 @@ use rusqlite::Connection;
 use tempfile::NamedTempFile;
 
 use super::*;
+use crate::testing::import_bytes;
 use rooflens_model::{ApiLevel, CopyKind};
 
 const INFO: &str = r#"
@@ -58,16 +59,7 @@ fn import_sql(scripts: &[&str]) -> (Result<(), IngestError>, Session, Diagnostic
         bytes: &bytes[..bytes.len().min(65536)],
         complete: true
     }));
-    let artifact = ArtifactFile {
-        path: "a.db".to_owned(),
-        location: file.path().to_owned(),
-        kind: Some(ArtifactKind::RocpdSqlite),
-        pass: "rocprof".to_owned(),
-        ..ArtifactFile::default()
-    };
-    let (mut session, mut diagnostics) = (Session::default(), Diagnostics::default());
-    let result = import(&artifact, &mut session, &mut diagnostics);
-    (result, session, diagnostics)
+    import_bytes(&IMPORTER, "a.db", bytes)
 }
 
 #[test]

@@ -258,23 +258,11 @@ impl Log {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use std::io::Write;
-
     use super::*;
+    use crate::testing::import_bytes;
 
     fn import_text(text: &str) -> (Result<(), IngestError>, Session, Diagnostics) {
-        let mut file = tempfile::NamedTempFile::new().unwrap();
-        file.write_all(text.as_bytes()).unwrap();
-        let artifact = ArtifactFile {
-            path: "smi.xml".to_owned(),
-            location: file.path().to_owned(),
-            kind: Some(ArtifactKind::SmiXml),
-            pass: "smi".to_owned(),
-            ..ArtifactFile::default()
-        };
-        let (mut session, mut diagnostics) = (Session::default(), Diagnostics::default());
-        let result = import(&artifact, &mut session, &mut diagnostics);
-        (result, session, diagnostics)
+        import_bytes(&IMPORTER, "smi.xml", text)
     }
 
     fn facts(session: &Session) -> Vec<String> {

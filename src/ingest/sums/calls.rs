@@ -5,31 +5,27 @@ use std::borrow::Cow;
 
 use rooflens_schemas::{ArtifactKind, PassKind};
 
-use crate::stats_tables::{Table, nanoseconds, number, tables};
+use super::{Columns, Figures, rows};
+use crate::stats_tables::{Table, tables};
 use crate::{Importer, IngestError, IngestErrorKind, Prefix};
 use rooflens_bundle::ArtifactFile;
-use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Location, Severity};
-use rooflens_model::{CallKind, CallSum, Ns, PassId, Session};
+use rooflens_model::diagnostic::Diagnostics;
+use rooflens_model::{CallKind, CallSum, PassId, Session};
 
 /// Reads `nsys stats` sums of calls and ranges.
 pub(crate) static IMPORTER: Importer = Importer { kind: ArtifactKind::NsysCallSum, sniff, import };
 
 const MAX_BYTES: u64 = 256 << 20;
 
-/// Where the columns are, and nanoseconds per unit of each time.
-struct Columns {
+/// Where names and figures are.
+struct Head {
     ranges: bool,
     name: usize,
-    count: usize,
-    total: (usize, u32),
-    min: (usize, u32),
-    max: (usize, u32),
-    median: Option<(usize, u32)>,
-    std: Option<(usize, u32)>,
+    columns: Columns,
 }
 
 fn sniff(prefix: &Prefix<'_>) -> bool {
-    tables(&prefix.text()).any(|table| columns(&table).is_some())
+    tables(&prefix.text()).any(|table| head(&table).is_some())
 }
 
 fn import(
@@ -57,34 +53,14 @@ pub(super) fn add(
     diagnostics: &mut Diagnostics,
 ) -> Result<(), IngestError> {
     for table in tables(text) {
-        let Some(columns) = columns(&table) else { continue };
-        let room = session.room() / (2 * size_of::<(String, CallSum)>()) as u64;
-        let (mut rows, mut bad) = (Vec::new(), Vec::new());
-        table.rows(|line, cells| {
-            match row(cells, &columns) {
-                Some(_) if rows.len() as u64 >= room => return Err(IngestErrorKind::Budget.into()),
-                Some(row) => rows.push(row),
-                None => bad.push(line),
-            }
-            Ok::<(), IngestError>(())
-        })?;
-        if let Some(first) = bad.first() {
-            let message = "rows without a name, a count or times are left out";
-            let loss = Diagnostic::new(Severity::DataLoss, "sums/row", message);
-            let loss = loss.times(bad.len() as u64).artifact(&file.path);
-            diagnostics.push(loss.at(Location::Line(*first)));
-        }
-        push(rows, &columns, file, session);
+        let Some(head) = head(&table) else { continue };
+        let rows = rows(&table, file, session, diagnostics, |cells| row(cells, &head))?;
+        push(rows, head.ranges, file, session);
     }
     Ok(())
 }
 
-fn push(
-    rows: Vec<(String, CallSum)>,
-    columns: &Columns,
-    file: &ArtifactFile,
-    session: &mut Session,
-) {
+fn push(rows: Vec<(String, CallSum)>, ranges: bool, file: &ArtifactFile, session: &mut Session) {
     if rows.is_empty() {
         return;
     }
@@ -93,7 +69,7 @@ fn push(
         name.starts_with("cuda")
             || name.strip_prefix("cu").is_some_and(|rest| rest.starts_with(char::is_uppercase))
     };
-    let kind = match columns.ranges {
+    let kind = match ranges {
         true => CallKind::Range,
         false if rows.iter().any(|(name, _)| is_cuda(name)) => CallKind::Cuda,
         false => CallKind::System,
@@ -106,40 +82,21 @@ fn push(
     }
 }
 
-fn columns(table: &Table<'_>) -> Option<Columns> {
+fn head(table: &Table<'_>) -> Option<Head> {
     let range = table.position(&["Range", "NVTX Range"]);
-    let (name, count) = match range {
-        Some(range) => (range, table.position(&["Instances"])?),
-        None => (table.position(&["Name"])?, table.position(&["Num Calls", "Calls"])?),
+    let (name, counts) = match range {
+        Some(range) => (range, &["Instances"][..]),
+        None => (table.position(&["Name"])?, &["Num Calls", "Calls"][..]),
     };
-    Some(Columns {
-        ranges: range.is_some(),
-        name,
-        count,
-        total: table.time(&["Total Time"])?,
-        min: table.time(&["Min", "Minimum"])?,
-        max: table.time(&["Max", "Maximum"])?,
-        median: table.time(&["Med", "Median"]),
-        std: table.time(&["StdDev"]),
-    })
+    Some(Head { ranges: range.is_some(), name, columns: Columns::find(table, counts)? })
 }
 
-fn row(cells: &[Cow<'_, str>], columns: &Columns) -> Option<(String, CallSum)> {
-    let time = |(index, scale): (usize, u32)| nanoseconds(cells.get(index)?, scale);
-    let whole = |column| time(column).map(|ns| ns.round() as Ns);
+fn row(cells: &[Cow<'_, str>], head: &Head) -> Option<(String, CallSum)> {
     // A colon ends the name of the domain; the default one has none.
-    let name = cells.get(columns.name)?.trim_start_matches(':');
-    let sum = CallSum {
-        pass: PassId::default(),
-        kind: CallKind::Range,
-        name: Default::default(),
-        count: number(cells.get(columns.count)?)?,
-        total: whole(columns.total)?,
-        min: whole(columns.min)?,
-        max: whole(columns.max)?,
-        median: columns.median.and_then(time),
-        std: columns.std.and_then(time),
-    };
+    let name = cells.get(head.name)?.trim_start_matches(':');
+    let Figures { count, total, min, max, median, std } = head.columns.figures(cells)?;
+    let (pass, kind) = (PassId::default(), CallKind::Range);
+    let sum = CallSum { pass, kind, name: Default::default(), count, total, min, max, median, std };
     (!name.is_empty()).then(|| (name.to_owned(), sum))
 }
 
@@ -147,14 +104,11 @@ fn row(cells: &[Cow<'_, str>], columns: &Columns) -> Option<(String, CallSum)> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::testing::import_bytes;
+    use rooflens_model::diagnostic::Location;
 
     fn read(text: &str) -> (Session, Diagnostics, Result<(), IngestError>) {
-        let folder = tempfile::tempdir().unwrap();
-        let location = folder.path().join("sum.csv");
-        std::fs::write(&location, text).unwrap();
-        let file = ArtifactFile { path: "sum.csv".to_owned(), location, ..ArtifactFile::default() };
-        let (mut session, mut diagnostics) = (Session::default(), Diagnostics::default());
-        let result = import(&file, &mut session, &mut diagnostics);
+        let (result, session, diagnostics) = import_bytes(&IMPORTER, "sum.csv", text);
         (session, diagnostics, result)
     }
 

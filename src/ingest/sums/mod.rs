@@ -21,15 +21,51 @@ pub static IMPORTER: Importer = Importer { kind: ArtifactKind::NsysKernelSum, sn
 
 const MAX_BYTES: u64 = 256 << 20;
 
-/// Where the columns are, and nanoseconds per unit of each time.
+/// Where the figures of a sum are, and nanoseconds per unit of each time.
 struct Columns {
     count: usize,
-    name: usize,
     total: (usize, u32),
     min: (usize, u32),
     max: (usize, u32),
     median: Option<(usize, u32)>,
     std: Option<(usize, u32)>,
+}
+
+/// The figures of a row: times in nanoseconds.
+struct Figures {
+    count: u64,
+    total: Ns,
+    min: Ns,
+    max: Ns,
+    median: Option<f64>,
+    std: Option<f64>,
+}
+
+impl Columns {
+    /// The columns of a table whose executions stand under one of these headings.
+    fn find(table: &Table<'_>, counts: &[&str]) -> Option<Self> {
+        Some(Self {
+            count: table.position(counts)?,
+            total: table.time(&["Total Time"])?,
+            min: table.time(&["Min", "Minimum"])?,
+            max: table.time(&["Max", "Maximum"])?,
+            median: table.time(&["Med", "Median"]),
+            std: table.time(&["StdDev"]),
+        })
+    }
+
+    fn figures(&self, cells: &[Cow<'_, str>]) -> Option<Figures> {
+        let time = |(index, scale): (usize, u32)| nanoseconds(cells.get(index)?, scale);
+        let whole = |column| time(column).map(|ns| ns.round() as Ns);
+        Some(Figures {
+            count: number(cells.get(self.count)?)?,
+            total: whole(self.total)?,
+            min: whole(self.min)?,
+            max: whole(self.max)?,
+            median: self.median.and_then(time),
+            std: self.std.and_then(time),
+        })
+    }
 }
 
 fn sniff(prefix: &Prefix<'_>) -> bool {
@@ -43,32 +79,12 @@ fn import(
 ) -> Result<(), IngestError> {
     let bytes = file.content()?.bytes(MAX_BYTES)?;
     let text = String::from_utf8_lossy(&bytes);
-    let Some((columns, table)) = find_table(&text) else {
+    let Some((name, columns, table)) = find_table(&text) else {
         let message = "it is not the kernel summary of nsys stats".to_owned();
         return Err(IngestError::from(IngestErrorKind::Unsupported(message))
             .hint("nsys stats --report cuda_gpu_kern_sum --format csv gives it"));
     };
-    // A row is kept with its name until the table is read.
-    let room = session.room() / (2 * size_of::<(String, KernelSum)>()) as u64;
-    let mut rows: Vec<(String, KernelSum)> = Vec::new();
-    let mut bad = 0;
-    let mut first_bad = None;
-    table.rows(|line, cells| {
-        match row(cells, &columns) {
-            Some(_) if rows.len() as u64 >= room => return Err(IngestErrorKind::Budget.into()),
-            Some(row) => rows.push(row),
-            None => {
-                bad += 1;
-                first_bad.get_or_insert(line);
-            }
-        }
-        Ok::<(), IngestError>(())
-    })?;
-    if let Some(line) = first_bad {
-        let message = "rows without a name, a count or times are left out";
-        let diagnostic = Diagnostic::new(Severity::DataLoss, "sums/row", message).times(bad);
-        diagnostics.push(diagnostic.artifact(&file.path).at(Location::Line(line)));
-    }
+    let rows = rows(&table, file, session, diagnostics, |cells| row(cells, name, &columns))?;
     if rows.is_empty() {
         return Err(IngestErrorKind::Empty("it lists no kernel".to_owned()).into());
     }
@@ -82,68 +98,68 @@ fn import(
     Ok(())
 }
 
-/// The first table of kernels.
-fn find_table(text: &str) -> Option<(Columns, Table<'_>)> {
-    tables(text).find_map(|table| Some((columns(&table)?, table)))
+/// What a function makes of each row of a table; rows of which it makes nothing are told as lost.
+///
+/// # Errors
+/// The table is damaged as CSV, or holds more rows than the input may give.
+fn rows<R>(
+    table: &Table<'_>,
+    file: &ArtifactFile,
+    session: &Session,
+    diagnostics: &mut Diagnostics,
+    row: impl Fn(&[Cow<'_, str>]) -> Option<R>,
+) -> Result<Vec<R>, IngestError> {
+    // A row is kept with its name until the table is read.
+    let room = session.room() / (2 * size_of::<R>()) as u64;
+    let (mut rows, mut bad) = (Vec::new(), Vec::new());
+    table.rows(|line, cells| {
+        match row(cells) {
+            Some(_) if rows.len() as u64 >= room => return Err(IngestErrorKind::Budget.into()),
+            Some(row) => rows.push(row),
+            None => bad.push(line),
+        }
+        Ok::<(), IngestError>(())
+    })?;
+    if let Some(first) = bad.first() {
+        let message = "rows without a name, a count or times are left out";
+        let loss = Diagnostic::new(Severity::DataLoss, "sums/row", message);
+        let loss = loss.times(bad.len() as u64).artifact(&file.path);
+        diagnostics.push(loss.at(Location::Line(*first)));
+    }
+    Ok(rows)
 }
 
-fn columns(table: &Table<'_>) -> Option<Columns> {
-    // NVTX summaries count instances too, of ranges; memory summaries name operations.
-    if table.position(&["Range", "Operation", "Category", "NVTX Range"]).is_some() {
-        return None;
-    }
-    Some(Columns {
-        count: table.position(&["Instances"])?,
-        name: table.position(&["Name"])?,
-        total: table.time(&["Total Time"])?,
-        min: table.time(&["Min", "Minimum"])?,
-        max: table.time(&["Max", "Maximum"])?,
-        median: table.time(&["Med", "Median"]),
-        std: table.time(&["StdDev"]),
+/// The first table of kernels: where their names are, and the figures.
+fn find_table(text: &str) -> Option<(usize, Columns, Table<'_>)> {
+    tables(text).find_map(|table| {
+        // NVTX summaries count instances too, of ranges; memory summaries name operations.
+        if table.position(&["Range", "Operation", "Category", "NVTX Range"]).is_some() {
+            return None;
+        }
+        let name = table.position(&["Name"])?;
+        Some((name, Columns::find(&table, &["Instances"])?, table))
     })
 }
 
-fn row(cells: &[Cow<'_, str>], columns: &Columns) -> Option<(String, KernelSum)> {
-    let time = |(index, scale): (usize, u32)| nanoseconds(cells.get(index)?, scale);
-    let whole = |column| time(column).map(|ns| ns.round() as Ns);
-    let name = cells.get(columns.name).filter(|name| !name.is_empty())?;
-    let sum = KernelSum {
-        pass: PassId::default(),
-        kernel: Default::default(),
-        count: number(cells.get(columns.count)?)?,
-        total: whole(columns.total)?,
-        min: whole(columns.min)?,
-        max: whole(columns.max)?,
-        median: columns.median.and_then(time),
-        std: columns.std.and_then(time),
-    };
-    Some((name.to_string(), sum))
+fn row(cells: &[Cow<'_, str>], name: usize, columns: &Columns) -> Option<(String, KernelSum)> {
+    let name = cells.get(name).filter(|name| !name.is_empty())?;
+    let Figures { count, total, min, max, median, std } = columns.figures(cells)?;
+    let (pass, kernel) = (PassId::default(), Default::default());
+    Some((name.to_string(), KernelSum { pass, kernel, count, total, min, max, median, std }))
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use std::io::Write;
-
     use super::*;
+    use crate::testing::import_bytes;
 
     const NEW: &str = "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n\
         75.0,300,3,100.0,99.5,90,110,10.0,\"void gemm<int, 4>(T1)\"\n\
         25.0,100,1,100.0,100.0,100,100,0.0,copy\n";
 
     fn import_text(text: &str) -> (Result<(), IngestError>, Session, Diagnostics) {
-        let mut file = tempfile::NamedTempFile::new().unwrap();
-        file.write_all(text.as_bytes()).unwrap();
-        let artifact = ArtifactFile {
-            path: "sum.csv".to_owned(),
-            location: file.path().to_owned(),
-            kind: Some(ArtifactKind::NsysKernelSum),
-            pass: "nsys".to_owned(),
-            ..ArtifactFile::default()
-        };
-        let (mut session, mut diagnostics) = (Session::default(), Diagnostics::default());
-        let result = import(&artifact, &mut session, &mut diagnostics);
-        (result, session, diagnostics)
+        import_bytes(&IMPORTER, "sum.csv", text)
     }
 
     #[test]

@@ -1,8 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
-use std::io::Write;
-
 use super::*;
+use crate::testing::import_bytes;
 
 /// Opcodes of protocol 4, put together by hand.
 fn text(text: &str) -> Vec<u8> {
@@ -53,21 +52,6 @@ fn snapshot(events: &[Vec<u8>]) -> Vec<u8> {
     ]))
 }
 
-fn import_bytes(bytes: &[u8]) -> (Result<(), IngestError>, Session, Diagnostics) {
-    let mut file = tempfile::NamedTempFile::new().unwrap();
-    file.write_all(bytes).unwrap();
-    let artifact = ArtifactFile {
-        path: "snapshot.pickle".to_owned(),
-        location: file.path().to_owned(),
-        kind: Some(ArtifactKind::TorchMemory),
-        pass: "torch".to_owned(),
-        ..ArtifactFile::default()
-    };
-    let (mut session, mut diagnostics) = (Session::default(), Diagnostics::default());
-    let result = import(&artifact, &mut session, &mut diagnostics);
-    (result, session, diagnostics)
-}
-
 #[test]
 fn totals_are_counted_backwards_from_the_segments() {
     let events = [
@@ -79,7 +63,7 @@ fn totals_are_counted_backwards_from_the_segments() {
     ];
     let bytes = snapshot(&events);
     assert!(sniff(&Prefix { name: "x", bytes: &bytes, complete: true }));
-    let (result, session, diagnostics) = import_bytes(&bytes);
+    let (result, session, diagnostics) = import_bytes(&IMPORTER, "snapshot.pickle", &bytes);
     assert!(result.is_ok(), "{result:?}");
     let rows = &session.memory_events;
     assert_eq!(rows.time, [10_000, 12_000, 13_000]);
@@ -93,7 +77,8 @@ fn totals_are_counted_backwards_from_the_segments() {
 
 #[test]
 fn pickles_of_other_than_data_and_damaged_ones_are_refused() {
-    let error = |bytes: &[u8]| import_bytes(bytes).0.unwrap_err().to_string();
+    let error =
+        |bytes: &[u8]| import_bytes(&IMPORTER, "snapshot.pickle", bytes).0.unwrap_err().to_string();
     // `os.system("true")`, as an attack would write it.
     assert!(error(b"\x80\x04cos\nsystem\n(X\x04\x00\x00\x00truetR.").contains("0x63"));
     assert!(error(b"\x80\x04").contains("cut off"));
@@ -104,10 +89,16 @@ fn pickles_of_other_than_data_and_damaged_ones_are_refused() {
     assert!(error(&snapshot(&[])).contains("no timed allocation"));
     let whole = snapshot(&[event("alloc", 1, 40, 10)]);
     for length in 0..whole.len() {
-        assert!(import_bytes(&whole[..length]).0.is_err(), "{length}");
+        assert!(
+            import_bytes(&IMPORTER, "snapshot.pickle", &whole[..length]).0.is_err(),
+            "{length}"
+        );
     }
-    let (_, session, diagnostics) =
-        import_bytes(&snapshot(&[event("alloc", 1, -40, 10), event("alloc", 1, 40, 10)]));
+    let (_, session, diagnostics) = import_bytes(
+        &IMPORTER,
+        "snapshot.pickle",
+        &snapshot(&[event("alloc", 1, -40, 10), event("alloc", 1, 40, 10)]),
+    );
     assert_eq!((session.memory_events.len(), diagnostics.iter().next().unwrap().count), (1, 1));
 }
 

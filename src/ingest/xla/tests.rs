@@ -1,8 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
-use std::io::Write;
-
 use super::*;
+use crate::testing::import_bytes;
 
 const TRACE: &str = r#"{"displayTimeUnit":"ns","metadata":{"highres-ticks":true},"traceEvents":[
 {"args":{"name":"/device:GPU:1"},"name":"process_name","ph":"M","pid":1},
@@ -19,18 +18,7 @@ const TRACE: &str = r#"{"displayTimeUnit":"ns","metadata":{"highres-ticks":true}
 {}]}"#;
 
 fn import_text(text: &str) -> (Result<(), IngestError>, Session, Diagnostics) {
-    let mut file = tempfile::NamedTempFile::new().unwrap();
-    file.write_all(text.as_bytes()).unwrap();
-    let artifact = ArtifactFile {
-        path: "host.trace.json".to_owned(),
-        location: file.path().to_owned(),
-        kind: Some(ArtifactKind::XlaTrace),
-        pass: "jax".to_owned(),
-        ..ArtifactFile::default()
-    };
-    let (mut session, mut diagnostics) = (Session::default(), Diagnostics::default());
-    let result = import(&artifact, &mut session, &mut diagnostics);
-    (result, session, diagnostics)
+    import_bytes(&IMPORTER, "host.trace.json", text)
 }
 
 #[test]

@@ -49,8 +49,17 @@ const GROUPS: [&str; 9] = [
 ];
 
 /// What importers share; beside these, no importer uses another.
-const SHARED_BY_IMPORTERS: [&str; 8] =
-    ["abi", "database", "error", "identify", "nesting", "profiles", "stats_tables", "unread"];
+const SHARED_BY_IMPORTERS: [&str; 9] = [
+    "abi",
+    "database",
+    "error",
+    "identify",
+    "nesting",
+    "profiles",
+    "stats_tables",
+    "testing",
+    "unread",
+];
 
 /// What renderers share; beside these, no renderer uses another.
 const SHARED_BY_RENDERERS: [&str; 8] =

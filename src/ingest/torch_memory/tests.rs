@@ -97,7 +97,7 @@ fn pickles_of_other_than_data_and_damaged_ones_are_refused() {
     let (_, session, diagnostics) = import_bytes(
         &IMPORTER,
         "snapshot.pickle",
-        &snapshot(&[event("alloc", 1, -40, 10), event("alloc", 1, 40, 10)]),
+        snapshot(&[event("alloc", 1, -40, 10), event("alloc", 1, 40, 10)]),
     );
     assert_eq!((session.memory_events.len(), diagnostics.iter().next().unwrap().count), (1, 1));
 }

@@ -42,8 +42,9 @@ pub(super) fn render(
     }
     let mut data = serde_json::to_value(&page)?;
     join(&mut data);
-    let mut text = displayable(&data.to_string());
-    if !page.code_points && text != data.to_string() {
+    let written = data.to_string();
+    let mut text = displayable(&written);
+    if !page.code_points && text != written {
         data["code_points"] = true.into();
         text = displayable(&data.to_string());
     }

@@ -32,6 +32,17 @@ struct Breakdown {
     parts: Vec<(Color, f64)>,
 }
 
+impl Breakdown {
+    /// Time of a part, nanoseconds.
+    fn part(&self, color: Color) -> f64 {
+        self.parts.iter().find(|(own, _)| *own == color).map_or(0.0, |(_, time)| *time)
+    }
+
+    fn share_of(&self, color: Color) -> f64 {
+        self.part(color) / self.time.max(1.0)
+    }
+}
+
 /// A stage with one of its parts.
 type PartOf<'a> = (&'a Breakdown, (Color, f64));
 
@@ -80,12 +91,24 @@ fn breakdown(context: &Context<'_>, stage: &StageTime) -> Breakdown {
     }
 }
 
-/// The stages that take a notable part of the run; the caption tells what most of the longest is.
+/// Idle share of a stage from which on the caption tells it.
+const IDLE: f64 = 0.15;
+
+/// The stages that take a notable part of the run. The caption tells the one that loses most idle time, or what most of the
+/// longest is.
 fn chart(context: &Context<'_>, all: &[Breakdown]) -> Option<Chart> {
     let run: f64 = all.iter().map(|one| one.total).sum();
     let all: Vec<&Breakdown> = all.iter().filter(|one| one.total >= NOTABLE * run).collect();
-    let longest = all.iter().rev().max_by(|a, b| a.total.total_cmp(&b.total))?;
-    let largest = longest.parts.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let lost = |one: &Breakdown| one.total * one.share_of(Color::Idle);
+    let idle = all.iter().rev().filter(|one| one.share_of(Color::Idle) >= IDLE);
+    let idlest = idle.max_by(|a, b| lost(a).total_cmp(&lost(b)));
+    let (told, part) = match idlest {
+        Some(idlest) => (idlest, Color::Idle),
+        None => {
+            let longest = all.iter().rev().max_by(|a, b| a.total.total_cmp(&b.total))?;
+            (longest, longest.parts.iter().max_by(|a, b| a.1.total_cmp(&b.1))?.0)
+        }
+    };
     let mut colors: Vec<Color> = Vec::new();
     for (color, _) in all.iter().flat_map(|one| &one.parts) {
         if !colors.contains(color) {
@@ -96,15 +119,11 @@ fn chart(context: &Context<'_>, all: &[Breakdown]) -> Option<Chart> {
     colors.retain(|color| *color != Color::Idle);
     colors.push(Color::Idle);
     let bar = |one: &&Breakdown| {
-        let value = |color: &Color| {
-            let own = one.parts.iter().find(|(own, _)| own == color);
-            own.map_or(0.0, |(_, time)| *time)
-        };
         let time = Quantity::new(one.time, Unit::Nanoseconds);
         let unprofiled = one.unprofiled.then_some("");
         Bar {
             label: one.label.clone(),
-            values: colors.iter().map(value).collect(),
+            values: colors.iter().map(|color| one.part(*color)).collect(),
             note: words!(context, "breakdown.note", time = time, unprofiled = unprofiled),
         }
     };
@@ -113,9 +132,9 @@ fn chart(context: &Context<'_>, all: &[Breakdown]) -> Option<Chart> {
         title: words!(
             context,
             "breakdown.chart",
-            stage = longest.stage.as_str(),
-            share = Quantity::ratio(largest.1 / longest.time.max(1.0)),
-            part = context.text.word(largest.0.label()),
+            stage = told.stage.as_str(),
+            share = Quantity::ratio(told.share_of(part)),
+            part = context.text.word(part.label()),
         ),
         description: words!(context, "breakdown.chart_text"),
         plot: Plot::StackedBars(StackedBars {

@@ -130,6 +130,7 @@ struct Row {
     profiled: Option<f64>,
     /// Stage time without one, nanoseconds.
     unprofiled: Option<f64>,
+    /// Busy time with a profiler ÷ stage time, without one where that is known.
     busy_share: Option<f64>,
     mfu: Option<f64>,
     mbu: Option<f64>,
@@ -176,6 +177,7 @@ fn caption(context: &Context<'_>, rows: &[Row]) -> String {
         context,
         "headline.caption",
         profiled = has(|row| row.profiled).then_some(""),
+        unprofiled = has(|row| row.unprofiled).then_some(""),
         figures = from_baseline.then(|| names.join(context.text.comma())),
     )
 }
@@ -186,10 +188,10 @@ fn table(context: &Context<'_>, rows: &[Row]) -> Table<'static, Row> {
     Table::new(context.text, "headline")
         .text("stage", |row: &Row| row.stage.clone())
         .on_page()
-        .time("profiled_ns", |row| row.profiled)
-        .on_page_if(has(|row| row.profiled))
         .time("unprofiled_ns", |row| row.unprofiled)
         .on_page_if(has(|row| row.unprofiled))
+        .time("profiled_ns", |row| row.profiled)
+        .on_page_if(has(|row| row.profiled))
         .share("busy_share", |row| row.busy_share)
         .on_page_if(has(|row| row.busy_share))
         .share("mfu", |row| row.mfu)
@@ -233,6 +235,11 @@ fn timeline_row(context: &Context<'_>, line: &Summary, utilization: &[StageUtili
         let baseline = context.results.baseline().ok().filter(|_| steps.is_none())?;
         Some(baseline.unprofiled(context.session, stage)?.statistics.median)
     };
+    let per = steps.unwrap_or(1.0);
+    let unprofiled_time = unprofiled_time.or_else(of_baseline);
+    // What kernels take with a profiler they take without one, where the CPU gains.
+    let busy = line.busy_share * line.time / per;
+    let without = unprofiled_time.filter(|time| (busy..line.time / per).contains(time));
     let label = line.label(context.session, context.facts);
     Row {
         stage: if steps.is_some() {
@@ -240,9 +247,9 @@ fn timeline_row(context: &Context<'_>, line: &Summary, utilization: &[StageUtili
         } else {
             label
         },
-        profiled: Some(line.time / steps.unwrap_or(1.0)),
-        unprofiled: unprofiled_time.or_else(of_baseline),
-        busy_share: Some(line.busy_share),
+        profiled: Some(line.time / per),
+        unprofiled: unprofiled_time,
+        busy_share: Some(without.map_or(line.busy_share, |time| busy / time)),
         mfu: best.and_then(|one| one.mfu().ok()),
         mbu: best.and_then(|one| one.mbu().ok()),
         operator_utilization: by_operators(context, line),

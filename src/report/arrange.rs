@@ -98,19 +98,53 @@ pub fn build(
         )));
     }
     if has_figures || !rules.observations.is_empty() {
-        let glossary = glossary(text, provenance.glossary);
-        report.sections.push(glossary);
+        let glossary = glossary(&report, provenance.glossary);
+        add(&mut report.sections, glossary);
     }
     report
 }
 
-/// The terms of the report, each in a line.
-fn glossary(text: &'static Catalogue, group: &str) -> Section {
+/// The terms that the report uses, each in a line.
+fn glossary(report: &Report, group: &str) -> Section {
+    let text = report.text;
     let group = if group.is_empty() { "glossary" } else { group };
+    let blocks = report.summary.iter().chain(report.sections.iter().flat_map(|one| &one.blocks));
+    let said: String = blocks.map(|block| said(report, block).to_lowercase()).collect();
     let terms = text.group(group).into_values().filter_map(|line| line.split_once(text.colon()));
-    let terms = terms.map(|(term, meaning)| (term.to_owned(), vec![meaning.into()])).collect();
+    let used = terms.filter(|(term, _)| said.contains(&term.to_lowercase()));
+    let terms: Vec<(String, Vec<Inline>)> =
+        used.map(|(term, meaning)| (term.to_owned(), vec![meaning.into()])).collect();
     let title = text.line("report.glossary", &[]);
-    Section { id: "glossary".to_owned(), title, blocks: vec![Block::Facts(terms)] }
+    let blocks = if terms.is_empty() { Vec::new() } else { vec![Block::Facts(terms)] };
+    Section { id: "glossary".to_owned(), title, blocks }
+}
+
+/// The words of a block, without the cells of tables.
+fn said(report: &Report, block: &Block) -> String {
+    let plain = |line: &[Inline]| line.iter().map(Inline::plain).collect::<String>() + "\n";
+    match block {
+        Block::Prose(line) => plain(line),
+        Block::List(lines) | Block::Bullets(lines) => {
+            lines.iter().map(|line| plain(line)).collect()
+        }
+        Block::Facts(facts) => {
+            facts.iter().map(|(name, value)| format!("{name} {}", plain(value))).collect()
+        }
+        Block::Chart(chart) => format!("{}\n{}\n", chart.title, chart.description),
+        Block::Finding(found) => {
+            let parts = [&found.advice, &found.next].into_iter().flatten();
+            parts.map(|line| plain(line)).collect::<String>() + &plain(&found.statement)
+        }
+        Block::Table(view) => {
+            let dataset = report.datasets.iter().find(|one| one.id == view.dataset);
+            let columns = dataset.map_or(&[][..], |one| &one.columns);
+            let shown = columns.iter().filter(|one| view.columns.contains(&one.id));
+            let titles: Vec<&str> = shown.map(|one| one.title).collect();
+            format!("{}\n{}\n", view.caption, titles.join("\n"))
+        }
+        Block::Heading(text) | Block::Missing(text) => format!("{text}\n"),
+        Block::Code(_) | Block::Iterations(_) => String::new(),
+    }
 }
 
 /// Puts the picture of the times between the figures and the reasons.

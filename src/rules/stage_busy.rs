@@ -48,7 +48,6 @@ fn statement(results: &Results<'_>, stage: &StageLine) -> Observation {
         true => busy_stage(results, stage),
         false => idle_stage(results, stage),
     };
-    statement.extend(profiler_overhead::without(results, stage, busy));
     statement.extend(utilization(results, stage));
     Observation {
         severity: Severity::Note,
@@ -73,6 +72,7 @@ fn busy_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<
         share = share.map(Quantity::ratio),
         group = group.map(|group| results.text.word(group_color(group).label())),
     );
+    statement.extend(profiler_overhead::without(results, stage, stage.busy_share));
     let (said, waiting) = collectives(results, stage);
     statement.extend(said);
     let advice = match group {
@@ -101,9 +101,11 @@ fn collectives(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, f64) {
     (said, stage.share(waiting))
 }
 
-/// How long the GPU is idle in a stage, and mostly why.
+/// How long the GPU is idle in a stage, without a profiler where that was measured, and mostly why.
 fn idle_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<Vec<Inline>>) {
     let idle = 1.0 - stage.busy_share;
+    let busy = stage.busy_share * stage.time;
+    let baseline = stage.unprofiled.filter(|time| (busy..stage.time).contains(time));
     // What few iterations have is told by the rule of the cause.
     let common = |line: &'_ Line| -> Vec<(Cause, f64)> {
         line.causes().filter(|(cause, _)| !line.spread(&[*cause]).is_rare()).collect()
@@ -123,9 +125,11 @@ fn idle_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<
         results,
         "stage_busy.idle",
         stage = Inline::strong(&stage.label),
-        idle = Quantity::ratio(idle),
-        time = Quantity::new(stage.time, Unit::Nanoseconds),
+        idle = Quantity::ratio(baseline.map_or(idle, |time| 1.0 - busy / time)),
+        time = Quantity::new(baseline.unwrap_or(stage.time), Unit::Nanoseconds),
+        baseline = baseline.map(|_| ""),
         share = part.map(|time| Quantity::ratio(stage.share(time))),
+        count = Quantity::count(stage.counted as u64),
         why = why.as_deref(),
         apart = rare.then_some(""),
         sole = why.as_deref().filter(|_| part.is_none()),

@@ -98,7 +98,7 @@ fn chart(context: &Context<'_>, pairs: &[OfPair<'_>]) -> Chart {
                 .chain(causes.iter().map(|cause| pair.causes.of(*cause)))
                 .map(|time| time as f64)
                 .collect(),
-            note: words!(context, "idle.bar", idle = Quantity::ns(pair.idle())),
+            note: words!(context, "between.bar", idle = Quantity::ns(pair.idle())),
         }
     };
     Chart {

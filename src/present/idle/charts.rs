@@ -44,14 +44,18 @@ fn idlest(context: &Context<'_>, lines: &[&Line]) -> String {
 pub(super) fn causes(context: &Context<'_>, lines: &[&Line]) -> Chart {
     let (causes, mut parts) = legend(|cause| lines.iter().any(|line| line.of(cause) > 0));
     parts.insert(0, Part { name: Color::Busy.label().to_owned(), color: Color::Busy });
-    let idle = |line: &Line| Quantity::new(line.scaled(idle(line)), Unit::Nanoseconds);
     let bar = |line: &&Line| Bar {
         label: line.label(context),
         values: std::iter::once(line.busy())
             .chain(causes.iter().map(|cause| line.of(*cause)))
             .map(|time| time as f64)
             .collect(),
-        note: words!(context, "idle.bar", idle = idle(line)),
+        note: words!(
+            context,
+            "idle.bar",
+            idle = Quantity::ns(idle(line)),
+            time = Quantity::ns(line.pool.time),
+        ),
     };
     Chart {
         id: "idle-causes".to_owned(),

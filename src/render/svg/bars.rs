@@ -16,14 +16,25 @@ const MARGIN: f64 = 3.0 / PITCH;
 const LABELS: f64 = 0.36;
 const NOTES: f64 = 0.3;
 
+/// Share of a bar from which on a part can be seen, and has an entry in the legend.
+const SEEN: f64 = 0.002;
+
 /// Draws the bars; returns the chart's height.
 pub(super) fn draw(page: &Page, chart: &StackedBars) -> Drawn<f64> {
     let fills = fills(&chart.parts);
-    let names = chart.parts.iter().map(|part| part.name.as_str());
-    let entries: Vec<_> = fills.iter().copied().zip(names).collect();
-    let top = legend::draw(page, &entries)?;
-    let area = area(chart, top);
     let longest = chart.bars.iter().map(|bar| parts(bar).sum()).fold(0.0, f64::max);
+    let is_seen = |part: usize| {
+        let share = |bar: &Bar| {
+            let whole = if chart.normalized { parts(bar).sum() } else { longest };
+            parts(bar).nth(part).unwrap_or(0.0) >= SEEN * whole
+        };
+        chart.bars.iter().any(share)
+    };
+    let names = chart.parts.iter().map(|part| part.name.as_str());
+    let entries = fills.iter().copied().zip(names).enumerate();
+    let seen = entries.filter(|(part, _)| is_seen(*part)).map(|(_, entry)| entry);
+    let top = legend::draw(page, &seen.collect::<Vec<_>>())?;
+    let area = area(chart, top);
     let (max, factor, symbol) = if chart.normalized {
         (100.0, 1.0, "%")
     } else {

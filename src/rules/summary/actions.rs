@@ -1,5 +1,6 @@
 //! What to do first: the findings that could save most, one a stage.
 
+use super::confidence;
 use crate::results::Results;
 use crate::stage::StageLine;
 use rooflens_findings::{Catalogue, Gain, GainKind, Observation, Root, Severity};
@@ -38,7 +39,10 @@ pub(super) fn of<'a>(results: &'a Results<'_>, observations: &'a [Observation]) 
     let action = |found: &'a Observation| {
         let now = |gain: &&Gain| gain.saved_ns > 0.0 && gain.kind != GainKind::WorkAfterCpu;
         let gain = found.gain.as_ref().filter(now)?;
-        Some(Action { found, gain, effect: effect(results, found, gain.kind), more: Vec::new() })
+        let effect = effect(results, found, gain.kind);
+        let action = Action { found, gain, effect, more: Vec::new() };
+        // What several runs without a profiler do not have is the profiler's.
+        (!confidence::is_refuted(results, &action)).then_some(action)
     };
     let about_run = observations.iter().filter(|one| !one.on_measurement);
     let mut found: Vec<Action<'a>> = about_run.filter_map(action).collect();

@@ -75,24 +75,37 @@ fn of_stage(results: &Results<'_>, gain: &Gain, stage: &StageLine) -> (Confidenc
     }
 }
 
+/// Whether an action is about stalls that one profiled capture has, and none of several unprofiled repeats.
+pub(super) fn is_refuted(results: &Results<'_>, action: &Action<'_>) -> bool {
+    let Effect::Stalls(stage) = action.effect else { return false };
+    let series = results.unprofiled_series(stage);
+    captures(results, action, stage) == 1
+        && series.is_some_and(|series| series.repeats.len() >= ITERATIONS)
+}
+
+/// Captures that show the stalls of an action.
+fn captures(results: &Results<'_>, action: &Action<'_>, stage: &StageLine) -> usize {
+    // A slow repeat shows stalls in CPU code, and no others.
+    let is_slow = action.found.id == host_pauses::RULE.id
+        && results
+            .unprofiled_series(stage)
+            .is_some_and(|series| series.outliers().any(|one| one.z > Some(0.0)));
+    action.found.root.as_ref().map_or(1, |root| root.passes) + usize::from(is_slow)
+}
+
 /// Stalls come and go: what counts is how many captures show them.
 fn of_stalls(
     results: &Results<'_>,
     action: &Action<'_>,
     stage: &StageLine,
 ) -> (Confidence, Vec<Inline>) {
-    let series = results.unprofiled_series(stage);
-    // A slow repeat shows stalls in CPU code, and no others.
-    let is_slow = action.found.id == host_pauses::RULE.id
-        && series.is_some_and(|series| series.outliers().any(|one| one.z > Some(0.0)));
-    let profiled = action.found.root.as_ref().map_or(1, |root| root.passes);
-    let captures = profiled + usize::from(is_slow);
+    let captures = captures(results, action, stage);
     let count = Quantity::count(stage.counted as u64);
     let seen = || {
         let captures = Quantity::count(captures as u64);
         say!(results, "summary.seen", captures = captures)
     };
-    match (captures, series) {
+    match (captures, results.unprofiled_series(stage)) {
         (CAPTURES.., _) => (Confidence::High, seen()),
         (2, _) => (Confidence::Medium, seen()),
         (_, Some(_)) => (Confidence::Low, say!(results, "summary.unseen")),

@@ -3,6 +3,7 @@
 use rooflens_schemas::{StageKind, Unit};
 
 use super::actions::{Action, Effect};
+use crate::launch_bound;
 use crate::results::Results;
 use crate::stage::{Key, StageLine};
 use rooflens_analysis::engine::baseline::Series;
@@ -68,9 +69,13 @@ fn of_stage(results: &Results<'_>, stage: &StageLine, actions: &[Action<'_>]) ->
         utilization.and_then(|one| Some(now * one.least_share().filter(|share| *share < 1.0)?));
     let profiled = stage.unprofiled.is_none().then_some("");
     let label = match steps {
-        Some(_) => {
-            words!(results, "summary.step_time", stage = stage.label.as_str(), profiled = profiled)
-        }
+        Some(steps) => words!(
+            results,
+            "summary.step_time",
+            stage = stage.label.as_str(),
+            steps = profiled.map(|_| Quantity::new(steps, Unit::Count)),
+            profiled = profiled,
+        ),
         None => {
             words!(results, "summary.stage_time", stage = stage.label.as_str(), profiled = profiled)
         }
@@ -197,7 +202,10 @@ fn request(results: &Results<'_>, shown: &[&StageLine], actions: &[Action<'_>]) 
             }
             time(after + stalls)
         });
-        let label = words!(results, "summary.first_request");
+        // A graph is captured in the first request, and captures are not timed.
+        let captures = actions.iter().any(|action| action.found.id == launch_bound::RULE.id);
+        let capture = captures.then_some("");
+        let label = words!(results, "summary.first_request", capture = capture);
         Figure { label, of: None, after: then.collect(), now: time(first), limit: None }
     });
     std::iter::once(each).chain(first).collect()

@@ -41,7 +41,10 @@ pub(crate) fn summary(results: &Results<'_>, observations: &[Observation]) -> Fi
     if !actions.is_empty() {
         let numbered: Vec<(usize, &Action<'_>)> = (1..).zip(&actions).collect();
         let table = action_table(results);
-        let caption = words!(results, "summary.actions");
+        let (each, some): (Vec<&Action<'_>>, Vec<&Action<'_>>) =
+            actions.iter().partition(|one| matches!(one.effect, Effect::Stage(_)));
+        let both = (!each.is_empty() && !some.is_empty()).then_some("");
+        let caption = words!(results, "summary.actions", both = both);
         findings.blocks.push(Block::Table(table.view(caption, actions.len())));
         findings.datasets.push(table.rows(&numbered));
     }
@@ -91,6 +94,7 @@ fn graph_line(results: &Results<'_>, one: &StageGraph) -> Option<Vec<Inline>> {
         eager = time(eager.time),
         replay = time(one.figures.time?),
         ratio = Quantity::new(ratio, Unit::One),
+        few = (eager.counted < ITERATIONS).then(|| Quantity::count(eager.counted as u64)),
     ))
 }
 
@@ -239,7 +243,7 @@ fn after(
         let goes = action.found.id == launch_bound::RULE.id;
         let is_next = |one: &&Observation| {
             one.scope == action.found.scope
-                && one.gain.is_some()
+                && one.gain.as_ref().is_some_and(|gain| gain.kind != GainKind::Stalls)
                 && !(goes && WITH_LAUNCHES.contains(&one.id))
                 && !one.on_measurement
                 && !actions.iter().any(|other| other.found.id == one.id)

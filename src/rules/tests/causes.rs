@@ -372,9 +372,9 @@ fn gaps_with_work_issued_are_not_the_hosts() {
     assert_eq!(made(200, 99.0).outcome(&queue_gaps::RULE), Outcome::CLEAR);
     // The sentence about the stage has the words, too: of 200 ns of idle time, and where it is all of them.
     let stage = |idle| words(&made(200, idle).one(&stage_busy::RULE).statement);
-    let cause = "ause: latency between operations replayed by a CUDA graph";
+    let cause = "latency between operations replayed by a CUDA graph";
     let (most, all) =
-        (format!("Largest c{cause}, 15.0 % of the time of all iterations."), format!(" C{cause}."));
+        (format!(" iterations: {cause}, 15.0 % of their time."), format!(" Cause: {cause}."));
     assert!(stage(150.0).ends_with(&most), "{}", stage(150.0));
     assert!(stage(199.5).ends_with(&all), "{}", stage(199.5));
 }

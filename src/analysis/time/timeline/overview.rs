@@ -16,7 +16,7 @@ pub type Band = (usize, Ns, Ns);
 pub struct Overview {
     /// Pass.
     pub pass: PassId,
-    /// From the start of the first stage's work to the end of the last one's.
+    /// From the start of the first measured iteration's work to the end of the last one's; without any, of all iterations.
     pub window: Window,
     /// Busy time of each stretch by group of classes, by GPU.
     pub gpus: Vec<(GpuId, Vec<GroupTimes>)>,
@@ -40,7 +40,11 @@ pub(super) fn of_pass(context: &Context<'_>, pass: PassId) -> Option<Overview> {
 fn window(context: &Context<'_>, pass: PassId) -> Option<Window> {
     let stages = context.facts.stages.iter().filter(|stage| stage.pass == pass);
     let instances = stages.flat_map(|stage| context.facts.instances_of(stage));
-    let spans = instances.filter_map(|instance| instance.projection);
-    let (start, end) = spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
+    let span = |measured: bool| {
+        let own = instances.clone().filter(|one| !measured || one.excluded.is_none());
+        let spans = own.filter_map(|instance| instance.projection);
+        spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    };
+    let (start, end) = span(true).or_else(|| span(false))?;
     (end > start).then_some(Window { start, end })
 }

@@ -24,7 +24,9 @@ pub(super) fn of_pass(context: &Context<'_>, pass: PassId, window: &Window) -> V
         let outer = spans(context, stage.parent.map(|parent| &facts.stages[parent]), process);
         let own = facts.instances_of(stage).iter().filter(|one| one.process == process);
         let free = own.filter(|instance| !is_within(&outer, instance));
-        let mut windows: Vec<(Ns, Ns)> = free.filter_map(|one| one.projection).collect();
+        let work = free.filter_map(|one| one.projection);
+        let seen = work.map(|(s, e)| (s.max(window.start), e.min(window.end)));
+        let mut windows: Vec<(Ns, Ns)> = seen.filter(|(start, end)| start < end).collect();
         windows.sort_unstable();
         let joined = join(&windows, stretch);
         let shown = joined.into_iter().filter(|(start, end)| end - start >= stretch);

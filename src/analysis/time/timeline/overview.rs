@@ -16,7 +16,7 @@ pub type Band = (usize, Ns, Ns);
 pub struct Overview {
     /// Pass.
     pub pass: PassId,
-    /// From the start of the first measured iteration's work to the end of the last one's; without any, of all iterations.
+    /// From the start of the first measured iteration's work to the end of the last one's, of outermost stages.
     pub window: Window,
     /// Busy time of each stretch by group of classes, by GPU.
     pub gpus: Vec<(GpuId, Vec<GroupTimes>)>,
@@ -38,10 +38,12 @@ pub(super) fn of_pass(context: &Context<'_>, pass: PassId) -> Option<Overview> {
 }
 
 fn window(context: &Context<'_>, pass: PassId) -> Option<Window> {
-    let stages = context.facts.stages.iter().filter(|stage| stage.pass == pass);
-    let instances = stages.flat_map(|stage| context.facts.instances_of(stage));
+    let facts = context.facts;
     let span = |measured: bool| {
-        let own = instances.clone().filter(|one| !measured || one.excluded.is_none());
+        let stages = facts.stages.iter().filter(|stage| stage.pass == pass);
+        let stages = stages.filter(|stage| !measured || stage.parent.is_none());
+        let own = stages.flat_map(|stage| facts.instances_of(stage));
+        let own = own.filter(|one| !measured || one.excluded.is_none());
         let spans = own.filter_map(|instance| instance.projection);
         spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     };

@@ -23,7 +23,7 @@ use tempfile::TempDir;
 
 pub use content::{Content, ContentError};
 pub use error::BundleError;
-pub use open::{BROKEN_MANIFEST, open, unpacked_name};
+pub use open::{BROKEN_MANIFEST, open, rank_of, unpacked_name};
 pub use pack::{PackOptions, Packed, pack, unpack};
 pub use redact::EnvironmentDump;
 pub use rooflens_schemas::manifest::PathFault;

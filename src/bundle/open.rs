@@ -278,7 +278,7 @@ fn pass_of(path: &str) -> String {
 }
 
 /// The rank that a file's name states: `rank0`, `rank-0`, `rank_0`, `rank.0`.
-fn rank_of(path: &str) -> Option<u32> {
+pub fn rank_of(path: &str) -> Option<u32> {
     let name = path.rsplit('/').next()?.to_ascii_lowercase();
     let (_, rest) = name.rsplit_once("rank")?;
     let digits = rest.strip_prefix(['-', '_', '.']).unwrap_or(rest);

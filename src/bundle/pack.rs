@@ -130,6 +130,8 @@ fn unfit(file: &ArtifactFile) -> Result<Option<&'static str>, BundleError> {
         let plain = content.plain_file().map_err(unreadable())?;
         let is_export = EnvironmentDump::is_export(&plain.path);
         is_export.map_err(|error| BundleError::redact(file, io::Error::other(error)))?
+    } else if file.kind == Some(ArtifactKind::NsysSqlite) {
+        return Ok(Some("it may hold the environment of the process: pack the SQLite export"));
     } else {
         // Markdown is what a person wrote to be read, as notes are.
         head.starts_with(ncu_report::MAGIC)

@@ -11,6 +11,7 @@ use super::args::{Classifier, Input};
 use super::error::CliError;
 use super::gpus;
 use super::nsys;
+use super::parquetdir;
 use super::serve;
 use super::spool::Spooled;
 use super::term::Term;
@@ -38,8 +39,8 @@ pub(super) struct Loaded {
     pub(super) diagnostics: Diagnostics,
     /// Inputs that came through pipes, which the bundle reads from here.
     _spooled: Spooled,
-    /// Where reports of nsys were exported to; removed with the bundle.
-    _exported: Option<TempDir>,
+    /// Where SQLite was made of reports and Parquet exports of nsys; removed with the bundle.
+    _exported: [Option<TempDir>; 2],
 }
 
 /// Opens, identifies and reads.
@@ -54,7 +55,10 @@ pub(super) fn load(input: &Input, term: &mut Term) -> Result<Loaded, CliError> {
         refuse_several(&bundle)?;
     }
     ingest::identify(&mut bundle, &mut diagnostics);
-    let exported = nsys::export(&mut bundle, &mut diagnostics, term)?;
+    let exported = [
+        nsys::export(&mut bundle, &mut diagnostics, term)?,
+        parquetdir::export(&mut bundle, &mut diagnostics, term)?,
+    ];
     replace(&mut bundle, input.model.as_deref(), ArtifactKind::ModelConfig)?;
     replace(&mut bundle, input.workload.as_deref(), ArtifactKind::Workload)?;
     replace(&mut bundle, input.notes.as_deref(), ArtifactKind::Notes)?;

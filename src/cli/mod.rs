@@ -15,6 +15,7 @@ mod microbench;
 mod nsys;
 mod output;
 mod parquet;
+mod parquetdir;
 mod predict;
 mod query;
 mod report;

@@ -51,19 +51,9 @@ const UNREAD: &[Unread] = &[
         instead: "give its result: analyze_export_genai_perf.csv, or profile_export_genai_perf.json",
     },
     Unread {
-        is: |file| {
-            starts_json(file)
-                && ["\"NvtxEvent\"", "\"CudaEvent\"", "\"TraceProcessEvent\""]
-                    .iter()
-                    .any(|event| file.contains(event))
-        },
-        what: "a JSON Lines export of Nsight Systems: its events are internal messages that differ between versions",
-        instead: "export the report as SQLite: nsys export --type sqlite FILE.nsys-rep",
-    },
-    Unread {
         is: |file| file.bytes.starts_with(b"PAR1") && is_table_of_nsys(file.name),
         what: "a table of a Parquet export of Nsight Systems (parquetdir)",
-        instead: "export the report as SQLite: nsys export --type sqlite FILE.nsys-rep; or make SQLite of the folder: python3 docs/examples/parquetdir.py FOLDER OUT.sqlite",
+        instead: "give the folder in which it lies beside StringIds.parquet and all others, or export the report as SQLite: nsys export --type sqlite FILE.nsys-rep",
     },
     Unread {
         is: |file| is_memory_sum(&file.text()),
@@ -176,7 +166,7 @@ mod tests {
         let named = |name: &str, bytes: &[u8]| {
             super::name(&Prefix { name, bytes, complete: true }).map_or("", |(what, _)| what)
         };
-        let cases: [(&str, &[u8], &str); 13] = [
+        let cases: [(&str, &[u8], &str); 12] = [
             (
                 "a.json",
                 b"{\"schema\": \"1.0.3-chakra.0.0.4\", \"nodes\": []}",
@@ -189,11 +179,6 @@ mod tests {
             ("._a.json", &[0, 5, 0x16, 7, 0], "a resource file"),
             ("CUPTI_ACTIVITY_KIND_KERNEL.parquet", b"PAR1\x15", "a table of a Parquet export"),
             ("mine.parquet", b"PAR1\x15", ""),
-            (
-                "a.jsonl",
-                b"{\"Type\":59,\"NvtxEvent\":{\"Timestamp\":\"1\"}}\n",
-                "a JSON Lines export",
-            ),
             (
                 "a.csv",
                 b"Time (%),Total Time (ns),Count,Avg (ns),Operation\n100,5,1,5,[CUDA memset]\n",

@@ -27,6 +27,14 @@ const TIMINGS: &[u8] = br#"{"version":1,"batch":8,"prompt_tokens":16,"stages":{"
 
 const ENVIRONMENT: &[u8] = br#"{"version":1,"entries":[{"subject":"gpu 0","key":"name","value":"NVIDIA H100"},{"subject":"a","key":"b","missing_reason":"c"}]}"#;
 
+const JSON_LINES: &[u8] = br#"{"data":["[Unknown]","gemm","cudaLaunchKernel"]}
+{"Type":59,"NvtxEvent":{"Type":59,"Timestamp":"90","Text":"step","GlobalTid":"72057595329773646","EndTimestamp":"900","DomainId":"0","NsTime":true}}
+{"Type":48,"TraceProcessEvent":{"startNs":"100","endNs":"120","correlationId":7,"eventClass":0,"name":"2","globalTid":"72057595329773646"}}
+{"Type":79,"CudaEvent":{"startNs":"200","endNs":"260","correlationId":7,"deviceId":0,"streamId":"13","globalPid":"72057595329773568","kernel":{"demangledName":"1","shortName":"1","gridX":4,"blockX":128}}}
+{"Type":80,"CudaEvent":{"startNs":"300","endNs":"340","correlationId":8,"deviceId":0,"streamId":"13","globalPid":"72057595329773568","memcpy":{"sizebytes":"64","copyKind":"2","srcKind":2,"dstKind":1}}}
+{"type":"ThreadName","globalTid":"72057595329773646","nameId":"1"}
+"#;
+
 const QUERIES: [&str; 4] = [
     "select name, sum(duration) from launches group by name order by 2 desc limit 3",
     "select a.id from launches a join ranges b on a.pass = b.pass where a.start between b.start and b.end",
@@ -42,6 +50,7 @@ pub(crate) fn of(target: &str) -> Vec<Vec<u8>> {
         "query" => QUERIES.map(|query| query.as_bytes().to_vec()).to_vec(),
         "pages" | "redaction" => databases(),
         "archive" => archives(),
+        "parquet" => ["CUPTI_ACTIVITY_KIND_KERNEL", "StringIds", "NVTX_EVENTS"].map(table).to_vec(),
         "blocks" => vec![fixture("h100-train/torch/trace.json.zst"), trace()],
         _ => all(),
     }
@@ -49,7 +58,9 @@ pub(crate) fn of(target: &str) -> Vec<Vec<u8>> {
 
 fn all() -> Vec<Vec<u8>> {
     let mut all = vec![trace(), report(), page(), details()];
-    all.extend([CUBLAS, SAMPLES, SMI, TIMINGS, ENVIRONMENT, WORKLOAD].map(<[u8]>::to_vec));
+    all.extend(
+        [CUBLAS, SAMPLES, SMI, TIMINGS, ENVIRONMENT, WORKLOAD, JSON_LINES].map(<[u8]>::to_vec),
+    );
     all.extend(found("ncu-rep").into_iter().chain(found("csv")).chain(found("json")));
     all.extend(databases());
     all
@@ -76,6 +87,12 @@ fn found(extension: &str) -> Vec<Vec<u8>> {
 
 fn fixture(path: &str) -> Vec<u8> {
     beginning(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(path))
+}
+
+/// A table of a Parquet export.
+fn table(name: &str) -> Vec<u8> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/report_pqtdir");
+    std::fs::read(folder.join(name).with_extension("parquet")).unwrap()
 }
 
 fn beginning(path: &Path) -> Vec<u8> {

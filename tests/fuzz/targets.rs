@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rooflens::analysis::{Context, Facts, Options, Results};
-use rooflens::bundle::{self, Bundle, PackOptions};
+use rooflens::bundle::{self, ArtifactFile, Bundle, PackOptions};
 use rooflens::diagnostic::{Diagnostics, Severity};
 use rooflens::findings::Catalogue;
 use rooflens::hardware::Hardware;
+use rooflens::ingest::nsys;
 use rooflens::model::Session;
-use rooflens::model::budget::rows_of;
+use rooflens::model::budget::{Inflation, rows_of};
 use rooflens::model::table::Cell;
 use rooflens::query::Database;
 use rooflens::{ingest, present, rules};
@@ -33,6 +34,7 @@ pub(crate) const ALL: &[Target] = &[
     ("redaction", redaction),
     ("faults", faults),
     ("query", query),
+    ("parquet", parquet),
 ];
 
 /// A trace that other targets have beside what they change.
@@ -135,6 +137,19 @@ pub(crate) fn blocks(data: &[u8]) {
 struct Trace<'a> {
     #[serde(borrow, rename = "traceEvents")]
     events: Vec<&'a serde_json::value::RawValue>,
+}
+
+/// A table of a Parquet export.
+pub(crate) fn parquet(data: &[u8]) {
+    let (folder, began) = (folder(), Instant::now());
+    let location = folder.path().join("StringIds.parquet");
+    write(&location, data);
+    let inflation = Some(Inflation::of(data.len() as u64));
+    let file = ArtifactFile { location, inflation, ..ArtifactFile::default() };
+    let made = folder.path().join("made.sqlite");
+    let lost = &mut |_: &ArtifactFile, _| ();
+    nsys::parquet::to_sqlite(&[("StringIds", &file)], &made, lost).expect("there is room");
+    assert!(began.elapsed() < LONGEST, "reading takes {:?}", began.elapsed());
 }
 
 /// Tables of an SQLite file as the scanner reads them are those that SQLite reads; damage that one sees may escape the

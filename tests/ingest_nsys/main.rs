@@ -3,6 +3,7 @@
 
 mod collectives;
 mod events;
+mod exports;
 mod faults;
 mod fixtures;
 

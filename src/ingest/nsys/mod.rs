@@ -1,4 +1,4 @@
-//! Nsight Systems SQLite exports, 2020 to 2026.
+//! Nsight Systems exports, 2020 to 2026: SQLite, and JSON Lines, of which SQLite is made first ([`json_lines`]).
 //!
 //! Tables and columns are probed, never assumed: nsys creates a table only when it has rows, and each
 //! version adds, renames and reorders columns. What a report needs is read in parallel by rowid ranges;
@@ -9,7 +9,10 @@ mod collectives;
 mod counters;
 mod host;
 mod info;
+mod json_lines;
+mod made;
 mod names;
+pub mod parquet;
 mod payloads;
 mod ranges;
 mod scheduling;
@@ -22,12 +25,13 @@ use rooflens_schemas::{ArtifactKind, PassKind};
 use rustc_hash::FxHashSet;
 
 use super::{Importer, IngestError, IngestErrorKind, Prefix};
-use rooflens_bundle::ArtifactFile;
+use rooflens_bundle::{ArtifactFile, Content};
 use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Severity};
 use rooflens_model::{PassId, ProcessId, Session};
 
 use crate::database::{BadRows, Database, Journal, Settled};
 use info::Devices;
+pub use made::{Cell, MadeExport};
 use names::Names;
 
 /// Reads Nsight Systems SQLite exports.
@@ -49,7 +53,7 @@ const ROW_BYTES: u64 = 48;
 /// An SQLite file is taken for an nsys export; one that is not is refused when its tables are seen,
 /// because the schema of a large file lies beyond the first bytes.
 fn sniff(prefix: &Prefix<'_>) -> bool {
-    prefix.bytes.starts_with(b"SQLite format 3\0")
+    prefix.bytes.starts_with(b"SQLite format 3\0") || json_lines::sniff(prefix)
 }
 
 /// What the readers of single tables share.
@@ -73,6 +77,10 @@ fn import(
     diagnostics: &mut Diagnostics,
 ) -> Result<(), IngestError> {
     let content = file.content().map_err(IngestErrorKind::from)?;
+    let start = content.prefix(16).map_err(IngestErrorKind::from)?;
+    if start.trim_ascii_start().starts_with(b"{") {
+        return import_json_lines(file, &content, session, diagnostics);
+    }
     let plain = content.plain_file().map_err(IngestErrorKind::from)?;
     let settled = settle(&plain.path, file, diagnostics);
     let path = settled.as_ref().map_or(&plain.path, |copy| &copy.path);
@@ -115,6 +123,22 @@ fn import(
     import.host_names()?;
     import.counters()?;
     import.say_what_is_missing();
+    Ok(())
+}
+
+/// Reads a JSON Lines export through an SQLite export in a temporary folder.
+fn import_json_lines(
+    file: &ArtifactFile,
+    content: &Content,
+    session: &mut Session,
+    diagnostics: &mut Diagnostics,
+) -> Result<(), IngestError> {
+    let folder = tempfile::Builder::new().prefix("rooflens-nsys-").tempdir();
+    let folder = folder.map_err(IngestErrorKind::from)?;
+    let location = folder.path().join("export.sqlite");
+    let told = json_lines::to_sqlite(content, &location)?;
+    import(&ArtifactFile { location, inflation: None, ..file.clone() }, session, diagnostics)?;
+    told.into_iter().for_each(|one| diagnostics.push(one.artifact(&file.path)));
     Ok(())
 }
 

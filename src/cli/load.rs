@@ -29,8 +29,8 @@ use crate::report::{self, Notes, Provenance, Report};
 use crate::rules;
 
 /// What to offer instead of an input that is of no use.
-const READABLE: &str = "a report is made of nsys SQLite exports, nsys stats, ncu CSV, PyTorch and XLA \
-                        traces, rocpd databases, NVML CSV, timings.json or peaks.json";
+const READABLE: &str = "a report is made of nsys exports (SQLite, Parquet, JSON Lines), nsys stats, ncu CSV, PyTorch and \
+                        XLA traces, rocpd databases, NVML CSV, timings.json or peaks.json";
 
 /// A bundle that was read.
 pub(super) struct Loaded {

@@ -6,7 +6,7 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ToSql, params_from_iter};
 
 use crate::{IngestError, IngestErrorKind};
-use rooflens_model::budget::Inflation;
+use rooflens_model::budget::{INFLATED_FLOOR, INFLATED_RATIO, Inflation};
 
 /// What stands in a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,7 +24,7 @@ pub enum Cell<'a> {
 }
 
 /// Bytes that a row costs beside its cells: its time, above all.
-const ROW_BYTES: u64 = 32;
+const ROW_BYTES: u64 = 64;
 
 /// An export that is being written. Its tables have the columns that they are given, without types.
 pub struct MadeExport {
@@ -61,7 +61,7 @@ impl MadeExport {
     /// When the row takes more than the input may, or cannot be written.
     pub fn row(&self, table: &str, cells: &[Cell<'_>]) -> Result<(), IngestError> {
         if !self.inflation.take(cells.iter().map(Cell::bytes).sum::<u64>() + ROW_BYTES) {
-            return Err(IngestErrorKind::Budget.into());
+            return Err(beyond().into());
         }
         let places = vec!["?"; cells.len()].join(", ");
         let sql = format!("INSERT INTO {} VALUES ({places})", quoted(table));
@@ -107,6 +107,14 @@ impl ToSql for Cell<'_> {
             Self::Blob(blob) => ValueRef::Blob(blob),
         }))
     }
+}
+
+/// The error of an input of which an export would take more than it may inflate to.
+pub(super) fn beyond() -> IngestErrorKind {
+    IngestErrorKind::Unsupported(format!(
+        "its rows take more than {} MiB and {INFLATED_RATIO} bytes for each byte of the input",
+        INFLATED_FLOOR >> 20
+    ))
 }
 
 fn quoted(name: &str) -> String {

@@ -1,4 +1,4 @@
-//! JSON Lines exports of Nsight Systems: `nsys export --type jsonlines`, `--type json` before 2022.
+//! JSON Lines exports of Nsight Systems: `nsys export --type jsonlines`, `--type json` of older versions.
 //!
 //! A line is one of nsys's own messages. It becomes rows of the tables that the SQLite export of the same report has, which
 //! the importer then reads. NVIDIA describes the order of the lines, the strings and the names of threads ("JSON and Text
@@ -201,7 +201,9 @@ struct Lost {
 impl Lost {
     fn bad_line(&mut self, number: u64, error: &serde_json::Error) {
         self.bad_count += 1;
-        self.bad.get_or_insert_with(|| (number, error.to_string()));
+        // It has a line and column of its own, which count within the line.
+        let reason = |error: String| error.split(" at line").next().unwrap_or_default().to_owned();
+        self.bad.get_or_insert_with(|| (number, reason(error.to_string())));
     }
 
     fn other(&mut self, name: &str) {
@@ -231,7 +233,7 @@ impl Lost {
         }
         let others = self.others.iter().map(|(name, count)| format!(", {name} ({count})"));
         let message = format!(
-            "a JSON Lines export holds less than SQLite: not read are the GPUs and graphs{}",
+            "a JSON Lines export holds less than SQLite: not read are GPUs, CUDA graphs and the profiler's overhead{}",
             others.collect::<String>()
         );
         let less = Diagnostic::new(Severity::Notice, "nsys/json-lines", message);

@@ -8,8 +8,6 @@
 mod footer;
 mod packing;
 mod runs;
-#[cfg(test)]
-mod tests;
 mod thrift;
 mod values;
 
@@ -17,7 +15,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-use super::made::{Cell, MadeExport};
+use super::made::{Cell, MadeExport, beyond};
 use crate::{IngestError, IngestErrorKind};
 use footer::{Footer, Group};
 use rooflens_bundle::ArtifactFile;
@@ -50,7 +48,7 @@ impl From<Fault> for IngestErrorKind {
             Fault::Unsupported(what) => {
                 Self::Unsupported(format!("its Parquet is not read: {what}"))
             }
-            Fault::Budget => Self::Budget,
+            Fault::Budget => beyond(),
         }
     }
 }
@@ -129,7 +127,7 @@ fn add_group(
     for chunk in &group.chunks {
         // Chunks may overlap in a hostile file, and be many.
         if !inflation.take(chunk.bytes) {
-            return Err(IngestErrorKind::Budget.into());
+            return Err(beyond().into());
         }
         pages.push(read(source, chunk.start, chunk.bytes)?);
     }

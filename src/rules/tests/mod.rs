@@ -307,7 +307,7 @@ fn stages_come_first_then_the_gravest_then_the_largest() {
             ("exposed-copies", Severity::Note, 600.0),
         ]
     );
-    assert_eq!(found.observations[2].title, "Launch-bound: b");
+    assert_eq!(found.observations[2].title, "GPU idle: waits for kernel launches: b");
     let rules = found.datasets.iter().find(|dataset| dataset.id == "rules").unwrap();
     assert_eq!(rules.rows.len(), RULES.len());
     assert_eq!(rules.rows[1][2], Cell::Text("found 2".to_owned()));
@@ -383,10 +383,10 @@ fn the_table_of_outcomes_has_what_was_found_first_and_one_row_a_reason() {
     assert_eq!(
         rows,
         [
-            ["found", "Launch-bound (2)", ""],
+            ["found", "GPU idle: waits for kernel launches (2)", ""],
             [
                 "clear",
-                "CPU-bound: GPU waits for host code (not evaluated: prefill); Synchronizing calls",
+                "GPU idle: waits for CPU code outside CUDA (not evaluated: prefill); Synchronizing calls",
                 ""
             ],
             ["not applicable", "Short kernels", "decode: moot"],

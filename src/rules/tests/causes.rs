@@ -145,16 +145,23 @@ fn pauses_that_the_median_instance_does_not_have_are_said() {
     // 400 of 500 ns are one stall; most stalls, by number, end with another kernel.
     let text = words(&found.statement);
     let expected =
-        "The 3 longest stalls take 500 ns; 80.0 % of it is in 1 stall that ends with sdpa";
+        "The 3 longest stalls take 500 ns of CPU work outside CUDA; 80.0 % of it is in 1 stall that ends with sdpa";
     assert!(text.contains(expected), "{text}");
+    let basis = &found.gain.as_ref().unwrap().basis;
+    assert!(basis.contains("1.10 µs in all measured iterations − 10 × 50.0 ns"), "{basis}");
     assert_eq!(found.root, None);
     assert_eq!(made(990).outcome(&host_pauses::RULE), Outcome::CLEAR);
     // 60 of 160 ns are no half: no kernel is named, and no cause.
     let text = words(&pauses(1100, "sdpa", 60).one(&host_pauses::RULE).statement);
     assert!(
-        text.contains("The 3 longest stalls take 160 ns and end with 3 different kernels"),
+        text.contains(
+            "The 3 longest stalls take 160 ns of CPU work outside CUDA and end with 3 different kernels"
+        ),
         "{text}"
     );
+    // The loss of 600 ns holds a stall of 580 and not one of 50 more.
+    let text = words(&pauses(1100, "sdpa", 580).one(&host_pauses::RULE).statement);
+    assert!(text.contains("The 1 longest stall takes 580 ns"), "{text}");
 }
 
 #[test]
@@ -401,6 +408,8 @@ fn of_few_instances_the_steps_tell_what_is_typical() {
     let made = two_instances(1200);
     let found = made.one(&host_pauses::RULE);
     assert_eq!(saved(&found), 1100.0);
+    let basis = &found.gain.as_ref().unwrap().basis;
+    assert!(basis.contains("1.20 µs in all measured iterations − 20 × 5.00 ns"), "{basis}");
     assert!(words(&found.statement).contains(
         "over 2 measured iterations to intermittent CPU stalls that median steps do not have"
     ));

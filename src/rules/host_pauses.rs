@@ -150,13 +150,9 @@ fn basis(results: &Results<'_>, stage: &StageLine, pauses: &Pauses) -> String {
     let count = Quantity::new(stage.counted * steps.unwrap_or(1.0), Unit::Count);
     let typical = Quantity::new(each, Unit::Nanoseconds);
     match steps {
-        Some(_) => words!(
-            results,
-            "host_pauses.basis_steps",
-            all = all,
-            count = count,
-            typical = typical
-        ),
+        Some(_) => {
+            words!(results, "host_pauses.basis_steps", all = all, count = count, typical = typical)
+        }
         None => {
             words!(results, "host_pauses.basis", all = all, count = count, typical = typical)
         }

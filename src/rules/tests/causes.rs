@@ -87,12 +87,36 @@ fn causes_of_idle_time_have_a_rule_each() {
     }
 }
 
+/// A stage like `decode` of another kind.
+fn stage_of(name: &str, kind: StageKind) -> Made {
+    Made::default().stage(name, kind, 1000.0, 20_000.0)
+}
+
 #[test]
-fn the_data_loader_is_named_where_the_operating_system_holds_the_thread() {
-    let system = decode().idle(Cause::HostCode, 30.0).idle(Cause::Os, 170.0);
-    let found = system.one(&host_bound::RULE);
-    assert!(words(&found.statement).contains("85.0 % of this idle time in operating-system calls"));
-    assert!(words(&found.advice.unwrap()).contains("data loader"));
+fn file_access_is_the_data_loaders_in_training_alone() {
+    let system = |made: Made| {
+        let made = made.idle(Cause::HostCode, 30.0).idle(Cause::Os, 170.0);
+        let found = made.one(&host_bound::RULE);
+        let text = words(&found.statement);
+        assert!(text.contains("85.0 % of this idle time in operating-system calls"), "{text}");
+        words(&found.advice.unwrap())
+    };
+    assert!(system(stage_of("train_step", StageKind::TrainStep)).contains("data loader"));
+    assert!(!system(decode()).contains("data loader"));
+}
+
+#[test]
+fn advice_on_cpu_work_is_that_of_the_workload() {
+    let advice = |made: Made| {
+        words(&made.idle(Cause::HostCode, 100.0).one(&host_bound::RULE).advice.unwrap())
+    };
+    let training = advice(stage_of("train_step", StageKind::TrainStep));
+    assert!(training.contains("DataLoader"), "{training}");
+    assert!(!training.contains("token"), "{training}");
+    let inference = advice(decode());
+    assert!(inference.contains("tokenization") && !inference.contains("DataLoader"), "{inference}");
+    let unknown = advice(stage_of("solve", StageKind::Other));
+    assert!(!unknown.contains("token") && !unknown.contains("DataLoader"), "{unknown}");
 }
 
 #[test]
@@ -144,8 +168,7 @@ fn pauses_that_the_median_instance_does_not_have_are_said() {
     assert_eq!(found.gain.as_ref().unwrap().of_ns, 10_000.0);
     // 400 of 500 ns are one stall; most stalls, by number, end with another kernel.
     let text = words(&found.statement);
-    let expected =
-        "The 3 longest stalls take 500 ns of CPU work outside CUDA; 80.0 % of it is in 1 stall that ends with sdpa";
+    let expected = "The 3 longest stalls take 500 ns of CPU work outside CUDA; 80.0 % of it is in 1 stall that ends with sdpa";
     assert!(text.contains(expected), "{text}");
     let basis = &found.gain.as_ref().unwrap().basis;
     assert!(basis.contains("1.10 µs in all measured iterations − 10 × 50.0 ns"), "{basis}");

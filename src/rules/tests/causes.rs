@@ -396,7 +396,20 @@ fn gaps_with_work_issued_are_not_the_hosts() {
         "The GPU is idle for 15.0 % of decode between operations replayed by a CUDA graph (50 gaps over all measured \
          iterations, mean 30.0 ns), after the CPU issued them."
     );
-    assert!(words(&found.advice.unwrap()).contains("Another CUDA graph does not help"));
+    assert!(words(&found.advice.unwrap()).contains("another CUDA graph does not help"));
+    assert!(!words(&made(200, 150.0).one(&queue_gaps::RULE).advice.unwrap()).contains("several steps"));
+    // 1200 of 1500 ns inside replays, 300 in nine gaps between them.
+    let mut parts = made(200, 150.0);
+    let stages = &mut parts.known.graphs.as_mut().unwrap().stages;
+    let figures = &mut stages.last_mut().unwrap().figures;
+    (figures.gpu_time, figures.busy, figures.gaps, figures.gap_idle_total) = (9200, 8000, 9, 300);
+    let found = parts.one(&queue_gaps::RULE);
+    let text = words(&found.statement);
+    assert!(
+        text.contains("1.20 µs lies inside replays and 300 ns in the 9 gaps between replays"),
+        "{text}"
+    );
+    assert!(words(&found.advice.unwrap()).contains("capture several steps in one graph"));
     let eager = made(0, 150.0).one(&queue_gaps::RULE);
     assert!(words(&eager.statement).contains("operations already launched"));
     assert_eq!(made(200, 99.0).outcome(&queue_gaps::RULE), Outcome::CLEAR);

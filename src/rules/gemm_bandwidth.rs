@@ -61,7 +61,13 @@ fn finding(products: &Products<'_>) -> Option<Observation> {
             roof = time(worst.roof),
             waves = waves.map(|waves| Quantity::new(waves, Unit::One)),
         ),
-        advice: Some(say!(results, "gemm_bandwidth.advice")),
+        advice: Some(say!(
+            results,
+            "gemm_bandwidth.advice",
+            qkv = results.has_projections().then_some(""),
+            gated = results.has_gate().then_some(""),
+            splits = (!worst.is_split()).then_some(""),
+        )),
         next: Some(say!(results, "gemm_bandwidth.next")),
         ..products.saving(
             &worst,

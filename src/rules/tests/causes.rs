@@ -397,7 +397,9 @@ fn gaps_with_work_issued_are_not_the_hosts() {
          iterations, mean 30.0 ns), after the CPU issued them."
     );
     assert!(words(&found.advice.unwrap()).contains("another CUDA graph does not help"));
-    assert!(!words(&made(200, 150.0).one(&queue_gaps::RULE).advice.unwrap()).contains("several steps"));
+    assert!(
+        !words(&made(200, 150.0).one(&queue_gaps::RULE).advice.unwrap()).contains("several steps")
+    );
     // 1200 of 1500 ns inside replays, 300 in nine gaps between them.
     let mut parts = made(200, 150.0);
     let stages = &mut parts.known.graphs.as_mut().unwrap().stages;

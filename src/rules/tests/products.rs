@@ -108,6 +108,12 @@ fn products_with_few_rows_are_held_against_the_bandwidth() {
     assert!(text.contains("against 90.0 ns roofline time; its grid fills 0.400 waves."));
     assert!(!text.contains("launch floor"), "{text}");
     assert_eq!(saved(&found), 150.0);
+    // No model is known, and no kernel splits K; then one does.
+    let advice = |rows: &[One]| words(&made(rows).one(&gemm_bandwidth::RULE).advice.unwrap());
+    let text = advice(&rows[..2]);
+    assert!(text.contains("split-K") && !text.contains("QKV"), "{text}");
+    let tiling = Tiling { splits: Some(4), ..rows[1].tiling };
+    assert!(!advice(&[One { tiling, ..rows[1] }]).contains("split-K"));
     // (60 + 90 + 100) ÷ 400.
     let cached = made(&rows).one(&gemm_bandwidth::RULE);
     assert!(words(&cached.statement).contains("reach 62.5 % of the specified memory bandwidth"));

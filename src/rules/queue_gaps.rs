@@ -43,7 +43,7 @@ fn finding(
     };
     // Of graphs traced as a whole it is not known what is idle inside.
     let replays = replays.filter(|own| !own.whole && own.figures.gaps > 0);
-    let figures = replays.map(|own| own.figures);
+    let figures = replays.map(|own| &own.figures);
     let inside = figures.map(|own| (own.gpu_time - own.busy).max(0));
     let between = figures.map(|own| own.gap_idle_total);
     let all = inside.unwrap_or(0).saturating_add(between.unwrap_or(0)) as f64;

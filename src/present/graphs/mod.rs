@@ -46,7 +46,7 @@ fn show(context: &Context<'_>) -> Known<Findings> {
 fn view(context: &Context<'_>, graphs: &Graphs, table: &Table<'_, StageGraph>) -> View {
     let mut view = table.view(words!(context, "graphs.caption"), SHOWN);
     if graphs.by_stage.iter().all(|own| own.figures.gap == own.figures.gap_idle) {
-        view.columns.retain(|column| column != "gap_ns");
+        view.columns.retain(|column| *column != "gap_ns");
     }
     view
 }

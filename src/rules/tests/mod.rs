@@ -314,6 +314,18 @@ fn stages_come_first_then_the_gravest_then_the_largest() {
 }
 
 #[test]
+fn one_iteration_makes_no_finding_critical() {
+    let severity = |counted: f64| {
+        let mut made = decode().idle(Cause::Launching, 500.0);
+        (made.stages[0].counted, made.stages[0].run_ns) = (counted, 1000.0 * counted);
+        let found = judge(&made.results()).observations;
+        found.iter().find(|one| one.id == launch_bound::RULE.id).unwrap().severity
+    };
+    // Half of the run, in one iteration or in two.
+    assert_eq!((severity(1.0), severity(2.0)), (Severity::Warning, Severity::Critical));
+}
+
+#[test]
 fn the_largest_cause_of_idle_time_is_named() {
     let made = decode().busy(0.3).idle(Cause::Launching, 200.0);
     let made = made.idle(Cause::Sync, 450.0).utilization(0.0, 0.12);

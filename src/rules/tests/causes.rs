@@ -47,7 +47,11 @@ fn a_bound_is_that_of_the_unprofiled_stage_where_its_time_is_known() {
     assert_eq!(found.weight_ns, 4000.0);
     let gain = found.gain.unwrap();
     assert_eq!((gain.saved_ns, gain.of_ns, gain.of.as_str()), (400.0, 700.0, "unprofiled decode"));
-    assert!(gain.basis.contains(": 600 ns of 1.00 µs profiled stage time"), "{}", gain.basis);
+    assert!(
+        gain.basis.contains("; under the profiler 600 ns of the 1.00 µs stage time"),
+        "{}",
+        gain.basis
+    );
     // Work lasts as long without the profiler.
     let made = made.copies(&[(CopyKind::HostToDevice, MemoryKind::Pinned, 8, 250, 250)]);
     assert_eq!(saved(&made.one(&exposed_copies::RULE)), 250.0);

@@ -2,6 +2,7 @@
 
 use rooflens_schemas::Unit;
 
+use super::stage::{Workload, workload};
 use super::{Outcome, Results, Rule, Threshold};
 use rooflens_analysis::time::idle::Cause;
 use rooflens_analysis::time::idle::between::{Between, Pair};
@@ -81,18 +82,23 @@ fn finding(results: &Results<'_>, between: &Between) -> Option<Observation> {
         weight_ns: idle,
         gain: Some(gain),
         statement,
-        advice: Some(advice(results, pair.causes.main())),
+        advice: Some(advice(results, pair.causes.main(), workload(stages[pair.before].kind))),
         next: range.is_none().then(|| say!(results, "between_stages.next")),
         evidence: vec![between.evidence(context)],
         ..Observation::default()
     })
 }
 
-fn advice(results: &Results<'_>, cause: Cause) -> Vec<Inline> {
-    match cause {
-        Cause::Sync | Cause::Copy => say!(results, "between_stages.advice_wait"),
-        Cause::Communication => say!(results, "between_stages.advice_ranks"),
-        Cause::Os | Cause::OffCpu => say!(results, "between_stages.advice_os"),
-        _ => say!(results, "between_stages.advice_host"),
+fn advice(results: &Results<'_>, cause: Cause, workload: Workload) -> Vec<Inline> {
+    match (cause, workload) {
+        (Cause::Sync | Cause::Copy, _) => say!(results, "between_stages.advice_wait"),
+        (Cause::Communication, _) => say!(results, "between_stages.advice_ranks"),
+        (Cause::Os | Cause::OffCpu, Workload::Training) => {
+            say!(results, "between_stages.advice_os_training")
+        }
+        (Cause::Os | Cause::OffCpu, _) => say!(results, "between_stages.advice_os"),
+        (_, Workload::Training) => say!(results, "between_stages.advice_host_training"),
+        (_, Workload::Inference) => say!(results, "between_stages.advice_host_inference"),
+        (_, Workload::Unknown) => say!(results, "between_stages.advice_host"),
     }
 }

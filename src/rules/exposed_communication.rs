@@ -2,6 +2,7 @@
 
 use super::sql::Window;
 use super::stage::StageLine;
+use super::stage_busy::ALL;
 use super::{Look, Outcome, Results, Rule, Threshold};
 use rooflens_analysis::communication::lines::Line;
 use rooflens_analysis::time::what_if::WhatIf;
@@ -32,13 +33,14 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line) -> Option<Obse
         return None;
     }
     let wait = line.wait.map(|wait| wait.min(exposed));
-    let of_exposed = |wait| if exposed > 0.0 { wait / exposed } else { 0.0 };
+    let of_exposed = wait.map(|wait| if exposed > 0.0 { wait / exposed } else { 0.0 });
     let statement = say!(
         results,
         "exposed_communication.statement",
         stage = Inline::strong(&stage.label),
         share = Quantity::ratio(stage.share(exposed)),
-        wait = wait.map(|wait| Quantity::ratio(of_exposed(wait))),
+        wait = of_exposed.filter(|part| *part < ALL).map(Quantity::ratio),
+        all = of_exposed.filter(|part| *part >= ALL).map(|_| ""),
     );
     let waits = wait.is_some_and(|wait| wait > exposed / 2.0);
     let advice = match waits {

@@ -4,7 +4,7 @@ use super::stage::StageLine;
 use super::{Look, Outcome, Results, Rule, Threshold, pageable_copies};
 use rooflens_analysis::memory::transfers::Place;
 use rooflens_analysis::time::what_if::WhatIf;
-use rooflens_findings::{Inline, Observation, Quantity};
+use rooflens_findings::{Inline, Observation, Quantity, Root};
 use rooflens_model::CopyKind;
 use rooflens_schemas::Unit;
 
@@ -51,6 +51,12 @@ fn finding(results: &Results<'_>, stage: &StageLine, copies: &Place) -> Option<O
     Some(Observation {
         statement,
         advice: Some(advice(results, copies, kernels)),
+        root: (results.platform.pytorch && is_pageable(copies)).then(|| Root {
+            cause: words!(results, "exposed_copies.root_cause"),
+            action: words!(results, "exposed_copies.root_action"),
+            condition: None,
+            passes: 1,
+        }),
         evidence: vec![copies.evidence(results.context.session)],
         query: stage.window.as_ref().and_then(super::sql::Window::copies),
         ..stage.saving(saved, &words!(results, "exposed_copies.basis"))
@@ -62,11 +68,22 @@ fn kernels(stage: &StageLine, copies: &Place) -> f64 {
     (stage.busy_share * stage.time - copies.union()).max(0.0)
 }
 
+/// Exposed time of copies to the GPU and from it.
+fn directions(copies: &Place) -> [f64; 2] {
+    [CopyKind::HostToDevice, CopyKind::DeviceToHost].map(|kind| copies.exposed(Some(kind)))
+}
+
+/// Whether most of the exposed time is between host and GPU, and bytes there are known to be pageable.
+fn is_pageable(copies: &Place) -> bool {
+    let [to, from] = directions(copies);
+    to + from >= copies.exposed(None) / 2.0
+        && copies.pageable_share().is_some_and(|share| share >= pageable_copies::SHARE)
+}
+
 /// What the figures leave to try.
 fn advice(results: &Results<'_>, copies: &Place, kernels: f64) -> Vec<Inline> {
     let exposed = copies.exposed(None);
-    let [to, from] =
-        [CopyKind::HostToDevice, CopyKind::DeviceToHost].map(|kind| copies.exposed(Some(kind)));
+    let [to, from] = directions(copies);
     if to + from < exposed / 2.0 {
         return say!(results, "exposed_copies.advice_on_gpu");
     }
@@ -78,7 +95,8 @@ fn advice(results: &Results<'_>, copies: &Place, kernels: f64) -> Vec<Inline> {
         text.extend(say!(results, "exposed_copies.advice_directions"));
     }
     if copies.pageable_share().is_none_or(|share| share >= pageable_copies::SHARE) {
-        text.extend(say!(results, "exposed_copies.advice_pinned"));
+        let pageable = copies.pageable_share().map(Quantity::ratio);
+        text.extend(say!(results, "exposed_copies.advice_pinned", pageable = pageable));
     }
     text.extend(say!(results, "exposed_copies.advice"));
     text

@@ -47,6 +47,7 @@ fn finding(results: &Results<'_>, stage: &StageLine, gemms: &StageProducts) -> O
             products = Quantity::ratio(products),
             known = (known > 0.0).then(|| Quantity::ratio(known)),
             none = (known <= 0.0).then_some(""),
+            rest = (known > 0.0).then_some(""),
             flops = flops.filter(|flops| *flops > 0.0).map(Quantity::ratio),
         ),
         next: Some(say!(

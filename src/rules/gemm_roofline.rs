@@ -51,7 +51,12 @@ fn finding(all: &Products<'_>) -> Option<Observation> {
     }
     Some(Observation {
         statement,
-        advice: Some(say!(results, "gemm_roofline.advice")),
+        advice: Some(say!(
+            results,
+            "gemm_roofline.advice",
+            qkv = results.has_projections().then_some(""),
+            gated = results.has_gate().then_some(""),
+        )),
         next: Some(say!(results, "gemm_roofline.next")),
         ..far.saving(&worst, far.lost, &words!(results, "gemm_roofline.basis", basis = basis))
     })

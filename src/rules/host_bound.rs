@@ -1,9 +1,10 @@
 //! The GPU waits for host code between CUDA calls: framework, Python, input and output.
 
-use super::stage::StageLine;
-use super::{Look, Outcome, Results, Rule, Threshold, host_pauses};
+use super::stage::{StageLine, Workload, workload};
+use super::{Look, Outcome, Results, Rule, Threshold, host_pauses, short_kernels};
 use rooflens_analysis::time::idle::{Cause, Line};
 use rooflens_findings::{Inline, Observation, Quantity};
+use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule =
     Rule { id: "host-bound", thresholds: &[Threshold::ratio("thresholds.host_code", SHARE)], run };
@@ -45,11 +46,14 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line) -> Option<Obse
     let basis = words!(results, "host_bound.basis");
     let part = |time: f64| (time > 0.0).then(|| Quantity::ratio(time / saved));
     let advice = if system > code.max(off_cpu) {
-        say!(results, "host_bound.advice_system")
+        match workload(stage.kind) {
+            Workload::Training => say!(results, "host_bound.advice_system"),
+            _ => say!(results, "host_bound.advice_system_other"),
+        }
     } else if off_cpu > code {
         say!(results, "host_bound.advice_off_cpu")
     } else {
-        say!(results, "host_bound.advice")
+        advice(results, stage)
     };
     Some(Observation {
         statement: say!(
@@ -67,4 +71,19 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line) -> Option<Obse
         query: results.query(stage, line, Cause::HostCode),
         ..results.saving_idle(stage, line, &CAUSES, saved, &basis)
     })
+}
+
+/// What such a program does on the CPU; and where PyTorch launches many operations one by one, what does without.
+fn advice(results: &Results<'_>, stage: &StageLine) -> Vec<Inline> {
+    let mut text = match workload(stage.kind) {
+        Workload::Training => say!(results, "host_bound.advice_training"),
+        Workload::Inference => say!(results, "host_bound.advice_inference"),
+        Workload::Unknown => say!(results, "host_bound.advice"),
+    };
+    let is_many = stage.operations >= short_kernels::MANY && !results.replays_graphs(stage);
+    if results.platform.pytorch && is_many {
+        let operations = Quantity::new(stage.operations, Unit::Count);
+        text.extend(say!(results, "host_bound.advice_launches", operations = operations));
+    }
+    text
 }

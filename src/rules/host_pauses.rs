@@ -6,7 +6,7 @@ use super::stage::StageLine;
 use super::{Look, Outcome, Results, Rule, Threshold, repeat_outliers, uneven_pace};
 use rooflens_analysis::operators::first_calls::FirstCalls;
 use rooflens_analysis::time::idle::Cause;
-use rooflens_analysis::time::idle::longest::ended_by;
+use rooflens_analysis::time::idle::longest::{LongGap, ended_by};
 use rooflens_findings::{Gain, GainKind, Inline, Observation, Quantity, Root, Severity};
 use rooflens_model::{Ns, StrId};
 use rooflens_schemas::Unit;
@@ -96,12 +96,11 @@ pub(super) fn host_code(results: &Results<'_>, stage: &StageLine) -> Option<f64>
 }
 
 fn finding(results: &Results<'_>, stage: &StageLine, pauses: &Pauses) -> Observation {
-    let by_steps = stage.counted < INSTANCES;
-    let (typical, basis) = match by_steps {
-        true => (words!(results, "host_pauses.steps"), words!(results, "host_pauses.basis_steps")),
-        false => (words!(results, "host_pauses.instance"), words!(results, "host_pauses.basis")),
+    let typical = match stage.counted < INSTANCES {
+        true => words!(results, "host_pauses.steps"),
+        false => words!(results, "host_pauses.instance"),
     };
-    let ended = ended(results, stage);
+    let ended = ended(results, stage, pauses.beyond);
     let main = ended.as_ref().filter(|ended| ended.share >= HALF);
     let root =
         main.and_then(|main| root(results, &main.kernel).or_else(|| by_name(results, stage, main)));
@@ -122,7 +121,7 @@ fn finding(results: &Results<'_>, stage: &StageLine, pauses: &Pauses) -> Observa
         saved_ns: pauses.beyond,
         of_ns: measured(results, stage),
         of: words!(results, "host_pauses.of"),
-        basis,
+        basis: basis(results, stage, pauses),
         kind: GainKind::Stalls,
     };
     Observation {
@@ -143,6 +142,23 @@ fn finding(results: &Results<'_>, stage: &StageLine, pauses: &Pauses) -> Observa
     }
 }
 
+/// The formula of the loss with its numbers.
+fn basis(results: &Results<'_>, stage: &StageLine, pauses: &Pauses) -> String {
+    let steps = stage.steps.filter(|_| stage.counted < INSTANCES);
+    let each = pauses.typical / steps.unwrap_or(1.0);
+    let all = Quantity::new(pauses.beyond + pauses.typical * stage.counted, Unit::Nanoseconds);
+    let count = Quantity::new(stage.counted * steps.unwrap_or(1.0), Unit::Count);
+    let typical = Quantity::new(each, Unit::Nanoseconds);
+    match steps {
+        Some(_) => {
+            words!(results, "host_pauses.basis_steps", all = all, count = count, typical = typical)
+        }
+        None => {
+            words!(results, "host_pauses.basis", all = all, count = count, typical = typical)
+        }
+    }
+}
+
 /// The work that most of the time of the longest stalls ends with.
 struct Ended {
     kernel: String,
@@ -151,15 +167,25 @@ struct Ended {
     said: Vec<Inline>,
 }
 
-/// The work that the longest stalls end with, by their time.
-fn ended(results: &Results<'_>, stage: &StageLine) -> Option<Ended> {
+/// The work that the longest stalls end with, by their time in host code: of as many stalls as the loss holds.
+fn ended(results: &Results<'_>, stage: &StageLine, loss: f64) -> Option<Ended> {
     let session = results.context.session;
     let longest = results.idle(stage.key()).map_or(&[][..], |line| &line.longest);
+    let mut stalls: Vec<(Ns, &LongGap)> =
+        longest.iter().map(|one| (one.gap.times.of(Cause::HostCode), one)).collect();
+    stalls.retain(|(_, one)| one.gap.times.main() == Cause::HostCode);
+    // A stable sort: of equal times the longer gap first.
+    stalls.sort_by_key(|(time, _)| std::cmp::Reverse(*time));
     let mut enders: BTreeMap<String, Ender> = BTreeMap::new();
-    for gap in longest.iter().filter(|one| one.gap.times.main() == Cause::HostCode) {
+    let mut left = loss;
+    for (time, gap) in stalls {
+        left -= time as f64;
+        if left < 0.0 {
+            break;
+        }
         let ender = enders.entry(ended_by(&results.context, gap.gap.op)).or_default();
         ender.count += 1;
-        ender.time += gap.gap.end - gap.gap.start;
+        ender.time += time;
         ender.ranges.extend(gap.ranges.last());
     }
     let listed: u64 = enders.values().map(|ender| ender.count).sum();

@@ -68,7 +68,7 @@ mod tests;
 use rooflens_schemas::{Scope, Unit};
 
 use rooflens_analysis::Context;
-use rooflens_findings::{Catalogue, Findings, GainKind, Observation, Quantity};
+use rooflens_findings::{Catalogue, Findings, GainKind, Observation, Quantity, Severity};
 
 pub use results::Results;
 
@@ -224,7 +224,8 @@ fn judge(results: &Results<'_>) -> Findings {
         let outcome = (rule.run)(results);
         if let Outcome::Found(found) = &outcome {
             observations.extend(found.iter().map(|one| {
-                advice::fitting(results, named(results.text, results.text.rule(rule.id), rule, one))
+                let one = named(results.text, results.text.rule(rule.id), rule, one);
+                advice::fitting(results, borne_out(results, one))
             }));
         }
         outcomes.push((*rule, outcome));
@@ -244,6 +245,16 @@ fn judge(results: &Results<'_>) -> Findings {
     ];
     let methods = vec![tables::method(results)];
     Findings { observations, datasets, methods, ..Findings::default() }
+}
+
+/// The observation, critical only if more than one measured iteration of its stage bears it out. What is wrong with the
+/// measurement itself needs no second one.
+fn borne_out(results: &Results<'_>, mut one: Observation) -> Observation {
+    let stage = results.stages.iter().find(|stage| stage.scope == one.scope);
+    if !one.on_measurement && stage.is_some_and(|stage| stage.counted <= 1.0) {
+        one.severity = one.severity.min(Severity::Warning);
+    }
+    one
 }
 
 /// The observation with the name of its rule.

@@ -2,8 +2,9 @@
 
 use super::stage::StageLine;
 use super::{Look, Outcome, Results, Rule, Threshold};
-use rooflens_analysis::engine::classify::ClassGroup;
+use rooflens_analysis::engine::classify::{ClassGroup, KernelClass};
 use rooflens_analysis::kernels::matmul::stages::StageProducts;
+use rooflens_analysis::time::stage_times::StageTime;
 use rooflens_analysis::time::timeline::sampled::Counter;
 use rooflens_findings::{Inline, Observation, Quantity, Root};
 use rooflens_present::group_color;
@@ -75,8 +76,8 @@ fn look(results: &Results<'_>, stage: &StageLine) -> Look {
 
 /// Share of the busy time that GEMMs take.
 fn products(results: &Results<'_>, stage: &StageLine) -> Option<f64> {
-    let share = results.stage_time(stage)?.share(ClassGroup::Gemm);
-    (share > 0.0).then_some(share)
+    let group = results.stage_time(stage)?.share(ClassGroup::Gemm);
+    (group > 0.0).then_some(group)
 }
 
 /// Without MFU it is known that kernels take time that could be fused.
@@ -90,6 +91,7 @@ fn finding(
     let timeline = results.context.results.timeline().ok();
     let tensor = timeline.and_then(|all| all.mean(stage.stage, Counter::TensorActive));
     let products = products(results, stage);
+    let gemm_part = part(results, stage, ClassGroup::Gemm, |class| class == KernelClass::Gemm);
     let gemms = results.gemms(stage).and_then(|own| Some((own, own.recoverable()?)));
     let per =
         |(own, sum): (&StageProducts, f64)| Quantity::new(own.per_instance(sum), Unit::Nanoseconds);
@@ -130,7 +132,8 @@ fn finding(
             mfu = mfu.map(Quantity::ratio),
             beside = mfu.is_none().then(|| Quantity::ratio(fusible / (busy * stage.time))),
             tensor = tensor.map(Quantity::ratio),
-            products = products.map(Quantity::ratio),
+            // The group holds convolutions, too.
+            products = products.map(|share| Quantity::ratio(share * gemm_part)),
             gemm = gemms.map(|(own, _)| per((own, own.time as f64))),
             above = gemms.map(per),
             others = others,
@@ -151,29 +154,60 @@ fn finding(
     }
 }
 
-/// Whether kernels of a class could be fused into others: products and attention do the work, collectives move it, and of
-/// others nobody knows.
-const fn is_fusible(group: ClassGroup) -> bool {
-    matches!(group, ClassGroup::Normalization | ClassGroup::Elementwise | ClassGroup::Copy)
+/// Whether kernels of a class could be fused into others: products and attention do the work, collectives and copy engines
+/// move it, the optimizer's run after all of them, and of others nobody knows.
+const fn is_fusible(class: KernelClass) -> bool {
+    matches!(
+        class,
+        KernelClass::Normalization
+            | KernelClass::Softmax
+            | KernelClass::Elementwise
+            | KernelClass::Reduction
+            | KernelClass::Quantization
+            | KernelClass::Layout
+            | KernelClass::Gather
+    )
+}
+
+/// Part of the durations of a group that operations of some of its classes take; all of it where classes are not known.
+fn part(
+    results: &Results<'_>,
+    stage: &StageLine,
+    group: ClassGroup,
+    holds: fn(KernelClass) -> bool,
+) -> f64 {
+    let own = || KernelClass::ALL.into_iter().filter(|class| class.group() == group);
+    let Some(work) = results.work(stage) else { return f64::from(u8::from(own().any(holds))) };
+    let all: f64 = own().map(|class| work.time(class) as f64).sum();
+    let some: f64 = own().filter(|one| holds(*one)).map(|class| work.time(class) as f64).sum();
+    if all > 0.0 { some / all } else { 0.0 }
+}
+
+/// Busy time of all iterations by group, of the kernels that could be fused.
+fn fusible_parts(results: &Results<'_>, stage: &StageLine) -> Vec<(ClassGroup, f64)> {
+    let parts = results.stage_time(stage).map_or_else(Vec::new, StageTime::parts);
+    let own = |(group, time)| (group, time * part(results, stage, group, is_fusible));
+    parts.into_iter().map(own).filter(|(_, time)| *time > 0.0).collect()
 }
 
 /// Time of an iteration in kernels that could be fused, nanoseconds, and whether attention kernels, which are fused, are
 /// among its kernels.
 fn beside_products(results: &Results<'_>, stage: &StageLine) -> (f64, bool) {
     let Some(time) = results.stage_time(stage) else { return (f64::MAX, false) };
-    let parts = time.parts();
-    let attention = parts.iter().any(|(group, _)| *group == ClassGroup::Attention);
-    let sum: f64 = parts.iter().filter(|(group, _)| is_fusible(*group)).map(|(_, time)| time).sum();
+    let attention = time.parts().iter().any(|(group, _)| *group == ClassGroup::Attention);
+    let sum: f64 = fusible_parts(results, stage).iter().map(|(_, time)| time).sum();
     (sum / stage.counted.max(1.0), attention)
 }
 
-/// Busy time of an iteration by class, GEMMs aside, or of those classes alone that could be fused; the most first, in words.
+/// Busy time of an iteration by group, GEMMs aside, or of those kernels alone that could be fused; the most first, in words.
 /// What takes less than [`NAMED`] of the stage is not named.
 fn others(results: &Results<'_>, stage: &StageLine, fusible: bool) -> Option<String> {
-    let mut parts = results.stage_time(stage)?.parts();
+    let mut parts = match fusible {
+        true => fusible_parts(results, stage),
+        false => results.stage_time(stage)?.parts(),
+    };
     let least = NAMED * stage.time * stage.counted.max(1.0);
     parts.retain(|(group, time)| *group != ClassGroup::Gemm && *time > least);
-    parts.retain(|(group, _)| !fusible || is_fusible(*group));
     parts.sort_by(|a, b| b.1.total_cmp(&a.1));
     let part = |(group, time): &(ClassGroup, f64)| {
         words!(

@@ -7,7 +7,7 @@ use super::{Outcome, Results, Rule, Threshold};
 use rooflens_analysis::counters::details::figures::{Figure, Limit};
 use rooflens_analysis::counters::ncu::bound::Bound;
 use rooflens_analysis::engine::classify::KernelClass;
-use rooflens_findings::{Inline, Observation, Quantity};
+use rooflens_findings::{Inline, Observation, Quantity, Root};
 
 pub(super) static RULE: Rule = Rule {
     id: "low-occupancy",
@@ -23,6 +23,9 @@ const OCCUPANCY: f64 = 0.50;
 
 /// Share of a stage's GPU time from which on such kernels are worth a finding.
 const SHARE: f64 = 0.05;
+
+/// Libraries, or none, of which kernels are compiled with the program: their registers and tiles can be changed.
+const OWN: [&str; 6] = ["", "Triton", "CUTLASS", "CUB / Thrust", "Kokkos", "RAJA"];
 
 fn run(results: &Results<'_>) -> Outcome {
     profiled::per_stage(results, finding)
@@ -47,6 +50,7 @@ fn finding(results: &Results<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Op
     let few: Vec<Profiled<'_>> = all.iter().filter(|one| is_limited(one)).cloned().collect();
     let share = profiled::share(&few);
     let largest = few.first()?;
+    let library = Some(largest.launch.identity.library).filter(|name| !OWN.contains(name));
     if share < SHARE {
         return None;
     }
@@ -63,7 +67,16 @@ fn finding(results: &Results<'_>, stage: &StageLine, all: &[Profiled<'_>]) -> Op
             occupancy = Quantity::ratio(occupancy(largest).unwrap_or_default()),
             known = profiled::known(results, stage),
         ),
-        advice: Some(say!(results, "low_occupancy.advice")),
+        advice: Some(match library {
+            Some(library) => say!(results, "low_occupancy.advice_library", library = library),
+            None => say!(results, "low_occupancy.advice"),
+        }),
+        root: library.map(|library| Root {
+            cause: words!(results, "low_occupancy.root_cause", library = library),
+            action: words!(results, "low_occupancy.root_action", library = library),
+            condition: None,
+            passes: 1,
+        }),
         next: Some(say!(results, "low_occupancy.next")),
         evidence: profiled::evidence(results, stage, &few),
         ..stage

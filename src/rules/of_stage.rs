@@ -12,7 +12,7 @@ use rooflens_analysis::kernels::kernel_sums::PassKernels;
 use rooflens_analysis::kernels::matmul::stages::StageProducts;
 use rooflens_analysis::kernels::stage_work::StageWork;
 use rooflens_analysis::memory::transfers::Place;
-use rooflens_analysis::time::graphs::StageGraph;
+use rooflens_analysis::time::graphs::{StageGraph, StageReplays};
 use rooflens_analysis::time::stage_times::StageTime;
 use rooflens_analysis::utilization::flops_by_source::StageFlops;
 use rooflens_analysis::utilization::mfu::StageUtilization;
@@ -41,12 +41,15 @@ impl<'a> Results<'a> {
         self.context.results.stage_times().ok()?.of_primary().find(|one| stage.is(&one.summary))
     }
 
+    /// Replays of CUDA graphs in a stage.
+    pub(super) fn replays(&self, stage: &StageLine) -> Option<&'a StageReplays> {
+        self.context.results.graphs().ok()?.stages.iter().find(|one| stage.is(&one.summary))
+    }
+
     /// Whether most operations of a stage are replayed by CUDA graphs.
     pub(super) fn replays_graphs(&self, stage: &StageLine) -> bool {
-        let all = self.context.results.graphs().map_or(&[][..], |graphs| &graphs.stages);
-        let own = all.iter().find(|one| stage.is(&one.summary));
         let half = stage.operations * stage.counted / 2.0;
-        own.is_some_and(|own| own.figures.operations as f64 >= half)
+        self.replays(stage).is_some_and(|own| own.figures.operations as f64 >= half)
     }
 
     /// The CUDA graph with the kernels of a stage that launches them one by one, where replays of it are timed.

@@ -66,6 +66,13 @@ impl<'a> Product<'a> {
         self.gemm.m.is_multiple_of(ROUND) && self.gemm.n.is_multiple_of(ROUND)
     }
 
+    /// Whether its kernel splits K already: its tiles or its name tell.
+    pub(super) fn is_split(&self) -> bool {
+        let splits = self.group.tiling.splits.is_some_and(|splits| splits > 1);
+        let named = |name: &str| name.to_ascii_lowercase().contains("splitk");
+        splits || named(self.short) || named(self.name)
+    }
+
     /// The kernel and its sizes, in words.
     pub(super) fn words(&self) -> Vec<Inline> {
         let (gemm, kernel) = (self.gemm.to_string(), self.short.to_owned());

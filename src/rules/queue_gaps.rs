@@ -12,6 +12,9 @@ pub(super) static RULE: Rule =
 /// Idle time of cause *queue, latency* ÷ stage time from which on it is worth a finding.
 const SHARE: f64 = 0.10;
 
+/// Share of the idle time of graphs from which on it is advised what shortens the part between replays.
+const WORTH_SAYING: f64 = 0.05;
+
 fn run(results: &Results<'_>) -> Outcome {
     results.per_cause(Cause::Queue, SHARE, |stage, line, idle| {
         finding(results, stage, line, idle).into()
@@ -33,10 +36,20 @@ fn finding(
         condition: None,
         passes: 1,
     });
-    let (which, advice) = match results.replays_graphs(stage) {
+    let replays = results.replays_graphs(stage).then(|| results.replays(stage)).flatten();
+    let (which, mut advice) = match results.replays_graphs(stage) {
         true => (words!(results, "queue_gaps.replayed"), say!(results, "queue_gaps.advice_graph")),
         false => (words!(results, "queue_gaps.issued"), say!(results, "queue_gaps.advice")),
     };
+    // Of graphs traced as a whole it is not known what is idle inside.
+    let replays = replays.filter(|own| !own.whole && own.figures.gaps > 0);
+    let figures = replays.map(|own| &own.figures);
+    let inside = figures.map(|own| (own.gpu_time - own.busy).max(0));
+    let between = figures.map(|own| own.gap_idle_total);
+    let all = inside.unwrap_or(0).saturating_add(between.unwrap_or(0)) as f64;
+    if between.is_some_and(|between| between as f64 >= WORTH_SAYING * all && between > 0) {
+        advice.extend(say!(results, "queue_gaps.advice_between"));
+    }
     let (gaps, time) = (line.gaps[Cause::Queue as usize].gaps, line.of(Cause::Queue));
     let basis = words!(results, "queue_gaps.basis");
     let mean = (gaps > 0).then(|| Quantity::new(time as f64 / gaps as f64, Unit::Nanoseconds));
@@ -49,6 +62,9 @@ fn finding(
             which = which,
             gaps = Quantity::count(gaps),
             mean = mean,
+            inside = inside.map(Quantity::ns),
+            between = between.map(Quantity::ns),
+            betweens = figures.map(|own| Quantity::count(own.gaps as u64)),
         ),
         advice: Some(advice),
         evidence: vec![line.evidence(&results.context)],

@@ -218,6 +218,16 @@ impl<'a> Results<'a> {
         Observation { gain: Some(gain), ..found }
     }
 
+    /// Whether the model is known to have projections of queries, keys and values.
+    pub(super) fn has_projections(&self) -> bool {
+        self.context.session.model.as_ref().is_some_and(|model| model.outline.heads > 0)
+    }
+
+    /// Whether its feed-forward blocks are known to be gated.
+    pub(super) fn has_gate(&self) -> bool {
+        self.context.session.model.as_ref().is_some_and(|model| model.outline.gated)
+    }
+
     /// Looks at each stage; abstains if that needs what no stage has.
     pub(super) fn each_stage(&self, needs: &str, look: impl Fn(&StageLine) -> Look) -> Outcome {
         let looks = self.stages.iter().map(|stage| (stage.label.as_str(), look(stage)));

@@ -19,7 +19,7 @@ pub(super) static RULE: Rule = Rule {
 const MEAN: f64 = 6_000.0;
 
 /// Operations of an instance below which it does not matter.
-const MANY: f64 = 100.0;
+pub(super) const MANY: f64 = 100.0;
 
 fn run(results: &Results<'_>) -> Outcome {
     let needs = &words!(results, "short_kernels.needs");

@@ -59,6 +59,28 @@ pub(super) struct StageLine {
     pub(super) window: Option<Window>,
 }
 
+/// What a program with such a stage does: advice names nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Workload {
+    /// Training.
+    Training,
+    /// Inference of a language model.
+    Inference,
+    /// Not known.
+    Unknown,
+}
+
+/// The workload that a kind of stage belongs to.
+pub(super) const fn workload(kind: StageKind) -> Workload {
+    match kind {
+        StageKind::Forward | StageKind::Backward | StageKind::Optimizer | StageKind::TrainStep => {
+            Workload::Training
+        }
+        StageKind::Prefill | StageKind::Decode | StageKind::DecodeStep => Workload::Inference,
+        StageKind::Other => Workload::Unknown,
+    }
+}
+
 /// A stage within another one, of the same process.
 #[derive(Clone, Debug)]
 pub(super) struct Nested {

@@ -29,8 +29,8 @@ const IDLE: f64 = 0.50;
 /// Share of the stage time in collectives, or in waiting in them, from which on it is said.
 const ALONE: f64 = 0.05;
 
-/// Share of the idle time from which on a cause is all of it.
-const ALL: f64 = 0.995;
+/// Share of the idle time, or of exposed communication, from which on a part is all of it.
+pub(super) const ALL: f64 = 0.995;
 
 /// A share of idle time that is worth a cause.
 const NAMED: f64 = 0.01;
@@ -92,11 +92,13 @@ fn collectives(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, f64) {
     };
     let exposed = line.exposed;
     let waiting = line.wait.map_or(0.0, |wait| wait.min(exposed));
+    let is_all = waiting >= ALL * exposed;
     let said = say!(
         results,
         "stage_busy.collectives",
         share = Quantity::ratio(stage.share(exposed)),
-        waiting = (waiting > 0.0).then(|| Quantity::ratio(waiting / exposed)),
+        waiting = (waiting > 0.0 && !is_all).then(|| Quantity::ratio(waiting / exposed)),
+        all = is_all.then_some(""),
     );
     (said, stage.share(waiting))
 }

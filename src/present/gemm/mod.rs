@@ -10,6 +10,7 @@ use rooflens_schemas::Unit;
 use super::{Section, products};
 use crate::{Context, is_same, shapes_advice};
 use rooflens_analysis::Known;
+use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::kernels::matmul::Products;
 use rooflens_analysis::kernels::matmul::config::unsized_parts;
 use rooflens_analysis::kernels::matmul::stages::StageProducts;
@@ -129,8 +130,16 @@ fn in_words(context: &Context<'_>, stage: &StageProducts) -> (String, Vec<Inline
         overlap = overlaps.then(|| say!(context, "gemm.overlap")),
         sizes = sizes,
         lost = stage.recoverable().map(per),
+        convolutions = convolutions(context, stage).map(per),
     );
     (stage.summary.label(context.session, context.facts), text)
+}
+
+/// Time of the stage's convolutions over all counted instances, nanoseconds: the group of GEMMs in charts holds them.
+fn convolutions(context: &Context<'_>, stage: &StageProducts) -> Option<f64> {
+    let work = context.results.stage_work().ok()?;
+    let own = work.iter().find(|one| is_same(&one.summary, &stage.summary))?;
+    Some(own.time(KernelClass::Convolution) as f64).filter(|time| *time > 0.0)
 }
 
 fn share(part: i64, whole: i64) -> f64 {

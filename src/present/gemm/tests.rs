@@ -111,6 +111,28 @@ fn of_a_mixture_of_experts_the_dimensions_give_no_sizes_and_the_report_says_so()
     assert_eq!((notes(8, true), notes(0, false)), (0, 0));
 }
 
+/// Charts of stage time have one colour for GEMMs and convolutions: their sum is told where both run.
+#[test]
+fn convolutions_stand_beside_the_gemms() {
+    let said = |with: bool| {
+        let mut made = Made::default();
+        made.pass("nsys", PassKind::Timeline);
+        made.range("train_step", &|made| {
+            made.kernel_of(NAME, 300);
+            if with {
+                made.kernel_of("sm90_xmma_wgrad_implicit_gemm_bf16bf16", 150);
+            }
+        });
+        let main = findings(&made).main;
+        let Some(Block::Facts(facts)) = main.into_iter().next() else { panic!("no facts") };
+        facts[0].1.iter().map(Inline::plain).collect::<String>()
+    };
+    let (alone, beside) = (said(false), said(true));
+    assert!(alone.contains("100 % of GPU time") && !alone.contains("convolutions"), "{alone}");
+    assert!(beside.contains("GEMMs take 300 ns") && beside.contains("66.7 %"), "{beside}");
+    assert!(beside.ends_with("count as GEMM, take 150 ns more"), "{beside}");
+}
+
 #[test]
 fn a_product_above_the_peak_is_an_error() {
     // 2·8192·4096·64 FLOPs in 300 ns are 14.3 PFLOP/s.

@@ -11,9 +11,9 @@ use super::Section;
 use crate::Context;
 use rooflens_analysis::Known;
 use rooflens_analysis::time::graphs::replays::Graph;
-use rooflens_analysis::time::graphs::{Graphs, StageReplays};
+use rooflens_analysis::time::graphs::{Graphs, StageGraph, StageReplays};
 use rooflens_findings::catalogue::{GRAPH_BUSY_SHARE, GRAPH_GAP, GRAPH_REPLAY_TIME, GRAPH_REPLAYS};
-use rooflens_findings::{Block, Findings, Inline, Quantity};
+use rooflens_findings::{Block, Findings, Inline, Quantity, Table, View};
 use rooflens_model::PassId;
 
 /// CUDA graphs. A bundle without graphs has no such section.
@@ -33,14 +33,22 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     let table = replays::table(context, graphs);
     findings.main.push(Block::Prose(introduction(context, graphs, shown)));
     findings.main.push(Block::Chart(replays::chart(context, graphs, shown)));
-    let view = table.view(words!(context, "graphs.caption"), SHOWN);
-    findings.main.push(Block::Table(view));
+    findings.main.push(Block::Table(view(context, graphs, &table)));
     findings.blocks.extend(whole_graphs(context, graphs).map(Block::Prose));
     findings.datasets.push(table.rows(&graphs.by_stage));
     nodes::add(context, graphs, &mut findings);
     findings.metrics.extend(graphs.stages.iter().flat_map(|stage| metrics(context, stage)));
     findings.methods.push(method!(context, "graphs"));
     Ok(findings)
+}
+
+/// The table on the page, with the idle time between replays where that is not all of the time between them.
+fn view(context: &Context<'_>, graphs: &Graphs, table: &Table<'_, StageGraph>) -> View {
+    let mut view = table.view(words!(context, "graphs.caption"), SHOWN);
+    if graphs.by_stage.iter().all(|own| own.figures.gap == own.figures.gap_idle) {
+        view.columns.retain(|column| *column != "gap_ns");
+    }
+    view
 }
 
 fn introduction(context: &Context<'_>, graphs: &Graphs, shown: PassId) -> Vec<Inline> {

@@ -12,7 +12,7 @@ use super::{NOTABLE, Section, what_if};
 use crate::Context;
 use rooflens_analysis::Known;
 use rooflens_analysis::time::idle::gaps::HOST_STRETCH;
-use rooflens_analysis::time::idle::{Cause, IdleTime, Line};
+use rooflens_analysis::time::idle::{Cause, IdleTime, Line, Verdict};
 use rooflens_findings::{Block, Findings, Inline, Quantity};
 use rooflens_model::Ns;
 
@@ -88,7 +88,23 @@ fn add_queues(context: &Context<'_>, idle: &IdleTime, findings: &mut Findings) {
     findings.datasets.push(tables::queues(context, idle));
 }
 
-/// What bounds a stage, and what its launching consists of where it is worth it.
+/// The words for the part of a stage's time that a verdict names.
+const fn part_of_time(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Gpu => "idle.part.gpu",
+        Verdict::Latency => "idle.part.latency",
+        Verdict::Communication => "idle.part.communication",
+        Verdict::Copy => "idle.part.copy",
+        Verdict::Launch => "idle.part.launch",
+        Verdict::Host => "idle.part.host",
+        Verdict::Sync => "idle.part.sync",
+        Verdict::Profiler => "idle.part.profiler",
+        Verdict::OtherWork => "idle.part.other",
+        Verdict::Unknown => "idle.part.unknown",
+    }
+}
+
+/// The largest part of a stage's time, and what its launching consists of where it is worth it.
 fn verdict(context: &Context<'_>, line: &Line) -> Vec<Inline> {
     let (verdict, share) = line.verdict();
     let (launching, calls) = (line.of(Cause::Launching), line.launching_in_calls);
@@ -99,7 +115,7 @@ fn verdict(context: &Context<'_>, line: &Line) -> Vec<Inline> {
         context,
         "idle.verdict",
         stage = Inline::strong(line.label(context)),
-        verdict = context.text.word(verdict.label()),
+        part = context.text.line(part_of_time(verdict), &[]),
         share = Quantity::ratio(share),
         idle = Quantity::ratio(idle),
         median = ((idle - median).abs() >= DIFFERS).then(|| Quantity::ratio(median)),

@@ -120,8 +120,12 @@ pub(super) fn add_causes(
 /// The view of the data set of launch figures, with or without those of the queue.
 pub(super) fn view_of_figures(context: &Context<'_>, lines: &[&Line], queues: bool) -> Block {
     let mut columns = vec!["stage", "verdict", "verdict_share", "busy_share", "launches"];
-    let has_steps = lines.iter().any(|line| line.launches.per_step.is_some());
-    columns.extend(has_steps.then_some("launches_per_step"));
+    // Where an iteration is one step, both would say the same.
+    let steps_differ = lines.iter().any(|line| {
+        let calls = line.launches.calls as f64 / line.instances.len().max(1) as f64;
+        line.launches.per_step.is_some_and(|step| (step - calls).abs() >= 1.0)
+    });
+    columns.extend(steps_differ.then_some("launches_per_step"));
     columns.extend(["kernel_mean_ns", "launch_api_median_ns"]);
     let caption = if queues {
         columns.extend(["queue_time_ns", "queue_depth_mean", "queue_empty_share"]);

@@ -99,6 +99,7 @@ fn view(context: &Context<'_>, with_modules: &[&Tree], tree: &Tree) -> Option<Vi
         stage = tree.label.as_str(),
         count = Quantity::count(tree.instances as u64),
         pass = pass,
+        flops = tree.has_flops().then_some(""),
     );
     let mut columns = vec!["path", "names", "host_total_ns", "host_self_ns", "device_total_ns"];
     columns.extend(tree.has_backward().then_some("backward_ns"));

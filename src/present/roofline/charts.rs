@@ -1,5 +1,7 @@
 //! The charts of the roofline section.
 
+use std::collections::BTreeMap;
+
 use rooflens_schemas::Unit;
 
 use crate::{Context, ncu_kernels};
@@ -64,6 +66,23 @@ fn point(group: &Group, (x, y): (f64, f64)) -> Point {
     Point { label: group.short.clone(), x, y, weight: group.share, color }
 }
 
+/// The marks, with their grids where several have one name.
+fn told_apart(context: &Context<'_>, marks: Vec<(&Group, Point)>) -> Vec<Point> {
+    let mut names = BTreeMap::<&str, usize>::new();
+    for (group, _) in &marks {
+        *names.entry(&group.short).or_default() += 1;
+    }
+    let label = |(group, point): (&Group, Point)| match names[group.short.as_str()] {
+        1 => point,
+        _ => {
+            let (kernel, grid) = (point.label.as_str(), group.grid.to_string());
+            let label = words!(context, "roofline.of_grid", kernel = kernel, grid = grid);
+            Point { label, ..point }
+        }
+    };
+    marks.into_iter().map(label).collect()
+}
+
 /// The mark in the plot of speed-of-light figures.
 fn sol_point(group: &Group) -> Option<Point> {
     Some(point(group, (group.memory?.min(100.0), group.compute?.min(100.0))))
@@ -76,9 +95,9 @@ pub(super) fn level(
     level: Level,
     pass: &PassRoofline,
 ) -> Option<Chart> {
-    let mark = |group: &Group| Some(point(group, group.mark(level).ok()?));
-    let points = pass.groups.iter().filter_map(mark).collect();
-    let roofline = under(context, &pass.roofs, level, points);
+    let mark = |group| Some((group, point(group, Group::mark(group, level).ok()?)));
+    let marks = pass.groups.iter().filter_map(mark).collect();
+    let roofline = under(context, &pass.roofs, level, told_apart(context, marks));
     let largest = largest(&roofline.points)?;
     let share = roofline.points.iter().map(|point| point.weight).sum();
     let description = words!(
@@ -103,7 +122,8 @@ pub(super) fn level(
 
 /// Compute against memory throughput.
 pub(super) fn normalized(context: &Context<'_>, name: &str, pass: &PassRoofline) -> Option<Chart> {
-    let points: Vec<Point> = pass.groups.iter().filter_map(sol_point).collect();
+    let marks = pass.groups.iter().filter_map(|group| Some((group, sol_point(group)?)));
+    let points = told_apart(context, marks.collect());
     let largest = largest(&points)?;
     let description = words!(
         context,
@@ -217,12 +237,14 @@ fn marks(group: &Group) -> Option<(Point, Vec<(f64, Level)>)> {
 
 fn at_all_levels(context: &Context<'_>, roofs: &Roofs, groups: &[&Group]) -> Option<Roofline> {
     let (mut points, mut levels) = (Vec::new(), Vec::new());
-    for (point, further) in groups.iter().filter_map(|group| marks(group)) {
+    for (group, (point, further)) in groups.iter().filter_map(|group| Some((group, marks(group)?)))
+    {
         let at = points.len();
         let mark = |(x, level): (f64, Level)| LevelMark { point: at, x, color: color(level) };
         levels.extend(further.into_iter().map(mark));
-        points.push(point);
+        points.push((*group, point));
     }
+    let points = told_apart(context, points);
     let mut dtypes: Vec<&str> = groups.iter().filter_map(|group| group.dtype).collect();
     dtypes.sort_unstable();
     dtypes.dedup();

@@ -1,6 +1,8 @@
 //! The roofline of the whole workload: counters of profiled launches, spread over the launches of the timeline
 //! that they stand for.
 
+use std::collections::BTreeMap;
+
 use rooflens_schemas::{Metric, Unit};
 
 use super::charts::{labels, largest, slug, under};
@@ -13,6 +15,8 @@ use rooflens_analysis::counters::roofline::workload::{
     Hfu, Lack, StageWork, Totals, Work, Workload,
 };
 use rooflens_analysis::engine::classify::KernelClass;
+use rooflens_analysis::kernels::matmul::Gemm;
+use rooflens_analysis::kernels::matmul::stages::Group;
 use rooflens_analysis::utilization::Unavailable;
 use rooflens_analysis::utilization::mfu;
 use rooflens_findings::catalogue::{DRAM_BYTES, HFU, PROFILED_DRAM_SHARE, PROFILED_SHARE};
@@ -102,8 +106,7 @@ fn kernel_chart(
     stage: &StageWork,
     roofs: &Roofs,
 ) -> Option<(Chart, Option<Vec<Inline>>)> {
-    let points = stage.works.iter().filter_map(|work| kernel_point(context, stage, work));
-    let points: Vec<Point> = points.collect();
+    let points = kernel_points(context, stage);
     let label = label(context, stage);
     let rate = |point: &Point| Quantity::new(point.y, Unit::FlopPerSecond);
     let one = |point: &Point| {
@@ -137,6 +140,43 @@ fn kernel_chart(
 
 fn label(context: &Context<'_>, stage: &StageWork) -> String {
     stage.summary.label(context.session, context.facts)
+}
+
+/// The marks of kernels, with their sizes or else mean durations where several have one name.
+fn kernel_points(context: &Context<'_>, stage: &StageWork) -> Vec<Point> {
+    let mark = |work| Some((work, kernel_point(context, stage, work)?));
+    let marks: Vec<(&Work, Point)> = stage.works.iter().filter_map(mark).collect();
+    let mut names = BTreeMap::<String, usize>::new();
+    for (_, point) in &marks {
+        *names.entry(point.label.clone()).or_default() += 1;
+    }
+    let label = |(work, point): (&Work, Point)| {
+        let kernel = point.label.as_str();
+        let label = match (names[kernel], gemm(context, stage, work)) {
+            (1, _) => return point,
+            (_, Some(gemm)) => {
+                let size = gemm.to_string();
+                words!(context, "workload.chart.of_size", kernel = kernel, size = size)
+            }
+            _ => {
+                let time = work.time as f64 / work.launches.max(1) as f64;
+                let time = Quantity::new(time, Unit::Nanoseconds);
+                words!(context, "workload.chart.of_time", kernel = kernel, time = time)
+            }
+        };
+        Point { label, ..point }
+    };
+    marks.into_iter().map(label).collect()
+}
+
+/// The sizes of the GEMM of these launches, if all GEMMs of their kernel and grid have the same.
+fn gemm(context: &Context<'_>, stage: &StageWork, work: &Work) -> Option<Gemm> {
+    let gemms = context.results.gemm().ok()?;
+    let own = gemms.iter().find(|one| is_same(&one.summary, &stage.summary))?;
+    let same = |group: &&Group| (group.kernel, group.grid) == (work.kernel, work.grid);
+    let mut sizes = own.groups.iter().filter(same).map(Group::gemm);
+    let first = sizes.next()??;
+    sizes.all(|size| size == Some(first)).then_some(first)
 }
 
 fn kernel_point(context: &Context<'_>, stage: &StageWork, work: &Work) -> Option<Point> {

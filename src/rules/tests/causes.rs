@@ -47,7 +47,11 @@ fn a_bound_is_that_of_the_unprofiled_stage_where_its_time_is_known() {
     assert_eq!(found.weight_ns, 4000.0);
     let gain = found.gain.unwrap();
     assert_eq!((gain.saved_ns, gain.of_ns, gain.of.as_str()), (400.0, 700.0, "unprofiled decode"));
-    assert!(gain.basis.contains(": 600 ns of 1.00 µs profiled stage time"), "{}", gain.basis);
+    assert!(
+        gain.basis.contains("; under the profiler 600 ns of the 1.00 µs stage time"),
+        "{}",
+        gain.basis
+    );
     // Work lasts as long without the profiler.
     let made = made.copies(&[(CopyKind::HostToDevice, MemoryKind::Pinned, 8, 250, 250)]);
     assert_eq!(saved(&made.one(&exposed_copies::RULE)), 250.0);
@@ -87,12 +91,36 @@ fn causes_of_idle_time_have_a_rule_each() {
     }
 }
 
+/// A stage like `decode` of another kind.
+fn stage_of(name: &str, kind: StageKind) -> Made {
+    Made::default().stage(name, kind, 1000.0, 20_000.0)
+}
+
 #[test]
-fn the_data_loader_is_named_where_the_operating_system_holds_the_thread() {
-    let system = decode().idle(Cause::HostCode, 30.0).idle(Cause::Os, 170.0);
-    let found = system.one(&host_bound::RULE);
-    assert!(words(&found.statement).contains("85.0 % of this idle time in operating-system calls"));
-    assert!(words(&found.advice.unwrap()).contains("data loader"));
+fn file_access_is_the_data_loaders_in_training_alone() {
+    let system = |made: Made| {
+        let made = made.idle(Cause::HostCode, 30.0).idle(Cause::Os, 170.0);
+        let found = made.one(&host_bound::RULE);
+        let text = words(&found.statement);
+        assert!(text.contains("85.0 % of this idle time in operating-system calls"), "{text}");
+        words(&found.advice.unwrap())
+    };
+    assert!(system(stage_of("train_step", StageKind::TrainStep)).contains("data loader"));
+    assert!(!system(decode()).contains("data loader"));
+}
+
+#[test]
+fn advice_on_cpu_work_is_that_of_the_workload() {
+    let advice = |made: Made| {
+        words(&made.idle(Cause::HostCode, 100.0).one(&host_bound::RULE).advice.unwrap())
+    };
+    let training = advice(stage_of("train_step", StageKind::TrainStep));
+    assert!(training.contains("DataLoader"), "{training}");
+    assert!(!training.contains("token"), "{training}");
+    let inference = advice(decode());
+    assert!(inference.contains("tokenization") && !inference.contains("DataLoader"), "{inference}");
+    let unknown = advice(stage_of("solve", StageKind::Other));
+    assert!(!unknown.contains("token") && !unknown.contains("DataLoader"), "{unknown}");
 }
 
 #[test]
@@ -144,17 +172,23 @@ fn pauses_that_the_median_instance_does_not_have_are_said() {
     assert_eq!(found.gain.as_ref().unwrap().of_ns, 10_000.0);
     // 400 of 500 ns are one stall; most stalls, by number, end with another kernel.
     let text = words(&found.statement);
-    let expected =
-        "The 3 longest stalls take 500 ns; 80.0 % of it is in 1 stall that ends with sdpa";
+    let expected = "The 3 longest stalls take 500 ns of CPU work outside CUDA; 80.0 % of it is in 1 stall that ends with sdpa";
     assert!(text.contains(expected), "{text}");
+    let basis = &found.gain.as_ref().unwrap().basis;
+    assert!(basis.contains("1.10 µs in all measured iterations − 10 × 50.0 ns"), "{basis}");
     assert_eq!(found.root, None);
     assert_eq!(made(990).outcome(&host_pauses::RULE), Outcome::CLEAR);
     // 60 of 160 ns are no half: no kernel is named, and no cause.
     let text = words(&pauses(1100, "sdpa", 60).one(&host_pauses::RULE).statement);
     assert!(
-        text.contains("The 3 longest stalls take 160 ns and end with 3 different kernels"),
+        text.contains(
+            "The 3 longest stalls take 160 ns of CPU work outside CUDA and end with 3 different kernels"
+        ),
         "{text}"
     );
+    // The loss of 600 ns holds a stall of 580 and not one of 50 more.
+    let text = words(&pauses(1100, "sdpa", 580).one(&host_pauses::RULE).statement);
+    assert!(text.contains("The 1 longest stall takes 580 ns"), "{text}");
 }
 
 #[test]
@@ -366,7 +400,22 @@ fn gaps_with_work_issued_are_not_the_hosts() {
         "The GPU is idle for 15.0 % of decode between operations replayed by a CUDA graph (50 gaps over all measured \
          iterations, mean 30.0 ns), after the CPU issued them."
     );
-    assert!(words(&found.advice.unwrap()).contains("Another CUDA graph does not help"));
+    assert!(words(&found.advice.unwrap()).contains("another CUDA graph does not help"));
+    assert!(
+        !words(&made(200, 150.0).one(&queue_gaps::RULE).advice.unwrap()).contains("several steps")
+    );
+    // 1200 of 1500 ns inside replays, 300 in nine gaps between them.
+    let mut parts = made(200, 150.0);
+    let stages = &mut parts.known.graphs.as_mut().unwrap().stages;
+    let figures = &mut stages.last_mut().unwrap().figures;
+    (figures.gpu_time, figures.busy, figures.gaps, figures.gap_idle_total) = (9200, 8000, 9, 300);
+    let found = parts.one(&queue_gaps::RULE);
+    let text = words(&found.statement);
+    assert!(
+        text.contains("1.20 µs lies inside replays and 300 ns in the 9 gaps between replays"),
+        "{text}"
+    );
+    assert!(words(&found.advice.unwrap()).contains("capture several steps in one graph"));
     let eager = made(0, 150.0).one(&queue_gaps::RULE);
     assert!(words(&eager.statement).contains("operations already launched"));
     assert_eq!(made(200, 99.0).outcome(&queue_gaps::RULE), Outcome::CLEAR);
@@ -401,6 +450,8 @@ fn of_few_instances_the_steps_tell_what_is_typical() {
     let made = two_instances(1200);
     let found = made.one(&host_pauses::RULE);
     assert_eq!(saved(&found), 1100.0);
+    let basis = &found.gain.as_ref().unwrap().basis;
+    assert!(basis.contains("1.20 µs in all measured iterations − 20 × 5.00 ns"), "{basis}");
     assert!(words(&found.statement).contains(
         "over 2 measured iterations to intermittent CPU stalls that median steps do not have"
     ));

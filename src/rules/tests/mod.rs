@@ -307,10 +307,22 @@ fn stages_come_first_then_the_gravest_then_the_largest() {
             ("exposed-copies", Severity::Note, 600.0),
         ]
     );
-    assert_eq!(found.observations[2].title, "Launch-bound: b");
+    assert_eq!(found.observations[2].title, "GPU idle: waits for kernel launches: b");
     let rules = found.datasets.iter().find(|dataset| dataset.id == "rules").unwrap();
     assert_eq!(rules.rows.len(), RULES.len());
     assert_eq!(rules.rows[1][2], Cell::Text("found 2".to_owned()));
+}
+
+#[test]
+fn one_iteration_makes_no_finding_critical() {
+    let severity = |counted: f64| {
+        let mut made = decode().idle(Cause::Launching, 500.0);
+        (made.stages[0].counted, made.stages[0].run_ns) = (counted, 1000.0 * counted);
+        let found = judge(&made.results()).observations;
+        found.iter().find(|one| one.id == launch_bound::RULE.id).unwrap().severity
+    };
+    // Half of the run, in one iteration or in two.
+    assert_eq!((severity(1.0), severity(2.0)), (Severity::Warning, Severity::Critical));
 }
 
 #[test]
@@ -383,10 +395,10 @@ fn the_table_of_outcomes_has_what_was_found_first_and_one_row_a_reason() {
     assert_eq!(
         rows,
         [
-            ["found", "Launch-bound (2)", ""],
+            ["found", "GPU idle: waits for kernel launches (2)", ""],
             [
                 "clear",
-                "CPU-bound: GPU waits for host code (not evaluated: prefill); Synchronizing calls",
+                "GPU idle: waits for CPU code outside CUDA (not evaluated: prefill); Synchronizing calls",
                 ""
             ],
             ["not applicable", "Short kernels", "decode: moot"],

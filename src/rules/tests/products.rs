@@ -8,7 +8,7 @@ use rooflens_analysis::communication::{self, Communication, Ranks};
 use rooflens_analysis::counters::roofline::workload::{Lack, Workload};
 use rooflens_analysis::engine::classify::KernelIdentity;
 use rooflens_analysis::kernels::gemm::tiles::Tiling;
-use rooflens_analysis::kernels::matmul::roof::{Bound, Ceiling, Roof};
+use rooflens_analysis::kernels::matmul::roof::{Bound, Ceiling, Roof, Sum};
 use rooflens_analysis::kernels::matmul::stages::{Group, StageProducts};
 use rooflens_analysis::kernels::matmul::{Gemm, Product, Shape, Source};
 use rooflens_analysis::utilization::Unavailable;
@@ -106,7 +106,14 @@ fn products_with_few_rows_are_held_against_the_bandwidth() {
         text.contains("(60.0 % of its GPU time) reach 50.0 % of the specified memory bandwidth")
     );
     assert!(text.contains("against 90.0 ns roofline time; its grid fills 0.400 waves."));
+    assert!(!text.contains("launch floor"), "{text}");
     assert_eq!(saved(&found), 150.0);
+    // No model is known, and no kernel splits K; then one does.
+    let advice = |rows: &[One]| words(&made(rows).one(&gemm_bandwidth::RULE).advice.unwrap());
+    let text = advice(&rows[..2]);
+    assert!(text.contains("split-K") && !text.contains("QKV"), "{text}");
+    let tiling = Tiling { splits: Some(4), ..rows[1].tiling };
+    assert!(!advice(&[One { tiling, ..rows[1] }]).contains("split-K"));
     // (60 + 90 + 100) ÷ 400.
     let cached = made(&rows).one(&gemm_bandwidth::RULE);
     assert!(words(&cached.statement).contains("reach 62.5 % of the specified memory bandwidth"));
@@ -116,6 +123,20 @@ fn products_with_few_rows_are_held_against_the_bandwidth() {
     }
     let compute = made(&[compute(300.0, 100.0)]);
     assert_eq!(silent(compute.outcome(&gemm_bandwidth::RULE)).0, "not applicable");
+}
+
+/// One launch of 100 ns whose bytes take 20: a floor of 50 ns makes that 50 % of the roofline, not of the bandwidth.
+#[test]
+fn the_launch_floor_is_told_where_it_lifts_the_roofline() {
+    let mut made = made(&[memory(100.0, 20.0, 1.0)]);
+    let sum = &mut made.known.gemm.as_mut().unwrap()[0].groups[0].sum;
+    let roof = Roof { floor: 50, ..sum.roof.unwrap() };
+    *sum = Sum::default();
+    sum.add(10, 1000, 0, Some(roof));
+    let text = words(&made.one(&gemm_bandwidth::RULE).statement);
+    let expected = "reach 20.0 % of the specified memory bandwidth, and 50.0 % of their roofline time, which counts no \
+                    launch below the launch floor of 50.0 ns.";
+    assert!(text.contains(expected), "{text}");
 }
 
 #[test]

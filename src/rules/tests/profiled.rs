@@ -119,7 +119,8 @@ impl Made {
 impl Launch {
     fn count(&self, counters: &mut KernelCounters) {
         let (short, class) = (self.kernel.to_owned(), self.class);
-        counters.identity = KernelIdentity { short, class, ..KernelIdentity::default() };
+        let library = if self.kernel.starts_with("cudnn") { "cuDNN" } else { "" };
+        counters.identity = KernelIdentity { short, class, library, ..KernelIdentity::default() };
         // The median is 1000 ns.
         counters.seconds = Some(self.ratio * 1e-6);
         let memory = Levels { dram: Some(self.sol.1), ..Levels::default() };
@@ -183,6 +184,11 @@ fn low_occupancy_is_a_limit_of_registers_or_shared_memory() {
     let found = made(&[low()]).one(&low_occupancy::RULE);
     assert!((saved(&found) - 60.0).abs() < 1e-9);
     assert!(words(&found.statement).contains("k, is limited to 25.0 % by registers."));
+    assert!(words(&found.advice.unwrap()).contains("__launch_bounds__"));
+    let library = made(&[Launch { kernel: "cudnn_norm", ..low() }]).one(&low_occupancy::RULE);
+    let advice = words(&library.advice.unwrap());
+    assert!(advice.contains("cuDNN's") && !advice.contains("__launch_bounds__"), "{advice}");
+    assert_eq!(library.root.unwrap().action, "Try another backend, algorithm or version of cuDNN");
     for clear in [
         Launch { occupancy: 51.0, ..low() },
         Launch { limit: LAUNCH.limit, ..low() },

@@ -227,6 +227,6 @@ fn advice_about_copies_is_what_the_figures_leave_to_try() {
         !other.contains("ahead of the kernels") && other.contains("both directions"),
         "{other}"
     );
-    assert!(other.contains("pinned"));
+    assert!(other.contains("pinned") && other.contains("10.0 % of the bytes"), "{other}");
     assert!(advice(0.9, 200, 100, 0).contains("not between host and GPU"));
 }

@@ -5,6 +5,7 @@ use rooflens_schemas::{Evidence, PassKind, Scope, StageKind};
 mod causes;
 mod data;
 mod known;
+mod pauses;
 mod products;
 mod profiled;
 mod summary;

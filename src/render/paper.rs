@@ -49,12 +49,10 @@ impl Paper<'_> {
             Item::Chart { title, description, .. } => {
                 [title, description].into_iter().for_each(clip)
             }
-            Item::Prose { text } => pieces(text),
+            Item::Prose { text } => self.prose(text),
             Item::Table(table) => self.table(table),
             Item::Facts { facts } => self.facts(facts),
-            Item::List { items } | Item::Bullets { items } => {
-                items.iter_mut().for_each(|one| pieces(one))
-            }
+            Item::List { items } | Item::Bullets { items } => self.list(items),
             Item::Code { lines } => lines.iter_mut().for_each(clip),
             Item::Finding(statement) => finding(statement),
             Item::Iterations { .. } => {}
@@ -85,6 +83,26 @@ impl Paper<'_> {
         if kept < facts.len() {
             facts.truncate(kept);
             facts.push(("…".to_owned(), vec![Piece::Text(words!(self.report, "page.more_lines"))]));
+        }
+    }
+
+    fn prose(&mut self, text: &mut Vec<Piece>) {
+        pieces(text);
+        let kept = self.take(text.iter().map(|piece| self::text(piece).len()));
+        if kept < text.len() {
+            text.truncate(kept);
+            text.push(Piece::Text(format!(" … {}", words!(self.report, "page.more_lines"))));
+        }
+    }
+
+    fn list(&mut self, items: &mut Vec<Vec<Piece>>) {
+        items.iter_mut().for_each(|one| pieces(one));
+        let length =
+            |one: &Vec<Piece>| CELL + one.iter().map(|piece| text(piece).len()).sum::<usize>();
+        let kept = self.take(items.iter().map(length));
+        if kept < items.len() {
+            items.truncate(kept);
+            items.push(vec![Piece::Text(words!(self.report, "page.more_lines"))]);
         }
     }
 

@@ -6,6 +6,7 @@ use super::stage::StageLine;
 use super::{Look, Outcome, Results, Rule, Threshold, repeat_outliers, uneven_pace};
 use rooflens_analysis::operators::first_calls::FirstCalls;
 use rooflens_analysis::time::idle::Cause;
+use rooflens_analysis::time::idle::line::Parts;
 use rooflens_analysis::time::idle::longest::{LongGap, ended_by};
 use rooflens_findings::{Gain, GainKind, Inline, Observation, Quantity, Root, Severity};
 use rooflens_model::{Ns, StrId};
@@ -39,7 +40,7 @@ const INSTANCES: f64 = 3.0;
 struct Pauses {
     /// Idle time in host code of a typical instance, nanoseconds.
     typical: f64,
-    /// That of all counted instances beyond it.
+    /// What each counted instance has beyond it, summed.
     beyond: f64,
     /// The longest time in a gap, nanoseconds.
     longest: Ns,
@@ -66,7 +67,9 @@ pub(super) fn typical(results: &Results<'_>, stage: &StageLine) -> Option<f64> {
 fn pauses(results: &Results<'_>, stage: &StageLine) -> Option<Pauses> {
     let line = results.idle(stage.key())?;
     let typical = typical(results, stage)?;
-    let beyond = line.of(Cause::HostCode) as f64 - typical * stage.counted;
+    // An iteration with less takes nothing from what another has more.
+    let more = |one: &Parts| (one.causes.of(Cause::HostCode) as f64 - typical).max(0.0);
+    let beyond: f64 = line.instances.iter().map(more).sum();
     let longest = line.gaps[Cause::HostCode as usize].longest;
     let holds = beyond > 0.0 && beyond >= SHARE * measured(results, stage);
     holds.then_some(Pauses { typical, beyond, longest })
@@ -145,18 +148,13 @@ fn finding(results: &Results<'_>, stage: &StageLine, pauses: &Pauses) -> Observa
 /// The formula of the loss with its numbers.
 fn basis(results: &Results<'_>, stage: &StageLine, pauses: &Pauses) -> String {
     let steps = stage.steps.filter(|_| stage.counted < INSTANCES);
-    let each = pauses.typical / steps.unwrap_or(1.0);
-    let all = Quantity::new(pauses.beyond + pauses.typical * stage.counted, Unit::Nanoseconds);
-    let count = Quantity::new(stage.counted * steps.unwrap_or(1.0), Unit::Count);
-    let typical = Quantity::new(each, Unit::Nanoseconds);
-    match steps {
-        Some(_) => {
-            words!(results, "host_pauses.basis_steps", all = all, count = count, typical = typical)
-        }
-        None => {
-            words!(results, "host_pauses.basis", all = all, count = count, typical = typical)
-        }
-    }
+    let count = Quantity::count(stage.counted as u64);
+    let typical = Quantity::new(pauses.typical / steps.unwrap_or(1.0), Unit::Nanoseconds);
+    let Some(steps) = steps else {
+        return words!(results, "host_pauses.basis", count = count, typical = typical);
+    };
+    let steps = Quantity::new(steps, Unit::Count);
+    words!(results, "host_pauses.basis_steps", steps = steps, count = count, typical = typical)
 }
 
 /// The work that most of the time of the longest stalls ends with.

@@ -3,7 +3,7 @@
 use super::stage::StageLine;
 use super::{Outcome, Results, Rule, Threshold, host_pauses};
 use rooflens_analysis::time::idle::{Cause, Line, Verdict};
-use rooflens_findings::{GainKind, Inline, Observation, Quantity};
+use rooflens_findings::{GainKind, Inline, Observation, Quantity, Root};
 use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
@@ -54,6 +54,12 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line, launching: f64
         statement: statement(results, stage, line, launching),
         advice: Some(advice(results, stage)),
         next: next(results, stage),
+        root: results.platform.pytorch.then(|| Root {
+            cause: words!(results, "launch_bound.root_cause"),
+            action: words!(results, "launch_bound.root_action"),
+            condition: None,
+            passes: 1,
+        }),
         evidence: vec![line.evidence(&results.context)],
         query: results.query(stage, line, Cause::Launching),
         ..base

@@ -88,6 +88,7 @@ fn finding(results: &Results<'_>, series: &Series, outlier: &Repeat) -> Observat
             stage = Inline::code(stage),
             time = Quantity::ns(outlier.duration),
             median = Quantity::new(series.statistics.median, Unit::Nanoseconds),
+            count = Quantity::count(series.repeats.len() as u64),
             z = Quantity::new(outlier.z.unwrap_or(0.0), Unit::One),
         ),
         advice,

@@ -108,16 +108,21 @@ fn idle_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<
     let idle = 1.0 - stage.busy_share;
     let busy = stage.busy_share * stage.time;
     let baseline = stage.unprofiled.filter(|time| (busy..stage.time).contains(time));
-    // What few iterations have is told by the rule of the cause.
+    // What few iterations have is told by the rule of the cause; of the baseline's median it says nothing.
+    let is_pause = |cause: Cause| {
+        baseline.is_some() && cause == Cause::HostCode && host_pauses::prevail(results, stage)
+    };
     let common = |line: &'_ Line| -> Vec<(Cause, f64)> {
-        line.causes().filter(|(cause, _)| !line.spread(&[*cause]).is_rare()).collect()
+        line.causes()
+            .filter(|(cause, _)| !line.spread(&[*cause]).is_rare() && !is_pause(*cause))
+            .collect()
     };
     let line = results.idle(stage.key());
     let causes = line.map_or_else(Vec::new, common).into_iter();
     let cause = causes.reduce(|best, next| if next.1 > best.1 { next } else { best });
     let rare = line.is_some_and(|line| {
         let more = |(of, time)| cause.is_none_or(|(own, least)| of != own && time > least);
-        line.causes().any(|one| more(one) && line.spread(&[one.0]).is_rare())
+        line.causes().any(|one| more(one) && (is_pause(one.0) || line.spread(&[one.0]).is_rare()))
     });
     let named = cause.filter(|(_, time)| stage.share(*time) >= NAMED);
     let why = named.map(|(cause, _)| because(results, stage, cause));
@@ -129,6 +134,10 @@ fn idle_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<
         stage = Inline::strong(&stage.label),
         idle = Quantity::ratio(baseline.map_or(idle, |time| 1.0 - busy / time)),
         time = Quantity::new(baseline.unwrap_or(stage.time), Unit::Nanoseconds),
+        steps = stage
+            .steps
+            .filter(|_| stage.is_decode())
+            .map(|steps| Quantity::new(steps, Unit::Count)),
         baseline = baseline.map(|_| ""),
         share = part.map(|time| Quantity::ratio(stage.share(time))),
         count = Quantity::count(stage.counted as u64),

@@ -161,7 +161,7 @@ fn root(
                 other = other,
                 limit = limit,
             ),
-            action: words!(results, "straggler.action_clock", rank = rank.as_str()),
+            action: words!(results, "straggler.action_clock", rank = rank.as_str(), limit = limit,),
             condition: Some(words!(results, "straggler.if_clock")),
             passes: 1,
         });

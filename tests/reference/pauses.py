@@ -35,7 +35,7 @@ def main(path, stage, skip, *others):
         times.append(sum(parts["host_code"] for _, parts in own))
         gaps += own
         print(f"instance of {last - first}: host code {times[-1]}")
-    beyond = sum(times) - statistics.median(times) * len(times)
+    beyond = sum(max(0, time - statistics.median(times)) for time in times)
     run = sum(last - first for name in (stage, *others) for _, first, last in windows(capture, name, skip))
     print(f"in all {sum(times)}, beyond the median {beyond} of {run}: {beyond / run}")
     print(f"the longest {max(parts['host_code'] for _, parts in gaps)}")

@@ -36,6 +36,9 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     Ok(findings)
 }
 
+/// Devices that the text names; the table has all.
+const SHOWN: usize = 16;
+
 fn introduction(context: &Context<'_>, power: &Power) -> Vec<Inline> {
     let session = context.session;
     let of_device = |device: &Device| {
@@ -48,7 +51,7 @@ fn introduction(context: &Context<'_>, power: &Power) -> Vec<Inline> {
             duration = Quantity::ns(device.whole.duration),
         )
     };
-    let mut text: Vec<Inline> = power.devices.iter().flat_map(of_device).collect();
+    let mut text: Vec<Inline> = power.devices.iter().take(SHOWN).flat_map(of_device).collect();
     if !power.stages.is_empty() {
         text.extend(say!(context, "power.by_stage"));
         return text;

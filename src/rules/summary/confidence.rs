@@ -2,9 +2,9 @@
 //! `docs/methodology.md` states the rule.
 
 use super::actions::{Action, Effect};
-use crate::host_pauses;
 use crate::results::Results;
 use crate::stage::StageLine;
+use crate::{host_pauses, straggler};
 use rooflens_analysis::engine::baseline::Series;
 use rooflens_analysis::engine::stats::Statistics;
 use rooflens_findings::{Gain, GainKind, Inline, Quantity};
@@ -30,7 +30,9 @@ pub(super) enum Confidence {
 pub(super) fn of(results: &Results<'_>, action: &Action<'_>) -> (Confidence, Vec<Inline>) {
     match action.effect {
         Effect::Stage(_) => {
-            let all = action.stages().map(|(gain, stage)| of_stage(results, gain, stage));
+            let all = action
+                .stages()
+                .map(|(gain, stage)| of_stage(results, action.found.id, gain, stage));
             all.min_by_key(|(level, _)| *level).unwrap_or((Confidence::Low, Vec::new()))
         }
         Effect::Stalls(stage) => of_stalls(results, action, stage),
@@ -38,7 +40,12 @@ pub(super) fn of(results: &Results<'_>, action: &Action<'_>) -> (Confidence, Vec
     }
 }
 
-fn of_stage(results: &Results<'_>, gain: &Gain, stage: &StageLine) -> (Confidence, Vec<Inline>) {
+fn of_stage(
+    results: &Results<'_>,
+    rule: &str,
+    gain: &Gain,
+    stage: &StageLine,
+) -> (Confidence, Vec<Inline>) {
     let counted = stage.counted as usize;
     let count = Quantity::count(counted as u64);
     if counted < ITERATIONS {
@@ -70,6 +77,9 @@ fn of_stage(results: &Results<'_>, gain: &Gain, stage: &StageLine) -> (Confidenc
         }
         None if is_idle => {
             (Confidence::Medium, say!(results, "summary.profiled", count = count, within = within))
+        }
+        _ if rule == straggler::RULE.id => {
+            (Confidence::Medium, say!(results, "summary.compared", count = count))
         }
         _ => (Confidence::Medium, say!(results, "summary.modeled")),
     }

@@ -20,8 +20,8 @@ pub(super) struct Figure {
     pub(super) of: Option<Key>,
     /// Now.
     pub(super) now: Quantity,
-    /// At best after the first action, after the first two, and so on.
-    pub(super) after: Vec<Quantity>,
+    /// At best after the first action, after the first two, and so on; none where that is not known.
+    pub(super) after: Vec<Option<Quantity>>,
     /// What the model's FLOPs and bytes need at the peaks of the GPU.
     pub(super) limit: Option<Quantity>,
 }
@@ -85,7 +85,7 @@ fn of_stage(results: &Results<'_>, stage: &StageLine, actions: &[Action<'_>]) ->
         label,
         of: Some(stage.key()),
         now: time(now),
-        after: after.iter().map(|ns| time(*ns)).collect(),
+        after: after.iter().map(|ns| Some(time(*ns))).collect(),
         limit: limit.map(time),
     };
     let tokens = utilization.and_then(|one| one.tokens_per_second().ok());
@@ -100,7 +100,7 @@ fn of_stage(results: &Results<'_>, stage: &StageLine, actions: &[Action<'_>]) ->
             ),
             of: None,
             now: rate(now),
-            after: after.iter().map(|ns| rate(*ns)).collect(),
+            after: after.iter().map(|ns| Some(rate(*ns))).collect(),
             limit: limit.map(rate),
         }
     });
@@ -191,16 +191,15 @@ fn request(results: &Results<'_>, shown: &[&StageLine], actions: &[Action<'_>]) 
         label: words!(results, "summary.request", steps = steps),
         of: None,
         now: time(request.now),
-        after: after.iter().map(|ns| time(*ns)).collect(),
+        after: after.iter().map(|ns| Some(time(*ns))).collect(),
         limit: limit.map(time),
     };
     let first = request.first.map(|first| {
-        let mut stalls = first - request.now;
+        // Whether an action before, such as fixed shapes for a graph, ends the stalls as well, nobody measured.
+        let mut stalls = true;
         let then = actions.iter().zip(&after).map(|(action, after)| {
-            if request.is_of_first(action) {
-                stalls = 0.0;
-            }
-            time(after + stalls)
+            stalls &= !request.is_of_first(action);
+            (!stalls).then(|| time(*after))
         });
         // A graph is captured in the first request, and captures are not timed.
         let captures = actions.iter().any(|action| action.found.id == launch_bound::RULE.id);

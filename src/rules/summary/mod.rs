@@ -160,7 +160,8 @@ fn figure_table<'t>(
     actions: usize,
     figures: &[Figure],
 ) -> Table<'t, Figure> {
-    let after = |nth: usize| move |one: &Figure| one.after.get(nth).copied().map(Cell::Quantity);
+    let after =
+        |nth: usize| move |one: &Figure| one.after.get(nth).copied().flatten().map(Cell::Quantity);
     Table::new(results.text, "summary_figures")
         .text("figure", |one: &Figure| one.label.clone())
         .on_page()
@@ -269,13 +270,13 @@ fn after(
 /// What to measure again, and what should come out.
 fn verify(results: &Results<'_>, actions: &[Action<'_>], figures: &[Figure]) -> Vec<Vec<Inline>> {
     let changed = figures.iter().filter_map(|one| {
-        let last = one.after.last().filter(|last| **last != one.now && one.of.is_some())?;
+        let last = (*one.after.last()?).filter(|last| *last != one.now && one.of.is_some())?;
         Some(words!(
             results,
             "summary.verify_figure",
             figure = one.label.as_str(),
             now = one.now,
-            after = *last,
+            after = last,
         ))
     });
     let changed: Vec<String> = changed.collect();

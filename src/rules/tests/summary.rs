@@ -54,7 +54,7 @@ fn confidence(made: &Made, rule: &Rule) -> String {
 fn confidence_needs_three_iterations_and_three_warm_repeats_that_scatter_little() {
     let of = |made: &Made| confidence(made, &launch_bound::RULE);
     // Of three resampled values two are the least in 7 of 27 cases: the interval is all of 6900 to 7100, 100 to each side.
-    let high = "High: idle time of 10 profiled iterations, limited to what 3 warm unprofiled runs leave (median ± 1.43 %)";
+    let high = "High: idle time of 10 profiled iterations, cut to the unprofiled time: 3 warm runs, median ± 1.43 %";
     assert_eq!(of(&launching()), high);
     let mut few = launching();
     (few.stages[0].counted, few.stages[0].run_ns) = (2.0, 1400.0);
@@ -63,7 +63,7 @@ fn confidence_needs_three_iterations_and_three_warm_repeats_that_scatter_little(
     assert_eq!(of(&profiled), "Medium: idle time of 10 iterations, all of them profiled");
     let one = launching_unprofiled(&[7000]);
     let medium =
-        "Medium: idle time of 10 profiled iterations, limited to what 1 warm unprofiled run leaves";
+        "Medium: idle time of 10 profiled iterations, cut to the unprofiled time: 1 warm run";
     assert_eq!(of(&one), medium);
     // A cold first repeat is no scatter: 7000 ± 100 remain.
     let cold = launching_unprofiled(&[30_000, 6900, 7000, 7100]);

@@ -1,14 +1,17 @@
 //! What goes onto paper: typesetting costs some 15 µs a character and 1 ms a cell, so the length of a PDF is limited, and data
 //! files have the rest.
 
-use super::page::{Item, Page, Part, Piece, Statement};
+use super::page::{Item, Page, Part, Piece, Quality, Statement};
 use super::table::Table;
 use super::text::shorten;
 use rooflens_findings::words;
 use rooflens_report::Report;
 
-/// Bytes of a document's tables and lists. Appendices of large captures have a tenth to a half of that.
-const DOCUMENT: usize = 200_000;
+/// Bytes of a document's tables and lists, with [`CELL`]. Appendices of large captures have up to two thirds of that.
+const DOCUMENT: usize = 400_000;
+
+/// Bytes of what is said about the quality of the data, with [`CELL`]: some 150 lines.
+const QUALITY: usize = 40_000;
 
 /// What a cell of a table, or a line of a list, costs more than its characters, in bytes.
 const CELL: usize = 64;
@@ -22,11 +25,7 @@ pub(super) fn fit(page: &mut Page, report: &Report) {
     let Page { cover, summary, notes, sections, data_quality, .. } = page;
     let facts = cover.facts.iter_mut().map(|(_, value)| value);
     [&mut cover.title, &mut cover.bundle].into_iter().chain(facts).for_each(clip);
-    for quality in data_quality {
-        clip(&mut quality.message);
-        clip(&mut quality.place);
-        quality.hint.iter_mut().for_each(clip);
-    }
+    Paper { left: QUALITY, report }.quality(data_quality);
     let parts = sections.iter_mut().map(|Part { title, items, .. }| {
         clip(title);
         items
@@ -56,6 +55,23 @@ impl Paper<'_> {
             Item::Code { lines } => lines.iter_mut().for_each(clip),
             Item::Finding(statement) => finding(statement),
             Item::Iterations { .. } => {}
+        }
+    }
+
+    fn quality(&mut self, lines: &mut Vec<Quality>) {
+        for Quality { message, place, hint, .. } in lines.iter_mut() {
+            [message, place].into_iter().chain(hint).for_each(clip);
+        }
+        let length = |one: &Quality| {
+            let hint = one.hint.as_ref().map_or(0, String::len);
+            3 * CELL + one.message.len() + one.place.len() + hint
+        };
+        let kept = self.take(lines.iter().map(length));
+        if kept < lines.len() {
+            lines.truncate(kept + 1);
+            let message = words!(self.report, "page.more_lines");
+            lines[kept] =
+                Quality { message, place: String::new(), hint: None, count: None, ..lines[kept] };
         }
     }
 
@@ -169,13 +185,13 @@ mod tests {
 
     #[test]
     fn long_tables_and_lists_end_with_where_the_rest_is() {
-        // 1219 names of 100 characters, 164 bytes each, fill the document; of the facts after them one stays.
+        // 2439 names of 100 characters, 164 bytes each, fill the document; of the facts after them one stays.
         let facts = vec![("pass".to_owned(), vec![Inline::code("python")]); 3];
         let items = paper(repeat_n("k".repeat(100), 5000).collect(), facts.clone());
         let Item::Table(table) = &items[0] else { panic!("{items:?}") };
         assert_eq!(
             (table.rows.len(), table.note.as_deref()),
-            (1219, Some("more rows in kernels.csv"))
+            (2439, Some("more rows in kernels.csv"))
         );
         let Item::Facts { facts: kept } = &items[1] else { panic!("{items:?}") };
         assert_eq!((kept.len(), kept[1].0.as_str()), (2, "…"));
@@ -191,5 +207,23 @@ mod tests {
         let name = &table.rows[0][0];
         assert!(name.starts_with("an") && name.contains("n…n") && name.ends_with("nz"));
         assert_eq!(name.chars().count(), TEXT);
+    }
+
+    #[test]
+    fn many_lines_about_the_data_end_with_where_the_rest_is() {
+        let line = || Quality {
+            severity: "notice",
+            label: "notice",
+            message: "m".repeat(100),
+            place: "p".repeat(8),
+            hint: None,
+            count: None,
+        };
+        // 3 × 64 + 108 = 300 bytes a line: 133 of them.
+        let report = Report::default();
+        let mut lines: Vec<Quality> = std::iter::repeat_with(line).take(500).collect();
+        Paper { left: QUALITY, report: &report }.quality(&mut lines);
+        assert_eq!((lines.len(), lines[133].place.as_str()), (134, ""));
+        assert!(lines[133].message.contains("report.json"), "{:?}", lines[133]);
     }
 }

@@ -316,9 +316,18 @@ def facts(scale):
     return "facts", {"env.json": json.dumps({"version": 1, "entries": entries}).encode(), "trace.json": trace([kernel(1, 2)])}
 
 
+def lines(scale):
+    """A JSON Lines export of nsys with as many strings, and a value as deep."""
+    where = {"deviceId": 0, "contextId": 1, "streamId": 7, "globalPid": "1", "correlationId": 1}
+    event = {"CudaEvent": {"startNs": "1", "endNs": "5", **where, "kernel": {"shortName": "0", "demangledName": "0"}}}
+    deep = '{"CudaEvent":' + "[" * 50_000 * scale + "]" * 50_000 * scale + "}"
+    strings = json.dumps({"data": ["a"] * 200_000 * scale})
+    return "events.jsonl", "\n".join([json.dumps(event), deep, strings, ""]).encode()
+
+
 ALL = [archive, zipped, deep, recordings, fields, sections, ranges_of_states, links, section_clones, names, regexes, streams, devices, columns, cells, passes,
        long_name, crossing, crossing_all, crossing_names, nested,
-       *map(many, MANY), *map(launches, ["kernels", "devices"]), samples, facts]
+       *map(many, MANY), *map(launches, ["kernels", "devices"]), samples, facts, lines]
 
 
 def main():

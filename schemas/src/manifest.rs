@@ -196,7 +196,7 @@ impl ArtifactKind {
     /// The words that reports print.
     pub const fn label(self) -> &'static str {
         match self {
-            Self::NsysSqlite => "Nsight Systems SQLite export",
+            Self::NsysSqlite => "Nsight Systems export",
             Self::NsysKernelSum => "nsys stats kernel summary",
             Self::NsysCallSum => "nsys stats summary of calls or ranges",
             Self::NsysGpuTrace => "nsys stats GPU trace",

@@ -3,7 +3,7 @@
 use super::stage::{StageLine, Workload, workload};
 use super::{Look, Outcome, Results, Rule, Threshold, host_pauses, short_kernels};
 use rooflens_analysis::time::idle::{Cause, Line};
-use rooflens_findings::{Inline, Observation, Quantity};
+use rooflens_findings::{Inline, Observation, Quantity, Root};
 use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule =
@@ -45,6 +45,7 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line) -> Option<Obse
     };
     let basis = words!(results, "host_bound.basis");
     let part = |time: f64| (time > 0.0).then(|| Quantity::ratio(time / saved));
+    let is_code = code >= system.max(off_cpu);
     let advice = if system > code.max(off_cpu) {
         match workload(stage.kind) {
             Workload::Training => say!(results, "host_bound.advice_system"),
@@ -65,12 +66,24 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line) -> Option<Obse
             sampled = results.sampled(line),
         ),
         advice: Some(advice),
+        root: (is_code && is_many(results, stage)).then(|| Root {
+            cause: words!(results, "host_bound.root_cause"),
+            action: words!(results, "host_bound.root_action"),
+            condition: None,
+            passes: 1,
+        }),
         // A bundle with samples names the code already, if they are enough.
         next: results.has_no_samples().then(|| say!(results, "host_bound.next")),
         evidence: vec![line.evidence(&results.context)],
         query: results.query(stage, line, Cause::HostCode),
         ..results.saving_idle(stage, line, &CAUSES, saved, &basis)
     })
+}
+
+/// Whether PyTorch launches many operations one by one.
+fn is_many(results: &Results<'_>, stage: &StageLine) -> bool {
+    let is_many = stage.operations >= short_kernels::MANY && !results.replays_graphs(stage);
+    results.platform.pytorch && is_many
 }
 
 /// What such a program does on the CPU; and where PyTorch launches many operations one by one, what does without.
@@ -80,8 +93,7 @@ fn advice(results: &Results<'_>, stage: &StageLine) -> Vec<Inline> {
         Workload::Inference => say!(results, "host_bound.advice_inference"),
         Workload::Unknown => say!(results, "host_bound.advice"),
     };
-    let is_many = stage.operations >= short_kernels::MANY && !results.replays_graphs(stage);
-    if results.platform.pytorch && is_many {
+    if is_many(results, stage) {
         let operations = Quantity::new(stage.operations, Unit::Count);
         text.extend(say!(results, "host_bound.advice_launches", operations = operations));
     }

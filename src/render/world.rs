@@ -17,19 +17,19 @@ use super::{RenderError, TEMPLATES};
 /// The file that is compiled.
 const MAIN: &str = "report.typ";
 
-/// The report's faces, and one for the names of East Asia: simplified and traditional Chinese and Japanese.
-static FACES: [&[u8]; 5] = [
+/// The report's faces; one for the names of East Asia, simplified and traditional Chinese and Japanese; and one for what these
+/// lack, such as mathematical signs.
+static FACES: [&[u8]; 6] = [
     measure::REGULAR,
     include_bytes!("../../templates/fonts/IBMPlexSans-Italic.ttf"),
     measure::SEMI_BOLD,
     include_bytes!("../../templates/fonts/IBMPlexMono-Regular.ttf"),
     include_bytes!("../../templates/fonts/DroidSansFallback-Subset.ttf"),
+    include_bytes!("../../templates/fonts/DejaVuSansMono.ttf"),
 ];
 
-/// Our faces, then the typesetter's own for what ours lack, such as mathematical signs.
-static FONTS: LazyLock<Vec<Font>> = LazyLock::new(|| {
-    FACES.into_iter().chain(typst_assets::fonts()).flat_map(|f| Font::iter(Bytes::new(f))).collect()
-});
+static FONTS: LazyLock<Vec<Font>> =
+    LazyLock::new(|| FACES.into_iter().flat_map(|face| Font::iter(Bytes::new(face))).collect());
 
 static BOOK: LazyLock<LazyHash<FontBook>> =
     LazyLock::new(|| LazyHash::new(FontBook::from_infos(FONTS.iter().map(book_entry))));

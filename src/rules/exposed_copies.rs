@@ -26,11 +26,21 @@ const EACH: f64 = 0.20;
 fn run(results: &Results<'_>) -> Outcome {
     let needs = &words!(results, "exposed_copies.needs");
     results.each_stage(needs, |stage| match results.copies(stage) {
-        Some(copies) => finding(results, stage, copies).into(),
+        Some(copies) => match finding(results, stage, copies) {
+            Some(found) => Look::found(found),
+            None => in_few(results, stage, copies).map_or(Look::Clear, Look::Moot),
+        },
         // What traces operations traces copies: there are none.
         None if results.shows_operations(stage) => Look::Clear,
         None => Look::Lacks,
     })
+}
+
+/// That few iterations have the copies, where the median one is clear of them and all together are not.
+fn in_few(results: &Results<'_>, stage: &StageLine, copies: &Place) -> Option<String> {
+    let share = stage.share(copies.sums.exposed as f64 / stage.counted.max(1.0));
+    let share = (share >= SHARE).then(|| Quantity::ratio(share))?;
+    Some(words!(results, "exposed_copies.few", share = share))
 }
 
 fn finding(results: &Results<'_>, stage: &StageLine, copies: &Place) -> Option<Observation> {

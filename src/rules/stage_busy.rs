@@ -109,23 +109,26 @@ fn idle_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<
     let busy = stage.busy_share * stage.time;
     let baseline = stage.unprofiled.filter(|time| (busy..stage.time).contains(time));
     // What few iterations have is told by the rule of the cause; of the baseline's median it says nothing.
-    let is_pause = |cause: Cause| {
-        baseline.is_some() && cause == Cause::HostCode && host_pauses::prevail(results, stage)
+    let recurring = |(cause, time): (Cause, f64)| match cause {
+        Cause::HostCode if baseline.is_some() => {
+            (cause, host_pauses::host_code(results, stage).unwrap_or(time))
+        }
+        _ => (cause, time),
     };
     let common = |line: &'_ Line| -> Vec<(Cause, f64)> {
-        line.causes()
-            .filter(|(cause, _)| !line.spread(&[*cause]).is_rare() && !is_pause(*cause))
-            .collect()
+        let all = line.causes().map(recurring);
+        all.filter(|(cause, _)| !line.spread(&[*cause]).is_rare()).collect()
     };
     let line = results.idle(stage.key());
     let causes = line.map_or_else(Vec::new, common).into_iter();
     let cause = causes.reduce(|best, next| if next.1 > best.1 { next } else { best });
     let rare = line.is_some_and(|line| {
-        let more = |(of, time)| cause.is_none_or(|(own, least)| of != own && time > least);
-        line.causes().any(|one| more(one) && (is_pause(one.0) || line.spread(&[one.0]).is_rare()))
+        let more = |(_, time): (Cause, f64)| cause.is_none_or(|(_, least)| time > least);
+        let is_rare = |one: (Cause, f64)| recurring(one) != one || line.spread(&[one.0]).is_rare();
+        line.causes().any(|one| more(one) && is_rare(one))
     });
     let named = cause.filter(|(_, time)| stage.share(*time) >= NAMED);
-    let why = named.map(|(cause, _)| because(results, stage, cause));
+    let why = named.map(|(cause, _)| because(results, stage, cause, baseline.is_some()));
     let part = named.map(|(_, time)| time).filter(|time| *time < ALL * idle * stage.time);
     let mean = stage.operation_time / stage.operations.max(1.0);
     let mut statement = say!(
@@ -156,11 +159,11 @@ fn idle_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<
     (statement, advice)
 }
 
-/// Why the GPU is idle, in words.
-fn because(results: &Results<'_>, stage: &StageLine, cause: Cause) -> String {
+/// Why the GPU is idle, in words; of recurring causes alone, or of stalls, too.
+fn because(results: &Results<'_>, stage: &StageLine, cause: Cause, recurring: bool) -> String {
     match cause {
         Cause::Queue if results.replays_graphs(stage) => words!(results, "stage_busy.replayed"),
-        Cause::HostCode if host_pauses::prevail(results, stage) => {
+        Cause::HostCode if !recurring && host_pauses::prevail(results, stage) => {
             words!(results, "stage_busy.pauses")
         }
         _ => results.text.word(cause.label()).to_owned(),

@@ -166,3 +166,21 @@ fn what_pauses_explain_is_said_once() {
     assert!(words(&made.one(&uneven_pace::RULE).advice.unwrap()).contains("same shapes"));
     assert!(words(&made.one(&repeat_outliers::RULE).advice.unwrap()).contains("same shapes"));
 }
+
+/// Nine iterations of ten have 50 of 1000 ns of host code and 40 of launching, one 1550: of the baseline, 5 % recur.
+#[test]
+fn of_the_baseline_only_what_recurs_is_a_cause() {
+    let typical = [50.0; 9];
+    let made = decode().busy(0.4).each(Cause::HostCode, &[&typical[..], &[1550.0]].concat());
+    let made = made.each(Cause::Launching, &[40.0; 10]).gaps(Cause::HostCode, 9).steps(1.0);
+    let profiled = words(&made.one(&stage_busy::RULE).statement);
+    assert!(
+        profiled.contains("iterations: intermittent CPU stalls, 20.0 % of their time"),
+        "{profiled}"
+    );
+    let made = made.repeats("decode", "baseline", Some(1), &[700]);
+    let said = words(&made.one(&stage_busy::RULE).statement);
+    let expected =
+        "iterations, besides stalls in few of them: CPU code outside CUDA, 5.00 % of their time";
+    assert!(said.contains(expected), "{said}");
+}

@@ -66,21 +66,27 @@ fn point(group: &Group, (x, y): (f64, f64)) -> Point {
     Point { label: group.short.clone(), x, y, weight: group.share, color }
 }
 
-/// The marks, with their grids where several have one name.
-fn told_apart(context: &Context<'_>, marks: Vec<(&Group, Point)>) -> Vec<Point> {
-    let mut names = BTreeMap::<&str, usize>::new();
-    for (group, _) in &marks {
-        *names.entry(&group.short).or_default() += 1;
+/// The marks, with a longer label where several have one name.
+pub(super) fn told_apart<T>(
+    marks: Vec<(T, Point)>,
+    longer: impl Fn(&T, &str) -> String,
+) -> Vec<Point> {
+    let mut names = BTreeMap::<String, usize>::new();
+    for (_, point) in &marks {
+        *names.entry(point.label.clone()).or_default() += 1;
     }
-    let label = |(group, point): (&Group, Point)| match names[group.short.as_str()] {
+    let label = |(of, point): (T, Point)| match names[&point.label] {
         1 => point,
-        _ => {
-            let (kernel, grid) = (point.label.as_str(), group.grid.to_string());
-            let label = words!(context, "roofline.of_grid", kernel = kernel, grid = grid);
-            Point { label, ..point }
-        }
+        _ => Point { label: longer(&of, &point.label), ..point },
     };
     marks.into_iter().map(label).collect()
+}
+
+/// The marks, with their grids where several have one name.
+fn of_grids(context: &Context<'_>, marks: Vec<(&Group, Point)>) -> Vec<Point> {
+    told_apart(marks, |group, kernel| {
+        words!(context, "roofline.of_grid", kernel = kernel, grid = group.grid.to_string())
+    })
 }
 
 /// The mark in the plot of speed-of-light figures.
@@ -97,7 +103,7 @@ pub(super) fn level(
 ) -> Option<Chart> {
     let mark = |group| Some((group, point(group, Group::mark(group, level).ok()?)));
     let marks = pass.groups.iter().filter_map(mark).collect();
-    let roofline = under(context, &pass.roofs, level, told_apart(context, marks));
+    let roofline = under(context, &pass.roofs, level, of_grids(context, marks));
     let largest = largest(&roofline.points)?;
     let share = roofline.points.iter().map(|point| point.weight).sum();
     let description = words!(
@@ -123,7 +129,7 @@ pub(super) fn level(
 /// Compute against memory throughput.
 pub(super) fn normalized(context: &Context<'_>, name: &str, pass: &PassRoofline) -> Option<Chart> {
     let marks = pass.groups.iter().filter_map(|group| Some((group, sol_point(group)?)));
-    let points = told_apart(context, marks.collect());
+    let points = of_grids(context, marks.collect());
     let largest = largest(&points)?;
     let description = words!(
         context,
@@ -244,7 +250,7 @@ fn at_all_levels(context: &Context<'_>, roofs: &Roofs, groups: &[&Group]) -> Opt
         levels.extend(further.into_iter().map(mark));
         points.push((*group, point));
     }
-    let points = told_apart(context, points);
+    let points = of_grids(context, points);
     let mut dtypes: Vec<&str> = groups.iter().filter_map(|group| group.dtype).collect();
     dtypes.sort_unstable();
     dtypes.dedup();

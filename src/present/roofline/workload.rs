@@ -1,11 +1,9 @@
 //! The roofline of the whole workload: counters of profiled launches, spread over the launches of the timeline
 //! that they stand for.
 
-use std::collections::BTreeMap;
-
 use rooflens_schemas::{Metric, Unit};
 
-use super::charts::{labels, largest, slug, under};
+use super::charts::{labels, largest, slug, told_apart, under};
 use super::workload_tables as tables;
 use crate::{Context, class_color, focus, is_same, joined, why_unknown};
 use rooflens_analysis::counters::ncu::Level;
@@ -146,27 +144,17 @@ fn label(context: &Context<'_>, stage: &StageWork) -> String {
 fn kernel_points(context: &Context<'_>, stage: &StageWork) -> Vec<Point> {
     let mark = |work| Some((work, kernel_point(context, stage, work)?));
     let marks: Vec<(&Work, Point)> = stage.works.iter().filter_map(mark).collect();
-    let mut names = BTreeMap::<String, usize>::new();
-    for (_, point) in &marks {
-        *names.entry(point.label.clone()).or_default() += 1;
-    }
-    let label = |(work, point): (&Work, Point)| {
-        let kernel = point.label.as_str();
-        let label = match (names[kernel], gemm(context, stage, work)) {
-            (1, _) => return point,
-            (_, Some(gemm)) => {
-                let size = gemm.to_string();
-                words!(context, "workload.chart.of_size", kernel = kernel, size = size)
-            }
-            _ => {
-                let time = work.time as f64 / work.launches.max(1) as f64;
-                let time = Quantity::new(time, Unit::Nanoseconds);
-                words!(context, "workload.chart.of_time", kernel = kernel, time = time)
-            }
-        };
-        Point { label, ..point }
-    };
-    marks.into_iter().map(label).collect()
+    told_apart(marks, |work, kernel| match gemm(context, stage, work) {
+        Some(gemm) => {
+            let size = gemm.to_string();
+            words!(context, "workload.chart.of_size", kernel = kernel, size = size)
+        }
+        None => {
+            let time = work.time as f64 / work.launches.max(1) as f64;
+            let time = Quantity::new(time, Unit::Nanoseconds);
+            words!(context, "workload.chart.of_time", kernel = kernel, time = time)
+        }
+    })
 }
 
 /// The sizes of the GEMM of these launches, if all GEMMs of their kernel and grid have the same.

@@ -41,9 +41,8 @@ pub(crate) fn summary(results: &Results<'_>, observations: &[Observation]) -> Fi
     if !actions.is_empty() {
         let numbered: Vec<(usize, &Action<'_>)> = (1..).zip(&actions).collect();
         let table = action_table(results);
-        let (each, some): (Vec<&Action<'_>>, Vec<&Action<'_>>) =
-            actions.iter().partition(|one| matches!(one.effect, Effect::Stage(_)));
-        let both = (!each.is_empty() && !some.is_empty()).then_some("");
+        let each = actions.iter().filter(|one| matches!(one.effect, Effect::Stage(_))).count();
+        let both = (1..actions.len()).contains(&each).then_some("");
         let caption = words!(results, "summary.actions", both = both);
         findings.blocks.push(Block::Table(table.view(caption, actions.len())));
         findings.datasets.push(table.rows(&numbered));

@@ -57,23 +57,31 @@ pub(super) fn sniff(prefix: &Prefix<'_>) -> bool {
         || start.starts_with(b"{") && has_event() && !prefix.contains("\"traceEvents\"")
 }
 
-/// Tables and their columns.
-const TABLES: [(&str, &[&str]); 9] = [
-    ("META_DATA_EXPORT", &["name", "value"]),
-    ("StringIds", &["id", "value"]),
-    ("ThreadNames", &["nameId", "priority", "globalTid"]),
+/// Columns that all work on a GPU has.
+const WORK: &[&str] = &[
+    "start",
+    "end",
+    "deviceId",
+    "contextId",
+    "streamId",
+    "correlationId",
+    "globalPid",
+    "graphNodeId",
+    "graphId",
+];
+
+/// Columns of calls.
+const OF_CALLS: &[&str] = &["start", "end", "eventClass", "globalTid", "correlationId", "nameId"];
+
+/// Tables, the columns that they share with others, and their own.
+const TABLES: [(&str, &[&str], &[&str]); 10] = [
+    ("META_DATA_EXPORT", &[], &["name", "value"]),
+    ("StringIds", &[], &["id", "value"]),
+    ("ThreadNames", &[], &["nameId", "priority", "globalTid"]),
     (
         KERNELS,
+        WORK,
         &[
-            "start",
-            "end",
-            "deviceId",
-            "contextId",
-            "streamId",
-            "correlationId",
-            "globalPid",
-            "graphNodeId",
-            "graphId",
             "demangledName",
             "shortName",
             "registersPerThread",
@@ -87,42 +95,12 @@ const TABLES: [(&str, &[&str]); 9] = [
             "dynamicSharedMemory",
         ],
     ),
-    (
-        COPIES,
-        &[
-            "start",
-            "end",
-            "deviceId",
-            "contextId",
-            "streamId",
-            "correlationId",
-            "globalPid",
-            "graphNodeId",
-            "graphId",
-            "bytes",
-            "copyKind",
-            "srcKind",
-            "dstKind",
-        ],
-    ),
-    (
-        MEMSETS,
-        &[
-            "start",
-            "end",
-            "deviceId",
-            "contextId",
-            "streamId",
-            "correlationId",
-            "globalPid",
-            "graphNodeId",
-            "graphId",
-            "bytes",
-        ],
-    ),
-    (SYNCS, &["start", "end", "streamId", "correlationId", "globalPid", "syncType"]),
-    (RANGES, &["start", "end", "eventType", "globalTid", "domainId", "textId", "text"]),
-    (CALLS, &["start", "end", "eventClass", "globalTid", "correlationId", "nameId"]),
+    (COPIES, WORK, &["bytes", "copyKind", "srcKind", "dstKind"]),
+    (MEMSETS, WORK, &["bytes"]),
+    (SYNCS, &[], &["start", "end", "streamId", "correlationId", "globalPid", "syncType"]),
+    (RANGES, &[], &["start", "end", "eventType", "globalTid", "domainId", "textId", "text"]),
+    (CALLS, OF_CALLS, &[]),
+    (OS_CALLS, OF_CALLS, &[]),
 ];
 
 const KERNELS: &str = "CUPTI_ACTIVITY_KIND_KERNEL";
@@ -145,10 +123,9 @@ const CUDA_CALLS: [i64; 3] = [0, 1, 67];
 /// When the file cannot be read or is no such export, has a line of more than 256 MiB, or costs too much.
 pub(super) fn to_sqlite(content: &Content, path: &Path) -> Result<Vec<Diagnostic>, IngestError> {
     let export = MadeExport::create(path, content.inflation())?;
-    for (table, columns) in TABLES {
-        export.table(table, columns)?;
+    for (table, shared, own) in TABLES {
+        export.table(table, &[shared, own].concat())?;
     }
-    export.table(OS_CALLS, TABLES[8].1)?;
     let version =
         [Cell::Text("EXPORT_PRODUCT_VERSION"), Cell::Text("(JSON Lines without a version)")];
     export.row("META_DATA_EXPORT", &version)?;

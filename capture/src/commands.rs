@@ -65,9 +65,9 @@ pub(crate) fn all(mut arguments: AllArguments) -> Result<Outcome, CaptureError> 
     make_absolute(&mut arguments.common)?;
     let probe = Probe::of(&System, &arguments.common, true, true);
     let steps = plan::all(&arguments, &probe);
-    let planned = |plain: PassPlan| match &probe.ncu {
-        Ok(ncu) => counters::passes(&arguments, ncu, plain),
-        Err(_) => as_planned(plain),
+    let planned = |plain: PassPlan, time| match &probe.ncu {
+        Ok(ncu) => counters::passes(&arguments, ncu, plain, time),
+        Err(_) => as_planned(plain, time),
     };
     perform(&arguments.common, steps, arguments.budget, planned)
 }
@@ -113,7 +113,7 @@ fn perform(
     common: &Common,
     steps: Vec<Step>,
     budget: Option<Duration>,
-    counters: impl Fn(PassPlan) -> Vec<Step>,
+    counters: impl Fn(PassPlan, Option<Duration>) -> Vec<Step>,
 ) -> Result<Outcome, CaptureError> {
     if !common.dry_run {
         return Session::begin(common, budget)?.run(steps, counters);
@@ -123,7 +123,7 @@ fn perform(
     Ok(String::new().into())
 }
 
-fn as_planned(pass: PassPlan) -> Vec<Step> {
+fn as_planned(pass: PassPlan, _: Option<Duration>) -> Vec<Step> {
     vec![Step::Pass(pass)]
 }
 

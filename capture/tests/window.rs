@@ -102,9 +102,13 @@ fn ncu_begins_and_ends_with_an_instance_of_the_stage() {
 fn ncu_is_stopped_when_it_has_enough_of_a_stage() {
     let machine = Machine::with(&export());
     let (torch, cuda) = (fakes().join("torch"), machine.folder().join("cuda.txt"));
+    // And loaders pin nothing while it profiles.
     let script = "
 import os, time, torch
 from torch.cuda import nvtx
+from torch.utils.data import DataLoader
+loader = DataLoader([], 8, pin_memory=True)
+assert loader.batch_size == 8 and loader.pin_memory == ('ROOFLENS_NCU_WINDOW' not in os.environ)
 for step in range(3):
     nvtx.range_push('decode')
     time.sleep(1)

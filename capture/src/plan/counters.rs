@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rooflens_schemas::PassKind;
 
-use super::ncu::{filtered, names, pass};
+use super::ncu::{Planned, filtered, names, pass};
 use super::{Harvest, PassPlan, Step, in_steps, ranges_folder, with_window, work_folder};
 use crate::args::{AllArguments, Gate};
 use crate::files;
@@ -32,14 +33,19 @@ struct Stage {
     listed: Listed,
 }
 
-/// The passes of ncu, by the timeline of the bundle. Without one, `plain`.
-pub(crate) fn passes(arguments: &AllArguments, ncu: &Profiler, plain: PassPlan) -> Vec<Step> {
+/// The passes of ncu, by the timeline of the bundle, with so much time for launches. Without a timeline, `plain`.
+pub(crate) fn passes(
+    arguments: &AllArguments,
+    ncu: &Profiler,
+    plain: PassPlan,
+    time: Option<Duration>,
+) -> Vec<Step> {
     let bundle = &arguments.common.output;
     let export = bundle.join("nsys/timeline.sqlite");
     let read = || {
         let timeline = Timeline::open(&export).map_err(|error| error.to_string())?;
         let (lists, mut steps) = lists(arguments, &timeline)?;
-        steps.extend(planned(arguments, ncu, &timeline, lists));
+        steps.extend(planned(arguments, ncu, &timeline, lists, time));
         Ok(steps)
     };
     let read = if export.exists() { read() } else { Err("no timeline".to_owned()) };
@@ -92,6 +98,7 @@ fn planned(
     ncu: &Profiler,
     timeline: &Timeline,
     lists: Vec<Stage>,
+    time: Option<Duration>,
 ) -> Vec<Step> {
     let ranges = pushed(&ranges_folder(&arguments.common.output));
     let can_start = ["--profile-from-start", "--filter-mode", "--kernel-name-base"]
@@ -106,12 +113,12 @@ fn planned(
     let (told, counted): (Vec<Stage>, Vec<Stage>) = lists.into_iter().partition(is_told);
     let mut steps = Vec::new();
     if !told.is_empty() {
-        steps.push(or_skip("ncu", windowed(arguments, ncu, timeline, &told)));
+        steps.push(or_skip("ncu", windowed(arguments, ncu, timeline, &told, time)));
     }
     let is_one = told.is_empty() && counted.len() == 1;
     for stage in counted {
         let id = if is_one { "ncu".to_owned() } else { id(stage.name.as_deref()) };
-        steps.push(or_skip(&id, by_count(&id, arguments, ncu, &stage)));
+        steps.push(or_skip(&id, by_count(&id, arguments, ncu, &stage, time)));
     }
     steps
 }
@@ -122,6 +129,7 @@ fn windowed(
     ncu: &Profiler,
     timeline: &Timeline,
     stages: &[Stage],
+    time: Option<Duration>,
 ) -> Result<PassPlan, String> {
     let common = &arguments.common;
     let (base, kernels) = names_of(stages);
@@ -131,10 +139,12 @@ fn windowed(
         .to_vec();
     filters.extend(["--launch-count".to_owned(), "1".to_owned()]);
     filters.extend(names(base, &each.join("|"), ncu)?);
-    let mut pass = filtered("ncu", common, &arguments.ncu, filters, ncu)?;
     let mut places: Vec<_> =
         stages.iter().filter_map(|stage| stage.listed.place.as_ref()).collect();
     places.sort_by_key(|place| place.start());
+    let counts = timeline::stops(timeline, &places, base == "mangled");
+    let launches = Planned { launches: counts.last().copied(), time };
+    let mut pass = filtered("ncu", common, &arguments.ncu, filters, launches, ncu)?;
     for place in &places {
         let (range, number) = (&place.range, place.ordinal + 1);
         pass.notes.push(format!("profiled: range {range}, instance {number} of its name"));
@@ -153,9 +163,7 @@ fn windowed(
     .into();
     pass.is_injected = true;
     if let Harvest::Ncu(export) = &mut pass.harvest {
-        let counts = timeline::stops(timeline, &places, base == "mangled");
         let file = |index: usize| work.join(format!("stop.{index}"));
-        export.planned = counts.last().copied();
         export.stops =
             counts.into_iter().enumerate().map(|(index, count)| (count, file(index))).collect();
         export.kernels = kernels;
@@ -190,6 +198,7 @@ fn by_count(
     arguments: &AllArguments,
     ncu: &Profiler,
     stage: &Stage,
+    time: Option<Duration>,
 ) -> Result<PassPlan, String> {
     let mut kernels = Kernels::parse(&stage.listed.yaml)?;
     if stage.name.is_none()
@@ -200,7 +209,7 @@ fn by_count(
     // The list counts launches from where the timeline begins: with the process, or with the gate.
     let whole = Gate { window: arguments.server_steps(), ..Gate::default() };
     let gate = if arguments.gate_nsys { &arguments.gate } else { &whole };
-    pass(id, &arguments.common, gate, &arguments.ncu, Some(&kernels), ncu)
+    pass(id, &arguments.common, gate, &arguments.ncu, Some(&kernels), time, ncu)
 }
 
 /// The ranges that Python pushed in the timeline's run.

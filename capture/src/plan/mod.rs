@@ -119,7 +119,7 @@ pub(crate) fn ncu(
     if gate.gate.is_some() && gate.window.is_some() {
         return Err("--window counts steps for ncu: with --gate choose --instance".to_owned());
     }
-    let pass = ncu::pass(&id, common, gate, &arguments.ncu, kernels, ncu)?;
+    let pass = ncu::pass(&id, common, gate, &arguments.ncu, kernels, None, ncu)?;
     Ok(vec![snapshot(common), Step::Pass(pass)])
 }
 
@@ -148,7 +148,7 @@ pub(crate) fn all(arguments: &AllArguments, probe: &Probe) -> Vec<Step> {
     steps.push(Step::Pass(torch::pass("torch", common, gate, torch, is_expected)));
     let ncu = probe.ncu.as_ref().map_err(Clone::clone);
     let plain = Gate { window, ..gate.clone() };
-    let ncu = ncu.and_then(|ncu| ncu::pass("ncu", common, &plain, &arguments.ncu, None, ncu));
+    let ncu = ncu.and_then(|ncu| ncu::pass("ncu", common, &plain, &arguments.ncu, None, None, ncu));
     steps.push(match ncu {
         Ok(pass) => Step::Counters(pass),
         Err(reason) => Step::Skip { pass: "ncu".to_owned(), kind: PassKind::Counters, reason },

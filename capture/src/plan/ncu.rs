@@ -1,6 +1,7 @@
 //! The command lines of ncu.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use rooflens_schemas::PassKind;
 
@@ -16,6 +17,9 @@ const LAUNCHES: u64 = 60;
 /// Launches of a list's window that are profiled at most: a kernel that ran once may lie far from the rest.
 const WINDOW: u64 = 300;
 
+/// Seconds that a launch takes with the default sections: measured on an H100 and on H200s, 0.6 to 0.7.
+pub(crate) const LAUNCH: f64 = 0.65;
+
 /// Sections that every preset but the full set consists of: for rooflines, bound classes and their reasons.
 const BASE: [&str; 10] = [
     "SpeedOfLight",
@@ -29,6 +33,8 @@ const BASE: [&str; 10] = [
     "SchedulerStats",
     "WarpStateStats",
 ];
+/// Of these, what is left out where time is short: a launch has 25 passes on an H100 with all of them.
+const DETAIL: [&str; 3] = ["WarpStateStats", "SchedulerStats", "MemoryWorkloadAnalysis"];
 const MEMORY: [&str; 2] = ["MemoryWorkloadAnalysis_Chart", "MemoryWorkloadAnalysis_Tables"];
 const COMPUTE: [&str; 2] = ["ComputeWorkloadAnalysis", "InstructionStats"];
 
@@ -67,6 +73,7 @@ pub(crate) fn pass(
     gate: &Gate,
     options: &NcuOptions,
     kernels: Option<&Kernels>,
+    time: Option<Duration>,
     ncu: &Profiler,
 ) -> Result<PassPlan, String> {
     let mut notes = Vec::new();
@@ -84,13 +91,27 @@ pub(crate) fn pass(
     }
     let names = kernels.iter().flat_map(|list| &list.kernels);
     let names = names.map(|kernel| (kernel.function(), kernel.name.clone())).collect();
-    let mut pass = filtered(id, common, options, filters, ncu)?;
+    let planned = Planned { launches: count(options, kernels), time };
+    let mut pass = filtered(id, common, options, filters, planned, ncu)?;
     pass.notes.extend(notes);
     if let Harvest::Ncu(export) = &mut pass.harvest {
         (export.kernels, export.kills) = (names, kills);
-        export.planned = count(options, kernels);
     }
     Ok(in_steps(pass, gate.steps(), common))
+}
+
+/// Launches that will be profiled, as far as it is known, and the time that they have.
+#[derive(Clone, Copy)]
+pub(super) struct Planned {
+    pub(super) launches: Option<u64>,
+    pub(super) time: Option<Duration>,
+}
+
+impl Planned {
+    fn is_short_of_time(self) -> bool {
+        let seconds = self.launches.unwrap_or(LAUNCHES) as f64 * LAUNCH;
+        self.time.is_some_and(|time| seconds > time.as_secs_f64())
+    }
 }
 
 /// The pass with these filters of launches.
@@ -99,6 +120,7 @@ pub(super) fn filtered(
     common: &Common,
     options: &NcuOptions,
     filters: Vec<String>,
+    planned: Planned,
     ncu: &Profiler,
 ) -> Result<PassPlan, String> {
     let report = work_folder(&common.output, id).join("kernels.ncu-rep");
@@ -110,14 +132,14 @@ pub(super) fn filtered(
     if ncu.knows("--graph-profiling") {
         command.extend(["--graph-profiling", "node"].map(str::to_owned));
     }
-    command.extend(sections(options, ncu, &mut notes)?);
+    command.extend(sections(options, planned.is_short_of_time(), ncu, &mut notes)?);
     command.extend(control(options, ncu, &mut notes));
     command.extend(filters);
     let output = report.with_extension("").to_string_lossy().into_owned();
     command.extend(["--force-overwrite", "--export", &output].map(str::to_owned));
     command.extend(common.command.iter().cloned());
     let (program, version) = (ncu.program.clone(), ncu.version.clone());
-    let (planned, stops, kernels, kills) = (None, Vec::new(), Vec::new(), false);
+    let (planned, stops, kernels, kills) = (planned.launches, Vec::new(), Vec::new(), false);
     Ok(PassPlan {
         id: id.to_owned(),
         kind: PassKind::Counters,
@@ -141,6 +163,7 @@ fn count(options: &NcuOptions, kernels: Option<&Kernels>) -> Option<u64> {
 /// What the user names must be there; of a preset, what is there is taken.
 fn sections(
     options: &NcuOptions,
+    is_short_of_time: bool,
     ncu: &Profiler,
     notes: &mut Vec<String>,
 ) -> Result<Vec<String>, String> {
@@ -150,6 +173,11 @@ fn sections(
     let chosen: Vec<&str> = match options.preset {
         _ if !options.sections.is_empty() => options.sections.iter().map(String::as_str).collect(),
         Preset::Full => return Ok(["--set", "full"].map(str::to_owned).into()),
+        Preset::Roofline if is_short_of_time => {
+            let out = DETAIL.join(", ");
+            notes.push(format!("left out for time: {out}; a longer --budget collects them"));
+            BASE.into_iter().filter(|name| !DETAIL.contains(name)).collect()
+        }
         Preset::Roofline => BASE.to_vec(),
         Preset::Memory => [&BASE[..], &MEMORY].concat(),
         Preset::Compute => [&BASE[..], &COMPUTE].concat(),

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use clap::Parser as _;
 
 use super::*;
@@ -150,6 +152,32 @@ fn ncu_is_given_sections_that_it_lists_and_ranges_with_a_slash() {
     assert!(
         full.is_ok_and(|line| line.contains("--set full") && line.contains("--clock-control base"))
     );
+}
+
+#[test]
+fn where_time_is_short_a_launch_has_fewer_passes() {
+    let ncu = recorded().ncu.expect("recorded");
+    let Command::Ncu(arguments) = command("ncu -o run -- ./a") else { panic!("ncu") };
+    // 60 launches of 0.65 s are 39 s.
+    for (time, is_whole) in [(None, true), (Some(40), true), (Some(38), false)] {
+        let time = time.map(Duration::from_secs);
+        let pass = super::ncu::pass(
+            "ncu",
+            &arguments.common,
+            &Gate::default(),
+            &arguments.ncu,
+            None,
+            time,
+            &ncu,
+        );
+        let pass = pass.expect("planned");
+        assert_eq!(pass.command.contains(&"WarpStateStats".to_owned()), is_whole);
+        assert!(pass.command.contains(&"SpeedOfLight_HierarchicalTensorRooflineChart".to_owned()));
+        assert_eq!(
+            pass.notes.iter().any(|note| note.starts_with("left out for time: ")),
+            !is_whole
+        );
+    }
 }
 
 #[test]

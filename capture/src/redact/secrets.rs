@@ -207,6 +207,11 @@ mod tests {
             ("run http://u:pw@host/x", "run http://u:**@host/x"),
             ("run 0123456789abcdef0123456789abcdef", &format!("run {}", "*".repeat(32))),
             ("run x=hf_abcdefghijkl", "run x=***************"),
+            (
+                "ncu --kernel-name regex:^_ZN2at6native13reduce_kernelILi128ELi4ENS0_8ReduceOpIN3c10EEvT1_$",
+                "ncu --kernel-name regex:^_ZN2at6native13reduce_kernelILi128ELi4ENS0_8ReduceOpIN3c10EEvT1_$",
+            ),
+            ("run _0123456789abcdef0123456789abcdef", &format!("run {}", "*".repeat(33))),
             ("run --pass abc --pw=d", "run --pass *** --pw=*"),
             ("curl -u me:pw -u 1000:100 -ume:pw", "curl -u me:** -u 1000:100 -ume:**"),
             (

@@ -286,8 +286,11 @@ fn words(
     })
 }
 
-/// A key by its beginning, or a long run of letters and digits that no word is.
+/// A key by its beginning, or a long run of letters and digits that no word is; the linker's names of kernels are none.
 fn looks_secret(word: &str) -> bool {
+    if word.trim_start_matches('^').starts_with("_Z") {
+        return false;
+    }
     let known = PREFIXES.iter().any(|prefix| word.starts_with(prefix)) && word.len() >= 12;
     let runs = word.split(|c: char| !c.is_ascii_alphanumeric());
     let longest = runs.max_by_key(|run| run.len()).unwrap_or_default();

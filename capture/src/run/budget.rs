@@ -4,14 +4,17 @@ use std::time::{Duration, Instant};
 
 use rooflens_schemas::PassKind;
 
+use crate::plan::ncu::LAUNCH;
 use crate::plan::{Harvest, PassPlan, Step};
 
-/// How many times as long as the un-profiled run a pass takes, seconds on top of it, and seconds a profiled launch. On two
-/// H200s nsys took 1.3 to 1.5 times as long, and 68 s of ncu were 45 launches of a run of 21 s.
+/// How many times as long as the un-profiled run a pass takes, and seconds on top of it: of ncu, without the launches
+/// that it profiles. On two H200s nsys took 1.3 to 1.5 times as long.
 const TIMELINE: (f64, f64) = (1.4, 5.0);
 const OPERATORS: (f64, f64) = (1.3, 3.0);
-const COUNTERS: (f64, f64) = (1.0, 15.0);
-const LAUNCH: f64 = 0.8;
+const COUNTERS: (f64, f64) = (1.0, 10.0);
+
+/// How long all passes may take if nobody says: so many times the un-profiled run, and seconds on top of it.
+const USUAL: (f64, f64) = (4.0, 60.0);
 
 /// Launches that are thought of before they are known.
 const LAUNCHES: f64 = 30.0;
@@ -21,6 +24,7 @@ const UNKNOWN: f64 = 30.0;
 
 /// Time for all passes.
 pub(super) struct Budget {
+    begin: Instant,
     end: Option<Instant>,
     /// How long the un-profiled run took.
     baseline: Option<Duration>,
@@ -28,7 +32,8 @@ pub(super) struct Budget {
 
 impl Budget {
     pub(super) fn new(time: Option<Duration>) -> Self {
-        Self { end: time.map(|time| Instant::now() + time), baseline: None }
+        let begin = Instant::now();
+        Self { begin, end: time.map(|time| begin + time), baseline: None }
     }
 
     /// The un-profiled run has ended.
@@ -39,6 +44,16 @@ impl Budget {
     /// How long a pass takes; none before the un-profiled run is measured.
     pub(super) fn estimate(&self, pass: &PassPlan) -> Option<Duration> {
         self.baseline.map(|_| Duration::from_secs_f64(self.seconds(pass)))
+    }
+
+    /// How long the launches of ncu may take, as the last pass; none where nobody knows how long anything takes.
+    pub(super) fn launches(&self) -> Option<Duration> {
+        let (once, spent) = (self.baseline?.as_secs_f64(), self.begin.elapsed().as_secs_f64());
+        let left = match self.end {
+            Some(end) => end.saturating_duration_since(Instant::now()).as_secs_f64(),
+            None => USUAL.0 * once + USUAL.1 - spent,
+        };
+        Some(Duration::from_secs_f64((left - COUNTERS.0 * once - COUNTERS.1).max(0.0)))
     }
 
     /// How long a pass may take, if time is limited: what the others leave or, if that is too little for all, its part.
@@ -112,5 +127,22 @@ mod tests {
         let limit = budget.limit(&timeline, later.iter()).expect("limited").as_secs_f64();
         assert!((3.7..=3.8).contains(&limit), "{limit}");
         assert_eq!(Budget::new(None).limit(&timeline, later.iter()), None);
+    }
+
+    #[test]
+    fn launches_have_what_four_runs_and_a_minute_leave_or_the_budget() {
+        let mut budget = Budget::new(None);
+        assert_eq!(budget.launches(), None);
+        budget.measured(Duration::from_secs(20));
+        // 4 * 20 + 60, of which the pass itself takes 20 + 10.
+        let time = budget.launches().expect("measured").as_secs_f64();
+        assert!((109.0..=110.0).contains(&time), "{time}");
+        let mut budget = Budget::new(Some(Duration::from_secs(50)));
+        budget.measured(Duration::from_secs(20));
+        let time = budget.launches().expect("measured").as_secs_f64();
+        assert!((19.0..=20.0).contains(&time), "{time}");
+        let mut budget = Budget::new(Some(Duration::from_secs(50)));
+        budget.measured(Duration::from_secs(60));
+        assert_eq!(budget.launches(), Some(Duration::ZERO));
     }
 }

@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
 use std::time::Duration;
 
 use rooflens_schemas::{Tool, ncu_report, workload};
@@ -317,31 +318,46 @@ fn counters(
         let report = folders.pass.join("kernels.ncu-rep");
         files::publish(&hidden, &report).map_err(CaptureError::io(&report))?;
     }
-    for (name, command) in export.pages() {
-        let log = folders.logs.join(format!("{name}.stderr.txt"));
-        let page = folders.pass.join(&name);
-        let run = Run {
-            command: &command,
-            variables: &[],
-            stdout: &page,
-            stderr: &log,
-            is_quiet: true,
-            secrets: &session.secrets,
-            expectation: None,
-            limit: Some(patience(&export.report)),
-        };
-        match run.wait(&session.signals) {
-            Ok(ended) if ended.code == 0 => {
-                let _ = fs::remove_file(&log);
-            }
-            Ok(ended) => {
-                harvested.notes.push(format!("{name} is left out: ncu ended with {}", ended.code));
-                let _ = fs::remove_file(&page);
-            }
-            Err(error) => harvested.notes.push(format!("{name} is left out: {error}")),
-        }
-    }
+    // Each takes a while, and neither waits for the other.
+    thread::scope(|scope| {
+        let page = |page| scope.spawn(move || printed(page, export, session, folders));
+        let pages: Vec<_> = export.pages().into_iter().map(page).collect();
+        let said = pages.into_iter().filter_map(|page| page.join().ok().flatten());
+        harvested.notes.extend(said);
+    });
     Ok(harvested)
+}
+
+/// Prints a page of the report into the bundle. Gives what is to be said where that fails.
+fn printed(
+    (name, command): (String, Vec<String>),
+    export: &ncu::Export,
+    session: &Session<'_>,
+    folders: &Folders,
+) -> Option<String> {
+    let log = folders.logs.join(format!("{name}.stderr.txt"));
+    let page = folders.pass.join(&name);
+    let run = Run {
+        command: &command,
+        variables: &[],
+        stdout: &page,
+        stderr: &log,
+        is_quiet: true,
+        secrets: &session.secrets,
+        expectation: None,
+        limit: Some(patience(&export.report)),
+    };
+    match run.wait(&session.signals) {
+        Ok(ended) if ended.code == 0 => {
+            let _ = fs::remove_file(&log);
+            None
+        }
+        Ok(ended) => {
+            let _ = fs::remove_file(&page);
+            Some(format!("{name} is left out: ncu ended with {}", ended.code))
+        }
+        Err(error) => Some(format!("{name} is left out: {error}")),
+    }
 }
 
 /// The listed kernels that ncu did not profile.

@@ -103,12 +103,12 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Runs all steps; those of ncu are planned by `counters` when it is their turn. After a signal those that are left
+    /// Runs all steps; those of ncu are planned by `counters` when it is their turn, with the time for launches. After a signal those that are left
     /// are recorded as skipped; after a failure of our own the bundle still gets its manifest.
     pub(crate) fn run(
         mut self,
         steps: Vec<Step>,
-        counters: impl Fn(PassPlan) -> Vec<Step>,
+        counters: impl Fn(PassPlan, Option<Duration>) -> Vec<Step>,
     ) -> Result<Outcome, CaptureError> {
         // A pass that cannot be is said before the others take their time.
         for step in &steps {
@@ -121,7 +121,7 @@ impl<'a> Session<'a> {
         while let Some(step) = steps.pop_front().filter(|_| done.is_ok()) {
             done = match step {
                 Step::Counters(plan) if !self.signals.interrupted() => {
-                    let planned = counters(plan).into_iter();
+                    let planned = counters(plan, self.budget.launches()).into_iter();
                     planned.rev().for_each(|step| steps.push_front(step));
                     Ok(())
                 }

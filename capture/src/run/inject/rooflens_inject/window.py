@@ -5,7 +5,8 @@
     ROOFLENS_NCU_STOP    file whose name with .0, .1, … says that enough is profiled of the first, second, … of these
     ROOFLENS_NCU_DONE    file that says to other ranks that the first one has profiled all
 
-ncu runs with --profile-from-start off. Of several ranks the first is profiled; the others meet it in collectives, and
+ncu runs with --profile-from-start off. It saves and restores all memory that a GPU reaches, so that batches in pinned
+memory double the time of a launch: loaders leave theirs pageable. Of several ranks the first is profiled; the others meet it in collectives, and
 end when it has ended. Processes that load data push no ranges. Failures are said and forgotten.
 """
 import json
@@ -125,5 +126,12 @@ class Window:
         os._exit(0)
 
 
+def leave_pageable(data):
+    """Loaders pin no memory, whatever they were told."""
+    loading.after(data.DataLoader, "__init__", lambda _, loader, *args, **kwargs: setattr(loader, "pin_memory", False))
+
+
 def install(torch):
     ranges.listen(torch, Window(torch))
+    if WINDOW:
+        loading.on_import("torch.utils.data", leave_pageable)

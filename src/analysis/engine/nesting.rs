@@ -154,9 +154,8 @@ fn by_thread<K: Ord>(
         lists[thread.index()].push(row as u32);
     }
     for list in &mut lists {
-        if !list.is_sorted_by_key(|row| key(*row)) {
-            list.sort_unstable_by_key(|row| key(*row));
-        }
+        // Rows are nearly in order, which stable sorting makes use of.
+        list.sort_by_key(|row| key(*row));
     }
     lists
 }

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde::Deserialize;
 
-use super::names::Name;
+use super::names::{Name, ascii};
 
 /// The rules, in force for the whole run.
 pub(super) static RULES: LazyLock<Rules> = LazyLock::new(|| {
@@ -52,7 +52,7 @@ impl TryFrom<String> for Pattern {
     type Error = regex::Error;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        Regex::new(&text).map(Self)
+        ascii(&text).map(Self)
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use regex::{Captures, Regex};
 
 use super::Tile;
+use super::names::pattern;
 
 /// Naming schemes, the most specific first. Groups are m, n and, where the name has it, k.
 static SCHEMES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
@@ -27,15 +28,13 @@ static SCHEMES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         r"_mt(\d+)x(\d+)x(\d+)",
     ]
     .into_iter()
-    .map(|scheme| Regex::new(scheme).expect("the patterns are constant"))
+    .map(pattern)
     .collect()
 });
 
 /// The same in CUTLASS 3 types; a cluster shape has this form too, but is smaller.
-static CUTE: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"tuple<cute::c<(\d+)>, ?cute::c<(\d+)>, ?cute::c<(\d+)> ?>")
-        .expect("the pattern is constant")
-});
+static CUTE: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"tuple<cute::c<(\d+)>, ?cute::c<(\d+)>, ?cute::c<(\d+)> ?>"));
 
 /// Edges of a cluster are at most 16 blocks, and so are smaller than the rows of a tile.
 const LARGEST_CLUSTER: u32 = 16;

@@ -5,6 +5,19 @@ use std::sync::LazyLock;
 use regex::Regex;
 use rooflens_model::names::demangled;
 
+/// A pattern over names, which are ASCII: classes of all letters of Unicode take long to compile and to look for.
+pub(super) fn ascii(pattern: &str) -> Result<Regex, regex::Error> {
+    let ascii = [(r"\w", "[0-9A-Za-z_]"), (r"\d", "[0-9]"), (r"\b", r"(?-u:\b)")];
+    Regex::new(
+        &ascii.iter().fold(pattern.to_owned(), |text, (class, own)| text.replace(class, own)),
+    )
+}
+
+/// One that the program states.
+pub(super) fn pattern(text: &str) -> Regex {
+    ascii(text).expect("the pattern is constant")
+}
+
 /// A kernel name in parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Name {

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::names::Name;
+use super::names::{Name, pattern};
 use super::{KernelClass, Tile};
 
 /// Longest short name, in characters.
@@ -50,8 +50,7 @@ fn special(name: &Name, tile: Option<Tile>) -> Option<String> {
     tile.and_then(|tile| gemm(&name.whole, tile))
 }
 
-static TILE: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"\d+x\d+x\d+").expect("the pattern is constant"));
+static TILE: LazyLock<Regex> = LazyLock::new(|| pattern(r"\d+x\d+x\d+"));
 
 fn found<'a>(pattern: &Regex, text: &'a str) -> &'a str {
     pattern.find(text).map_or("", |found| found.as_str())
@@ -59,9 +58,8 @@ fn found<'a>(pattern: &Regex, text: &'a str) -> &'a str {
 
 /// FlashAttention 2: `Flash_fwd_kernel_traits<head size, block rows, block columns, …>`.
 fn flash(name: &Name) -> String {
-    static TRAITS: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r"kernel_traits<(\d+), ?(\d+), ?(\d+)").expect("the pattern is constant")
-    });
+    static TRAITS: LazyLock<Regex> =
+        LazyLock::new(|| pattern(r"kernel_traits<(\d+), ?(\d+), ?(\d+)"));
     let base = name.base.to_lowercase().replace("flash_", "").replace("_kernel", "");
     let base = base.replace('_', " ");
     match TRAITS.captures(&name.text) {
@@ -72,8 +70,7 @@ fn flash(name: &Name) -> String {
 
 /// PyTorch's concatenation: `CatArrayBatchedCopy_vectorized<OpaqueType<2>, …>` moves elements of 2 bytes.
 fn cat(name: &Name) -> String {
-    static SIZE: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(r"opaquetype<(\d+)").expect("the pattern is constant"));
+    static SIZE: LazyLock<Regex> = LazyLock::new(|| pattern(r"opaquetype<(\d+)"));
     let size = SIZE.captures(&name.text).map_or(String::new(), |size| format!("{}-byte", &size[1]));
     let variant = name.base.trim_start_matches("CatArrayBatchedCopy").replace('_', " ");
     format!("cat {size} {variant}")
@@ -83,14 +80,12 @@ fn cat(name: &Name) -> String {
 fn gemm(whole: &str, tile: Tile) -> Option<String> {
     static IDENTIFIER: LazyLock<Regex> = LazyLock::new(|| {
         let families = "cutlass_|cutlass3x_|nvjet_|ampere_|volta_|turing_|hopper_|maxwell_|sm";
-        Regex::new(&format!(r"(?:{families})\w*\d+x\d+\w*")).expect("the pattern is constant")
+        pattern(&format!(r"(?:{families})\w*\d+x\d+\w*"))
     });
     static PRODUCT: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r"_((?:[a-z0-9]*gemm|[a-z0-9]*cudnn|fprop|dgrad|wgrad|[a-z0-9]+fprop))_")
-            .expect("the pattern is constant")
+        pattern(r"_((?:[a-z0-9]*gemm|[a-z0-9]*cudnn|fprop|dgrad|wgrad|[a-z0-9]+fprop))_")
     });
-    static CLUSTER: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(r"_(\d+x\d+)_[vh]_bz").expect("the pattern is constant"));
+    static CLUSTER: LazyLock<Regex> = LazyLock::new(|| pattern(r"_(\d+x\d+)_[vh]_bz"));
     let identifier = IDENTIFIER.find(whole)?.as_str();
     let mut parts: Vec<&str> = Vec::new();
     parts.extend(identifier.split('_').next());
@@ -136,7 +131,7 @@ fn applied_function(whole: &str) -> Option<String> {
     static WORD: LazyLock<Regex> = LazyLock::new(|| {
         let named = r"([A-Za-z]\w*?)(?:_kernel_cuda|_kernel_impl|CUDAKernelImpl|_cuda_out|_internal_kernel|_kernel|MathFunctor|ScalarFunctor|Functor|Ops)\b";
         let plain = r"(?:CUDAFunctor|CUDAFunctorOnSelf|CUDAFunctorOnOther)_(\w+)\b|launch_(\w+?)(?:_scalar|_kernel)?\b|(\w+)_and_transform\b|(\w+)_functor\b|std::(plus|minus|multiplies|divides)\b";
-        Regex::new(&format!("{named}|{plain}")).expect("the pattern is constant")
+        pattern(&format!("{named}|{plain}"))
     });
     let arguments = whole.split_once('<')?.1;
     let words = WORD.captures_iter(arguments).filter_map(|found| {

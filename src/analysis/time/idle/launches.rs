@@ -73,7 +73,8 @@ impl Launches {
                 self.begun_in_call += 1;
             }
         }
-        queue.sort_unstable();
+        // Stable sorting makes use of what is in order already.
+        queue.sort();
         for slice in slices(queue) {
             let [depth, runs] = slice.running;
             self.depth_max = self.depth_max.max(u64::from(depth));

@@ -56,14 +56,17 @@ impl Queues {
 impl Queue {
     /// Calls `each` with the stretches of a window in which the depth is one number, and that number.
     fn steps(&self, window: Interval, mut each: impl FnMut(Interval, u64)) {
+        let passed = |times: &[Ns], at| times.partition_point(|time| *time <= at);
+        let (mut issued, mut begun) =
+            (passed(&self.issued, window.0), passed(&self.begun, window.0));
         let mut at = window.0;
         while at < window.1 {
-            let issued = self.issued.partition_point(|time| *time <= at);
-            let begun = self.begun.partition_point(|time| *time <= at);
             let next = [self.issued.get(issued), self.begun.get(begun)].into_iter().flatten().min();
             let end = next.map_or(window.1, |next| window.1.min(*next));
             each((at, end), issued.saturating_sub(begun) as u64);
             at = end;
+            issued += self.issued[issued..].iter().take_while(|time| **time <= at).count();
+            begun += self.begun[begun..].iter().take_while(|time| **time <= at).count();
         }
     }
 

@@ -60,7 +60,7 @@ pub(super) fn export(
     Ok(Some(place))
 }
 
-/// The tables of each folder that has the strings, and no export of the same report beside it.
+/// The tables of each folder that has the strings and others, and no export of the same report beside it.
 fn folders(bundle: &Bundle) -> BTreeMap<String, Vec<ArtifactFile>> {
     let mut folders = BTreeMap::<String, Vec<ArtifactFile>>::new();
     for file in bundle.files.iter().filter(|file| file.kind.is_none_or(is_other)) {
@@ -70,7 +70,10 @@ fn folders(bundle: &Bundle) -> BTreeMap<String, Vec<ArtifactFile>> {
     }
     let is_export = |folder: &str, files: &[ArtifactFile]| {
         let sqlite = folder.strip_suffix(ENDING).map(|stem| format!("{stem}.sqlite"));
-        files.iter().any(|file| table_of(&file.path).is_some_and(|(_, table)| table == STRINGS))
+        files.len() > 1
+            && files
+                .iter()
+                .any(|file| table_of(&file.path).is_some_and(|(_, table)| table == STRINGS))
             && !bundle.files.iter().any(|file| Some(&file.path) == sqlite.as_ref())
     };
     folders.retain(|folder, files| is_export(folder, files));

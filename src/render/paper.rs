@@ -10,8 +10,8 @@ use rooflens_report::Report;
 /// Bytes of a document's tables and lists, with [`CELL`]. Appendices of large captures have up to two thirds of that.
 const DOCUMENT: usize = 400_000;
 
-/// Bytes of what is said about the quality of the data, with [`CELL`]: some 150 lines.
-const QUALITY: usize = 40_000;
+/// Bytes of what is said about the quality of the data, and of a list of facts, with [`CELL`]: some 100 lines.
+const LINES: usize = 30_000;
 
 /// What a cell of a table, or a line of a list, costs more than its characters, in bytes.
 const CELL: usize = 64;
@@ -25,7 +25,7 @@ pub(super) fn fit(page: &mut Page, report: &Report) {
     let Page { cover, summary, notes, sections, data_quality, .. } = page;
     let facts = cover.facts.iter_mut().map(|(_, value)| value);
     [&mut cover.title, &mut cover.bundle].into_iter().chain(facts).for_each(clip);
-    Paper { left: QUALITY, report }.quality(data_quality);
+    Paper { left: LINES, report }.quality(data_quality);
     let parts = sections.iter_mut().map(|Part { title, items, .. }| {
         clip(title);
         items
@@ -93,9 +93,12 @@ impl Paper<'_> {
             pieces(value);
         }
         let length = |(name, value): &(String, Vec<Piece>)| {
-            CELL + name.len() + value.iter().map(|piece| text(piece).len()).sum::<usize>()
+            2 * CELL + name.len() + value.iter().map(|piece| text(piece).len()).sum::<usize>()
         };
-        let kept = self.take(facts.iter().map(length));
+        let room = self.left.min(LINES);
+        let mut own = Paper { left: room, ..*self };
+        let kept = own.take(facts.iter().map(length));
+        self.left -= room - own.left;
         if kept < facts.len() {
             facts.truncate(kept);
             facts.push(("…".to_owned(), vec![Piece::Text(words!(self.report, "page.more_lines"))]));
@@ -198,6 +201,11 @@ mod tests {
         let short = paper(vec!["k".to_owned()], facts);
         let Item::Facts { facts: kept } = &short[1] else { panic!("{short:?}") };
         assert_eq!(kept.len(), 3);
+        // Facts have 30 000 bytes, of which one of 4 + 6 characters takes 138: 217 stay, and where the rest is.
+        let facts = vec![("pass".to_owned(), vec![Inline::code("python")]); 5000];
+        let many = paper(vec!["k".to_owned()], facts);
+        let Item::Facts { facts: kept } = &many[1] else { panic!("{many:?}") };
+        assert_eq!(kept.len(), 218);
     }
 
     #[test]
@@ -219,11 +227,11 @@ mod tests {
             hint: None,
             count: None,
         };
-        // 3 × 64 + 108 = 300 bytes a line: 133 of them.
+        // 3 × 64 + 108 = 300 bytes a line: 100 of them.
         let report = Report::default();
         let mut lines: Vec<Quality> = std::iter::repeat_with(line).take(500).collect();
-        Paper { left: QUALITY, report: &report }.quality(&mut lines);
-        assert_eq!((lines.len(), lines[133].place.as_str()), (134, ""));
-        assert!(lines[133].message.contains("report.json"), "{:?}", lines[133]);
+        Paper { left: LINES, report: &report }.quality(&mut lines);
+        assert_eq!((lines.len(), lines[100].place.as_str()), (101, ""));
+        assert!(lines[100].message.contains("report.json"), "{:?}", lines[100]);
     }
 }

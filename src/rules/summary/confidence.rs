@@ -60,12 +60,12 @@ fn of_stage(
         return (Confidence::Low, say!(results, "summary.scattered", within = within));
     }
     let is_idle = gain.kind == GainKind::Idle;
+    let is_narrow = scatter.is_some_and(|scatter| scatter < WIDE * gain.share());
     match repeats.map(|repeats| repeats.n) {
         _ if gain.kind == GainKind::Measured => {
             (Confidence::High, say!(results, "summary.measured", count = count))
         }
         Some(repeats) if is_idle => {
-            let is_narrow = scatter.is_some_and(|scatter| scatter < WIDE * gain.share());
             let level = match repeats >= ITERATIONS && is_narrow {
                 true => Confidence::High,
                 false => Confidence::Medium,
@@ -76,7 +76,11 @@ fn of_stage(
             (level, why)
         }
         None if is_idle => {
-            (Confidence::Medium, say!(results, "summary.profiled", count = count, within = within))
+            let level = match scatter.is_none() || is_narrow {
+                true => Confidence::Medium,
+                false => Confidence::Low,
+            };
+            (level, say!(results, "summary.profiled", count = count, within = within))
         }
         _ if rule == straggler::RULE.id => {
             (Confidence::Medium, say!(results, "summary.compared", count = count))

@@ -119,6 +119,7 @@ fn row(def: &MetricDef) -> String {
         Unit::Hertz => "Hz",
         Unit::Joules => "J",
         Unit::TokensPerSecond => "tokens/s",
+        Unit::ImagesPerSecond => "images/s",
         Unit::RequestsPerSecond => "requests/s",
         Unit::One => "1",
         other => panic!("{}: a symbol for {other:?}", def.id),

@@ -148,6 +148,8 @@ pub enum Unit {
     Celsius,
     /// Tokens per second.
     TokensPerSecond,
+    /// Images per second.
+    ImagesPerSecond,
     /// Requests per second.
     RequestsPerSecond,
 }

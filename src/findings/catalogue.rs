@@ -206,6 +206,8 @@ metrics! {
         "MBU ÷ busy share" "MBU if the GPU never waited: MBU = kernel-time MBU × busy share";
     TOKENS_PER_SECOND "tokens_per_second" TokensPerSecond Higher
         "tokens of an instance ÷ stage time" "prefill: prompt tokens; decode: generated tokens";
+    IMAGES_PER_SECOND "images_per_second" ImagesPerSecond Higher
+        "images of an instance ÷ stage time" "models of images, whose tokens are patches";
 
     // Matrix products, attention, FLOPs by source.
     GEMM_TIME_SHARE "gemm_time_share" Ratio Neutral

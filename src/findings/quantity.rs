@@ -57,7 +57,7 @@ pub fn is_symbol(word: &str) -> bool {
 }
 
 /// The units that have a symbol.
-const UNITS: [Unit; 13] = [
+const UNITS: [Unit; 14] = [
     Unit::Ratio,
     Unit::Nanoseconds,
     Unit::Bytes,
@@ -70,6 +70,7 @@ const UNITS: [Unit; 13] = [
     Unit::Hertz,
     Unit::Celsius,
     Unit::TokensPerSecond,
+    Unit::ImagesPerSecond,
     Unit::RequestsPerSecond,
 ];
 
@@ -84,7 +85,9 @@ impl fmt::Display for Quantity {
         let number = match self.unit {
             Unit::Ratio | Unit::Percent => percent(value),
             Unit::Count => grouped(value, 0),
-            Unit::TokensPerSecond if value.abs() >= 999.5 => grouped(rounded(value), 0),
+            Unit::TokensPerSecond | Unit::ImagesPerSecond if value.abs() >= 999.5 => {
+                grouped(rounded(value), 0)
+            }
             _ => significant(value, 3),
         };
         f.write_str(&number)?;
@@ -124,6 +127,7 @@ const fn scales(unit: Unit) -> &'static [(f64, &'static str)] {
         Unit::Hertz => &[(1e9, "GHz"), (1e6, "MHz"), (1e3, "kHz"), (1.0, "Hz")],
         Unit::Celsius => &[(1.0, "°C")],
         Unit::TokensPerSecond => &[(1.0, "tokens/s")],
+        Unit::ImagesPerSecond => &[(1.0, "images/s")],
         Unit::RequestsPerSecond => &[(1.0, "requests/s")],
     }
 }
@@ -180,7 +184,8 @@ impl Scale {
         if self.unit == Unit::Count {
             return grouped(value, 0);
         }
-        if self.unit == Unit::TokensPerSecond && value.abs() >= 999.5 {
+        let is_rate = matches!(self.unit, Unit::TokensPerSecond | Unit::ImagesPerSecond);
+        if is_rate && value.abs() >= 999.5 {
             return grouped(rounded(value), 0);
         }
         let (scaled, decimals) = (value / self.factor, self.decimals);

@@ -137,6 +137,8 @@ struct Row {
     /// By the FLOPs of operators with recorded shapes, where the work is not described.
     operator_utilization: Option<f64>,
     tokens_per_second: Option<f64>,
+    /// Of a model of images.
+    images_per_second: Option<f64>,
 }
 
 /// The table of headline figures; no findings for a session without stages.
@@ -168,7 +170,7 @@ fn caption(context: &Context<'_>, rows: &[Row]) -> String {
     let figures = [
         ("mfu", has(|row| row.mfu)),
         ("mbu", has(|row| row.mbu)),
-        ("tokens_per_second", has(|row| row.tokens_per_second)),
+        ("tokens_per_second", has(|row| row.tokens_per_second.or(row.images_per_second))),
     ];
     let shown = figures.iter().filter(|(_, shown)| *shown);
     let names: Vec<&str> = shown.map(|(id, _)| context.text.column("headline", id)).collect();
@@ -201,7 +203,9 @@ fn table(context: &Context<'_>, rows: &[Row]) -> Table<'static, Row> {
         .share("operator_utilization", |row| row.operator_utilization)
         .on_page_if(has(|row| row.operator_utilization) && !has(|row| row.mfu))
         .column("tokens_per_second", Unit::TokensPerSecond, |row| row.tokens_per_second)
-        .on_page_if(has(|row| row.tokens_per_second))
+        .on_page_if(has(|row| row.tokens_per_second) && !has(|row| row.images_per_second))
+        .column("images_per_second", Unit::ImagesPerSecond, |row| row.images_per_second)
+        .on_page_if(has(|row| row.images_per_second))
 }
 
 /// The outermost stages, and how many of them, the first, take a notable part of the run.
@@ -254,6 +258,7 @@ fn timeline_row(context: &Context<'_>, line: &Summary, utilization: &[StageUtili
         mbu: best.and_then(|one| one.mbu().ok()),
         operator_utilization: by_operators(context, line),
         tokens_per_second: best.and_then(|one| one.tokens_per_second().ok()),
+        images_per_second: best.and_then(|one| one.images_per_second().ok()),
     }
 }
 
@@ -278,5 +283,6 @@ fn baseline_row(line: &StageUtilization) -> Row {
         mbu: line.mbu().ok(),
         operator_utilization: None,
         tokens_per_second: line.tokens_per_second().ok(),
+        images_per_second: line.images_per_second().ok(),
     }
 }

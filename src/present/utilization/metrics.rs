@@ -7,12 +7,13 @@ use crate::Context;
 use rooflens_analysis::utilization::Unavailable;
 use rooflens_analysis::utilization::mfu::StageUtilization;
 use rooflens_findings::catalogue::{
-    KERNEL_TIME_MBU, KERNEL_TIME_MFU, MBU, MFU, MFU_FULL_ATTENTION, MODEL_FLOPS, TOKENS_PER_SECOND,
+    IMAGES_PER_SECOND, KERNEL_TIME_MBU, KERNEL_TIME_MFU, MBU, MFU, MFU_FULL_ATTENTION, MODEL_FLOPS,
+    TOKENS_PER_SECOND,
 };
 use rooflens_findings::{MetricDef, Quantity};
 
-/// All metrics of a stage.
-pub(super) fn of(context: &Context<'_>, stage: &StageUtilization) -> [Metric; 7] {
+/// All metrics of a stage; images of a model of images alone.
+pub(super) fn of(context: &Context<'_>, stage: &StageUtilization) -> Vec<Metric> {
     let scope = stage.timed.scope(context);
     let metric = |def: &MetricDef, value: Result<f64, Unavailable>, basis: String| {
         let value =
@@ -29,7 +30,10 @@ pub(super) fn of(context: &Context<'_>, stage: &StageUtilization) -> [Metric; 7]
     let kind = if stage.timed.profiled.is_some() { "projection" } else { "un-profiled repeats" };
     let over = format!("stage time {time} (median, {kind} of pass {})", stage.timed.pass);
     let flops = work.map(|work| work.flops).map_err(Clone::clone);
-    [
+    let images = stage.images_per_second().ok();
+    let images =
+        images.map(|rate| metric(&IMAGES_PER_SECOND, Ok(rate), format!("{formula}; ÷ {over}")));
+    let all = [
         metric(&MODEL_FLOPS, flops, format!("{formula}; causal attention")),
         metric(&MFU, stage.mfu(), format!("{formula}; causal attention; ÷ ({over} × {rate})")),
         metric(
@@ -47,5 +51,6 @@ pub(super) fn of(context: &Context<'_>, stage: &StageUtilization) -> [Metric; 7]
         ),
         metric(&KERNEL_TIME_MBU, stage.kernel_time_mbu(), "MBU ÷ busy share".to_owned()),
         metric(&TOKENS_PER_SECOND, stage.tokens_per_second(), format!("{formula}; ÷ {over}")),
-    ]
+    ];
+    all.into_iter().chain(images).collect()
 }

@@ -157,6 +157,7 @@ fn dataset(context: &Context<'_>, rows: &[&StageUtilization]) -> Dataset {
         .share("mbu", |stage| stage.mbu().ok())
         .share("kernel_time_mbu", |stage| stage.kernel_time_mbu().ok())
         .column("tokens_per_second", Unit::TokensPerSecond, |stage| stage.tokens_per_second().ok())
+        .column("images_per_second", Unit::ImagesPerSecond, |stage| stage.images_per_second().ok())
         .text("formula", |stage| {
             stage.work.as_ref().ok().map(|work| words::formula(context, &work.formula))
         })
@@ -167,6 +168,7 @@ fn dataset(context: &Context<'_>, rows: &[&StageUtilization]) -> Dataset {
 fn shown_columns(lines: &[StageUtilization]) -> Vec<&'static str> {
     let moved = lines.iter().any(|line| line.mbu().is_ok());
     let measured = lines.iter().any(|line| line.measured_rate.is_some() && line.mfu().is_ok());
+    let images = lines.iter().any(|line| line.images_per_second().is_ok());
     let all = [
         ("stage", true),
         ("pass", true),
@@ -178,7 +180,8 @@ fn shown_columns(lines: &[StageUtilization]) -> Vec<&'static str> {
         ("mbu", moved),
         ("kernel_time_mbu", moved),
         ("mfu_measured", measured),
-        ("tokens_per_second", true),
+        ("tokens_per_second", !images),
+        ("images_per_second", images),
     ];
     all.into_iter().filter_map(|(column, shown)| shown.then_some(column)).collect()
 }

@@ -7,6 +7,7 @@ use crate::launch_bound;
 use crate::results::Results;
 use crate::stage::{Key, StageLine};
 use rooflens_analysis::engine::baseline::Series;
+use rooflens_analysis::utilization::mfu::StageUtilization;
 use rooflens_findings::Quantity;
 
 /// Stages that the first page shows.
@@ -88,9 +89,13 @@ fn of_stage(results: &Results<'_>, stage: &StageLine, actions: &[Action<'_>]) ->
         after: after.iter().map(|ns| Some(time(*ns))).collect(),
         limit: limit.map(time),
     };
-    let tokens = utilization.and_then(|one| one.tokens_per_second().ok());
-    let throughput = tokens.map(|tokens| {
-        let rate = |ns: f64| Quantity::new(tokens * now / ns, Unit::TokensPerSecond);
+    let of_images =
+        |one: &StageUtilization| Some((one.images_per_second().ok()?, Unit::ImagesPerSecond));
+    let of_tokens =
+        |one: &StageUtilization| Some((one.tokens_per_second().ok()?, Unit::TokensPerSecond));
+    let throughput = utilization.and_then(|one| of_images(one).or_else(|| of_tokens(one)));
+    let throughput = throughput.map(|(measured, unit)| {
+        let rate = |ns: f64| Quantity::new(measured * now / ns, unit);
         Figure {
             label: words!(
                 results,

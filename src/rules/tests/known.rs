@@ -144,6 +144,7 @@ impl Made {
                 flops_full: flops,
                 bytes,
                 tokens: 1.0,
+                images: None,
                 formula,
                 shapes: Vec::new(),
                 share: 1.0,

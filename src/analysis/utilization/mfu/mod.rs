@@ -247,4 +247,13 @@ impl StageUtilization {
     pub fn tokens_per_second(&self) -> Result<f64, Unavailable> {
         Ok(self.per_second(self.work.as_ref().map_err(Clone::clone)?.tokens))
     }
+
+    /// Images processed per second, by a model of images.
+    ///
+    /// # Errors
+    /// What is missing for it.
+    pub fn images_per_second(&self) -> Result<f64, Unavailable> {
+        let images = self.work.as_ref().map_err(Clone::clone)?.images;
+        Ok(self.per_second(images.ok_or(Unavailable::NoFormula)?))
+    }
 }

@@ -21,6 +21,8 @@ pub struct Work {
     pub bytes: Option<f64>,
     /// Tokens processed or produced.
     pub tokens: f64,
+    /// Images processed, by a model of images.
+    pub images: Option<f64>,
     /// The numbers that it follows from.
     pub formula: Formula,
     /// Its forward passes, of all GPUs that share the model.
@@ -100,6 +102,7 @@ pub(super) fn work(
         flops_full: passes * share * sum(&|shape| forward(model, shape, Convention::Full)),
         bytes: bytes.map(|size| share * sum(&|shape| forward_bytes(model, shape, size))),
         tokens: tokens * share,
+        images: model.sequence.map(|_| share * sum(&|shape| shape.batch as f64)),
         formula: Formula { kind, batch, prompt, passes: shapes.len(), model_parallel },
         share: of_passes,
         shapes,
@@ -178,6 +181,7 @@ mod tests {
         let image = Architecture { sequence: Some(4), ..text };
         let work = of(&image).expect("complete");
         assert_eq!((work.tokens, work.flops), (8.0, 512.0 + 80.0 + 160.0));
+        assert_eq!(work.images, Some(2.0));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use sha2::{Digest, Sha256};
 
-const FIXTURES: [&str; 11] = [
+const FIXTURES: [&str; 13] = [
     "edge-empty-window",
     "h100-train",
     "h100-vit-train",
@@ -20,7 +20,9 @@ const FIXTURES: [&str; 11] = [
     "h200-llama-8b",
     "h200-llama-capture",
     "h200-qwen-0.5b",
+    "h200-vit-train",
     "h200x2-ddp",
+    "h200x2-fsdp",
 ];
 
 /// The fixture whose files stand in `reports/` whole; of the others only the hashes do.

@@ -107,7 +107,11 @@ fn finding(
             plain = near.is_none_or(|near| near < NEAR).then_some(""),
             others = fused.as_deref().unwrap_or_default(),
         ),
-        action: words!(results, "low_mfu.root_action"),
+        action: words!(
+            results,
+            "low_mfu.root_action",
+            torch = results.platform.pytorch.then_some(""),
+        ),
         condition: None,
         passes: 1,
     });
@@ -128,7 +132,7 @@ fn finding(
             results,
             "low_mfu.statement",
             stage = Inline::strong(&stage.label),
-            busy = Quantity::ratio(busy),
+            busy = Quantity::ratio(stage.unprofiled_busy().unwrap_or(busy)),
             mfu = mfu.map(Quantity::ratio),
             beside = mfu.is_none().then(|| Quantity::ratio(fusible / (busy * stage.time))),
             tensor = tensor.map(Quantity::ratio),
@@ -136,7 +140,8 @@ fn finding(
             products = products.map(|share| Quantity::ratio(share * gemm_part)),
             gemm = gemms.map(|(own, _)| per((own, own.time as f64))),
             above = gemms.map(per),
-            others = others,
+            others = others.filter(|_| !fuses),
+            fused = fused.filter(|_| fuses),
         ),
         advice: Some(match fuses {
             true => {

@@ -235,6 +235,12 @@ impl StageLine {
         )
     }
 
+    /// Share of the un-profiled time for which the GPU is busy, if kernels take as long as profiled.
+    pub(super) fn unprofiled_busy(&self) -> Option<f64> {
+        let busy = self.busy_share * self.time;
+        self.unprofiled.filter(|time| (busy..self.time).contains(time)).map(|time| busy / time)
+    }
+
     /// Whether the stage generates tokens.
     pub(super) const fn is_decode(&self) -> bool {
         matches!(self.kind, StageKind::Decode | StageKind::DecodeStep)

@@ -32,6 +32,10 @@ const ALONE: f64 = 0.05;
 /// Share of the idle time, or of exposed communication, from which on a part is all of it.
 pub(super) const ALL: f64 = 0.995;
 
+/// Share of the busy time from which on a class is named, and how many are.
+const SHOWN: f64 = 0.05;
+const GROUPS: usize = 4;
+
 /// A share of idle time that is worth a cause.
 const NAMED: f64 = 0.01;
 
@@ -43,7 +47,7 @@ fn run(results: &Results<'_>) -> Outcome {
 }
 
 fn statement(results: &Results<'_>, stage: &StageLine) -> Observation {
-    let busy = stage.busy_share;
+    let busy = stage.unprofiled_busy().unwrap_or(stage.busy_share);
     let (mut statement, advice) = match busy >= BUSY {
         true => busy_stage(results, stage),
         false => idle_stage(results, stage),
@@ -62,26 +66,46 @@ fn statement(results: &Results<'_>, stage: &StageLine) -> Observation {
 
 /// What keeps the GPU busy in a stage.
 fn busy_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<Vec<Inline>>) {
-    let (group, share) = results.stage_time(stage).and_then(StageTime::largest).unzip();
+    let baseline = stage.unprofiled_busy();
     let mut statement = say!(
         results,
         "stage_busy.busy",
         stage = Inline::strong(&stage.label),
-        busy = Quantity::ratio(stage.busy_share),
-        time = Quantity::new(stage.time, Unit::Nanoseconds),
-        share = share.map(Quantity::ratio),
-        group = group.map(|group| results.text.word(group_color(group).label())),
+        busy = Quantity::ratio(baseline.unwrap_or(stage.busy_share)),
+        time = Quantity::new(
+            stage.unprofiled.filter(|_| baseline.is_some()).unwrap_or(stage.time),
+            Unit::Nanoseconds
+        ),
+        baseline = baseline.map(|_| ""),
+        groups = groups(results, stage),
     );
-    statement.extend(profiler_overhead::without(results, stage, stage.busy_share));
+    if baseline.is_none() {
+        statement.extend(profiler_overhead::without(results, stage, stage.busy_share));
+    }
     let (said, waiting) = collectives(results, stage);
     statement.extend(said);
-    let advice = match group {
+    let advice = match results.stage_time(stage).and_then(StageTime::largest) {
         _ if waiting >= ALONE => say!(results, "stage_busy.advice_waiting"),
-        Some(ClassGroup::Communication) => say!(results, "stage_busy.advice_collectives"),
-        Some(ClassGroup::Copy) => say!(results, "stage_busy.advice_copies"),
+        Some((ClassGroup::Communication, _)) => say!(results, "stage_busy.advice_collectives"),
+        Some((ClassGroup::Copy, _)) => say!(results, "stage_busy.advice_copies"),
         _ => say!(results, "stage_busy.advice_kernels"),
     };
     (statement, Some(advice))
+}
+
+/// The classes that take most of the busy time, with their shares, in words.
+fn groups(results: &Results<'_>, stage: &StageLine) -> Option<String> {
+    let time = results.stage_time(stage)?;
+    let mut shares: Vec<(ClassGroup, f64)> =
+        time.parts().into_iter().map(|(group, _)| (group, time.share(group))).collect();
+    shares.retain(|(_, share)| *share >= SHOWN);
+    shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let part = |(group, share): &(ClassGroup, f64)| {
+        let group = results.text.word(group_color(*group).label());
+        words!(results, "stage_busy.group", group = group, share = Quantity::ratio(*share))
+    };
+    let said: Vec<String> = shares.iter().take(GROUPS).map(part).collect();
+    (!said.is_empty()).then(|| said.join(results.text.semicolon()))
 }
 
 /// How long the GPU runs collectives alone, in words; and the share of the stage in which that may be waiting.
@@ -107,7 +131,7 @@ fn collectives(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, f64) {
 fn idle_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<Vec<Inline>>) {
     let idle = 1.0 - stage.busy_share;
     let busy = stage.busy_share * stage.time;
-    let baseline = stage.unprofiled.filter(|time| (busy..stage.time).contains(time));
+    let baseline = stage.unprofiled.filter(|_| stage.unprofiled_busy().is_some());
     // What few iterations have is told by the rule of the cause; of the baseline's median it says nothing.
     let recurring = |(cause, time): (Cause, f64)| match cause {
         Cause::HostCode if baseline.is_some() => {
@@ -127,7 +151,9 @@ fn idle_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<
         let is_rare = |one: (Cause, f64)| recurring(one) != one || line.spread(&[one.0]).is_rare();
         line.causes().any(|one| more(one) && is_rare(one))
     });
-    let named = cause.filter(|(_, time)| stage.share(*time) >= NAMED);
+    // Of a profiled time it may be more than all idle time without the profiler.
+    let whole = baseline.map_or(idle, |time| 1.0 - busy / time);
+    let named = cause.filter(|(_, time)| (NAMED..=whole).contains(&stage.share(*time)));
     let why = named.map(|(cause, _)| because(results, stage, cause, baseline.is_some()));
     let part = named.map(|(_, time)| time).filter(|time| *time < ALL * idle * stage.time);
     let mean = stage.operation_time / stage.operations.max(1.0);
@@ -135,7 +161,7 @@ fn idle_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<
         results,
         "stage_busy.idle",
         stage = Inline::strong(&stage.label),
-        idle = Quantity::ratio(baseline.map_or(idle, |time| 1.0 - busy / time)),
+        idle = Quantity::ratio(whole),
         time = Quantity::new(baseline.unwrap_or(stage.time), Unit::Nanoseconds),
         steps = stage
             .steps

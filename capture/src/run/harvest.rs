@@ -5,32 +5,32 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::thread;
 use std::time::Duration;
 
-use rooflens_schemas::{Tool, ncu_report, workload};
+use rooflens_schemas::{Tool, workload};
 
 use super::Session;
 use super::child::Run;
+use super::counters;
 use super::inject;
 use super::pass::Folders;
 use crate::error::CaptureError;
 use crate::files;
 use crate::infer;
-use crate::plan::{Harvest, PassPlan, ncu};
+use crate::plan::{Harvest, PassPlan};
 use crate::redact::export;
 
 /// Ranges that are named when the gate's did not occur.
 const RANGES: usize = 40;
 
 /// Name of a hidden copy that is made ready for the bundle.
-const TAKEN: &str = "taken";
+pub(super) const TAKEN: &str = "taken";
 
 /// How long a profiler may read its own report: at least so long, and so long for each MiB.
 const PATIENCE: (Duration, Duration) = (Duration::from_secs(600), Duration::from_secs(2));
 
 /// When a program that reads this report is given up.
-fn patience(report: &Path) -> Duration {
+pub(super) fn patience(report: &Path) -> Duration {
     let size = fs::metadata(report).map_or(0, |report| report.len() >> 20);
     PATIENCE.0 + PATIENCE.1 * u32::try_from(size).unwrap_or(u32::MAX)
 }
@@ -45,7 +45,7 @@ pub(super) struct Harvested {
 
 impl Harvested {
     /// What the pass was run for is not there.
-    fn unfit(mut self, note: String) -> Self {
+    pub(super) fn unfit(mut self, note: String) -> Self {
         self.notes.push(note);
         self.is_unfit = true;
         self
@@ -74,7 +74,7 @@ pub(super) fn after(
             inferred(session, folders)
         }
         Harvest::Nsys(nsys) => timeline(nsys, session, folders),
-        Harvest::Ncu(ncu) => counters(ncu, session, folders, code),
+        Harvest::Ncu(ncu) => counters::take(ncu, session, folders, code),
         Harvest::Torch(collection) => {
             let folder = collection.trace_dir.as_deref().unwrap_or(&folders.work);
             let mut found = traces(folder);
@@ -116,7 +116,7 @@ pub(super) fn take(
 }
 
 /// A hidden copy without secrets of a file, if that is there: what is in the bundle never held any.
-fn masked(
+pub(super) fn masked(
     from: &Path,
     name: &str,
     session: &Session<'_>,
@@ -291,110 +291,6 @@ fn listed(names: &BTreeSet<String>) -> String {
     match names.is_empty() {
         true => "there are no ranges".to_owned(),
         false => format!("ranges there are: {}", names.join(", ")),
-    }
-}
-
-fn counters(
-    export: &ncu::Export,
-    session: &Session<'_>,
-    folders: &Folders,
-    code: i32,
-) -> Result<Harvested, CaptureError> {
-    let producer = Some(Tool { name: "ncu".to_owned(), version: Some(export.version.clone()) });
-    let mut harvested = Harvested { producer, ..Harvested::default() };
-    let Some(hidden) = masked(&export.report, TAKEN, session, folders)? else {
-        let why = match code {
-            0 => "no launch was selected",
-            _ => "it failed",
-        };
-        let note = format!("ncu left no report: {why}; its own words are in logs");
-        return Ok(harvested.unfit(note));
-    };
-    harvested.notes.extend(absent(export, folders));
-    if !session.secrets.keep_names {
-        harvested.notes.push(cover_names(&hidden)?);
-    }
-    if hidden.exists() {
-        let report = folders.pass.join("kernels.ncu-rep");
-        files::publish(&hidden, &report).map_err(CaptureError::io(&report))?;
-    }
-    // Each takes a while, and neither waits for the other.
-    thread::scope(|scope| {
-        let page = |page| scope.spawn(move || printed(page, export, session, folders));
-        let pages: Vec<_> = export.pages().into_iter().map(page).collect();
-        let said = pages.into_iter().filter_map(|page| page.join().ok().flatten());
-        harvested.notes.extend(said);
-    });
-    Ok(harvested)
-}
-
-/// Prints a page of the report into the bundle. Gives what is to be said where that fails.
-fn printed(
-    (name, command): (String, Vec<String>),
-    export: &ncu::Export,
-    session: &Session<'_>,
-    folders: &Folders,
-) -> Option<String> {
-    let log = folders.logs.join(format!("{name}.stderr.txt"));
-    let page = folders.pass.join(&name);
-    let run = Run {
-        command: &command,
-        variables: &[],
-        stdout: &page,
-        stderr: &log,
-        is_quiet: true,
-        secrets: &session.secrets,
-        expectation: None,
-        limit: Some(patience(&export.report)),
-    };
-    match run.wait(&session.signals) {
-        Ok(ended) if ended.code == 0 => {
-            let _ = fs::remove_file(&log);
-            None
-        }
-        Ok(ended) => {
-            let _ = fs::remove_file(&page);
-            Some(format!("{name} is left out: ncu ended with {}", ended.code))
-        }
-        Err(error) => Some(format!("{name} is left out: {error}")),
-    }
-}
-
-/// The listed kernels that ncu did not profile.
-fn absent(export: &ncu::Export, folders: &Folders) -> Option<String> {
-    let log = folders.logs.join(format!("{}.stdout.txt", folders.id));
-    let text = String::from_utf8_lossy(&fs::read(log).ok()?).into_owned();
-    let names = text.split("==PROF== Profiling \"").skip(1);
-    let names: BTreeSet<&str> = names.filter_map(|rest| rest.split('"').next()).collect();
-    // ncu may cut long names.
-    let is_there = |name: &str| {
-        names.iter().any(|one| one.contains(name) || name.starts_with(one.trim_end_matches("...")))
-    };
-    let absent = export.kernels.iter().filter(|(name, _)| !is_there(name));
-    let absent: Vec<String> = absent.map(|(_, shown)| shortened(shown)).collect();
-    let words = format!("listed kernels that did not occur: {}", absent.join("; "));
-    (!absent.is_empty()).then_some(words)
-}
-
-/// A name as it fits a line: instances of templates have very long ones.
-fn shortened(name: &str) -> String {
-    match name.char_indices().nth(80) {
-        Some((end, _)) => format!("{}…", &name[..end]),
-        None => name.to_owned(),
-    }
-}
-
-/// Covers host and user in a report. One that cannot be redacted does not stay.
-fn cover_names(report: &Path) -> Result<String, CaptureError> {
-    let file = fs::File::options().read(true).write(true).open(report);
-    match file.and_then(|mut file| ncu_report::cover(&mut file)) {
-        Ok(covered) => {
-            Ok(format!("kernels.ncu-rep: {covered} names and addresses of host and user covered"))
-        }
-        Err(error) => {
-            fs::remove_file(report).map_err(CaptureError::io(report))?;
-            Ok(format!("kernels.ncu-rep is left out: it cannot be redacted: {error}"))
-        }
     }
 }
 

@@ -3,6 +3,7 @@
 mod budget;
 mod child;
 mod client;
+mod counters;
 mod harvest;
 mod inject;
 mod pass;

@@ -314,6 +314,10 @@ fn limits(results: &Results<'_>, observations: &[Observation]) -> Vec<Vec<Inline
     } else if !results.stages.is_empty() && !unprofiled {
         said.push(say!(results, "summary.only_profiled"));
     }
+    let inferred = &results.context.session.workload.inferred;
+    if !inferred.is_empty() && results.stages.iter().any(|one| results.utilization(one).is_some()) {
+        said.push(say!(results, "summary.inferred", keys = inferred.join(results.text.comma())));
+    }
     let remarks = observations.iter().filter(|one| one.on_measurement);
     said.extend(remarks.take(SHOWN_LIMITS).map(|one| one.statement.clone()));
     said

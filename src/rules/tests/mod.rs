@@ -340,12 +340,12 @@ fn the_largest_cause_of_idle_time_is_named() {
 }
 
 #[test]
-fn a_busy_stage_names_its_largest_part() {
+fn a_busy_stage_names_its_largest_parts() {
     let made = prefill().busy(0.95);
     let made = made.groups(&[(ClassGroup::Attention, 200), (ClassGroup::Communication, 600)]);
     let found = made.one(&stage_busy::RULE);
-    let expected = "prefill takes 1.00 µs; the GPU is busy for 95.0 % of it. Largest class of operations: communication, \
-                    75.0 % of busy time.";
+    let expected = "prefill takes 1.00 µs; the GPU is busy for 95.0 % of it. Shares of busy time: communication \
+                    75.0 %; attention 25.0 %.";
     assert_eq!(words(&found.statement), expected);
     assert!(words(&found.advice.unwrap()).contains("slowest rank"));
 }
@@ -448,4 +448,7 @@ fn a_stage_says_what_remains_without_the_profiler() {
     assert!(made(950).starts_with(&said("950", "57.9")), "{}", made(950));
     let profiled = "prefill takes 1.00 µs; the GPU is idle for 60.0 % of it, ";
     assert!(made(1000).starts_with(profiled) && made(300).starts_with(profiled));
+    // Of 440 ns the 400 are 90.9 %: there the GPU is the limit.
+    let busy = "prefill takes 440 ns in the baseline; the GPU is busy for 90.9 % of it if kernels take as long as profiled.";
+    assert_eq!(made(440), busy);
 }

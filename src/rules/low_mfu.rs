@@ -1,5 +1,6 @@
 //! The GPU is busy, but its tensor cores are not.
 
+use super::profiled;
 use super::stage::StageLine;
 use super::{Look, Outcome, Results, Rule, Threshold};
 use rooflens_analysis::engine::classify::{ClassGroup, KernelClass};
@@ -35,6 +36,9 @@ const MOST: f64 = 0.50;
 
 /// Roofline time ÷ time of the GEMMs from which on they leave nothing to gain.
 const NEAR: f64 = 0.95;
+
+/// Share of the stage's GPU time from which on its kernels are profiled, and need not be.
+const PROFILED: f64 = 0.5;
 
 /// Share of the stage time from which on the statement names a class beside GEMMs, and how many it names.
 const NAMED: f64 = 0.01;
@@ -91,7 +95,6 @@ fn finding(
     let timeline = results.context.results.timeline().ok();
     let tensor = timeline.and_then(|all| all.mean(stage.stage, Counter::TensorActive));
     let products = products(results, stage);
-    let gemm_part = part(results, stage, ClassGroup::Gemm, |class| class == KernelClass::Gemm);
     let gemms = results.gemms(stage).and_then(|own| Some((own, own.recoverable()?)));
     let per =
         |(own, sum): (&StageProducts, f64)| Quantity::new(own.per_instance(sum), Unit::Nanoseconds);
@@ -122,6 +125,7 @@ fn finding(
     let used = mfu.map_or(0.0, |mfu| mfu / measured.unwrap_or(1.0));
     let lost = stage.time * busy * (1.0 - used).max(0.0);
     let (fusible, attention) = beside_products(results, stage);
+    let is_profiled = profiled::share(&profiled::of_stage(results, stage)) >= PROFILED;
     // Fusing saves no more than the kernels that it fuses take.
     let (saved, basis) = match fuses.then_some(fusible).filter(|fusible| *fusible < lost) {
         Some(fusible) => (fusible, words!(results, "low_mfu.basis_fusible")),
@@ -136,8 +140,8 @@ fn finding(
             mfu = mfu.map(Quantity::ratio),
             beside = mfu.is_none().then(|| Quantity::ratio(fusible / (busy * stage.time))),
             tensor = tensor.map(Quantity::ratio),
-            // The group holds convolutions, too.
-            products = products.map(|share| Quantity::ratio(share * gemm_part)),
+            products =
+                products.map(|share| Quantity::ratio(share * gemms_of_group(results, stage))),
             gemm = gemms.map(|(own, _)| per((own, own.time as f64))),
             above = gemms.map(per),
             others = others.filter(|_| !fuses),
@@ -152,7 +156,7 @@ fn finding(
                 say!(results, "low_mfu.advice", fp8 = fp8.then_some("FP8"))
             }
         }),
-        next: Some(say!(results, "low_mfu.next")),
+        next: (!is_profiled).then(|| say!(results, "low_mfu.next")),
         evidence: vec![stage.figures.clone()],
         root,
         ..stage.saving_kernels(saved, &basis)
@@ -172,6 +176,11 @@ const fn is_fusible(class: KernelClass) -> bool {
             | KernelClass::Layout
             | KernelClass::Gather
     )
+}
+
+/// Part of the group of GEMMs that is GEMMs: it holds convolutions, too.
+pub(super) fn gemms_of_group(results: &Results<'_>, stage: &StageLine) -> f64 {
+    part(results, stage, ClassGroup::Gemm, |class| class == KernelClass::Gemm)
 }
 
 /// Part of the durations of a group that operations of some of its classes take; all of it where classes are not known.

@@ -1,7 +1,7 @@
 //! What each stage's time is spent on, in one sentence: it opens the verdict page.
 
 use super::stage::StageLine;
-use super::{Outcome, Results, Rule, Threshold, host_pauses, profiler_overhead};
+use super::{Outcome, Results, Rule, Threshold, host_pauses, low_mfu, profiler_overhead};
 use rooflens_analysis::engine::classify::ClassGroup;
 use rooflens_analysis::time::idle::{Cause, Line};
 use rooflens_analysis::time::stage_times::StageTime;
@@ -96,8 +96,12 @@ fn busy_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<
 /// The classes that take most of the busy time, with their shares, in words.
 fn groups(results: &Results<'_>, stage: &StageLine) -> Option<String> {
     let time = results.stage_time(stage)?;
+    let share = |group| match group {
+        ClassGroup::Gemm => time.share(group) * low_mfu::gemms_of_group(results, stage),
+        _ => time.share(group),
+    };
     let mut shares: Vec<(ClassGroup, f64)> =
-        time.parts().into_iter().map(|(group, _)| (group, time.share(group))).collect();
+        time.parts().into_iter().map(|(group, _)| (group, share(group))).collect();
     shares.retain(|(_, share)| *share >= SHOWN);
     shares.sort_by(|a, b| b.1.total_cmp(&a.1));
     let part = |(group, share): &(ClassGroup, f64)| {

@@ -220,3 +220,20 @@ fn parts_of_one_run_are_merged_if_asked_for() {
     assert!(merged.status.success() && shown.contains("a/trace.json"), "{shown}");
     assert!(shown.contains("b/trace.json"), "{shown}");
 }
+
+/// By a script over the CSV: 52 launches, 2 072.608 µs, of which the backward attention takes 7.3106 %.
+#[test]
+fn a_report_of_counters_alone_consists_of_them() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let input = "fixtures/h200-vit-train/ncu/kernels.raw.csv.zst";
+    let input = Path::new(env!("CARGO_MANIFEST_DIR")).join(input);
+    let input = input.to_str().expect("a path");
+    let output = rooflens(folder.path(), &["report", input, "-o", "-", "--format", "md"]);
+    let page = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = "52 profiled launches take 2.07 ms; `cuDNN sdpa bwd 64x64x64` has 7.31 % of it";
+    assert!(page.contains(line), "{page}");
+    for section in ["## Roofline", "## Profiled kernels", "## Kernel details"] {
+        assert!(page.contains(section), "{section}");
+    }
+    assert!(!page.contains("In the appendix"));
+}

@@ -109,6 +109,13 @@ pub enum StageKind {
     Other,
 }
 
+impl StageKind {
+    /// Whether it is a part of training.
+    pub const fn is_training(self) -> bool {
+        matches!(self, Self::Forward | Self::Backward | Self::Optimizer | Self::TrainStep)
+    }
+}
+
 /// Names of ranges that are stages where a description names none. Case does not matter, and `_` may be a space, a
 /// hyphen or nothing.
 pub const BUILT_IN_STAGES: [(&str, StageKind); 11] = [

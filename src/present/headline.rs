@@ -88,11 +88,7 @@ fn sizes(context: &Context<'_>) -> String {
     let workload = &context.session.workload;
     let written = |size: Option<u64>| size.map(|size| size.to_string());
     let (batch, prompt) = (written(workload.batch), written(workload.prompt_tokens));
-    let is_training = |kind: StageKind| {
-        use StageKind::{Backward, Forward, Optimizer, TrainStep};
-        matches!(kind, Forward | Backward | Optimizer | TrainStep)
-    };
-    let trains = context.facts.stages.iter().any(|stage| is_training(stage.kind));
+    let trains = context.facts.stages.iter().any(|stage| stage.kind.is_training());
     let sizes = [
         batch.map(|size| words!(context, "headline.batch", size = size)),
         prompt.map(|size| match trains {

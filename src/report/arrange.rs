@@ -18,6 +18,12 @@ const MATERIAL: f64 = 0.01;
 /// The section whose chart belongs to the summary.
 const BREAKDOWN: &str = "breakdown";
 
+/// Id of the findings' section in the appendix.
+const EVIDENCE: &str = "evidence";
+
+/// Sections about the capture, not about what it measured.
+const DESCRIBING: [&str; 3] = ["environment", "model", "quality"];
+
 /// Id of the statements about stages, which the summary has.
 const STAGE_STATEMENT: &str = "stage-busy";
 
@@ -62,13 +68,14 @@ pub fn build(
     report.methods.extend(rules.methods);
     report.datasets.extend(rules.datasets);
     let (mut long, mut aside) = (Vec::new(), Vec::new());
+    let is_partial =
+        sections.iter().all(|(id, _, own)| DESCRIBING.contains(id) || own.main.is_empty());
     for (id, title, findings) in sections {
         report.metrics.extend(findings.metrics);
         report.methods.extend(findings.methods);
         report.datasets.extend(findings.datasets);
         report.data_quality.extend(findings.diagnostics);
         let section = |id: String, blocks| Section { id, title: title.to_owned(), blocks };
-        let is_missing = |block: &Block| matches!(block, Block::Missing(_));
         if findings.main.is_empty() && !findings.blocks.iter().all(is_missing) {
             aside.push(title);
         }
@@ -79,13 +86,17 @@ pub fn build(
         add(&mut report.appendix, section(id.to_owned(), findings.blocks));
         add(&mut long, section(format!("{id}-appendix"), findings.appendix));
     }
+    if is_partial && is_measured(&report) {
+        promote(&mut report);
+        aside.clear();
+    }
     report.appendix.extend(long);
     if let Some(notes) = &provenance.notes {
         let (blocks, faults) = notes::read(notes, &report);
         report.notes = blocks;
         report.data_quality.extend(faults.iter().cloned());
     }
-    if judged && rules.observations.is_empty() && !has_figures {
+    if judged && report.summary.is_empty() {
         report.summary = vec![Block::Prose(no_verdict(&report))];
     }
     let reproduction = reproduction(&mut report, provenance);
@@ -102,6 +113,21 @@ pub fn build(
         add(&mut report.sections, glossary);
     }
     report
+}
+
+/// A capture without figures for the report, such as counters alone, has its sections there instead of in the appendix.
+fn promote(report: &mut Report) {
+    let is_figure = |section: &Section| {
+        let is_about = DESCRIBING.contains(&section.id.as_str()) || section.id == EVIDENCE;
+        !is_about && !section.blocks.iter().all(is_missing)
+    };
+    let (figures, rest) = std::mem::take(&mut report.appendix).into_iter().partition(is_figure);
+    report.appendix = rest;
+    report.sections.splice(0..0, figures);
+}
+
+const fn is_missing(block: &Block) -> bool {
+    matches!(block, Block::Missing(_))
 }
 
 /// The terms that the report uses, each in a line.
@@ -235,7 +261,7 @@ fn findings(rules: &Findings, report: &mut Report) {
         blocks.push(Block::Facts(outcomes(report.text, table)));
     }
     let title = words!(report, "report.evidence");
-    add(&mut report.appendix, Section { id: "evidence".to_owned(), title, blocks });
+    add(&mut report.appendix, Section { id: EVIDENCE.to_owned(), title, blocks });
 }
 
 /// The rules by outcome: those that found or cleared something in one line, the others each with what is missing.

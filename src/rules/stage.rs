@@ -73,11 +73,9 @@ pub(super) enum Workload {
 /// The workload that a kind of stage belongs to.
 pub(super) const fn workload(kind: StageKind) -> Workload {
     match kind {
-        StageKind::Forward | StageKind::Backward | StageKind::Optimizer | StageKind::TrainStep => {
-            Workload::Training
-        }
-        StageKind::Prefill | StageKind::Decode | StageKind::DecodeStep => Workload::Inference,
+        _ if kind.is_training() => Workload::Training,
         StageKind::Other => Workload::Unknown,
+        _ => Workload::Inference,
     }
 }
 

@@ -29,7 +29,8 @@ pub(crate) fn summary(results: &Results<'_>, observations: &[Observation]) -> Fi
     let actions = actions::of(results, observations);
     let figures = figures::of(results, &actions);
     let mut findings = Findings::default();
-    findings.blocks.push(Block::Prose(bottom_line(results, observations, &actions)));
+    let line = bottom_line(results, observations, &actions);
+    findings.blocks.extend((!line.is_empty()).then_some(Block::Prose(line)));
     if !figures.is_empty() {
         let table = figure_table(results, actions.len(), &figures);
         let limit = figures.iter().any(|one| one.limit.is_some()).then_some("");
@@ -71,7 +72,11 @@ fn bottom_line(
     if said.is_empty() {
         let stages = observations.iter().filter(|one| one.id == stage_busy::RULE.id);
         said = stages.take(2).map(|one| one.statement.clone()).collect();
-        said.push(say!(results, "summary.no_action"));
+        let counters = if results.stages.is_empty() { counters_line(results) } else { None };
+        // Where there is nothing at all, the report says what is missing.
+        let is_empty = results.stages.is_empty() && observations.is_empty();
+        let no_action = (!is_empty).then(|| say!(results, "summary.no_action"));
+        said.extend(counters.or(no_action));
     }
     if !actions.iter().any(|one| one.gain.kind == GainKind::Measured) {
         let all = results.context.results.graphs().map_or(&[][..], |graphs| &graphs.by_stage);
@@ -79,6 +84,25 @@ fn bottom_line(
         said.extend(eager.and_then(|one| graph_line(results, one)));
     }
     said.join(&Inline::from(results.text.space()))
+}
+
+/// What counters alone tell: the profiled launches and the one with the most time.
+fn counters_line(results: &Results<'_>) -> Option<Vec<Inline>> {
+    let groups = &results.context.results.rooflines().ok()?.first()?.groups;
+    let first = groups.first()?;
+    let seconds: Option<f64> = groups.iter().map(|group| group.seconds).sum();
+    let percent = |value: Option<f64>| value.map(|value| Quantity::ratio(value / 100.0));
+    Some(say!(
+        results,
+        "summary.counters",
+        launches = Quantity::count(groups.iter().map(|group| group.launches).sum()),
+        time = Quantity::new(seconds? * 1e9, Unit::Nanoseconds),
+        kernel = Inline::code(&first.short),
+        share = Quantity::ratio(first.share),
+        bound = results.text.word(first.bound.label()),
+        compute = percent(first.compute),
+        memory = percent(first.memory),
+    ))
 }
 
 /// What replaying the same kernels as a CUDA graph brings, where the bundle has both.

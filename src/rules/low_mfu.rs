@@ -1,15 +1,14 @@
 //! The GPU is busy, but its tensor cores are not.
 
 use super::profiled;
-use super::stage::StageLine;
+use super::stage::{Key, StageLine};
 use super::{Look, Outcome, Results, Rule, Threshold};
 use rooflens_analysis::engine::classify::{ClassGroup, KernelClass};
 use rooflens_analysis::kernels::matmul::stages::StageProducts;
-use rooflens_analysis::time::stage_times::StageTime;
 use rooflens_analysis::time::timeline::sampled::Counter;
 use rooflens_findings::{Inline, Observation, Quantity, Root};
 use rooflens_present::group_color;
-use rooflens_schemas::Unit;
+use rooflens_schemas::{StageKind, Unit};
 
 pub(super) static RULE: Rule = Rule {
     id: "low-mfu",
@@ -80,7 +79,7 @@ fn look(results: &Results<'_>, stage: &StageLine) -> Look {
 
 /// Share of the busy time that GEMMs take.
 fn products(results: &Results<'_>, stage: &StageLine) -> Option<f64> {
-    let group = results.stage_time(stage)?.share(ClassGroup::Gemm);
+    let group = results.stage_time(stage.key())?.share(ClassGroup::Gemm);
     (group > 0.0).then_some(group)
 }
 
@@ -180,13 +179,13 @@ const fn is_fusible(class: KernelClass) -> bool {
 
 /// Part of the group of GEMMs that is GEMMs: it holds convolutions, too.
 pub(super) fn gemms_of_group(results: &Results<'_>, stage: &StageLine) -> f64 {
-    part(results, stage, ClassGroup::Gemm, |class| class == KernelClass::Gemm)
+    part(results, stage.key(), ClassGroup::Gemm, |class| class == KernelClass::Gemm)
 }
 
 /// Part of the durations of a group that operations of some of its classes take; all of it where classes are not known.
 fn part(
     results: &Results<'_>,
-    stage: &StageLine,
+    stage: Key,
     group: ClassGroup,
     holds: fn(KernelClass) -> bool,
 ) -> f64 {
@@ -197,20 +196,35 @@ fn part(
     if all > 0.0 { some / all } else { 0.0 }
 }
 
-/// Busy time of all iterations by group, of the kernels that could be fused.
+/// Busy time of an iteration by group, nanoseconds.
+fn parts(results: &Results<'_>, stage: Key) -> Vec<(ClassGroup, f64)> {
+    let Some(time) = results.stage_time(stage) else { return Vec::new() };
+    let counted = time.summary.counted.max(1) as f64;
+    time.parts().into_iter().map(|(group, time)| (group, time / counted)).collect()
+}
+
+/// The same of the kernels that could be fused. Those of an optimizer run after all others, whatever their classes.
 fn fusible_parts(results: &Results<'_>, stage: &StageLine) -> Vec<(ClassGroup, f64)> {
-    let parts = results.stage_time(stage).map_or_else(Vec::new, StageTime::parts);
-    let own = |(group, time)| (group, time * part(results, stage, group, is_fusible));
-    parts.into_iter().map(own).filter(|(_, time)| *time > 0.0).collect()
+    let fusible = |stage: Key| -> Vec<(ClassGroup, f64)> {
+        let own = |(group, time)| (group, time * part(results, stage, group, is_fusible));
+        parts(results, stage).into_iter().map(own).collect()
+    };
+    let optimizers = stage.nested.iter().filter(|one| one.kind == StageKind::Optimizer);
+    let apart: Vec<(ClassGroup, f64)> = optimizers.flat_map(|one| fusible(one.key())).collect();
+    let left = |(group, time): (ClassGroup, f64)| {
+        let own = apart.iter().filter(|(other, _)| *other == group);
+        (group, time - own.map(|(_, time)| time).sum::<f64>())
+    };
+    fusible(stage.key()).into_iter().map(left).filter(|(_, time)| *time > 0.0).collect()
 }
 
 /// Time of an iteration in kernels that could be fused, nanoseconds, and whether attention kernels, which are fused, are
 /// among its kernels.
 fn beside_products(results: &Results<'_>, stage: &StageLine) -> (f64, bool) {
-    let Some(time) = results.stage_time(stage) else { return (f64::MAX, false) };
+    let Some(time) = results.stage_time(stage.key()) else { return (f64::MAX, false) };
     let attention = time.parts().iter().any(|(group, _)| *group == ClassGroup::Attention);
-    let sum: f64 = fusible_parts(results, stage).iter().map(|(_, time)| time).sum();
-    (sum / stage.counted.max(1.0), attention)
+    let sum = fusible_parts(results, stage).iter().map(|(_, time)| time).sum();
+    (sum, attention)
 }
 
 /// Busy time of an iteration by group, GEMMs aside, or of those kernels alone that could be fused; the most first, in words.
@@ -218,9 +232,9 @@ fn beside_products(results: &Results<'_>, stage: &StageLine) -> (f64, bool) {
 fn others(results: &Results<'_>, stage: &StageLine, fusible: bool) -> Option<String> {
     let mut parts = match fusible {
         true => fusible_parts(results, stage),
-        false => results.stage_time(stage)?.parts(),
+        false => parts(results, stage.key()),
     };
-    let least = NAMED * stage.time * stage.counted.max(1.0);
+    let least = NAMED * stage.time;
     parts.retain(|(group, time)| *group != ClassGroup::Gemm && *time > least);
     parts.sort_by(|a, b| b.1.total_cmp(&a.1));
     let part = |(group, time): &(ClassGroup, f64)| {
@@ -228,7 +242,7 @@ fn others(results: &Results<'_>, stage: &StageLine, fusible: bool) -> Option<Str
             results,
             "low_mfu.other",
             class = results.text.word(group_color(*group).label()),
-            time = Quantity::new(time / stage.counted.max(1.0), Unit::Nanoseconds),
+            time = Quantity::new(*time, Unit::Nanoseconds),
         )
     };
     let said: Vec<String> = parts.iter().take(SHOWN_CLASSES).map(part).collect();

@@ -3,7 +3,7 @@
 use rooflens_schemas::Evidence;
 
 use super::results::Results;
-use super::stage::StageLine;
+use super::stage::{Key, StageLine};
 use rooflens_analysis::communication::lines::Line;
 use rooflens_analysis::counters::roofline::workload;
 use rooflens_analysis::engine::baseline::Series;
@@ -21,8 +21,13 @@ use rooflens_model::PassId;
 impl StageLine {
     /// Whether it is the stage of this summary.
     pub(super) fn is(&self, summary: &Summary) -> bool {
-        (self.stage, self.process) == (summary.stage, summary.process)
+        is(self.key(), summary)
     }
+}
+
+/// Whether a stage is that of this summary.
+fn is(stage: Key, summary: &Summary) -> bool {
+    stage == (summary.stage, summary.process)
 }
 
 impl<'a> Results<'a> {
@@ -32,13 +37,13 @@ impl<'a> Results<'a> {
     }
 
     /// GPU operations of a stage by class.
-    pub(super) fn work(&self, stage: &StageLine) -> Option<&'a StageWork> {
-        self.context.results.stage_work().ok()?.iter().find(|one| stage.is(&one.summary))
+    pub(super) fn work(&self, stage: Key) -> Option<&'a StageWork> {
+        self.context.results.stage_work().ok()?.iter().find(|one| is(stage, &one.summary))
     }
 
     /// Busy time of a stage by group of classes.
-    pub(super) fn stage_time(&self, stage: &StageLine) -> Option<&'a StageTime> {
-        self.context.results.stage_times().ok()?.of_primary().find(|one| stage.is(&one.summary))
+    pub(super) fn stage_time(&self, stage: Key) -> Option<&'a StageTime> {
+        self.context.results.stage_times().ok()?.of_primary().find(|one| is(stage, &one.summary))
     }
 
     /// Replays of CUDA graphs in a stage.

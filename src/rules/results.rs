@@ -244,7 +244,7 @@ impl<'a> Results<'a> {
 
     /// Whether the operations of a stage are known one by one: not as whole CUDA graphs.
     pub(super) fn shows_operations(&self, stage: &StageLine) -> bool {
-        self.work(stage).is_some_and(|work| hidden_graphs::hidden(work).is_none())
+        self.work(stage.key()).is_some_and(|work| hidden_graphs::hidden(work).is_none())
     }
 
     /// Whether the primary pass is that of a process without others: of one rank, without collectives.

@@ -84,7 +84,7 @@ fn busy_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<
     }
     let (said, waiting) = collectives(results, stage);
     statement.extend(said);
-    let advice = match results.stage_time(stage).and_then(StageTime::largest) {
+    let advice = match results.stage_time(stage.key()).and_then(StageTime::largest) {
         _ if waiting >= ALONE => say!(results, "stage_busy.advice_waiting"),
         Some((ClassGroup::Communication, _)) => say!(results, "stage_busy.advice_collectives"),
         Some((ClassGroup::Copy, _)) => say!(results, "stage_busy.advice_copies"),
@@ -95,7 +95,7 @@ fn busy_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<
 
 /// The classes that take most of the busy time, with their shares, in words.
 fn groups(results: &Results<'_>, stage: &StageLine) -> Option<String> {
-    let time = results.stage_time(stage)?;
+    let time = results.stage_time(stage.key())?;
     let share = |group| match group {
         ClassGroup::Gemm => time.share(group) * low_mfu::gemms_of_group(results, stage),
         _ => time.share(group),

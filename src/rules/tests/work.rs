@@ -44,6 +44,10 @@ fn a_busy_stage_far_from_the_peak_could_save_down_to_it() {
     made.known.stage_work.as_mut().unwrap()[0].classes[KernelClass::Optimizer as usize] = (1, 1);
     let found = made.one(&low_mfu::RULE);
     assert!((saved(&found) - 630.0).abs() < 1e-9, "{}", saved(&found));
+    // Elementwise kernels of the optimizer's range, 50 of 600 ns an iteration, run after all others.
+    let made = beside(600).holds(StageKind::Optimizer, "optimizer");
+    let found = made.groups(&[(ClassGroup::Elementwise, 10 * 50)]).one(&low_mfu::RULE);
+    assert!((saved(&found) - 550.0).abs() < 1e-9, "{}", saved(&found));
 }
 
 #[test]

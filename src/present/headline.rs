@@ -166,7 +166,7 @@ fn caption(context: &Context<'_>, rows: &[Row]) -> String {
     let figures = [
         ("mfu", has(|row| row.mfu)),
         ("mbu", has(|row| row.mbu)),
-        ("tokens_per_second", has(|row| row.tokens_per_second.or(row.images_per_second))),
+        ("tokens_per_second", has(|row| row.tokens_per_second)),
     ];
     let shown = figures.iter().filter(|(_, shown)| *shown);
     let names: Vec<&str> = shown.map(|(id, _)| context.text.column("headline", id)).collect();

@@ -97,9 +97,9 @@ fn finding(
     let gemms = results.gemms(stage).and_then(|own| Some((own, own.recoverable()?)));
     let per =
         |(own, sum): (&StageProducts, f64)| Quantity::new(own.per_instance(sum), Unit::Nanoseconds);
-    let [others, fused] = [false, true].map(|fusible| others(results, stage, fusible));
     let near = gemms.map(|(own, above)| 1.0 - above / own.time.max(1) as f64);
     let fuses = products.is_some_and(|products| 1.0 - products >= BESIDE);
+    let others = others(results, stage, fuses);
     let root = fuses.then(|| Root {
         cause: words!(
             results,
@@ -107,7 +107,7 @@ fn finding(
             near = near.filter(|near| *near >= NEAR).map(Quantity::ratio),
             peak = measured.map(Quantity::ratio),
             plain = near.is_none_or(|near| near < NEAR).then_some(""),
-            others = fused.as_deref().unwrap_or_default(),
+            others = others.as_deref().unwrap_or_default(),
         ),
         action: words!(
             results,
@@ -135,7 +135,7 @@ fn finding(
             results,
             "low_mfu.statement",
             stage = Inline::strong(&stage.label),
-            busy = Quantity::ratio(stage.unprofiled_busy().unwrap_or(busy)),
+            busy = Quantity::ratio(stage.baseline_busy()),
             mfu = mfu.map(Quantity::ratio),
             beside = mfu.is_none().then(|| Quantity::ratio(fusible / (busy * stage.time))),
             tensor = tensor.map(Quantity::ratio),
@@ -143,8 +143,8 @@ fn finding(
                 products.map(|share| Quantity::ratio(share * gemms_of_group(results, stage))),
             gemm = gemms.map(|(own, _)| per((own, own.time as f64))),
             above = gemms.map(per),
-            others = others.filter(|_| !fuses),
-            fused = fused.filter(|_| fuses),
+            others = others.as_deref().filter(|_| !fuses),
+            fused = others.as_deref().filter(|_| fuses),
         ),
         advice: Some(match fuses {
             true => {
@@ -196,18 +196,19 @@ fn part(
     if all > 0.0 { some / all } else { 0.0 }
 }
 
-/// Busy time of an iteration by group, nanoseconds.
-fn parts(results: &Results<'_>, stage: Key) -> Vec<(ClassGroup, f64)> {
+/// Busy time of a stage by group in each of so many iterations, or of its own if there are more, nanoseconds.
+fn parts(results: &Results<'_>, stage: Key, iterations: f64) -> Vec<(ClassGroup, f64)> {
     let Some(time) = results.stage_time(stage) else { return Vec::new() };
-    let counted = time.summary.counted.max(1) as f64;
+    let counted = iterations.max(time.summary.counted as f64).max(1.0);
     time.parts().into_iter().map(|(group, time)| (group, time / counted)).collect()
 }
 
-/// The same of the kernels that could be fused. Those of an optimizer run after all others, whatever their classes.
+/// The same of the kernels that could be fused. Those of an optimizer run after all others, whatever their classes, and
+/// maybe not in each iteration.
 fn fusible_parts(results: &Results<'_>, stage: &StageLine) -> Vec<(ClassGroup, f64)> {
-    let fusible = |stage: Key| -> Vec<(ClassGroup, f64)> {
-        let own = |(group, time)| (group, time * part(results, stage, group, is_fusible));
-        parts(results, stage).into_iter().map(own).collect()
+    let fusible = |own: Key| -> Vec<(ClassGroup, f64)> {
+        let part = |(group, time)| (group, time * part(results, own, group, is_fusible));
+        parts(results, own, stage.counted).into_iter().map(part).collect()
     };
     let optimizers = stage.nested.iter().filter(|one| one.kind == StageKind::Optimizer);
     let apart: Vec<(ClassGroup, f64)> = optimizers.flat_map(|one| fusible(one.key())).collect();
@@ -230,21 +231,27 @@ fn beside_products(results: &Results<'_>, stage: &StageLine) -> (f64, bool) {
 /// Busy time of an iteration by group, GEMMs aside, or of those kernels alone that could be fused; the most first, in words.
 /// What takes less than [`NAMED`] of the stage is not named.
 fn others(results: &Results<'_>, stage: &StageLine, fusible: bool) -> Option<String> {
-    let mut parts = match fusible {
+    let parts = match fusible {
         true => fusible_parts(results, stage),
-        false => parts(results, stage.key()),
+        false => parts(results, stage.key(), stage.counted),
     };
     let least = NAMED * stage.time;
-    parts.retain(|(group, time)| *group != ClassGroup::Gemm && *time > least);
-    parts.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let part = |(group, time): &(ClassGroup, f64)| {
-        words!(
-            results,
-            "low_mfu.other",
-            class = results.text.word(group_color(*group).label()),
-            time = Quantity::new(*time, Unit::Nanoseconds),
-        )
+    let others = parts.into_iter().filter(|(group, _)| *group != ClassGroup::Gemm);
+    listed(results, others.filter(|(_, time)| *time > least), Unit::Nanoseconds)
+}
+
+/// Groups of classes with their figures, the most first, in words.
+pub(super) fn listed(
+    results: &Results<'_>,
+    groups: impl Iterator<Item = (ClassGroup, f64)>,
+    unit: Unit,
+) -> Option<String> {
+    let mut groups: Vec<(ClassGroup, f64)> = groups.collect();
+    groups.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let said = |(group, value): &(ClassGroup, f64)| {
+        let class = results.text.word(group_color(*group).label());
+        words!(results, "low_mfu.other", class = class, value = Quantity::new(*value, unit))
     };
-    let said: Vec<String> = parts.iter().take(SHOWN_CLASSES).map(part).collect();
+    let said: Vec<String> = groups.iter().take(SHOWN_CLASSES).map(said).collect();
     (!said.is_empty()).then(|| said.join(results.text.semicolon()))
 }

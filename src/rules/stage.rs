@@ -233,10 +233,15 @@ impl StageLine {
         )
     }
 
-    /// Share of the un-profiled time for which the GPU is busy, if kernels take as long as profiled.
-    pub(super) fn unprofiled_busy(&self) -> Option<f64> {
+    /// The un-profiled time, nanoseconds, if it is shorter than the profiled one and kernels as long as profiled fit it.
+    pub(super) fn baseline(&self) -> Option<f64> {
         let busy = self.busy_share * self.time;
-        self.unprofiled.filter(|time| (busy..self.time).contains(time)).map(|time| busy / time)
+        self.unprofiled.filter(|time| (busy..self.time).contains(time))
+    }
+
+    /// Share of that time, or of the profiled one, for which the GPU is busy if kernels take as long as profiled.
+    pub(super) fn baseline_busy(&self) -> f64 {
+        self.baseline().map_or(self.busy_share, |time| self.busy_share * self.time / time)
     }
 
     /// Whether the stage generates tokens.

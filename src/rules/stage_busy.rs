@@ -8,7 +8,6 @@ use rooflens_analysis::time::stage_times::StageTime;
 use rooflens_analysis::utilization::Unavailable;
 use rooflens_analysis::utilization::mfu::StageUtilization;
 use rooflens_findings::{Inline, Observation, Quantity, Severity};
-use rooflens_present::group_color;
 use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
@@ -32,9 +31,8 @@ const ALONE: f64 = 0.05;
 /// Share of the idle time, or of exposed communication, from which on a part is all of it.
 pub(super) const ALL: f64 = 0.995;
 
-/// Share of the busy time from which on a class is named, and how many are.
+/// Share of the busy time from which on a class is named.
 const SHOWN: f64 = 0.05;
-const GROUPS: usize = 4;
 
 /// A share of idle time that is worth a cause.
 const NAMED: f64 = 0.01;
@@ -47,8 +45,7 @@ fn run(results: &Results<'_>) -> Outcome {
 }
 
 fn statement(results: &Results<'_>, stage: &StageLine) -> Observation {
-    let busy = stage.unprofiled_busy().unwrap_or(stage.busy_share);
-    let (mut statement, advice) = match busy >= BUSY {
+    let (mut statement, advice) = match stage.baseline_busy() >= BUSY {
         true => busy_stage(results, stage),
         false => idle_stage(results, stage),
     };
@@ -66,16 +63,13 @@ fn statement(results: &Results<'_>, stage: &StageLine) -> Observation {
 
 /// What keeps the GPU busy in a stage.
 fn busy_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<Vec<Inline>>) {
-    let baseline = stage.unprofiled_busy();
+    let baseline = stage.baseline();
     let mut statement = say!(
         results,
         "stage_busy.busy",
         stage = Inline::strong(&stage.label),
-        busy = Quantity::ratio(baseline.unwrap_or(stage.busy_share)),
-        time = Quantity::new(
-            stage.unprofiled.filter(|_| baseline.is_some()).unwrap_or(stage.time),
-            Unit::Nanoseconds
-        ),
+        busy = Quantity::ratio(stage.baseline_busy()),
+        time = Quantity::new(baseline.unwrap_or(stage.time), Unit::Nanoseconds),
         baseline = baseline.map(|_| ""),
         groups = groups(results, stage),
     );
@@ -100,16 +94,8 @@ fn groups(results: &Results<'_>, stage: &StageLine) -> Option<String> {
         ClassGroup::Gemm => time.share(group) * low_mfu::gemms_of_group(results, stage),
         _ => time.share(group),
     };
-    let mut shares: Vec<(ClassGroup, f64)> =
-        time.parts().into_iter().map(|(group, _)| (group, share(group))).collect();
-    shares.retain(|(_, share)| *share >= SHOWN);
-    shares.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let part = |(group, share): &(ClassGroup, f64)| {
-        let group = results.text.word(group_color(*group).label());
-        words!(results, "stage_busy.group", group = group, share = Quantity::ratio(*share))
-    };
-    let said: Vec<String> = shares.iter().take(GROUPS).map(part).collect();
-    (!said.is_empty()).then(|| said.join(results.text.semicolon()))
+    let shares = time.parts().into_iter().map(|(group, _)| (group, share(group)));
+    low_mfu::listed(results, shares.filter(|(_, share)| *share >= SHOWN), Unit::Ratio)
 }
 
 /// How long the GPU runs collectives alone, in words; and the share of the stage in which that may be waiting.
@@ -134,8 +120,7 @@ fn collectives(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, f64) {
 /// How long the GPU is idle in a stage, without a profiler where that was measured, and mostly why.
 fn idle_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<Vec<Inline>>) {
     let idle = 1.0 - stage.busy_share;
-    let busy = stage.busy_share * stage.time;
-    let baseline = stage.unprofiled.filter(|_| stage.unprofiled_busy().is_some());
+    let baseline = stage.baseline();
     // What few iterations have is told by the rule of the cause; of the baseline's median it says nothing.
     let recurring = |(cause, time): (Cause, f64)| match cause {
         Cause::HostCode if baseline.is_some() => {
@@ -156,7 +141,7 @@ fn idle_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<
         line.causes().any(|one| more(one) && is_rare(one))
     });
     // Of a profiled time it may be more than all idle time without the profiler.
-    let whole = baseline.map_or(idle, |time| 1.0 - busy / time);
+    let whole = 1.0 - stage.baseline_busy();
     let named = cause.filter(|(_, time)| (NAMED..=whole).contains(&stage.share(*time)));
     let why = named.map(|(cause, _)| because(results, stage, cause, baseline.is_some()));
     let part = named.map(|(_, time)| time).filter(|time| *time < ALL * idle * stage.time);

@@ -111,6 +111,8 @@ fn planned(
             && place.is_some_and(|place| ranges.contains(&place.range))
     };
     let (told, counted): (Vec<Stage>, Vec<Stage>) = lists.into_iter().partition(is_told);
+    let passes = counted.len() + usize::from(!told.is_empty());
+    let time = time.map(|time| time / passes.max(1) as u32);
     let mut steps = Vec::new();
     if !told.is_empty() {
         steps.push(or_skip("ncu", windowed(arguments, ncu, timeline, &told, time)));

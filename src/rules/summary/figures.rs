@@ -7,7 +7,6 @@ use crate::launch_bound;
 use crate::results::Results;
 use crate::stage::{Key, StageLine};
 use rooflens_analysis::engine::baseline::Series;
-use rooflens_analysis::utilization::mfu::StageUtilization;
 use rooflens_findings::Quantity;
 
 /// Stages that the first page shows.
@@ -89,11 +88,7 @@ fn of_stage(results: &Results<'_>, stage: &StageLine, actions: &[Action<'_>]) ->
         after: after.iter().map(|ns| Some(time(*ns))).collect(),
         limit: limit.map(time),
     };
-    let of_images =
-        |one: &StageUtilization| Some((one.images_per_second().ok()?, Unit::ImagesPerSecond));
-    let of_tokens =
-        |one: &StageUtilization| Some((one.tokens_per_second().ok()?, Unit::TokensPerSecond));
-    let throughput = utilization.and_then(|one| of_images(one).or_else(|| of_tokens(one)));
+    let throughput = utilization.and_then(|one| one.throughput().ok());
     let throughput = throughput.map(|(measured, unit)| {
         let rate = |ns: f64| Quantity::new(measured * now / ns, unit);
         Figure {

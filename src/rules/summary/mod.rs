@@ -88,20 +88,22 @@ fn bottom_line(
 
 /// What counters alone tell: the profiled launches and the one with the most time.
 fn counters_line(results: &Results<'_>) -> Option<Vec<Inline>> {
-    let groups = &results.context.results.rooflines().ok()?.first()?.groups;
-    let first = groups.first()?;
-    let seconds: Option<f64> = groups.iter().map(|group| group.seconds).sum();
+    let passes = results.context.results.rooflines().ok()?;
+    let groups = || passes.iter().flat_map(|pass| &pass.groups);
+    let seconds: f64 = groups().map(|group| group.seconds).sum::<Option<f64>>()?;
+    let longest =
+        groups().reduce(|best, next| if next.seconds > best.seconds { next } else { best })?;
     let percent = |value: Option<f64>| value.map(|value| Quantity::ratio(value / 100.0));
     Some(say!(
         results,
         "summary.counters",
-        launches = Quantity::count(groups.iter().map(|group| group.launches).sum()),
-        time = Quantity::new(seconds? * 1e9, Unit::Nanoseconds),
-        kernel = Inline::code(&first.short),
-        share = Quantity::ratio(first.share),
-        bound = results.text.word(first.bound.label()),
-        compute = percent(first.compute),
-        memory = percent(first.memory),
+        launches = Quantity::count(groups().map(|group| group.launches).sum()),
+        time = Quantity::new(seconds * 1e9, Unit::Nanoseconds),
+        kernel = Inline::code(&longest.short),
+        share = Quantity::ratio(longest.seconds? / seconds),
+        bound = results.text.word(longest.bound.label()),
+        compute = percent(longest.compute),
+        memory = percent(longest.memory),
     ))
 }
 

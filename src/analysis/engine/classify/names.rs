@@ -51,7 +51,7 @@ impl Name {
 fn one_spelling(name: &str) -> String {
     static CAST: LazyLock<Regex> = LazyLock::new(|| {
         let types = r"(?:unsigned )?(?:int|long long|long|short|char)|bool|signed char";
-        Regex::new(&format!(r"\((?:{types})\)(-?\d)")).expect("the pattern is constant")
+        pattern(&format!(r"\((?:{types})\)(-?\d)"))
     });
     let plain = name
         .replace("(anonymous namespace)::", "")

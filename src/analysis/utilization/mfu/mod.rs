@@ -3,7 +3,7 @@
 pub mod timed;
 pub mod work;
 
-use rooflens_schemas::StageKind;
+use rooflens_schemas::{StageKind, Unit};
 
 use super::Unavailable;
 use crate::counters::roofline::workload::{Hfu, Lack, StageWork};
@@ -246,6 +246,17 @@ impl StageUtilization {
     /// What is missing for it.
     pub fn tokens_per_second(&self) -> Result<f64, Unavailable> {
         Ok(self.per_second(self.work.as_ref().map_err(Clone::clone)?.tokens))
+    }
+
+    /// What a model processes or produces per second: images, if it is one of images, or tokens.
+    ///
+    /// # Errors
+    /// What is missing for it.
+    pub fn throughput(&self) -> Result<(f64, Unit), Unavailable> {
+        match self.images_per_second() {
+            Ok(images) => Ok((images, Unit::ImagesPerSecond)),
+            Err(_) => Ok((self.tokens_per_second()?, Unit::TokensPerSecond)),
+        }
     }
 
     /// Images processed per second, by a model of images.

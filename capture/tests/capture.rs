@@ -124,6 +124,11 @@ fn a_crash_of_the_workload_is_a_recorded_fact() {
     assert!(!text(&all.stderr).contains("begins"), "{}", text(&all.stderr));
 
     let machine = Machine::new();
+    let crash = machine.run(&["baseline", "--", "sh", "-c", "kill -SEGV $$"]);
+    assert_eq!(crash.status.code(), Some(139));
+    assert!(text(&crash.stderr).contains("exit code 139 (SIGSEGV) after"), "{}", text(&crash.stderr));
+
+    let machine = Machine::new();
     let absent = machine.run(&["baseline", "--", "no-such-workload"]);
     assert_eq!(absent.status.code(), Some(125));
     assert!(text(&absent.stderr).contains("cannot start no-such-workload"));

@@ -174,7 +174,7 @@ impl<'a> Session<'a> {
         let code = done.pass.exit_code.unwrap_or(0);
         let seconds = done.pass.wall_ns.unwrap_or(0) as f64 / 1e9;
         let how = match done.pass.exit_code {
-            Some(code) => format!("exit code {code}"),
+            Some(code) => exit_code(code),
             None => "ended by the capture".to_owned(),
         };
         say(&format!("{}: {how} after {seconds:.1} s", plan.id));
@@ -218,4 +218,11 @@ impl<'a> Session<'a> {
         };
         manifest::describe_bundle(&self.bundle, description)
     }
+}
+
+/// The code, with the name of the signal that it stands for.
+fn exit_code(code: i32) -> String {
+    let signal = code.checked_sub(128).and_then(signal_hook::low_level::signal_name);
+    let signal = signal.map_or_else(String::new, |name| format!(" ({name})"));
+    format!("exit code {code}{signal}")
 }

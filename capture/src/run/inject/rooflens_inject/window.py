@@ -10,7 +10,6 @@ memory double the time of a launch: loaders leave theirs pageable. Of several ra
 end when it has ended. Processes that load data push no ranges. Failures are said and forgotten.
 """
 import json
-import multiprocessing
 import os
 import sys
 import threading
@@ -109,6 +108,9 @@ class Window:
         if steps_window.DIR:
             steps_window.mark("done")
             return
+        # Not before torch: compiled code is cached under a hash that depends on what was imported before it.
+        import multiprocessing
+
         if multiprocessing.parent_process() is not None or threading.current_thread() is not threading.main_thread():
             return
         self.torch.cuda.synchronize()

@@ -126,7 +126,11 @@ fn a_crash_of_the_workload_is_a_recorded_fact() {
     let machine = Machine::new();
     let crash = machine.run(&["baseline", "--", "sh", "-c", "kill -SEGV $$"]);
     assert_eq!(crash.status.code(), Some(139));
-    assert!(text(&crash.stderr).contains("exit code 139 (SIGSEGV) after"), "{}", text(&crash.stderr));
+    assert!(
+        text(&crash.stderr).contains("exit code 139 (SIGSEGV) after"),
+        "{}",
+        text(&crash.stderr)
+    );
 
     let machine = Machine::new();
     let absent = machine.run(&["baseline", "--", "no-such-workload"]);
@@ -232,6 +236,20 @@ fn the_profiler_is_injected_around_the_chosen_instances() {
         "stop",
     ];
     assert_eq!(trace["traceEvents"], serde_json::json!(expected));
+}
+
+#[test]
+fn of_several_traces_those_without_an_operator_are_left_out() {
+    let machine = Machine::new();
+    let torch = fakes().join("torch");
+    let mut command = machine.command(&["torch", "--", "python3"]);
+    let command = command.arg(torch.join("generate.py")).arg("compiles");
+    let output = command.env("PYTHONPATH", &torch).output().expect("starts");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let manifest = machine.manifest();
+    let taken = manifest.artifacts.iter().filter(|a| a.kind == ArtifactKind::TorchTrace);
+    let taken: Vec<&str> = taken.map(|artifact| artifact.path.as_str()).collect();
+    assert_eq!(taken, ["torch/trace.pt.trace.json.gz"]);
 }
 
 #[test]

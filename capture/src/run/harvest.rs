@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io;
+use std::io::{self, BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -78,6 +78,9 @@ pub(super) fn after(
         Harvest::Torch(collection) => {
             let folder = collection.trace_dir.as_deref().unwrap_or(&folders.work);
             let mut found = traces(folder);
+            if collection.trace_dir.is_none() && found.iter().any(|trace| has_operators(trace)) {
+                found.retain(|trace| has_operators(trace));
+            }
             found.extend(traces(&folders.out));
             collect(found.difference(before), collection.is_expected, session, folders)
         }
@@ -306,6 +309,14 @@ fn traces(folder: &Path) -> BTreeSet<PathBuf> {
         }
     }
     found
+}
+
+/// Whether a trace of ours holds an operator. Processes in which `torch.compile` compiles import torch, too, and run none.
+fn has_operators(trace: &Path) -> bool {
+    let Ok(file) = fs::File::open(trace) else { return true };
+    let lines = BufReader::new(file).split(b'\n').map_while(Result::ok);
+    let finder = memchr::memmem::Finder::new("\"cat\": \"cpu_op\"");
+    lines.into_iter().any(|line| finder.find(&line).is_some())
 }
 
 /// Traces under names that tell ranks: PyTorch's own begin with the name of the host.

@@ -25,6 +25,8 @@ pub struct Facts {
     pub summaries: Vec<Summary>,
     /// The primary pass and those that are other ranks of its run, by rank.
     pub run: Vec<PassId>,
+    /// Passes with GPU operations of several processes.
+    pub shared: Vec<PassId>,
 }
 
 /// A GPU operation by number: an index into the columns of [`Ops`].
@@ -216,6 +218,11 @@ impl Facts {
         let identities = crate::engine::classify::identities(session);
         let ops = crate::engine::attribution::operations(session);
         let mut facts = Self { ops, identities, ..Self::default() };
+        let is_shared = |pass: &PassId| {
+            let processes = &facts.ops.process[facts.ops_of(*pass)];
+            processes.iter().any(|process| *process != processes[0])
+        };
+        facts.shared = session.passes.ids().filter(is_shared).collect();
         crate::engine::stages::find(session, &mut facts);
         facts.summaries = stage_stats::summarize(&facts);
         let primary = facts.primary_pass(session);

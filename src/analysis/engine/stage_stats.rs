@@ -136,7 +136,7 @@ impl Summary {
         Scope {
             pass: Some(session.pass_name(stage.pass).to_owned()),
             stage: Some(stage.name.clone()),
-            rank: several_processes(session, stage.pass)
+            rank: is_named_by_rank(session, facts, stage.pass)
                 .then(|| rank_of(session, facts, self))
                 .flatten(),
             ..Scope::default()
@@ -146,7 +146,8 @@ impl Summary {
     /// The stage's name, with the rank where several processes ran.
     pub fn label(&self, session: &Session, facts: &Facts) -> String {
         let stage = self.stage(facts);
-        match rank_of(session, facts, self).filter(|_| several_processes(session, stage.pass)) {
+        match rank_of(session, facts, self).filter(|_| is_named_by_rank(session, facts, stage.pass))
+        {
             Some(rank) => format!("{} · rank {rank}", stage.name),
             None => stage.name.clone(),
         }
@@ -172,9 +173,9 @@ pub fn rank_of(session: &Session, facts: &Facts, summary: &Summary) -> Option<u3
     })
 }
 
-fn several_processes(session: &Session, pass: PassId) -> bool {
-    session.passes.rank[pass.index()].is_some()
-        || session.processes.pass.iter().filter(|its| **its == pass).nth(1).is_some()
+/// A process without GPU work, as one that compiles or loads data, is no rank.
+fn is_named_by_rank(session: &Session, facts: &Facts, pass: PassId) -> bool {
+    session.passes.rank[pass.index()].is_some() || facts.shared.contains(&pass)
 }
 
 #[cfg(test)]

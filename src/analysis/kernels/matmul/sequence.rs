@@ -117,8 +117,7 @@ fn rank(session: &Session, facts: &Facts, instance: usize) -> Option<u32> {
     let pass = session.processes.pass[process];
     let recorded = session.processes.rank[process].or(session.passes.rank[pass.index()]);
     recorded.or_else(|| {
-        let several = session.processes.pass.iter().filter(|its| **its == pass).count() > 1;
-        let gpu = instance.gpus.first().filter(|_| several)?;
+        let gpu = instance.gpus.first().filter(|_| facts.shared.contains(&pass))?;
         Some(session.gpus.ordinal[gpu.index()])
     })
 }

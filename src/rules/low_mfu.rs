@@ -100,6 +100,7 @@ fn finding(
     let near = gemms.map(|(own, above)| 1.0 - above / own.time.max(1) as f64);
     let fuses = products.is_some_and(|products| 1.0 - products >= BESIDE);
     let others = others(results, stage, fuses);
+    let platform = &results.platform;
     let root = fuses.then(|| Root {
         cause: words!(
             results,
@@ -112,7 +113,8 @@ fn finding(
         action: words!(
             results,
             "low_mfu.root_action",
-            torch = results.platform.pytorch.then_some(""),
+            torch = (platform.pytorch && !platform.compiled).then_some(""),
+            compiled = platform.compiled.then_some(""),
         ),
         condition: None,
         passes: 1,

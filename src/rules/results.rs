@@ -102,8 +102,9 @@ impl<'a> Results<'a> {
         let Ok(baseline) = self.context.results.baseline() else { return };
         let session = self.context.session;
         for stage in self.stages.iter_mut().filter(|stage| stage.scope.rank.is_none()) {
+            let pass = stage.scope.pass.as_deref().unwrap_or_default();
             let name = stage.scope.stage.as_deref().unwrap_or_default();
-            let found = baseline.of_stage(session, (name, stage.kind), stage.steps);
+            let found = baseline.of_stage(session, (pass, name, stage.kind), stage.steps);
             stage.unprofiled = found.map(|(_, time)| time);
             stage.unprofiled_pass = found.map(|(series, _)| session.text(series.pass).to_owned());
         }

@@ -201,14 +201,14 @@ impl StageLine {
 
     /// Stage time without a profiler where that is known, else with it.
     pub(super) fn reference(&self) -> f64 {
-        self.unprofiled.map_or(self.time, |unprofiled| unprofiled.min(self.time))
+        self.unprofiled.unwrap_or(self.time)
     }
 
     fn bounded(&self, profiled: f64, saved: f64, basis: &str, kind: GainKind) -> Observation {
         let weight_ns = saved * self.counted;
         let share = if self.run_ns > 0.0 { weight_ns / self.run_ns } else { 0.0 };
         let (mut of, mut basis) = (self.label.clone(), basis.to_owned());
-        if self.reference() < self.time {
+        if self.unprofiled.is_some() {
             of = words!(self, "findings.unprofiled", stage = of);
             let time = |value| Quantity::new(value, Unit::Nanoseconds);
             let (part, whole) = (time(profiled), time(self.time));

@@ -64,14 +64,20 @@ pub fn compute(context: &Context<'_>) -> Known<Baseline> {
 
 impl Baseline {
     /// The un-profiled repeats of a stage of a timeline, and their median, nanoseconds. Loops of different lengths
-    /// compare by the step: of a decode stage it is the time of as many steps as the timeline has.
+    /// compare by the step: of a decode stage it is the time of as many steps as the timeline has, or as the workload is
+    /// said to make in this pass.
     pub fn of_stage(
         &self,
         session: &Session,
-        (stage, kind): (&str, StageKind),
+        (pass, stage, kind): (&str, &str, StageKind),
         steps: Option<f64>,
     ) -> Option<(&Series, f64)> {
         let series = self.unprofiled(session, stage)?;
+        let stated = || session.workload.for_pass(pass).output_tokens.map(|tokens| tokens as f64);
+        let steps = match kind {
+            StageKind::Decode => steps.or_else(stated),
+            _ => steps,
+        };
         let time = match matches!(kind, StageKind::Decode | StageKind::DecodeStep) {
             true => series.median_per_step()? * steps.filter(|steps| *steps > 0.0)?,
             false => series.statistics.median,
@@ -83,7 +89,8 @@ impl Baseline {
     pub fn of_summary(&self, context: &Context<'_>, summary: &Summary) -> Option<(&Series, f64)> {
         let (session, facts) = (context.session, context.facts);
         let is_alone = summary.scope(session, facts).rank.is_none();
-        let stage = (summary.stage(facts).name.as_str(), summary.kind(facts));
+        let stage = summary.stage(facts);
+        let stage = (session.pass_name(stage.pass), stage.name.as_str(), stage.kind);
         is_alone.then(|| self.of_stage(session, stage, summary.steps))?
     }
 
@@ -194,6 +201,21 @@ mod tests {
         assert_eq!(marked, [true, false, false, false, false]);
         assert!(all[0].worst_outlier().is_some_and(Repeat::is_cold));
         assert_eq!(all[0].excess(), 60.0);
+    }
+
+    #[test]
+    fn of_a_decode_loop_it_is_as_many_steps_as_the_timeline_has_or_the_workload_makes() {
+        let mut session = session(&[("decode", "baseline", Some(10), &[30])]);
+        let found = Baseline { series: series(&session) };
+        let of = |session: &Session, kind, steps| {
+            Some(found.of_stage(session, ("nsys", "decode", kind), steps)?.1)
+        };
+        // 3 ns a step.
+        assert_eq!(of(&session, StageKind::Decode, Some(4.0)), Some(12.0));
+        assert_eq!(of(&session, StageKind::Decode, None), None);
+        session.workload.output_tokens = Some(16);
+        assert_eq!(of(&session, StageKind::Decode, None), Some(48.0));
+        assert_eq!(of(&session, StageKind::DecodeStep, None), None);
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub struct Platform {
     pub capability: Option<u32>,
     /// PyTorch ran: its trace, its kernels, its ranges or its version are in the bundle, or a model of Transformers is.
     pub pytorch: bool,
+    /// `torch.compile` made some of it: kernels have the names that its Inductor gives, or the capture program saw it.
+    pub compiled: bool,
 }
 
 /// Parts of names of kernels that PyTorch or its compiler made.
@@ -44,7 +46,7 @@ impl Platform {
             (0..gpus.len()).filter(own).filter_map(|row| gpus.compute_capability[row]).min();
         least = least.or_else(|| gpus.compute_capability.iter().copied().flatten().min());
         let capability = least.filter(|_| vendor != Vendor::Amd);
-        Self { vendor, capability, pytorch: is_pytorch(session) }
+        Self { vendor, capability, pytorch: is_pytorch(session), compiled: is_compiled(session) }
     }
 
     /// Whether products of TF32 and bf16 have tensor cores: compute capability 8.0; none if nothing tells.
@@ -92,6 +94,12 @@ fn is_pytorch(session: &Session) -> bool {
         || session.environment.key.iter().any(|key| session.text(*key) == "PyTorch")
 }
 
+fn is_compiled(session: &Session) -> bool {
+    let is_kernel = |name: &str| name.starts_with("triton_") && name.contains("_fused_");
+    session.workload.noted.contains_key("torch.compile")
+        || session.kernels.name.iter().any(|name| is_kernel(session.text(*name)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,6 +124,16 @@ mod tests {
         let amd = platform("AMD Radeon Graphics", 90, "k");
         assert_eq!((amd.vendor, amd.capability, amd.has_tf32()), (Vendor::Amd, None, Some(false)));
         assert_eq!(Platform::default().has_tf32(), None);
+    }
+
+    #[test]
+    fn what_inductor_named_is_compiled() {
+        let is_compiled = |kernel| platform("NVIDIA H200", 90, kernel).compiled;
+        assert!(is_compiled("triton_poi_fused_mul_silu_1"));
+        // A kernel of somebody's own, one of XLA, and one of eager PyTorch.
+        for kernel in ["triton_softmax_kernel", "triton_fusion_3", "at::native::fused_dropout"] {
+            assert!(!is_compiled(kernel), "{kernel}");
+        }
     }
 
     #[test]

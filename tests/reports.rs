@@ -9,7 +9,7 @@ use std::process::Command;
 
 use sha2::{Digest, Sha256};
 
-const FIXTURES: [&str; 13] = [
+const FIXTURES: [&str; 14] = [
     "edge-empty-window",
     "h100-train",
     "h100-vit-train",
@@ -20,6 +20,7 @@ const FIXTURES: [&str; 13] = [
     "h200-llama-8b",
     "h200-llama-capture",
     "h200-qwen-0.5b",
+    "h200-qwen3-compiled",
     "h200-vit-train",
     "h200x2-ddp",
     "h200x2-fsdp",

@@ -180,7 +180,27 @@ fn is_named_by_rank(session: &Session, facts: &Facts, pass: PassId) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::middle;
+    use super::{middle, summaries};
+    use crate::engine::facts::Facts;
+    use crate::testing::{Made, launch};
+    use rooflens_model::{Launch, PassId};
+
+    #[test]
+    fn stages_are_named_by_rank_where_several_processes_have_gpu_work() {
+        let label = |made: &Made| {
+            let facts = Facts::new(&made.session);
+            summaries(&facts, PassId(0))[0].label(&made.session, &facts)
+        };
+        let mut made = Made::timeline();
+        made.range_at("step", 0, 100);
+        made.launch(10..15, 20..60);
+        let idle = made.session.process(PassId(0), 2, 2);
+        assert_eq!(label(&made), "step", "one that compiles or loads data is no rank");
+        let kernel = made.session.kernel("gemm", "gemm");
+        let other = launch(PassId(0), kernel, 20..60);
+        made.session.launches.push(Launch { process: idle, ..other });
+        assert_eq!(label(&made), "step · rank 0");
+    }
 
     #[test]
     fn of_an_even_number_both_middle_ones_stand_for_all() {

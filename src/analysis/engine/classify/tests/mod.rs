@@ -210,6 +210,12 @@ fn kernels_of_serving_and_training_libraries() {
 fn kernels_of_the_compiler_are_what_their_prefix_says_and_not_what_they_fuse() {
     check(&[
         ("triton_poi_fused_add_scaled_dot_product_attention_7", Elementwise, "Triton", ""),
+        (
+            "triton_poi_fused__scaled_dot_product_cudnn_attention_view_where_8",
+            Elementwise,
+            "Triton",
+            "",
+        ),
         ("triton_poi_fused_convolution_relu_3", Elementwise, "Triton", ""),
         ("triton_poi_fused_embedding_0", Gather, "Triton", ""),
         ("triton_red_fused_attention_sum_1", Reduction, "Triton", ""),

@@ -4,9 +4,11 @@
 use rooflens_schemas::{StageKind, Unit};
 
 use super::headline::headline;
-use super::{NOTABLE, Section, group_color};
+use super::{NOTABLE, Section, group_color, is_same};
 use crate::Context;
 use rooflens_analysis::Known;
+use rooflens_analysis::engine::classify::KernelClass;
+use rooflens_analysis::engine::stage_stats::Summary;
 use rooflens_analysis::time::stage_times::StageTime;
 use rooflens_findings::chart::{Bar, Color, Part, Plot, StackedBars};
 use rooflens_findings::{Block, Chart, Findings, Quantity, Table};
@@ -18,6 +20,9 @@ pub(super) static SECTION: Section = Section { id: "breakdown", show };
 const SHOWN_STAGES: usize = 8;
 const SHOWN_PARTS: usize = 20;
 
+/// Part of the matrix products up to which convolutions, or from which on all others, are not named.
+const FEW: f64 = 0.05;
+
 /// A stage, or one step of it, in its parts.
 struct Breakdown {
     label: String,
@@ -28,6 +33,8 @@ struct Breakdown {
     /// Profiled time of all measured iterations, nanoseconds.
     total: f64,
     unprofiled: bool,
+    /// Part of the matrix products that convolutions take.
+    convolutions: f64,
     /// Busy time by class and, last, idle time, nanoseconds.
     parts: Vec<(Color, f64)>,
 }
@@ -40,6 +47,15 @@ impl Breakdown {
 
     fn share_of(&self, color: Color) -> f64 {
         self.part(color) / self.time.max(1.0)
+    }
+}
+
+/// What a part is called: convolutions are matrix products, too, and are so much of those.
+fn name(color: Color, convolutions: f64) -> &'static str {
+    match color {
+        Color::Gemm if convolutions >= 1.0 - FEW => "convolution",
+        Color::Gemm if convolutions > FEW => "matrix products, convolutions",
+        _ => color.label(),
     }
 }
 
@@ -87,8 +103,17 @@ fn breakdown(context: &Context<'_>, stage: &StageTime) -> Breakdown {
         time: time / per,
         total: summary.time * summary.counted as f64,
         unprofiled: unprofiled.is_some(),
+        convolutions: convolutions(context, summary),
         parts: parts.chain([(Color::Idle, (time - busy) / per)]).collect(),
     }
+}
+
+fn convolutions(context: &Context<'_>, summary: &Summary) -> f64 {
+    let work = context.results.stage_work().ok();
+    let own = work.and_then(|work| work.iter().find(|one| is_same(&one.summary, summary)));
+    let time = |class| own.map_or(0.0, |own| own.time(class) as f64);
+    let (convolutions, gemms) = (time(KernelClass::Convolution), time(KernelClass::Gemm));
+    if convolutions > 0.0 { convolutions / (convolutions + gemms) } else { 0.0 }
 }
 
 /// Idle share of a stage from which on the caption tells it.
@@ -118,6 +143,9 @@ fn chart(context: &Context<'_>, all: &[Breakdown]) -> Option<Chart> {
     // Idle time is the rest: it stands last.
     colors.retain(|color| *color != Color::Idle);
     colors.push(Color::Idle);
+    let products: f64 = all.iter().map(|one| one.part(Color::Gemm)).sum();
+    let convolutions: f64 = all.iter().map(|one| one.part(Color::Gemm) * one.convolutions).sum();
+    let convolutions = convolutions / products.max(1.0);
     let bar = |one: &&Breakdown| {
         let time = Quantity::new(one.time, Unit::Nanoseconds);
         let unprofiled = one.unprofiled.then_some("");
@@ -134,7 +162,7 @@ fn chart(context: &Context<'_>, all: &[Breakdown]) -> Option<Chart> {
             "breakdown.chart",
             stage = told.stage.as_str(),
             share = Quantity::ratio(told.share_of(part)),
-            part = context.text.word(part.label()),
+            part = context.text.word(name(part, told.convolutions)),
         ),
         description: words!(context, "breakdown.chart_text"),
         plot: Plot::StackedBars(StackedBars {
@@ -142,7 +170,7 @@ fn chart(context: &Context<'_>, all: &[Breakdown]) -> Option<Chart> {
             normalized: true,
             parts: colors
                 .iter()
-                .map(|color| Part { name: color.label().to_owned(), color: *color })
+                .map(|color| Part { name: name(*color, convolutions).to_owned(), color: *color })
                 .collect(),
             bars: all.iter().map(bar).collect(),
         }),

@@ -239,19 +239,21 @@ fn others(results: &Results<'_>, stage: &StageLine, fusible: bool) -> Option<Str
     };
     let least = NAMED * stage.time;
     let others = parts.into_iter().filter(|(group, _)| *group != ClassGroup::Gemm);
-    listed(results, others.filter(|(_, time)| *time > least), Unit::Nanoseconds)
+    let others = others.filter(|(_, time)| *time > least);
+    let named = others.map(|(group, time)| (group_color(group).label(), time));
+    listed(results, named, Unit::Nanoseconds)
 }
 
-/// Groups of classes with their figures, the most first, in words.
+/// Classes by label with their figures, the most first, in words.
 pub(super) fn listed(
     results: &Results<'_>,
-    groups: impl Iterator<Item = (ClassGroup, f64)>,
+    classes: impl Iterator<Item = (&'static str, f64)>,
     unit: Unit,
 ) -> Option<String> {
-    let mut groups: Vec<(ClassGroup, f64)> = groups.collect();
+    let mut groups: Vec<(&str, f64)> = classes.collect();
     groups.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let said = |(group, value): &(ClassGroup, f64)| {
-        let class = results.text.word(group_color(*group).label());
+    let said = |(label, value): &(&str, f64)| {
+        let class = results.text.word(label);
         words!(results, "low_mfu.other", class = class, value = Quantity::new(*value, unit))
     };
     let said: Vec<String> = groups.iter().take(SHOWN_CLASSES).map(said).collect();

@@ -2,12 +2,13 @@
 
 use super::stage::StageLine;
 use super::{Outcome, Results, Rule, Threshold, host_pauses, low_mfu, profiler_overhead};
-use rooflens_analysis::engine::classify::ClassGroup;
+use rooflens_analysis::engine::classify::{ClassGroup, KernelClass};
 use rooflens_analysis::time::idle::{Cause, Line};
 use rooflens_analysis::time::stage_times::StageTime;
 use rooflens_analysis::utilization::Unavailable;
 use rooflens_analysis::utilization::mfu::StageUtilization;
 use rooflens_findings::{Inline, Observation, Quantity, Severity};
+use rooflens_present::group_color;
 use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
@@ -90,11 +91,17 @@ fn busy_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<
 /// The classes that take most of the busy time, with their shares, in words.
 fn groups(results: &Results<'_>, stage: &StageLine) -> Option<String> {
     let time = results.stage_time(stage.key())?;
-    let share = |group| match group {
-        ClassGroup::Gemm => time.share(group) * low_mfu::gemms_of_group(results, stage),
-        _ => time.share(group),
-    };
-    let shares = time.parts().into_iter().map(|(group, _)| (group, share(group)));
+    let gemms = low_mfu::gemms_of_group(results, stage);
+    let shares = time.parts().into_iter().flat_map(|(group, _)| {
+        let (label, share) = (group_color(group).label(), time.share(group));
+        match group {
+            ClassGroup::Gemm => {
+                let convolution = KernelClass::Convolution.label();
+                vec![(label, share * gemms), (convolution, share * (1.0 - gemms))]
+            }
+            _ => vec![(label, share)],
+        }
+    });
     low_mfu::listed(results, shares.filter(|(_, share)| *share >= SHOWN), Unit::Ratio)
 }
 

@@ -114,6 +114,7 @@ fn ranks_have_classes_of_their_own() {
     let nccl = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
     let mut session = session_of(&[(GEMM, 0, 10), (nccl, 10, 40), (GEMM, 50, 60), (SILU, 60, 70)]);
     let (gpu, process) = (session.gpu(PassId(0), 1), session.process(PassId(0), 2, 2));
+    session.launches.process[2..].fill(process);
     let mut facts = Facts::new(&session);
     let instance = |ops: [u32; 2], process, gpu| StageInstance {
         process,

@@ -2,6 +2,7 @@
 
 use super::*;
 use rooflens_analysis::engine::classify::KernelClass::{self, Elementwise, Gemm};
+use rooflens_analysis::engine::facts::Ops;
 use rooflens_analysis::memory::allocator::states::{Figures, State};
 use rooflens_analysis::memory::allocator::{Allocator, DeviceMemory};
 use rooflens_analysis::system::power::Power;
@@ -97,6 +98,16 @@ fn products_without_tensor_cores_are_those_that_could_have_them() {
     // 800 × (1 − 60 / 480).
     assert!((saved(&found) - 700.0).abs() < 1e-9);
     assert_eq!(sized(decode()).outcome(&no_tensor_cores::RULE), Outcome::CLEAR);
+    // What lies outside of stages counts, and so does the time there: a run of 50 000 ns with stages of 20 000.
+    assert_eq!(found.gain.unwrap().of_ns, 20_000.0);
+    let pass = PassId(0);
+    made.facts.ops = Ops {
+        start: vec![100, 30_000],
+        end: vec![50_100, 40_000],
+        pass: vec![pass, pass],
+        ..Ops::default()
+    };
+    assert_eq!(made.one(&no_tensor_cores::RULE).gain.unwrap().of_ns, 50_000.0);
 }
 
 #[test]

@@ -6,11 +6,21 @@ use rooflens_analysis::time::idle::{Cause, Line};
 use rooflens_findings::{Observation, Quantity, Root};
 use rooflens_schemas::Unit;
 
-pub(super) static RULE: Rule =
-    Rule { id: "queue-gaps", thresholds: &[Threshold::ratio("thresholds.queue_gaps", SHARE)], run };
+pub(super) static RULE: Rule = Rule {
+    id: "queue-gaps",
+    thresholds: &[
+        Threshold::ratio("thresholds.queue_gaps", SHARE),
+        Threshold::ns("thresholds.held_up", HELD_UP),
+    ],
+    run,
+};
 
 /// Idle time of cause *queue, latency* ÷ stage time from which on it is worth a finding.
 const SHARE: f64 = 0.10;
+
+/// Mean length of the gaps, nanoseconds, from which on something else than the launch of queued work, which takes microseconds,
+/// holds the GPU or the stream. A time slice of one of several processes is about 2 ms long.
+const HELD_UP: i64 = 100_000;
 
 /// Share of the idle time of graphs from which on it is advised what shortens the part between replays.
 const WORTH_SAYING: f64 = 0.05;
@@ -30,16 +40,31 @@ fn finding(
     if stage.share(saved) < SHARE {
         return None;
     }
-    let root = results.replays_graphs(stage).then(|| Root {
-        cause: words!(results, "queue_gaps.root_cause"),
-        action: words!(results, "queue_gaps.root_action"),
-        condition: None,
-        passes: 1,
-    });
-    let replays = results.replays_graphs(stage).then(|| results.replays(stage)).flatten();
-    let (which, mut advice) = match results.replays_graphs(stage) {
-        true => (words!(results, "queue_gaps.replayed"), say!(results, "queue_gaps.advice_graph")),
-        false => (words!(results, "queue_gaps.issued"), say!(results, "queue_gaps.advice")),
+    let (gaps, time) = (line.gaps[Cause::Queue as usize].gaps, line.of(Cause::Queue));
+    let mean = (gaps > 0).then(|| time as f64 / gaps as f64);
+    let is_replayed = results.replays_graphs(stage);
+    let is_held_up = !is_replayed && mean.is_some_and(|mean| mean >= HELD_UP as f64);
+    let root = match (is_replayed, is_held_up) {
+        (true, _) => Some((
+            words!(results, "queue_gaps.root_cause"),
+            words!(results, "queue_gaps.root_action"),
+        )),
+        (false, true) => Some((
+            words!(results, "queue_gaps.held_up_cause"),
+            words!(results, "queue_gaps.held_up_action"),
+        )),
+        (false, false) => None,
+    };
+    let root = root.map(|(cause, action)| Root { cause, action, condition: None, passes: 1 });
+    let replays = is_replayed.then(|| results.replays(stage)).flatten();
+    let (which, mut advice) = match (is_replayed, is_held_up) {
+        (true, _) => {
+            (words!(results, "queue_gaps.replayed"), say!(results, "queue_gaps.advice_graph"))
+        }
+        (_, true) => {
+            (words!(results, "queue_gaps.issued"), say!(results, "queue_gaps.advice_held_up"))
+        }
+        _ => (words!(results, "queue_gaps.issued"), say!(results, "queue_gaps.advice")),
     };
     // Of graphs traced as a whole it is not known what is idle inside.
     let replays = replays.filter(|own| !own.whole && own.figures.gaps > 0);
@@ -50,9 +75,7 @@ fn finding(
     if between.is_some_and(|between| between as f64 >= WORTH_SAYING * all && between > 0) {
         advice.extend(say!(results, "queue_gaps.advice_between"));
     }
-    let (gaps, time) = (line.gaps[Cause::Queue as usize].gaps, line.of(Cause::Queue));
     let basis = words!(results, "queue_gaps.basis");
-    let mean = (gaps > 0).then(|| Quantity::new(time as f64 / gaps as f64, Unit::Nanoseconds));
     Some(Observation {
         root,
         statement: say!(
@@ -61,7 +84,7 @@ fn finding(
             idle = results.idles(stage, line, &[Cause::Queue], saved),
             which = which,
             gaps = Quantity::count(gaps),
-            mean = mean,
+            mean = mean.map(|mean| Quantity::new(mean, Unit::Nanoseconds)),
             inside = inside.map(Quantity::ns),
             between = between.map(Quantity::ns),
             betweens = figures.map(|own| Quantity::count(own.gaps as u64)),

@@ -344,6 +344,16 @@ fn gaps_with_work_issued_are_not_the_hosts() {
     assert!(words(&found.advice.unwrap()).contains("capture several steps in one graph"));
     let eager = made(0, 150.0).one(&queue_gaps::RULE);
     assert!(words(&eager.statement).contains("operations already launched"));
+    assert!(
+        eager.root.is_none() && words(&eager.advice.unwrap()).contains("fewer, larger kernels")
+    );
+    // Ten instances with one gap of 150 µs each, of a stage of 1 ms: no launch takes so long.
+    let stage = Made::default().stage("decode", StageKind::Decode, 1e6, 1e7).operations(200.0, 8e5);
+    let slices = stage.busy(0.8).idle(Cause::Queue, 150e3).gaps(Cause::Queue, 10);
+    let advice = words(&slices.one(&queue_gaps::RULE).advice.unwrap());
+    assert!(advice.contains("another process on this GPU"), "{advice}");
+    let action = slices.one(&queue_gaps::RULE).root.unwrap().action;
+    assert!(action.starts_with("Find what holds the GPU"), "{action}");
     assert_eq!(made(200, 99.0).outcome(&queue_gaps::RULE), Outcome::CLEAR);
     // The sentence about the stage has the words, too: of 200 ns of idle time, and where it is all of them.
     let stage = |idle| words(&made(200, idle).one(&stage_busy::RULE).statement);

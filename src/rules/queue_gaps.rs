@@ -48,14 +48,16 @@ fn finding(
         (true, _) => Some((
             words!(results, "queue_gaps.root_cause"),
             words!(results, "queue_gaps.root_action"),
+            None,
         )),
         (false, true) => Some((
             words!(results, "queue_gaps.held_up_cause"),
             words!(results, "queue_gaps.held_up_action"),
+            Some(words!(results, "queue_gaps.held_up_condition")),
         )),
         (false, false) => None,
     };
-    let root = root.map(|(cause, action)| Root { cause, action, condition: None, passes: 1 });
+    let root = root.map(|(cause, action, condition)| Root { cause, action, condition, passes: 1 });
     let replays = is_replayed.then(|| results.replays(stage)).flatten();
     let (which, mut advice) = match (is_replayed, is_held_up) {
         (true, _) => {

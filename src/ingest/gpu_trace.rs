@@ -305,9 +305,7 @@ mod tests {
     use super::*;
     use crate::testing::import_bytes;
 
-    const TRACE: &str = "Start (ns),Duration (ns),CorrId,GrdX,GrdY,GrdZ,BlkX,BlkY,BlkZ,Reg/Trd,StcSMem (MB),DymSMem (MB),Bytes (MB),Throughput (MB/s),SrcMemKd,DstMemKd,Device,Ctx,GreenCtx,Strm,Name\n\
-        200,50,12,4,1,1,256,1,1,40,0.000,0.049,,,,,NVIDIA H200 (1),1,,7,\"void f<int, 2>(T1)\"\n\
-        100,30,11,,,,,,,,,,4.194,139.8,Pageable,Device,NVIDIA H200 (1),1,,13,[CUDA memcpy Host-to-Device]\n";
+    const TRACE: &str = include_str!("../../tests/data/seeds/gpu_trace.csv");
 
     fn import_text(text: &str) -> (Result<(), IngestError>, Session, Diagnostics) {
         import_bytes(&IMPORTER, "trace.csv", text)

@@ -61,9 +61,44 @@ fn all() -> Vec<Vec<u8>> {
     all.extend(
         [CUBLAS, SAMPLES, SMI, TIMINGS, ENVIRONMENT, WORKLOAD, JSON_LINES].map(<[u8]>::to_vec),
     );
+    all.extend(seeds());
     all.extend(found("ncu-rep").into_iter().chain(found("csv")).chain(found("json")));
     all.extend(databases());
     all
+}
+
+fn seed(name: &str) -> Vec<u8> {
+    std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/seeds").join(name))
+        .unwrap()
+}
+
+/// A small file of each format that the fixtures lack.
+fn seeds() -> Vec<Vec<u8>> {
+    let files = [
+        "call_sums.csv",
+        "cublaslt.log",
+        "gpu_trace.csv",
+        "kernel_sums.csv",
+        "memory.pickle",
+        "ncu_console.txt",
+        "sums_console.txt",
+        "xla.json",
+        "../serving/dcgm.txt",
+    ];
+    let databases =
+        [&["nccl.sql"][..], &["rocpd_info.sql", "rocpd_3.sql"], &["rocpd_info.sql", "rocpd_4.sql"]];
+    files.map(seed).into_iter().chain(databases.map(database)).collect()
+}
+
+/// The database that scripts make.
+fn database(scripts: &[&str]) -> Vec<u8> {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let base = Connection::open(file.path()).unwrap();
+    for script in scripts {
+        base.execute_batch(&String::from_utf8(seed(script)).unwrap()).unwrap();
+    }
+    drop(base);
+    std::fs::read(file.path()).unwrap()
 }
 
 /// The beginnings of all fixtures whose name ends so, packed or not.
@@ -191,5 +226,5 @@ fn archives() -> Vec<Vec<u8>> {
     }
     let plain = builder.into_inner().unwrap();
     let packed = zstd::encode_all(&*plain, 3).unwrap();
-    vec![plain, packed]
+    vec![plain, packed, seed("bundle.zip")]
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::testing::import_bytes;
 
 /// One call as cuBLASLt 13.1 logs it, on one line.
-const LT: &str = "[2026-11-21 01:13:21][cublasLt][4889][Trace][cublasLtTSTMatmul] A=0X7FC4 Adesc=[type=R_16BF rows=8192 cols=2048 ld=8192] B=0X7FC3 Bdesc=[type=R_16BF rows=8192 cols=4 ld=8192] C=0X7FC5 Cdesc=[type=R_16BF rows=2048 cols=4 ld=2048] D=0X7FC5 Ddesc=[type=R_16BF rows=2048 cols=4 ld=2048] computeDesc=[computeType=COMPUTE_32F scaleType=R_32F transa=OP_T smCountTarget=132] algo=[algoId=66 tile=MATMUL_TILE_64x8 stages=MATMUL_STAGES_64xAUTO reductionScheme=REDUCTION_SCHEME_COMPUTE_TYPE numSplitsK=3 customOption=1 clusterShape=CLUSTER_SHAPE_4x1x1] workSpace=0X7F workSpaceSizeInBytes=98320 beta=0 outOfPlace=0 stream=0X0\n";
+const LT: &str = include_str!("../../../tests/data/seeds/cublaslt.log");
 
 fn block(function: &str, arguments: &[(&str, &str)]) -> String {
     let mut text =

@@ -239,28 +239,7 @@ fn speedup(words: &str) -> (&str, &str, &str) {
 mod tests {
     use super::*;
 
-    const REPORT: &str = "\
-[7] a.out@host
-  void f<(int)4>(T1 *, \"x\") (4, 1, 2)x(64, 1, 1), Context 1, Stream 7, Device 0, CC 9.0
-    Section: Occupancy
-    ------------------- ----------- ------------
-    Metric Name         Metric Unit Metric Value
-    ------------------- ----------- ------------
-    Achieved Occupancy            %        10.54
-    Waves Per SM                            0.11
-    ------------------- ----------- ------------
-
-    OPT   Est. Local Speedup: 89.46%
-          The difference is
-          large.
-
-    Section: Launch
-    INF   Nothing.
-  g(), 2020-Nov-12 10:00:00, Context 2, Stream 13
-    Section: Cut
-    --- --- ---
-    Dur  us  12
-    Cyc  us  3";
+    const REPORT: &str = include_str!("../../../tests/data/seeds/ncu_console.txt");
 
     #[test]
     fn launches_metrics_and_rules_become_rows() {

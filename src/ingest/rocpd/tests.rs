@@ -8,45 +8,11 @@ use super::*;
 use crate::testing::import_bytes;
 use rooflens_model::{ApiLevel, CopyKind};
 
-const INFO: &str = r#"
-CREATE TABLE "rocpd_metadata_u1" ("id" INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, "tag" TEXT NOT NULL, "value" TEXT NOT NULL);
-CREATE TABLE "rocpd_string_u1" ("id" INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, "guid" TEXT DEFAULT "g" NOT NULL, "string" TEXT NOT NULL UNIQUE ON CONFLICT ABORT);
-CREATE TABLE "rocpd_info_process_u1" ("id" INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, "guid" TEXT DEFAULT "g" NOT NULL, "nid" INTEGER NOT NULL, "pid" INTEGER NOT NULL, "command" TEXT);
-CREATE TABLE "rocpd_info_thread_u1" ("id" INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, "nid" INTEGER NOT NULL, "pid" INTEGER NOT NULL, "tid" INTEGER NOT NULL, "name" TEXT);
-CREATE TABLE "rocpd_info_agent_u1" ("id" INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, "nid" INTEGER NOT NULL, "pid" INTEGER NOT NULL, "type" TEXT, "absolute_index" INTEGER, "logical_index" INTEGER, "type_index" INTEGER, "name" TEXT, "model_name" TEXT, "product_name" TEXT);
-CREATE TABLE "rocpd_info_kernel_symbol_u1" ("id" INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, "kernel_name" TEXT, "display_name" TEXT, "arch_vgpr_count" INTEGER, "accum_vgpr_count" INTEGER);
-CREATE TABLE "rocpd_event_u1" ("id" INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, "category_id" INTEGER, "stack_id" INTEGER);
-INSERT INTO "rocpd_string_u1" (id, string) VALUES (1, 'hipLaunchKernel'), (2, 'HIP_RUNTIME_API'), (3, 'roctxRangePushA'), (4, 'MARKER_CORE_RANGE_API'), (5, 'MEMORY_COPY_HOST_TO_DEVICE'), (6, 'KERNEL_DISPATCH');
-INSERT INTO "rocpd_info_process_u1" (id, nid, pid, command) VALUES (5, 1, 4242, 'train');
-INSERT INTO "rocpd_info_thread_u1" (id, nid, pid, tid, name) VALUES (6, 1, 5, 77, 'main');
-INSERT INTO "rocpd_info_agent_u1" VALUES (1, 1, 5, 'CPU', 0, 0, 0, 'EPYC', '', ''), (3, 1, 5, 'GPU', 1, 1, 0, 'gfx942', '', 'AMD Instinct MI300X');
-INSERT INTO "rocpd_info_kernel_symbol_u1" VALUES (9, '_Z1fi.kd', 'f(int)', 24, 8);
-INSERT INTO "rocpd_event_u1" VALUES (1, 2, 1000), (2, 6, 1000), (3, 4, 1001), (4, NULL, 0);
-"#;
+const INFO: &str = include_str!("../../../tests/data/seeds/rocpd_info.sql");
 
-const WORK_3: &str = r#"
-INSERT INTO "rocpd_metadata_u1" (tag, value) VALUES ('schema_version', '3');
-CREATE TABLE "rocpd_kernel_dispatch_u1" ("id" INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, "guid" TEXT DEFAULT "g" NOT NULL, "pid" INTEGER NOT NULL, "tid" INTEGER, "agent_id" INTEGER NOT NULL, "kernel_id" INTEGER NOT NULL, "queue_id" INTEGER NOT NULL, "stream_id" INTEGER NOT NULL, "start" BIGINT NOT NULL, "end" BIGINT NOT NULL, "group_segment_size" INTEGER, "workgroup_size_x" INTEGER, "workgroup_size_y" INTEGER, "workgroup_size_z" INTEGER, "grid_size_x" INTEGER, "grid_size_y" INTEGER, "grid_size_z" INTEGER, "event_id" INTEGER);
-INSERT INTO "rocpd_kernel_dispatch_u1" VALUES (1, 'g', 5, 6, 3, 9, 2, 0, 200, 260, 512, 64, 1, 1, 1000, 2, 1, 2);
-CREATE TABLE "rocpd_memory_copy_u1" ("id" INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, "pid" INTEGER NOT NULL, "start" BIGINT NOT NULL, "end" BIGINT NOT NULL, "name_id" INTEGER NOT NULL, "dst_agent_id" INTEGER, "src_agent_id" INTEGER, "size" INTEGER NOT NULL, "stream_id" INTEGER, "event_id" INTEGER);
-INSERT INTO "rocpd_memory_copy_u1" VALUES (1, 5, 100, 130, 5, 3, 1, 4096, 4, 4);
-CREATE TABLE "rocpd_region_u1" ("id" INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, "pid" INTEGER NOT NULL, "tid" INTEGER NOT NULL, "start" BIGINT NOT NULL, "end" BIGINT NOT NULL, "name_id" INTEGER NOT NULL, "event_id" INTEGER, "extdata" JSONB DEFAULT "{}" NOT NULL);
-INSERT INTO "rocpd_region_u1" VALUES (1, 5, 6, 150, 160, 1, 1, '{}'), (2, 5, 6, 90, 300, 3, 3, '{"message": "forward"}'), (3, 5, 6, 1, 2, 6, 2, '{}');
-"#;
+const WORK_3: &str = include_str!("../../../tests/data/seeds/rocpd_3.sql");
 
-const WORK_4: &str = r#"
-INSERT INTO "rocpd_metadata_u1" (tag, value) VALUES ('schema_version', '4.0.0');
-CREATE TABLE "rocpd_info_category_u1" ("id" INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, "name" TEXT NOT NULL);
-INSERT INTO "rocpd_info_category_u1" VALUES (2, 'HIP_RUNTIME_API_EXT');
-CREATE TABLE "rocpd_track_u1" ("id" INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, "nid" INTEGER NOT NULL, "pid" INTEGER, "tid" INTEGER, "agent_id" INTEGER, "queue_id" INTEGER, "stream_id" INTEGER);
-INSERT INTO "rocpd_track_u1" VALUES (1, 1, 5, 6, 3, 2, 8), (2, 1, 5, 6, NULL, NULL, NULL);
-CREATE TABLE "rocpd_timestamp_u1" ("id" INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, "value" BIGINT NOT NULL, "track_id" INTEGER);
-INSERT INTO "rocpd_timestamp_u1" VALUES (1, 200, 1), (2, 260, 1), (3, 150, 2), (4, 160, 2);
-CREATE TABLE "rocpd_kernel_dispatch_u1" ("id" INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, "track_id" INTEGER NOT NULL, "kernel_id" INTEGER NOT NULL, "start_id" INTEGER NOT NULL, "end_id" INTEGER NOT NULL, "group_segment_size" INTEGER, "workgroup_size_x" INTEGER, "workgroup_size_y" INTEGER, "workgroup_size_z" INTEGER, "grid_size_x" INTEGER, "grid_size_y" INTEGER, "grid_size_z" INTEGER, "event_id" INTEGER);
-INSERT INTO "rocpd_kernel_dispatch_u1" VALUES (1, 1, 9, 1, 2, 512, 64, 1, 1, 1000, 2, 1, 2), (2, 1, 9, 1, 99, 512, 64, 1, 1, 1000, 2, 1, 2);
-CREATE TABLE "rocpd_region_u1" ("id" INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, "track_id" INTEGER NOT NULL, "name_id" INTEGER NOT NULL, "start_id" INTEGER NOT NULL, "end_id" INTEGER NOT NULL, "event_id" INTEGER);
-INSERT INTO "rocpd_region_u1" VALUES (1, 2, 1, 3, 4, 1);
-"#;
+const WORK_4: &str = include_str!("../../../tests/data/seeds/rocpd_4.sql");
 
 fn import_sql(scripts: &[&str]) -> (Result<(), IngestError>, Session, Diagnostics) {
     let file = NamedTempFile::new().unwrap();

@@ -154,9 +154,7 @@ mod tests {
     use super::*;
     use crate::testing::import_bytes;
 
-    const NEW: &str = "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n\
-        75.0,300,3,100.0,99.5,90,110,10.0,\"void gemm<int, 4>(T1)\"\n\
-        25.0,100,1,100.0,100.0,100,100,0.0,copy\n";
+    const NEW: &str = include_str!("../../../tests/data/seeds/kernel_sums.csv");
 
     fn import_text(text: &str) -> (Result<(), IngestError>, Session, Diagnostics) {
         import_bytes(&IMPORTER, "sum.csv", text)

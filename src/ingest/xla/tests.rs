@@ -3,19 +3,7 @@
 use super::*;
 use crate::testing::import_bytes;
 
-const TRACE: &str = r#"{"displayTimeUnit":"ns","metadata":{"highres-ticks":true},"traceEvents":[
-{"args":{"name":"/device:GPU:1"},"name":"process_name","ph":"M","pid":1},
-{"args":{"sort_index":1},"name":"process_sort_index","ph":"M","pid":1},
-{"args":{"name":"Stream #14(Compute)"},"name":"thread_name","ph":"M","pid":1,"tid":3},
-{"args":{"name":"XLA Ops"},"name":"thread_name","ph":"M","pid":1,"tid":9},
-{"args":{"name":"/host:CPU"},"name":"process_name","ph":"M","pid":701},
-{"args":{"correlation_id":"55","hlo_op":"dot.3","kernel_details":"regs:32 static_shared:16 dynamic_shared:512 grid:4,2,1 block:128,1,1 occ_pct:50"},"dur":2.5,"name":"gemm_fusion","ph":"X","pid":1,"tid":3,"ts":10.125},
-{"args":{"kernel_details":"regs:32"},"dur":2.5,"name":"dot.3","ph":"X","pid":1,"tid":9,"ts":10.125},
-{"args":{"correlation_id":"54","memcpy_details":"kind_src:pageable kind_dst:device size:40 dest:0 async:1"},"dur":1,"name":"MemcpyH2D","ph":"X","pid":1,"tid":3,"ts":2},
-{"args":{"correlation_id":55},"dur":0.5,"name":"cuLaunchKernel","ph":"X","pid":701,"tid":7,"ts":8},
-{"args":{"step_num":"3"},"dur":20,"name":"train","ph":"X","pid":701,"tid":7,"ts":1},
-{"args":{"step_num":"4"},"dur":-1,"name":"train","ph":"X","pid":701,"tid":7,"ts":30},
-{}]}"#;
+const TRACE: &str = include_str!("../../../tests/data/seeds/xla.json");
 
 fn import_text(text: &str) -> (Result<(), IngestError>, Session, Diagnostics) {
     import_bytes(&IMPORTER, "host.trace.json", text)

@@ -1,0 +1,7 @@
+INSERT INTO "rocpd_metadata_u1" (tag, value) VALUES ('schema_version', '3');
+CREATE TABLE "rocpd_kernel_dispatch_u1" ("id" INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, "guid" TEXT DEFAULT "g" NOT NULL, "pid" INTEGER NOT NULL, "tid" INTEGER, "agent_id" INTEGER NOT NULL, "kernel_id" INTEGER NOT NULL, "queue_id" INTEGER NOT NULL, "stream_id" INTEGER NOT NULL, "start" BIGINT NOT NULL, "end" BIGINT NOT NULL, "group_segment_size" INTEGER, "workgroup_size_x" INTEGER, "workgroup_size_y" INTEGER, "workgroup_size_z" INTEGER, "grid_size_x" INTEGER, "grid_size_y" INTEGER, "grid_size_z" INTEGER, "event_id" INTEGER);
+INSERT INTO "rocpd_kernel_dispatch_u1" VALUES (1, 'g', 5, 6, 3, 9, 2, 0, 200, 260, 512, 64, 1, 1, 1000, 2, 1, 2);
+CREATE TABLE "rocpd_memory_copy_u1" ("id" INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, "pid" INTEGER NOT NULL, "start" BIGINT NOT NULL, "end" BIGINT NOT NULL, "name_id" INTEGER NOT NULL, "dst_agent_id" INTEGER, "src_agent_id" INTEGER, "size" INTEGER NOT NULL, "stream_id" INTEGER, "event_id" INTEGER);
+INSERT INTO "rocpd_memory_copy_u1" VALUES (1, 5, 100, 130, 5, 3, 1, 4096, 4, 4);
+CREATE TABLE "rocpd_region_u1" ("id" INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, "pid" INTEGER NOT NULL, "tid" INTEGER NOT NULL, "start" BIGINT NOT NULL, "end" BIGINT NOT NULL, "name_id" INTEGER NOT NULL, "event_id" INTEGER, "extdata" JSONB DEFAULT "{}" NOT NULL);
+INSERT INTO "rocpd_region_u1" VALUES (1, 5, 6, 150, 160, 1, 1, '{}'), (2, 5, 6, 90, 300, 3, 3, '{"message": "forward"}'), (3, 5, 6, 1, 2, 6, 2, '{}');

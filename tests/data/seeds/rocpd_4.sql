@@ -1,0 +1,11 @@
+INSERT INTO "rocpd_metadata_u1" (tag, value) VALUES ('schema_version', '4.0.0');
+CREATE TABLE "rocpd_info_category_u1" ("id" INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, "name" TEXT NOT NULL);
+INSERT INTO "rocpd_info_category_u1" VALUES (2, 'HIP_RUNTIME_API_EXT');
+CREATE TABLE "rocpd_track_u1" ("id" INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, "nid" INTEGER NOT NULL, "pid" INTEGER, "tid" INTEGER, "agent_id" INTEGER, "queue_id" INTEGER, "stream_id" INTEGER);
+INSERT INTO "rocpd_track_u1" VALUES (1, 1, 5, 6, 3, 2, 8), (2, 1, 5, 6, NULL, NULL, NULL);
+CREATE TABLE "rocpd_timestamp_u1" ("id" INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, "value" BIGINT NOT NULL, "track_id" INTEGER);
+INSERT INTO "rocpd_timestamp_u1" VALUES (1, 200, 1), (2, 260, 1), (3, 150, 2), (4, 160, 2);
+CREATE TABLE "rocpd_kernel_dispatch_u1" ("id" INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, "track_id" INTEGER NOT NULL, "kernel_id" INTEGER NOT NULL, "start_id" INTEGER NOT NULL, "end_id" INTEGER NOT NULL, "group_segment_size" INTEGER, "workgroup_size_x" INTEGER, "workgroup_size_y" INTEGER, "workgroup_size_z" INTEGER, "grid_size_x" INTEGER, "grid_size_y" INTEGER, "grid_size_z" INTEGER, "event_id" INTEGER);
+INSERT INTO "rocpd_kernel_dispatch_u1" VALUES (1, 1, 9, 1, 2, 512, 64, 1, 1, 1000, 2, 1, 2), (2, 1, 9, 1, 99, 512, 64, 1, 1, 1000, 2, 1, 2);
+CREATE TABLE "rocpd_region_u1" ("id" INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, "track_id" INTEGER NOT NULL, "name_id" INTEGER NOT NULL, "start_id" INTEGER NOT NULL, "end_id" INTEGER NOT NULL, "event_id" INTEGER);
+INSERT INTO "rocpd_region_u1" VALUES (1, 2, 1, 3, 4, 1);

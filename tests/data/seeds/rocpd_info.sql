@@ -1,0 +1,13 @@
+CREATE TABLE "rocpd_metadata_u1" ("id" INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, "tag" TEXT NOT NULL, "value" TEXT NOT NULL);
+CREATE TABLE "rocpd_string_u1" ("id" INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, "guid" TEXT DEFAULT "g" NOT NULL, "string" TEXT NOT NULL UNIQUE ON CONFLICT ABORT);
+CREATE TABLE "rocpd_info_process_u1" ("id" INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, "guid" TEXT DEFAULT "g" NOT NULL, "nid" INTEGER NOT NULL, "pid" INTEGER NOT NULL, "command" TEXT);
+CREATE TABLE "rocpd_info_thread_u1" ("id" INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, "nid" INTEGER NOT NULL, "pid" INTEGER NOT NULL, "tid" INTEGER NOT NULL, "name" TEXT);
+CREATE TABLE "rocpd_info_agent_u1" ("id" INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, "nid" INTEGER NOT NULL, "pid" INTEGER NOT NULL, "type" TEXT, "absolute_index" INTEGER, "logical_index" INTEGER, "type_index" INTEGER, "name" TEXT, "model_name" TEXT, "product_name" TEXT);
+CREATE TABLE "rocpd_info_kernel_symbol_u1" ("id" INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, "kernel_name" TEXT, "display_name" TEXT, "arch_vgpr_count" INTEGER, "accum_vgpr_count" INTEGER);
+CREATE TABLE "rocpd_event_u1" ("id" INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, "category_id" INTEGER, "stack_id" INTEGER);
+INSERT INTO "rocpd_string_u1" (id, string) VALUES (1, 'hipLaunchKernel'), (2, 'HIP_RUNTIME_API'), (3, 'roctxRangePushA'), (4, 'MARKER_CORE_RANGE_API'), (5, 'MEMORY_COPY_HOST_TO_DEVICE'), (6, 'KERNEL_DISPATCH');
+INSERT INTO "rocpd_info_process_u1" (id, nid, pid, command) VALUES (5, 1, 4242, 'train');
+INSERT INTO "rocpd_info_thread_u1" (id, nid, pid, tid, name) VALUES (6, 1, 5, 77, 'main');
+INSERT INTO "rocpd_info_agent_u1" VALUES (1, 1, 5, 'CPU', 0, 0, 0, 'EPYC', '', ''), (3, 1, 5, 'GPU', 1, 1, 0, 'gfx942', '', 'AMD Instinct MI300X');
+INSERT INTO "rocpd_info_kernel_symbol_u1" VALUES (9, '_Z1fi.kd', 'f(int)', 24, 8);
+INSERT INTO "rocpd_event_u1" VALUES (1, 2, 1000), (2, 6, 1000), (3, 4, 1001), (4, NULL, 0);

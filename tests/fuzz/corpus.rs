@@ -85,9 +85,14 @@ fn seeds() -> Vec<Vec<u8>> {
         "xla.json",
         "../serving/dcgm.txt",
     ];
-    let databases =
-        [&["nccl.sql"][..], &["rocpd_info.sql", "rocpd_3.sql"], &["rocpd_info.sql", "rocpd_4.sql"]];
-    files.map(seed).into_iter().chain(databases.map(database)).collect()
+    let scripts = [
+        &["nsys.sql"][..],
+        &["nccl.sql"],
+        &["rocpd_info.sql", "rocpd_3.sql"],
+        &["rocpd_info.sql", "rocpd_4.sql"],
+    ];
+    let config = fixture("h200-qwen3-compiled/config.json");
+    files.map(seed).into_iter().chain(scripts.map(database)).chain([config]).collect()
 }
 
 /// The database that scripts make.

@@ -6,7 +6,7 @@ use rooflens_analysis::engine::platform::Vendor;
 use rooflens_findings::{Inline, Observation, say};
 
 /// What only programs with PyTorch have.
-const PYTORCH: [&str; 8] = [
+const PYTORCH: [&str; 11] = [
     "torch",
     "PYTORCH",
     "PyTorch",
@@ -15,6 +15,9 @@ const PYTORCH: [&str; 8] = [
     ".item()",
     "Transformers",
     "vLLM",
+    "pin_memory",
+    "non_blocking",
+    "DataLoader",
 ];
 
 /// What only NVIDIA's GPUs have.
@@ -49,4 +52,29 @@ fn compiles(text: &[Inline]) -> bool {
 fn says(text: &[Inline], words: &[&str]) -> bool {
     let text: String = text.iter().map(Inline::plain).collect();
     words.iter().any(|word| text.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PYTORCH;
+    use rooflens_findings::Catalogue;
+
+    /// Rules about PyTorch's own allocator and attention.
+    const OF_PYTORCH: [&str; 2] = ["host-pauses", "memory-pressure"];
+
+    #[test]
+    fn advice_for_pytorch_has_a_form_for_other_programs() {
+        let mut section = String::new();
+        for line in include_str!("../findings/text/en/rules.toml").lines() {
+            if let Some(name) = line.strip_prefix('[') {
+                section = name.trim_end_matches(']').replace('_', "-");
+            }
+            let is_of_pytorch =
+                line.starts_with("advice") && PYTORCH.iter().any(|word| line.contains(word));
+            if is_of_pytorch && !OF_PYTORCH.contains(&section.as_str()) {
+                let own = Catalogue::english().without_pytorch(&section);
+                assert!(own.is_some(), "{section}: {line}");
+            }
+        }
+    }
 }

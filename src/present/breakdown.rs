@@ -7,7 +7,7 @@ use super::headline::headline;
 use super::{NOTABLE, Section, group_color, is_same};
 use crate::Context;
 use rooflens_analysis::Known;
-use rooflens_analysis::engine::classify::KernelClass;
+use rooflens_analysis::engine::classify::{ClassGroup, KernelClass};
 use rooflens_analysis::engine::stage_stats::Summary;
 use rooflens_analysis::time::stage_times::StageTime;
 use rooflens_findings::chart::{Bar, Color, Part, Plot, StackedBars};
@@ -20,8 +20,8 @@ pub(super) static SECTION: Section = Section { id: "breakdown", show };
 const SHOWN_STAGES: usize = 8;
 const SHOWN_PARTS: usize = 20;
 
-/// Part of the matrix products up to which convolutions, or from which on all others, are not named.
-const FEW: f64 = 0.05;
+/// Matrix products of both kinds.
+const PRODUCTS: &str = "matrix products, convolutions";
 
 /// A stage, or one step of it, in its parts.
 struct Breakdown {
@@ -33,8 +33,8 @@ struct Breakdown {
     /// Profiled time of all measured iterations, nanoseconds.
     total: f64,
     unprofiled: bool,
-    /// Part of the matrix products that convolutions take.
-    convolutions: f64,
+    /// What parts are called.
+    names: [(Color, &'static str); 2],
     /// Busy time by class and, last, idle time, nanoseconds.
     parts: Vec<(Color, f64)>,
 }
@@ -50,12 +50,31 @@ impl Breakdown {
     }
 }
 
-/// What a part is called: convolutions are matrix products, too, and are so much of those.
-fn name(color: Color, convolutions: f64) -> &'static str {
-    match color {
-        Color::Gemm if convolutions >= 1.0 - FEW => "convolution",
-        Color::Gemm if convolutions > FEW => "matrix products, convolutions",
-        _ => color.label(),
+/// What the groups of most different classes are called: a class of its own may be all that there is of them.
+fn names(context: &Context<'_>, summary: &Summary) -> [(Color, &'static str); 2] {
+    let work = context.results.stage_work().ok();
+    let own = work.and_then(|work| work.iter().find(|one| is_same(&one.summary, summary)));
+    let name = |group, mixed| {
+        let dominant = own.and_then(|own| own.dominant(group));
+        let name = match dominant {
+            Some(KernelClass::Gemm | KernelClass::Other) => group_color(group).label(),
+            Some(class) => class.label(),
+            None => mixed,
+        };
+        (group_color(group), name)
+    };
+    [name(ClassGroup::Gemm, PRODUCTS), name(ClassGroup::Other, Color::Other.label())]
+}
+
+/// The name in a legend: that in which the stages agree that have the part.
+fn name<'a>(stages: impl Iterator<Item = &'a Breakdown>, color: Color) -> &'static str {
+    let named = stages.filter(|one| one.part(color) > 0.0);
+    let mut names = named.filter_map(|one| one.names.iter().find(|(own, _)| *own == color));
+    let Some((_, first)) = names.next() else { return color.label() };
+    match (names.all(|(_, name)| name == first), color) {
+        (true, _) => first,
+        (false, Color::Gemm) => PRODUCTS,
+        (false, _) => color.label(),
     }
 }
 
@@ -103,17 +122,9 @@ fn breakdown(context: &Context<'_>, stage: &StageTime) -> Breakdown {
         time: time / per,
         total: summary.time * summary.counted as f64,
         unprofiled: unprofiled.is_some(),
-        convolutions: convolutions(context, summary),
+        names: names(context, summary),
         parts: parts.chain([(Color::Idle, (time - busy) / per)]).collect(),
     }
-}
-
-fn convolutions(context: &Context<'_>, summary: &Summary) -> f64 {
-    let work = context.results.stage_work().ok();
-    let own = work.and_then(|work| work.iter().find(|one| is_same(&one.summary, summary)));
-    let time = |class| own.map_or(0.0, |own| own.time(class) as f64);
-    let (convolutions, gemms) = (time(KernelClass::Convolution), time(KernelClass::Gemm));
-    if convolutions > 0.0 { convolutions / (convolutions + gemms) } else { 0.0 }
 }
 
 /// Idle share of a stage from which on the caption tells it.
@@ -143,9 +154,6 @@ fn chart(context: &Context<'_>, all: &[Breakdown]) -> Option<Chart> {
     // Idle time is the rest: it stands last.
     colors.retain(|color| *color != Color::Idle);
     colors.push(Color::Idle);
-    let products: f64 = all.iter().map(|one| one.part(Color::Gemm)).sum();
-    let convolutions: f64 = all.iter().map(|one| one.part(Color::Gemm) * one.convolutions).sum();
-    let convolutions = convolutions / products.max(1.0);
     let bar = |one: &&Breakdown| {
         let time = Quantity::new(one.time, Unit::Nanoseconds);
         let unprofiled = one.unprofiled.then_some("");
@@ -162,7 +170,7 @@ fn chart(context: &Context<'_>, all: &[Breakdown]) -> Option<Chart> {
             "breakdown.chart",
             stage = told.stage.as_str(),
             share = Quantity::ratio(told.share_of(part)),
-            part = context.text.word(name(part, told.convolutions)),
+            part = context.text.word(name(std::iter::once(*told), part)),
         ),
         description: words!(context, "breakdown.chart_text"),
         plot: Plot::StackedBars(StackedBars {
@@ -170,7 +178,10 @@ fn chart(context: &Context<'_>, all: &[Breakdown]) -> Option<Chart> {
             normalized: true,
             parts: colors
                 .iter()
-                .map(|color| Part { name: name(*color, convolutions).to_owned(), color: *color })
+                .map(|color| Part {
+                    name: name(all.iter().copied(), *color).to_owned(),
+                    color: *color,
+                })
                 .collect(),
             bars: all.iter().map(bar).collect(),
         }),
@@ -188,4 +199,40 @@ fn table<'t>(context: &Context<'t>) -> Table<'t, PartOf<'t>> {
         .share("share", |(one, (_, time))| if one.time > 0.0 { time / one.time } else { 0.0 })
         .on_page()
         .text("unprofiled", |(one, _)| one.unprofiled)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::testing::english;
+    use rooflens_analysis::testing::{session_of, with_results};
+
+    /// Title of the chart, and names of its parts.
+    fn chart_of(launches: &[(&str, i64, i64)]) -> (String, Vec<String>) {
+        with_results(&session_of(launches), |context| {
+            let findings = show(&english(context)).unwrap();
+            let [Block::Chart(chart), ..] = findings.main.as_slice() else { panic!("no chart") };
+            let Plot::StackedBars(bars) = &chart.plot else { panic!("no bars") };
+            (chart.title.clone(), bars.parts.iter().map(|part| part.name.clone()).collect())
+        })
+    }
+
+    #[test]
+    fn a_class_that_is_all_of_its_group_gives_it_its_name() {
+        const CONVOLUTION: &str = "sm80_xmma_fprop_implicit_gemm_f16f16_tilesize128x128x32";
+        const GEMM: &str = "nvjet_tst_128x64_64x11_1x2_h_bz_TNT";
+        // 96 of 100 ns are convolutions, then 90.
+        let (title, parts) = chart_of(&[(CONVOLUTION, 0, 96), (GEMM, 96, 100)]);
+        assert!(title.starts_with("whole capture is 100 % convolution"), "{title}");
+        assert_eq!(parts, ["convolution", "idle"]);
+        let (title, parts) = chart_of(&[(CONVOLUTION, 0, 90), (GEMM, 90, 100)]);
+        assert!(title.starts_with("whole capture is 100 % GEMM, convolution"), "{title}");
+        assert_eq!(parts, ["matrix products, convolutions", "idle"]);
+        let (title, parts) = chart_of(&[("solver(int)", 0, 100)]);
+        assert!(title.starts_with("whole capture is 100 % application kernel"), "{title}");
+        assert_eq!(parts, ["application", "idle"]);
+        assert_eq!(chart_of(&[(GEMM, 0, 100)]).1, ["matrix products", "idle"]);
+    }
 }

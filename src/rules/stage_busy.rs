@@ -92,13 +92,15 @@ fn busy_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<
 fn groups(results: &Results<'_>, stage: &StageLine) -> Option<String> {
     let time = results.stage_time(stage.key())?;
     let gemms = low_mfu::gemms_of_group(results, stage);
+    let other = results.work(stage.key()).and_then(|work| work.dominant(ClassGroup::Other));
     let shares = time.parts().into_iter().flat_map(|(group, _)| {
         let (label, share) = (group_color(group).label(), time.share(group));
-        match group {
-            ClassGroup::Gemm => {
+        match (group, other) {
+            (ClassGroup::Gemm, _) => {
                 let convolution = KernelClass::Convolution.label();
                 vec![(label, share * gemms), (convolution, share * (1.0 - gemms))]
             }
+            (ClassGroup::Other, Some(class)) => vec![(class.label(), share)],
             _ => vec![(label, share)],
         }
     });

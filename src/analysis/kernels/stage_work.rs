@@ -4,13 +4,16 @@ use std::cmp::Reverse;
 
 use rooflens_schemas::Evidence;
 
-use crate::engine::classify::KernelClass;
+use crate::engine::classify::{ClassGroup, KernelClass};
 use crate::engine::intervals::total;
 use crate::engine::stage_stats::{Summary, summaries};
 use crate::{Context, Known};
 use rooflens_model::{KernelId, Ns, PassId, Session};
 
 const CLASSES: usize = KernelClass::ALL.len();
+
+/// Share of the time of a group from which on a class stands for it.
+const DOMINANT: f64 = 0.95;
 
 /// GPU operations of the counted instances of a stage, of one process.
 #[derive(Clone, Debug, Default)]
@@ -43,6 +46,13 @@ impl StageWork {
     /// Time of the operations of a class, nanoseconds.
     pub const fn time(&self, class: KernelClass) -> Ns {
         self.classes[class as usize].1
+    }
+
+    /// The class that stands for a group, because hardly anything else of it occurs.
+    pub fn dominant(&self, group: ClassGroup) -> Option<KernelClass> {
+        let own = || KernelClass::ALL.into_iter().filter(|class| class.group() == group);
+        let all: Ns = own().map(|class| self.time(class)).sum();
+        own().find(|class| all > 0 && self.time(*class) as f64 >= DOMINANT * all as f64)
     }
 
     /// Classes that occur, with operations and time, in report order.

@@ -284,7 +284,8 @@ fn idle_time_between_stages_is_said_with_the_stages_and_the_range() {
     let loops = [10, 10, 10, 10, 10, 10, 20];
     let found = between(&loops, 72).one(&between_stages::RULE);
     let statement = words(&found.statement);
-    assert!(statement.contains("idle between stages for 8.00 % of the 1.00 µs run"), "{statement}");
+    let whole = "idle between stages for 8.00 % of the 1.00 µs of the measured loop";
+    assert!(statement.contains(whole), "{statement}");
     assert!(statement.contains("between step and step (median 10.0 ns, n = 7)"), "{statement}");
     assert!(statement.contains("the range load covers 90.0 %"), "{statement}");
     assert_eq!((saved(&found), found.next.is_none()), (80.0, true));

@@ -282,6 +282,9 @@ fn outcomes(text: &'static Catalogue, table: &Dataset) -> Vec<(String, Vec<Inlin
     facts
 }
 
+/// Artifacts on the page; the data set has all.
+const SHOWN_ARTIFACTS: usize = 200;
+
 /// Commands, versions and hashes: what it takes to make this report again.
 fn reproduction(report: &mut Report, provenance: &Provenance<'_>) -> Section {
     let text = vec![Inline::Text(provenance.bundle.to_owned())];
@@ -305,7 +308,8 @@ fn reproduction(report: &mut Report, provenance: &Provenance<'_>) -> Section {
         .text("pass", |[_, _, pass, _]| pass.clone())
         .name("sha256", |[.., hash]| hash.clone())
         .all_on_page();
-    let view = table.view(words!(report, "report.artifacts"), provenance.artifacts.len());
+    let shown = provenance.artifacts.len().min(SHOWN_ARTIFACTS);
+    let view = table.view(words!(report, "report.artifacts"), shown);
     let blocks = vec![
         Block::Prose(say!(report, "report.reproduce")),
         Block::Facts(facts),

@@ -44,30 +44,32 @@ fn finding(
     let mean = (gaps > 0).then(|| time as f64 / gaps as f64);
     let is_replayed = results.replays_graphs(stage);
     let is_held_up = !is_replayed && mean.is_some_and(|mean| mean >= HELD_UP as f64);
-    let root = match (is_replayed, is_held_up) {
-        (true, _) => Some((
-            words!(results, "queue_gaps.root_cause"),
-            words!(results, "queue_gaps.root_action"),
-            None,
-        )),
-        (false, true) => Some((
-            words!(results, "queue_gaps.held_up_cause"),
-            words!(results, "queue_gaps.held_up_action"),
-            Some(words!(results, "queue_gaps.held_up_condition")),
-        )),
-        (false, false) => None,
+    let (which, mut advice, root) = match (is_replayed, is_held_up) {
+        (true, _) => (
+            words!(results, "queue_gaps.replayed"),
+            say!(results, "queue_gaps.advice_graph"),
+            Some(Root {
+                cause: words!(results, "queue_gaps.root_cause"),
+                action: words!(results, "queue_gaps.root_action"),
+                condition: None,
+                passes: 1,
+            }),
+        ),
+        (false, true) => (
+            words!(results, "queue_gaps.issued"),
+            say!(results, "queue_gaps.advice_held_up"),
+            Some(Root {
+                cause: words!(results, "queue_gaps.held_up_cause"),
+                action: words!(results, "queue_gaps.held_up_action"),
+                condition: Some(words!(results, "queue_gaps.held_up_condition")),
+                passes: 1,
+            }),
+        ),
+        (false, false) => {
+            (words!(results, "queue_gaps.issued"), say!(results, "queue_gaps.advice"), None)
+        }
     };
-    let root = root.map(|(cause, action, condition)| Root { cause, action, condition, passes: 1 });
     let replays = is_replayed.then(|| results.replays(stage)).flatten();
-    let (which, mut advice) = match (is_replayed, is_held_up) {
-        (true, _) => {
-            (words!(results, "queue_gaps.replayed"), say!(results, "queue_gaps.advice_graph"))
-        }
-        (_, true) => {
-            (words!(results, "queue_gaps.issued"), say!(results, "queue_gaps.advice_held_up"))
-        }
-        _ => (words!(results, "queue_gaps.issued"), say!(results, "queue_gaps.advice")),
-    };
     // Of graphs traced as a whole it is not known what is idle inside.
     let replays = replays.filter(|own| !own.whole && own.figures.gaps > 0);
     let figures = replays.map(|own| &own.figures);

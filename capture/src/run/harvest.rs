@@ -78,8 +78,10 @@ pub(super) fn after(
         Harvest::Torch(collection) => {
             let folder = collection.trace_dir.as_deref().unwrap_or(&folders.work);
             let mut found = traces(folder);
-            if collection.trace_dir.is_none() && found.iter().any(|trace| has_operators(trace)) {
-                found.retain(|trace| has_operators(trace));
+            if collection.trace_dir.is_none() {
+                let (working, idle): (BTreeSet<_>, _) =
+                    found.into_iter().partition(|trace| has_operators(trace));
+                found = if working.is_empty() { idle } else { working };
             }
             found.extend(traces(&folders.out));
             collect(found.difference(before), collection.is_expected, session, folders)
@@ -314,9 +316,9 @@ fn traces(folder: &Path) -> BTreeSet<PathBuf> {
 /// Whether a trace of ours holds an operator. Processes in which `torch.compile` compiles import torch, too, and run none.
 fn has_operators(trace: &Path) -> bool {
     let Ok(file) = fs::File::open(trace) else { return true };
-    let lines = BufReader::new(file).split(b'\n').map_while(Result::ok);
+    let mut lines = BufReader::new(file).split(b'\n').map_while(Result::ok);
     let finder = memchr::memmem::Finder::new("\"cat\": \"cpu_op\"");
-    lines.into_iter().any(|line| finder.find(&line).is_some())
+    lines.any(|line| finder.find(&line).is_some())
 }
 
 /// Traces under names that tell ranks: PyTorch's own begin with the name of the host.

@@ -192,7 +192,7 @@ fn table<'t>(context: &Context<'t>) -> Table<'t, PartOf<'t>> {
     Table::new(context.text, "breakdown")
         .text("stage", |(one, _): &PartOf<'_>| one.label.clone())
         .on_page()
-        .text("part", |(_, (color, _))| color.label())
+        .text("part", |(one, (color, _))| name(std::iter::once(*one), *color))
         .on_page()
         .time("time_ns", |(_, (_, time))| *time)
         .on_page()

@@ -21,8 +21,18 @@ const PYTORCH: [&str; 11] = [
 ];
 
 /// What only NVIDIA's GPUs have.
-const NVIDIA: [&str; 8] =
-    ["cuBLAS", "CUBLAS", "Nsight", "nsys", "ncu ", "TF32", "cuDNN", "CUDA graph"];
+const NVIDIA: [&str; 10] = [
+    "cuBLAS",
+    "CUBLAS",
+    "Nsight",
+    "nsys",
+    "ncu ",
+    "TF32",
+    "cuDNN",
+    "CUDA graph",
+    "cudaM",
+    "cudaHost",
+];
 
 /// The observation without advice for another framework or vendor; where there is a form of the advice without
 /// PyTorch, with that.

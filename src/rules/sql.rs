@@ -6,10 +6,11 @@ use std::fmt::Write;
 
 use rooflens_analysis::Context;
 use rooflens_analysis::engine::facts::{OpSource, StageInstance};
+use rooflens_analysis::engine::intervals::add;
 use rooflens_analysis::engine::stage_stats::Summary;
 use rooflens_analysis::kernels::matmul::is_helper;
 use rooflens_findings::{Catalogue, Quantity, Query};
-use rooflens_model::{CopyKind, GpuId, Ns, PassId, Session};
+use rooflens_model::{CopyKind, GpuId, Ns, PassId, Session, StrId};
 
 /// Tables of GPU operations in an nsys export. It holds a table only if that has rows.
 const TABLES: [&str; 4] = [
@@ -51,6 +52,30 @@ pub(super) struct Window {
     helpers: BTreeSet<String>,
     /// Time in which collectives run and no other kernel does.
     pub(super) exposed: Ns,
+}
+
+/// Sums by short name, which equals its text: names are interned.
+#[derive(Default)]
+struct Names {
+    kinds: BTreeMap<StrId, NameKind>,
+    kernels: BTreeMap<(StrId, u64), Ns>,
+    followers: BTreeMap<StrId, Ns>,
+}
+
+/// What the name of a kernel tells.
+#[derive(Clone, Copy)]
+struct NameKind {
+    is_collective: bool,
+    is_helper: bool,
+}
+
+impl Names {
+    fn kind(&mut self, session: &Session, name: StrId) -> NameKind {
+        *self.kinds.entry(name).or_insert_with(|| {
+            let text = session.text(name);
+            NameKind { is_collective: like(text, COLLECTIVES), is_helper: is_helper(text) }
+        })
+    }
 }
 
 impl Window {
@@ -102,7 +127,8 @@ impl Window {
         let first = own.start + ops.start[own.clone()].partition_point(|start| *start < self.gpu.0);
         // As in SQL: by start, then end.
         let (mut reached, mut busy, mut computing): (Option<Ns>, _, _) = Default::default();
-        let mut before = BTreeMap::<u64, String>::new();
+        let mut before = BTreeMap::<u64, StrId>::new();
+        let mut names = Names::default();
         for op in (first..own.end).take_while(|op| ops.start[*op] <= self.gpu.1) {
             let (start, end) = (ops.start[op], ops.end[op]);
             if end > self.gpu.1 || ops.gpu[op] != self.gpu_id {
@@ -119,22 +145,27 @@ impl Window {
             }
             if let OpSource::Launch(launch) = ops.source[op] {
                 let kernel = session.launches.kernel[launch.index()].index();
-                let name = session.text(session.kernels.short_name[kernel]).to_owned();
+                let name = session.kernels.short_name[kernel];
+                let kind = names.kind(session, name);
                 let blocks = session.launches.grid[launch.index()].volume();
-                let sum = self.kernels.entry((name.clone(), blocks)).or_default();
-                *sum = sum.saturating_add(duration);
+                add(names.kernels.entry((name, blocks)).or_default(), duration);
                 cover(&mut busy, start, end);
-                if !like(&name, COLLECTIVES) {
+                if !kind.is_collective {
                     cover(&mut computing, start, end);
                 }
-                let earlier = before.insert(ops.stream[op], name.clone());
-                if let Some(main) = earlier.filter(|_| is_helper(&name)) {
-                    *self.followers.entry(main).or_default() += duration;
-                    self.helpers.insert(name);
+                let earlier = before.insert(ops.stream[op], name);
+                if let Some(main) = earlier.filter(|_| kind.is_helper) {
+                    add(names.followers.entry(main).or_default(), duration);
+                    self.helpers.insert(session.text(name).to_owned());
                 }
             }
         }
         self.exposed = busy.0 - computing.0;
+        let text = |name: StrId| session.text(name).to_owned();
+        let kernels = names.kernels.into_iter();
+        self.kernels = kernels.map(|((name, blocks), ns)| ((text(name), blocks), ns)).collect();
+        let followers = names.followers.into_iter();
+        self.followers = followers.map(|(name, ns)| (text(name), ns)).collect();
     }
 
     /// Time of the instance in which the GPU runs nothing.

@@ -73,9 +73,12 @@ pub fn mean(values: &[f64]) -> Option<f64> {
 
 /// Median; the mean of the two middle values where their number is even.
 pub fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    quantile(&sorted, 0.5)
+    let mut values = values.to_vec();
+    let (at, is_even) = (values.len().checked_sub(1)? / 2, values.len().is_multiple_of(2));
+    let (_, below, rest) = values.select_nth_unstable_by(at, f64::total_cmp);
+    let above = rest.iter().copied().min_by(f64::total_cmp).filter(|_| is_even);
+    let below = *below;
+    Some(above.map_or(below, |above| below + (above - below) * 0.5))
 }
 
 /// Quantile of sorted values by linear interpolation between order statistics: position `q · (n − 1)` counted from 0

@@ -22,12 +22,12 @@ mod work;
 use std::collections::BTreeSet;
 
 use rooflens_schemas::{ArtifactKind, PassKind};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Importer, IngestError, IngestErrorKind, Prefix};
 use rooflens_bundle::{ArtifactFile, Content};
 use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Severity};
-use rooflens_model::{PassId, ProcessId, Session};
+use rooflens_model::{PassId, ProcessId, Session, StrId};
 
 use crate::database::{BadRows, Database, Journal, Settled};
 use info::Devices;
@@ -238,7 +238,10 @@ impl Import<'_> {
         let calls = &self.session.api_calls;
         let own =
             (0..calls.len()).filter(|row| calls.pass[*row] == self.pass && !calls.nested[*row]);
-        own.filter(|row| self.session.text(calls.name[*row]).contains("Launch")).count()
+        let mut by_name = FxHashMap::<StrId, usize>::default();
+        own.for_each(|row| *by_name.entry(calls.name[row]).or_default() += 1);
+        let launches = |name: &StrId| self.session.text(*name).contains("Launch");
+        by_name.iter().filter(|(name, _)| launches(name)).map(|(_, count)| count).sum()
     }
 
     /// Absent tables are how nsys says that it recorded nothing of a kind.

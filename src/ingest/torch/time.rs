@@ -9,43 +9,43 @@ const MAX_ZEROS: u32 = 18;
 /// `1.5e3`. Parts of a nanosecond round half away from zero. `None` if it is no number or no time
 /// of a capture.
 pub(super) fn nanoseconds(text: &str) -> Option<Ns> {
-    let (negative, digits) = match text.strip_prefix('-') {
-        Some(digits) => (true, digits),
-        None => (false, text),
+    let (whole, rest) = run_of_digits(text.strip_prefix('-').unwrap_or(text).as_bytes());
+    let (fraction, rest) = match rest {
+        [b'.', rest @ ..] => run_of_digits(rest),
+        _ => rest.split_at(0),
     };
-    let (mantissa, exponent) = match digits.find(['e', 'E']) {
-        Some(at) => (&digits[..at], digits[at + 1..].parse::<i32>().ok()?),
-        None => (digits, 0),
+    let value = match rest {
+        _ if whole.is_empty() => None,
+        [] => plain(whole, fraction),
+        [b'e' | b'E', exponent @ ..] => {
+            let exponent: i32 = str::from_utf8(exponent).ok()?.parse().ok()?;
+            scaled(whole, fraction, exponent.checked_add(3)?)
+        }
+        _ => None,
     };
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    if whole.is_empty() {
-        return None;
-    }
-    let value = if exponent == 0 {
-        plain(whole, fraction)?
-    } else {
-        scaled(whole, fraction, exponent.checked_add(3)?)?
-    };
-    let value = i64::try_from(value).ok().filter(|value| *value <= MAX_TIME)?;
-    Some(if negative { -value } else { value })
+    let value = i64::try_from(value?).ok().filter(|value| *value <= MAX_TIME)?;
+    Some(if text.starts_with('-') { -value } else { value })
+}
+
+/// The digits at the front, and what follows.
+fn run_of_digits(bytes: &[u8]) -> (&[u8], &[u8]) {
+    let end = bytes.iter().position(|byte| !byte.is_ascii_digit());
+    bytes.split_at(end.unwrap_or(bytes.len()))
 }
 
 /// `whole.fraction` × 1000.
-fn plain(whole: &str, fraction: &str) -> Option<u64> {
-    let thousandths = fraction.as_bytes().get(..3).unwrap_or(fraction.as_bytes());
-    let mut value = number(0, whole.as_bytes())?;
-    value = number(value, thousandths)?;
+fn plain(whole: &[u8], fraction: &[u8]) -> Option<u64> {
+    let (thousandths, rest) = fraction.split_at(fraction.len().min(3));
+    let mut value = number(number(0, whole)?, thousandths)?;
     for _ in thousandths.len()..3 {
         value = value.checked_mul(10)?;
     }
-    let rest = &fraction.as_bytes()[thousandths.len()..];
-    number(0, rest.get(..1).unwrap_or_default())?;
     value.checked_add(u64::from(rest.first().is_some_and(|digit| *digit >= b'5')))
 }
 
 /// `whole.fraction` × 10^`power`, for the rare numbers with an exponent.
-fn scaled(whole: &str, fraction: &str, power: i32) -> Option<u64> {
-    let digits: Vec<u8> = whole.bytes().chain(fraction.bytes()).collect();
+fn scaled(whole: &[u8], fraction: &[u8], power: i32) -> Option<u64> {
+    let digits = [whole, fraction].concat();
     let point = i32::try_from(whole.len()).ok()?.checked_add(power)?;
     let kept = usize::try_from(point).unwrap_or(0).min(digits.len());
     let mut value = number(0, &digits[..kept])?;
@@ -60,10 +60,9 @@ fn scaled(whole: &str, fraction: &str, power: i32) -> Option<u64> {
 
 /// The number that `digits` continue.
 fn number(start: u64, digits: &[u8]) -> Option<u64> {
-    digits.iter().try_fold(start, |value, byte| {
-        let digit = byte.checked_sub(b'0').filter(|digit| *digit <= 9)?;
-        value.checked_mul(10)?.checked_add(u64::from(digit))
-    })
+    digits
+        .iter()
+        .try_fold(start, |value, digit| value.checked_mul(10)?.checked_add(u64::from(digit - b'0')))
 }
 
 #[cfg(test)]

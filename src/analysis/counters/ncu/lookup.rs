@@ -26,7 +26,7 @@ impl Lookup {
         let row =
             |id: ProfileMetricId| (metrics.profile[id.index()], metrics.metric[id.index()], id);
         let mut rows: Vec<_> = metrics.ids().map(row).collect();
-        rows.sort_unstable();
+        rows.sort();
         Self { rows }
     }
 

@@ -114,7 +114,7 @@ impl Times {
 
     /// Adds the times of all causes.
     pub fn extend(&mut self, other: &Self) {
-        other.causes().for_each(|(cause, time)| self.add(cause, time));
+        self.0.iter_mut().zip(other.0).for_each(|(sum, time)| add(sum, time));
     }
 
     /// Time of several causes.

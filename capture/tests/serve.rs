@@ -158,7 +158,7 @@ fn two_thousand_requests_a_second_are_measured_to_a_millisecond() {
 }
 
 /// A server that stands still for 1 s answers whatever was due in this second at its end: what is due `x` s after the
-/// stall began waits 1 − x s and its service time of 10 ms. At 100 requests a second about 100 of them are hit, and
+/// stall began waits 1 − x s. At 100 requests a second about 100 of them are hit, and
 /// their mean latency is 0.51 s. A generator that waits for answers would have sent one of them.
 #[test]
 fn a_stall_is_in_the_latencies_of_all_that_was_due_in_it() {

@@ -8,6 +8,7 @@ use rooflens_schemas::{RequestStatus, ServingRequest};
 
 use super::http::Response;
 use super::record::{Record, RequestError};
+use super::socket::Socket;
 use super::sse::{Event, Events, Usage};
 use super::transport::{Connector, Transport};
 
@@ -19,7 +20,7 @@ const MOST_SAID: usize = 300;
 
 /// A connection.
 pub(super) struct Connection {
-    transport: Transport<TcpStream>,
+    transport: Transport<Socket>,
     /// What is to be sent, and how much of it is.
     out: Vec<u8>,
     sent: usize,
@@ -37,7 +38,7 @@ pub(super) struct Exchange {
     response: Response,
     events: Events,
     answer: Answer,
-    /// When something of it was read the last time, or its end was.
+    /// When something of it arrived the last time, or its end was read.
     read_at: Instant,
     /// What the server says of an error.
     said: Vec<u8>,
@@ -77,7 +78,7 @@ impl Connection {
         register(&mut socket)?;
         // Without it the rest of a request waits for an acknowledgement.
         let _ = socket.set_nodelay(true);
-        let transport = connector.wrap(socket)?;
+        let transport = connector.wrap(Socket::new(socket))?;
         Ok(Self { transport, out: Vec::new(), sent: 0, is_reused: false, exchange: None })
     }
 
@@ -116,13 +117,13 @@ impl Connection {
                 Ok(0) if self.exchange.as_mut().is_some_and(Exchange::close) => {}
                 Ok(0) => return Step::Lost(RequestError::Closed),
                 Ok(read) => {
-                    let now = Instant::now();
+                    let arrived = self.transport.socket().arrived();
                     let is_short = read < buffer.len() && self.transport.short_read_is_last();
                     is_drained = is_short && !is_closed;
                     let Some(exchange) = &mut self.exchange else {
                         return Step::Lost(RequestError::Closed);
                     };
-                    if let Err(error) = exchange.take(&buffer[..read], now) {
+                    if let Err(error) = exchange.take(&buffer[..read], arrived) {
                         return Step::Lost(error);
                     }
                 }
@@ -193,7 +194,9 @@ impl Exchange {
         }
     }
 
-    fn take(&mut self, bytes: &[u8], now: Instant) -> Result<(), RequestError> {
+    fn take(&mut self, bytes: &[u8], arrived: Instant) -> Result<(), RequestError> {
+        // The clock of the kernel's stamps may be set.
+        let now = arrived.max(self.read_at);
         self.read_at = now;
         let Self { response, events, answer, said, .. } = self;
         response.feed(bytes, |status, body| {

@@ -11,6 +11,8 @@ mod load;
 mod prompts;
 mod record;
 mod scrape;
+#[allow(unsafe_code, reason = "times of arrival are the C library's")]
+mod socket;
 mod sse;
 #[allow(unsafe_code, reason = "timers are the C library's")]
 mod timer;

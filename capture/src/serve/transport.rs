@@ -74,6 +74,14 @@ pub(super) enum Transport<S: Read + Write> {
 }
 
 impl<S: Read + Write> Transport<S> {
+    pub(super) fn socket(&self) -> &S {
+        match self {
+            Self::Plain(socket) => socket,
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => &stream.sock,
+        }
+    }
+
     /// Whether a read that fills less than the buffer has emptied the socket (epoll(7), question 9).
     pub(super) fn short_read_is_last(&self) -> bool {
         matches!(self, Self::Plain(_))

@@ -9,13 +9,17 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mio::net::{TcpListener, TcpStream};
+use mio::net::TcpListener;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
+use socket::Socket;
 
 #[path = "../../src/serve/timer.rs"]
 #[allow(dead_code)]
 mod timer;
+
+#[path = "../../src/serve/socket.rs"]
+mod socket;
 
 const LISTENER: Token = Token(usize::MAX);
 const TIMER: Token = Token(usize::MAX - 1);
@@ -29,7 +33,7 @@ pub(crate) struct Asked {
     pub(crate) body: String,
 }
 
-/// What the server does with a request: bytes, each so long after the request was read.
+/// What the server does with a request: bytes, each so long after the request arrived.
 #[derive(Default)]
 pub(crate) struct Script {
     pub(crate) steps: Vec<(Duration, Vec<u8>)>,
@@ -91,7 +95,7 @@ impl Server {
 }
 
 struct Connection {
-    socket: TcpStream,
+    socket: Socket,
     input: Vec<u8>,
     out: Vec<u8>,
     script: Script,
@@ -157,7 +161,7 @@ impl<F: Fn(&Asked) -> Script> Loop<F> {
             self.poll.registry().register(&mut socket, token, interest)?;
             let (input, out, script) = (Vec::new(), Vec::new(), Script::default());
             let connection = Connection {
-                socket,
+                socket: Socket::new(socket),
                 input,
                 out,
                 script,
@@ -184,7 +188,7 @@ impl<F: Fn(&Asked) -> Script> Loop<F> {
         }
         connection.write();
         let Some((head, body)) = whole_request(&mut connection.input) else { return };
-        connection.began = Instant::now();
+        connection.began = connection.socket.arrived();
         connection.next = 0;
         if head.starts_with("GET /metrics ") {
             let text = "vllm:num_requests_running 3\n";
@@ -308,7 +312,7 @@ fn whole_request(input: &mut Vec<u8>) -> Option<(String, String)> {
 }
 
 /// The socket is closed with RST.
-fn reset(socket: &TcpStream) {
+fn reset(socket: &Socket) {
     let linger = libc::linger { l_onoff: 1, l_linger: 0 };
     let size = libc::socklen_t::try_from(size_of_val(&linger)).expect("small");
     // SAFETY: the option is read from the struct given, of the size given.

@@ -14,7 +14,7 @@ use super::connection::{Connection, Exchange, Step};
 use super::load::{Arrivals, Load, Random};
 use super::prompts::{Body, Prompts};
 use super::record::{Record, RequestError};
-use super::timer::Timer;
+use super::timer::{Timer, raise_priority};
 use super::transport::Connector;
 
 /// How often it looks for interrupts and timeouts.
@@ -134,6 +134,7 @@ impl<'a> Worker<'a> {
 
     /// Works until all answers are there.
     pub(super) fn run(mut self) -> io::Result<()> {
+        raise_priority();
         let mut events = mio::Events::with_capacity(EVENTS);
         self.planned = self.plan();
         loop {

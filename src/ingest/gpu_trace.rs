@@ -162,7 +162,8 @@ fn row(cells: &[Cow<'_, str>], columns: &Columns) -> Option<Row> {
     };
     let work = if name.starts_with(MEMORY_OPERATION) {
         let size = columns.bytes.and_then(|(at, scale)| Some(number::<f64>(cell(at)?)? * scale));
-        let memory = columns.kinds.map(|at| memory_kind(at.and_then(cell).unwrap_or_default()));
+        let memory =
+            columns.kinds.map(|at| MemoryKind::of_name(at.and_then(cell).unwrap_or_default()));
         let bytes = size.filter(|size| (0.0..1e15).contains(size))?.round() as u64;
         Work::Copy { kind: copy_kind(name), bytes, memory }
     } else {
@@ -229,17 +230,6 @@ fn copy_kind(name: &str) -> CopyKind {
         CopyKind::Array
     } else {
         CopyKind::Unknown
-    }
-}
-
-fn memory_kind(cell: &str) -> MemoryKind {
-    match cell {
-        "Pageable" => MemoryKind::Pageable,
-        "Pinned" => MemoryKind::Pinned,
-        "Device" | "Device Static" => MemoryKind::Device,
-        "Array" => MemoryKind::Array,
-        "Managed" | "Managed Static" => MemoryKind::Managed,
-        _ => MemoryKind::Unknown,
     }
 }
 

@@ -23,20 +23,11 @@ pub(super) fn memory_kinds(name: &str, memset: bool) -> (MemoryKind, MemoryKind)
     let inner = name.split_once('(').and_then(|(_, rest)| rest.split_once(')'));
     let inner = inner.map_or("", |(inner, _)| inner);
     match inner.split_once("->") {
-        Some((source, destination)) => (memory_kind(source), memory_kind(destination)),
-        None if memset => (MemoryKind::Unknown, memory_kind(inner)),
+        Some((source, destination)) => {
+            (MemoryKind::of_name(source), MemoryKind::of_name(destination))
+        }
+        None if memset => (MemoryKind::Unknown, MemoryKind::of_name(inner)),
         None => (MemoryKind::Unknown, MemoryKind::Unknown),
-    }
-}
-
-fn memory_kind(name: &str) -> MemoryKind {
-    match name.trim() {
-        "Pageable" => MemoryKind::Pageable,
-        "Pinned" => MemoryKind::Pinned,
-        "Device" | "Device Static" => MemoryKind::Device,
-        "Array" => MemoryKind::Array,
-        "Managed" | "Managed Static" => MemoryKind::Managed,
-        _ => MemoryKind::Unknown,
     }
 }
 

@@ -124,7 +124,7 @@ impl Lanes<'_, '_> {
         match &row.event {
             Event::Copy(details) => {
                 let kinds = ["kind_src", "kind_dst"].map(|key| field(details, key).unwrap_or(""));
-                let [source, destination] = kinds.map(memory_kind);
+                let [source, destination] = kinds.map(MemoryKind::of_name);
                 let Some(bytes) = field(details, "size").and_then(|size| size.parse().ok()) else {
                     return;
                 };
@@ -210,17 +210,6 @@ fn dim(details: &str, key: &str) -> Dim3 {
     let mut sizes = field(details, key).unwrap_or("").split(',');
     let mut next = || sizes.next().and_then(|size| size.parse().ok()).unwrap_or(0);
     Dim3 { x: next(), y: next(), z: next() }
-}
-
-fn memory_kind(kind: &str) -> MemoryKind {
-    match kind {
-        "pageable" => MemoryKind::Pageable,
-        "pinned" => MemoryKind::Pinned,
-        "device" | "device_static" => MemoryKind::Device,
-        "array" => MemoryKind::Array,
-        "managed" | "managed_static" => MemoryKind::Managed,
-        _ => MemoryKind::Unknown,
-    }
 }
 
 /// By the name that XLA gives the operation, such as `MemcpyH2D`.

@@ -93,6 +93,18 @@ pub enum MemoryKind {
 }
 
 impl MemoryKind {
+    /// The kind that tools over CUPTI call so: `Device Static`, or `device_static` in XLA.
+    pub fn of_name(name: &str) -> Self {
+        match name.trim() {
+            "Pageable" | "pageable" => Self::Pageable,
+            "Pinned" | "pinned" => Self::Pinned,
+            "Device" | "Device Static" | "device" | "device_static" => Self::Device,
+            "Array" | "array" => Self::Array,
+            "Managed" | "Managed Static" | "managed" | "managed_static" => Self::Managed,
+            _ => Self::Unknown,
+        }
+    }
+
     /// The word that reports print.
     pub const fn label(self) -> &'static str {
         match self {

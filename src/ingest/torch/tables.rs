@@ -268,7 +268,7 @@ fn shared(rows: &Rows) -> u64 {
     let operations = kernels.chain(rows.copies.iter().map(|row| &row.gpu));
     let mut ids: Vec<i64> = operations.filter_map(|gpu| gpu.correlation).collect();
     let all = ids.len();
-    ids.sort_unstable();
+    ids.sort();
     ids.dedup();
     (all - ids.len()) as u64
 }

@@ -50,9 +50,8 @@ pub fn operations(session: &Session) -> Ops {
         let row = id.index();
         rows.push((graphs.pass[row].0, graphs.start[row], graphs.end[row], OpSource::Graph(id)));
     }
-    if !rows.is_sorted() {
-        rows.sort_unstable();
-    }
+    // Tables are sorted, mostly: stable sorting merges what ascends.
+    rows.sort();
     let calls = CallIndex::new(session);
     let mut ops = Ops::default();
     for (_, start, end, source) in rows {

@@ -1,5 +1,7 @@
 //! Sums per (pass, kernel): count, total and distribution of durations.
 
+use std::collections::BTreeMap;
+
 use rayon::prelude::*;
 
 use rooflens_model::{KernelId, Ns, PassId, Session};
@@ -36,15 +38,13 @@ impl KernelSum {
 /// tool computed, if the bundle holds them.
 pub(super) fn kernel_sums(session: &Session) -> Vec<KernelSum> {
     let launches = &session.launches;
-    let mut rows: Vec<(PassId, KernelId, Ns)> = (0..launches.len())
-        .map(|row| {
-            let duration = launches.end[row].saturating_sub(launches.start[row]);
-            (launches.pass[row], launches.kernel[row], duration)
-        })
-        .collect();
-    rows.par_sort_unstable();
-    let mut sums: Vec<KernelSum> =
-        rows.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)).filter_map(sum).collect();
+    let mut groups: BTreeMap<(PassId, KernelId), Vec<Ns>> = BTreeMap::new();
+    for row in 0..launches.len() {
+        let duration = launches.end[row].saturating_sub(launches.start[row]);
+        groups.entry((launches.pass[row], launches.kernel[row])).or_default().push(duration);
+    }
+    let groups: Vec<_> = groups.into_iter().collect();
+    let mut sums: Vec<KernelSum> = groups.into_par_iter().filter_map(sum).collect();
     sums.extend(imported(session, &sums));
     sums.sort_by(|a, b| {
         let name = |sum: &KernelSum| session.kernel_name(sum.kernel);
@@ -53,22 +53,23 @@ pub(super) fn kernel_sums(session: &Session) -> Vec<KernelSum> {
     sums
 }
 
-/// The sum of one group, whose durations are sorted.
-fn sum(group: &[(PassId, KernelId, Ns)]) -> Option<KernelSum> {
-    let (first, last) = (group.first()?, group.last()?);
-    let total = group.iter().fold(0, |total: Ns, row| total.saturating_add(row.2));
-    let count = group.len();
-    let middle = (group[(count - 1) / 2].2 as f64 + group[count / 2].2 as f64) / 2.0;
+/// The sum of the launches of one kernel.
+fn sum(((pass, kernel), mut durations): ((PassId, KernelId), Vec<Ns>)) -> Option<KernelSum> {
+    durations.sort_unstable();
+    let (min, max) = (*durations.first()?, *durations.last()?);
+    let total = durations.iter().fold(0, |total: Ns, one| total.saturating_add(*one));
+    let count = durations.len();
+    let median = (durations[(count - 1) / 2] as f64 + durations[count / 2] as f64) / 2.0;
     let mean = total as f64 / count as f64;
-    let squares: f64 = group.iter().map(|row| (row.2 as f64 - mean) * (row.2 as f64 - mean)).sum();
+    let squares: f64 = durations.iter().map(|one| (*one as f64 - mean).powi(2)).sum();
     Some(KernelSum {
-        pass: first.0,
-        kernel: first.1,
+        pass,
+        kernel,
         count: count as u64,
         total,
-        min: first.2,
-        max: last.2,
-        median: Some(middle),
+        min,
+        max,
+        median: Some(median),
         std: (count > 1).then(|| (squares / (count - 1) as f64).sqrt()),
     })
 }

@@ -144,7 +144,8 @@ pub(super) fn slack(graph: &Graph, step: &Step) -> Vec<Ns> {
             order.push((call.end, Moment::CallEnd(at)));
         }
     }
-    order.sort_unstable();
+    // Operations and calls ascend each: stable sorting merges them.
+    order.sort();
     for (_, moment) in order.into_iter().rev() {
         match moment {
             Moment::CallStart(at) => slack.before_call(at),

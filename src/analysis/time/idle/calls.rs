@@ -121,7 +121,7 @@ impl<'a> Calls<'a> {
             let kernel = self.session.launches.kernel[launch.index()];
             launches.push((calls.start[row as usize], row, (self.ops.process[op], kernel)));
         }
-        launches.sort_unstable();
+        launches.sort();
         launches.retain(|(_, row, kernel)| {
             let row = *row as usize;
             let time = (calls.end[row] - calls.start[row]) as f64;

@@ -9,6 +9,7 @@ use crate::Context;
 use rooflens_analysis::Known;
 use rooflens_analysis::engine::classify::{ClassGroup, KernelClass};
 use rooflens_analysis::engine::stage_stats::Summary;
+use rooflens_analysis::kernels::stage_work::StageWork;
 use rooflens_analysis::time::stage_times::StageTime;
 use rooflens_findings::chart::{Bar, Color, Part, Plot, StackedBars};
 use rooflens_findings::{Block, Chart, Findings, Quantity, Table};
@@ -54,16 +55,24 @@ impl Breakdown {
 fn names(context: &Context<'_>, summary: &Summary) -> [(Color, &'static str); 2] {
     let work = context.results.stage_work().ok();
     let own = work.and_then(|work| work.iter().find(|one| is_same(&one.summary, summary)));
-    let name = |group, mixed| {
-        let dominant = own.and_then(|own| own.dominant(group));
-        let name = match dominant {
-            Some(KernelClass::Gemm | KernelClass::Other) => group_color(group).label(),
-            Some(class) => class.label(),
-            None => mixed,
-        };
-        (group_color(group), name)
-    };
-    [name(ClassGroup::Gemm, PRODUCTS), name(ClassGroup::Other, Color::Other.label())]
+    let name = |group| (group_color(group), class_name(own.into_iter(), group));
+    [name(ClassGroup::Gemm), name(ClassGroup::Other)]
+}
+
+/// What a group is called: by the class that stands for it wherever it occurs, if there is one.
+pub(crate) fn class_name<'a>(
+    stages: impl Iterator<Item = &'a StageWork>,
+    group: ClassGroup,
+) -> &'static str {
+    let occurs = |one: &&StageWork| one.occurring().any(|(class, ..)| class.group() == group);
+    let mut classes = stages.filter(occurs).map(|one| one.dominant(group));
+    let first = classes.next().flatten();
+    match (first.filter(|first| classes.all(|one| one == Some(*first))), group) {
+        (Some(KernelClass::Gemm | KernelClass::Other), _) => group_color(group).label(),
+        (Some(class), ClassGroup::Gemm | ClassGroup::Other) => class.label(),
+        (None, ClassGroup::Gemm) => PRODUCTS,
+        _ => group_color(group).label(),
+    }
 }
 
 /// The name in a legend: that in which the stages agree that have the part.

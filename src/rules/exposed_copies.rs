@@ -94,6 +94,11 @@ fn is_pageable(copies: &Place) -> bool {
 fn advice(results: &Results<'_>, copies: &Place, kernels: f64) -> Vec<Inline> {
     let exposed = copies.exposed(None);
     let [to, from] = directions(copies);
+    let managed =
+        [CopyKind::MigrateToDevice, CopyKind::MigrateToHost].map(|kind| copies.exposed(Some(kind)));
+    if managed.iter().sum::<f64>() >= exposed / 2.0 {
+        return say!(results, "exposed_copies.advice_managed");
+    }
     if to + from < exposed / 2.0 {
         return say!(results, "exposed_copies.advice_on_gpu");
     }

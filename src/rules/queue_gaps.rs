@@ -4,6 +4,7 @@ use super::stage::StageLine;
 use super::{Outcome, Results, Rule, Threshold};
 use rooflens_analysis::time::idle::{Cause, Line};
 use rooflens_findings::{Observation, Quantity, Root};
+use rooflens_model::Ns;
 use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
@@ -18,9 +19,9 @@ pub(super) static RULE: Rule = Rule {
 /// Idle time of cause *queue, latency* ÷ stage time from which on it is worth a finding.
 const SHARE: f64 = 0.10;
 
-/// Mean length of the gaps, nanoseconds, from which on something else than the launch of queued work, which takes microseconds,
+/// Length of the gaps, on the mean or of those with half of their time, nanoseconds, from which on something else than the launch of queued work, which takes microseconds,
 /// holds the GPU or the stream. A time slice of one of several processes is about 2 ms long.
-const HELD_UP: i64 = 100_000;
+const HELD_UP: Ns = 100_000;
 
 /// Share of the idle time of graphs from which on it is advised what shortens the part between replays.
 const WORTH_SAYING: f64 = 0.05;
@@ -43,7 +44,10 @@ fn finding(
     let (gaps, time) = (line.gaps[Cause::Queue as usize].gaps, line.of(Cause::Queue));
     let mean = (gaps > 0).then(|| time as f64 / gaps as f64);
     let is_replayed = results.replays_graphs(stage);
-    let is_held_up = !is_replayed && mean.is_some_and(|mean| mean >= HELD_UP as f64);
+    let long = line.histogram.used().filter(|(shortest, ..)| *shortest >= HELD_UP);
+    let held_up: Ns = long.map(|(.., bin)| bin.times.of(Cause::Queue)).sum();
+    let is_long = mean.is_some_and(|mean| mean >= HELD_UP as f64) || held_up > time / 2;
+    let is_held_up = !is_replayed && is_long;
     let (which, mut advice, root) = match (is_replayed, is_held_up) {
         (true, _) => (
             words!(results, "queue_gaps.replayed"),

@@ -283,6 +283,10 @@ impl Import<'_> {
             };
             let message = "the export holds no GPU operation";
             self.say(Severity::DataLoss, "nsys/no-gpu-work", message, Some(hint), 1);
+        } else if !kernels && traced {
+            let message = "the export holds copies but no kernel, and no call that launches one";
+            let hint = "capture a part of the run that launches kernels";
+            self.say(Severity::Notice, "nsys/no-kernels", message, Some(hint), 1);
         } else if !kernels {
             let message = "the export holds copies but no kernel";
             let hint = "nsys writes no kernel table when it could not collect kernels; see its own messages";

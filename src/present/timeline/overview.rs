@@ -7,9 +7,11 @@ use rooflens_schemas::Unit;
 use super::tracks::{counter_tracks, nvml_tracks};
 use super::{number, ordinal};
 use crate::Context;
+use crate::breakdown::class_name;
 use crate::group_color;
 use rooflens_analysis::engine::classify::{ClassGroup, GroupTimes};
 use rooflens_analysis::engine::facts::OpSource;
+use rooflens_analysis::kernels::stage_work::StageWork;
 use rooflens_analysis::system::power;
 use rooflens_analysis::system::power::samples::{Device, Sample};
 use rooflens_analysis::time::timeline::Timeline;
@@ -81,6 +83,9 @@ fn busy((_, mix): &(GpuId, Vec<GroupTimes>)) -> Ns {
 
 fn description(context: &Context<'_>, of: &Overview, pass: &str) -> String {
     let duration = of.window.duration();
+    let work = context.results.stage_work().map_or(&[][..], |all| all);
+    let is_own = |one: &&StageWork| one.summary.stage(context.facts).pass == of.pass;
+    let name = |group| class_name(work.iter().filter(is_own), group);
     let one = |own: &(GpuId, Vec<GroupTimes>)| {
         let ((gpu, mix), busy) = (own, busy(own));
         let time = |group: ClassGroup| mix.iter().map(|bin| bin[group as usize]).sum::<Ns>();
@@ -92,7 +97,7 @@ fn description(context: &Context<'_>, of: &Overview, pass: &str) -> String {
             gpu = number(context, *gpu, true),
             share = Quantity::ratio(busy as f64 / duration as f64),
             of_busy = most.map(|(time, _)| Quantity::ratio(time as f64 / busy as f64)),
-            class = most.map(|(_, Reverse(group))| context.text.word(group_color(group).label())),
+            class = most.map(|(_, Reverse(group))| context.text.word(name(group))),
         )
     };
     let gpus: String = of.gpus.iter().take(MAX_GPUS).map(one).collect();

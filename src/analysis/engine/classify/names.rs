@@ -40,7 +40,8 @@ impl Name {
             true => one_spelling(&identifiers(&readable)),
             false => one_spelling(&readable),
         };
-        let own = path(&whole);
+        // FBGEMM's name makes no GEMM of what else it has.
+        let own = path(&whole).replace("fbgemm_gpu::", "");
         let base = own.rsplit("::").next().unwrap_or_default().to_owned();
         Self { text: whole.to_lowercase(), own: own.to_lowercase(), whole, base }
     }

@@ -44,8 +44,10 @@ impl Tiling {
     pub(super) fn of(launch: Launch<'_>, gemm: Gemm) -> Self {
         let Some(tile) = launch.tile else { return Self::default() };
         let (rows, columns) = ((gemm.m, gemm.n), (gemm.n, gemm.m));
-        // cuBLAS is column-major: what frameworks call columns are the rows of its tile.
-        let column_major = launch.library.starts_with("cuBLAS") || launch.library == "CUTLASS";
+        // These are column-major: what frameworks call columns are the rows of their tile.
+        let column_major = ["cuBLAS", "CUTLASS", "hipBLASLt"]
+            .iter()
+            .any(|library| launch.library.starts_with(library));
         let both = if column_major { [columns, rows] } else { [rows, columns] };
         let fitting =
             both.into_iter().find_map(|size| Some((size, parts(&launch, tile, size, gemm)?)));

@@ -333,6 +333,18 @@ fn unknown_events_are_counted_in_one_message() {
 }
 
 #[test]
+fn an_accelerator_that_is_not_read_is_named() {
+    let imported = import(
+        r#"{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 1},
+        {"ph": "X", "cat": "mtia_ccp_events", "name": "m", "ts": 1, "dur": 1}]}"#,
+    );
+    let told = imported.diagnostic("torch/other-device").expect("it is told");
+    assert_eq!(told.severity, Severity::DataLoss);
+    assert!(told.message.contains("mtia_ccp_events"), "{}", told.message);
+    assert!(!imported.codes().contains(&"torch/no-gpu-work"));
+}
+
+#[test]
 fn an_empty_window_is_no_silent_success() {
     let imported = import(
         r#"{"schemaVersion": 1, "deviceProperties": [], "traceEvents": [

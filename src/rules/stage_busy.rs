@@ -138,7 +138,8 @@ fn idle_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<
         _ => (cause, time),
     };
     let common = |line: &'_ Line| -> Vec<(Cause, f64)> {
-        let all = line.causes().map(recurring);
+        let idle = line.causes().filter(|(cause, _)| *cause != Cause::OtherWork);
+        let all = idle.map(recurring);
         all.filter(|(cause, _)| !line.spread(&[*cause]).is_rare()).collect()
     };
     let line = results.idle(stage.key());
@@ -151,6 +152,9 @@ fn idle_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<
     });
     // Of a profiled time it may be more than all idle time without the profiler.
     let whole = 1.0 - stage.baseline_busy();
+    // Where the GPU is far behind the host, it runs other iterations within the time of one.
+    let others = line.map_or(0.0, |line| line.share(line.of(Cause::OtherWork))).min(whole);
+    let others = if others >= NAMED { others } else { 0.0 };
     let named = cause.filter(|(_, time)| (NAMED..=whole).contains(&stage.share(*time)));
     let why = named.map(|(cause, _)| because(results, stage, cause, baseline.is_some()));
     let part = named.map(|(_, time)| time).filter(|time| *time < ALL * idle * stage.time);
@@ -159,7 +163,8 @@ fn idle_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<
         results,
         "stage_busy.idle",
         stage = Inline::strong(&stage.label),
-        idle = Quantity::ratio(whole),
+        idle = Quantity::ratio(whole - others),
+        others = (others > 0.0).then(|| Quantity::ratio(others)),
         time = Quantity::new(baseline.unwrap_or(stage.time), Unit::Nanoseconds),
         steps = stage
             .steps

@@ -13,11 +13,15 @@ pub(super) static RULE: Rule = Rule {
     run,
 };
 
-/// Idle time within synchronizing calls ÷ stage time from which on it is worth a finding.
+/// Idle time within synchronizing calls and blocking copies ÷ stage time from which on it is worth a finding.
 const SHARE: f64 = 0.02;
 
+/// In both the host waits for the GPU.
+const CAUSES: [Cause; 2] = [Cause::Sync, Cause::Copy];
+
 fn run(results: &Results<'_>) -> Outcome {
-    results.per_cause(Cause::Sync, SHARE, |stage, line, saved| {
+    results.per_cause(Cause::Sync, SHARE, |stage, line, sync| {
+        let saved = sync + line.of_stage(Cause::Copy).unwrap_or(0.0);
         (stage.share(saved) >= SHARE).then(|| finding(results, stage, line, saved)).into()
     })
 }
@@ -27,11 +31,14 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line, saved: f64) ->
     let own = sync.and_then(|sync| sync.of_stage(stage.stage, stage.process));
     let (call, around) = own.and_then(|(pass, _)| longest(results, pass)).unzip();
     let basis = words!(results, "sync_bound.basis");
+    let copies = line.of(Cause::Copy);
+    let of_idle = copies as f64 / line.pool.causes.sum(&CAUSES).max(1) as f64;
     Observation {
         statement: say!(
             results,
             "sync_bound.statement",
-            idle = results.idles(stage, line, &[Cause::Sync], saved),
+            idle = results.idles(stage, line, &CAUSES, saved),
+            copies = (copies > 0).then(|| Quantity::ratio(of_idle)),
             calls = own.map(|(_, own)| Quantity::new(own.calls, Unit::Count)),
             call = call,
             around = around,
@@ -39,8 +46,9 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line, saved: f64) ->
         advice: Some(say!(results, "sync_bound.advice")),
         next: Some(say!(results, "sync_bound.next")),
         evidence: vec![line.evidence(&results.context)],
-        query: results.query(stage, line, Cause::Sync),
-        ..results.saving_idle(stage, line, &[Cause::Sync], saved, &basis)
+        // The statement is about synchronizing calls alone.
+        query: results.query(stage, line, Cause::Sync).filter(|_| copies == 0),
+        ..results.saving_idle(stage, line, &CAUSES, saved, &basis)
     }
 }
 

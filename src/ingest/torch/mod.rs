@@ -128,9 +128,10 @@ fn commit(trace: File, file: &ArtifactFile, session: &mut Session, diagnostics: 
     let pass = session.add_pass(&file.pass, PassKind::Operators, &file.path);
     session.passes.utc_origin[pass.index()] = utc_origin(&rows.rows, &header);
     header.commit(pass, file, session);
+    let other_device = notes::other_device(&rows.rows.unknown);
     let findings = tables::commit(rows, pass, session);
     describe(pass, &header, file, session);
-    notes.content(findings.gpu_operations, operators, events);
+    notes.content(findings.gpu_operations, operators, events, other_device);
     notes.joins(&findings, by_flows);
 }
 

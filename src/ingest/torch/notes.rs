@@ -12,10 +12,21 @@ use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Location, Severity};
 /// Kinds of unknown events that are listed by name.
 const LISTED: usize = 6;
 
+/// Beginnings of the categories that the profiler gives to events of accelerators that are not read.
+const OTHER_DEVICES: [&str; 5] = ["mtia_", "hpu_", "xpu_", "glow_", "privateuse1_"];
+
 /// Collects the diagnostics of one file.
 pub(super) struct Notes<'a> {
     pub(super) file: &'a ArtifactFile,
     pub(super) diagnostics: &'a mut Diagnostics,
+}
+
+/// Events of an accelerator that is not read, among those that are not used.
+pub(super) fn other_device(unknown: &BTreeMap<String, u64>) -> Option<String> {
+    let is_its = |kind: &&String| {
+        OTHER_DEVICES.iter().any(|device| kind.contains(&format!("category \"{device}")))
+    };
+    unknown.keys().find(is_its).cloned()
 }
 
 impl Notes<'_> {
@@ -74,11 +85,20 @@ impl Notes<'_> {
     }
 
     /// Whether there is anything to analyze.
-    pub(super) fn content(&mut self, operations: u64, operators: u64, events: u64) {
+    pub(super) fn content(
+        &mut self,
+        operations: u64,
+        operators: u64,
+        events: u64,
+        other_device: Option<String>,
+    ) {
         if operations > 0 {
             return;
         }
-        let (severity, code, message, hint) = if operators > 0 {
+        let (severity, code, message, hint) = if let Some(kind) = other_device {
+            let message = format!("the work of this accelerator is not read: {kind}");
+            (Severity::DataLoss, "torch/other-device", message, "CUDA and ROCm devices are read")
+        } else if operators > 0 {
             let message = "the trace holds operators but no kernel and no copy".to_owned();
             let hint = "profile with ProfilerActivity.CUDA to see the GPU's work";
             (Severity::Notice, "torch/no-gpu-work", message, hint)

@@ -152,6 +152,20 @@ mod tests {
     }
 
     #[test]
+    fn tiles_of_tensile_are_column_major() {
+        // 5 by 128, tile 64 by 16: 128 ÷ 64 = 2 tiles down, ⌈5 ÷ 16⌉ = 1 across: 640 ÷ (128 · 16).
+        let launch = Launch {
+            name: "Cijk_Alik_Bljk_HHS_BH_MT64x16x32",
+            library: "hipBLASLt / Tensile",
+            tile: Some(Tile { m: 64, n: 16, k: 32 }),
+            grid: Dim3 { x: 2, y: 1, z: 1 },
+            slots: None,
+        };
+        let tiling = Tiling::of(launch, Gemm { m: 5, n: 128, k: 128, batch: 1 });
+        assert!(near(tiling.tile_efficiency, 0.3125), "{tiling:?}");
+    }
+
+    #[test]
     fn waves_of_132_sms() {
         // 32·16 = 512 tiles of 132: 3.88 waves, 97 %; 33 rows of tiles: 528, 4 waves; 34: 544, 4.12 of 5, 82.4 %.
         let waves = |m| tiling("gemm", (128, 256), 132, (4096, m, 4096));

@@ -475,3 +475,15 @@ fn profilers_spell_one_kernel_in_one_signature() {
     assert_eq!(signature(nsys), signature(torch));
     assert_eq!(signature("nvjet_sm90_tst_64x8"), "nvjet_sm90_tst_64x8");
 }
+
+#[test]
+fn fbgemm_makes_no_gemm_of_what_it_holds() {
+    for name in [
+        "void fbgemm_gpu::permute_2D_data_kernel<true, long, float>(int, int)",
+        "void fbgemm_gpu::_block_bucketize_sparse_features_cuda_kernel2<true, long>(int)",
+        "void fbgemm_gpu::_FP8rowwise_to_float_cuda_kernel<float>(unsigned char const*)",
+    ] {
+        assert_ne!(identify(name).class, Gemm, "{name}");
+    }
+    assert_eq!(identify("void fbgemm_gpu::fp8_rowwise_gemm<128>(float*)").class, Gemm);
+}

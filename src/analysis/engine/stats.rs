@@ -77,8 +77,8 @@ pub fn median(values: &[f64]) -> Option<f64> {
     let (at, is_even) = (values.len().checked_sub(1)? / 2, values.len().is_multiple_of(2));
     let (_, below, rest) = values.select_nth_unstable_by(at, f64::total_cmp);
     let above = rest.iter().copied().min_by(f64::total_cmp).filter(|_| is_even);
-    let below = *below;
-    Some(above.map_or(below, |above| below + (above - below) * 0.5))
+    let (below, above) = (*below, above.unwrap_or(*below));
+    Some(below + (above - below) * 0.5)
 }
 
 /// Quantile of sorted values by linear interpolation between order statistics: position `q · (n − 1)` counted from 0

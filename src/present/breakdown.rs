@@ -10,6 +10,7 @@ use rooflens_analysis::Known;
 use rooflens_analysis::engine::classify::{ClassGroup, KernelClass};
 use rooflens_analysis::engine::stage_stats::Summary;
 use rooflens_analysis::kernels::stage_work::StageWork;
+use rooflens_analysis::time::idle::Cause;
 use rooflens_analysis::time::stage_times::StageTime;
 use rooflens_findings::chart::{Bar, Color, Part, Plot, StackedBars};
 use rooflens_findings::{Block, Chart, Findings, Quantity, Table};
@@ -35,8 +36,8 @@ struct Breakdown {
     total: f64,
     unprofiled: bool,
     /// What parts are called.
-    names: [(Color, &'static str); 2],
-    /// Busy time by class and, last, idle time, nanoseconds.
+    names: [(Color, &'static str); 3],
+    /// Busy time by class, that of other stages and iterations and, last, idle time, nanoseconds.
     parts: Vec<(Color, f64)>,
 }
 
@@ -52,11 +53,11 @@ impl Breakdown {
 }
 
 /// What the groups of most different classes are called: a class of its own may be all that there is of them.
-fn names(context: &Context<'_>, summary: &Summary) -> [(Color, &'static str); 2] {
+fn names(context: &Context<'_>, summary: &Summary) -> [(Color, &'static str); 3] {
     let work = context.results.stage_work().ok();
     let own = work.and_then(|work| work.iter().find(|one| is_same(&one.summary, summary)));
     let name = |group| (group_color(group), class_name(own.into_iter(), group));
-    [name(ClassGroup::Gemm), name(ClassGroup::Other)]
+    [name(ClassGroup::Gemm), name(ClassGroup::Other), (Color::Busy, Cause::OtherWork.label())]
 }
 
 /// What a group is called: by the class that stands for it wherever it occurs, if there is one.
@@ -122,6 +123,8 @@ fn breakdown(context: &Context<'_>, stage: &StageTime) -> Breakdown {
     let per = steps.unwrap_or(1.0);
     let part = |time: f64| if of_all > 0.0 { time / of_all * busy / per } else { 0.0 };
     let parts = stage.parts().into_iter().map(|(group, time)| (group_color(group), part(time)));
+    let others = other_work(context, summary).min(time - busy);
+    let rest = [(Color::Busy, others / per), (Color::Idle, (time - busy - others) / per)];
     Breakdown {
         label: match steps {
             Some(_) => words!(context, "breakdown.step", stage = label.as_str()),
@@ -132,8 +135,19 @@ fn breakdown(context: &Context<'_>, stage: &StageTime) -> Breakdown {
         total: summary.time * summary.counted as f64,
         unprofiled: unprofiled.is_some(),
         names: names(context, summary),
-        parts: parts.chain([(Color::Idle, (time - busy) / per)]).collect(),
+        parts: parts.chain(rest.into_iter().filter(|one| *one != (Color::Busy, 0.0))).collect(),
     }
+}
+
+/// Share of a stage from which on the work of others in it is shown.
+const OTHERS: f64 = 0.01;
+
+/// Time of a stage in which its GPU runs other stages or iterations, nanoseconds: where it is far behind the host.
+fn other_work(context: &Context<'_>, summary: &Summary) -> f64 {
+    let idle = context.results.idle().ok();
+    let line = idle.and_then(|idle| idle.lines.iter().find(|one| is_same(&one.summary, summary)));
+    let share = line.map_or(0.0, |line| line.share(line.of(Cause::OtherWork)));
+    if share >= OTHERS { share * summary.time } else { 0.0 }
 }
 
 /// Idle share of a stage from which on the caption tells it.

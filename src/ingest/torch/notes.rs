@@ -97,7 +97,7 @@ impl Notes<'_> {
         }
         let (severity, code, message, hint) = if let Some(kind) = other_device {
             let message = format!("the work of this accelerator is not read: {kind}");
-            (Severity::DataLoss, "torch/other-device", message, "CUDA and ROCm devices are read")
+            (Severity::DataLoss, "torch/other-device", message, "profile on a CUDA or ROCm device")
         } else if operators > 0 {
             let message = "the trace holds operators but no kernel and no copy".to_owned();
             let hint = "profile with ProfilerActivity.CUDA to see the GPU's work";

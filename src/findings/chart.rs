@@ -390,6 +390,8 @@ pub enum Color {
     Communication,
     /// Everything else.
     Other,
+    /// Operations that are not of the stage.
+    OtherWork,
     /// Nothing runs.
     Idle,
     /// Compute-bound.
@@ -452,6 +454,7 @@ impl Color {
             Self::Copy => "copies, layout, gathers",
             Self::Communication => "communication",
             Self::Other => "other",
+            Self::OtherWork => "other work",
             Self::Idle => "idle",
             Self::ComputeBound => "compute-bound",
             Self::InstructionBound => "instruction-bound",

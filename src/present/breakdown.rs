@@ -57,7 +57,7 @@ fn names(context: &Context<'_>, summary: &Summary) -> [(Color, &'static str); 3]
     let work = context.results.stage_work().ok();
     let own = work.and_then(|work| work.iter().find(|one| is_same(&one.summary, summary)));
     let name = |group| (group_color(group), class_name(own.into_iter(), group));
-    [name(ClassGroup::Gemm), name(ClassGroup::Other), (Color::Busy, Cause::OtherWork.label())]
+    [name(ClassGroup::Gemm), name(ClassGroup::Other), (Color::OtherWork, Color::OtherWork.label())]
 }
 
 /// What a group is called: by the class that stands for it wherever it occurs, if there is one.
@@ -124,7 +124,7 @@ fn breakdown(context: &Context<'_>, stage: &StageTime) -> Breakdown {
     let part = |time: f64| if of_all > 0.0 { time / of_all * busy / per } else { 0.0 };
     let parts = stage.parts().into_iter().map(|(group, time)| (group_color(group), part(time)));
     let others = other_work(context, summary).min(time - busy);
-    let rest = [(Color::Busy, others / per), (Color::Idle, (time - busy - others) / per)];
+    let rest = [(Color::OtherWork, others / per), (Color::Idle, (time - busy - others) / per)];
     Breakdown {
         label: match steps {
             Some(_) => words!(context, "breakdown.step", stage = label.as_str()),
@@ -135,7 +135,9 @@ fn breakdown(context: &Context<'_>, stage: &StageTime) -> Breakdown {
         total: summary.time * summary.counted as f64,
         unprofiled: unprofiled.is_some(),
         names: names(context, summary),
-        parts: parts.chain(rest.into_iter().filter(|one| *one != (Color::Busy, 0.0))).collect(),
+        parts: parts
+            .chain(rest.into_iter().filter(|one| *one != (Color::OtherWork, 0.0)))
+            .collect(),
     }
 }
 

@@ -50,7 +50,7 @@ pub(super) const fn fill(color: Color) -> RGBColor {
         }
         Color::Elementwise | Color::L1Bound => RGBColor(0x56, 0xb4, 0xe9),
         Color::Copy | Color::Host | Color::L2Bound => RGBColor(0xe6, 0x9f, 0x00),
-        Color::InstructionBound => RGBColor(0x4c, 0x4f, 0x9e),
+        Color::InstructionBound | Color::OtherWork => RGBColor(0x4c, 0x4f, 0x9e),
         Color::Communication | Color::LatencyBound => RGBColor(0xcc, 0x79, 0xa7),
         Color::Other => RGBColor(0x7b, 0x87, 0x94),
         Color::Idle => RGBColor(0xdd, 0xe2, 0xe7),

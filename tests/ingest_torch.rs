@@ -339,9 +339,7 @@ fn an_accelerator_that_is_not_read_is_named() {
         {"ph": "X", "cat": "mtia_ccp_events", "name": "m", "ts": 1, "dur": 1}]}"#,
     );
     let told = imported.diagnostic("torch/other-device").expect("it is told");
-    assert_eq!(told.severity, Severity::DataLoss);
     assert!(told.message.contains("mtia_ccp_events"), "{}", told.message);
-    assert!(!imported.codes().contains(&"torch/no-gpu-work"));
 }
 
 #[test]

@@ -10,7 +10,6 @@ use rooflens_analysis::Known;
 use rooflens_analysis::engine::classify::{ClassGroup, KernelClass};
 use rooflens_analysis::engine::stage_stats::Summary;
 use rooflens_analysis::kernels::stage_work::StageWork;
-use rooflens_analysis::time::idle::Cause;
 use rooflens_analysis::time::stage_times::StageTime;
 use rooflens_findings::chart::{Bar, Color, Part, Plot, StackedBars};
 use rooflens_findings::{Block, Chart, Findings, Quantity, Table};
@@ -123,8 +122,11 @@ fn breakdown(context: &Context<'_>, stage: &StageTime) -> Breakdown {
     let per = steps.unwrap_or(1.0);
     let part = |time: f64| if of_all > 0.0 { time / of_all * busy / per } else { 0.0 };
     let parts = stage.parts().into_iter().map(|(group, time)| (group_color(group), part(time)));
-    let others = other_work(context, summary).min(time - busy);
+    let idle = context.results.idle().ok();
+    let line = idle.and_then(|idle| idle.of(summary.stage, summary.process).next());
+    let others = line.map_or(0.0, |line| line.other_work() * summary.time).min(time - busy);
     let rest = [(Color::OtherWork, others / per), (Color::Idle, (time - busy - others) / per)];
+    let rest = rest.into_iter().skip(usize::from(others <= 0.0));
     Breakdown {
         label: match steps {
             Some(_) => words!(context, "breakdown.step", stage = label.as_str()),
@@ -135,21 +137,8 @@ fn breakdown(context: &Context<'_>, stage: &StageTime) -> Breakdown {
         total: summary.time * summary.counted as f64,
         unprofiled: unprofiled.is_some(),
         names: names(context, summary),
-        parts: parts
-            .chain(rest.into_iter().filter(|one| *one != (Color::OtherWork, 0.0)))
-            .collect(),
+        parts: parts.chain(rest).collect(),
     }
-}
-
-/// Share of a stage from which on the work of others in it is shown.
-const OTHERS: f64 = 0.01;
-
-/// Time of a stage in which its GPU runs other stages or iterations, nanoseconds: where it is far behind the host.
-fn other_work(context: &Context<'_>, summary: &Summary) -> f64 {
-    let idle = context.results.idle().ok();
-    let line = idle.and_then(|idle| idle.lines.iter().find(|one| is_same(&one.summary, summary)));
-    let share = line.map_or(0.0, |line| line.share(line.of(Cause::OtherWork)));
-    if share >= OTHERS { share * summary.time } else { 0.0 }
 }
 
 /// Idle share of a stage from which on the caption tells it.

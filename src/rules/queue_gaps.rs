@@ -19,8 +19,9 @@ pub(super) static RULE: Rule = Rule {
 /// Idle time of cause *queue, latency* ÷ stage time from which on it is worth a finding.
 const SHARE: f64 = 0.10;
 
-/// Length of the gaps, on the mean or of those with half of their time, nanoseconds, from which on something else than the launch of queued work, which takes microseconds,
-/// holds the GPU or the stream. A time slice of one of several processes is about 2 ms long.
+/// Length of the gaps, on the mean or of those with half of their time, nanoseconds, from which on something else than
+/// the launch of queued work, which takes microseconds, holds the GPU or the stream. A time slice of one of several
+/// processes is about 2 ms long.
 const HELD_UP: Ns = 100_000;
 
 /// Share of the idle time of graphs from which on it is advised what shortens the part between replays.
@@ -48,26 +49,25 @@ fn finding(
     let held_up: Ns = long.map(|(.., bin)| bin.times.of(Cause::Queue)).sum();
     let is_long = mean.is_some_and(|mean| mean >= HELD_UP as f64) || held_up > time / 2;
     let is_held_up = !is_replayed && is_long;
+    let root = |cause, action, condition| Some(Root { cause, action, condition, passes: 1 });
     let (which, mut advice, root) = match (is_replayed, is_held_up) {
         (true, _) => (
             words!(results, "queue_gaps.replayed"),
             say!(results, "queue_gaps.advice_graph"),
-            Some(Root {
-                cause: words!(results, "queue_gaps.root_cause"),
-                action: words!(results, "queue_gaps.root_action"),
-                condition: None,
-                passes: 1,
-            }),
+            root(
+                words!(results, "queue_gaps.root_cause"),
+                words!(results, "queue_gaps.root_action"),
+                None,
+            ),
         ),
         (false, true) => (
             words!(results, "queue_gaps.issued"),
             say!(results, "queue_gaps.advice_held_up"),
-            Some(Root {
-                cause: words!(results, "queue_gaps.held_up_cause"),
-                action: words!(results, "queue_gaps.held_up_action"),
-                condition: Some(words!(results, "queue_gaps.held_up_condition")),
-                passes: 1,
-            }),
+            root(
+                words!(results, "queue_gaps.held_up_cause"),
+                words!(results, "queue_gaps.held_up_action"),
+                Some(words!(results, "queue_gaps.held_up_condition")),
+            ),
         ),
         (false, false) => {
             (words!(results, "queue_gaps.issued"), say!(results, "queue_gaps.advice"), None)

@@ -152,9 +152,7 @@ fn idle_stage(results: &Results<'_>, stage: &StageLine) -> (Vec<Inline>, Option<
     });
     // Of a profiled time it may be more than all idle time without the profiler.
     let whole = 1.0 - stage.baseline_busy();
-    // Where the GPU is far behind the host, it runs other iterations within the time of one.
-    let others = line.map_or(0.0, |line| line.share(line.of(Cause::OtherWork))).min(whole);
-    let others = if others >= NAMED { others } else { 0.0 };
+    let others = line.map_or(0.0, Line::other_work).min(whole);
     let named = cause.filter(|(_, time)| (NAMED..=whole).contains(&stage.share(*time)));
     let why = named.map(|(cause, _)| because(results, stage, cause, baseline.is_some()));
     let part = named.map(|(_, time)| time).filter(|time| *time < ALL * idle * stage.time);

@@ -46,8 +46,8 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line, saved: f64) ->
         advice: Some(say!(results, "sync_bound.advice")),
         next: Some(say!(results, "sync_bound.next")),
         evidence: vec![line.evidence(&results.context)],
-        // The statement is about synchronizing calls alone.
-        query: results.query(stage, line, Cause::Sync).filter(|_| copies == 0),
+        // The SQL gives the time in synchronizing calls alone.
+        query: if copies == 0 { results.query(stage, line, Cause::Sync) } else { None },
         ..results.saving_idle(stage, line, &CAUSES, saved, &basis)
     }
 }

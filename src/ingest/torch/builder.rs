@@ -187,8 +187,7 @@ impl<'a> Builder<'a> {
 
     fn push_unknown(&mut self, event: &Event<'a>) {
         let (phase, category) = (clip(&event.phase.0), clip(&event.category.0));
-        let kind = format!("phase \"{phase}\", category \"{category}\"");
-        *self.rows.unknown.entry(kind).or_default() += 1;
+        *self.rows.unknown.entry((phase.to_owned(), category.to_owned())).or_default() += 1;
     }
 
     /// Start, end, name and lane; an event without a time cannot be kept.

@@ -22,11 +22,10 @@ pub(super) struct Notes<'a> {
 }
 
 /// Events of an accelerator that is not read, among those that are not used.
-pub(super) fn other_device(unknown: &BTreeMap<String, u64>) -> Option<String> {
-    let is_its = |kind: &&String| {
-        OTHER_DEVICES.iter().any(|device| kind.contains(&format!("category \"{device}")))
-    };
-    unknown.keys().find(is_its).cloned()
+pub(super) fn other_device(unknown: &BTreeMap<(String, String), u64>) -> Option<String> {
+    let mut categories = unknown.keys().map(|(_, category)| category);
+    let is_its = |category: &&String| OTHER_DEVICES.iter().any(|name| category.starts_with(name));
+    categories.find(is_its).cloned()
 }
 
 impl Notes<'_> {
@@ -54,7 +53,7 @@ impl Notes<'_> {
     }
 
     /// Events that were left out.
-    pub(super) fn losses(&mut self, losses: &Losses, unknown: &BTreeMap<String, u64>) {
+    pub(super) fn losses(&mut self, losses: &Losses, unknown: &BTreeMap<(String, String), u64>) {
         if let Some(at) = losses.first_invalid {
             let message = "events that are not valid JSON are left out; the first begins here";
             let diagnostic = Diagnostic::new(Severity::DataLoss, "torch/invalid-events", message);
@@ -75,7 +74,9 @@ impl Notes<'_> {
         );
         let mut kinds: Vec<_> = unknown.iter().collect();
         kinds.sort_by_key(|(kind, count)| (std::cmp::Reverse(**count), *kind));
-        let names = kinds.iter().take(LISTED).map(|(kind, count)| format!("{count} of {kind}"));
+        let names = kinds.iter().take(LISTED).map(|((phase, category), count)| {
+            format!("{count} of phase \"{phase}\", category \"{category}\"")
+        });
         let mut list = names.collect::<Vec<_>>().join("; ");
         if let Some(more @ 1..) = kinds.len().checked_sub(LISTED) {
             list.push_str(&format!("; and {more} more kinds"));
@@ -95,8 +96,9 @@ impl Notes<'_> {
         if operations > 0 {
             return;
         }
-        let (severity, code, message, hint) = if let Some(kind) = other_device {
-            let message = format!("the work of this accelerator is not read: {kind}");
+        let (severity, code, message, hint) = if let Some(category) = other_device {
+            let message =
+                format!("the work of this accelerator is not read: events of category {category}");
             (Severity::DataLoss, "torch/other-device", message, "profile on a CUDA or ROCm device")
         } else if operators > 0 {
             let message = "the trace holds operators but no kernel and no copy".to_owned();

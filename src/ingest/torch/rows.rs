@@ -181,8 +181,8 @@ pub(super) struct Rows {
     pub(super) gradient_starts: Vec<FlowRow>,
     pub(super) gradient_ends: Vec<FlowRow>,
     pub(super) labels: Vec<LabelRow>,
-    /// Events of unknown phase or category, by `ph X, cat name`.
-    pub(super) unknown: BTreeMap<String, u64>,
+    /// Events of unknown phase or category, by both.
+    pub(super) unknown: BTreeMap<(String, String), u64>,
     pub(super) losses: Losses,
     /// Events in all.
     pub(super) events: u64,

@@ -192,6 +192,28 @@ fn a_synchronizing_call_costs_the_time_within_it() {
 }
 
 #[test]
+fn blocking_copies_count_with_synchronizing_calls() {
+    // 10 and 30 of 1000 ns; 30 of 40 are 75 %.
+    let found = decode().idle(Cause::Sync, 10.0).idle(Cause::Copy, 30.0).one(&sync_bound::RULE);
+    assert_eq!((saved(&found), found.query.is_none()), (40.0, true));
+    let statement = words(&found.statement);
+    let expected = "synchronizing calls and blocking copies (75.0 % of this idle time)";
+    assert!(statement.contains(expected), "{statement}");
+    let little = decode().idle(Cause::Sync, 10.0).idle(Cause::Copy, 9.0);
+    assert_eq!(little.outcome(&sync_bound::RULE), Outcome::CLEAR);
+}
+
+#[test]
+fn time_of_other_iterations_is_no_idle_time() {
+    // 200 ns busy, 170 with others, 630 idle.
+    let made = decode().busy(0.2).idle(Cause::OtherWork, 170.0).idle(Cause::Queue, 630.0);
+    let statement = words(&made.one(&stage_busy::RULE).statement);
+    let expected =
+        "idle for 63.0 % of it and runs operations of other stages or iterations for 17.0 %";
+    assert!(statement.contains(expected), "{statement}");
+}
+
+#[test]
 fn what_few_iterations_have_is_told_of_them() {
     // 240 of 11 × 1000 ns are 2.2 %, all of them in one iteration.
     let mut times = [0.0; 11];

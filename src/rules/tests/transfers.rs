@@ -13,7 +13,7 @@ use rooflens_analysis::system::power::Power;
 use rooflens_analysis::system::power::reasons::POWER_CAP;
 use rooflens_analysis::system::power::samples::{ClockLimit, Device};
 use rooflens_analysis::time::what_if::{Bound, Bounds, StageBounds, WhatIf};
-use rooflens_model::CopyKind::{DeviceToHost, HostToDevice};
+use rooflens_model::CopyKind::{self, DeviceToHost, HostToDevice};
 use rooflens_model::MemoryKind::{Pageable, Pinned, Unknown};
 use rooflens_model::Ns;
 
@@ -49,6 +49,17 @@ fn work_that_nothing_hides_is_said() {
         decode().copies(&[half(Pageable, time / 2), half(Pinned, time - time / 2)])
     };
     could_save(&pageable_copies::RULE, mixed(200), 100.0, mixed(9));
+}
+
+#[test]
+fn migrations_of_managed_memory_are_named() {
+    let made = |kind| decode().copies(&[(kind, Unknown, 8, 70, 70)]).one(&exposed_copies::RULE);
+    for kind in [CopyKind::MigrateToDevice, CopyKind::MigrateToHost] {
+        let advice = words(&made(kind).advice.unwrap());
+        assert!(advice.contains("cudaMemPrefetchAsync"), "{advice}");
+    }
+    let advice = words(&made(CopyKind::DeviceToDevice).advice.unwrap());
+    assert!(advice.contains("not between host and GPU"), "{advice}");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 
+use crate::engine::intervals::total;
 use rooflens_model::{KernelId, Ns, PassId, Session};
 
 /// The launches of one kernel in one pass.
@@ -57,7 +58,7 @@ pub(super) fn kernel_sums(session: &Session) -> Vec<KernelSum> {
 fn sum(((pass, kernel), mut durations): ((PassId, KernelId), Vec<Ns>)) -> Option<KernelSum> {
     durations.sort_unstable();
     let (min, max) = (*durations.first()?, *durations.last()?);
-    let total = durations.iter().fold(0, |total: Ns, one| total.saturating_add(*one));
+    let total = total(durations.iter().copied());
     let count = durations.len();
     let median = (durations[(count - 1) / 2] as f64 + durations[count / 2] as f64) / 2.0;
     let mean = total as f64 / count as f64;

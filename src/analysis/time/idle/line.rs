@@ -267,6 +267,13 @@ impl Line {
         self.pool.share(time)
     }
 
+    /// The share of the time of all instances in which the GPU runs other stages or iterations, from [`OCCURS`] on: where
+    /// it is far behind the host.
+    pub fn other_work(&self) -> f64 {
+        let share = self.share(self.of(Cause::OtherWork));
+        if share >= OCCURS { share } else { 0.0 }
+    }
+
     /// The share of the time of all instances in which the queue is empty; none without launch calls.
     pub fn queue_empty_share(&self) -> Option<f64> {
         (self.launches.calls > 0).then(|| self.share(self.pool.queue_empty))

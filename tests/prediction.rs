@@ -212,8 +212,9 @@ fn measured_rates_replace_specified_ones_and_say_so() {
     ]);
     let figures = rows(&report, "prediction_calibration");
     let of = |what: &str| figures.iter().find(|row| row["what"] == what).expect("measured");
-    // tests/reference/microbench.py: of 712.0 sustained TFLOP/s 989.4 are specified; 132 cases less 8 over the bus.
-    assert!((of("bf16")["ratio"].as_f64().expect("a ratio") - 0.7196).abs() < 0.001);
+    // The fastest GEMM of `bench.json` reaches 696.5 TFLOP/s, more than the 686.6 sustained ones of `peaks.json`; 989.4 are
+    // specified.
+    assert!((of("bf16")["ratio"].as_f64().expect("a ratio") - 0.7040).abs() < 0.001);
     assert!(of("attention_decode bf16")["error"].as_f64().is_some_and(|error| error < 0.2));
     // Rates of another GPU calibrate nothing.
     let other = rooflens(&[

@@ -57,6 +57,8 @@ pub struct Case {
     pub bytes: f64,
     /// Median, least, greatest and 95th percentile of the seconds of a launch, or why there are none.
     pub times: Result<[f64; 4], String>,
+    /// The launches were replayed from a CUDA graph; else the host enqueued each.
+    pub in_graph: bool,
 }
 
 /// Whether a document is one of these.
@@ -188,6 +190,7 @@ fn case(entry: &Value) -> Option<Case> {
         flops: work("flops")?,
         bytes: work("bytes")?,
         times,
+        in_graph: entry["cuda_graph"] == true,
     })
 }
 

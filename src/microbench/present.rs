@@ -338,7 +338,14 @@ fn fits(page: &Page<'_>) -> Findings {
     if rows.is_empty() {
         return findings;
     }
-    findings.main.push(Block::Prose(say!(page, "microbench.fits_text")));
+    let cases = page.all(|one| &one.cases);
+    let by_host = cases.iter().filter(|(_, row)| !row.case.in_graph).count();
+    findings.main.push(Block::Prose(say!(
+        page,
+        "microbench.fits_text",
+        by_host = (by_host > 0).then(|| Quantity::count(by_host as u64)),
+        cases = Quantity::count(cases.len() as u64),
+    )));
     let rate = |(_, row): &Of<'_, Series<'_>>| {
         let unit = if row.in_flops { Unit::FlopPerSecond } else { Unit::BytesPerSecond };
         Cell::Quantity(Quantity::new(row.fit.rate, unit))

@@ -109,12 +109,13 @@ fn one(device: &Device, nvtx: Nvtx, plan: Plan, case: &Case) -> Result<Measured,
     device.synchronize()?;
     // What was tried and not chosen does not count.
     device.restart_low_water()?;
-    let timed =
-        nvtx.range(&case.name(), || measure(device, plan, &mut *workload.launch, &mut || ()))?;
+    let copies = workloads::copies(case.bytes(), device.l2_bytes);
+    let operation = workload.operation(case.kind, copies);
+    let timed = nvtx.range(&case.name(), || measure(device, plan, operation, &mut || ()))?;
     Ok(Measured {
         timed,
         implementation: workload.implementation,
-        copies: workloads::copies(case.bytes(), device.l2_bytes),
+        copies,
         peak_memory_bytes: before.saturating_sub(device.low_water()),
     })
 }

@@ -106,7 +106,7 @@ pub(crate) static DESCRIPTIONS: &[Description] = &[
             let rows = c.f("heads") + c.f("kv_heads") * c.f("context");
             2.0 * c.e() * c.f("batch") * c.f("head_dim") * rows
         },
-        implementation: "Rooflens kernels decode_parts and decode_merge: the context is split",
+        implementation: "Rooflens kernel decode: the context is split, the last block of a head merges",
     },
     Description {
         kind: Kind::Softmax,

@@ -81,7 +81,7 @@ fn case_json(outcome: &Outcome) -> Value {
 
 /// The columns of the CSV file.
 const COLUMNS: &str = "name,operation,dtype,n,mean_s,std_s,median_s,min_s,max_s,p95_s,flops,bytes,flop_per_s,\
-bytes_per_s,launches_per_sample,input_copies,peak_memory_bytes,error";
+bytes_per_s,launches_per_sample,cuda_graph,input_copies,peak_memory_bytes,error";
 
 /// One row a case. No field but the error can hold a comma or a quote.
 pub(super) fn to_csv(outcomes: &[Outcome]) -> String {
@@ -138,7 +138,7 @@ mod tests {
         let case = Case { kind: Kind::BatchedGemm, dtype: Dtype::Bf16, sizes };
         let seconds = Statistics::of(&[0.5, 1.5, 1.0]).expect("not empty");
         let implementation = Some("a library".to_owned());
-        let timed = Measurement { seconds, launches: 4 };
+        let timed = Measurement { seconds, launches: 4, in_graph: true };
         let measured = Measured { timed, implementation, copies: 2, peak_memory_bytes: 7 };
         let failed = Err("no \"algorithm\", sorry".to_owned());
         [Outcome { case: case.clone(), result: Ok(measured) }, Outcome { case, result: failed }]
@@ -163,7 +163,7 @@ mod tests {
             (&first["n"], &first["median_s"], &first["std_s"]),
             (&json!(3), &json!(1.0), &json!(0.5))
         );
-        assert_eq!(first["sizes"]["k"], 50);
+        assert_eq!((&first["sizes"]["k"], &first["cuda_graph"]), (&json!(50), &json!(true)));
         assert_eq!(json["cases"][1]["error"], "no \"algorithm\", sorry");
         assert_eq!(
             (&json["plan"]["sample_ms"], &json["compute_capability"]),

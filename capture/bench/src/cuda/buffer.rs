@@ -42,9 +42,11 @@ impl Buffer {
     /// Copies from the host and waits.
     pub(crate) fn upload(&self, data: &[u8]) -> Result<(), CudaError> {
         let length = data.len().min(self.bytes as usize);
-        // SAFETY: the length fits in both.
-        let done = unsafe { result::memcpy_htod_sync(self.address, &data[..length]) };
-        done.map_err(CudaError::driver("copy to the device"))
+        let stream = self.stream.cu_stream();
+        // SAFETY: the length fits in both, and the data are borrowed until the copy is done.
+        let done = unsafe { result::memcpy_htod_async(self.address, &data[..length], stream) };
+        done.and_then(|()| self.stream.synchronize())
+            .map_err(CudaError::driver("copy to the device"))
     }
 
     /// Copies to the host and waits for all work before it.

@@ -4,13 +4,16 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cudarc::cublas::CudaBlas;
+use cudarc::cublas::{self, CudaBlas};
 use cudarc::cublaslt;
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use cudarc::driver::{self, CudaContext, CudaModule, CudaStream};
 
 use super::kernels::{self, Argument, Grid, Source};
 use super::{Buffer, CudaError, Dtype, Kernel, Place, libraries};
+
+/// Bytes of cuBLAS's workspace, as large as PyTorch's on Hopper: cuBLAS's own cannot be in a CUDA graph without memory nodes.
+const BLAS_WORKSPACE: u64 = 32 << 20;
 
 /// What a place is filled with.
 #[derive(Debug, Clone, Copy)]
@@ -36,7 +39,7 @@ pub(crate) struct Device {
     lowest_free: Cell<u64>,
     modules: RefCell<BTreeMap<(Source, &'static str), Arc<CudaModule>>>,
     lt: OnceCell<cublaslt::sys::cublasLtHandle_t>,
-    blas: OnceCell<CudaBlas>,
+    blas: OnceCell<(CudaBlas, Buffer)>,
 }
 
 impl Device {
@@ -54,7 +57,8 @@ impl Device {
         let l2_bytes = attribute(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?;
         let capability = context.compute_capability().map_err(CudaError::driver("capability"))?;
         let name = context.name().map_err(CudaError::driver("name"))?;
-        let stream = context.default_stream();
+        // The default stream cannot be captured into a graph.
+        let stream = context.new_stream().map_err(CudaError::driver("stream"))?;
         let device = Self {
             context,
             stream,
@@ -183,10 +187,17 @@ impl Device {
     pub(super) fn blas(&self) -> Result<&CudaBlas, CudaError> {
         if self.blas.get().is_none() {
             let blas = CudaBlas::new(self.stream.clone()).map_err(CudaError::cublas("create"))?;
+            let workspace = self.allocate(BLAS_WORKSPACE)?;
+            // SAFETY: the workspace is that long, and is released after the handle.
+            let set = unsafe {
+                let (at, bytes) = (workspace.address() as *mut _, BLAS_WORKSPACE as usize);
+                cublas::sys::cublasSetWorkspace_v2(*blas.handle(), at, bytes)
+            };
+            set.result().map_err(CudaError::cublas("workspace"))?;
             // Nothing was set before: this thread alone has the cell.
-            let _ = self.blas.set(blas);
+            let _ = self.blas.set((blas, workspace));
         }
-        self.blas.get().ok_or(CudaError::NoLibrary("cuBLAS"))
+        self.blas.get().map(|(blas, _)| blas).ok_or(CudaError::NoLibrary("cuBLAS"))
     }
 
     /// PCI address, by which NVML knows the same GPU.

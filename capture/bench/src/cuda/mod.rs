@@ -34,4 +34,4 @@ pub(crate) use libraries::{cudnn_version, load_cudnn};
 pub(crate) use matmul::{Matmul, Operands, Product};
 pub(crate) use nvtx::Nvtx;
 pub(crate) use statistics::Statistics;
-pub(crate) use timing::{Measurement, Plan, fastest, measure};
+pub(crate) use timing::{Measurement, Operation, Plan, fastest, measure};

@@ -1,6 +1,6 @@
 //! Timing by events on the device.
 
-use cudarc::driver::{CudaEvent, result, sys};
+use cudarc::driver::{CudaEvent, CudaGraph, result, sys};
 use serde_json::{Value, json};
 
 use super::{CudaError, Device, Statistics};
@@ -16,71 +16,111 @@ pub(crate) struct Plan {
     pub(crate) warmup_s: f64,
 }
 
+/// An operation that is measured.
+pub(crate) struct Operation<'a> {
+    /// Enqueues it once; the argument counts the launches.
+    pub(crate) launch: &'a mut dyn FnMut(usize) -> Result<(), CudaError>,
+    /// So many launches in a row have operands of their own.
+    pub(crate) copies: usize,
+    /// To be replayed from a CUDA graph, so that no launch waits for the host.
+    pub(crate) in_graph: bool,
+}
+
 /// What was measured: seconds per launch.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Measurement {
     pub(crate) seconds: Statistics,
     /// Launches in each sample.
     pub(crate) launches: usize,
+    /// They were replayed from a CUDA graph; else the host enqueued each, and is what a short one waits for.
+    pub(crate) in_graph: bool,
 }
 
 impl Measurement {
-    /// Adds `launches_per_sample` and the members of the statistics to a JSON object.
+    /// Adds `launches_per_sample`, `cuda_graph` and the members of the statistics to a JSON object.
     pub(crate) fn add_to(&self, entry: &mut Value) {
         entry["launches_per_sample"] = json!(self.launches);
+        entry["cuda_graph"] = json!(self.in_graph);
         if let (Value::Object(entry), Value::Object(seconds)) = (entry, self.seconds.to_json()) {
             entry.extend(seconds);
         }
     }
 }
 
-/// Times `launch`, which enqueues the operation once; its argument counts the launches.
+/// Times an operation.
 ///
-/// Each sample lies between two events and is waited for. `observe` is called while the middle sample runs.
+/// Each sample lies between two events and is waited for; where the operation is to be and can be captured, it is a
+/// CUDA graph of launches. `observe` is called while the middle sample runs.
 ///
 /// # Errors
 /// Those of `launch`, and of the device.
 pub(crate) fn measure(
     device: &Device,
     plan: Plan,
-    launch: &mut dyn FnMut(usize) -> Result<(), CudaError>,
+    Operation { launch, copies, in_graph }: Operation<'_>,
     observe: &mut dyn FnMut(),
 ) -> Result<Measurement, CudaError> {
-    let (start, end) = (event(device)?, event(device)?);
-    let mut count = 0;
-    let mut sample = |launches: usize, observe: &mut dyn FnMut()| {
-        start.record(device.stream()).map_err(CudaError::driver("record"))?;
-        for _ in 0..launches {
-            launch(count)?;
-            count += 1;
-        }
-        end.record(device.stream()).map_err(CudaError::driver("record"))?;
-        observe();
-        elapsed(&start, &end)
-    };
-    sample(1, &mut || ())?;
-    let mut launches = 1;
-    let mut spent = sample(1, &mut || ())?;
-    let mut last = spent;
-    while last < plan.sample_s && launches < 1 << 16 {
-        let factor = (plan.sample_s / last.max(1e-7) * 1.1).clamp(2.0, 16.0);
-        launches = (launches as f64 * factor).ceil() as usize;
-        last = sample(launches, &mut || ())?;
-        spent += last;
-    }
-    while spent < plan.warmup_s {
-        spent += sample(launches, &mut || ())?;
-    }
+    let timer = Timer::new(device)?;
+    let launches = launches_of_a_sample(&timer, plan, launch)?;
     device.free_memory()?;
+    let captured = in_graph.then(|| capture(device, launches, copies, launch)).flatten();
+    let graphs = captured.unwrap_or_default();
+    let mut enqueue = |sample: usize| match graphs.get(sample % graphs.len().max(1)) {
+        Some(graph) => graph.launch().map_err(CudaError::driver("launch a graph")),
+        None => (sample * launches..(sample + 1) * launches).try_for_each(&mut *launch),
+    };
+    let (mut first, mut spent) = (0, 0.0);
+    while first < graphs.len() || spent < plan.warmup_s {
+        spent += timer.time(|| enqueue(first), || ())?;
+        first += 1;
+    }
     let mut seconds = Vec::with_capacity(plan.samples);
     for number in 0..plan.samples.max(1) {
-        let nothing: &mut dyn FnMut() = &mut || ();
-        let now = if number == plan.samples / 2 { &mut *observe } else { nothing };
-        seconds.push(sample(launches, now)? / launches as f64);
+        let observed = || {
+            if number == plan.samples / 2 {
+                observe()
+            }
+        };
+        seconds.push(timer.time(|| enqueue(first + number), observed)? / launches as f64);
     }
     let seconds = Statistics::of(&seconds)
         .ok_or_else(|| CudaError::Unsupported("a measurement without samples".to_owned()))?;
-    Ok(Measurement { seconds, launches })
+    Ok(Measurement { seconds, launches, in_graph: !graphs.is_empty() })
+}
+
+/// So many that a sample takes its shortest time.
+fn launches_of_a_sample(
+    timer: &Timer<'_>,
+    plan: Plan,
+    launch: &mut dyn FnMut(usize) -> Result<(), CudaError>,
+) -> Result<usize, CudaError> {
+    timer.time(|| launch(0), || ())?;
+    let mut launches = 1;
+    let mut last = timer.time(|| launch(1), || ())?;
+    while last < plan.sample_s && launches < 1 << 16 {
+        let factor = (plan.sample_s / last.max(1e-7) * 1.1).clamp(2.0, 16.0);
+        launches = (launches as f64 * factor).ceil() as usize;
+        last = timer.time(|| (0..launches).try_for_each(&mut *launch), || ())?;
+    }
+    Ok(launches)
+}
+
+/// Graphs of so many launches each, which together use every copy of the operands; none if it cannot be captured.
+fn capture(
+    device: &Device,
+    launches: usize,
+    copies: usize,
+    launch: &mut dyn FnMut(usize) -> Result<(), CudaError>,
+) -> Option<Vec<CudaGraph>> {
+    let stream = device.stream();
+    let graphs = (0..copies.div_ceil(launches).max(1)).map(|graph| {
+        stream.begin_capture(sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED).ok()?;
+        let launched = (graph * launches..(graph + 1) * launches).try_for_each(&mut *launch);
+        // The capture is ended in any case: the stream is of no use before.
+        let captured = stream.end_capture(sys::CUgraphInstantiate_flags(0));
+        launched.ok().and(captured.ok().flatten())
+    });
+    graphs.collect()
 }
 
 /// The candidate of the shortest time among those that work; the first failure if none does.
@@ -101,17 +141,43 @@ pub(crate) fn fastest<T>(
     })
 }
 
-fn event(device: &Device) -> Result<CudaEvent, CudaError> {
-    let flags = sys::CUevent_flags::CU_EVENT_DEFAULT;
-    device.stream().context().new_event(Some(flags)).map_err(CudaError::driver("event"))
+/// The time between two events.
+struct Timer<'d> {
+    device: &'d Device,
+    start: CudaEvent,
+    end: CudaEvent,
 }
 
-/// Seconds between two recorded events, after waiting for the later one.
+impl<'d> Timer<'d> {
+    fn new(device: &'d Device) -> Result<Self, CudaError> {
+        let flags = sys::CUevent_flags::CU_EVENT_DEFAULT;
+        let event = || device.stream().context().new_event(Some(flags));
+        let events = event().and_then(|start| Ok((start, event()?)));
+        let (start, end) = events.map_err(CudaError::driver("event"))?;
+        Ok(Self { device, start, end })
+    }
+
+    /// Seconds that the GPU takes for what is enqueued; `meanwhile` is called before they are waited for.
+    fn time(
+        &self,
+        enqueue: impl FnOnce() -> Result<(), CudaError>,
+        meanwhile: impl FnOnce(),
+    ) -> Result<f64, CudaError> {
+        let stream = self.device.stream();
+        self.start.record(stream).map_err(CudaError::driver("record"))?;
+        enqueue()?;
+        self.end.record(stream).map_err(CudaError::driver("record"))?;
+        meanwhile();
+        self.end.synchronize().map_err(CudaError::driver("wait"))?;
+        elapsed(&self.start, &self.end)
+    }
+}
+
+/// Seconds between two recorded events that have been waited for.
 ///
 /// cudarc asks drivers for `cuEventElapsedTime_v2`, which those before CUDA 12.8 do not have.
 fn elapsed(start: &CudaEvent, end: &CudaEvent) -> Result<f64, CudaError> {
     type Elapsed = unsafe extern "C" fn(*mut f32, sys::CUevent, sys::CUevent) -> sys::CUresult;
-    end.synchronize().map_err(CudaError::driver("wait"))?;
     let mut milliseconds = 0f32;
     // SAFETY: the driver is loaded, exports this function with this signature since CUDA 3, and both events live.
     let status = unsafe {

@@ -118,7 +118,7 @@ mod tests {
 
     fn measured(seconds: f64, work: f64) -> Outcome {
         let seconds = Statistics::of(&[seconds]).expect("not empty");
-        let timed = Measurement { seconds, launches: 1 };
+        let timed = Measurement { seconds, launches: 1, in_graph: true };
         Ok(Measured { timed, work, clocks: Value::Null, note: json!({}) })
     }
 

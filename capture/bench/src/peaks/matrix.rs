@@ -5,7 +5,8 @@ use serde_json::json;
 use super::document::{Measured, Outcome};
 use super::{Gpu, measured};
 use crate::cuda::{
-    CudaError, Device, Dtype, Matmul, Operands, Plan, Product, fastest, launch_batched, measure,
+    CudaError, Device, Dtype, Matmul, Operands, Operation, Plan, Product, fastest, launch_batched,
+    measure,
 };
 
 /// Algorithms of cuBLASLt tried for each layout.
@@ -65,8 +66,7 @@ fn one(gpu: &Gpu<'_>, size: u64, dtype: Dtype) -> Result<Measured, CudaError> {
 
 fn by_blas(device: &Device, product: Product, operands: Operands<'_>) -> Result<Trial, CudaError> {
     let way = Way::Blas(product);
-    let trial = measure(device, TRIAL, &mut |_| way.launch(device, operands), &mut || ())?;
-    Ok((trial.seconds.median, way))
+    Ok((trial(device, &mut |_| way.launch(device, operands))?, way))
 }
 
 /// The product with the fastest of its algorithms.
@@ -74,9 +74,17 @@ fn by_lt(device: &Device, product: Product, operands: Operands<'_>) -> Result<Tr
     let mut matmul = Matmul::new(device, product, None, CANDIDATES)?;
     let (seconds, algorithm) = fastest((0..matmul.candidates()).map(|algorithm| {
         matmul.choose(algorithm);
-        let trial = measure(device, TRIAL, &mut |_| matmul.launch(operands), &mut || ())?;
-        Ok((trial.seconds.median, algorithm))
+        Ok((trial(device, &mut |_| matmul.launch(operands))?, algorithm))
     }))?;
     matmul.choose(algorithm);
     Ok((seconds, Way::Lt(matmul)))
+}
+
+fn trial(
+    device: &Device,
+    launch: &mut dyn FnMut(usize) -> Result<(), CudaError>,
+) -> Result<f64, CudaError> {
+    let operation = Operation { launch, copies: 1, in_graph: false };
+    let trial = measure(device, TRIAL, operation, &mut || ())?;
+    Ok(trial.seconds.median)
 }

@@ -11,7 +11,7 @@ use rooflens_capture::{CaptureError, renew_manifest};
 use serde_json::Value;
 
 use crate::BenchError;
-use crate::cuda::{ClockReader, CudaError, Device, Plan, measure};
+use crate::cuda::{ClockReader, CudaError, Device, Operation, Plan, measure};
 use document::Measured;
 
 /// Measure this GPU's ceilings and write them to peaks.json
@@ -90,7 +90,8 @@ fn measured(
     launch: &mut dyn FnMut(usize) -> Result<(), CudaError>,
 ) -> Result<Measured, CudaError> {
     let mut clocks = Value::Null;
-    let timed = measure(gpu.device, gpu.plan, launch, &mut || clocks = gpu.clocks.now())?;
+    let operation = Operation { launch, copies: 1, in_graph: false };
+    let timed = measure(gpu.device, gpu.plan, operation, &mut || clocks = gpu.clocks.now())?;
     Ok(Measured { timed, work, clocks, note })
 }
 

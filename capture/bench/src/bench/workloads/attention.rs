@@ -43,25 +43,23 @@ pub(super) fn decode<'a>(setup: &Setup<'a>) -> Result<Workload<'a>, CudaError> {
     let groups = batch * u64::from(kv_heads) * chunks;
     let parts = parts(groups, context, setup.device.multiprocessors);
     let rows = batch * u64::from(heads);
-    let partial = setup.tensor(rows * u64::from(parts) * (DIM + 2), Dtype::Fp32, 1)?;
-    let split = setup.device.kernel(Source::Decode, case.dtype, "decode_parts")?;
-    let merge = setup.device.kernel(Source::Decode, case.dtype, "decode_merge")?;
-    let split_grid = grid(u64::from(parts), groups)?;
-    let merge_grid = grid(rows, 1)?;
+    let sums = setup.tensor(rows * u64::from(parts) * DIM, Dtype::Fp32, 1)?;
+    let softmax = setup.tensor(rows * u64::from(parts) * 2, Dtype::Fp32, 1)?;
+    // Numbers below one: zeros.
+    let arrived = setup.indices(rows, 1, 0)?;
+    let kernel = setup.device.kernel(Source::Decode, case.dtype, "decode")?;
+    let grid = grid(u64::from(parts), groups)?;
     let context = setup.small("context")?;
     let (inputs, output) = (vec![q.clone(), k.clone(), v.clone()], Some(out.clone()));
     let launch = Box::new(move |launch: usize| {
-        let tensors = [&partial, &q, &k, &v];
-        let mut arguments = tensors.map(|tensor| Argument::Place(tensor.at(launch))).to_vec();
-        arguments.extend([heads, kv_heads, context].map(Argument::Int));
-        arguments.push(Argument::Float(scale()));
-        let places = [out.at(launch), partial.at(launch)].map(Argument::Place);
-        let merged = [places[0], places[1], Argument::Int(parts)];
-        // SAFETY: the arguments are those of the kernels, and the tensors have the sizes that they are given.
-        unsafe {
-            split.launch(split_grid, &arguments)?;
-            merge.launch(merge_grid, &merged)
-        }
+        let own = [sums.at(0), softmax.at(0), arrived.at(0)];
+        let operands = [&q, &k, &v].map(|tensor| tensor.at(launch));
+        let places = [out.at(launch)].into_iter().chain(own).chain(operands);
+        let sizes = [heads, kv_heads, context].map(Argument::Int);
+        let arguments = places.map(Argument::Place).chain(sizes);
+        let arguments: Vec<_> = arguments.chain([Argument::Float(scale())]).collect();
+        // SAFETY: the arguments are the kernel's, and the tensors have the sizes that it is given.
+        unsafe { kernel.launch(grid, &arguments) }
     });
     Ok(Workload::new(launch, inputs, output))
 }

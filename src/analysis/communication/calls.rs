@@ -8,6 +8,7 @@ use super::matching::Channel;
 use super::operation::Operation;
 use crate::Context;
 use crate::engine::facts::{OpIndex, OpSource};
+use crate::engine::moments::Moments;
 use crate::engine::tiers::{Tier, tier};
 use rooflens_model::{CollectiveId, GpuId, KernelId, Ns, PassId, ProcessId, Session, StrId};
 
@@ -164,12 +165,12 @@ fn run_name(session: &Session, pass: PassId) -> String {
 fn members(context: &Context<'_>) -> Vec<Member> {
     let (session, facts) = (context.session, context.facts);
     let mut lists: BTreeMap<(PassId, ProcessId, GpuId), Vec<Call>> = BTreeMap::new();
-    let names = Names::new(session);
-    for op in 0..facts.ops.len() {
-        if tier(session, facts, op) == Tier::Communication {
-            let key = (facts.ops.pass[op], facts.ops.process[op], facts.ops.gpu[op]);
-            lists.entry(key).or_default().extend(names.call(context, op));
-        }
+    let communicates = |op: &usize| tier(session, facts, *op) == Tier::Communication;
+    let ops: Vec<usize> = (0..facts.ops.len()).filter(communicates).collect();
+    let names = Names::new(context, &ops);
+    for op in ops {
+        let key = (facts.ops.pass[op], facts.ops.process[op], facts.ops.gpu[op]);
+        lists.entry(key).or_default().extend(names.call(context, op));
     }
     let mut gpus: BTreeMap<ProcessId, u32> = BTreeMap::new();
     for (_, process, _) in lists.keys() {
@@ -192,15 +193,18 @@ fn members(context: &Context<'_>) -> Vec<Member> {
 /// What tells the operation of a launch, made once.
 struct Names {
     by_kernel: Vec<Option<Operation>>,
+    by_range: FxHashMap<usize, Operation>,
     arguments: FxHashMap<u32, CollectiveId>,
 }
 
 impl Names {
-    fn new(session: &Session) -> Self {
-        let table = &session.collectives;
+    fn new(context: &Context<'_>, ops: &[usize]) -> Self {
+        let (session, table) = (context.session, &context.session.collectives);
         let operation = |kernel| Operation::of(session.kernel_name(kernel));
+        let by_kernel: Vec<_> = session.kernels.ids().map(operation).collect();
         Self {
-            by_kernel: session.kernels.ids().map(operation).collect(),
+            by_range: by_range(context, ops, &by_kernel),
+            by_kernel,
             arguments: table.ids().map(|id| (table.launch[id.index()].0, id)).collect(),
         }
     }
@@ -212,7 +216,10 @@ impl Names {
         let table = &session.collectives;
         let row = self.arguments.get(&launch.0).map(|id| id.index());
         let stated = row.and_then(|row| Operation::of(session.text(table.operation[row])));
-        let operation = stated.or(self.by_kernel[kernel.index()]).unwrap_or(Operation::Other);
+        let operation = stated
+            .or_else(|| self.by_range.get(&op).copied())
+            .or(self.by_kernel[kernel.index()])
+            .unwrap_or(Operation::Other);
         let named = row.filter(|row| !session.text(table.group[*row]).is_empty());
         Some(Call {
             op: op as OpIndex,
@@ -231,6 +238,41 @@ impl Names {
             peer: row.and_then(|row| table.peer[row]),
         })
     }
+}
+
+/// What PyTorch's range around the launch call names, such as `nccl:all_to_all`: older NCCL runs any operation in its
+/// kernel of messages.
+fn by_range(
+    context: &Context<'_>,
+    ops: &[usize],
+    by_kernel: &[Option<Operation>],
+) -> FxHashMap<usize, Operation> {
+    let (session, all) = (context.session, &context.facts.ops);
+    let is_message = |op: &&usize| match all.source[**op] {
+        OpSource::Launch(launch) => {
+            let kernel = session.launches.kernel[launch.index()];
+            by_kernel[kernel.index()] == Some(Operation::SendReceive)
+        }
+        OpSource::Copy(_) | OpSource::Graph(_) => false,
+    };
+    let messages: Vec<usize> = ops.iter().filter(is_message).copied().collect();
+    let (ranges, calls) = (&session.ranges, &session.api_calls);
+    let launched = |op: &usize| {
+        let call = all.api_call[*op]?.index();
+        Some((calls.thread[call], calls.start[call]))
+    };
+    let open = Moments::new(messages.iter().map(launched)).open(
+        &ranges.thread,
+        &ranges.start,
+        &ranges.end,
+        &ranges.name,
+    );
+    let named = |names: &[StrId]| {
+        let mut names = names.iter().rev().map(|name| session.text(*name));
+        Operation::of(names.find_map(|name| name.strip_prefix("nccl:"))?)
+    };
+    let operations = messages.into_iter().zip(&open);
+    operations.filter_map(|(op, names)| Some((op, named(names)?))).collect()
 }
 
 #[cfg(test)]

@@ -2,12 +2,15 @@
 
 #![allow(clippy::unwrap_used)]
 
+use super::operation::Operation;
 use super::straggler::Reason;
 use super::*;
+use crate::testing::Trace;
 use crate::testing::communication::session;
 use crate::{Facts, Options};
 use rooflens_hardware::Hardware;
 use rooflens_model::Session;
+use rooflens_schemas::PassKind;
 
 fn ranks(session: &Session) -> Ranks {
     let (facts, hardware, options) = (Facts::new(session), Hardware::default(), Options::default());
@@ -27,4 +30,22 @@ fn the_rank_that_computes_longest_is_the_straggler() {
     assert_eq!((straggler.member, straggler.waited), (1, 240_000));
     let cause = straggler.cause.unwrap();
     assert_eq!((cause.stage, cause.reason), (None, Reason::MoreWork));
+}
+
+#[test]
+fn the_range_around_the_call_tells_what_a_kernel_of_messages_does() {
+    let kernel = "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)";
+    let mut trace = Trace::new(PassKind::Operators, kernel);
+    trace.range("step", 0, 400);
+    trace.range("nccl:_reduce_scatter_base", 90, 120);
+    trace.range("nccl:coalesced", 190, 220);
+    // In the range, in one that names no operation, on another thread, and behind all.
+    trace.launch(0, 100, (110, 150));
+    trace.launch(0, 200, (210, 250));
+    trace.launch(1, 100, (260, 270));
+    trace.launch(0, 300, (310, 350));
+    let found = ranks(&trace.session);
+    let operations: Vec<Operation> = found.run.calls().map(|call| call.operation).collect();
+    let message = Operation::SendReceive;
+    assert_eq!(operations, [Operation::ReduceScatter, message, message, message]);
 }

@@ -12,6 +12,14 @@ pub(super) static RULE: Rule =
 /// Idle time in host code, in the operating system and without a CPU ÷ stage time from which on it is worth a finding.
 const SHARE: f64 = 0.05;
 
+/// Gaps with host code in an iteration from which on it lies between launches: fewer are single pieces of work, such as
+/// the preparation of a batch, which no graph removes.
+const BETWEEN: f64 = 5.0;
+
+/// Calls of the operating system that are named, and their least share of the time in such calls.
+const SHOWN_CALLS: usize = 3;
+const CALL_SHARE: f64 = 0.1;
+
 /// What these are.
 const CAUSES: [Cause; 3] = [Cause::HostCode, Cause::Os, Cause::OffCpu];
 
@@ -45,7 +53,8 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line) -> Option<Obse
     };
     let basis = words!(results, "host_bound.basis");
     let part = |time: f64| (time > 0.0).then(|| Quantity::ratio(time / saved));
-    let is_code = code >= system.max(off_cpu);
+    // Where it is in no call of CUDA, it computes or waits.
+    let is_code = code >= system + off_cpu;
     let advice = if system > code.max(off_cpu) {
         match workload(stage.kind) {
             Workload::Training => say!(results, "host_bound.advice_system"),
@@ -54,46 +63,68 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line) -> Option<Obse
     } else if off_cpu > code {
         say!(results, "host_bound.advice_off_cpu")
     } else {
-        advice(results, stage)
+        advice(results, stage, line)
     };
     Some(Observation {
         statement: say!(
             results,
             "host_bound.statement",
             idle = idle,
+            does = match is_code {
+                true => words!(results, "host_bound.works"),
+                false => words!(results, "host_bound.waits"),
+            },
             system = part(system),
+            calls = os_calls(results, line),
             off_cpu = part(off_cpu),
             sampled = results.sampled(line),
         ),
         advice: Some(advice),
-        root: (is_code && is_many(results, stage)).then(|| Root {
+        root: (is_code && is_many(results, stage, line)).then(|| Root {
             cause: words!(results, "host_bound.root_cause"),
             action: words!(results, "host_bound.root_action"),
             condition: None,
             passes: 1,
         }),
         // A bundle with samples names the code already, if they are enough.
-        next: results.has_no_samples().then(|| say!(results, "host_bound.next")),
+        next: results.has_no_samples().then(|| match results.context.session.os_calls.is_empty() {
+            true => say!(results, "host_bound.next"),
+            false => say!(results, "host_bound.next_code"),
+        }),
         evidence: vec![line.evidence(&results.context)],
         query: results.query(stage, line, Cause::HostCode),
         ..results.saving_idle(stage, line, &CAUSES, saved, &basis)
     })
 }
 
-/// Whether PyTorch launches many operations one by one.
-fn is_many(results: &Results<'_>, stage: &StageLine) -> bool {
+/// The calls of the operating system with most of that idle time.
+fn os_calls(results: &Results<'_>, line: &Line) -> Option<String> {
+    let all = line.of(Cause::Os) as f64;
+    let most = line.os_calls.iter().filter(|(_, time)| *time as f64 >= CALL_SHARE * all);
+    let names: Vec<&str> =
+        most.take(SHOWN_CALLS).map(|(name, _)| results.context.session.text(*name)).collect();
+    (!names.is_empty()).then(|| names.join(", "))
+}
+
+/// Whether host code lies between launches rather than in one place.
+pub(super) fn is_between(line: &Line) -> bool {
+    line.gaps_per_instance(Cause::HostCode) >= BETWEEN
+}
+
+/// Whether PyTorch launches many operations one by one, with host code between them.
+pub(super) fn is_many(results: &Results<'_>, stage: &StageLine, line: &Line) -> bool {
     let is_many = stage.operations >= short_kernels::MANY && !results.replays_graphs(stage);
-    results.platform.pytorch && is_many
+    results.platform.pytorch && is_many && is_between(line)
 }
 
 /// What such a program does on the CPU; and where PyTorch launches many operations one by one, what does without.
-fn advice(results: &Results<'_>, stage: &StageLine) -> Vec<Inline> {
+fn advice(results: &Results<'_>, stage: &StageLine, line: &Line) -> Vec<Inline> {
     let mut text = match workload(stage.kind) {
         Workload::Training => say!(results, "host_bound.advice_training"),
         Workload::Inference => say!(results, "host_bound.advice_inference"),
         Workload::Unknown => say!(results, "host_bound.advice"),
     };
-    if is_many(results, stage) {
+    if is_many(results, stage, line) {
         let operations = Quantity::new(stage.operations, Unit::Count);
         text.extend(say!(results, "host_bound.advice_launches", operations = operations));
     }

@@ -1,7 +1,7 @@
 //! The GPU waits because the host issues work too slowly.
 
 use super::stage::StageLine;
-use super::{Outcome, Results, Rule, Threshold, host_pauses};
+use super::{Outcome, Results, Rule, Threshold, host_bound, host_pauses};
 use rooflens_analysis::time::idle::{Cause, Line, Verdict};
 use rooflens_findings::{GainKind, Inline, Observation, Quantity, Root};
 use rooflens_schemas::Unit;
@@ -21,17 +21,23 @@ fn run(results: &Results<'_>) -> Outcome {
     })
 }
 
-/// Idle time while launching, if it is the largest cause and worth a finding.
+/// Idle time while launching, if it is worth a finding: as the largest cause, or as one of at least half of the largest
+/// where that is not host code whose finding has the same advice.
 pub(super) fn launching(results: &Results<'_>, stage: &StageLine) -> Option<f64> {
     let line = results.idle(stage.key())?;
     let launching = line.of_stage(Cause::Launching).ok()?;
     // Pauses that typical instances do not have are no reason to leave launching alone.
-    let causes = line.causes().filter_map(|(cause, time)| match cause {
-        Cause::HostCode => host_pauses::host_code(results, stage),
-        _ => Some(time).filter(|_| !line.spread(&[cause]).is_rare()),
+    let causes = line.causes().filter_map(|(cause, time)| {
+        let time = match cause {
+            Cause::HostCode => host_pauses::host_code(results, stage),
+            _ => Some(time).filter(|_| !line.spread(&[cause]).is_rare()),
+        };
+        Some((cause, time?))
     });
-    let is_largest = causes.fold(0.0, f64::max) <= launching;
-    (stage.share(launching) >= SHARE && is_largest).then_some(launching)
+    let (largest, most) = causes.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let is_said = largest == Cause::HostCode && host_bound::is_many(results, stage, line);
+    let is_large = launching >= most || !is_said && 2.0 * launching >= most;
+    (stage.share(launching) >= SHARE && is_large).then_some(launching)
 }
 
 fn finding(results: &Results<'_>, stage: &StageLine, line: &Line, launching: f64) -> Observation {
@@ -67,10 +73,11 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line, launching: f64
 }
 
 /// Idle time of a typical iteration that is gone when one launch replays all its operations, nanoseconds: the medians of all
-/// causes of the host but for synchronizing calls and copies that block.
+/// causes of the host but for synchronizing calls, copies that block, and host code in one place.
 fn replayed(results: &Results<'_>, stage: &StageLine, line: &Line) -> f64 {
     let time = |cause: Cause| match cause {
         Cause::Sync | Cause::Copy => None,
+        Cause::HostCode if !host_bound::is_between(line) => None,
         Cause::HostCode => {
             host_pauses::typical(results, stage).or_else(|| line.median_of(cause).ok())
         }

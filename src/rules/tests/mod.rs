@@ -18,6 +18,7 @@ use super::*;
 use rooflens_analysis::engine::baseline;
 use rooflens_analysis::engine::classify::ClassGroup;
 use rooflens_analysis::engine::facts::Stage;
+use rooflens_analysis::engine::platform::Platform;
 use rooflens_analysis::engine::stage_stats::Summary;
 use rooflens_analysis::time::drift;
 use rooflens_analysis::time::idle::line::CauseGaps;
@@ -214,6 +215,7 @@ impl Made {
             pass: "nsys".to_owned(),
             dtype: Some("bf16".to_owned()),
             memory_bytes: Some(1000.0),
+            platform: Platform::of(&self.session, Some(PassId(0))),
             ..Results::empty(context.with(&self.known), Catalogue::english())
         };
         results.add_unprofiled();

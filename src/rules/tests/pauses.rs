@@ -94,7 +94,7 @@ fn two_instances(total: Ns) -> Made {
 fn with_step(total: Ns, step: f64) -> Made {
     let half = total as f64 / 2.0;
     let made = decode().each(Cause::HostCode, &[half; 2]).each(Cause::Launching, &[300.0; 2]);
-    let made = made.gaps(Cause::HostCode, 9).steps(10.0);
+    let made = made.gaps(Cause::HostCode, 10).steps(10.0);
     let mut made = made.holds(StageKind::DecodeStep, "decode_step");
     made.stages[0].counted = 2.0;
     made.stages[0].run_ns = 2000.0;

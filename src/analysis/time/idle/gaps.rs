@@ -74,17 +74,18 @@ impl Gaps {
         self.reaching(gpu, window).map(move |(gap, pieces)| gap.within(pieces, window))
     }
 
-    /// The times of a window in which a GPU waits for the host, with the operation that ends the gap.
-    pub(super) fn host(
+    /// The times of a window in which a GPU is idle for one of these causes, with the operation that ends the gap.
+    pub(super) fn of(
         &self,
+        causes: &'static [Cause],
         gpu: GpuId,
         window: Interval,
     ) -> impl Iterator<Item = (Interval, OpIndex)> {
         self.reaching(gpu, window).flat_map(move |(gap, pieces)| {
             let starts = std::iter::once(gap.start).chain(pieces.iter().map(|piece| piece.end));
-            let host = starts.zip(pieces).filter(|(_, piece)| Cause::HOST.contains(&piece.cause));
+            let own = starts.zip(pieces).filter(|(_, piece)| causes.contains(&piece.cause));
             let times =
-                host.map(move |(start, piece)| (start.max(window.0), piece.end.min(window.1)));
+                own.map(move |(start, piece)| (start.max(window.0), piece.end.min(window.1)));
             times.filter(|time| time.0 < time.1).map(|time| (time, gap.op))
         })
     }

@@ -15,7 +15,7 @@ use crate::engine::stats::median;
 use crate::engine::sweep::{append, slices};
 use crate::engine::tiers::{Tier, tier};
 use crate::{Context, Known};
-use rooflens_model::{GpuId, Ns, PassId, Session};
+use rooflens_model::{GpuId, Ns, PassId, Session, StrId};
 
 /// Share of an instance from which on a cause of idle time occurs in it.
 pub const OCCURS: f64 = 0.01;
@@ -48,6 +48,8 @@ pub struct Line {
     pub longest: Vec<LongGap>,
     /// What the issuing threads ran while the GPU waited for them, by CPU samples, the most first.
     pub sampled: Vec<Sampled>,
+    /// Idle time of the cause `operating system` by call, nanoseconds, the most first.
+    pub os_calls: Vec<(StrId, Ns)>,
 }
 
 /// What the time of an instance consists of on one GPU, nanoseconds: the parts add up to it.
@@ -137,6 +139,7 @@ impl Line {
             histogram: Histogram::default(),
             longest: Vec::new(),
             sampled: Vec::new(),
+            os_calls: Vec::new(),
         }
     }
 
@@ -255,6 +258,11 @@ impl Line {
     /// If it does not.
     pub const fn has_calls(&self) -> Known<()> {
         self.traced.calls()
+    }
+
+    /// Gaps with time of a cause, per instance.
+    pub fn gaps_per_instance(&self, cause: Cause) -> f64 {
+        self.gaps[cause as usize].gaps as f64 / self.instances.len().max(1) as f64
     }
 
     /// Idle time of all instances, nanoseconds.

@@ -8,6 +8,7 @@ pub mod histogram;
 pub mod launches;
 pub mod line;
 pub mod longest;
+mod os_calls;
 pub mod queue;
 pub mod samples;
 #[cfg(test)]
@@ -67,6 +68,7 @@ pub fn compute(context: &Context<'_>) -> Known<IdleTime> {
         summaries.flat_map(|summary| line::lines(context, &inputs, summary)).collect();
     longest::find(context, &inputs, &mut lines);
     samples::find(context, &inputs, &mut lines);
+    os_calls::find(context, &inputs, &mut lines);
     Ok(IdleTime {
         between: between::between(context, &inputs),
         queues: queue::over_time(context, &inputs.queues, &lines, primary),

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::Inputs;
+use super::cause::Cause;
 use super::line::Line;
 use crate::Context;
 use rooflens_model::{Session, StrId};
@@ -43,7 +44,7 @@ fn sampled(
     let mut counts: BTreeMap<(StrId, StrId), usize> = BTreeMap::new();
     let windows = line.summary.counted_instances(context.facts);
     let windows = windows.filter_map(|instance| line.window(instance));
-    for (time, op) in windows.flat_map(|window| inputs.gaps.host(line.gpu, window)) {
+    for (time, op) in windows.flat_map(|window| inputs.gaps.of(&Cause::HOST, line.gpu, window)) {
         let Some(call) = context.facts.ops.api_call[op as usize] else { continue };
         let thread = session.api_calls.thread[call.index()];
         let place = |at| {

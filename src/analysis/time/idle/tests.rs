@@ -8,7 +8,7 @@ use super::gaps::{Gap, Gaps};
 use super::*;
 use crate::Context;
 use crate::testing::Made;
-use rooflens_model::{GpuId, MemoryKind, Ns};
+use rooflens_model::{GpuId, MemoryKind, Ns, OsCall, ThreadId};
 
 const US: Ns = 1000;
 
@@ -321,6 +321,29 @@ fn launching_is_in_calls_and_between_them() {
         assert_eq!(line.of_stage(Cause::Sync), Ok(0.0));
         // Nobody traced the operating system: not 0.
         assert!(line.of_stage(Cause::Os).is_err());
+    });
+}
+
+/// A stage from 0 to 200; between kernels until 10 and from 180 on the thread reads from 20 to 90 and, within a longer call
+/// of another library, from 100 to 160, before it launches at 170.
+#[test]
+fn calls_of_the_system_are_named_by_their_time_in_gaps() {
+    let mut made = Made::timeline();
+    made.range_at("prefill", 0, 200);
+    made.call("cudaLaunchKernel", 0, 1, 1);
+    made.kernel_at("axpy", 2, 10, 1);
+    made.os_call(5, 9);
+    made.os_call(20, 90);
+    made.os_call(100, 160);
+    let (pass, name) = (made.pass, made.session.intern("fread"));
+    let outer = OsCall { start: 95, end: 165, name, pass, thread: ThreadId(0) };
+    made.session.os_calls.push(outer);
+    made.call("cudaLaunchKernel", 170, 175, 2);
+    made.kernel_at("axpy", 180, 190, 2);
+    of_line(&made, "prefill", |line, context| {
+        let named = line.os_calls.iter().map(|(name, time)| (context.session.text(*name), *time));
+        assert_eq!(named.collect::<Vec<_>>(), [("fread", 70), ("read", 70)]);
+        assert_eq!(line.of(Cause::Os), 140);
     });
 }
 

@@ -2,6 +2,7 @@
 
 use super::stage::{StageLine, Workload, workload};
 use super::{Look, Outcome, Results, Rule, Threshold, host_pauses, short_kernels};
+use rooflens_analysis::time::idle::line::OCCURS;
 use rooflens_analysis::time::idle::{Cause, Line};
 use rooflens_findings::{Inline, Observation, Quantity, Root};
 use rooflens_schemas::Unit;
@@ -52,7 +53,7 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line) -> Option<Obse
         false => results.idles(stage, line, &CAUSES, saved),
     };
     let basis = words!(results, "host_bound.basis");
-    let part = |time: f64| (time > 0.0).then(|| Quantity::ratio(time / saved));
+    let part = |time: f64| Some(time / saved).filter(|share| *share >= OCCURS).map(Quantity::ratio);
     // Where it is in no call of CUDA, it computes or waits.
     let is_code = code >= system + off_cpu;
     let advice = if system > code.max(off_cpu) {
@@ -98,12 +99,15 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line) -> Option<Obse
 }
 
 /// The calls of the operating system with most of that idle time.
-fn os_calls(results: &Results<'_>, line: &Line) -> Option<String> {
+fn os_calls(results: &Results<'_>, line: &Line) -> Option<Vec<Inline>> {
     let all = line.of(Cause::Os) as f64;
     let most = line.os_calls.iter().filter(|(_, time)| *time as f64 >= CALL_SHARE * all);
-    let names: Vec<&str> =
-        most.take(SHOWN_CALLS).map(|(name, _)| results.context.session.text(*name)).collect();
-    (!names.is_empty()).then(|| names.join(", "))
+    let names = most.take(SHOWN_CALLS).map(|(name, _)| results.context.session.text(*name));
+    let names: Vec<Inline> = names
+        .flat_map(|name| [Inline::Text(results.text.comma().to_owned()), Inline::code(name)])
+        .skip(1)
+        .collect();
+    (!names.is_empty()).then_some(names)
 }
 
 /// Whether host code lies between launches rather than in one place.

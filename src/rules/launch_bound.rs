@@ -26,7 +26,15 @@ fn run(results: &Results<'_>) -> Outcome {
 pub(super) fn launching(results: &Results<'_>, stage: &StageLine) -> Option<f64> {
     let line = results.idle(stage.key())?;
     let launching = line.of_stage(Cause::Launching).ok()?;
-    // Pauses that typical instances do not have are no reason to leave launching alone.
+    let (largest, most) = largest(results, stage, line)?;
+    let is_said = largest == Cause::HostCode && host_bound::is_many(results, stage, line);
+    let is_large = launching >= most || !is_said && 2.0 * launching >= most;
+    (stage.share(launching) >= SHARE && is_large).then_some(launching)
+}
+
+/// The cause with most idle time, and that time. Pauses that typical instances do not have are no reason to leave
+/// launching alone.
+fn largest(results: &Results<'_>, stage: &StageLine, line: &Line) -> Option<(Cause, f64)> {
     let causes = line.causes().filter_map(|(cause, time)| {
         let time = match cause {
             Cause::HostCode => host_pauses::host_code(results, stage),
@@ -34,10 +42,7 @@ pub(super) fn launching(results: &Results<'_>, stage: &StageLine) -> Option<f64>
         };
         Some((cause, time?))
     });
-    let (largest, most) = causes.max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let is_said = largest == Cause::HostCode && host_bound::is_many(results, stage, line);
-    let is_large = launching >= most || !is_said && 2.0 * launching >= most;
-    (stage.share(launching) >= SHARE && is_large).then_some(launching)
+    causes.max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
 fn finding(results: &Results<'_>, stage: &StageLine, line: &Line, launching: f64) -> Observation {
@@ -51,8 +56,13 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line, launching: f64
             found
         }
         None => {
-            let (saved, basis) =
-                (replayed(results, stage, line), words!(results, "launch_bound.basis"));
+            let is_largest =
+                largest(results, stage, line).is_some_and(|(_, most)| most <= launching);
+            let (saved, basis) = match is_largest {
+                true => (replayed(results, stage, line), words!(results, "launch_bound.basis")),
+                // Larger causes have findings of their own.
+                false => (launching, words!(results, "launch_bound.basis_launching")),
+            };
             results.saving_idle(stage, line, &[Cause::Launching], saved.max(launching), &basis)
         }
     };

@@ -9,6 +9,7 @@ use rooflens_schemas::{ArtifactKind, StageKind};
 use super::load::Loaded;
 use super::term::quoted;
 use crate::analysis::Facts;
+use crate::analysis::engine::classify::KernelClass;
 use crate::analysis::engine::stages::WHOLE_CAPTURE;
 use crate::analysis::kernels::kernel_sums::by_pass;
 use crate::analysis::kernels::matmul::Shape;
@@ -108,7 +109,9 @@ fn dtype(session: &Session, facts: &Facts) -> Option<String> {
     stated.or_else(|| {
         let mut times = BTreeMap::<&str, i64>::new();
         let passes = by_pass(session, &facts.identities);
-        for (sum, identity) in passes.iter().flat_map(|pass| pass.gemms(facts)) {
+        for (sum, identity) in
+            passes.iter().flat_map(|pass| pass.identified(facts, KernelClass::Gemm))
+        {
             *times.entry(identity.dtype).or_default() += sum.total;
         }
         let known = times.into_iter().filter(|(dtype, _)| !dtype.is_empty());

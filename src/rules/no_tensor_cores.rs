@@ -1,7 +1,7 @@
-//! Matrix products that run without tensor cores although their type has them.
+//! Matrix products and convolutions that run without tensor cores although their type has them.
 
 use super::{Outcome, Results, Rule, Threshold};
-use rooflens_analysis::engine::classify::KernelIdentity;
+use rooflens_analysis::engine::classify::{KernelClass, KernelIdentity};
 use rooflens_analysis::engine::intervals::total;
 use rooflens_analysis::engine::measured_peaks::gpu_name;
 use rooflens_analysis::kernels::kernel_sums::{KernelSum, PassKernels};
@@ -28,9 +28,14 @@ fn run(results: &Results<'_>) -> Outcome {
     if results.platform.has_tensor_cores() == Some(false) {
         return Outcome::NotApplicable(words!(results, "no_tensor_cores.no_such"));
     }
-    let kernels = results.kernels().filter(|kernels| {
-        kernels.gemms(results.context.facts).any(|(_, identity)| identity.tensor_cores.is_some())
-    });
+    let facts = results.context.facts;
+    let is_told = |class: KernelClass, kernels: &&PassKernels| {
+        let mut all = kernels.identified(facts, class);
+        all.any(|(_, identity)| identity.tensor_cores.is_some())
+    };
+    let kernels = results
+        .kernels()
+        .filter(|kernels| CLASSES.into_iter().any(|class| is_told(class, kernels)));
     let Some(kernels) = kernels else {
         return Outcome::Abstained(words!(results, "no_tensor_cores.needs"));
     };
@@ -38,12 +43,18 @@ fn run(results: &Results<'_>) -> Outcome {
         Some(false) => &VOLTA_TYPES[..],
         Some(true) | None => &TENSOR_TYPES[..],
     };
-    let found = types.iter().filter_map(|types| finding(results, kernels, *types));
-    Outcome::of(found.collect())
+    let of_class = |class| types.iter().map(move |types| (class, *types));
+    let found = CLASSES.into_iter().flat_map(of_class);
+    Outcome::of(
+        found.filter_map(|(class, types)| finding(results, kernels, class, types)).collect(),
+    )
 }
 
-/// Kernels of the class that multiply nothing, or vectors: memory limits them, tensor cores would not help.
-const NO_PRODUCTS: [&str; 4] = ["gemv", "splitk", "split_k", "reduce"];
+/// What tensor cores are for.
+const CLASSES: [KernelClass; 2] = [KernelClass::Gemm, KernelClass::Convolution];
+
+/// Kernels of these classes that multiply nothing, or vectors: memory limits them, tensor cores would not help.
+const NO_PRODUCTS: [&str; 6] = ["gemv", "splitk", "split_k", "reduce", "im2col", "indices"];
 
 fn is_slow(name: &str, identity: &KernelIdentity) -> bool {
     let name = name.to_ascii_lowercase();
@@ -53,13 +64,15 @@ fn is_slow(name: &str, identity: &KernelIdentity) -> bool {
 fn finding(
     results: &Results<'_>,
     kernels: &PassKernels,
+    class: KernelClass,
     (dtype, tensor): (&str, &str),
 ) -> Option<Observation> {
     let context = results.context;
+    let is_convolution = class == KernelClass::Convolution;
     let slow = |(sum, identity): &(&KernelSum, &KernelIdentity)| {
         identity.dtype == dtype && is_slow(context.session.kernel_name(sum.kernel), identity)
     };
-    let slow: Vec<_> = kernels.gemms(context.facts).filter(slow).collect();
+    let slow: Vec<_> = kernels.identified(context.facts, class).filter(slow).collect();
     let (_, largest) = slow.iter().max_by_key(|(sum, _)| sum.total)?;
     let time = total(slow.iter().map(|(sum, _)| sum.total));
     let share = kernels.share(time).filter(|share| *share >= SHARE)?;
@@ -78,17 +91,22 @@ fn finding(
     };
     let launches = slow.iter().map(|(sum, _)| sum.count).sum();
     Some(Observation {
-        title: dtype.to_owned(),
+        title: match is_convolution {
+            true => words!(results, "no_tensor_cores.convolutions", dtype = dtype),
+            false => words!(results, "no_tensor_cores.gemms", dtype = dtype),
+        },
         statement: say!(
             results,
             "no_tensor_cores.statement",
-            dtype = Inline::strong(dtype),
+            gemms = (!is_convolution).then(|| Inline::strong(dtype)),
+            convolutions = is_convolution.then(|| Inline::strong(dtype)),
             time = Quantity::new(time, Unit::Nanoseconds),
             share = Quantity::ratio(share),
             kernel = Inline::code(&largest.short),
         ),
         advice: Some(match dtype {
             "fp32" if tensor == "fp16" => say!(results, "no_tensor_cores.advice_fp16"),
+            "fp32" if is_convolution => say!(results, "no_tensor_cores.advice_convolution"),
             "fp32" => say!(results, "no_tensor_cores.advice_fp32"),
             _ => say!(results, "no_tensor_cores.advice"),
         }),

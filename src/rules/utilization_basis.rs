@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Outcome, Results, Rule, Threshold};
 use rooflens_analysis::counters::roofline::workload::{Lack, StageWork};
+use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::engine::stage_stats::Summary;
 use rooflens_analysis::utilization::Unavailable;
 use rooflens_analysis::utilization::flops_by_source::StageFlops;
@@ -147,7 +148,9 @@ fn other_types(results: &Results<'_>) -> Option<Observation> {
     let stated = results.dtype.as_deref()?;
     let mut times = BTreeMap::<&str, f64>::new();
     let kernels = results.kernels()?;
-    let typed = kernels.gemms(results.context.facts).filter(|(_, own)| !own.dtype.is_empty());
+    let typed = kernels
+        .identified(results.context.facts, KernelClass::Gemm)
+        .filter(|(_, own)| !own.dtype.is_empty());
     for (sum, identity) in typed {
         *times.entry(identity.dtype).or_default() += sum.total as f64;
     }

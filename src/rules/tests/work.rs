@@ -1,7 +1,7 @@
 //! Rules about kernels, clocks, pace and memory.
 
 use super::*;
-use rooflens_analysis::engine::classify::KernelClass::{self, Elementwise, Gemm};
+use rooflens_analysis::engine::classify::KernelClass::{self, Convolution, Elementwise, Gemm};
 use rooflens_analysis::engine::facts::Ops;
 use rooflens_analysis::memory::allocator::states::{Figures, State};
 use rooflens_analysis::memory::allocator::{Allocator, DeviceMemory};
@@ -94,12 +94,33 @@ fn products_without_tensor_cores_are_those_that_could_have_them() {
     }];
     made.options.gpu = Some("GPU".to_owned());
     let found = made.one(&no_tensor_cores::RULE);
-    assert!(words(&found.statement).contains("fp32 run without tensor cores for 800 ns, 8.00 %"));
+    assert!(
+        words(&found.statement)
+            .starts_with("GEMMs in fp32 run without tensor cores for 800 ns, 8.00 %")
+    );
     // 800 × (1 − 60 / 480).
     assert!((saved(&found) - 700.0).abs() < 1e-9);
     assert_eq!(sized(decode()).outcome(&no_tensor_cores::RULE), Outcome::CLEAR);
+    // Convolutions are told apart; what prepares one multiplies nothing.
+    let mut other = decode();
+    other = other
+        .launches("implicit_convolve_sgemm", Convolution, ("fp32", slow), (4, 300))
+        .launches(
+            "implicit_convolve_sgemm_precompute_indices",
+            Convolution,
+            ("fp32", slow),
+            (4, 200),
+        )
+        .launches("add", Elementwise, ("fp32", None), (9, 500));
+    let found = other.one(&no_tensor_cores::RULE);
+    assert_eq!(found.title, "fp32 convolutions");
+    assert!(
+        words(&found.statement)
+            .starts_with("Convolutions in fp32 run without tensor cores for 300 ns, 30.0 %")
+    );
+    assert!(words(&found.advice.unwrap()).contains("allow_tf32"));
     // What lies outside of stages counts, and so does the time there: a run of 50 000 ns with stages of 20 000.
-    assert_eq!(found.gain.unwrap().of_ns, 20_000.0);
+    assert_eq!(made.one(&no_tensor_cores::RULE).gain.unwrap().of_ns, 20_000.0);
     let pass = PassId(0);
     made.facts.ops = Ops {
         start: vec![100, 30_000],

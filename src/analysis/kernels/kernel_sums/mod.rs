@@ -114,13 +114,14 @@ impl PassKernels {
         (self.total > 0).then(|| part as f64 / self.total as f64)
     }
 
-    /// The GEMM kernels with what their names tell.
-    pub fn gemms<'a>(
+    /// The kernels of a class with what their names tell.
+    pub fn identified<'a>(
         &'a self,
         facts: &'a Facts,
+        class: KernelClass,
     ) -> impl Iterator<Item = (&'a KernelSum, &'a KernelIdentity)> {
         let all = self.sums.iter().map(|sum| (sum, &facts.identities[sum.kernel.index()]));
-        all.filter(|(_, identity)| identity.class == KernelClass::Gemm)
+        all.filter(move |(_, identity)| identity.class == class)
     }
 
     /// The kernels of a class, the most time first.

@@ -92,7 +92,7 @@ fn messages_tell_which_rank_waits_for_which() {
     let text = words(&found);
     assert!(text.contains("rank 1 waited 30.0 µs for rank 0"), "{text}");
     assert!(
-        text.contains("6 sends and receives on 2 ranks") && !text.contains("straggler"),
+        text.contains("6 point-to-point operations on 2 ranks") && !text.contains("straggler"),
         "{text}"
     );
 }

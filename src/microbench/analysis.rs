@@ -101,6 +101,15 @@ pub struct Series<'a> {
     pub fit: Fit,
 }
 
+impl Series<'_> {
+    /// The launch floor, seconds, where it is at least half of the time of the smallest case: a line through longer launches
+    /// alone tells none.
+    pub fn floor(&self) -> Option<f64> {
+        let (_, least) = self.points.first()?;
+        self.fit.floor.filter(|floor| 2.0 * floor >= *least)
+    }
+}
+
 /// Rates by dtype and the bandwidth that roofline times divide by.
 struct Roofs<'r> {
     rate: &'r dyn Fn(&str) -> Option<f64>,

@@ -149,7 +149,7 @@ fn floor(one: &Results<'_>) -> Option<Quantity> {
         .fits
         .iter()
         .filter(|series| series.on_device && !series.in_flops)
-        .filter_map(|one| one.fit.floor);
+        .filter_map(Series::floor);
     floors.min_by(f64::total_cmp).map(|seconds| Quantity::new(seconds * 1e9, Unit::Nanoseconds))
 }
 
@@ -359,7 +359,7 @@ fn fits(page: &Page<'_>) -> Findings {
         .on_page()
         .count("points", |(_, row)| row.fit.points)
         .on_page()
-        .time("floor_ns", |(_, row)| row.fit.floor.map(|floor| floor * 1e9))
+        .time("floor_ns", |(_, row)| row.floor().map(|floor| floor * 1e9))
         .on_page()
         .text("rate", rate)
         .on_page()

@@ -3,7 +3,7 @@ use rooflens_hardware::Hardware;
 use rooflens_model::diagnostic::{Diagnostics, Severity};
 use rooflens_report::Provenance;
 
-use crate::analysis::Results;
+use crate::analysis::{Results, Series};
 use crate::fit::Fit;
 use crate::import::{Device, File, read};
 
@@ -79,6 +79,13 @@ fn a_real_sweep_gives_the_figures_of_numpy() {
     assert_eq!((through.floor, through.points), (None, 3));
     assert!(near(through.rate, 2.775_390e12) && (through.r2 - 0.624_219).abs() < 1e-5);
     assert_eq!(results.fits.len(), 17);
+    // The smallest product takes 41 µs and tells no floor of 0.26; the smallest rotary embedding takes 1.78 µs.
+    let floor = |operation| {
+        let mut all = results.fits.iter().filter(|one| one.operation == operation && !one.in_flops);
+        all.find_map(Series::floor)
+    };
+    assert_eq!(floor("linear"), None);
+    assert!(near(floor("rotary").expect("a floor"), 1.9327e-6));
     // All but 5 copies within the device and 8 over the bus were replayed from CUDA graphs.
     assert_eq!(devices[0].cases.iter().filter(|case| case.in_graph).count(), 132 - 13);
 }

@@ -13,7 +13,7 @@ use rooflens_findings::chart::{LogLog, LogSeries};
 use rooflens_schemas::Unit;
 
 const LEFT: f64 = 34.0;
-const HEIGHT: f64 = 165.0;
+const HEIGHT: f64 = 120.0;
 const RADIUS: f64 = 2.6;
 
 /// A plot with two logarithmic axes.

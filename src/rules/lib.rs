@@ -55,6 +55,7 @@ mod small_grids;
 mod stage_busy;
 mod straggler;
 mod sync_bound;
+mod tf32_gemms;
 mod uneven_pace;
 mod unknown_kernels;
 mod unrepresentative_profile;
@@ -136,6 +137,7 @@ pub static RULES: &[&Rule] = &[
     &low_mfu::RULE,
     &decode_bandwidth::RULE,
     &no_tensor_cores::RULE,
+    &tf32_gemms::RULE,
     &gemm_roofline::RULE,
     &gemm_bandwidth::RULE,
     &gemm_quantization::RULE,

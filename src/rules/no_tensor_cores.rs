@@ -117,7 +117,7 @@ fn finding(
 }
 
 /// The specified dense rate of a type.
-fn rate(results: &Results<'_>, dtype: &str) -> Option<f64> {
+pub(super) fn rate(results: &Results<'_>, dtype: &str) -> Option<f64> {
     let context = results.context;
     let gpu = context.gpu_spec(&gpu_name(context.session, results.primary))?;
     gpu.peak(dtype).map(|peak| peak.dense).filter(|rate| *rate > 0.0)

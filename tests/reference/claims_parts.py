@@ -7,9 +7,9 @@ import statistics
 
 from cpu_samples import HOST
 from cpu_samples import samples as samples_of
-from idle import kind, process_of, union, within
+from idle import kind, process_of, rows, union, within
 from instances import covered, lies_in, projection
-from kernel_names import class_of, group_of, is_fp32_without_tensor_cores
+from kernel_names import class_of, group_of, is_fp32_without_tensor_cores, is_tf32_gemm
 
 
 def median_busy(found):
@@ -193,6 +193,33 @@ def library_samples(work, found, causes):
     return total, ", ".join(f"{percent(count / total)} in {name}" for name, count in libraries.most_common(3))
 
 
+def os_calls(work, found):
+    """The calls of the operating system with at least a tenth of the idle time in such calls, the three longest."""
+    if not getattr(work.capture, "path", None):
+        return None
+    names, calls = work.capture.names, collections.defaultdict(list)
+    with sqlite3.connect(f"file:{work.capture.path}?mode=ro", uri=True) as db:
+        for row in rows(db, "OSRT_API", ["start", "end", "globalTid", "nameId"]):
+            calls[row[2]].append(row)
+    times = collections.Counter()
+    first_of = {(op.gpu, op.start): op for op in reversed(work.capture.ops)}
+    for one, gpu, _, _ in found:
+        first, last = projection(one)
+        for start, end, parts in work.gaps_within(gpu, first, last):
+            found_call = work.call(first_of[gpu, end])
+            own = calls.get(found_call[0], []) if found_call else []
+            for begin, finish, cause in parts:
+                begin, finish = max(begin, first), min(finish, last)
+                if cause != "os" or begin >= finish:
+                    continue
+                inside = [call for call in own if call[0] < finish and call[1] > begin]
+                for call in inside:
+                    if not any(other[0] <= call[0] and call[1] <= other[1] and other is not call for other in inside):
+                        times[names[call[3]]] += min(call[1], finish) - max(call[0], begin)
+    most = sorted(times.items(), key=lambda one: (-one[1], one[0]))
+    return ", ".join(name for name, time in most if time >= 0.1 * times.total()) if most else None
+
+
 def cause_of_host(parts):
     return any(cause in HOST for _, _, cause in parts)
 
@@ -278,6 +305,11 @@ def by_name(work, wanted):
 
 def no_tensor_cores(work, stage, process, found):
     times, whole = by_name(work, is_fp32_without_tensor_cores)
+    return dict(time=times.total(), share=times.total() / whole, kernel_text=times.most_common(1)[0][0])
+
+
+def tf32_gemms(work, stage, process, found):
+    times, whole = by_name(work, is_tf32_gemm)
     return dict(time=times.total(), share=times.total() / whole, kernel_text=times.most_common(1)[0][0])
 
 

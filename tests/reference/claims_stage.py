@@ -8,7 +8,7 @@ import collections
 import statistics
 
 from claims_parts import (alone, between, bytes_of, copies_of, host, kernels_of, largest_group, library_samples, median_busy,
-                          no_tensor_cores, sync_calls, unattributed, unknown_kernels)
+                          no_tensor_cores, os_calls, sync_calls, tf32_gemms, unattributed, unknown_kernels)
 from idle import LABELS, kind
 
 WORDS = {"host code": "CPU code outside CUDA", "launching": "kernel launch", "blocking copy": "blocking memcpy",
@@ -76,7 +76,9 @@ def host_bound(work, stage, process, found):
     told = of_idle(work, found, causes)
     if work.pauses:
         told["gain"] = besides * median_time(found)
+    waits = pooled(found, "host_code") < pooled(found, "os", "off_cpu")
     return dict(told, besides_share=besides, os_share=pooled(found, "os") / whole, samples=samples,
+                does_text="waits" if waits else "works", calls_text=os_calls(work, found),
                 off_share=pooled(found, "off_cpu") / whole, libraries_text=libraries)
 
 
@@ -86,7 +88,13 @@ def launch_bound(work, stage, process, found):
     vanish = ("launching", "first_use", "allocation", "os", "off_cpu")
     gain = sum(statistics.median(times[cause] for _, _, _, times in found) for cause in vanish)
     host_code = sum(times["host_code"] for _, _, _, times in found)
-    gain += (host_code - beyond_typical(work, stage, process, found, least=float("-inf"))) / len(found)
+    typical = host_code - beyond_typical(work, stage, process, found, least=float("-inf"))
+    if gaps_with(work, found, "host_code") >= 5 * len(found):
+        gain += typical / len(found)
+    launching = sum(times["launching"] for _, _, _, times in found)
+    others = [sum(times[cause] for _, _, _, times in found) for cause in LABELS if cause not in ("launching", "host_code")]
+    if launching < max(typical, *others):
+        gain = pooled(found, "launching") * median_time(found)
     steps = sum(work.steps(one) for one, *_ in found)
     calls = {call for one, *_ in found for op in one.ops for call in [work.call(op)] if call and "aunch" in call[1][3]}
     return dict(of_idle(work, found, ["launching"]), samples=samples, libraries_text=libraries,
@@ -95,6 +103,16 @@ def launch_bound(work, stage, process, found):
                 operations=statistics.median(len(one.ops) for one, *_ in found),
                 kernel=statistics.mean(op.end - op.start for op in kernels),
                 call=statistics.median(call[1] - call[0] for _, call in calls) if calls else None)
+
+
+def gaps_with(work, found, cause):
+    """Number of gaps with time of a cause."""
+    number = 0
+    for one, gpu, _, _ in found:
+        first, last = min(op.start for op in one.ops), max(op.end for op in one.ops)
+        for gap in work.gaps_within(gpu, first, last):
+            number += any(max(start, first) < min(end, last) for start, end, own in gap[2] if own == cause)
+    return number
 
 
 def queue_gaps(work, stage, process, found):
@@ -206,8 +224,8 @@ RULES = {
         r"memory; they take (?P<calls_share>\S+ %) of its time on the CPU)\.", allocation),
     "host-bound": (
         r"(?:Besides intermittent stalls, the GPU is idle for (?P<besides_share>\S+ %) of .+?|" + IDLES
-        + r") while the CPU thread works outside CUDA calls(?:, (?P<os_share>\S+ %) of this idle time in operating-system "
-        r"calls \(file I/O, locks, sleep\))?(?:, (?P<off_share>\S+ %) of this idle time off CPU \(preempted or blocked\))?\."
+        + r") while the CPU thread (?P<does_text>works|waits) outside CUDA calls"
+        r"(?:, (?P<os_share>\S+ %) of this idle time in operating-system calls(?: \((?P<calls_text>[^)]+)\))?)?(?:, (?P<off_share>\S+ %) of this idle time off CPU \(preempted or blocked\))?\."
         + SAMPLED, host_bound),
     "first-use": (f"{IDLES} inside calls that load code, launch a kernel for the first time, or instantiate a graph\\.",
                   first_use),
@@ -255,6 +273,9 @@ RULES = {
     "no-tensor-cores": (
         r"GEMMs in fp32 run without tensor cores for (?P<time>\S+ \S+), (?P<share>\S+ %) of kernel time; the largest is "
         r"(?P<kernel_text>.+)\.", no_tensor_cores),
+    "tf32-gemms": (
+        r"GEMMs run in TF32 for (?P<time>\S+ \S+), (?P<share>\S+ %) of kernel time; the largest is (?P<kernel_text>.+)\.",
+        tf32_gemms),
     "unknown-kernels": (
         r"(?P<share>\S+ %) of kernel time in pass .+? is in kernels that are neither classified by name nor known to be "
         r"application kernels(?:; the largest is (?P<kernel_text>.+))?\.", unknown_kernels),

@@ -43,3 +43,9 @@ def group_of(details):
 def is_fp32_without_tensor_cores(details):
     """cuBLAS's SIMT products of single precision, complex ones too."""
     return FP32_GEMM.match(details["name"] or "") is not None
+
+
+def is_tf32_gemm(details):
+    """cuBLAS's and CUTLASS's products of TF32: `tf32` in the name, `s1688gemm`, or nvjet's single-letter type."""
+    name = (details["name"] or "").lower()
+    return class_of(details) == "gemm" and re.search(r"tf32|s1688gemm|nvjet_(sm\d+_)?s", name) is not None

@@ -132,6 +132,35 @@ fn products_without_tensor_cores_are_those_that_could_have_them() {
 }
 
 #[test]
+fn products_in_tf32_could_be_in_bf16() {
+    let made = |time| {
+        let made = decode().launches(
+            "cutlass_80_tensorop_s1688gemm",
+            Gemm,
+            ("tf32", Some(true)),
+            (3, time),
+        );
+        made.launches("nvjet", Gemm, ("bf16", Some(true)), (9, 10_000 - time))
+    };
+    let mut found = made(1000);
+    let peak = |dtype: &str, dense| Peak { dtype: dtype.to_owned(), dense, ..Peak::default() };
+    let peaks = vec![peak("bf16", 200.0), peak("tf32", 100.0)];
+    let (name, aliases) = ("GPU".to_owned(), vec!["GPU".to_owned()]);
+    found.hardware.gpus = vec![Gpu { name, aliases, peaks, ..Gpu::default() }];
+    found.options.gpu = Some("GPU".to_owned());
+    let found = found.one(&tf32_gemms::RULE);
+    assert!(
+        words(&found.statement)
+            .starts_with("GEMMs run in TF32 for 1.00 µs, 10.0 % of kernel time; the")
+    );
+    assert!((saved(&found) - 500.0).abs() < 1e-9);
+    // Without rates there is no gain, below a tenth no finding, and without names nothing is known.
+    assert_eq!(made(1000).one(&tf32_gemms::RULE).gain, None);
+    assert_eq!(made(999).outcome(&tf32_gemms::RULE), Outcome::CLEAR);
+    assert_eq!(silent(decode().outcome(&tf32_gemms::RULE)).0, "abstained");
+}
+
+#[test]
 fn a_clock_held_down_costs_its_share_of_the_busy_time() {
     // Two files of samples of one device; in each these limits.
     let made = |limits: [&[ClockLimit]; 2]| {

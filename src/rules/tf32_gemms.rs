@@ -1,0 +1,58 @@
+//! Matrix products in TF32: 16-bit types have twice its rate and half its bytes.
+
+use super::{Outcome, Results, Rule, Threshold, no_tensor_cores};
+use rooflens_analysis::engine::classify::KernelClass;
+use rooflens_analysis::engine::intervals::total;
+use rooflens_findings::{Inline, Observation, Quantity};
+use rooflens_schemas::{Scope, Unit};
+
+pub(super) static RULE: Rule = Rule {
+    id: "tf32-gemms",
+    thresholds: &[Threshold::ratio("thresholds.kernel_share", SHARE)],
+    run,
+};
+
+/// Time of such GEMMs ÷ kernel time of the pass from which on they are worth a finding.
+const SHARE: f64 = 0.10;
+
+fn run(results: &Results<'_>) -> Outcome {
+    let facts = results.context.facts;
+    let Some(kernels) = results.kernels() else {
+        return Outcome::Abstained(words!(results, "tf32_gemms.needs"));
+    };
+    let gemms = || kernels.identified(facts, KernelClass::Gemm);
+    if gemms().all(|(_, identity)| identity.dtype.is_empty()) {
+        return Outcome::Abstained(words!(results, "tf32_gemms.needs"));
+    }
+    let own: Vec<_> = gemms().filter(|(_, identity)| identity.dtype == "tf32").collect();
+    let time = total(own.iter().map(|(sum, _)| sum.total));
+    let largest = own.iter().max_by_key(|(sum, _)| sum.total);
+    let share = kernels.share(time).filter(|share| *share >= SHARE);
+    let (Some((_, largest)), Some(share)) = (largest, share) else { return Outcome::CLEAR };
+    let rate = |dtype| no_tensor_cores::rate(results, dtype);
+    let saved = rate("tf32").zip(rate("bf16")).map(|(slow, fast)| 1.0 - slow / fast);
+    let base = match saved {
+        Some(saved) => {
+            let basis = words!(results, "tf32_gemms.basis", saved = Quantity::ratio(saved));
+            results.saving(time as f64 * saved, &basis)
+        }
+        None => Observation {
+            scope: Scope { pass: Some(results.pass.clone()), ..Scope::default() },
+            ..Observation::default()
+        },
+    };
+    let launches = own.iter().map(|(sum, _)| sum.count).sum();
+    Outcome::Found(vec![Observation {
+        statement: say!(
+            results,
+            "tf32_gemms.statement",
+            time = Quantity::new(time as f64, Unit::Nanoseconds),
+            share = Quantity::ratio(share),
+            kernel = Inline::code(&largest.short),
+        ),
+        advice: Some(say!(results, "tf32_gemms.advice")),
+        next: Some(say!(results, "tf32_gemms.next")),
+        evidence: vec![results.context.session.evidence(kernels.pass, "launches", launches)],
+        ..base
+    }])
+}

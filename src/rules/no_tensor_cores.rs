@@ -54,7 +54,7 @@ fn run(results: &Results<'_>) -> Outcome {
 const CLASSES: [KernelClass; 2] = [KernelClass::Gemm, KernelClass::Convolution];
 
 /// Kernels of these classes that multiply nothing, or vectors: memory limits them, tensor cores would not help.
-const NO_PRODUCTS: [&str; 6] = ["gemv", "splitk", "split_k", "reduce", "im2col", "indices"];
+const NO_PRODUCTS: [&str; 4] = ["gemv", "reduce", "im2col", "indices"];
 
 fn is_slow(name: &str, identity: &KernelIdentity) -> bool {
     let name = name.to_ascii_lowercase();
@@ -108,6 +108,7 @@ fn finding(
             "fp32" if tensor == "fp16" => say!(results, "no_tensor_cores.advice_fp16"),
             "fp32" if is_convolution => say!(results, "no_tensor_cores.advice_convolution"),
             "fp32" => say!(results, "no_tensor_cores.advice_fp32"),
+            _ if is_convolution => say!(results, "no_tensor_cores.advice_channels"),
             _ => say!(results, "no_tensor_cores.advice"),
         }),
         next: Some(say!(results, "no_tensor_cores.next")),

@@ -9,7 +9,7 @@ from cpu_samples import HOST
 from cpu_samples import samples as samples_of
 from idle import kind, process_of, rows, union, within
 from instances import covered, lies_in, projection
-from kernel_names import class_of, group_of, is_fp32_without_tensor_cores, is_tf32_gemm
+from kernel_names import class_of, group_of, CONVOLUTIONS, is_fp32_without_tensor_cores, is_tf32_gemm
 
 
 def median_busy(found):
@@ -305,7 +305,15 @@ def by_name(work, wanted):
 
 def no_tensor_cores(work, stage, process, found):
     times, whole = by_name(work, is_fp32_without_tensor_cores)
-    return dict(time=times.total(), share=times.total() / whole, kernel_text=times.most_common(1)[0][0])
+    told = dict(time=times.total(), share=times.total() / whole, kernel_text=longest(times))
+    times, dtype = max(((by_name(work, wanted)[0], dtype) for dtype, wanted in CONVOLUTIONS.items()),
+                       key=lambda one: one[0].total())
+    return dict(told, dtype_text=dtype, convolutions=times.total(), convolutions_share=times.total() / whole,
+                convolution_kernel_text=longest(times))
+
+
+def longest(times):
+    return times.most_common(1)[0][0].replace("__half", "fp16") if times else None
 
 
 def tf32_gemms(work, stage, process, found):

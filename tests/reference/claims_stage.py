@@ -13,9 +13,9 @@ from idle import LABELS, kind
 
 WORDS = {"host code": "CPU code outside CUDA", "launching": "kernel launch", "blocking copy": "blocking memcpy",
          "operating system": "OS call", "off CPU": "CPU thread off CPU", "collective": "waiting for a collective",
-         "queue, latency": "queued, launch latency"}
+         "queue, latency": "latency of launched work"}
 CAUSE = {cause: WORDS.get(label, label) for cause, label in LABELS.items()}
-APART = ", stalls of few iterations apart"
+APART = ", besides stalls in few of them"
 PAUSES = "intermittent CPU stalls"
 IDLE = r"(?:The GPU is idle for (?P<share>\S+ %) of .+?(?: \((?P<least>\S+ %) to (?P<most>\S+ %) by iteration\))?)"
 FEW = (r"(?:In (?P<few>\S+) of (?P<all>\S+) iterations of .+? the GPU is idle for (?P<time>\S+ \S+) in all, up to "
@@ -57,7 +57,7 @@ def stage_busy(work, stage, process, found):
     time = median_time(found)
     sizes = [op.end - op.start for one, *_ in found for op in one.ops]
     return dict(time=time, share=1 - busy, busy_share=busy, cause_text=cause, cause_share=causes[cause],
-                apart_text=APART if largest != cause else "",
+                apart_text=APART if largest != cause else "", count=len(found),
                 sole_text=cause, group_text=group, group_share=share, exposed_share=exposed / time,
                 operations=statistics.median(len(one.ops) for one, *_ in found), mean=statistics.mean(sizes))
 
@@ -127,7 +127,9 @@ def queue_gaps(work, stage, process, found):
 
 def sync_bound(work, stage, process, found):
     calls, longest, around = sync_calls(work, stage, process)
-    return dict(of_idle(work, found, ["sync"]), calls=calls, call_text=longest, around_text=around)
+    causes = ["sync", "copy"]
+    return dict(of_idle(work, found, causes), copies_share=pooled(found, "copy") / pooled(found, *causes), calls=calls,
+                call_text=longest, around_text=around)
 
 
 def first_use(work, stage, process, found):
@@ -212,10 +214,11 @@ def longest_stalls(work, found):
 # Of each rule the pattern of its statement and its derivation.
 RULES = {
     "stage-busy": (
-        r".+? takes (?P<time>\S+ \S+); the GPU is (?:busy for (?P<busy_share>\S+ %) of it"
-        r"(?:\. Largest class of operations: (?P<group_text>.+), (?P<group_share>\S+ %) of busy time)?"
-        r"|idle for (?P<share>\S+ %) of it \(medians\)(?:\. Largest cause(?P<apart_text>" + APART + r"|): (?P<cause_text>.+), "
-        r"(?P<cause_share>\S+ %) of the time of all iterations)?(?:\. Cause: (?P<sole_text>[^.]+?))?"
+        r".+? takes (?P<time>\S+ \S+)(?: for \S+ steps)?; the GPU is (?:busy for (?P<busy_share>\S+ %) of it"
+        r"(?:\. Shares of busy time: (?P<group_text>.+?) (?P<group_share>\S+ %)(?:; [^.]+(?:\.\d+ %[^.]*)*)?)?"
+        r"|idle for (?P<share>\S+ %) of it(?: and runs operations of other stages or iterations for (?P<other_share>\S+ %))?"
+        r"(?:\. Largest cause over (?P<count>\S+) profiled iterations?(?P<apart_text>" + APART + r"|): (?P<cause_text>.+), "
+        r"(?P<cause_share>\S+ %) of (?:its|their) time)?(?:\. Cause: (?P<sole_text>[^.]+?))?"
         r"(?:, between (?P<operations>\S+) operations of (?P<mean>\S+ \S+) on average)?)\."
         r"(?: Exposed communication takes (?P<exposed_share>\S+ %) of stage time"
         r"(?:, up to (?P<waiting_share>\S+ %) of it waiting for the last rank to arrive)?\.)?", stage_busy),
@@ -234,7 +237,8 @@ RULES = {
         r"(?: \((?P<gaps>\S+) gaps? over all measured iterations, mean (?P<mean>\S+ \S+)\))?, after the CPU issued them\.",
         queue_gaps),
     "sync-bound": (
-        f"{IDLES} inside synchronizing calls(?: \\(median (?P<calls>\\S+) calls per iteration\\))?, before they return\\."
+        f"{IDLES} inside synchronizing calls(?: and blocking copies \\((?P<copies_share>\\S+ %) of this idle time\\))?"
+        r"(?: \(median (?P<calls>\S+) calls per iteration\))?, before they return\."
         r"(?: Longest in (?P<call_text>\S+?)(?: in (?P<around_text>.+))?\.)?", sync_bound),
     "launch-bound": (
         f"(?:.+? is launch-bound\\. )?{IDLES} while the CPU issues the next operation"
@@ -262,7 +266,7 @@ RULES = {
         r"is in (?P<ended_count>\S+) stalls? that ends? with (?:.+?)"
         r"(?: in range .+)?)?\.", host_pauses),
     "between-stages": (
-        r"The GPU is idle between stages for (?P<share>\S+ %) of the (?P<run>\S+ \S+) run, the largest part between "
+        r"The GPU is idle between stages for (?P<share>\S+ %) of the (?P<run>\S+ \S+) of the measured loop, the largest part between "
         r"(?P<after_text>.+) and (?P<before_text>.+) \(median (?P<median>\S+ \S+), n = (?P<n>\S+)\)\. Largest cause there: "
         r"(?P<cause_text>.+?)(?:; the range (?P<range_text>.+) covers (?P<range_share>\S+ %) of the time between them)?\.",
         between),
@@ -271,8 +275,9 @@ RULES = {
         r"while exactly one other thread had a range open\.|(?P<share>\S+ %) of GPU time in pass .+?, from the first "
         r"stage on, belongs to no stage; stage figures exclude it\.)", unattributed),
     "no-tensor-cores": (
-        r"GEMMs in fp32 run without tensor cores for (?P<time>\S+ \S+), (?P<share>\S+ %) of kernel time; the largest is "
-        r"(?P<kernel_text>.+)\.", no_tensor_cores),
+        r"(?:GEMMs in fp32 run without tensor cores for (?P<time>\S+ \S+), (?P<share>\S+ %) of kernel time; the largest is "
+        r"(?P<kernel_text>.+)|Convolutions in (?P<dtype_text>\S+) run without tensor cores for (?P<convolutions>\S+ \S+), "
+        r"(?P<convolutions_share>\S+ %) of kernel time; the largest is (?P<convolution_kernel_text>.+))\.", no_tensor_cores),
     "tf32-gemms": (
         r"GEMMs run in TF32 for (?P<time>\S+ \S+), (?P<share>\S+ %) of kernel time; the largest is (?P<kernel_text>.+)\.",
         tf32_gemms),

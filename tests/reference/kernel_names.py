@@ -45,6 +45,17 @@ def is_fp32_without_tensor_cores(details):
     return FP32_GEMM.match(details["name"] or "") is not None
 
 
+def simt_convolution(half):
+    """cuDNN's SIMT convolutions; their tables of indices multiply nothing."""
+    def wanted(details):
+        name = details["name"] or ""
+        return re.search(r"convolve_sgemm|(^|_)scudnn", name) is not None and "indices" not in name and ("__half" in name) == half
+    return wanted
+
+
+CONVOLUTIONS = {"fp32": simt_convolution(False), "fp16": simt_convolution(True)}
+
+
 def is_tf32_gemm(details):
     """cuBLAS's and CUTLASS's products of TF32: `tf32` in the name, `s1688gemm`, or nvjet's single-letter type."""
     name = (details["name"] or "").lower()

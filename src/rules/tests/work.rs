@@ -111,8 +111,16 @@ fn products_without_tensor_cores_are_those_that_could_have_them() {
             ("fp32", slow),
             (4, 200),
         )
-        .launches("add", Elementwise, ("fp32", None), (9, 500));
-    let found = other.one(&no_tensor_cores::RULE);
+        .launches("cudnn_turing_scudnn_128x64_stridedB_splitK_large_nn", Convolution, ("fp16", slow), (4, 100))
+        .launches("add", Elementwise, ("fp32", None), (9, 400));
+    let mut both = other.found(&no_tensor_cores::RULE);
+    let half = both.remove(0);
+    assert!(
+        words(&half.statement)
+            .starts_with("Convolutions in fp16 run without tensor cores for 100 ns, 10.0 %")
+    );
+    assert!(words(&half.advice.unwrap()).contains("channels_last"));
+    let found = both.remove(0);
     assert_eq!(found.title, "fp32 convolutions");
     assert!(
         words(&found.statement)

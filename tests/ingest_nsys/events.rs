@@ -355,3 +355,19 @@ fn cpu_samples_are_of_threads_that_call_cuda() {
     assert_eq!(found, [(50, "python3.12", ""), (60, "libc.so.6", "malloc")]);
     assert_eq!(rows.thread[0], session.api_calls.thread[0]);
 }
+
+#[test]
+fn copies_without_launches_lose_no_kernel() {
+    let process = global(5, 0);
+    let copy = format!(
+        "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (10, 20, 0, 1, 7, 1, {process}, 64, 1, 0, 2)"
+    );
+    let codes = |name| {
+        let traced = call(5, 9, 0, global(5, 6), 1, name);
+        import(&[STRINGS, CALLS, COPIES, &copy, &traced]).codes()
+    };
+    let ranges = ("nsys/no-ranges", Severity::Notice, 1);
+    // Another call than one that launches; and one that does, whose kernel is missing.
+    assert_eq!(codes(4), [("nsys/no-kernels", Severity::Notice, 1), ranges]);
+    assert_eq!(codes(3), [("nsys/lost-activity", Severity::DataLoss, 1), ranges]);
+}

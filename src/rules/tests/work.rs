@@ -111,7 +111,12 @@ fn products_without_tensor_cores_are_those_that_could_have_them() {
             ("fp32", slow),
             (4, 200),
         )
-        .launches("cudnn_turing_scudnn_128x64_stridedB_splitK_large_nn", Convolution, ("fp16", slow), (4, 100))
+        .launches(
+            "cudnn_turing_scudnn_128x64_stridedB_splitK_large_nn",
+            Convolution,
+            ("fp16", slow),
+            (4, 100),
+        )
         .launches("add", Elementwise, ("fp32", None), (9, 400));
     let mut both = other.found(&no_tensor_cores::RULE);
     let half = both.remove(0);

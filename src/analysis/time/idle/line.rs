@@ -4,6 +4,7 @@ use rooflens_schemas::{Evidence, Scope};
 
 use super::Inputs;
 use super::cause::{Cause, Times, Traced};
+use super::gaps::Gap;
 use super::histogram::Histogram;
 use super::launches::Launches;
 use super::longest::LongGap;
@@ -339,6 +340,13 @@ impl Line {
         line.instances = vec![Parts { time: time as Ns, ..Parts::default() }; 10];
         line.pool.time = (10.0 * time) as Ns;
         line
+    }
+
+    /// One more gap of a cause in the histogram.
+    pub fn add_gap(&mut self, cause: Cause, length: Ns) {
+        let times = Times::one(cause, length);
+        let gap = Gap { start: 0, end: length, op: 0, times, launching_in_calls: 0 };
+        self.histogram.add(&gap);
     }
 
     /// Idle time of a cause in each instance, nanoseconds.

@@ -22,3 +22,4 @@ pub mod stages;
 pub mod stats;
 pub mod sweep;
 pub mod tiers;
+mod updates;

@@ -113,6 +113,17 @@ mod tests {
         assert_eq!(stages(&update), [is("ProfilerStep", StageKind::TrainStep)]);
         let better = [(step, 0, 9), ("train_step", 1, 2)];
         assert_eq!(stages(&better), [is("train_step", StageKind::TrainStep)]);
+        let update = |end| ("Optimizer.step#Adam.step", end - 1, end);
+        let updates = [update(10), update(20), update(30)];
+        assert_eq!(stages(&updates), [is("train_step", StageKind::TrainStep)]);
+        // Two tell one step alone; what the user names is a stage.
+        let single = is("Optimizer.step#Adam.step", StageKind::Other);
+        assert_eq!(stages(&updates[..2]), [single]);
+        assert!(
+            stages(&[&updates[..], &[("epoch", 0, 40)]].concat())
+                .iter()
+                .any(|one| one.0 == "epoch")
+        );
         let forward = ("gpu_model_runner: forward", 1, 2);
         let alone = [("prepare", 0, 1), forward];
         assert_eq!(stages(&alone), [is("gpu_model_runner: forward", StageKind::Other)]);

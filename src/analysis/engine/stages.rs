@@ -12,6 +12,7 @@ use crate::engine::facts::{Facts, Ops, Stage, StageInstance};
 use crate::engine::intervals::{Interval, total, union_length};
 use crate::engine::stage_names::{Rule, is_of_user, is_update, rules};
 use crate::engine::stats::modified_z_of_first;
+use crate::engine::updates::between_updates;
 use rooflens_model::{GpuId, Ns, PassId, ProcessId, RangeId, Session, StrId, ThreadId};
 
 /// Distinct outermost range names that become stages where no rule matches any range.
@@ -27,10 +28,26 @@ pub const WHOLE_CAPTURE: &str = "whole capture";
 type NamedStages = BTreeMap<StrId, (String, StageKind)>;
 
 /// A stage before its instances are measured.
-struct Draft {
-    name: String,
-    kind: StageKind,
-    ranges: Vec<RangeId>,
+pub(super) struct Draft {
+    pub(super) name: String,
+    pub(super) kind: StageKind,
+    pub(super) windows: Vec<Window>,
+}
+
+/// An instance before it is measured: a range, or a time between two of them, in which all threads of the process count.
+pub(super) struct Window {
+    pub(super) range: Option<RangeId>,
+    pub(super) thread: ThreadId,
+    pub(super) start: Ns,
+    pub(super) end: Ns,
+}
+
+impl Window {
+    fn of(session: &Session, range: RangeId) -> Self {
+        let (ranges, row) = (&session.ranges, range.index());
+        let (thread, start, end) = (ranges.thread[row], ranges.start[row], ranges.end[row]);
+        Self { range: Some(range), thread, start, end }
+    }
 }
 
 /// Finds stages and instances of all passes with GPU work and attributes operations to ranges.
@@ -41,13 +58,16 @@ pub fn find(session: &Session, facts: &mut Facts) {
         passes.iter().map(|pass| (*pass, drafts(session, *pass, &rules))).collect();
     let domains: BTreeSet<StrId> = drafts
         .iter()
-        .flat_map(|(_, drafts)| drafts.iter().flat_map(|draft| &draft.ranges))
+        .flat_map(|(_, drafts)| drafts.iter().flat_map(|draft| &draft.windows))
+        .filter_map(|window| window.range)
         .map(|range| session.ranges.domain[range.index()])
         .collect();
     let counts = |range: RangeId| domains.contains(&session.ranges.domain[range.index()]);
     let threads = attribute(session, &mut facts.ops, &counts);
-    let ranges: Vec<&[RangeId]> =
-        drafts.iter().flat_map(|(_, drafts)| drafts).map(|draft| &*draft.ranges).collect();
+    let ranges = |draft: &Draft| draft.windows.iter().filter_map(|window| window.range).collect();
+    let ranges: Vec<Vec<RangeId>> =
+        drafts.iter().flat_map(|(_, drafts)| drafts).map(ranges).collect();
+    let ranges: Vec<&[RangeId]> = ranges.iter().map(Vec::as_slice).collect();
     let mut limits = admission::limits(session, &ranges, &threads).into_iter();
     for (pass, drafts) in drafts {
         if drafts.is_empty() {
@@ -81,6 +101,11 @@ fn drafts(session: &Session, pass: PassId, rules: &[Rule]) -> Vec<Draft> {
         named.extend(parts);
     }
     settle_profiler_steps(session, &own, &mut named);
+    if named.is_empty()
+        && let Some(steps) = between_updates(session, &own)
+    {
+        return vec![steps];
+    }
     let order: Vec<String> = if named.is_empty() {
         outermost_names(session, &own, &mut named)
     } else {
@@ -104,7 +129,8 @@ fn drafts(session: &Session, pass: PassId, rules: &[Rule]) -> Vec<Draft> {
         }
         let ranges = without_recursion(session, ranges);
         if !ranges.is_empty() {
-            drafts.push(Draft { name: stage, kind, ranges });
+            let windows = ranges.into_iter().map(|range| Window::of(session, range)).collect();
+            drafts.push(Draft { name: stage, kind, windows });
         }
     }
     drafts
@@ -153,7 +179,7 @@ fn outermost_names(session: &Session, own: &[RangeId], named: &mut NamedStages) 
 }
 
 /// Ranges by (process, start), without those that lie inside another of the list on the same thread.
-fn without_recursion(session: &Session, mut list: Vec<RangeId>) -> Vec<RangeId> {
+pub(super) fn without_recursion(session: &Session, mut list: Vec<RangeId>) -> Vec<RangeId> {
     let ranges = &session.ranges;
     list.sort_unstable_by_key(|id| {
         let row = id.index();
@@ -186,20 +212,22 @@ impl Facts {
         let first = self.instances.len();
         let mut ordinals: BTreeMap<ProcessId, u32> = BTreeMap::new();
         let mut admission = Admission::new(most);
-        for range in draft.ranges {
-            let row = range.index();
-            let thread = session.ranges.thread[row];
+        for Window { range, thread, start, end } in draft.windows {
             let process = session.threads.process[thread.index()];
-            let (start, end) = (session.ranges.start[row], session.ranges.end[row]);
-            let refused = admission.refuse(thread, (start, end));
-            let issued: Vec<_> = match refused {
-                Some(_) => Vec::new(),
-                None => threads.within(thread, start, end).collect(),
+            let refused = range.and_then(|_| admission.refuse(thread, (start, end)));
+            let issued: Vec<_> = match (&refused, range) {
+                (Some(_), _) => Vec::new(),
+                (None, Some(_)) => threads.within(thread, start, end).collect(),
+                (None, None) => {
+                    let of_process = |id: &ThreadId| session.threads.process[id.index()] == process;
+                    let all = session.threads.ids().filter(of_process);
+                    all.flat_map(|thread| threads.own(thread, start, end)).collect()
+                }
             };
             let ordinal = ordinals.entry(process).or_default();
             let mut instance = StageInstance {
                 stage,
-                range: Some(range),
+                range,
                 process,
                 thread: Some(thread),
                 ordinal: *ordinal,

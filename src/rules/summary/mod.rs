@@ -334,6 +334,11 @@ fn limits(results: &Results<'_>, observations: &[Observation]) -> Vec<Vec<Inline
     if !few.is_empty() {
         said.push(say!(results, "summary.few_iterations", stages = few.join(results.text.comma())));
     }
+    let facts = results.context.facts;
+    let by_updates = results.stages.iter().find(|stage| facts.is_between_updates(stage.stage));
+    if let Some(stage) = by_updates {
+        said.push(say!(results, "summary.by_updates", stage = Inline::strong(&stage.label)));
+    }
     let unprofiled = results.stages.iter().any(|stage| stage.unprofiled.is_some());
     if results.has_baseline_of_one_rank() {
         said.push(say!(results, "summary.one_rank"));

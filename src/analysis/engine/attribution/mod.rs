@@ -127,6 +127,11 @@ impl ThreadOps {
         all.filter(move |issued| !issued.inferred || issued.end <= end)
     }
 
+    /// Operations that `thread` issued by API calls that start in [start, end).
+    pub fn own(&self, thread: ThreadId, start: Ns, end: Ns) -> impl Iterator<Item = &IssuedOp> {
+        self.started(thread, start, end).iter().filter(|issued| !issued.inferred)
+    }
+
     /// How many operations of `thread` have an API call that starts in [start, end).
     pub fn count(&self, thread: ThreadId, start: Ns, end: Ns) -> u64 {
         self.started(thread, start, end).len() as u64

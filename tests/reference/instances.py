@@ -99,6 +99,9 @@ class Pass:
                      for process in {op.process for op in self.capture.ops}}
             self.found[stage] = found
             return found
+        if stage == "train_step" and not any(is_of(stage, one[3]) for one in self.ranges):
+            self.found[stage] = self.between_updates(stage)
+            return self.found[stage]
         own, last = collections.defaultdict(list), {}
         for start, end, thread, name in self.ranges:
             if is_of(stage, name) and start >= last.get(thread, start):
@@ -117,6 +120,20 @@ class Pass:
                 found[one.process].append(one)
         self.found[stage] = {process: sorted(list_, key=lambda one: one.start) for process, list_ in found.items()}
         return self.found[stage]
+
+    def between_updates(self, stage):
+        """From the end of an `Optimizer.step` to that of the next, with what all threads of the process issue."""
+        updates, found = collections.defaultdict(list), collections.defaultdict(list)
+        for start, end, thread, name in self.ranges:
+            if (name or "").startswith("Optimizer.step#"):
+                updates[thread].append((-end, name))
+        issued = [(call[1][0], op) for op in self.capture.ops for call in [self.call(op)] if call]
+        for thread, own in updates.items():
+            ends = [end for end, name in own if name == own[0][1]]
+            for start, end in zip(ends, ends[1:]) if len(ends) > 2 else []:
+                ops = [op for at, op in issued if start <= at < end and op.process == process_of(thread)]
+                found[process_of(thread)].append(Instance(stage, process_of(thread), thread, start, end, ops))
+        return found
 
     def counted(self, stage, process):
         """Those with operations and as many steps as most have, without a cold first one; steps follow their loop."""

@@ -27,6 +27,9 @@ const SHARE: f64 = 0.05;
 /// Part of the names of PyTorch's operators for attention by cuDNN.
 const CUDNN_ATTENTION: &str = "_cudnn_attention";
 
+/// How the range begins that PyTorch opens around the wait for a batch.
+const DATA_LOADER: &str = "enumerate(DataLoader)#";
+
 /// Part of the short names of its kernels.
 const CUDNN_KERNEL: &str = "cuDNN sdpa";
 
@@ -105,8 +108,10 @@ fn finding(results: &Results<'_>, stage: &StageLine, pauses: &Pauses) -> Observa
     };
     let ended = ended(results, stage, pauses.beyond);
     let main = ended.as_ref().filter(|ended| ended.share >= HALF);
-    let root =
-        main.and_then(|main| root(results, &main.kernel).or_else(|| by_name(results, stage, main)));
+    let root = main.and_then(|main| {
+        let known = by_loader(results, main).or_else(|| root(results, &main.kernel));
+        known.or_else(|| by_name(results, stage, main))
+    });
     let mut statement = say!(
         results,
         "host_pauses.statement",
@@ -162,6 +167,8 @@ struct Ended {
     kernel: String,
     /// Share of that time.
     share: f64,
+    /// Number of these stalls, where all lie in a range of PyTorch's data loader.
+    in_loader: Option<u64>,
     said: Vec<Inline>,
 }
 
@@ -199,7 +206,7 @@ fn ended(results: &Results<'_>, stage: &StageLine, loss: f64) -> Option<Ended> {
     if share < HALF {
         let said =
             say!(results, "host_pauses.ended_mixed", listed = listed, whole = whole, kinds = kinds);
-        return Some(Ended { kernel, share, said });
+        return Some(Ended { kernel, share, in_loader: None, said });
     }
     let said = say!(
         results,
@@ -211,7 +218,8 @@ fn ended(results: &Results<'_>, stage: &StageLine, loss: f64) -> Option<Ended> {
         kernel = Inline::code(kernel.as_str()),
         range = range.map(|range| Inline::code(session.text(*range))),
     );
-    Some(Ended { kernel, share, said })
+    let loads = range.is_some_and(|range| session.text(*range).starts_with(DATA_LOADER));
+    Some(Ended { kernel, share, in_loader: loads.then_some(most.count), said })
 }
 
 /// What is known of the cause of the stalls.
@@ -302,6 +310,22 @@ fn by_name(results: &Results<'_>, stage: &StageLine, main: &Ended) -> Option<Kno
             ),
             action: words!(results, "host_pauses.root_action_cudnn"),
             condition: Some(words!(results, "host_pauses.root_if_cudnn")),
+            passes: 1,
+        },
+    })
+}
+
+/// The range says it: the loop waits for the next batch.
+fn by_loader(results: &Results<'_>, main: &Ended) -> Option<Known> {
+    let count = Quantity::count(main.in_loader?);
+    Some(Known {
+        is_traced: false,
+        statement: say!(results, "host_pauses.loader"),
+        advice: say!(results, "host_pauses.advice_loader"),
+        summary: Root {
+            cause: words!(results, "host_pauses.root_cause_loader", count = count),
+            action: words!(results, "host_pauses.root_action_loader"),
+            condition: Some(words!(results, "host_pauses.root_if_loader")),
             passes: 1,
         },
     })

@@ -71,6 +71,25 @@ fn pauses_that_the_median_instance_does_not_have_are_said() {
 }
 
 #[test]
+fn stalls_in_the_data_loader_are_its_own() {
+    let mut made = pauses(1100, "memcpy HtoD", 400);
+    let loader =
+        made.session.intern("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__");
+    made.last_line().longest[0].ranges = vec![loader];
+    let found = made.one(&host_pauses::RULE);
+    assert!(
+        words(&found.statement).contains("In them the loop waits for the DataLoader's next batch.")
+    );
+    assert!(words(&found.advice.unwrap()).contains("num_workers"));
+    assert_eq!(found.root.unwrap().cause, "the loop waits for the DataLoader (1 long stall)");
+    // In another range it is not told.
+    let mut other = pauses(1100, "memcpy HtoD", 400);
+    let range = other.session.intern("train");
+    other.last_line().longest[0].ranges = vec![range];
+    assert_eq!(other.one(&host_pauses::RULE).root, None);
+}
+
+#[test]
 fn a_cause_that_only_the_name_of_a_kernel_tells_is_hedged() {
     let cudnn = "cudnn_generated_fort_native_sdpa_sm80_flash_fprop_wmma_f16_knob_7_64x64x64_4x1x1_cga1x1x1_kernel0_0";
     let found = pauses(1100, cudnn, 400).one(&host_pauses::RULE);

@@ -3,6 +3,7 @@
 use super::stage::{StageLine, Workload, workload};
 use super::{Look, Outcome, Results, Rule, Threshold, host_pauses, short_kernels};
 use rooflens_analysis::time::idle::line::OCCURS;
+use rooflens_analysis::time::idle::longest::LongGap;
 use rooflens_analysis::time::idle::{Cause, Line};
 use rooflens_findings::{Inline, Observation, Quantity, Root};
 use rooflens_schemas::Unit;
@@ -16,6 +17,12 @@ const SHARE: f64 = 0.05;
 /// Gaps with host code in an iteration from which on it lies between launches: fewer are single pieces of work, such as
 /// the preparation of a batch, which no graph removes.
 const BETWEEN: f64 = 5.0;
+
+/// Part of the host code of the longest gaps in the data loader from which on it is the cause.
+const LOADER: f64 = 0.5;
+
+/// How the range begins that PyTorch opens around the wait for a batch.
+pub(super) const DATA_LOADER: &str = "enumerate(DataLoader)#";
 
 /// Calls of the operating system that are named, and their least share of the time in such calls.
 const SHOWN_CALLS: usize = 3;
@@ -66,6 +73,11 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line) -> Option<Obse
     } else {
         advice(results, stage, line)
     };
+    let loader = in_loader(results, line).filter(|share| is_code && *share >= LOADER);
+    let advice = match loader {
+        Some(_) => say!(results, "host_pauses.advice_loader"),
+        None => advice,
+    };
     Some(Observation {
         statement: say!(
             results,
@@ -78,15 +90,24 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line) -> Option<Obse
             system = part(system),
             calls = os_calls(results, line),
             off_cpu = part(off_cpu),
+            loader = loader.map(Quantity::ratio),
             sampled = results.sampled(line),
         ),
         advice: Some(advice),
-        root: (is_code && is_many(results, stage, line)).then(|| Root {
-            cause: words!(results, "host_bound.root_cause"),
-            action: words!(results, "host_bound.root_action"),
-            condition: None,
-            passes: 1,
-        }),
+        root: match loader {
+            Some(_) => Some(Root {
+                cause: words!(results, "host_bound.root_cause_loader"),
+                action: words!(results, "host_pauses.root_action_loader"),
+                condition: Some(words!(results, "host_pauses.root_if_loader")),
+                passes: 1,
+            }),
+            None => (is_code && is_many(results, stage, line)).then(|| Root {
+                cause: words!(results, "host_bound.root_cause"),
+                action: words!(results, "host_bound.root_action"),
+                condition: None,
+                passes: 1,
+            }),
+        },
         // A bundle with samples names the code already, if they are enough.
         next: results.has_no_samples().then(|| match results.context.session.os_calls.is_empty() {
             true => say!(results, "host_bound.next"),
@@ -108,6 +129,18 @@ fn os_calls(results: &Results<'_>, line: &Line) -> Option<Vec<Inline>> {
         .skip(1)
         .collect();
     (!names.is_empty()).then_some(names)
+}
+
+/// The part of the host code of the longest gaps in which the loop waits for PyTorch's data loader.
+fn in_loader(results: &Results<'_>, line: &Line) -> Option<f64> {
+    let session = results.context.session;
+    let code = |gap: &LongGap| gap.gap.times.of(Cause::HostCode) as f64;
+    let all: f64 = line.longest.iter().map(code).sum();
+    let of_loader = |gap: &&LongGap| {
+        gap.ranges.last().is_some_and(|range| session.text(*range).starts_with(DATA_LOADER))
+    };
+    let own: f64 = line.longest.iter().filter(of_loader).map(code).sum();
+    (all > 0.0).then_some(own / all)
 }
 
 /// Whether host code lies between launches rather than in one place.

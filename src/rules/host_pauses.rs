@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::stage::StageLine;
-use super::{Look, Outcome, Results, Rule, Threshold, repeat_outliers, uneven_pace};
+use super::{Look, Outcome, Results, Rule, Threshold, host_bound, repeat_outliers, uneven_pace};
 use rooflens_analysis::operators::first_calls::FirstCalls;
 use rooflens_analysis::time::idle::Cause;
 use rooflens_analysis::time::idle::line::Parts;
@@ -26,9 +26,6 @@ const SHARE: f64 = 0.05;
 
 /// Part of the names of PyTorch's operators for attention by cuDNN.
 const CUDNN_ATTENTION: &str = "_cudnn_attention";
-
-/// How the range begins that PyTorch opens around the wait for a batch.
-const DATA_LOADER: &str = "enumerate(DataLoader)#";
 
 /// Part of the short names of its kernels.
 const CUDNN_KERNEL: &str = "cuDNN sdpa";
@@ -218,7 +215,8 @@ fn ended(results: &Results<'_>, stage: &StageLine, loss: f64) -> Option<Ended> {
         kernel = Inline::code(kernel.as_str()),
         range = range.map(|range| Inline::code(session.text(*range))),
     );
-    let loads = range.is_some_and(|range| session.text(*range).starts_with(DATA_LOADER));
+    let loads =
+        range.is_some_and(|range| session.text(*range).starts_with(host_bound::DATA_LOADER));
     Some(Ended { kernel, share, in_loader: loads.then_some(most.count), said })
 }
 

@@ -229,6 +229,7 @@ RULES = {
         r"(?:Besides intermittent stalls, the GPU is idle for (?P<besides_share>\S+ %) of .+?|" + IDLES
         + r") while the CPU thread (?P<does_text>works|waits) outside CUDA calls"
         r"(?:, (?P<os_share>\S+ %) of this idle time in operating-system calls(?: \((?P<calls_text>[^)]+)\))?)?(?:, (?P<off_share>\S+ %) of this idle time off CPU \(preempted or blocked\))?\."
+        r"(?: In \S+ % of the CPU code of its longest gaps the loop waits for the DataLoader's next batch\.)?"
         + SAMPLED, host_bound),
     "first-use": (f"{IDLES} inside calls that load code, launch a kernel for the first time, or instantiate a graph\\.",
                   first_use),

@@ -71,6 +71,24 @@ fn pauses_that_the_median_instance_does_not_have_are_said() {
 }
 
 #[test]
+fn a_typical_wait_for_the_data_loader_is_told() {
+    // Of 400, 50 and 50 ns of host code in the longest gaps, the loader has the given ones.
+    let found = |of_loader: &[usize]| {
+        let mut made = pauses(500, "memcpy HtoD", 400);
+        let loader =
+            made.session.intern("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__");
+        of_loader.iter().for_each(|gap| made.last_line().longest[*gap].ranges = vec![loader]);
+        made.idle(Cause::HostCode, 100.0).one(&host_bound::RULE)
+    };
+    let waits = found(&[0]);
+    let said = "In 80.0 % of the CPU code of its longest gaps the loop waits for the DataLoader's next batch.";
+    assert!(words(&waits.statement).contains(said), "{}", words(&waits.statement));
+    assert!(words(&waits.advice.unwrap()).contains("num_workers"));
+    assert_eq!(waits.root.unwrap().cause, "the GPU waits for the DataLoader");
+    assert_eq!(found(&[1, 2]).root, None);
+}
+
+#[test]
 fn stalls_in_the_data_loader_are_its_own() {
     let mut made = pauses(1100, "memcpy HtoD", 400);
     let loader =

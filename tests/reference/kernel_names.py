@@ -22,7 +22,7 @@ CLASSES = [
 GROUPS = {"gemm": "GEMM", "convolution": "GEMM", "attention": "attention", "norm": "norm, softmax",
           "elementwise": "elementwise, reduction", "optimizer": "elementwise, reduction", "gather": "copy, layout, gather",
           "copy": "copy, layout, gather", "communication": "communication"}
-FP32_GEMM = re.compile(r"(ampere|volta|turing|maxwell|sm\d\d)_(s|cg|gc|c)gemm")
+FP32_GEMM = re.compile(r"(ampere|volta|turing|maxwell|sm\d\d)_(s|cg|gc|c)gemm|\w*xmma_gemm_f32f32_f32f32\w*_ffma_")
 
 
 def class_of(details):
@@ -49,7 +49,7 @@ def simt_convolution(half):
     """cuDNN's SIMT convolutions; their tables of indices multiply nothing."""
     def wanted(details):
         name = details["name"] or ""
-        return re.search(r"convolve_sgemm|(^|_)scudnn", name) is not None and "indices" not in name and ("__half" in name) == half
+        return re.search(r"convolve_sgemm|(^|_)scudnn|xmma_(fprop|dgrad|wgrad)\w*_ffma_", name) is not None and "indices" not in name and ("__half" in name) == half
     return wanted
 
 

@@ -456,6 +456,13 @@ fn unknown_names_stay_unknown() {
 #[test]
 fn tensor_cores_where_the_name_tells() {
     let tensor = |name| identify(name).tensor_cores;
+    // Of an H100 without TF32, by cuBLAS and cuDNN.
+    for simt in [
+        "sm80_xmma_gemm_f32f32_f32f32_f32_nt_n_tilesize32x32x8_stage3_warpsize1x2x1_ffma_aligna4_alignc4_execute_kernel__5x_cublas",
+        "sm80_xmma_fprop_implicit_gemm_f32f32_f32f32_f32_nchwkcrs_nchw_tilesize128x32x8_stage3_warpsize2x2x1_g1_ffma_aligna4_alignc4_execute_kernel__5x_cudnn",
+    ] {
+        assert_eq!((tensor(simt), identify(simt).dtype), (Some(false), "fp32"));
+    }
     assert_eq!(tensor("nvjet_tst_128x64_64x11_1x2_h_bz_coopA_TNT"), Some(true));
     assert_eq!(tensor("cutlass_80_tensorop_s1688gemm_128x64_16x6_nn_align4"), Some(true));
     assert_eq!(tensor("volta_fp16_s884gemm_fp16_128x128_ldg8_f2f_nn"), Some(true));

@@ -9,6 +9,10 @@ use mio::net::TcpStream;
 /// Room for the one control message that is asked for, aligned as its header must be.
 const CONTROL_WORDS: usize = 8;
 
+/// Time within which two clocks are read at one moment, and how often that is tried.
+const CLOSE: Duration = Duration::from_micros(10);
+const TRIES: u32 = 4;
+
 /// The socket.
 pub(super) struct Socket {
     stream: TcpStream,
@@ -44,7 +48,7 @@ impl Read for Socket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let (read, stamp) = receive(self.stream.as_raw_fd(), buffer)?;
         self.arrived = stamp.map(|stamp| {
-            let (now, clock) = (Instant::now(), SystemTime::now());
+            let (clock, now) = clocks();
             let age = clock.duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(stamp);
             now.checked_sub(age).unwrap_or(now)
         });
@@ -59,6 +63,19 @@ impl Write for Socket {
 
     fn flush(&mut self) -> io::Result<()> {
         self.stream.flush()
+    }
+}
+
+/// Both clocks at one moment. Where the thread is held up between the two, again; at last the time is late rather than early:
+/// no latency is shorter than it was.
+fn clocks() -> (SystemTime, Instant) {
+    let mut tries = 0;
+    loop {
+        let (before, clock, now) = (Instant::now(), SystemTime::now(), Instant::now());
+        tries += 1;
+        if now - before < CLOSE || tries == TRIES {
+            return (clock, now);
+        }
     }
 }
 

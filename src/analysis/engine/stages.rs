@@ -7,7 +7,7 @@ use rooflens_schemas::ranges::{PROFILER_STEP, generic_name, given_name};
 use rooflens_schemas::steps;
 
 use crate::engine::admission::{self, Admission};
-use crate::engine::attribution::{ThreadOps, attribute};
+use crate::engine::attribution::{IssuedOp, ThreadOps, attribute, started};
 use crate::engine::facts::{Facts, Ops, Stage, StageInstance};
 use crate::engine::intervals::{Interval, total, union_length};
 use crate::engine::stage_names::{Rule, is_of_user, is_update, rules};
@@ -211,17 +211,17 @@ impl Facts {
         let stage = self.stages.len();
         let first = self.instances.len();
         let mut ordinals: BTreeMap<ProcessId, u32> = BTreeMap::new();
+        let mut merged: BTreeMap<ProcessId, Vec<IssuedOp>> = BTreeMap::new();
         let mut admission = Admission::new(most);
         for Window { range, thread, start, end } in draft.windows {
             let process = session.threads.process[thread.index()];
             let refused = range.and_then(|_| admission.refuse(thread, (start, end)));
-            let issued: Vec<_> = match (&refused, range) {
+            let issued: Vec<IssuedOp> = match (&refused, range) {
                 (Some(_), _) => Vec::new(),
-                (None, Some(_)) => threads.within(thread, start, end).collect(),
+                (None, Some(_)) => threads.within(thread, start, end).copied().collect(),
                 (None, None) => {
-                    let of_process = |id: &ThreadId| session.threads.process[id.index()] == process;
-                    let all = session.threads.ids().filter(of_process);
-                    all.flat_map(|thread| threads.own(thread, start, end)).collect()
+                    let of_process = || threads.of_process(session, process);
+                    started(merged.entry(process).or_insert_with(of_process), start, end).to_vec()
                 }
             };
             let ordinal = ordinals.entry(process).or_default();

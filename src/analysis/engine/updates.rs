@@ -1,11 +1,13 @@
 //! Steps of training where no range marks them: from one update of the weights to the next.
 
+use std::collections::BTreeMap;
+
 use rooflens_schemas::StageKind;
 
 use crate::engine::facts::Facts;
 use crate::engine::stage_names::{is_of_user, is_update};
 use crate::engine::stages::{Draft, Window, without_recursion};
-use rooflens_model::{RangeId, Session};
+use rooflens_model::{ProcessId, RangeId, Session, ThreadId};
 
 /// Name of the stage.
 const BETWEEN_UPDATES: &str = "train_step";
@@ -22,8 +24,8 @@ const OF_PYTORCH: [&str; 5] = [
     "FSDP::",
 ];
 
-/// The steps, where no range of the user is there: on each thread from the end of an update of the weights to that of
-/// the next one of the same optimizer, the first that updates any.
+/// The steps, where no range of the user is there: of each process from the end of an update of the weights to that of the
+/// next one, on the thread with most updates, of the optimizer that updates first.
 pub(super) fn between_updates(session: &Session, own: &[RangeId]) -> Option<Draft> {
     let ranges = &session.ranges;
     let name = |id: &RangeId| session.text(ranges.name[id.index()]);
@@ -32,22 +34,31 @@ pub(super) fn between_updates(session: &Session, own: &[RangeId]) -> Option<Draf
         return None;
     }
     let updates: Vec<RangeId> = of_user.filter(|id| is_update(name(id))).copied().collect();
-    let mut windows: Vec<Window> = Vec::new();
-    for of_thread in without_recursion(session, updates)
-        .chunk_by(|a, b| ranges.thread[a.index()] == ranges.thread[b.index()])
-    {
-        let same = |id: &&RangeId| ranges.name[id.index()] == ranges.name[of_thread[0].index()];
-        let updates: Vec<usize> = of_thread.iter().filter(same).map(|id| id.index()).collect();
-        if updates.len() < MIN_UPDATES {
-            continue;
+    let mut threads: BTreeMap<(ProcessId, ThreadId), Vec<usize>> = BTreeMap::new();
+    for row in without_recursion(session, updates).iter().map(|id| id.index()) {
+        let thread = ranges.thread[row];
+        let list = threads.entry((session.threads.process[thread.index()], thread)).or_default();
+        if list.first().is_none_or(|first| ranges.name[*first] == ranges.name[row]) {
+            list.push(row);
         }
-        windows.extend(updates.windows(2).map(|pair| Window {
+    }
+    let mut busiest: BTreeMap<ProcessId, (ThreadId, Vec<usize>)> = BTreeMap::new();
+    for ((process, thread), list) in threads {
+        let known = busiest.get(&process).map_or(0, |(_, known)| known.len());
+        if list.len() > known.max(MIN_UPDATES - 1) {
+            busiest.insert(process, (thread, list));
+        }
+    }
+    let steps = |(thread, list): &(ThreadId, Vec<usize>)| -> Vec<Window> {
+        let window = |pair: &[usize]| Window {
             range: None,
-            thread: ranges.thread[pair[0]],
+            thread: *thread,
             start: ranges.end[pair[0]],
             end: ranges.end[pair[1]],
-        }));
-    }
+        };
+        list.windows(2).map(window).collect()
+    };
+    let windows: Vec<Window> = busiest.values().flat_map(steps).collect();
     let name = BETWEEN_UPDATES.to_owned();
     (!windows.is_empty()).then_some(Draft { name, kind: StageKind::TrainStep, windows })
 }
@@ -74,6 +85,23 @@ mod tests {
     use rooflens_schemas::PassKind;
 
     /// Updates end at 10, 20, 40 and 60; a thread of the backward pass launches, too.
+    /// Beside a thread with three updates, one with four: its steps are the process's.
+    #[test]
+    fn the_thread_with_most_updates_tells_the_steps_of_its_process() {
+        let mut trace = Trace::new(PassKind::Operators, "kernel");
+        trace.launch(0, 15, (20, 21));
+        for (thread, ends) in [(0, &[11, 21, 31][..]), (1, &[5, 25, 35, 45])] {
+            for end in ends {
+                trace.range("Optimizer.step#Adam.step", end - 1, *end);
+                *trace.session.ranges.thread.last_mut().expect("a range") = ThreadId(thread);
+            }
+        }
+        let facts = Facts::new(&trace.session);
+        let of = |one: &StageInstance| (one.host_start, one.host_end, one.ops.len());
+        let steps: Vec<_> = facts.instances_of(&facts.stages[0]).iter().map(of).collect();
+        assert_eq!(steps, [(5, 25, 1), (25, 35, 0), (35, 45, 0)]);
+    }
+
     #[test]
     fn steps_without_ranges_run_from_update_to_update() {
         let mut trace = Trace::new(PassKind::Operators, "kernel");

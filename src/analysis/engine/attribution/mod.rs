@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use crate::engine::facts::{Attribution, Captured, OpIndex, OpSource, Ops};
 use crate::engine::stage_names::is_of_user;
 use rooflens_model::{
-    ApiCallId, CopyId, GraphLaunchId, LaunchId, Ns, RangeId, Session, StrId, ThreadId,
+    ApiCallId, CopyId, GraphLaunchId, LaunchId, Ns, ProcessId, RangeId, Session, StrId, ThreadId,
 };
 
 /// The columns that the three tables of GPU work have in common.
@@ -127,9 +127,14 @@ impl ThreadOps {
         all.filter(move |issued| !issued.inferred || issued.end <= end)
     }
 
-    /// Operations that `thread` issued by API calls that start in [start, end).
-    pub fn own(&self, thread: ThreadId, start: Ns, end: Ns) -> impl Iterator<Item = &IssuedOp> {
-        self.started(thread, start, end).iter().filter(|issued| !issued.inferred)
+    /// What the threads of a process issued themselves, by the start of the API call.
+    pub fn of_process(&self, session: &Session, process: ProcessId) -> Vec<IssuedOp> {
+        let own = session.threads.ids().filter(|id| session.threads.process[id.index()] == process);
+        let lists = own.filter_map(|id| self.threads.get(id.index()));
+        let mut all: Vec<IssuedOp> =
+            lists.flatten().filter(|issued| !issued.inferred).copied().collect();
+        all.sort_unstable();
+        all
     }
 
     /// How many operations of `thread` have an API call that starts in [start, end).
@@ -143,11 +148,15 @@ impl ThreadOps {
     }
 
     fn started(&self, thread: ThreadId, start: Ns, end: Ns) -> &[IssuedOp] {
-        let list = self.threads.get(thread.index()).map_or(&[][..], Vec::as_slice);
-        let first = list.partition_point(|issued| issued.start < start);
-        let last = first + list[first..].partition_point(|issued| issued.start < end);
-        &list[first..last]
+        started(self.threads.get(thread.index()).map_or(&[][..], Vec::as_slice), start, end)
     }
+}
+
+/// Those of an ascending list whose API call starts in [start, end).
+pub fn started(list: &[IssuedOp], start: Ns, end: Ns) -> &[IssuedOp] {
+    let first = list.partition_point(|issued| issued.start < start);
+    let last = first + list[first..].partition_point(|issued| issued.start < end);
+    &list[first..last]
 }
 
 /// Finds each operation's innermost range, of those for which `counts` holds, and lists operations by thread;

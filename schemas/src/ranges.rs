@@ -3,6 +3,9 @@
 /// The range that PyTorch's profiler opens around each step, numbered.
 pub const PROFILER_STEP: &str = "ProfilerStep";
 
+/// How the range begins that PyTorch opens around the wait for a batch.
+pub const DATA_LOADER: &str = "enumerate(DataLoader)#";
+
 /// NVTX domains of libraries: their ranges are not phases of the workload.
 pub const LIBRARY_DOMAINS: [&str; 8] =
     ["NCCL", "cuBLAS", "cuBLASLt", "cuDNN", "cuSPARSE", "CCCL", "TensorRT", "libcudf"];

@@ -7,6 +7,7 @@ use rooflens_analysis::time::idle::longest::LongGap;
 use rooflens_analysis::time::idle::{Cause, Line};
 use rooflens_findings::{Inline, Observation, Quantity, Root};
 use rooflens_schemas::Unit;
+use rooflens_schemas::ranges::DATA_LOADER;
 
 pub(super) static RULE: Rule =
     Rule { id: "host-bound", thresholds: &[Threshold::ratio("thresholds.host_code", SHARE)], run };
@@ -20,9 +21,6 @@ const BETWEEN: f64 = 5.0;
 
 /// Part of the host code of the longest gaps in the data loader from which on it is the cause.
 const LOADER: f64 = 0.5;
-
-/// How the range begins that PyTorch opens around the wait for a batch.
-pub(super) const DATA_LOADER: &str = "enumerate(DataLoader)#";
 
 /// Calls of the operating system that are named, and their least share of the time in such calls.
 const SHOWN_CALLS: usize = 3;
@@ -63,7 +61,10 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line) -> Option<Obse
     let part = |time: f64| Some(time / saved).filter(|share| *share >= OCCURS).map(Quantity::ratio);
     // Where it is in no call of CUDA, it computes or waits.
     let is_code = code >= system + off_cpu;
-    let advice = if system > code.max(off_cpu) {
+    let loader = in_loader(results, line).filter(|share| is_code && *share >= LOADER);
+    let advice = if loader.is_some() {
+        say!(results, "host_pauses.advice_loader")
+    } else if system > code.max(off_cpu) {
         match workload(stage.kind) {
             Workload::Training => say!(results, "host_bound.advice_system"),
             _ => say!(results, "host_bound.advice_system_other"),
@@ -72,11 +73,6 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line) -> Option<Obse
         say!(results, "host_bound.advice_off_cpu")
     } else {
         advice(results, stage, line)
-    };
-    let loader = in_loader(results, line).filter(|share| is_code && *share >= LOADER);
-    let advice = match loader {
-        Some(_) => say!(results, "host_pauses.advice_loader"),
-        None => advice,
     };
     Some(Observation {
         statement: say!(
@@ -95,12 +91,10 @@ fn finding(results: &Results<'_>, stage: &StageLine, line: &Line) -> Option<Obse
         ),
         advice: Some(advice),
         root: match loader {
-            Some(_) => Some(Root {
-                cause: words!(results, "host_bound.root_cause_loader"),
-                action: words!(results, "host_pauses.root_action_loader"),
-                condition: Some(words!(results, "host_pauses.root_if_loader")),
-                passes: 1,
-            }),
+            Some(_) => {
+                let cause = words!(results, "host_bound.root_cause_loader");
+                Some(host_pauses::loader_root(results, cause))
+            }
             None => (is_code && is_many(results, stage, line)).then(|| Root {
                 cause: words!(results, "host_bound.root_cause"),
                 action: words!(results, "host_bound.root_action"),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::stage::StageLine;
-use super::{Look, Outcome, Results, Rule, Threshold, host_bound, repeat_outliers, uneven_pace};
+use super::{Look, Outcome, Results, Rule, Threshold, repeat_outliers, uneven_pace};
 use rooflens_analysis::operators::first_calls::FirstCalls;
 use rooflens_analysis::time::idle::Cause;
 use rooflens_analysis::time::idle::line::Parts;
@@ -11,6 +11,7 @@ use rooflens_analysis::time::idle::longest::{LongGap, ended_by};
 use rooflens_findings::{Gain, GainKind, Inline, Observation, Quantity, Root, Severity};
 use rooflens_model::{Ns, StrId};
 use rooflens_schemas::Unit;
+use rooflens_schemas::ranges::DATA_LOADER;
 
 pub(super) static RULE: Rule = Rule {
     id: "host-pauses",
@@ -215,8 +216,7 @@ fn ended(results: &Results<'_>, stage: &StageLine, loss: f64) -> Option<Ended> {
         kernel = Inline::code(kernel.as_str()),
         range = range.map(|range| Inline::code(session.text(*range))),
     );
-    let loads =
-        range.is_some_and(|range| session.text(*range).starts_with(host_bound::DATA_LOADER));
+    let loads = range.is_some_and(|range| session.text(*range).starts_with(DATA_LOADER));
     Some(Ended { kernel, share, in_loader: loads.then_some(most.count), said })
 }
 
@@ -320,13 +320,21 @@ fn by_loader(results: &Results<'_>, main: &Ended) -> Option<Known> {
         is_traced: false,
         statement: say!(results, "host_pauses.loader"),
         advice: say!(results, "host_pauses.advice_loader"),
-        summary: Root {
-            cause: words!(results, "host_pauses.root_cause_loader", count = count),
-            action: words!(results, "host_pauses.root_action_loader"),
-            condition: Some(words!(results, "host_pauses.root_if_loader")),
-            passes: 1,
-        },
+        summary: loader_root(
+            results,
+            words!(results, "host_pauses.root_cause_loader", count = count),
+        ),
     })
+}
+
+/// What to do about a wait for the data loader.
+pub(super) fn loader_root(results: &Results<'_>, cause: String) -> Root {
+    Root {
+        cause,
+        action: words!(results, "host_pauses.root_action_loader"),
+        condition: Some(words!(results, "host_pauses.root_if_loader")),
+        passes: 1,
+    }
 }
 
 /// The stalls that end with the same work.

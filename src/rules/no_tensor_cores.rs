@@ -77,18 +77,9 @@ fn finding(
     let time = total(slow.iter().map(|(sum, _)| sum.total));
     let share = kernels.share(time).filter(|share| *share >= SHARE)?;
     let time = time as f64;
-    let rates = rate(results, "fp32").zip(rate(results, tensor));
-    let base = match rates.map(|(slow, fast)| 1.0 - slow / fast) {
-        Some(saved) => {
-            let part = Quantity::ratio(saved);
-            let basis = words!(results, "no_tensor_cores.basis", dtype = tensor, saved = part);
-            results.saving(time * saved, &basis)
-        }
-        None => Observation {
-            scope: Scope { pass: Some(results.pass.clone()), ..Scope::default() },
-            ..Observation::default()
-        },
-    };
+    let base = at_rate_of(results, time, ("fp32", tensor), |saved| {
+        words!(results, "no_tensor_cores.basis", dtype = tensor, saved = saved)
+    });
     let launches = slow.iter().map(|(sum, _)| sum.count).sum();
     Some(Observation {
         title: match is_convolution {
@@ -117,8 +108,25 @@ fn finding(
     })
 }
 
+/// A finding about kernels that take so long at the rate of one type and could run at that of another; `basis` words the part
+/// of their time that is saved then. Without both rates there is no gain.
+pub(super) fn at_rate_of(
+    results: &Results<'_>,
+    time: f64,
+    (slow, fast): (&str, &str),
+    basis: impl FnOnce(Quantity) -> String,
+) -> Observation {
+    match rate(results, slow).zip(rate(results, fast)).map(|(slow, fast)| 1.0 - slow / fast) {
+        Some(saved) => results.saving(time * saved, &basis(Quantity::ratio(saved))),
+        None => Observation {
+            scope: Scope { pass: Some(results.pass.clone()), ..Scope::default() },
+            ..Observation::default()
+        },
+    }
+}
+
 /// The specified dense rate of a type.
-pub(super) fn rate(results: &Results<'_>, dtype: &str) -> Option<f64> {
+fn rate(results: &Results<'_>, dtype: &str) -> Option<f64> {
     let context = results.context;
     let gpu = context.gpu_spec(&gpu_name(context.session, results.primary))?;
     gpu.peak(dtype).map(|peak| peak.dense).filter(|rate| *rate > 0.0)

@@ -4,7 +4,7 @@ use super::{Outcome, Results, Rule, Threshold, no_tensor_cores};
 use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::engine::intervals::total;
 use rooflens_findings::{Inline, Observation, Quantity};
-use rooflens_schemas::{Scope, Unit};
+use rooflens_schemas::Unit;
 
 pub(super) static RULE: Rule = Rule {
     id: "tf32-gemms",
@@ -29,24 +29,16 @@ fn run(results: &Results<'_>) -> Outcome {
     let largest = own.iter().max_by_key(|(sum, _)| sum.total);
     let share = kernels.share(time).filter(|share| *share >= SHARE);
     let (Some((_, largest)), Some(share)) = (largest, share) else { return Outcome::CLEAR };
-    let rate = |dtype| no_tensor_cores::rate(results, dtype);
-    let saved = rate("tf32").zip(rate("bf16")).map(|(slow, fast)| 1.0 - slow / fast);
-    let base = match saved {
-        Some(saved) => {
-            let basis = words!(results, "tf32_gemms.basis", saved = Quantity::ratio(saved));
-            results.saving(time as f64 * saved, &basis)
-        }
-        None => Observation {
-            scope: Scope { pass: Some(results.pass.clone()), ..Scope::default() },
-            ..Observation::default()
-        },
-    };
+    let time = time as f64;
+    let base = no_tensor_cores::at_rate_of(results, time, ("tf32", "bf16"), |saved| {
+        words!(results, "tf32_gemms.basis", saved = saved)
+    });
     let launches = own.iter().map(|(sum, _)| sum.count).sum();
     Outcome::Found(vec![Observation {
         statement: say!(
             results,
             "tf32_gemms.statement",
-            time = Quantity::new(time as f64, Unit::Nanoseconds),
+            time = Quantity::new(time, Unit::Nanoseconds),
             share = Quantity::ratio(share),
             kernel = Inline::code(&largest.short),
         ),

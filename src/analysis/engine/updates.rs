@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use rooflens_schemas::StageKind;
+use rooflens_schemas::ranges::DATA_LOADER;
 
 use crate::engine::facts::Facts;
 use crate::engine::stage_names::{is_of_user, is_update};
@@ -16,13 +17,8 @@ const BETWEEN_UPDATES: &str = "train_step";
 const MIN_UPDATES: usize = 3;
 
 /// How ranges begin that PyTorch opens by itself.
-const OF_PYTORCH: [&str; 5] = [
-    "Optimizer.",
-    "enumerate(DataLoader)#",
-    "DistributedDataParallel.",
-    "FullyShardedDataParallel.",
-    "FSDP::",
-];
+const OF_PYTORCH: [&str; 5] =
+    ["Optimizer.", DATA_LOADER, "DistributedDataParallel.", "FullyShardedDataParallel.", "FSDP::"];
 
 /// The steps, where no range of the user is there: of each process from the end of an update of the weights to that of the
 /// next one, on the thread with most updates, of the optimizer that updates first.

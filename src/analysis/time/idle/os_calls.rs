@@ -24,7 +24,7 @@ pub(super) fn find(context: &Context<'_>, inputs: &Inputs<'_>, lines: &mut [Line
     }
     let session = context.session;
     let calls = outermost(session);
-    for line in lines {
+    for line in lines.iter_mut().filter(|line| line.of(Cause::Os) > 0) {
         let mut times: BTreeMap<StrId, Ns> = BTreeMap::new();
         let windows = line.summary.counted_instances(context.facts);
         let windows = windows.filter_map(|instance| line.window(instance));

@@ -138,6 +138,8 @@ results! {
     flops: Vec<super::utilization::flops_by_source::StageFlops> = super::utilization::flops_by_source::compute;
     /// GPU work of the backward pass by the operators of the forward pass.
     backward: super::operators::backward::Backward = super::operators::backward::compute;
+    /// How operators nest.
+    spans: super::operators::call_tree::Spans = super::operators::call_tree::operators;
     /// Operators of PyTorch traces.
     operators: super::operators::calls::Operators = super::operators::calls::compute;
     /// Functions of Python.

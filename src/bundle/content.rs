@@ -1,7 +1,7 @@
 //! The bytes of a file, whatever it is packed in: plain, gzip, zstd, xz or bzip2, told by the first bytes.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use std::sync::Arc;
@@ -153,7 +153,10 @@ impl Content {
             return Ok(PlainFile { path: self.path.clone(), temporary: None });
         }
         let mut temporary = NamedTempFile::new()?;
-        io::copy(&mut self.reader()?, temporary.as_file_mut())?;
+        let mut writer = BufWriter::with_capacity(1 << 17, temporary.as_file_mut());
+        io::copy(&mut self.reader()?, &mut writer)?;
+        writer.flush()?;
+        drop(writer);
         Ok(PlainFile { path: temporary.path().to_owned(), temporary: Some(temporary) })
     }
 

@@ -158,14 +158,14 @@ pub(super) fn errors<'a>(
     }
 }
 
-/// Analyzes and arranges. Prints what the input lacks.
+/// Analyzes and arranges, in a language, with or without data that no page shows. Prints what the input lacks.
 ///
 /// # Errors
 /// When nothing of the input can be reported, or something was lost and `--strict` is on.
 pub(super) fn report(
     loaded: &Loaded,
     input: &Input,
-    lang: Lang,
+    (lang, data): (Lang, bool),
     term: &mut Term,
 ) -> Result<Report, CliError> {
     let Loaded { bundle, session, diagnostics, .. } = loaded;
@@ -180,7 +180,7 @@ pub(super) fn report(
     let context = context.with(&results);
     let text = Catalogue::of(lang);
     let judged = session.is_measured().then(|| rules::run(&context, text));
-    let context = present::Context::new(context, text);
+    let context = present::Context::new(context, text).with_data(data);
     let conclusions =
         judged.unwrap_or_else(|| (present::first_page(&context), findings::Findings::default()));
     let sections = present::run(&context);

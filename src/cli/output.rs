@@ -70,6 +70,20 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// Whether some output holds more than the pages of documents.
+    pub(super) fn writes_data(&self) -> bool {
+        const PAGES: [Format; 3] = [Format::Pdf, Format::Html, Format::Md];
+        self.outputs("").iter().any(|output| {
+            let formats = of_output(output, &self.args.formats);
+            formats.is_empty() || formats.iter().any(|format| !PAGES.contains(format))
+        })
+    }
+
+    fn outputs(&self, folder: &str) -> Vec<PathBuf> {
+        let outputs = self.args.outputs.clone();
+        if outputs.is_empty() { vec![PathBuf::from(folder)] } else { outputs }
+    }
+
     /// Writes a report to all outputs, or into `folder` if none was given: all of it or nothing.
     pub(super) fn write(
         &self,
@@ -79,11 +93,9 @@ impl<'a> Writer<'a> {
         term: &mut Term,
     ) -> Result<(), CliError> {
         let job = Job { args: self.args, options: &self.options, report, parquet };
-        let default = [PathBuf::from(folder)];
-        let outputs =
-            if self.args.outputs.is_empty() { &default[..] } else { &self.args.outputs[..] };
         let mut staged = Vec::new();
-        for output in outputs {
+        let outputs = self.outputs(folder);
+        for output in &outputs {
             staged.extend(job.stage(output, term)?.map(|files| (output, files)));
         }
         for target in staged.iter().flat_map(|(_, files)| files.targets()) {

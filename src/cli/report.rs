@@ -28,7 +28,8 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
         return serve::run(&as_load_test(args), term);
     }
     writer.protect(&loaded.bundle);
-    let report = report(&loaded, &args.input, writer.language(), term)?;
+    let wanted = (writer.language(), writer.writes_data());
+    let report = report(&loaded, &args.input, wanted, term)?;
     let folder = format!("{}-report", default_name(&args.input.paths, &loaded));
     writer.write(&report, &folder, &|| super::parquet::of_session(&loaded), term)?;
     errors(report.data_quality.iter())

@@ -72,12 +72,19 @@ pub struct Context<'a> {
     inner: rooflens_analysis::Context<'a>,
     /// The words.
     pub text: &'static Catalogue,
+    data: bool,
 }
 
 impl<'a> Context<'a> {
     /// Results in the words of a catalogue.
     pub const fn new(inner: rooflens_analysis::Context<'a>, text: &'static Catalogue) -> Self {
-        Self { inner, text }
+        Self { inner, text, data: true }
+    }
+
+    /// With or without data sets that no page shows.
+    #[must_use]
+    pub const fn with_data(self, data: bool) -> Self {
+        Self { data, ..self }
     }
 
     /// Why a result is not there.

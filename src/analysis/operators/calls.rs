@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use rustc_hash::FxHashMap;
 
 use super::PassWork;
-use super::call_tree::{Spans, Tree, all_trees};
+use super::call_tree::{Tree, all_trees};
 use super::first_calls::{self, FirstCalls};
 use crate::engine::nesting::{Nesting, Span};
 use crate::engine::spans::{Groups, NO_GROUP, Sum, Work, roll_up};
@@ -316,9 +316,9 @@ fn of_threads(session: &Session, groups: Groups<ThreadId>, works: &[PassWork]) -
 /// The trees of all passes with operators, and where in them work of the backward pass belongs.
 fn trees(context: &Context<'_>) -> (Vec<Tree>, Vec<Gradient>) {
     let session = context.session;
-    let spans = Spans::of_operators(session);
+    let Ok(spans) = context.results.spans() else { return (Vec::new(), Vec::new()) };
     let passes = session.passes.ids().filter(|pass| session.operators.pass.contains(pass));
-    let trees: Vec<Tree> = passes.flat_map(|pass| all_trees(context, &spans, pass)).collect();
+    let trees: Vec<Tree> = passes.flat_map(|pass| all_trees(context, spans, pass)).collect();
     let mut gradients = Vec::new();
     for (index, tree) in trees.iter().enumerate().filter(|(_, tree)| tree.has_backward()) {
         // The tree of the whole pass holds what those of the stages do.

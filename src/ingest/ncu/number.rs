@@ -27,7 +27,9 @@ impl Decimal {
     /// ncu prints fractions with two or six digits, so that `13,485` groups thousands.
     pub(super) fn of(page: &str) -> Self {
         let mut comma = false;
-        for cell in page.split('"') {
+        // Only signs between digits tell.
+        let signed = |cell: &&str| cell.len() > 1 && cell.contains(['.', ',']);
+        for cell in page.split('"').filter(signed) {
             match (parse(cell, Self::Point), parse(cell, Self::Comma)) {
                 // Compute capabilities have one digit and a point in every locale.
                 (Some(_), None) if !has_one_digit_fraction(cell) => return Self::Point,
@@ -58,6 +60,9 @@ fn parse(cell: &str, decimal: Decimal) -> Option<f64> {
     if !digits.starts_with(|c: char| c.is_ascii_digit() || c == point) {
         return None;
     }
+    if point == '.' && !digits.contains(is_group(group)) {
+        return cell.parse().ok().filter(|number: &f64| number.is_finite());
+    }
     let (whole, fraction) = match digits.split_once(point) {
         Some((whole, fraction)) => (ungroup(whole, group)?, fraction),
         None => (ungroup(digits, group)?, "0"),
@@ -74,14 +79,19 @@ fn has_one_digit_fraction(cell: &str) -> bool {
     cell.split_once('.').is_some_and(|(_, fraction)| fraction.len() == 1)
 }
 
-/// Removes group signs, if the groups are of three digits; spaces group in some locales.
-fn ungroup(whole: &str, group: char) -> Option<String> {
+/// Signs that group digits; in some locales spaces do.
+fn is_group(group: char) -> impl Fn(char) -> bool {
     const SPACES: [char; 3] = ['\u{a0}', '\u{202f}', ' '];
-    let is_group = |c: char| c == group || SPACES.contains(&c);
-    if !whole.contains(is_group) {
+    move |c| c == group || SPACES.contains(&c)
+}
+
+/// Removes group signs, if the groups are of three digits.
+fn ungroup(whole: &str, group: char) -> Option<String> {
+    let is_group = is_group(group);
+    if !whole.contains(&is_group) {
         return Some(whole.to_owned());
     }
-    let mut parts = whole.split(is_group);
+    let mut parts = whole.split(&is_group);
     let first = parts.next().unwrap_or_default();
     let grouped = (1..=3).contains(&first.len()) && parts.all(|part| part.len() == 3);
     let plain: String = whole.chars().filter(|c| !is_group(*c)).collect();

@@ -1,21 +1,23 @@
 //! The text of a block into rows.
 
-use std::fmt;
-
-use serde::de::{DeserializeSeed, Deserializer, SeqAccess, Visitor};
-
 use super::builder::Builder;
 use super::event::Event;
+use super::json::Json;
 use super::rows::BlockRows;
 use super::split::{Element, elements};
 
 /// Reads a JSON list of events, if it is valid throughout.
 pub(super) fn parse_whole(bytes: &[u8]) -> Option<BlockRows> {
-    let text = simdutf8::basic::from_utf8(bytes).ok()?;
+    let mut json = Json::new(simdutf8::basic::from_utf8(bytes).ok()?);
     let mut builder = Builder::default();
-    let mut deserializer = serde_json::Deserializer::from_str(text);
-    Events(&mut builder).deserialize(&mut deserializer).ok()?;
-    deserializer.end().ok()?;
+    json.list(|json| {
+        let mut event = Event::default();
+        event.read(json)?;
+        builder.push(&mut event);
+        Ok(())
+    })
+    .ok()?;
+    json.end().ok()?;
     Some(builder.finish())
 }
 
@@ -37,37 +39,9 @@ pub(super) fn parse_each(bytes: &[u8], offset: u64) -> BlockRows {
 }
 
 fn read_event<'a>(bytes: &'a [u8], event: &mut Event<'a>) -> Option<()> {
-    let text = simdutf8::basic::from_utf8(bytes).ok()?;
-    let mut deserializer = serde_json::Deserializer::from_str(text);
-    event.deserialize(&mut deserializer).ok()?;
-    deserializer.end().ok()
-}
-
-struct Events<'b, 'a>(&'b mut Builder<'a>);
-
-impl<'a> DeserializeSeed<'a> for Events<'_, 'a> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'a>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_seq(self)
-    }
-}
-
-impl<'a> Visitor<'a> for Events<'_, 'a> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list of trace events")
-    }
-
-    fn visit_seq<A: SeqAccess<'a>>(self, mut list: A) -> Result<(), A::Error> {
-        let mut event = Event::default();
-        while list.next_element_seed(&mut event)?.is_some() {
-            self.0.push(&mut event);
-            event = Event::default();
-        }
-        Ok(())
-    }
+    let mut json = Json::new(simdutf8::basic::from_utf8(bytes).ok()?);
+    event.read(&mut json).ok()?;
+    json.end().ok()
 }
 
 #[cfg(test)]

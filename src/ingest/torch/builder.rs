@@ -36,7 +36,7 @@ impl<'a> Builder<'a> {
     /// Adds an event.
     pub(super) fn push(&mut self, event: &mut Event<'a>) {
         self.rows.events += 1;
-        match &*event.phase.0 {
+        match &*event.phase {
             "X" => self.push_interval(event),
             "i" | "I" => self.push_instant(event),
             "s" | "f" => self.push_flow(event),
@@ -46,7 +46,7 @@ impl<'a> Builder<'a> {
     }
 
     fn push_interval(&mut self, event: &mut Event<'a>) {
-        match &*event.category.0 {
+        match &*event.category {
             "kernel" | "Kernel" => self.push_kernel(event),
             "gpu_memcpy" | "Memcpy" => self.push_copy(event, false),
             "gpu_memset" | "Memset" => self.push_copy(event, true),
@@ -73,8 +73,7 @@ impl<'a> Builder<'a> {
         let registers = narrow(event.args.registers);
         let shared_bytes = narrow(event.args.shared_bytes);
         let Some(gpu) = self.gpu_span(event) else { return };
-        if let Some(args) = event.args.collective.take().filter(|args| !args.operation.0.is_empty())
-        {
+        if let Some(args) = event.args.collective.take().filter(|args| !args.operation.is_empty()) {
             self.push_collective(&args);
         }
         self.rows.kernels.push(KernelRow { gpu, grid, block, registers, shared_bytes });
@@ -105,7 +104,7 @@ impl<'a> Builder<'a> {
     }
 
     fn push_sync(&mut self, event: &mut Event<'a>) {
-        if !event.args.sync_kind.0.is_empty() {
+        if !event.args.sync_kind.is_empty() {
             event.name = std::mem::take(&mut event.args.sync_kind);
         }
         let Some(gpu) = self.gpu_span(event) else { return };
@@ -133,7 +132,7 @@ impl<'a> Builder<'a> {
     }
 
     fn push_instant(&mut self, event: &mut Event<'a>) {
-        if event.name.0 != "[memory]" {
+        if event.name != "[memory]" {
             return;
         }
         let Memory { device, device_type, address, bytes, allocated, reserved } = event.args.memory;
@@ -155,7 +154,7 @@ impl<'a> Builder<'a> {
     }
 
     fn push_flow(&mut self, event: &mut Event<'a>) {
-        let of_gradients = match &*event.category.0 {
+        let of_gradients = match &*event.category {
             "ac2g" | "async_cpu_to_gpu" | "async" => false,
             "fwdbwd" => true,
             _ => return self.push_unknown(event),
@@ -166,7 +165,7 @@ impl<'a> Builder<'a> {
         };
         let row = FlowRow { time, lane: self.lane(&event.pid, &event.tid), id };
         let rows = &mut self.rows;
-        match (&*event.phase.0, of_gradients) {
+        match (&*event.phase, of_gradients) {
             ("s", false) => rows.flow_starts.push(row),
             (_, false) => rows.flow_ends.push(row),
             ("s", true) => rows.gradient_starts.push(row),
@@ -175,7 +174,7 @@ impl<'a> Builder<'a> {
     }
 
     fn push_label(&mut self, event: &mut Event<'a>) {
-        let (label, text) = match &*event.name.0 {
+        let (label, text) = match &*event.name {
             "process_name" => (Label::Process, &event.args.name),
             "process_labels" => (Label::ProcessKind, &event.args.labels),
             "thread_name" => (Label::Thread, &event.args.name),
@@ -186,7 +185,7 @@ impl<'a> Builder<'a> {
     }
 
     fn push_unknown(&mut self, event: &Event<'a>) {
-        let (phase, category) = (clip(&event.phase.0), clip(&event.category.0));
+        let (phase, category) = (clip(&event.phase), clip(&event.category));
         *self.rows.unknown.entry((phase.to_owned(), category.to_owned())).or_default() += 1;
     }
 
@@ -224,7 +223,7 @@ impl<'a> Builder<'a> {
     }
 
     fn name(&mut self, text: &Text<'a>) -> u32 {
-        match &text.0 {
+        match text {
             Cow::Borrowed(text) => {
                 let texts = &mut self.texts;
                 *self.names.entry(text).or_insert_with(|| add(texts, (*text).into()))
@@ -281,7 +280,7 @@ fn narrow(number: Option<i64>) -> Option<u32> {
 fn stream_of(tid: &Name<'_>) -> Option<i64> {
     match tid {
         Name::Number(number) => Some(*number),
-        Name::Text(text) => text.0.strip_prefix("stream ")?.trim().parse().ok(),
+        Name::Text(text) => text.strip_prefix("stream ")?.trim().parse().ok(),
     }
 }
 

@@ -1,11 +1,7 @@
 //! One trace event with the arguments that we know, over all generations of the format.
 
-use std::fmt;
-
-use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::value::RawValue;
-
-use super::value::{Extent, Integer, Name, Text, Time, absent};
+use super::json::{Invalid, Json, Value};
+use super::value::{Name, Text};
 use rooflens_model::{Dim3, Ns};
 
 /// A trace event; absent keys have their defaults.
@@ -84,68 +80,32 @@ pub(super) struct Memory {
     pub(super) reserved: Option<i64>,
 }
 
-/// Reads into the event, which is large: it is filled where it lies, never moved.
-impl<'de> DeserializeSeed<'de> for &mut Event<'de> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for &mut Event<'de> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a trace event")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<(), A::Error> {
-        while let Some(Text(key)) = object.next_key()? {
-            match &*key {
-                "ph" => self.phase = object.next_value()?,
-                "cat" => self.category = object.next_value()?,
-                "name" => self.name = object.next_value()?,
-                "pid" => self.pid = object.next_value()?,
-                "tid" => self.tid = object.next_value()?,
-                "ts" => self.start = object.next_value::<Time>()?.0,
-                "dur" => self.duration = object.next_value::<Time>()?.0,
-                "id" => self.id = object.next_value::<Integer>()?.0,
-                "args" => object.next_value_seed(&mut self.args)?,
-                _ => drop(object.next_value::<IgnoredAny>()?),
+impl<'a> Event<'a> {
+    /// Reads the object of an event. An event is large: it is filled where it lies, never moved.
+    pub(super) fn read(&mut self, json: &mut Json<'a>) -> Result<(), Invalid> {
+        json.object(|json, key| {
+            if key == "args" && json.is_object() {
+                return json.object(|json, key| self.args.read(key, json.value()?));
             }
-        }
-        Ok(())
+            let value = json.value()?;
+            match key {
+                "ph" => self.phase = value.text()?,
+                "cat" => self.category = value.text()?,
+                "name" => self.name = value.text()?,
+                "pid" => self.pid = value.name()?,
+                "tid" => self.tid = value.name()?,
+                "ts" => self.start = value.time(),
+                "dur" => self.duration = value.time(),
+                "id" => self.id = value.integer()?,
+                _ => {}
+            }
+            Ok(())
+        })
     }
 }
 
-impl<'de> DeserializeSeed<'de> for &mut Args<'de> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for &mut Args<'de> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("arguments")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<(), A::Error> {
-        while let Some(Text(key)) = object.next_key()? {
-            self.read(&key, &mut object)?;
-        }
-        Ok(())
-    }
-
-    absent!((); bool, unit, numbers, str, list);
-}
-
-impl<'de> Args<'de> {
-    fn read<A: MapAccess<'de>>(&mut self, key: &str, object: &mut A) -> Result<(), A::Error> {
+impl<'a> Args<'a> {
+    fn read(&mut self, key: &str, value: Value<'a>) -> Result<(), Invalid> {
         let number = match key {
             "External id" | "external id" => &mut self.external,
             "correlation" => &mut self.correlation,
@@ -164,53 +124,44 @@ impl<'de> Args<'de> {
             "Bytes" => &mut self.memory.bytes,
             "Total Allocated" => &mut self.memory.allocated,
             "Total Reserved" => &mut self.memory.reserved,
-            _ => return self.read_other(key, object),
+            _ => return self.read_other(key, value),
         };
-        *number = object.next_value::<Integer>()?.0;
+        *number = value.integer()?;
         Ok(())
     }
 
-    fn read_other<A: MapAccess<'de>>(&mut self, key: &str, object: &mut A) -> Result<(), A::Error> {
+    fn read_other(&mut self, key: &str, value: Value<'a>) -> Result<(), Invalid> {
         match key {
-            "grid" => self.grid = object.next_value::<Extent>()?.0,
-            "block" => self.block = object.next_value::<Extent>()?.0,
-            "Input Dims" | "Input dims" => self.shapes = json(object)?,
-            "Input type" => self.types = json(object)?,
-            "Concrete Inputs" => self.inputs = json(object)?,
-            "cuda_sync_kind" => self.sync_kind = object.next_value()?,
-            "name" => self.name = object.next_value()?,
-            "labels" => self.labels = object.next_value()?,
-            _ => return self.read_collective(key, object),
+            "grid" => self.grid = value.extent()?,
+            "block" => self.block = value.extent()?,
+            "Input Dims" | "Input dims" => self.shapes = value.json,
+            "Input type" => self.types = value.json,
+            "Concrete Inputs" => self.inputs = value.json,
+            "cuda_sync_kind" => self.sync_kind = value.text()?,
+            "name" => self.name = value.text()?,
+            "labels" => self.labels = value.text()?,
+            _ => return self.read_collective(key, value),
         }
         Ok(())
     }
 
-    fn read_collective<A: MapAccess<'de>>(
-        &mut self,
-        key: &str,
-        object: &mut A,
-    ) -> Result<(), A::Error> {
+    fn read_collective(&mut self, key: &str, value: Value<'a>) -> Result<(), Invalid> {
         match key {
-            "Collective name" => self.collective().operation = object.next_value()?,
-            "dtype" => self.collective().dtype = object.next_value()?,
-            "Process Group Name" => self.collective().group = object.next_value()?,
-            "Process Group Ranks" => self.collective().ranks = object.next_value()?,
-            "In msg nelems" => self.collective().elements_in = object.next_value::<Integer>()?.0,
-            "Out msg nelems" => self.collective().elements_out = object.next_value::<Integer>()?.0,
-            "Group size" => self.collective().group_size = object.next_value::<Integer>()?.0,
-            "Dst Rank" | "Src Rank" => self.collective().peer = object.next_value::<Integer>()?.0,
-            "Seq" => self.collective().sequence = object.next_value::<Integer>()?.0,
-            _ => drop(object.next_value::<IgnoredAny>()?),
+            "Collective name" => self.collective().operation = value.text()?,
+            "dtype" => self.collective().dtype = value.text()?,
+            "Process Group Name" => self.collective().group = value.text()?,
+            "Process Group Ranks" => self.collective().ranks = value.text()?,
+            "In msg nelems" => self.collective().elements_in = value.integer()?,
+            "Out msg nelems" => self.collective().elements_out = value.integer()?,
+            "Group size" => self.collective().group_size = value.integer()?,
+            "Dst Rank" | "Src Rank" => self.collective().peer = value.integer()?,
+            "Seq" => self.collective().sequence = value.integer()?,
+            _ => {}
         }
         Ok(())
     }
 
-    fn collective(&mut self) -> &mut CollectiveArgs<'de> {
+    fn collective(&mut self) -> &mut CollectiveArgs<'a> {
         self.collective.get_or_insert_default()
     }
-}
-
-/// A value as it stands in the file.
-fn json<'de, A: MapAccess<'de>>(object: &mut A) -> Result<&'de str, A::Error> {
-    Ok(object.next_value::<&RawValue>()?.get())
 }

@@ -16,6 +16,7 @@ mod copies;
 mod event;
 mod header;
 mod host;
+mod json;
 mod notes;
 mod rows;
 mod split;

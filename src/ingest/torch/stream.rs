@@ -17,7 +17,7 @@ use super::rows::{BlockRows, FileRows};
 use super::split::{Cut, Head, exact_cut, find_events, likely_cut};
 
 /// Bytes of a block, as a rule.
-pub(super) const BLOCK: usize = 4 << 20;
+pub(super) const BLOCK: usize = 1 << 20;
 
 /// Blocks parsed at once, for each thread and in all.
 const BATCH_PER_THREAD: usize = 4;

@@ -2,29 +2,13 @@
 //! What is of another type than expected is taken as absent; it never fails the event.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::value::RawValue;
-
+use super::json::{Invalid, Json, Kind, Value};
 use super::time::nanoseconds;
 use rooflens_model::{Dim3, Ns};
 
-/// A text; numbers become their digits, everything else is empty.
-#[derive(Debug, Default)]
-pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
-
-/// An integer, written as a number or as a string.
-#[derive(Debug, Default)]
-pub(super) struct Integer(pub(super) Option<i64>);
-
-/// A time in microseconds, as nanoseconds.
-#[derive(Debug, Default)]
-pub(super) struct Time(pub(super) Option<Ns>);
-
-/// `[x, y, z]`.
-#[derive(Debug, Default)]
-pub(super) struct Extent(pub(super) Dim3);
+/// A text; numbers are their digits, everything else is empty.
+pub(super) type Text<'a> = Cow<'a, str>;
 
 /// A process or thread: `pid` and `tid` may be numbers or names.
 #[derive(Debug)]
@@ -41,212 +25,64 @@ impl Default for Name<'_> {
     }
 }
 
-/// Passes over a list, whatever it holds.
-pub(super) fn drain_list<'de, A: SeqAccess<'de>>(mut list: A) -> Result<(), A::Error> {
-    while list.next_element::<IgnoredAny>()?.is_some() {}
-    Ok(())
-}
+impl<'a> Value<'a> {
+    /// An integer, written as a number or as a text.
+    pub(super) fn integer(self) -> Result<Option<i64>, Invalid> {
+        Ok(match self.kind {
+            Kind::Number => self.json.parse().ok().or_else(|| whole(self.json)),
+            Kind::Text | Kind::Escaped => self.text()?.trim().parse().ok(),
+            Kind::List | Kind::Other => None,
+        })
+    }
 
-/// Passes over an object, whatever it holds.
-pub(super) fn drain_object<'de, A: MapAccess<'de>>(mut object: A) -> Result<(), A::Error> {
-    while object.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-    Ok(())
-}
-
-/// The visits in which a value of another type is taken as absent.
-macro_rules! absent {
-    ($absent:expr; $($visit:ident),*) => {
-        $(absent!(@$visit $absent);)*
-    };
-    (@bool $absent:expr) => {
-        fn visit_bool<E: Error>(self, _: bool) -> Result<Self::Value, E> {
-            Ok($absent)
+    /// A time in microseconds, as nanoseconds.
+    pub(super) fn time(self) -> Option<Ns> {
+        match self.kind {
+            Kind::Text => nanoseconds(self.inner()),
+            _ => nanoseconds(self.json),
         }
-    };
-    (@unit $absent:expr) => {
-        fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
-            Ok($absent)
-        }
-    };
-    (@numbers $absent:expr) => {
-        fn visit_u64<E: Error>(self, _: u64) -> Result<Self::Value, E> {
-            Ok($absent)
-        }
-        fn visit_i64<E: Error>(self, _: i64) -> Result<Self::Value, E> {
-            Ok($absent)
-        }
-        fn visit_f64<E: Error>(self, _: f64) -> Result<Self::Value, E> {
-            Ok($absent)
-        }
-    };
-    (@str $absent:expr) => {
-        fn visit_str<E: Error>(self, _: &str) -> Result<Self::Value, E> {
-            Ok($absent)
-        }
-    };
-    (@list $absent:expr) => {
-        fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
-            $crate::torch::value::drain_list(list)?;
-            Ok($absent)
-        }
-    };
-    (@object $absent:expr) => {
-        fn visit_map<A: MapAccess<'de>>(self, object: A) -> Result<Self::Value, A::Error> {
-            $crate::torch::value::drain_object(object)?;
-            Ok($absent)
-        }
-    };
-}
-pub(super) use absent;
-
-struct TextVisitor;
-
-impl<'de> Visitor<'de> for TextVisitor {
-    type Value = Text<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text")
     }
 
-    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
-        Ok(Text(Cow::Borrowed(text)))
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Text(Cow::Owned(text.to_owned())))
-    }
-
-    fn visit_u64<E: Error>(self, number: u64) -> Result<Self::Value, E> {
-        Ok(Text(Cow::Owned(number.to_string())))
-    }
-
-    fn visit_i64<E: Error>(self, number: i64) -> Result<Self::Value, E> {
-        Ok(Text(Cow::Owned(number.to_string())))
-    }
-
-    fn visit_f64<E: Error>(self, number: f64) -> Result<Self::Value, E> {
-        Ok(Text(Cow::Owned(number.to_string())))
-    }
-
-    absent!(Text::default(); bool, unit, list, object);
-}
-
-impl<'de> Deserialize<'de> for Text<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(TextVisitor)
-    }
-}
-
-struct IntegerVisitor;
-
-impl<'de> Visitor<'de> for IntegerVisitor {
-    type Value = Integer;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an integer")
-    }
-
-    fn visit_u64<E: Error>(self, number: u64) -> Result<Self::Value, E> {
-        Ok(Integer(i64::try_from(number).ok()))
-    }
-
-    fn visit_i64<E: Error>(self, number: i64) -> Result<Self::Value, E> {
-        Ok(Integer(Some(number)))
-    }
-
-    fn visit_f64<E: Error>(self, number: f64) -> Result<Self::Value, E> {
-        // Whole numbers below 2^53 are exact.
-        let whole = number.fract() == 0.0 && number.abs() < 9_007_199_254_740_992.0;
-        Ok(Integer(whole.then_some(number as i64)))
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Integer(text.trim().parse().ok()))
-    }
-
-    absent!(Integer(None); bool, unit, list, object);
-}
-
-impl<'de> Deserialize<'de> for Integer {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(IntegerVisitor)
-    }
-}
-
-impl<'de> Deserialize<'de> for Time {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = <&RawValue>::deserialize(deserializer)?.get();
-        let text = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
-        Ok(Self(nanoseconds(text)))
-    }
-}
-
-struct ExtentVisitor;
-
-impl<'de> Visitor<'de> for ExtentVisitor {
-    type Value = Extent;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("three extents")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+    /// `[x, y, z]`.
+    pub(super) fn extent(self) -> Result<Dim3, Invalid> {
         let mut extent = [0; 3];
-        let mut count = 0;
-        while let Some(Integer(number)) = list.next_element()? {
-            if let Some(slot) = extent.get_mut(count) {
-                *slot = number.and_then(|number| u32::try_from(number).ok()).unwrap_or(0);
-            }
-            count += 1;
+        if self.kind == Kind::List {
+            let mut slots = extent.iter_mut();
+            Json::new(self.json).list(|json| {
+                let number = json.value()?.integer()?;
+                if let Some(slot) = slots.next() {
+                    *slot = number.and_then(|number| u32::try_from(number).ok()).unwrap_or(0);
+                }
+                Ok(())
+            })?;
         }
         let [x, y, z] = extent;
-        Ok(Extent(Dim3 { x, y, z }))
+        Ok(Dim3 { x, y, z })
     }
 
-    absent!(Extent::default(); bool, unit, numbers, str, object);
+    /// A process or a thread.
+    pub(super) fn name(self) -> Result<Name<'a>, Invalid> {
+        Ok(match self.kind {
+            Kind::Number => Name::Number(handle(self.json)),
+            Kind::Text => {
+                let text = self.text()?;
+                text.parse().map_or(Name::Text(text), Name::Number)
+            }
+            Kind::Escaped => Name::Text(self.text()?),
+            Kind::List | Kind::Other => Name::default(),
+        })
+    }
 }
 
-impl<'de> Deserialize<'de> for Extent {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ExtentVisitor)
-    }
+/// A whole number that is written with a fraction or an exponent; those below 2^53 are exact.
+fn whole(number: &str) -> Option<i64> {
+    let number: f64 = number.parse().ok()?;
+    let whole = number.fract() == 0.0 && number.abs() < 9_007_199_254_740_992.0;
+    whole.then_some(number as i64)
 }
 
-struct NameVisitor;
-
-impl<'de> Visitor<'de> for NameVisitor {
-    type Value = Name<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a number or a name")
-    }
-
-    fn visit_u64<E: Error>(self, number: u64) -> Result<Self::Value, E> {
-        // Thread handles of 2^63 and above keep their bits.
-        Ok(Name::Number(number as i64))
-    }
-
-    fn visit_i64<E: Error>(self, number: i64) -> Result<Self::Value, E> {
-        Ok(Name::Number(number))
-    }
-
-    fn visit_f64<E: Error>(self, number: f64) -> Result<Self::Value, E> {
-        Ok(Name::Number(number as i64))
-    }
-
-    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
-        Ok(text.parse().map_or(Name::Text(Text(Cow::Borrowed(text))), Name::Number))
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Name::Text(Text(Cow::Owned(text.to_owned()))))
-    }
-
-    absent!(Name::default(); bool, unit, list, object);
-}
-
-impl<'de> Deserialize<'de> for Name<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(NameVisitor)
-    }
+/// A number of a thread; handles of 2^63 and above keep their bits.
+fn handle(number: &str) -> i64 {
+    let integer = number.parse().or_else(|_| number.parse().map(u64::cast_signed));
+    integer.unwrap_or_else(|_| number.parse::<f64>().map_or(0, |number| number as i64))
 }

@@ -25,10 +25,14 @@ fn show(context: &Context<'_>) -> Known<Findings> {
     let (classes, of_classes) = tables::classes(context, passes);
     let (launches, of_launches) = tables::launches(context, counters);
     blocks.extend([of_classes, of_launches]);
+    let mut datasets = vec![launches, classes];
+    if context.data {
+        datasets.insert(1, metrics::dataset(context, counters));
+    }
     Ok(Findings {
         blocks,
         metrics: passes.iter().flat_map(|pass| metrics(context, counters, pass)).collect(),
-        datasets: vec![launches, metrics::dataset(context, counters), classes],
+        datasets,
         methods: vec![bound_classes(context, &THRESHOLDS), method!(context, "profiled")],
         ..Findings::default()
     })

@@ -67,7 +67,7 @@ pub fn operations(session: &Session) -> Ops {
         ops.process.push(process);
         ops.stream.push(stream);
         ops.source.push(source);
-        ops.api_call.push(correlation.and_then(|id| calls.find(process.0, id)));
+        ops.api_call.push(correlation.and_then(|id| calls.find(process, id)));
     }
     ops.range = vec![Attribution::NoApiCall; ops.len()];
     ops.captured = vec![Captured::NoGraph; ops.len()];
@@ -76,27 +76,24 @@ pub fn operations(session: &Session) -> Ops {
 
 /// API calls by (process, correlation id). Of several calls with one id the outermost is found.
 struct CallIndex {
-    by_key: FxHashMap<(u32, i64), ApiCallId>,
+    /// By (process, correlation id).
+    calls: Vec<((ProcessId, i64), ApiCallId)>,
 }
 
 impl CallIndex {
     fn new(session: &Session) -> Self {
-        let calls = &session.api_calls;
-        let mut by_key =
-            FxHashMap::with_capacity_and_hasher(calls.len(), rustc_hash::FxBuildHasher);
-        for id in calls.ids() {
-            let row = id.index();
-            let Some(correlation) = calls.correlation[row] else { continue };
-            let slot = by_key.entry((calls.process[row].0, correlation)).or_insert(id);
-            if calls.nested[slot.index()] && !calls.nested[row] {
-                *slot = id;
-            }
-        }
-        Self { by_key }
+        let table = &session.api_calls;
+        let key = |id: ApiCallId| Some((table.process[id.index()], table.correlation[id.index()]?));
+        let mut calls: Vec<_> = table.ids().filter_map(|id| Some((key(id)?, id))).collect();
+        // Ids ascend, mostly: stable sorting merges what ascends.
+        calls.sort_by_key(|(key, id)| (*key, table.nested[id.index()]));
+        calls.dedup_by_key(|(key, _)| *key);
+        Self { calls }
     }
 
-    fn find(&self, process: u32, correlation: i64) -> Option<ApiCallId> {
-        self.by_key.get(&(process, correlation)).copied()
+    fn find(&self, process: ProcessId, correlation: i64) -> Option<ApiCallId> {
+        let at = self.calls.binary_search_by_key(&(process, correlation), |(key, _)| *key).ok()?;
+        Some(self.calls[at].1)
     }
 }
 

@@ -11,7 +11,6 @@ use rooflens_schemas::{Evidence, Scope};
 
 use crate::engine::facts::StageInstance;
 use crate::engine::stage_stats::{Summary, summaries};
-use crate::operators::call_tree::Spans;
 use crate::{Context, Known};
 use rooflens_model::{Ns, PassId, Session, StrId};
 
@@ -62,10 +61,10 @@ pub struct MemoryUsed {
 pub fn compute(context: &Context<'_>) -> Known<Allocator> {
     let session = context.session;
     let all = states::all(session);
-    let spans = if all.is_empty() { None } else { Some(Spans::of_operators(session)) };
+    let spans = context.results.spans().ok();
     let device = |states: States| {
         let whole = states.figures(session, &[states.span()])?;
-        let held = peak::held(session, spans.as_ref()?, &states, &whole.peak);
+        let held = peak::held(session, spans, &states, &whole.peak);
         Some(DeviceMemory {
             stages: stages(context, &states),
             stage_at_peak: stage_at(context, states.pass, whole.peak.time),

@@ -32,7 +32,12 @@ pub struct Held {
 }
 
 /// Replays the events up to `peak`.
-pub(super) fn held(session: &Session, spans: &Spans, states: &States, peak: &State) -> Held {
+pub(super) fn held(
+    session: &Session,
+    spans: Option<&Spans>,
+    states: &States,
+    peak: &State,
+) -> Held {
     let events = &session.memory_events;
     let mut live: FxHashMap<u64, MemoryEventId> = FxHashMap::default();
     for id in &states.events {
@@ -69,11 +74,11 @@ pub(super) fn held(session: &Session, spans: &Spans, states: &States, peak: &Sta
 }
 
 /// Operator and range that made an allocation.
-fn maker(session: &Session, spans: &Spans, event: MemoryEventId) -> (String, String) {
+fn maker(session: &Session, spans: Option<&Spans>, event: MemoryEventId) -> (String, String) {
     let row = event.index();
     let mut made = (String::new(), String::new());
-    let thread = session.memory_events.thread[row];
-    let mut at = thread.and_then(|thread| spans.at(thread, session.memory_events.time[row]));
+    let Some((spans, thread)) = spans.zip(session.memory_events.thread[row]) else { return made };
+    let mut at = spans.at(thread, session.memory_events.time[row]);
     while let Some(span) = at {
         let name = session.text(spans.name[span as usize]);
         match spans.source[span as usize] {

@@ -10,10 +10,10 @@ mod spans;
 #[cfg(test)]
 mod tests;
 
-use crate::Context;
 use crate::engine::intervals::total;
 use crate::engine::spans::Sum;
 use crate::engine::stage_stats::{Summary, summaries};
+use crate::{Context, Known, Missing};
 use rooflens_model::{CopyKind, KernelId, Ns, PassId, ProcessId, StrId};
 
 pub use flops::Flops;
@@ -105,6 +105,17 @@ pub enum Activity {
     Copy(CopyKind),
     /// A whole CUDA graph.
     Graph,
+}
+
+/// How the operators of all passes nest.
+///
+/// # Errors
+/// Without operators.
+pub fn operators(context: &Context<'_>) -> Known<Spans> {
+    if context.session.operators.is_empty() {
+        return Err(Missing("missing.operators"));
+    }
+    Ok(Spans::of_operators(context.session))
 }
 
 /// The trees of a pass: of its outermost stages, and of the whole pass where they hold little of the GPU time.

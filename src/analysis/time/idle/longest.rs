@@ -16,7 +16,7 @@ use rooflens_model::{ApiCallId, Ns, StrId};
 const KEPT: usize = 20;
 
 /// Gaps that are collected before the longest are kept: instances that cross share theirs.
-const COLLECTED: usize = 1 << 16;
+const COLLECTED: usize = 1 << 10;
 
 /// A gap of a line, and what the issuing thread did in it: at the middle of its part before the issuing call.
 #[derive(Clone, Debug, PartialEq)]

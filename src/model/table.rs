@@ -187,6 +187,11 @@ macro_rules! table {
                 id
             }
 
+            /// Makes room for so many more rows.
+            pub fn reserve(&mut self, rows: usize) {
+                $( self.$column.reserve(rows); )+
+            }
+
             /// Adds all rows of `other` after the own ones.
             pub fn append(&mut self, mut other: Self) {
                 $( self.$column.append(&mut other.$column); )+

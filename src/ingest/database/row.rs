@@ -57,9 +57,20 @@ impl BadRows {
     }
 }
 
+fn selected<'a>(row: &'a rusqlite::Row<'_>, index: usize) -> Value<'a> {
+    match row.get_ref(index) {
+        Ok(ValueRef::Null) | Err(_) => Value::Null,
+        Ok(ValueRef::Integer(value)) => Value::Int(value),
+        Ok(ValueRef::Real(value)) => Value::Real(value),
+        Ok(ValueRef::Text(text)) => Value::Text(text),
+        Ok(ValueRef::Blob(blob)) => Value::Blob(blob),
+    }
+}
+
 impl Row<'_> {
     /// What stands in column `index`.
-    #[inline]
+    // A value that is returned in memory is read back before it is written.
+    #[inline(always)]
     pub(super) fn value(&self, index: usize) -> Value<'_> {
         match self.cells {
             Cells::Record { record, picks, rowid } => match picks.get(index) {
@@ -67,13 +78,7 @@ impl Row<'_> {
                 Some(&Some(column)) => record.value(column),
                 _ => Value::Null,
             },
-            Cells::Sql(row) => match row.get_ref(index) {
-                Ok(ValueRef::Null) | Err(_) => Value::Null,
-                Ok(ValueRef::Integer(value)) => Value::Int(value),
-                Ok(ValueRef::Real(value)) => Value::Real(value),
-                Ok(ValueRef::Text(text)) => Value::Text(text),
-                Ok(ValueRef::Blob(blob)) => Value::Blob(blob),
-            },
+            Cells::Sql(row) => selected(row, index),
         }
     }
 

@@ -69,6 +69,7 @@ impl Import<'_> {
         let (chunks, bad) = self.database.scan(table, &wants, each)?;
         self.report_bad_rows(table, &bad);
         let first = self.session.api_calls.len();
+        self.session.api_calls.reserve(chunks.iter().map(|chunk| chunk.rows.len()).sum());
         for Chunk { mut rows, threads, names } in chunks {
             self.callers.extend(&threads.keys);
             let threads: Vec<ThreadId> =

@@ -85,6 +85,7 @@ impl Import<'_> {
         let (chunks, bad) = self.database.scan(table, &wants, each)?;
         self.report_bad_rows(table, &bad);
         few_processes(&chunks)?;
+        self.session.launches.reserve(chunks.iter().map(|chunk| chunk.rows.len()).sum());
         for Chunk { mut rows, keys, kernels } in chunks {
             self.globalize(&keys, &mut rows.process, &mut rows.gpu);
             let ids: Vec<KernelId> =

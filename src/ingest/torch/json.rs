@@ -28,7 +28,7 @@ pub(super) enum Kind {
 
 impl<'a> Value<'a> {
     /// A text, or the digits of a number; everything else is empty.
-    #[inline]
+    #[inline(always)]
     pub(super) fn text(self) -> Result<Cow<'a, str>, Invalid> {
         Ok(match self.kind {
             Kind::Text => Cow::Borrowed(self.inner()),

@@ -17,10 +17,10 @@ use super::rows::{BlockRows, FileRows};
 use super::split::{Cut, Head, exact_cut, find_events, likely_cut};
 
 /// Bytes of a block, as a rule.
-pub(super) const BLOCK: usize = 1 << 20;
+pub(super) const BLOCK: usize = 1 << 19;
 
 /// Blocks parsed at once, for each thread and in all.
-const BATCH_PER_THREAD: usize = 4;
+const BATCH_PER_THREAD: usize = 2;
 const BATCH_MAX: usize = 32;
 
 /// Bytes that one event may have; as many blocks of this size may be in memory as are in work.

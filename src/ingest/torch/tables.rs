@@ -70,6 +70,7 @@ impl Tables<'_> {
     }
 
     fn launches(&mut self, rows: Vec<super::rows::KernelRow>) {
+        self.session.launches.reserve(rows.len());
         for row in rows {
             let GpuSpan { span, stream, correlation, graph_node, graph, .. } = row.gpu;
             let process = self.host.launcher(&row.gpu, &mut self.findings.joins);
@@ -160,6 +161,7 @@ impl Tables<'_> {
     }
 
     fn calls(&mut self, rows: Vec<super::rows::CallRow>) {
+        self.session.api_calls.reserve(rows.len());
         let nested = nested(&rows);
         for (row, nested) in rows.into_iter().zip(nested) {
             let Some((process, thread)) = self.host.thread(row.span.lane) else { continue };
@@ -180,6 +182,7 @@ impl Tables<'_> {
     }
 
     fn operators(&mut self, rows: Vec<super::rows::OperatorRow>) {
+        self.session.operators.reserve(rows.len());
         for row in rows {
             let Some((name, thread)) = self.place(&row.span) else { continue };
             let operator = Operator {
@@ -218,6 +221,7 @@ impl Tables<'_> {
     }
 
     fn frames(&mut self, rows: Vec<Span>) {
+        self.session.frames.reserve(rows.len());
         for span in rows {
             let Some((name, thread)) = self.place(&span) else { continue };
             let (start, end, pass) = (span.start, span.end, self.pass);
@@ -226,6 +230,7 @@ impl Tables<'_> {
     }
 
     fn memory(&mut self, rows: Vec<super::rows::MemoryRow>) {
+        self.session.memory_events.reserve(rows.len());
         for row in rows {
             let event = MemoryEvent {
                 time: row.time,

@@ -29,8 +29,9 @@ macro_rules! columns {
 }
 /// All GPU operations of a session, sorted by (pass, start, end, source), joined with their API calls.
 pub fn operations(session: &Session) -> Ops {
-    let mut rows: Vec<(u32, Ns, Ns, OpSource)> = Vec::new();
-    let launches = &session.launches;
+    let (launches, copies, graphs) = (&session.launches, &session.copies, &session.graph_launches);
+    let count = launches.len() + copies.len() + graphs.len();
+    let mut rows: Vec<(u32, Ns, Ns, OpSource)> = Vec::with_capacity(count);
     for id in launches.ids() {
         let row = id.index();
         rows.push((
@@ -40,12 +41,10 @@ pub fn operations(session: &Session) -> Ops {
             OpSource::Launch(id),
         ));
     }
-    let copies = &session.copies;
     for id in copies.ids() {
         let row = id.index();
         rows.push((copies.pass[row].0, copies.start[row], copies.end[row], OpSource::Copy(id)));
     }
-    let graphs = &session.graph_launches;
     for id in graphs.ids() {
         let row = id.index();
         rows.push((graphs.pass[row].0, graphs.start[row], graphs.end[row], OpSource::Graph(id)));

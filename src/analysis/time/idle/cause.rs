@@ -114,7 +114,9 @@ impl Times {
 
     /// Adds the times of all causes.
     pub fn extend(&mut self, other: &Self) {
-        self.0.iter_mut().zip(other.0).for_each(|(sum, time)| add(sum, time));
+        // A gap has few causes.
+        let present = self.0.iter_mut().zip(other.0).filter(|(_, time)| *time != 0);
+        present.for_each(|(sum, time)| add(sum, time));
     }
 
     /// Time of several causes.

@@ -79,8 +79,9 @@ mod tests {
             if let Some(name) = line.strip_prefix('[') {
                 section = name.trim_end_matches(']').replace('_', "-");
             }
-            let is_of_pytorch =
-                line.starts_with("advice") && PYTORCH.iter().any(|word| line.contains(word));
+            let is_of_pytorch = line.starts_with("advice")
+                && !line.starts_with("advice_without")
+                && PYTORCH.iter().any(|word| line.contains(word));
             if is_of_pytorch && !OF_PYTORCH.contains(&section.as_str()) {
                 let own = Catalogue::english().without_pytorch(&section);
                 assert!(own.is_some(), "{section}: {line}");

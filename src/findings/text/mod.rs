@@ -171,12 +171,17 @@ impl Catalogue {
 
     /// What a rule looks for.
     pub fn rule(&'static self, rule: &str) -> &'static str {
-        self.required(&format!("rules.{rule}"))
+        self.required(&of_rule(rule, "name"))
+    }
+
+    /// A line about what a rule finds: what to `do`, `if` what holds, and the `cause` that goes.
+    pub fn action(&'static self, rule: &str, key: &str) -> &'static str {
+        self.required(&of_rule(rule, key))
     }
 
     /// The advice of a rule for programs without PyTorch, where there is one.
     pub fn without_pytorch(&self, rule: &str) -> Option<Vec<Inline>> {
-        let message = self.messages.get(&format!("without_pytorch.{rule}"))?;
+        let message = self.messages.get(&of_rule(rule, "advice_without_pytorch"))?;
         Some(message.say(&[]))
     }
 
@@ -218,6 +223,11 @@ impl Catalogue {
     pub fn keys(&self) -> impl Iterator<Item = (&str, Vec<&str>)> {
         self.messages.iter().map(|(key, template)| (key.as_str(), template.arguments()))
     }
+}
+
+/// The key of a line in a rule's table.
+fn of_rule(rule: &str, key: &str) -> String {
+    format!("{}.{key}", rule.replace('-', "_"))
 }
 
 /// Keys of nested tables are joined by dots.

@@ -90,8 +90,8 @@ fn effect<'a>(results: &'a Results<'_>, found: &Observation, kind: GainKind) -> 
 }
 
 /// The cause that a rule finds.
-pub(super) fn cause(text: &Catalogue, rule: &str) -> String {
-    text.line(&format!("actions.{rule}.cause"), &[])
+pub(super) fn cause(text: &'static Catalogue, rule: &str) -> String {
+    text.action(rule, "cause").to_owned()
 }
 
 impl Action<'_> {
@@ -116,14 +116,14 @@ impl Action<'_> {
     }
 
     /// A line about its rule, or about the cause where that is known closer: what to `do`, `if` what holds, and the `cause` that goes.
-    pub(super) fn line(&self, text: &Catalogue, key: &str) -> String {
+    pub(super) fn line(&self, text: &'static Catalogue, key: &str) -> String {
         match (&self.found.root, key) {
             (Some(root), "cause") => return root.cause.clone(),
             (Some(root), "do") => return root.action.clone(),
             (Some(Root { condition: Some(condition), .. }), "if") => return condition.clone(),
             _ => {}
         }
-        text.line(&format!("actions.{}.{key}", self.found.id), &[])
+        text.action(self.found.id, key).to_owned()
     }
 
     /// What is saved of an iteration of this stage, nanoseconds.

@@ -27,13 +27,16 @@ impl<'t, R> Table<'t, R> {
     /// Adds a column.
     #[must_use]
     pub fn column<C: Into<Cell>>(
-        mut self,
+        self,
         id: &'static str,
         unit: Unit,
         cell: impl Fn(&R) -> C + 't,
     ) -> Self {
+        self.add(id, unit, Box::new(move |row: &R| cell(row).into()))
+    }
+
+    fn add(mut self, id: &'static str, unit: Unit, cell: Box<dyn Fn(&R) -> Cell + 't>) -> Self {
         let column = Column::new(id, self.text.column(self.id, id), unit);
-        let cell = Box::new(move |row: &R| cell(row).into());
         self.columns.push(Col { column, on_page: false, cell });
         self
     }

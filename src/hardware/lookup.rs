@@ -7,11 +7,8 @@ const CUT_LENGTH: usize = 31;
 
 /// The GPU with exactly this name; names that were cut match where only one GPU is meant.
 pub(super) fn find<'a>(gpus: &'a [Gpu], device_name: &str) -> Option<&'a Gpu> {
-    let wanted = normalized(device_name);
-    if wanted.is_empty() {
-        return None;
-    }
-    let whole = gpus.iter().find(|gpu| names(gpu).any(|name| normalized(name) == wanted));
+    words(device_name).next()?;
+    let whole = gpus.iter().find(|gpu| names(gpu).any(|name| is_same(name, device_name)));
     whole.or_else(|| find_cut(gpus, device_name))
 }
 
@@ -32,13 +29,24 @@ fn names(gpu: &Gpu) -> impl Iterator<Item = &str> {
     std::iter::once(gpu.name.as_str()).chain(gpu.aliases.iter().map(String::as_str))
 }
 
-/// Lower case, one blank between words, without the vendor: `A100-SXM4-40GB` → `a100 sxm4 40gb`.
-fn normalized(name: &str) -> String {
-    let lower = name.to_lowercase();
+/// Whether two names have the same words, in whatever case: `NVIDIA A100-SXM4-40GB` is `a100 sxm4 40gb`.
+fn is_same(one: &str, other: &str) -> bool {
+    let (mut one, mut other) = (words(one), words(other));
+    loop {
+        match (one.next(), other.next()) {
+            (None, None) => return true,
+            (Some(one), Some(other)) if one.eq_ignore_ascii_case(other) => {}
+            _ => return false,
+        }
+    }
+}
+
+/// The words of a name, without the vendor.
+fn words(name: &str) -> impl Iterator<Item = &str> {
     let is_separator = |c: char| c.is_whitespace() || c == '-' || c == '_';
-    let mut words = lower.split(is_separator).filter(|word| !word.is_empty()).peekable();
-    words.next_if(|word| *word == "nvidia");
-    words.collect::<Vec<_>>().join(" ")
+    let mut words = name.split(is_separator).filter(|word| !word.is_empty()).peekable();
+    words.next_if(|word| word.eq_ignore_ascii_case("nvidia"));
+    words
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod arrange;
 pub mod budget;
 pub mod diagnostic;
 pub mod ids;
@@ -16,6 +17,7 @@ pub mod table;
 pub mod tables;
 pub mod view;
 
+pub use arrange::Arrange;
 pub use ids::*;
 pub use rooflens_architecture::{self as architecture, Architecture};
 pub use session::{Session, TABLES, TableOf};

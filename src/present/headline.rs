@@ -10,7 +10,7 @@ use rooflens_analysis::engine::stage_stats::Summary;
 use rooflens_analysis::utilization::flops_by_source::StageFlops;
 use rooflens_analysis::utilization::mfu::StageUtilization;
 use rooflens_findings::{Block, Findings, Table};
-use rooflens_model::GpuId;
+use rooflens_model::{Arrange, GpuId};
 
 /// Stages that the first page shows.
 const SHOWN: usize = 10;
@@ -211,7 +211,7 @@ fn timeline_rows(context: &Context<'_>, utilization: &[StageUtilization]) -> (Ve
     let total = |line: &Summary| line.time * line.counted as f64;
     let run: f64 = outermost.iter().map(|line| total(line)).sum();
     let is_notable = |line: &Summary| total(line) >= NOTABLE * run;
-    outermost.sort_by_key(|line| !is_notable(line));
+    outermost.arrange_by_key(|line| !is_notable(line));
     let notable = outermost.iter().filter(|line| is_notable(line)).count();
     (outermost.iter().map(|line| timeline_row(context, line, utilization)).collect(), notable)
 }

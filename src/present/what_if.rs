@@ -9,6 +9,7 @@ use rooflens_findings::catalogue::{
     BOUND_COMMUNICATION, BOUND_COPIES, BOUND_HOST, BOUND_LAUNCHING, BOUND_MATRIX_PRODUCTS,
 };
 use rooflens_findings::{Block, Findings, Inline, Method, MetricDef, Table};
+use rooflens_model::Arrange;
 
 /// Rows that a page shows.
 const SHOWN: usize = 15;
@@ -28,7 +29,7 @@ pub(super) fn add(context: &Context<'_>, findings: &mut Findings) -> Known<()> {
         findings.metrics.extend(metrics(context, stage));
         let worth = |bound: &&Bound| bound.gain() >= bound.time * NEGLIGIBLE && bound.gone > 0;
         let mut bounds: Vec<&Bound> = stage.known().filter(worth).collect();
-        bounds.sort_by(|a, b| b.gain().total_cmp(&a.gain()).then(a.what.cmp(&b.what)));
+        bounds.arrange_by(|a, b| b.gain().total_cmp(&a.gain()).then(a.what.cmp(&b.what)));
         rows.extend(bounds.into_iter().map(|bound| (stage, bound)));
         let own = Some(stage.summary.stage(context.facts).pass) == primary;
         if own && stage.summary.is_outermost(context.facts) {

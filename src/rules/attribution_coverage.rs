@@ -4,6 +4,7 @@ use super::stage::StageLine;
 use super::{Outcome, Results, Rule, Threshold};
 use rooflens_analysis::time::stage_times::attribution::{PassAttribution, UNATTRIBUTED};
 use rooflens_findings::{Inline, Observation, Quantity, Severity};
+use rooflens_model::Arrange;
 use rooflens_schemas::Scope;
 
 pub(super) static RULE: Rule = Rule {
@@ -57,7 +58,7 @@ fn inferred(results: &Results<'_>, ranks: &[&StageLine]) -> Option<Observation> 
     let share = |stage: &&&StageLine| results.summary(stage).map(|own| own.inferred_share);
     let mut shares: Vec<(f64, &StageLine)> =
         ranks.iter().filter_map(|stage| Some((share(&stage)?, *stage))).collect();
-    shares.sort_by(|a, b| b.0.total_cmp(&a.0));
+    shares.arrange_by(|a, b| b.0.total_cmp(&a.0));
     let ((most, stage), (least, _)) = (*shares.first()?, *shares.last()?);
     let name = match shares.len() {
         1 => stage.label.as_str(),

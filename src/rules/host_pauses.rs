@@ -9,7 +9,7 @@ use rooflens_analysis::time::idle::Cause;
 use rooflens_analysis::time::idle::line::Parts;
 use rooflens_analysis::time::idle::longest::{LongGap, ended_by};
 use rooflens_findings::{Gain, GainKind, Inline, Observation, Quantity, Root, Severity};
-use rooflens_model::{Ns, StrId};
+use rooflens_model::{Arrange, Ns, StrId};
 use rooflens_schemas::Unit;
 use rooflens_schemas::ranges::DATA_LOADER;
 
@@ -178,7 +178,7 @@ fn ended(results: &Results<'_>, stage: &StageLine, loss: f64) -> Option<Ended> {
         longest.iter().map(|one| (one.gap.times.of(Cause::HostCode), one)).collect();
     stalls.retain(|(_, one)| one.gap.times.main() == Cause::HostCode);
     // A stable sort: of equal times the longer gap first.
-    stalls.sort_by_key(|(time, _)| std::cmp::Reverse(*time));
+    stalls.arrange_by_key(|(time, _)| std::cmp::Reverse(*time));
     let mut enders: BTreeMap<String, Ender> = BTreeMap::new();
     let mut left = loss;
     for (time, gap) in stalls {

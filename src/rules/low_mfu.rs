@@ -7,6 +7,7 @@ use rooflens_analysis::engine::classify::{ClassGroup, KernelClass};
 use rooflens_analysis::kernels::matmul::stages::StageProducts;
 use rooflens_analysis::time::timeline::sampled::Counter;
 use rooflens_findings::{Inline, Observation, Quantity, Root};
+use rooflens_model::Arrange;
 use rooflens_present::group_color;
 use rooflens_schemas::{StageKind, Unit};
 
@@ -251,7 +252,7 @@ pub(super) fn listed(
     unit: Unit,
 ) -> Option<String> {
     let mut groups: Vec<(&str, f64)> = classes.collect();
-    groups.sort_by(|a, b| b.1.total_cmp(&a.1));
+    groups.arrange_by(|a, b| b.1.total_cmp(&a.1));
     let said = |(label, value): &(&str, f64)| {
         let class = results.text.word(label);
         words!(results, "low_mfu.other", class = class, value = Quantity::new(*value, unit))

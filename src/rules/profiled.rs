@@ -13,7 +13,7 @@ use rooflens_analysis::counters::ncu::bound::{THRESHOLDS, Verdict};
 use rooflens_analysis::engine::stage_stats::Summary;
 use rooflens_analysis::{Classifier, Known};
 use rooflens_findings::{Inline, Quantity, Query};
-use rooflens_model::KernelId;
+use rooflens_model::{Arrange, KernelId};
 
 /// A kernel, grid and block of a stage, profiled.
 #[derive(Clone)]
@@ -103,7 +103,7 @@ fn groups<'a>(results: &Results<'a>, stage: &StageLine) -> Known<Vec<Profiled<'a
         }
     }
     let mut groups: Vec<_> = groups.into_values().filter(|one| one.share > 0.0).collect();
-    groups.sort_by(|a, b| b.share.total_cmp(&a.share));
+    groups.arrange_by(|a, b| b.share.total_cmp(&a.share));
     Ok(groups)
 }
 

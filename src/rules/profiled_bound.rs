@@ -11,7 +11,7 @@ use rooflens_analysis::counters::ncu::bound::{Bound, Reason};
 use rooflens_analysis::counters::represent::summed::Summed;
 use rooflens_analysis::counters::roofline::workload::Sum;
 use rooflens_findings::{Inline, Observation, Quantity};
-use rooflens_model::PassId;
+use rooflens_model::{Arrange, PassId};
 use rooflens_schemas::Scope;
 
 pub(super) static RULE: Rule = Rule {
@@ -104,7 +104,7 @@ fn look(results: &Results<'_>, stage: &StageLine) -> Look {
     let sums = executed.bounds(Classifier::Rooflens).into_iter();
     let share = |(bound, sum): (_, Sum)| (bound, sum.time as f64 / executed.time as f64);
     let mut shares: Vec<(Bound, f64)> = sums.map(share).filter(|(_, share)| *share > 0.0).collect();
-    shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+    shares.arrange_by(|a, b| b.1.total_cmp(&a.1));
     let covered: f64 = shares.iter().map(|(_, share)| share).sum();
     let Some((bound, share)) = shares.first().filter(|_| covered >= profiled::ENOUGH) else {
         return Look::Lacks;

@@ -3,6 +3,7 @@
 use super::{Outcome, Results, Rule, Threshold};
 use rooflens_findings::observation::{CRITICAL_SHARE, WARNING_SHARE};
 use rooflens_findings::{Catalogue, Dataset, Gain, Inline, Method, Observation, Quantity, Table};
+use rooflens_model::Arrange;
 
 /// A rule, and what came of it.
 type Judged = (&'static Rule, Outcome);
@@ -49,7 +50,7 @@ pub(super) fn outcomes(results: &Results<'_>, outcomes: &[Judged]) -> Dataset {
             None => rows.push((rank, why, vec![title])),
         }
     }
-    rows.sort_by_key(|(rank, _, _)| *rank);
+    rows.arrange_by_key(|(rank, _, _)| *rank);
     Table::new(results.text, "rule_outcomes")
         .text("outcome", |(rank, _, _): &Row| OUTCOMES[*rank])
         .text("rules", |(_, _, titles)| titles.join(results.text.semicolon()))
@@ -84,7 +85,7 @@ fn reason(results: &Results<'_>, outcome: &Outcome) -> Option<String> {
 /// One row a rule by outcome, in the order of the registry.
 pub(super) fn rules(results: &Results<'_>, outcomes: &[Judged]) -> Dataset {
     let mut sorted: Vec<&Judged> = outcomes.iter().collect();
-    sorted.sort_by_key(|(_, outcome)| rank(outcome));
+    sorted.arrange_by_key(|(_, outcome)| rank(outcome));
     Table::new(results.text, "rules")
         .text("rule", |(rule, _): &Judged| rule.id)
         .text("title", |(rule, _)| results.text.rule(rule.id))

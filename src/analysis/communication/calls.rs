@@ -10,7 +10,9 @@ use crate::Context;
 use crate::engine::facts::{OpIndex, OpSource};
 use crate::engine::moments::Moments;
 use crate::engine::tiers::{Tier, tier};
-use rooflens_model::{CollectiveId, GpuId, KernelId, Ns, PassId, ProcessId, Session, StrId};
+use rooflens_model::{
+    Arrange, CollectiveId, GpuId, KernelId, Ns, PassId, ProcessId, Session, StrId,
+};
 
 /// The ranks of one execution of the workload under one tool: processes of a pass, or passes of one name.
 #[derive(Clone, Debug, Default)]
@@ -127,7 +129,7 @@ pub(super) fn runs(context: &Context<'_>) -> Vec<Run> {
         }
     }
     for run in &mut runs {
-        run.members.sort_by_key(|member| (member.rank, member.process, member.gpu));
+        run.members.arrange_by_key(|member| (member.rank, member.process, member.gpu));
         run.one_clock = run.members.iter().all(|member| member.pass == run.members[0].pass);
     }
     runs

@@ -14,7 +14,7 @@ use crate::engine::stage_stats::summaries;
 use crate::engine::stages::WHOLE_CAPTURE;
 use crate::engine::stats::median;
 use crate::engine::tiers::{GpuTiers, Parts, by_gpu, parts};
-use rooflens_model::{GpuId, Ns, PassId, Session};
+use rooflens_model::{Arrange, GpuId, Ns, PassId, Session};
 
 /// The tiers of each GPU of a pass.
 type PassTiers = BTreeMap<GpuId, GpuTiers>;
@@ -88,7 +88,7 @@ pub(super) fn lines(
         lines.iter().filter(same).any(|other| other.sum.calls > 0)
     };
     let mut kept: Vec<Line> = lines.iter().filter(|line| talks(line)).cloned().collect();
-    kept.sort_by_key(|line| {
+    kept.arrange_by_key(|line| {
         (line.stage.is_some(), order(context, run, line), line.rank, line.member)
     });
     speed::compare(context, run, &mut kept);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::calls::{Call, Group, Member, Run};
 use super::operation::Operation;
 use crate::engine::stats::median;
-use rooflens_model::Ns;
+use rooflens_model::{Arrange, Ns};
 
 /// Positions beyond the difference in length by which two lists of collectives are shifted against each other
 /// to find where they fit, and the most of them.
@@ -151,7 +151,7 @@ fn best_shift(a: &[Call], list: &[usize], b: &[Call], other: &[usize]) -> i64 {
     let between = |shift: i64| shift == 0 || towards(shift);
     let mut shifts: Vec<i64> = (-widest..=widest).collect();
     // Those that leave the fewest over come first, the smallest before the largest.
-    shifts.sort_by_key(|shift| (!between(*shift), shift.abs(), *shift));
+    shifts.arrange_by_key(|shift| (!between(*shift), shift.abs(), *shift));
     let mut best = (f64::INFINITY, 0);
     for shift in shifts {
         let found = spread(shift);

@@ -9,7 +9,7 @@ use super::operation::Operation;
 use super::waits::Wait;
 use crate::engine::facts::OpIndex;
 use crate::engine::stats::median;
-use rooflens_model::{KernelId, Ns};
+use rooflens_model::{Arrange, KernelId, Ns};
 
 /// What a rank calls again and again: one operation of one size in one group by one kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -124,7 +124,7 @@ pub(super) fn by_kind(run: &Run, waits: &FxHashMap<OpIndex, Wait>) -> Vec<Kind> 
         }
     }
     let mut kinds: Vec<Kind> = kinds.into_values().collect();
-    kinds.sort_by_key(|kind| (kind.member, std::cmp::Reverse(kind.total), kind.key));
+    kinds.arrange_by_key(|kind| (kind.member, std::cmp::Reverse(kind.total), kind.key));
     kinds
 }
 

@@ -4,8 +4,8 @@ use crate::engine::classify::{KernelClass, KernelIdentity};
 use crate::engine::ranks;
 use crate::engine::stage_stats::{self, Summary};
 use rooflens_model::{
-    ApiCallId, CopyId, GpuId, GraphLaunchId, KernelId, LaunchId, Ns, PassId, ProcessId, RangeId,
-    Session, ThreadId,
+    ApiCallId, Arrange, CopyId, GpuId, GraphLaunchId, KernelId, LaunchId, Ns, PassId, ProcessId,
+    RangeId, Session, ThreadId,
 };
 
 use rooflens_schemas::StageKind;
@@ -249,7 +249,7 @@ impl Facts {
         }
         let mut passes: Vec<PassId> =
             session.passes.ids().filter(|pass| counts[pass.index()] > 0).collect();
-        passes.sort_by_key(|pass| {
+        passes.arrange_by_key(|pass| {
             let row = pass.index();
             (session.passes.kind[row], std::cmp::Reverse(counts[row]), *pass)
         });
@@ -260,7 +260,7 @@ impl Facts {
     pub fn primary_first(&self, session: &Session) -> Vec<PassId> {
         let primary = self.primary_pass(session);
         let mut passes: Vec<PassId> = session.passes.ids().collect();
-        passes.sort_by_key(|pass| (Some(*pass) != primary, *pass));
+        passes.arrange_by_key(|pass| (Some(*pass) != primary, *pass));
         passes
     }
 

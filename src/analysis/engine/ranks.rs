@@ -1,6 +1,6 @@
 //! Passes that are ranks of one run: each rank of a distributed run leaves an artifact of its own.
 
-use rooflens_model::{Ns, PassId, Session};
+use rooflens_model::{Arrange, Ns, PassId, Session};
 
 use super::facts::Facts;
 
@@ -20,7 +20,7 @@ pub(super) fn of_run(session: &Session, facts: &Facts, pass: PassId) -> Vec<Pass
             found.push(other);
         }
     }
-    found.sort_by_key(|pass| rank[pass.index()]);
+    found.arrange_by_key(|pass| rank[pass.index()]);
     found
 }
 

@@ -4,7 +4,7 @@ use rooflens_schemas::{Evidence, Scope, StageKind};
 
 use crate::engine::facts::{Facts, Stage, StageInstance};
 use crate::engine::stats::median;
-use rooflens_model::{GpuId, PassId, ProcessId, Session};
+use rooflens_model::{Arrange, GpuId, PassId, ProcessId, Session};
 
 /// A stage as one process ran it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -48,7 +48,7 @@ pub fn summaries(facts: &Facts, pass: PassId) -> &[Summary] {
 /// The summaries of all stages by pass: what becomes [`Facts::summaries`].
 pub fn summarize(facts: &Facts) -> Vec<Summary> {
     let mut stages: Vec<(usize, &Stage)> = facts.stages.iter().enumerate().collect();
-    stages.sort_by_key(|(_, stage)| stage.pass);
+    stages.arrange_by_key(|(_, stage)| stage.pass);
     let mut all = Vec::new();
     for (index, stage) in stages {
         let mut processes: Vec<ProcessId> =
@@ -56,7 +56,7 @@ pub fn summarize(facts: &Facts) -> Vec<Summary> {
         processes.sort_unstable();
         processes.dedup();
         // In the order of their first GPUs, which is that of ranks.
-        processes.sort_by_key(|process| (first_gpu(facts, stage, *process), *process));
+        processes.arrange_by_key(|process| (first_gpu(facts, stage, *process), *process));
         all.extend(processes.into_iter().filter_map(|process| summary(facts, index, process)));
     }
     all
@@ -65,7 +65,7 @@ pub fn summarize(facts: &Facts) -> Vec<Summary> {
 /// What stands for a whole sequence: the one in the middle by `key`, which ends in something unique; of an even
 /// number both middle ones, the lower first. Who needs one takes the first.
 pub fn middle<T, K: Ord>(mut all: Vec<T>, key: impl Fn(&T) -> K) -> Vec<T> {
-    all.sort_by_key(key);
+    all.arrange_by_key(key);
     let (first, count) = (all.len().saturating_sub(1) / 2, 2 - all.len() % 2);
     all.into_iter().skip(first).take(count).collect()
 }

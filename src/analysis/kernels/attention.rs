@@ -8,7 +8,7 @@ use super::matmul::stages::{Group, MatrixLaunch, StageProducts, of_class};
 use super::matmul::{Attention, Product, Shape, Source};
 use crate::engine::classify::KernelClass;
 use crate::{Context, Known};
-use rooflens_model::KernelId;
+use rooflens_model::{Arrange, KernelId};
 
 /// The attention of each outermost stage, the primary pass first; never missing, but empty without such kernels.
 pub fn compute(context: &Context<'_>) -> Known<Vec<StageProducts>> {
@@ -48,7 +48,7 @@ fn groups(context: &Context<'_>, ceilings: &Ceilings<'_>, launches: &[MatrixLaun
     }
     let mut groups: Vec<Group> = groups.into_values().collect();
     // They are in the order of their keys, which decides between equal times.
-    groups.sort_by_key(|group| Reverse(group.sum.time));
+    groups.arrange_by_key(|group| Reverse(group.sum.time));
     groups
 }
 

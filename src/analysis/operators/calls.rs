@@ -14,7 +14,7 @@ use crate::kernels::operator_flops::{OperatorFlops, flops};
 use crate::{Context, Known, Missing};
 use rooflens_schemas::PassKind;
 
-use rooflens_model::{Ns, PassId, Session, StrId, ThreadId};
+use rooflens_model::{Arrange, Ns, PassId, Session, StrId, ThreadId};
 
 /// Operators of all passes.
 #[derive(Clone, Debug, PartialEq)]
@@ -253,7 +253,7 @@ impl Calls {
                 add_flops(&mut sum.flops, self.flops[row]);
             }
         }
-        sums.sort_by(|a, b| {
+        sums.arrange_by(|a, b| {
             let time = |one: &OperatorSum| (one.sum.own.device, one.sum.host_self);
             let texts = |one: &OperatorSum| (session.text(one.name), session.text(one.shapes));
             a.pass.cmp(&b.pass).then(time(b).cmp(&time(a))).then_with(|| texts(a).cmp(&texts(b)))
@@ -309,7 +309,7 @@ fn of_threads(session: &Session, groups: Groups<ThreadId>, works: &[PassWork]) -
         ThreadSum { pass, work: works[pass.index()], thread, sum }
     };
     let mut threads: Vec<ThreadSum> = groups.sums.into_iter().map(one).collect();
-    threads.sort_by_key(|one| (one.pass, one.thread));
+    threads.arrange_by_key(|one| (one.pass, one.thread));
     threads
 }
 

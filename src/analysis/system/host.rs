@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::{Context, Known, Missing};
-use rooflens_model::{CallKind, Ns, PassId, Session, StrId, ThreadId};
+use rooflens_model::{Arrange, CallKind, Ns, PassId, Session, StrId, ThreadId};
 use rooflens_schemas::PassKind;
 
 /// Passes of timelines without GPU work.
@@ -117,7 +117,7 @@ impl Spans<'_> {
 }
 
 fn sorted(mut sums: Vec<Calls>, session: &Session) -> Vec<Calls> {
-    sums.sort_by(|a, b| {
+    sums.arrange_by(|a, b| {
         b.total.cmp(&a.total).then_with(|| session.text(a.name).cmp(session.text(b.name)))
     });
     sums
@@ -198,7 +198,7 @@ fn samples(session: &Session, pass: PassId) -> Vec<Sampled> {
         })
         .collect();
     let names = |one: &Sampled| (session.text(one.function), session.text(one.library));
-    found.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| names(a).cmp(&names(b))));
+    found.arrange_by(|a, b| b.count.cmp(&a.count).then_with(|| names(a).cmp(&names(b))));
     found
 }
 
@@ -225,7 +225,7 @@ fn threads(session: &Session, pass: PassId) -> Vec<Thread> {
     }
     let mut threads: Vec<Thread> = threads.into_values().collect();
     let records = |one: &Thread| one.system.0 + one.samples + one.off_cpu.0;
-    threads.sort_by_key(|one| (std::cmp::Reverse(records(one)), one.thread));
+    threads.arrange_by_key(|one| (std::cmp::Reverse(records(one)), one.thread));
     threads
 }
 

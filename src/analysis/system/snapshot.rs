@@ -7,7 +7,7 @@ use rooflens_schemas::Unit;
 use super::power::reasons::{REASONS, lowers_clock};
 use crate::engine::stats::mean;
 use crate::{Context, Known, Missing};
-use rooflens_model::{GpuSnapshot, GpuSnapshotId, StrId};
+use rooflens_model::{Arrange, GpuSnapshot, GpuSnapshotId, StrId};
 
 /// Share of device memory from which on it is nearly full.
 const FULL: f64 = 0.95;
@@ -157,7 +157,7 @@ fn processes(context: &Context<'_>) -> Vec<Processes> {
     };
     let mut found: Vec<Processes> = groups.into_iter().map(of).collect();
     let busy = |one: &Processes| one.util.map_or(-1.0, |(mean, _)| mean);
-    found.sort_by(|a, b| {
+    found.arrange_by(|a, b| {
         let name = |one: &Processes| session.text(one.command);
         busy(b).total_cmp(&busy(a)).then_with(|| (a.device, name(a)).cmp(&(b.device, name(b))))
     });

@@ -7,7 +7,7 @@ use rooflens_analysis::engine::facts::Stage;
 use rooflens_analysis::memory::allocator::states::States;
 use rooflens_findings::chart::{Panel, Plot, Series, thin};
 use rooflens_findings::{Chart, Quantity};
-use rooflens_model::Ns;
+use rooflens_model::{Arrange, Ns};
 
 /// Bands of stages that a chart can show legibly.
 const MAX_BANDS: usize = 64;
@@ -67,7 +67,7 @@ fn bands(context: &Context<'_>, memory: &States) -> Vec<(String, Ns, Ns)> {
             }
         }
     }
-    bands.sort_by(|a, b| (a.1, a.2, &a.0).cmp(&(b.1, b.2, &b.0)));
+    bands.arrange_by(|a, b| (a.1, a.2, &a.0).cmp(&(b.1, b.2, &b.0)));
     bands.truncate(MAX_BANDS);
     bands
 }

@@ -6,7 +6,7 @@ use super::label;
 use crate::Context;
 use rooflens_analysis::time::critical_path::CriticalPath;
 use rooflens_findings::{Inline, Quantity};
-use rooflens_model::PassId;
+use rooflens_model::{Arrange, PassId};
 
 /// Categories and passes that are named.
 const NAMED: usize = 4;
@@ -18,7 +18,7 @@ pub(super) fn introduction(
     found: &CriticalPath,
 ) -> Vec<Inline> {
     let mut largest: Vec<_> = found.times.iter().filter(|(_, time)| *time > 0).collect();
-    largest.sort_by_key(|(category, time)| (Reverse(*time), *category));
+    largest.arrange_by_key(|(category, time)| (Reverse(*time), *category));
     let part = |(category, time): &&(_, i64)| {
         let share = Quantity::ratio(*time as f64 / found.length.max(1) as f64);
         vec![share.into(), format!(" {}", label(*category)).into()]

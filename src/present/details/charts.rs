@@ -10,6 +10,7 @@ use rooflens_analysis::counters::details::histograms::{BINS, Histogram};
 use rooflens_analysis::counters::details::stalls::{STATES, Shares, ranked};
 use rooflens_findings::chart::{Bar, Color, Part, Plot, StackedBars};
 use rooflens_findings::{Chart, Quantity};
+use rooflens_model::Arrange;
 
 /// Bars of the chart of warp states.
 const SHOWN_BARS: usize = 8;
@@ -120,7 +121,7 @@ pub(super) fn states(
     let sum = |at: usize| bars.iter().map(|(.., shares)| shares[at]).sum::<f64>();
     let mut order: Vec<usize> = (1..STATES.len()).filter(|at| sum(*at) > 0.0).collect();
     // Equal sums keep the order of the table.
-    order.sort_by(|a, b| sum(*b).total_cmp(&sum(*a)));
+    order.arrange_by(|a, b| sum(*b).total_cmp(&sum(*a)));
     order.truncate(TOLD_STATES);
     let part = |name, color| Part { name, color };
     let mut parts = vec![part(words!(context, "deep_dive.chart.issuing"), Color::Normalization)];

@@ -17,7 +17,7 @@ use rooflens_findings::catalogue::{
     PROFILED_NO_ELIGIBLE, PROFILED_OCCUPANCY, PROFILED_TAIL, PROFILED_TENSOR_PIPE,
 };
 use rooflens_findings::{Block, Findings, Inline, MetricDef, Quantity, View};
-use rooflens_model::{PassId, Session};
+use rooflens_model::{Arrange, PassId, Session};
 
 use charts::Weight;
 
@@ -64,7 +64,7 @@ fn appendix(context: &Context<'_>, details: &Details) -> Vec<Block> {
         paged.extend(pass.groups.iter().map(|group| (pass.pass, group)));
     }
     let all = paged.len();
-    paged.sort_by(|(_, a), (_, b)| {
+    paged.arrange_by(|(_, a), (_, b)| {
         let by_time = b.stands_for.cmp(&a.stands_for).then(b.seconds.total_cmp(&a.seconds));
         by_time.then(a.longest.cmp(&b.longest))
     });

@@ -11,7 +11,7 @@ use rooflens_analysis::counters::details::groups::Group;
 use rooflens_analysis::counters::details::stalls::{State, ranked};
 use rooflens_findings::chart::{Bar, Color, Part, Plot, StackedBars};
 use rooflens_findings::{Block, Chart, Inline, Quantity};
-use rooflens_model::{ProfileId, ProfileRule, Session, StrId};
+use rooflens_model::{Arrange, ProfileId, ProfileRule, Session, StrId};
 
 /// Stalls that are explained.
 const SHOWN_STALLS: usize = 3;
@@ -58,7 +58,7 @@ pub(super) fn opcodes(session: &Session) -> BTreeMap<ProfileId, Vec<(StrId, f64)
     }
     for opcodes in by_launch.values_mut() {
         // Opcodes are unique in a launch.
-        opcodes.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        opcodes.arrange_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     }
     by_launch
 }

@@ -11,6 +11,7 @@ use rooflens_analysis::kernels::gemm::LoggedGemm;
 use rooflens_analysis::kernels::matmul::stages::{Group, StageProducts};
 use rooflens_findings::chart::{Bar, Color, Part, Plot, StackedBars};
 use rooflens_findings::{Chart, Dataset, Quantity, Table};
+use rooflens_model::Arrange;
 
 /// Bars of the chart.
 const BARS: usize = 12;
@@ -46,7 +47,7 @@ pub(super) fn dataset(context: &Context<'_>, stages: &[StageProducts]) -> Datase
 fn ordered(stage: &StageProducts) -> Vec<&Group> {
     let mut groups: Vec<&Group> = stage.groups.iter().collect();
     if loss(stage).is_none() {
-        groups.sort_by_key(|group| Reverse(group.sum.time));
+        groups.arrange_by_key(|group| Reverse(group.sum.time));
     }
     groups
 }
@@ -118,7 +119,7 @@ pub(super) fn chart(context: &Context<'_>, stages: &[StageProducts]) -> Option<C
         }
     }
     // The order of stages and lines decides between equal ones.
-    all.sort_by(|a, b| b.0.total_cmp(&a.0));
+    all.arrange_by(|a, b| b.0.total_cmp(&a.0));
     let least = all.first().map_or(0.0, |most| most.0 * LEAST);
     let seen = all.into_iter().take_while(|(lost, _)| *lost >= least);
     let bars: Vec<Bar> = seen.take(BARS).map(|(_, bar)| bar).collect();

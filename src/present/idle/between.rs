@@ -10,6 +10,7 @@ use crate::Context;
 use rooflens_analysis::time::idle::between::{Between, Pair};
 use rooflens_findings::chart::{Bar, Chart, Color, Part, Plot, StackedBars};
 use rooflens_findings::{Block, Findings, Inline, Quantity, Table, View};
+use rooflens_model::Arrange;
 
 /// Pairs of stages that a page shows at most.
 const SHOWN: usize = 8;
@@ -38,7 +39,7 @@ pub(super) fn add(context: &Context<'_>, all: &[Between], findings: &mut Finding
     findings.blocks.push(Block::Table(View::new("between", caption, &columns, rows)));
     findings.datasets.push(table(context).rows(&pairs));
     if all.iter().any(|one| one.share(one.idle()) >= WORTH_A_CHART) {
-        pairs.sort_by_key(|(_, pair)| Reverse(pair.idle()));
+        pairs.arrange_by_key(|(_, pair)| Reverse(pair.idle()));
         pairs.truncate(SHOWN);
         findings.blocks.push(Block::Chart(chart(context, &pairs)));
     }

@@ -12,7 +12,7 @@ use rooflens_analysis::time::idle::samples::Sampled;
 use rooflens_analysis::time::idle::{Cause, IdleTime, Line};
 use rooflens_analysis::time::timeline::bins::Window;
 use rooflens_findings::{Block, Dataset, Findings, Quantity, Table, View};
-use rooflens_model::{Ns, StrId};
+use rooflens_model::{Arrange, Ns, StrId};
 
 /// Rows that a page shows at most: of stages and causes, of gaps, of gaps of another pass.
 const SHOWN: usize = 20;
@@ -64,7 +64,7 @@ fn causes_of<'a>(lines: &[&'a Line]) -> Vec<OfCause<'a>> {
         let line = *line;
         let occurs = |cause: &Cause| *cause == Cause::Unknown || line.of(*cause) > 0;
         let mut causes: Vec<Cause> = Cause::ALL.into_iter().filter(occurs).collect();
-        causes.sort_by_key(|cause| (Reverse(line.of(*cause)), *cause));
+        causes.arrange_by_key(|cause| (Reverse(line.of(*cause)), *cause));
         causes.into_iter().map(move |cause| (line, cause))
     };
     lines.iter().flat_map(of_line).collect()
@@ -231,7 +231,7 @@ fn gaps<'t>(context: &'t Context<'_>) -> Table<'t, OfGap<'t>> {
 /// The causes of a gap with their times, the most first; nothing if there is but one.
 fn parts(gap: &LongGap) -> Option<String> {
     let mut parts: Vec<(Cause, Ns)> = gap.gap.times.causes().collect();
-    parts.sort_by_key(|(cause, time)| (Reverse(*time), *cause));
+    parts.arrange_by_key(|(cause, time)| (Reverse(*time), *cause));
     let part = |(cause, time): &(Cause, Ns)| format!("{} {}", cause.label(), Quantity::ns(*time));
     (parts.len() > 1).then(|| parts.iter().map(part).collect::<Vec<_>>().join(", "))
 }
@@ -243,7 +243,7 @@ pub(super) fn add_longest(context: &Context<'_>, order: &[&Line], findings: &mut
     let other = |line: &Line| line.pass(context) != primary;
     let outermost = order.iter().filter(|line| line.summary.is_outermost(context.facts));
     let mut lines: Vec<&Line> = outermost.copied().collect();
-    lines.sort_by_key(|line| (other(line), Reverse(line.idle())));
+    lines.arrange_by_key(|line| (other(line), Reverse(line.idle())));
     let own = lines.partition_point(|line| !other(line));
     let of_primary: usize = lines[..own].iter().map(|line| line.longest.len()).sum();
     let all = lines.iter().flat_map(|line| line.longest.iter().map(|gap| (*line, gap)));

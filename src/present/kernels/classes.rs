@@ -12,7 +12,7 @@ use rooflens_analysis::kernels::stage_work::StageWork;
 use rooflens_findings::catalogue::CLASS_SHARE;
 use rooflens_findings::chart::{Bar, Part, Plot, StackedBars};
 use rooflens_findings::{Block, Chart, Dataset, Findings, Quantity, Table};
-use rooflens_model::{KernelId, Ns, PassId};
+use rooflens_model::{Arrange, KernelId, Ns, PassId};
 
 /// Adds class mix and kernels per stage: data sets, charts of the passes shown, metrics.
 pub(super) fn add(
@@ -91,7 +91,7 @@ fn class_rows(context: &Context<'_>, work: &[StageWork]) -> Dataset {
     let mut rows: Vec<(&StageWork, (KernelClass, u64, Ns))> = Vec::new();
     for work in work {
         let mut classes: Vec<_> = work.occurring().collect();
-        classes.sort_by_key(|(class, _, time)| (Reverse(*time), *class));
+        classes.arrange_by_key(|(class, _, time)| (Reverse(*time), *class));
         rows.extend(classes.into_iter().map(|class| (work, class)));
     }
     Table::<(&StageWork, (KernelClass, u64, Ns))>::new(context.text, "kernel_classes")

@@ -3,7 +3,7 @@
 use crate::Context;
 use rooflens_analysis::counters::ncu::Counters;
 use rooflens_findings::{Dataset, Table};
-use rooflens_model::ProfileMetric;
+use rooflens_model::{Arrange, ProfileMetric};
 
 /// Attributes of the device, the same for all launches.
 const DEVICE_ATTRIBUTES: &str = "device__attribute_";
@@ -13,7 +13,7 @@ pub(super) fn dataset(context: &Context<'_>, counters: &Counters) -> Dataset {
     let session = context.session;
     let (profiles, metrics) = (&session.kernel_profiles, &session.profile_metrics);
     let mut order: Vec<_> = metrics.ids().collect();
-    order.sort_by_key(|id| (metrics.profile[id.index()], *id));
+    order.arrange_by_key(|id| (metrics.profile[id.index()], *id));
     let rows = order.into_iter().map(|id| metrics.row(id));
     let rows: Vec<ProfileMetric> =
         rows.filter(|row| !session.text(row.metric).starts_with(DEVICE_ATTRIBUTES)).collect();

@@ -10,6 +10,7 @@ use rooflens_analysis::counters::ncu::flops::Flops;
 use rooflens_analysis::counters::ncu::{Counters, KernelCounters, Level};
 use rooflens_analysis::counters::ncu_kernels::{BoundSum, PassBounds};
 use rooflens_findings::{Block, Dataset, Quantity, Table, View};
+use rooflens_model::Arrange;
 
 /// Name of the data set of launches.
 const LAUNCHES: &str = "profiled_kernels";
@@ -45,7 +46,7 @@ pub(super) fn launches(context: &Context<'_>, counters: &Counters) -> (Dataset, 
         seed: THRESHOLDS.classify(Classifier::Seed, kernel),
     };
     let mut rows: Vec<Row<'_>> = counters.launches.iter().map(row).collect();
-    rows.sort_by(|a, b| {
+    rows.arrange_by(|a, b| {
         let time = |row: &Row<'_>| row.kernel.seconds.unwrap_or(-1.0);
         time(b).total_cmp(&time(a)).then(a.kernel.profile.cmp(&b.kernel.profile))
     });

@@ -8,6 +8,7 @@ use rooflens_schemas::Unit;
 use crate::paths;
 use rooflens_analysis::operators::calls::{OperatorSum, Operators, PassOperators, ThreadSum};
 use rooflens_findings::{Block, Dataset, Findings, Inline, Quantity, Table, View};
+use rooflens_model::Arrange;
 
 /// Operators shown by device time.
 const SHOWN_BY_DEVICE: usize = 15;
@@ -68,7 +69,7 @@ pub(super) fn operators(context: &Context<'_>, operators: &Operators) -> [Datase
         .with(host)
         .with(device);
     let mut by_host: Vec<&OperatorSum> = operators.by_name.iter().collect();
-    by_host.sort_by_key(|one| (one.pass, Reverse(one.sum.host_self), session.text(one.name)));
+    by_host.arrange_by_key(|one| (one.pass, Reverse(one.sum.host_self), session.text(one.name)));
     [
         by_device.rows(&operators.by_name),
         named("operators_by_host").rows(by_host),
@@ -99,7 +100,7 @@ pub(super) fn add_quiet(context: &Context<'_>, operators: &Operators, findings: 
     }
     let is_quiet = |one: &&OperatorSum| one.quiet_calls > 0 && one.work.linked;
     let mut quiet: Vec<&OperatorSum> = operators.by_name.iter().filter(is_quiet).collect();
-    quiet.sort_by_key(|one| (one.pass, Reverse(one.quiet_self), session.text(one.name)));
+    quiet.arrange_by_key(|one| (one.pass, Reverse(one.quiet_self), session.text(one.name)));
     if let Some(share) = primary.quiet_share(primary.quiet_self).filter(|_| primary.quiet_calls > 0)
     {
         findings.blocks.push(Block::Prose(say!(

@@ -4,7 +4,7 @@ use super::name_of;
 use crate::Context;
 use rooflens_analysis::time::overlap::{Line, Overlap, Stream};
 use rooflens_findings::{Cell, Table};
-use rooflens_model::Ns;
+use rooflens_model::{Arrange, Ns};
 
 /// Pairs of kinds: column ids of time and share, heading, places in the matrix.
 const PAIRS: [(&str, &str, usize, usize); 5] = [
@@ -79,7 +79,7 @@ pub(super) fn pairs(lines: &[Line]) -> Vec<Pair<'_>> {
     let mut all = Vec::new();
     for line in lines {
         let mut pairs: Vec<_> = line.overlap.pairs.iter().collect();
-        pairs.sort_by_key(|(pair, time)| (std::cmp::Reverse(**time), **pair));
+        pairs.arrange_by_key(|(pair, time)| (std::cmp::Reverse(**time), **pair));
         all.extend(pairs.into_iter().map(|(streams, time)| Pair {
             line,
             streams: *streams,

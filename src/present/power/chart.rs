@@ -7,7 +7,7 @@ use rooflens_analysis::system::power::reasons::lowers_clock;
 use rooflens_analysis::system::power::samples::{Device, Sample, folder, power_limit};
 use rooflens_findings::chart::{Panel, Plot, Series};
 use rooflens_findings::{Chart, Quantity};
-use rooflens_model::Ns;
+use rooflens_model::{Arrange, Ns};
 
 /// Devices beyond this number have their rows in the tables, but no chart.
 pub(super) const MAX_CHARTS: usize = 8;
@@ -113,7 +113,7 @@ fn bands(context: &Context<'_>, device: &Device) -> Vec<(String, Ns, Ns)> {
             }
         }
     }
-    bands.sort_by(|a, b| (a.1, a.2, &a.0).cmp(&(b.1, b.2, &b.0)));
+    bands.arrange_by(|a, b| (a.1, a.2, &a.0).cmp(&(b.1, b.2, &b.0)));
     bands.truncate(MAX_BANDS);
     bands
 }

@@ -11,6 +11,7 @@ use rooflens_analysis::counters::roofline::workload::{StageWork, Sum, Totals, Wo
 use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::utilization::mfu::hfu;
 use rooflens_findings::{Block, Dataset, Table, View};
+use rooflens_model::Arrange;
 
 /// Rows of the table of kernels in the section.
 const SHOWN_KERNELS: usize = 15;
@@ -75,7 +76,7 @@ pub(super) fn kernels(context: &Context<'_>, phases: &[&StageWork]) -> (Dataset,
     let works = phases.iter().flat_map(|stage| stage.works.iter().map(|work| (*stage, work)));
     let mut rows: Vec<Kernel<'_>> = works.collect();
     // Equal shares keep the order of stages and groups.
-    rows.sort_by(|a, b| time_share(b).total_cmp(&time_share(a)));
+    rows.arrange_by(|a, b| time_share(b).total_cmp(&time_share(a)));
     let intensity = |level| move |(_, work): &Kernel<'_>| work.intensity(level);
     let table = Table::new(context.text, "workload_kernels")
         .name("kernel", |(_, work): &Kernel<'_>| identities[work.kernel.index()].short.as_str())

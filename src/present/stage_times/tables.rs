@@ -5,6 +5,7 @@ use rooflens_analysis::engine::facts::StageInstance;
 use rooflens_analysis::engine::stage_names::{engine_step, is_of_engine};
 use rooflens_analysis::time::stage_times::{StageTime, StageTimes};
 use rooflens_findings::{Block, Findings, Table, View};
+use rooflens_model::Arrange;
 
 /// Stages and instances that a page shows; the files have all.
 const SHOWN_STAGES: usize = 40;
@@ -68,7 +69,7 @@ fn instances<'a>(context: &Context<'a>, stages: &[&'a StageTime]) -> Vec<Row<'a>
         all.filter(move |one| one.process == process).map(move |one| (stage, one))
     };
     let mut rows: Vec<Row<'_>> = stages.iter().flat_map(of_stage).collect();
-    rows.sort_by_key(|(stage, _)| !stage.summary.is_outermost(facts));
+    rows.arrange_by_key(|(stage, _)| !stage.summary.is_outermost(facts));
     rows
 }
 

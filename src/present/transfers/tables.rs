@@ -7,7 +7,7 @@ use rooflens_analysis::engine::stages::WHOLE_CAPTURE;
 use rooflens_analysis::memory::transfers::sums::{Group, Kind, Sum, crosses_host};
 use rooflens_analysis::memory::transfers::{Place, Transfers};
 use rooflens_findings::{Block, Findings, Table, View};
-use rooflens_model::{MemoryKind, PassId};
+use rooflens_model::{Arrange, MemoryKind, PassId};
 
 /// Groups of copies that the data set holds per pass.
 const GROUPS: usize = 200;
@@ -74,7 +74,7 @@ fn lines<'a>(context: &Context<'_>, places: &'a [Place]) -> Vec<Line<'a>> {
             continue;
         }
         let mut list: Vec<_> = place.sums.kinds.iter().collect();
-        list.sort_by_key(|(kind, sum)| (std::cmp::Reverse(sum.total), **kind));
+        list.arrange_by_key(|(kind, sum)| (std::cmp::Reverse(sum.total), **kind));
         let line =
             |(kind, sum): (&Kind, &'a Sum)| Line { place, label: label.clone(), kind: *kind, sum };
         lines.extend(list.into_iter().map(line));

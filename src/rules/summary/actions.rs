@@ -4,6 +4,7 @@ use super::confidence;
 use crate::results::Results;
 use crate::stage::StageLine;
 use rooflens_findings::{Catalogue, Gain, GainKind, Observation, Root, Severity};
+use rooflens_model::Arrange;
 
 /// Actions that the first page shows.
 const SHOWN: usize = 3;
@@ -46,7 +47,7 @@ pub(super) fn of<'a>(results: &'a Results<'_>, observations: &'a [Observation]) 
     };
     let about_run = observations.iter().filter(|one| !one.on_measurement);
     let mut found: Vec<Action<'a>> = about_run.filter_map(action).collect();
-    found.sort_by(|a, b| b.found.weight_ns.total_cmp(&a.found.weight_ns));
+    found.arrange_by(|a, b| b.found.weight_ns.total_cmp(&a.found.weight_ns));
     // What was measured in another form needs no weight.
     let is_warning = |one: &Action<'_>| {
         one.found.severity >= Severity::Warning || one.gain.kind == GainKind::Measured

@@ -8,6 +8,7 @@ use crate::results::Results;
 use crate::stage::{Key, StageLine};
 use rooflens_analysis::engine::baseline::Series;
 use rooflens_findings::Quantity;
+use rooflens_model::Arrange;
 
 /// Stages that the first page shows.
 const SHOWN: usize = 4;
@@ -52,7 +53,7 @@ fn shown<'a>(results: &'a Results<'_>, actions: &[Action<'_>]) -> Vec<&'a StageL
     }
     let total = |stage: &StageLine| stage.reference() * stage.counted;
     let mut totals: Vec<f64> = slowest.iter().map(|stage| total(stage)).collect();
-    totals.sort_by(|a, b| b.total_cmp(a));
+    totals.arrange_by(|a, b| b.total_cmp(a));
     let least = totals.get(SHOWN - 1).copied().unwrap_or(0.0);
     slowest.retain(|stage| total(stage) >= least);
     slowest

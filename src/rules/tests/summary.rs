@@ -158,7 +158,7 @@ fn each_rule_that_may_save_time_has_its_line() {
         RULES.iter().filter(|rule| rule.id != stage_busy::RULE.id && !rule.is_on_measurement());
     for rule in about_run {
         for part in ["do", "if", "cause"] {
-            let key = format!("actions.{}.{part}", rule.id);
+            let key = format!("{}.{part}", rule.id.replace('-', "_"));
             assert!(keys.contains(&key.as_str()), "{key}");
         }
     }

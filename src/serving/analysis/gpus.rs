@@ -1,6 +1,7 @@
 //! Utilization of GPUs over a run.
 
 use crate::model::{GpuSample, Run};
+use rooflens_model::Arrange;
 
 /// Upper ends of the bands of utilization; the last band has what lies above.
 pub const BANDS: [f64; 5] = [0.2, 0.5, 0.8, 0.95, f64::INFINITY];
@@ -49,7 +50,7 @@ pub fn of(samples: &[GpuSample]) -> Vec<Gpu> {
 fn one(gpu: u32, samples: &[GpuSample]) -> Gpu {
     let mut samples: Vec<GpuSample> =
         samples.iter().filter(|one| one.gpu == gpu).copied().collect();
-    samples.sort_by_key(|one| one.utc);
+    samples.arrange_by_key(|one| one.utc);
     let all =
         |of: fn(&GpuSample) -> Option<f64>| samples.iter().filter_map(of).collect::<Vec<f64>>();
     let mean = |values: &[f64]| {

@@ -2,6 +2,7 @@
 
 use super::figures::Figures;
 use crate::model::Run;
+use rooflens_model::Arrange;
 
 /// Growth of throughput per growth of load, both as logarithms, below which a step adds load and little else. 1 is
 /// proportional growth.
@@ -76,7 +77,7 @@ fn sweep(group: &[usize], runs: &[Run], figures: &[Figures]) -> Option<Sweep> {
             Some(Point { load: axis.of(&runs[*run])?, run: *run, throughput: rate(*run)? })
         };
         let mut points: Vec<Point> = group.iter().filter_map(point).collect();
-        points.sort_by(|a, b| a.load.total_cmp(&b.load).then(a.run.cmp(&b.run)));
+        points.arrange_by(|a, b| a.load.total_cmp(&b.load).then(a.run.cmp(&b.run)));
         points.dedup_by(|later, first| later.load == first.load);
         (axis, in_tokens, points)
     };

@@ -11,6 +11,7 @@ use rooflens_model::diagnostic::{Diagnostic, Diagnostics, Severity};
 use super::{Outcome, Parsed, Refusal, named};
 use crate::model::{EngineSample, GpuSample, Run, Stated, Tool};
 use crate::stats::{PERCENTILES, Spread};
+use rooflens_model::Arrange;
 
 const S: f64 = 1e9;
 
@@ -125,7 +126,7 @@ fn scrape(engine: &'static str, text: &str, samples: &[Sample<'_>]) -> Scrape {
             *value = if is_share { value.max(one.value) } else { *value + one.value };
         }
     }
-    scrape.buckets.values_mut().for_each(|buckets| buckets.sort_by(|a, b| a.0.total_cmp(&b.0)));
+    scrape.buckets.values_mut().for_each(|buckets| buckets.arrange_by(|a, b| a.0.total_cmp(&b.0)));
     scrape
 }
 
@@ -171,8 +172,9 @@ pub(super) fn runs(
     let mut runs = Vec::new();
     for mut scrapes in engines {
         if scrapes.iter().all(|(_, one)| one.time.is_some()) {
-            scrapes
-                .sort_by(|(_, a), (_, b)| a.time.unwrap_or(0.0).total_cmp(&b.time.unwrap_or(0.0)));
+            scrapes.arrange_by(|(_, a), (_, b)| {
+                a.time.unwrap_or(0.0).total_cmp(&b.time.unwrap_or(0.0))
+            });
         }
         let own: Vec<Run> = tests
             .iter()

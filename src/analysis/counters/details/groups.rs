@@ -6,7 +6,7 @@ use super::figures::Figures;
 use super::stalls::{self, Shares};
 use super::timeline::Timeline;
 use crate::counters::ncu::{Counters, KernelCounters, stall};
-use rooflens_model::{Dim3, Ns, ProfileId, Session, StrId};
+use rooflens_model::{Arrange, Dim3, Ns, ProfileId, Session, StrId};
 
 /// A profiled launch with its figures.
 pub struct Launch {
@@ -79,7 +79,7 @@ pub(super) fn groups(counters: &Counters, timeline: &Timeline, launches: &[&Laun
     let one = |own: &Vec<&Launch>| group(counters, timeline, own, total);
     let mut groups: Vec<Group> = members.values().filter_map(one).collect();
     // Rows of the profiles are unique.
-    groups.sort_by(|a, b| b.seconds.total_cmp(&a.seconds).then(a.longest.cmp(&b.longest)));
+    groups.arrange_by(|a, b| b.seconds.total_cmp(&a.seconds).then(a.longest.cmp(&b.longest)));
     groups
 }
 

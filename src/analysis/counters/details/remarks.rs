@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::groups::Launch;
-use rooflens_model::{ProfileId, ProfileRule, Session, StrId};
+use rooflens_model::{Arrange, ProfileId, ProfileRule, Session, StrId};
 
 /// What one rule says in a pass.
 pub struct RuleSum {
@@ -35,7 +35,7 @@ pub(super) fn advice(session: &Session) -> BTreeMap<ProfileId, Vec<ProfileRule>>
     for remarks in by_launch.values_mut() {
         // Equal ones keep the order of the report.
         let estimate = |row: &ProfileRule| row.speedup.unwrap_or(-1.0);
-        remarks.sort_by(|a, b| estimate(b).total_cmp(&estimate(a)));
+        remarks.arrange_by(|a, b| estimate(b).total_cmp(&estimate(a)));
     }
     by_launch
 }
@@ -63,7 +63,7 @@ pub(super) fn sums(
     }
     let mut sums: Vec<RuleSum> = sums.into_values().map(|(sum, ..)| sum).collect();
     let name = |sum: &RuleSum| (session.text(sum.rule), session.text(sum.section));
-    sums.sort_by(|a, b| {
+    sums.arrange_by(|a, b| {
         let saved = |sum: &RuleSum| sum.saved.unwrap_or(-1.0);
         saved(b).total_cmp(&saved(a)).then_with(|| name(a).cmp(&name(b)))
     });

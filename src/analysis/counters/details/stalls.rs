@@ -1,6 +1,7 @@
 //! Warp states: what a warp waited for in each cycle that it was resident.
 
 use crate::counters::ncu::Stall;
+use rooflens_model::Arrange;
 
 /// A warp state.
 pub struct State {
@@ -78,6 +79,6 @@ pub fn ranked(shares: &Shares) -> Vec<(&'static State, f64)> {
     let mut ranked: Vec<_> =
         STATES.iter().zip(*shares).skip(1).filter(|(_, share)| *share > 0.0).collect();
     // Equal shares keep the order of the table.
-    ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
+    ranked.arrange_by(|a, b| b.1.total_cmp(&a.1));
     ranked
 }

@@ -1,6 +1,7 @@
 //! Executed floating-point operations from instruction and tensor counters.
 
 use super::lookup::Launch;
+use rooflens_model::Arrange;
 
 /// What was counted, or why it was not.
 #[derive(Clone, Debug, PartialEq)]
@@ -189,7 +190,7 @@ fn tensor(launch: &Launch<'_>) -> Option<Vec<Part>> {
             None => parts.push(Part { dtype, tensor: true, flops: *value }),
         }
     }
-    parts.sort_by_key(|part| part.dtype);
+    parts.arrange_by_key(|part| part.dtype);
     Some(parts)
 }
 

@@ -12,7 +12,7 @@ use crate::engine::facts::{OpSource, Stage};
 use crate::engine::kernel_matching::{How, of_pass};
 use crate::engine::stage_stats::{Summary, summaries};
 use crate::{Context, Facts, Known, Missing};
-use rooflens_model::{Dim3, KernelId, LaunchId, Ns, PassId, ProfileId, Session};
+use rooflens_model::{Arrange, Dim3, KernelId, LaunchId, Ns, PassId, ProfileId, Session};
 
 /// A launch within these bounds of a median, as a ratio to it, is like it.
 pub const ALIKE: std::ops::RangeInclusive<f64> = 0.8..=1.25;
@@ -144,7 +144,7 @@ pub fn compute(context: &Context<'_>) -> Known<Matching> {
             if product { by_size(group, counters) } else { vec![group] }
         };
         line.groups = line.groups.into_iter().flat_map(matched).collect();
-        line.groups.sort_by(|a, b| {
+        line.groups.arrange_by(|a, b| {
             let key = |one: &Group| (std::cmp::Reverse(one.time), one.kernel, one.grid, one.block);
             key(a).cmp(&key(b)).then_with(|| a.from.cmp(&b.from))
         });
@@ -249,7 +249,7 @@ fn by_size(group: Group, counters: &Counters) -> Vec<Group> {
         .filter_map(|at| Some((counters.launch(*at).seconds? * 1e9, *at)))
         .filter(|(time, _)| *time > 0.0)
         .collect();
-    timed.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    timed.arrange_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     for (time, at) in timed {
         match sizes.last_mut().filter(|(first, _)| SAME_SIZE.contains(&(time / *first))) {
             Some((_, size)) => size.push(at),

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use self::matching::{ALIKE, Group, Line, MatchedKernel, Matching};
 use crate::counters::ncu::Counters;
 use crate::{Context, Known};
-use rooflens_model::{KernelId, Ns, PassId, ProfileId};
+use rooflens_model::{Arrange, KernelId, Ns, PassId, ProfileId};
 
 /// Launches of one kernel and grid of which less time than this is like their median are of several sizes.
 const MOSTLY: f64 = 0.5;
@@ -97,7 +97,7 @@ pub fn compute(context: &Context<'_>) -> Known<Representativeness> {
     let mut launches: Vec<_> = ids.map(|id| compare(counters, matching, id)).collect();
     // Equal shares keep the order of the rows.
     let share = |one: &Comparison| one.share.unwrap_or(-1.0);
-    launches.sort_by(|a, b| share(b).total_cmp(&share(a)).then(a.profile.cmp(&b.profile)));
+    launches.arrange_by(|a, b| share(b).total_cmp(&share(a)).then(a.profile.cmp(&b.profile)));
     let mut passes = BTreeMap::<PassId, Sums>::new();
     for one in &launches {
         let launch = counters.launch(one.profile);
@@ -107,7 +107,7 @@ pub fn compute(context: &Context<'_>) -> Known<Representativeness> {
     let outermost = matching.outermost(context.facts);
     let mut gaps: Vec<Gap> = outermost.flat_map(|(at, line)| unprofiled(at, line)).collect();
     // Equal shares keep the order of stages and kernels.
-    gaps.sort_by(|a, b| b.share.total_cmp(&a.share));
+    gaps.arrange_by(|a, b| b.share.total_cmp(&a.share));
     Ok(Representativeness { launches, passes, gaps })
 }
 
@@ -214,7 +214,7 @@ fn unprofiled(at: usize, line: &Line) -> Vec<Gap> {
         share: time as f64 / line.time as f64,
     };
     let mut gaps: Vec<Gap> = kernels.into_iter().map(gap).collect();
-    gaps.sort_by_key(|gap| (std::cmp::Reverse(gap.time), gap.kernel));
+    gaps.arrange_by_key(|gap| (std::cmp::Reverse(gap.time), gap.kernel));
     gaps
 }
 

@@ -10,7 +10,7 @@ use crate::counters::ncu::bound::{Bound, THRESHOLDS};
 use crate::engine::kernel_matching::{How, Names};
 use crate::kernels::kernel_sums::{KernelSum, PassKernels};
 use crate::{Classifier, Context, Known, Missing};
-use rooflens_model::{KernelId, Ns, PassId, ProfileId};
+use rooflens_model::{Arrange, KernelId, Ns, PassId, ProfileId};
 
 /// Sample standard deviation ÷ mean up to which the launches of a kernel are alike.
 pub const SPREAD: f64 = 0.25;
@@ -67,7 +67,7 @@ pub fn compute(context: &Context<'_>) -> Known<Summed> {
     };
     let mut launches: Vec<SummedLaunch> = profiles.ids().map(one).collect();
     let share = |one: &SummedLaunch| one.share.unwrap_or(-1.0);
-    launches.sort_by(|a, b| share(b).total_cmp(&share(a)).then(a.profile.cmp(&b.profile)));
+    launches.arrange_by(|a, b| share(b).total_cmp(&share(a)).then(a.profile.cmp(&b.profile)));
     let profiled = |sum: &&KernelSum| !launches.iter().any(|one| one.kernel() == Some(sum.kernel));
     let gaps = run.sums.iter().filter(profiled).cloned().collect();
     let passes = by_pass(counters, &launches);
@@ -146,7 +146,7 @@ impl Summed {
             *shares.entry(bound).or_default() += one.share.unwrap_or_default();
         }
         let mut shares: Vec<(Bound, f64)> = shares.into_iter().collect();
-        shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+        shares.arrange_by(|a, b| b.1.total_cmp(&a.1));
         shares
     }
 }

@@ -6,7 +6,7 @@ use crate::Classifier;
 use crate::counters::ncu::bound::{Bound, THRESHOLDS};
 use crate::counters::ncu::flops::Flops;
 use crate::counters::ncu::{KernelCounters, Level, Levels};
-use rooflens_model::{Dim3, StrId};
+use rooflens_model::{Arrange, Dim3, StrId};
 
 /// The launches of one kernel, grid and block in one pass; sums over them.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ pub(super) fn groups(kernels: &[&KernelCounters], rule: Classifier) -> Vec<Group
     let one = |own: &Vec<&KernelCounters>| group(own, total, rule);
     let mut groups: Vec<Group> = members.values().filter_map(one).collect();
     // Equal times keep the order of the keys.
-    groups.sort_by(|a, b| b.share.total_cmp(&a.share));
+    groups.arrange_by(|a, b| b.share.total_cmp(&a.share));
     groups
 }
 

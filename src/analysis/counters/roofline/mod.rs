@@ -13,7 +13,7 @@ use self::roofs::Roofs;
 use crate::counters::ncu::KernelCounters;
 use crate::counters::ncu::flops::Flops;
 use crate::{Context, Known};
-use rooflens_model::PassId;
+use rooflens_model::{Arrange, PassId};
 
 /// The kernels of one pass under their roofs.
 pub struct PassRoofline {
@@ -74,6 +74,6 @@ fn types(kernels: &[&KernelCounters]) -> Vec<TypeSum> {
     let with_share = |sum: TypeSum| TypeSum { share: sum.flops / total, ..sum };
     let mut sums: Vec<TypeSum> = sums.into_values().map(with_share).collect();
     // Equal sums keep the order of their names.
-    sums.sort_by(|a, b| b.flops.total_cmp(&a.flops));
+    sums.arrange_by(|a, b| b.flops.total_cmp(&a.flops));
     sums
 }

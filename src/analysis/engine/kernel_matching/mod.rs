@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::engine::facts::OpSource;
 use crate::{Context, Facts, Known, Missing};
-use rooflens_model::{KernelId, PassId, Session, StrId};
+use rooflens_model::{Arrange, KernelId, PassId, Session, StrId};
 
 pub use names::{How, Names, md5_hex};
 
@@ -48,7 +48,7 @@ pub fn compute(context: &Context<'_>) -> Known<KernelMatching> {
     };
     let mut names: Vec<MatchedName> = counts.into_iter().map(find).collect();
     let key = |one: &MatchedName| (one.kernel.is_some(), one.pass, session.text(one.name));
-    names.sort_by(|a, b| key(a).cmp(&key(b)));
+    names.arrange_by(|a, b| key(a).cmp(&key(b)));
     Ok(KernelMatching { reference, names })
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::kernels::matmul::Gemm;
 use crate::{Context, Known};
-use rooflens_model::StrId;
+use rooflens_model::{Arrange, StrId};
 
 /// Calls of one function in one log with the same sizes, type and tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,7 +54,7 @@ pub fn compute(context: &Context<'_>) -> Known<Vec<LoggedGemm>> {
     }
     let counted = |(key, calls)| LoggedGemm { calls, ..key };
     let mut all: Vec<LoggedGemm> = groups.into_iter().map(counted).collect();
-    all.sort_by(|a, b| {
+    all.arrange_by(|a, b| {
         let artifact = |one: &LoggedGemm| session.text(one.artifact);
         artifact(a).cmp(artifact(b)).then(b.flops().total_cmp(&a.flops()))
     });

@@ -12,7 +12,7 @@ use crate::engine::classify::KernelClass;
 use crate::{Context, Known};
 use rooflens_hardware::Gpu;
 use rooflens_hardware::element_bytes;
-use rooflens_model::{Dim3, KernelId, ProcessId, Session};
+use rooflens_model::{Arrange, Dim3, KernelId, ProcessId, Session};
 use tiles::{Launch, Tiling, blocks_per_sm};
 
 pub use logged::{LoggedGemm, compute as logged};
@@ -35,7 +35,7 @@ fn groups(context: &Context<'_>, ceilings: &Ceilings<'_>, launches: &[MatrixLaun
     }
     let mut groups: Vec<Group> =
         same.into_values().map(|(count, sum)| group(context, ceilings, count, &sum)).collect();
-    groups.sort_by(|a, b| {
+    groups.arrange_by(|a, b| {
         let lost = |group: &Group| group.sum.recoverable().unwrap_or(-1.0);
         let key = |group: &Group| (group.kernel, group.grid, group.product);
         lost(b)

@@ -11,7 +11,7 @@ use crate::engine::classify::{KernelClass, KernelIdentity};
 use crate::engine::intervals::total;
 use crate::results::no_gpu_work;
 use crate::{Context, Facts, Known};
-use rooflens_model::{Ns, PassId, Session};
+use rooflens_model::{Arrange, Ns, PassId, Session};
 
 pub use selection::{ENOUGH, Selected, Window, command, select, window};
 pub use sums::KernelSum;
@@ -82,7 +82,7 @@ fn of_pass(sums: &[KernelSum], identities: &[KernelIdentity]) -> PassKernels {
         row.total = row.total.saturating_add(sum.total);
     }
     let mut libraries: Vec<LibrarySum> = libraries.into_values().collect();
-    libraries.sort_by_key(|one| std::cmp::Reverse(one.total));
+    libraries.arrange_by_key(|one| std::cmp::Reverse(one.total));
     let of = |class| total(of_class(sums, identities, class).map(|sum| sum.total));
     PassKernels {
         pass: sums[0].pass,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rayon::prelude::*;
 
 use crate::engine::intervals::total;
-use rooflens_model::{KernelId, Ns, PassId, Session};
+use rooflens_model::{Arrange, KernelId, Ns, PassId, Session};
 
 /// The launches of one kernel in one pass.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,7 +47,7 @@ pub(super) fn kernel_sums(session: &Session) -> Vec<KernelSum> {
     let groups: Vec<_> = groups.into_iter().collect();
     let mut sums: Vec<KernelSum> = groups.into_par_iter().filter_map(sum).collect();
     sums.extend(imported(session, &sums));
-    sums.sort_by(|a, b| {
+    sums.arrange_by(|a, b| {
         let name = |sum: &KernelSum| session.kernel_name(sum.kernel);
         (a.pass, b.total).cmp(&(b.pass, a.total)).then_with(|| name(a).cmp(name(b)))
     });

@@ -6,7 +6,7 @@ use crate::engine::facts::{Stage, StageInstance};
 use crate::engine::stage_stats::{Summary, summaries};
 use crate::engine::stats::median;
 use crate::{Context, Facts};
-use rooflens_model::{Ns, PassId, ProcessId, StrId};
+use rooflens_model::{Arrange, Ns, PassId, ProcessId, StrId};
 
 /// Beginnings of the names of such calls; what follows is a variant, such as `Async` or `Pitch`.
 const ALLOCATING: [&str; 15] = [
@@ -92,7 +92,7 @@ pub(super) fn find(context: &Context<'_>) -> AllocatorCalls {
             found.add(context, &order, line.clone());
         }
     }
-    found.rows.sort_by_key(|row| {
+    found.rows.arrange_by_key(|row| {
         (!row.counted, row.stage.stage, row.stage.process, row.instance, session.text(row.name))
     });
     found

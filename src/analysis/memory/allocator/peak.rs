@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::states::{State, States};
 use crate::operators::call_tree::{Source, Spans, fold};
-use rooflens_model::{MemoryEventId, Session};
+use rooflens_model::{Arrange, MemoryEventId, Session};
 
 /// Live allocations of one maker.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -68,7 +68,7 @@ pub(super) fn held(
     let holder =
         |((operator, range), (allocations, bytes))| Holder { operator, range, allocations, bytes };
     let mut holders: Vec<Holder> = by_maker.into_iter().map(holder).collect();
-    holders.sort_by_key(|holder| Reverse(holder.bytes));
+    holders.arrange_by_key(|holder| Reverse(holder.bytes));
     let before = Some(peak.allocated.saturating_sub(known)).filter(|before| *before >= 0);
     Held { holders, before }
 }

@@ -6,7 +6,7 @@ use super::PassWork;
 use super::call_tree::{Folded, Source, Spans, Tree, all_trees};
 use crate::engine::spans::{Groups, Sum, Work, roll_up};
 use crate::{Context, Known};
-use rooflens_model::{Ns, PassId};
+use rooflens_model::{Arrange, Ns, PassId};
 
 use idle::Idle;
 
@@ -117,7 +117,7 @@ fn sums(context: &Context<'_>, spans: &Spans) -> Vec<FunctionSum> {
         FunctionSum { pass, work: works[pass.index()], name, sum, idle }
     };
     let mut all: Vec<FunctionSum> = groups.sums.into_iter().zip(idle).map(function).collect();
-    all.sort_by(|a, b| {
+    all.arrange_by(|a, b| {
         let time = |one: &FunctionSum| (one.sum.own.device, one.sum.host_self);
         a.pass.cmp(&b.pass).then(time(b).cmp(&time(a))).then_with(|| a.name.cmp(&b.name))
     });

@@ -12,7 +12,7 @@ use crate::engine::facts::OpIndex;
 use crate::engine::intervals::total;
 use crate::engine::stage_stats::{Summary, summaries};
 use crate::{Context, Known};
-use rooflens_model::{KernelId, Ns};
+use rooflens_model::{Arrange, KernelId, Ns};
 
 use figures::Figures;
 use nodes::PassNodes;
@@ -92,7 +92,7 @@ fn by_stage(context: &Context<'_>, replays: &Replays) -> Vec<StageGraph> {
     };
     let stage = |replay: &Replay| replay.instance.map(|instance| facts.instances[instance].stage);
     let mut counted: Vec<&Replay> = replays.all.iter().filter(counts).collect();
-    counted.sort_by_key(|replay| (replay.graph, stage(replay)));
+    counted.arrange_by_key(|replay| (replay.graph, stage(replay)));
     let same = |a: &&Replay, b: &&Replay| (a.graph, stage(a)) == (b.graph, stage(b));
     let group = |own: &[&Replay]| StageGraph {
         graph: own[0].graph,
@@ -103,7 +103,7 @@ fn by_stage(context: &Context<'_>, replays: &Replays) -> Vec<StageGraph> {
     };
     let mut graphs: Vec<StageGraph> = counted.chunk_by(same).map(group).collect();
     let primary = facts.primary_pass(context.session);
-    graphs.sort_by_key(|own| {
+    graphs.arrange_by_key(|own| {
         let pass = replays.graphs[own.graph].pass;
         let time = Reverse(own.figures.total);
         (Some(pass) != primary, pass, time, own.graph, own.stage.is_none(), own.stage)

@@ -14,7 +14,7 @@ use crate::engine::intervals::{Interval, add, measure, total, union};
 use crate::engine::stage_stats::Summary;
 use crate::engine::stats::median;
 use crate::{Context, Known};
-use rooflens_model::{GpuId, Ns, Session, StrId, ThreadId};
+use rooflens_model::{Arrange, GpuId, Ns, Session, StrId, ThreadId};
 
 /// The times between the stages of a process on one GPU.
 pub struct Between {
@@ -97,7 +97,7 @@ fn chain<'a>(context: &Context<'a>, summary: &Summary) -> Vec<&'a StageInstance>
     let instances = stages.flat_map(|stage| facts.instances_of(stage));
     let own = instances.filter(|one| one.process == summary.process && one.projection.is_some());
     let mut own: Vec<&StageInstance> = own.collect();
-    own.sort_by_key(|one| (one.projection, one.stage, one.ordinal));
+    own.arrange_by_key(|one| (one.projection, one.stage, one.ordinal));
     own
 }
 
@@ -135,7 +135,7 @@ impl Between {
             }
         }
         self.pairs = pairs.into_values().collect();
-        self.pairs.sort_by_key(|pair| Reverse(pair.idle()));
+        self.pairs.arrange_by_key(|pair| Reverse(pair.idle()));
     }
 
     /// Idle time of all windows, nanoseconds.

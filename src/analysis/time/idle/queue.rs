@@ -8,7 +8,7 @@ use crate::Context;
 use crate::engine::facts::OpIndex;
 use crate::engine::intervals::{Interval, union};
 use crate::time::timeline::bins::{Window, spread};
-use rooflens_model::{GpuId, Ns, PassId, ProcessId};
+use rooflens_model::{Arrange, GpuId, Ns, PassId, ProcessId};
 
 /// Stages whose queue over time is kept.
 const KEPT: usize = 2;
@@ -121,7 +121,7 @@ pub(super) fn over_time(
         lines.iter().enumerate().filter(|(_, line)| outermost(line)).collect();
     stages.dedup_by_key(|(_, line)| line.summary.stage);
     let total = |line: &Line| line.summary.time * line.summary.counted as f64;
-    stages.sort_by(|a, b| total(b.1).total_cmp(&total(a.1)));
+    stages.arrange_by(|a, b| total(b.1).total_cmp(&total(a.1)));
     let of = |(at, line)| QueueOverTime::of(context, queues, at, line);
     stages.into_iter().filter_map(of).take(KEPT).collect()
 }

@@ -12,7 +12,7 @@ use crate::engine::facts::{Facts, OpIndex, OpSource, Stage};
 use crate::engine::intervals::{Interval, add, union};
 use crate::engine::sweep::gaps;
 use rooflens_model::{
-    ApiCallId, CopyKind, MemoryKind, Ns, PassId, ProcessId, Session, StrId, ThreadId,
+    ApiCallId, Arrange, CopyKind, MemoryKind, Ns, PassId, ProcessId, Session, StrId, ThreadId,
 };
 
 /// Calls that return when the GPU has come so far, without the marks of variants.
@@ -98,7 +98,7 @@ fn find_stages(session: &Session, facts: &Facts, pass: PassId, calls: &mut [Sync
     let mut stages: Vec<(usize, &Stage)> =
         facts.stages.iter().enumerate().filter(|(_, stage)| stage.pass == pass).collect();
     // Parts of a stage may also run outside of it, and count there.
-    stages.sort_by_key(|(at, stage)| (stage.parent.is_some(), *at));
+    stages.arrange_by_key(|(at, stage)| (stage.parent.is_some(), *at));
     for (at, stage) in stages {
         let mut spans: BTreeMap<ProcessId, Vec<Interval>> = BTreeMap::new();
         for one in facts.instances_of(stage).iter().filter(|one| one.excluded.is_none()) {

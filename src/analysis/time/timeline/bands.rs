@@ -7,7 +7,7 @@ use super::overview::Band;
 use crate::Context;
 use crate::engine::facts::{Stage, StageInstance};
 use crate::engine::stages::WHOLE_CAPTURE;
-use rooflens_model::{Ns, PassId, ProcessId};
+use rooflens_model::{Arrange, Ns, PassId, ProcessId};
 
 /// Bands narrower than this many stretches are joined with their like.
 const NARROW: Ns = 4;
@@ -32,7 +32,7 @@ pub(super) fn of_pass(context: &Context<'_>, pass: PassId, window: &Window) -> V
         let shown = joined.into_iter().filter(|(start, end)| end - start >= stretch);
         bands.extend(shown.map(|(s, e)| (at, s - window.start, e - window.start)));
     }
-    bands.sort_by_key(|(stage, start, end)| (*start, *end, &facts.stages[*stage].name));
+    bands.arrange_by_key(|(stage, start, end)| (*start, *end, &facts.stages[*stage].name));
     bands
 }
 

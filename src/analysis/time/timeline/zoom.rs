@@ -8,7 +8,7 @@ use crate::engine::facts::StageInstance;
 use crate::engine::intervals::{Interval, difference, union, union_length};
 use crate::engine::stage_stats::{Summary, summaries};
 use crate::engine::stages::WHOLE_CAPTURE;
-use rooflens_model::{GpuId, Ns, PassId};
+use rooflens_model::{Arrange, GpuId, Ns, PassId};
 
 /// Instances that a report shows.
 const MAX_ZOOMS: usize = 2;
@@ -53,7 +53,7 @@ pub(super) fn find(context: &Context<'_>, overview: &Overview) -> Vec<Zoom> {
         shows_more && line.time < most
     });
     let total = |line: &Summary| line.time * line.counted as f64;
-    lines.sort_by(|a, b| total(b).total_cmp(&total(a)).then(a.stage.cmp(&b.stage)));
+    lines.arrange_by(|a, b| total(b).total_cmp(&total(a)).then(a.stage.cmp(&b.stage)));
     let zooms = lines.into_iter().take(MAX_ZOOMS);
     zooms.filter_map(|line| zoom(context, overview.pass, line)).collect()
 }

@@ -8,7 +8,7 @@ use crate::Context;
 use crate::engine::stage_names::kind_by_name;
 use crate::engine::stage_stats::{Summary, summaries};
 use crate::engine::stats::median;
-use rooflens_model::{Session, StrId};
+use rooflens_model::{Arrange, Session, StrId};
 
 /// The time of a stage from one source: un-profiled repeats, or a profiled pass.
 #[derive(Clone, Debug)]
@@ -92,7 +92,7 @@ fn baseline(session: &Session) -> Vec<StageTime> {
         })
     };
     let mut all: Vec<StageTime> = groups.into_iter().filter_map(one).collect();
-    all.sort_by_key(|timed| timed.kind);
+    all.arrange_by_key(|timed| timed.kind);
     all
 }
 

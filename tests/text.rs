@@ -70,11 +70,11 @@ fn each_message_is_used() {
         match group {
             Some("words") => code.contains(&format!("\"{}\"", &key["words.".len()..])),
             Some("glossary" | "microbench_glossary" | "serving_glossary") => true,
-            Some(rule) if OF_RULES.contains(&last) => ids.contains(rule.replace('_', "-").as_str()),
             Some("tables") => key.split('.').skip(1).all(|id| id == "title" || ids.contains(id)),
             Some(group) if BY_ID.contains(&group) || group == "page" => {
                 ids.contains(last) || ids.contains(last.replace('_', "-").as_str())
             }
+            Some(rule) if OF_RULES.contains(&last) => ids.contains(rule.replace('_', "-").as_str()),
             _ => false,
         }
     };

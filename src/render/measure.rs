@@ -13,8 +13,14 @@ pub(crate) static REGULAR: &[u8] = include_bytes!("../../templates/fonts/IBMPlex
 pub(crate) static SEMI_BOLD: &[u8] =
     include_bytes!("../../templates/fonts/IBMPlexSans-SemiBold.ttf");
 
-static FACES: LazyLock<[Option<Face<'static>>; 2]> =
-    LazyLock::new(|| [REGULAR, SEMI_BOLD].map(|file| Face::parse(file, 0).ok()));
+static FACES: LazyLock<[Widths; 2]> = LazyLock::new(|| [REGULAR, SEMI_BOLD].map(Widths::of));
+
+/// Advance widths of a face, in font sizes.
+struct Widths {
+    face: Option<Face<'static>>,
+    /// Those of ASCII: nearly all.
+    ascii: [f64; 128],
+}
 
 /// Advance width of every character of IBM Plex Mono, in font sizes.
 const MONO: f64 = 0.6;
@@ -22,8 +28,21 @@ const MONO: f64 = 0.6;
 /// Width of a text in the sans face, without kerning.
 pub(crate) fn sans(text: &str, size: f64, bold: bool) -> f64 {
     let [regular, semi_bold] = &*FACES;
-    let face = if bold { semi_bold } else { regular };
-    text.chars().map(|c| advance(face.as_ref(), c)).sum::<f64>() * size
+    let widths = if bold { semi_bold } else { regular };
+    text.chars().map(|c| widths.advance(c)).sum::<f64>() * size
+}
+
+impl Widths {
+    fn of(file: &'static [u8]) -> Self {
+        let face = Face::parse(file, 0).ok();
+        let ascii = std::array::from_fn(|code| advance(face.as_ref(), code as u8 as char));
+        Self { face, ascii }
+    }
+
+    fn advance(&self, c: char) -> f64 {
+        let known = self.ascii.get(c as usize).copied();
+        known.unwrap_or_else(|| advance(self.face.as_ref(), c))
+    }
 }
 
 /// Advance width in font sizes; what the face lacks comes from one whose characters fill the em square.

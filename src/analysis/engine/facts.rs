@@ -243,15 +243,10 @@ impl Facts {
 
     /// The passes with GPU operations, the primary one first.
     pub fn passes_by_preference(&self, session: &Session) -> Vec<PassId> {
-        let mut counts = vec![0u64; session.passes.len()];
-        for pass in &self.ops.pass {
-            counts[pass.index()] += 1;
-        }
-        let mut passes: Vec<PassId> =
-            session.passes.ids().filter(|pass| counts[pass.index()] > 0).collect();
+        let count = |pass: &PassId| self.ops_of(*pass).len();
+        let mut passes: Vec<PassId> = session.passes.ids().filter(|pass| count(pass) > 0).collect();
         passes.arrange_by_key(|pass| {
-            let row = pass.index();
-            (session.passes.kind[row], std::cmp::Reverse(counts[row]), *pass)
+            (session.passes.kind[pass.index()], std::cmp::Reverse(count(pass)), *pass)
         });
         passes
     }

@@ -9,11 +9,11 @@ use rooflens_schemas::steps;
 use crate::engine::admission::{self, Admission};
 use crate::engine::attribution::{IssuedOp, ThreadOps, attribute, started};
 use crate::engine::facts::{Facts, Ops, Stage, StageInstance};
-use crate::engine::intervals::{Interval, total, union_length};
+use crate::engine::intervals::{Interval, add, total, union_length};
 use crate::engine::stage_names::{Rule, is_of_user, is_update, rules};
 use crate::engine::stats::modified_z_of_first;
 use crate::engine::updates::between_updates;
-use rooflens_model::{GpuId, Ns, PassId, ProcessId, RangeId, Session, StrId, ThreadId};
+use rooflens_model::{Arrange, Ns, PassId, ProcessId, RangeId, Session, StrId, ThreadId};
 
 /// Distinct outermost range names that become stages where no rule matches any range.
 const MAX_UNNAMED_STAGES: usize = 12;
@@ -433,15 +433,16 @@ impl StageInstance {
     /// Fills everything that follows from the operations.
     fn measure(&mut self, ops: &Ops) {
         self.ops.sort_unstable_by_key(|op| (ops.start[*op as usize], *op));
-        let mut by_gpu: BTreeMap<GpuId, Vec<Interval>> = BTreeMap::new();
-        for op in self.ops.iter().map(|op| *op as usize) {
-            by_gpu.entry(ops.gpu[op]).or_default().push((ops.start[op], ops.end[op]));
+        let all = || self.ops.iter().map(|op| *op as usize);
+        let first = all().map(|op| ops.start[op]).min();
+        self.projection = first.zip(all().map(|op| ops.end[op]).max());
+        self.sum = total(all().map(|op| ops.end[op] - ops.start[op]));
+        let mut by_gpu: Vec<usize> = all().collect();
+        by_gpu.arrange_by_key(|op| ops.gpu[*op]);
+        for own in by_gpu.chunk_by(|a, b| ops.gpu[*a] == ops.gpu[*b]) {
+            let times = own.iter().map(|op| (ops.start[*op], ops.end[*op]));
+            add(&mut self.busy, union_length(&mut times.collect::<Vec<Interval>>()));
+            self.gpus.push(ops.gpu[own[0]]);
         }
-        self.gpus = by_gpu.keys().copied().collect();
-        let all = || by_gpu.values().flatten();
-        let (first, last) = (all().map(|i| i.0).min(), all().map(|i| i.1).max());
-        self.projection = first.zip(last);
-        self.sum = total(all().map(|(start, end)| end - start));
-        self.busy = total(by_gpu.values_mut().map(|intervals| union_length(intervals)));
     }
 }

@@ -206,7 +206,7 @@ fn gather(
     profiled: &BTreeMap<KernelId, Vec<ProfileId>>,
 ) -> Line {
     let mut place = FxHashMap::<(KernelId, Dim3, Dim3), usize>::default();
-    let mut groups: Vec<Group> = Vec::new();
+    let (mut groups, mut has_profiles): (Vec<Group>, Vec<bool>) = Default::default();
     let (mut time, mut gpus) = (0, 1);
     for instance in summary.counted_instances(facts) {
         gpus = gpus.max(instance.gpus.len());
@@ -219,11 +219,12 @@ fn gather(
             let at = *place.entry(key).or_insert_with(|| {
                 let (kernel, grid, block) = key;
                 groups.push(Group { kernel, grid, block, ..Group::default() });
+                has_profiles.push(profiled.contains_key(&kernel));
                 groups.len() - 1
             });
             groups[at].launches += 1;
             groups[at].time += duration;
-            if profiled.contains_key(&key.0) {
+            if has_profiles[at] {
                 groups[at].durations.push(duration);
             }
         }

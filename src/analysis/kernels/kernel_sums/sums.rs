@@ -1,9 +1,5 @@
 //! Sums per (pass, kernel): count, total and distribution of durations.
 
-use std::collections::BTreeMap;
-
-use rayon::prelude::*;
-
 use crate::engine::intervals::total;
 use rooflens_model::{Arrange, KernelId, Ns, PassId, Session};
 
@@ -39,13 +35,14 @@ impl KernelSum {
 /// tool computed, if the bundle holds them.
 pub(super) fn kernel_sums(session: &Session) -> Vec<KernelSum> {
     let launches = &session.launches;
-    let mut groups: BTreeMap<(PassId, KernelId), Vec<Ns>> = BTreeMap::new();
-    for row in 0..launches.len() {
+    let launch = |row: usize| {
         let duration = launches.end[row].saturating_sub(launches.start[row]);
-        groups.entry((launches.pass[row], launches.kernel[row])).or_default().push(duration);
-    }
-    let groups: Vec<_> = groups.into_iter().collect();
-    let mut sums: Vec<KernelSum> = groups.into_par_iter().filter_map(sum).collect();
+        (launches.pass[row], launches.kernel[row], duration)
+    };
+    let mut times: Vec<(PassId, KernelId, Ns)> = (0..launches.len()).map(launch).collect();
+    times.sort_unstable();
+    let groups = times.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1));
+    let mut sums: Vec<KernelSum> = groups.map(sum).collect();
     sums.extend(imported(session, &sums));
     sums.arrange_by(|a, b| {
         let name = |sum: &KernelSum| session.kernel_name(sum.kernel);
@@ -54,25 +51,25 @@ pub(super) fn kernel_sums(session: &Session) -> Vec<KernelSum> {
     sums
 }
 
-/// The sum of the launches of one kernel.
-fn sum(((pass, kernel), mut durations): ((PassId, KernelId), Vec<Ns>)) -> Option<KernelSum> {
-    durations.sort_unstable();
-    let (min, max) = (*durations.first()?, *durations.last()?);
-    let total = total(durations.iter().copied());
-    let count = durations.len();
-    let median = (durations[(count - 1) / 2] as f64 + durations[count / 2] as f64) / 2.0;
+/// The sum of the launches of one kernel in one pass, by duration.
+fn sum(launches: &[(PassId, KernelId, Ns)]) -> KernelSum {
+    let (pass, kernel, min) = launches[0];
+    let duration = |at: usize| launches[at].2;
+    let total = total(launches.iter().map(|one| one.2));
+    let count = launches.len();
+    let median = (duration((count - 1) / 2) as f64 + duration(count / 2) as f64) / 2.0;
     let mean = total as f64 / count as f64;
-    let squares: f64 = durations.iter().map(|one| (*one as f64 - mean).powi(2)).sum();
-    Some(KernelSum {
+    let squares: f64 = launches.iter().map(|one| (one.2 as f64 - mean).powi(2)).sum();
+    KernelSum {
         pass,
         kernel,
         count: count as u64,
         total,
         min,
-        max,
+        max: duration(count - 1),
         median: Some(median),
         std: (count > 1).then(|| (squares / (count - 1) as f64).sqrt()),
-    })
+    }
 }
 
 fn imported(session: &Session, own: &[KernelSum]) -> Vec<KernelSum> {

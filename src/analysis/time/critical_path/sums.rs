@@ -1,6 +1,8 @@
 //! The path and the slack, added up.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashSet;
 
 use super::graph::Graph;
 use super::walk::{Piece, Segment};
@@ -111,12 +113,12 @@ fn of_op(context: &Context<'_>, op: OpIndex) -> Category {
 }
 
 /// Calls of the path that issue operations.
-fn issuing(context: &Context<'_>, segments: &[Segment]) -> BTreeSet<ApiCallId> {
+fn issuing(context: &Context<'_>, segments: &[Segment]) -> FxHashSet<ApiCallId> {
     let call = |segment: &Segment| match segment.piece {
         Piece::Call(call) => Some(call),
         _ => None,
     };
-    let calls: BTreeSet<ApiCallId> = segments.iter().filter_map(call).collect();
+    let calls: FxHashSet<ApiCallId> = segments.iter().filter_map(call).collect();
     let issued = context.facts.ops.api_call.iter().flatten();
     issued.copied().filter(|call| calls.contains(call)).collect()
 }
@@ -154,7 +156,7 @@ pub(super) fn path(context: &Context<'_>, segments: &[Segment]) -> Vec<PathSum> 
 fn about(
     context: &Context<'_>,
     piece: Piece,
-    issuing: &BTreeSet<ApiCallId>,
+    issuing: &FxHashSet<ApiCallId>,
 ) -> (Category, Subject, Option<ProcessId>) {
     let (ops, calls) = (&context.facts.ops, &context.session.api_calls);
     let gpu = |op: OpIndex| Some(ops.process[op as usize]);

@@ -87,36 +87,40 @@ impl Cause {
 
 /// Time by cause, nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Times([Ns; Cause::ALL.len()]);
+pub struct Times {
+    times: [Ns; Cause::ALL.len()],
+    /// Causes that may have time, a bit each: a gap has few.
+    present: u16,
+}
 
 impl Times {
     /// Time of one cause.
     pub const fn one(cause: Cause, time: Ns) -> Self {
-        let mut times = [0; Cause::ALL.len()];
-        times[cause as usize] = time;
-        Self(times)
+        let mut times = Self { times: [0; Cause::ALL.len()], present: 0 };
+        times.set(cause, time);
+        times
     }
 
     /// Time of a cause.
     pub const fn of(&self, cause: Cause) -> Ns {
-        self.0[cause as usize]
+        self.times[cause as usize]
     }
 
     /// Sets the time of a cause.
     pub const fn set(&mut self, cause: Cause, time: Ns) {
-        self.0[cause as usize] = time;
+        self.times[cause as usize] = time;
+        self.present |= ((time != 0) as u16) << cause as u16;
     }
 
     /// Adds time of a cause.
     pub const fn add(&mut self, cause: Cause, time: Ns) {
-        add(&mut self.0[cause as usize], time);
+        add(&mut self.times[cause as usize], time);
+        self.present |= ((time != 0) as u16) << cause as u16;
     }
 
     /// Adds the times of all causes.
     pub fn extend(&mut self, other: &Self) {
-        // A gap has few causes.
-        let present = self.0.iter_mut().zip(other.0).filter(|(_, time)| *time != 0);
-        present.for_each(|(sum, time)| add(sum, time));
+        other.causes().for_each(|(cause, time)| self.add(cause, time));
     }
 
     /// Time of several causes.
@@ -126,12 +130,18 @@ impl Times {
 
     /// Time of all causes.
     pub fn total(&self) -> Ns {
-        total(self.0.into_iter())
+        total(self.times.into_iter())
     }
 
     /// The causes that have time, in the order of [`Cause::ALL`].
     pub fn causes(&self) -> impl Iterator<Item = (Cause, Ns)> {
-        Cause::ALL.into_iter().zip(self.0).filter(|(_, time)| *time > 0)
+        let mut left = self.present;
+        let next = std::iter::from_fn(move || {
+            let cause = *Cause::ALL.get(left.trailing_zeros() as usize)?;
+            left &= left - 1;
+            Some((cause, self.of(cause)))
+        });
+        next.filter(|(_, time)| *time > 0)
     }
 
     /// The cause with most time; of equal ones the first.

@@ -4,8 +4,6 @@ mod streams;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-
 use crate::engine::stages::WHOLE_CAPTURE;
 use crate::{Context, Known};
 use rooflens_model::{GpuId, PassId};
@@ -59,20 +57,16 @@ fn lines(context: &Context<'_>, pass: PassId) -> Vec<Line> {
 }
 
 /// Operations by GPU, of GPUs with more than one stream.
-fn by_gpu(context: &Context<'_>, rows: impl Iterator<Item = usize>) -> BTreeMap<GpuId, Vec<usize>> {
+fn by_gpu(context: &Context<'_>, rows: impl Iterator<Item = usize>) -> Vec<(GpuId, Vec<usize>)> {
     let ops = &context.facts.ops;
-    let mut lists: BTreeMap<GpuId, Vec<usize>> = BTreeMap::new();
-    for row in rows {
-        lists.entry(ops.gpu[row]).or_default().push(row);
-    }
-    let stream = |row: &usize| (ops.process[*row], ops.stream[*row]);
+    let mut rows: Vec<usize> = rows.collect();
+    rows.sort_unstable_by_key(|row| (ops.gpu[*row], *row));
     // Instances that cross share operations, each of which runs once.
-    for rows in lists.values_mut() {
-        rows.sort_unstable();
-        rows.dedup();
-    }
-    lists.retain(|_, rows| rows.iter().any(|row| stream(row) != stream(&rows[0])));
-    lists
+    rows.dedup();
+    let stream = |row: &usize| (ops.process[*row], ops.stream[*row]);
+    let gpus = rows.chunk_by(|a, b| ops.gpu[*a] == ops.gpu[*b]);
+    let several = gpus.filter(|rows| rows.iter().any(|row| stream(row) != stream(&rows[0])));
+    several.map(|rows| (ops.gpu[rows[0]], rows.to_vec())).collect()
 }
 
 fn line(

@@ -12,7 +12,7 @@ use crate::engine::facts::{Facts, OpIndex, OpSource, Stage};
 use crate::engine::intervals::{Interval, add, union};
 use crate::engine::sweep::gaps;
 use rooflens_model::{
-    ApiCallId, Arrange, CopyKind, MemoryKind, Ns, PassId, ProcessId, Session, StrId, ThreadId,
+    ApiCallId, Arrange, CopyKind, MemoryKind, Ns, PassId, ProcessId, Session, ThreadId,
 };
 
 /// Calls that return when the GPU has come so far, without the marks of variants.
@@ -143,7 +143,8 @@ fn mark_stages(facts: &Facts, pass: PassId, charges: &mut Charges) {
 fn sync_calls(session: &Session, facts: &Facts, pass: PassId) -> Vec<SyncCall> {
     let calls = &session.api_calls;
     let to_pageable = pageable_copies(session, facts, pass);
-    let mut blocking: FxHashMap<StrId, bool> = FxHashMap::default();
+    // By name.
+    let mut blocking: Vec<Option<bool>> = vec![None; session.strings.len()];
     let mut found = Vec::new();
     for call in calls.ids() {
         let row = call.index();
@@ -151,7 +152,7 @@ fn sync_calls(session: &Session, facts: &Facts, pass: PassId) -> Vec<SyncCall> {
             continue;
         }
         let name = calls.name[row];
-        let by_name = *blocking.entry(name).or_insert_with(|| blocks(session.text(name)));
+        let by_name = *blocking[name.index()].get_or_insert_with(|| blocks(session.text(name)));
         if by_name || to_pageable.contains(&call) {
             let (start, end) = (calls.start[row], calls.end[row]);
             found.push(SyncCall {

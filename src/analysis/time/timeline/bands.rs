@@ -1,7 +1,5 @@
 //! The stages of a pass, where their work is on the GPU.
 
-use std::collections::BTreeMap;
-
 use super::bins::Window;
 use super::overview::Band;
 use crate::Context;
@@ -39,11 +37,8 @@ pub(super) fn of_pass(context: &Context<'_>, pass: PassId, window: &Window) -> V
 /// The process of the first GPU's first operation.
 fn first_process(context: &Context<'_>, pass: PassId) -> Option<ProcessId> {
     let ops = &context.facts.ops;
-    let mut first = BTreeMap::new();
-    for row in context.facts.ops_of(pass) {
-        first.entry(ops.gpu[row]).or_insert(ops.process[row]);
-    }
-    first.into_values().next()
+    let first = context.facts.ops_of(pass).min_by_key(|row| (ops.gpu[*row], *row))?;
+    Some(ops.process[first])
 }
 
 /// Host ranges of a stage's instances by start.

@@ -17,7 +17,7 @@ use crate::{Error, MAX_LENGTH, Pages, Record, malformed, u16_at, u32_at};
 const MAX_DEPTH: usize = 20;
 
 /// Bytes that a chunk of a parallel scan spans.
-const CHUNK_BYTES: usize = 4 << 20;
+const CHUNK_BYTES: usize = 1 << 20;
 
 const INDEX_INTERIOR: u8 = 0x02;
 const TABLE_INTERIOR: u8 = 0x05;

@@ -299,6 +299,21 @@ impl Facts {
 }
 
 impl Ops {
+    /// None yet, with room for the columns of so many.
+    pub(super) fn with_room(count: usize) -> Self {
+        Self {
+            start: Vec::with_capacity(count),
+            end: Vec::with_capacity(count),
+            pass: Vec::with_capacity(count),
+            gpu: Vec::with_capacity(count),
+            process: Vec::with_capacity(count),
+            stream: Vec::with_capacity(count),
+            source: Vec::with_capacity(count),
+            api_call: Vec::with_capacity(count),
+            ..Self::default()
+        }
+    }
+
     /// Number of operations.
     pub fn len(&self) -> usize {
         self.start.len()

@@ -52,7 +52,7 @@ pub fn operations(session: &Session) -> Ops {
     // Tables are sorted, mostly: stable sorting merges what ascends.
     rows.sort();
     let calls = CallIndex::new(session);
-    let mut ops = Ops::default();
+    let mut ops = Ops::with_room(count);
     for (_, start, end, source) in rows {
         let (pass, gpu, process, stream, correlation) = match source {
             OpSource::Launch(LaunchId(row)) => columns!(launches, row),

@@ -7,8 +7,7 @@ use std::process::Command;
 use rooflens::render::{Format, RenderOptions, render};
 use rooflens::report::Kind;
 
-#[path = "support/sample_report.rs"]
-mod sample;
+use crate::support::sample_report as sample;
 
 /// What a reader does, and what comes of it, a line each.
 const READER: &str = include_str!("support/reader.js");

@@ -466,7 +466,5 @@ fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-#[path = "bundle/left_out.rs"]
 mod left_out;
-#[path = "bundle/whole.rs"]
 mod whole;

@@ -1,8 +1,6 @@
 //! The command line as scripts meet it: exit codes, standard output, messages.
 
-#[path = "cli/endings.rs"]
 mod endings;
-#[path = "cli/programs.rs"]
 mod programs;
 
 use std::path::PathBuf;

@@ -1,17 +1,14 @@
 //! The same files at the root, in folders, in a list, in an archive and one launch a folder give the same figures.
-#![allow(dead_code)]
-
-mod support;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use crate::support::{Loaded, path};
 use rooflens::diagnostic::Diagnostics;
 use rooflens::{bundle, ingest};
 use rooflens_schemas::Scope;
-use support::{Loaded, path};
 
 /// Metrics without the names of passes, sorted.
 fn figures(paths: &[PathBuf]) -> (Vec<String>, usize) {

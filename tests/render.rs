@@ -9,8 +9,7 @@ use rooflens::render::{Format, RenderOptions, Rendered, render};
 use rooflens::report::Kind;
 use rooflens_schemas::MetricsFile;
 
-#[path = "support/sample_report.rs"]
-mod sample;
+use crate::support::sample_report as sample;
 
 fn rendered(format: Format) -> Rendered {
     document(Kind::Report, format)
@@ -398,5 +397,4 @@ fn csv_holds_all_rows() {
     assert_eq!(rows[4].get(6), Some(""));
 }
 
-#[path = "render/charts.rs"]
 mod charts;

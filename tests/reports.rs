@@ -1,6 +1,6 @@
 //! Reports of the fixtures: the same bytes whoever asks, and the bytes that `reports/` holds.
 //!
-//! `SNAPSHOTS=overwrite cargo test --release --test reports` renews `reports/` after an intended change.
+//! `SNAPSHOTS=overwrite cargo test --release --test all reports` renews `reports/` after an intended change.
 
 use std::collections::BTreeMap;
 use std::fs;

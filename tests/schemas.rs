@@ -1,6 +1,6 @@
 //! The checked-in JSON Schemas are those of the types, and what the repository holds is valid by them.
 //!
-//! `SNAPSHOTS=overwrite cargo test --test schemas` writes the schemas.
+//! `SNAPSHOTS=overwrite cargo test --test all schemas` writes the schemas.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,4 @@
 //! The tables as Parquet files, on a session made by hand.
-#![cfg(feature = "tables")]
 #![allow(clippy::unwrap_used)]
 
 use polars_io::SerReader;

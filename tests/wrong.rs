@@ -1,7 +1,6 @@
 //! What users get wrong, one invocation a row: it ends with the documented exit code and one message that says what is
 //! wrong, prints nothing else, and leaves every file as it was.
 
-#[path = "wrong/runs.rs"]
 mod runs;
 
 use std::collections::BTreeMap;

@@ -1,5 +1,7 @@
 //! What tests of the fixtures share: each is read and computed once.
 
+pub(crate) mod sample_report;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{LazyLock, Mutex, OnceLock};

@@ -1,0 +1,27 @@
+//! All tests of the program in one: each program of tests is linked with all that it tests.
+
+mod architecture;
+mod browser;
+mod bundle;
+mod cli;
+mod documentation;
+mod fixtures;
+#[cfg(target_os = "linux")]
+mod hostile;
+mod ingest_nsys;
+mod ingest_torch;
+mod kernel_lists;
+mod layouts;
+mod names;
+mod output;
+mod prediction;
+mod redaction;
+mod render;
+mod reports;
+mod schemas;
+mod support;
+#[cfg(feature = "tables")]
+mod tables;
+mod text;
+mod what_if;
+mod wrong;

@@ -160,7 +160,7 @@ fn parquet_fingerprint() {
 fn parquet_bytes_do_not_depend_on_threads() {
     let run = |threads: &str| {
         let output = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "parquet_fingerprint", "--nocapture"])
+            .args(["--exact", "tables::parquet_fingerprint", "--nocapture"])
             .env("POLARS_MAX_THREADS", threads)
             .env("RAYON_NUM_THREADS", threads)
             .output()

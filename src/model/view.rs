@@ -5,9 +5,9 @@
 //! `name` is the kernel's where a table refers to kernels, `duration` is end − start, and dimensions are three columns,
 //! as in nsys: so the same SQL runs over the session and over its Parquet files.
 
-use super::Session;
 use super::table::{Cell, Kind, Table};
 use super::tables::Dim3;
+use super::{Session, StrId};
 
 /// A column of a view.
 #[derive(Clone, Debug)]
@@ -36,6 +36,9 @@ type Axis = fn(Dim3) -> u32;
 
 /// The axes of dimensions.
 const AXES: [(&str, Axis); 3] = [("x", |size| size.x), ("y", |size| size.y), ("z", |size| size.z)];
+
+/// The cells of a column: a value for each row, and whether the row has one; `None` where all have.
+pub type Values<T> = (Vec<T>, Option<Vec<bool>>);
 
 /// Words of a description that are a unit, with its symbol; what contains another comes first.
 const UNITS: [(&str, &str); 9] = [
@@ -115,6 +118,52 @@ impl ViewColumn {
                 _ => Cell::Missing,
             },
         }
+    }
+}
+
+// Whole columns, not generic: they are read here, where it is fast.
+impl ViewColumn {
+    /// The integers of a column of integers or row numbers.
+    pub fn ints(&self, session: &Session, table: &dyn Table) -> Values<i64> {
+        self.values(
+            session,
+            table,
+            |cell| if let Cell::Int(value) = cell { Some(value) } else { None },
+        )
+    }
+
+    /// The numbers of a column of floating-point numbers.
+    pub fn floats(&self, session: &Session, table: &dyn Table) -> Values<f64> {
+        self.values(
+            session,
+            table,
+            |cell| if let Cell::Float(value) = cell { Some(value) } else { None },
+        )
+    }
+
+    /// The ids of a column of texts of the interner. An id of another interner is that of the empty text, as in
+    /// `Strings::get`.
+    pub fn ids(&self, session: &Session, table: &dyn Table) -> Values<u32> {
+        let known = |id: StrId| if id.index() < session.strings.len() { id.0 } else { 0 };
+        self.values(session, table, |cell| {
+            if let Cell::Interned(id) = cell { Some(known(id)) } else { None }
+        })
+    }
+
+    fn values<T: Default>(
+        &self,
+        session: &Session,
+        table: &dyn Table,
+        pick: impl Fn(Cell<'_>) -> Option<T>,
+    ) -> Values<T> {
+        let (mut values, mut present) = (Vec::with_capacity(table.rows()), Vec::new());
+        for row in 0..table.rows() {
+            let value = pick(self.cell(session, table, row));
+            present.push(value.is_some());
+            values.push(value.unwrap_or_default());
+        }
+        let all = present.iter().all(|present| *present);
+        (values, (!all).then_some(present))
     }
 }
 

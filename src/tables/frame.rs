@@ -7,7 +7,7 @@ use polars_core::prelude::{
 
 use super::TablesError;
 use crate::model::table::{Cell, Kind, Table};
-use crate::model::view::ViewColumn;
+use crate::model::view::{Values, ViewColumn};
 use crate::model::{Session, StrId, Strings};
 use crate::query::{Answer, Value};
 
@@ -22,11 +22,9 @@ impl Texts {
         Self(StringChunked::from_iter_values(PlSmallStr::EMPTY, all).into_column())
     }
 
-    /// The texts of `ids` as a column.
-    fn gather(&self, name: &str, ids: impl Iterator<Item = Option<StrId>>) -> PolarsResult<Column> {
-        // An id of another interner reads as the empty string, as in `Strings::get`.
-        let row = |id: StrId| if id.index() < self.0.len() { id.0 } else { 0 };
-        let rows = IdxCa::from_iter_options(PlSmallStr::EMPTY, ids.map(|id| id.map(row)));
+    /// The texts of ids as a column.
+    fn gather(&self, name: &str, (ids, present): Values<u32>) -> PolarsResult<Column> {
+        let rows = IdxCa::from_vec_validity(PlSmallStr::EMPTY, ids, present.map(|all| all.into()));
         Ok(self.0.take(&rows)?.with_name(name.into()))
     }
 }
@@ -38,10 +36,7 @@ pub(super) fn frame(
     columns: &[ViewColumn],
     texts: &Texts,
 ) -> Result<DataFrame, TablesError> {
-    let one = |column: &ViewColumn| {
-        let cells = || (0..table.rows()).map(|row| column.cell(session, table, row));
-        values(&column.name, column.kind, &cells, texts)
-    };
+    let one = |column: &ViewColumn| values(session, table, column, texts);
     let columns: PolarsResult<Vec<Column>> = columns.iter().map(one).collect();
     let frame = columns.and_then(|columns| DataFrame::new(table.rows(), columns));
     frame.map_err(|error| layout(table.name(), &error))
@@ -52,37 +47,35 @@ pub(super) fn layout(table: &str, error: &PolarsError) -> TablesError {
     TablesError { table: table.to_owned(), reason: error.to_string() }
 }
 
-fn values<'a, I>(
-    name: &str,
-    kind: Kind,
-    cells: &dyn Fn() -> I,
+fn values(
+    session: &Session,
+    table: &dyn Table,
+    column: &ViewColumn,
     texts: &Texts,
-) -> PolarsResult<Column>
-where
-    I: Iterator<Item = Cell<'a>>,
-{
-    let plain = PlSmallStr::from_str(name);
-    Ok(match kind {
+) -> PolarsResult<Column> {
+    let name = PlSmallStr::from_str(&column.name);
+    let cells = || (0..table.rows()).map(|row| column.cell(session, table, row));
+    Ok(match column.kind {
         Kind::Int | Kind::Row(_) | Kind::Dim3 => {
-            let int = |cell| if let Cell::Int(value) = cell { Some(value) } else { None };
-            Int64Chunked::from_iter_options(plain, cells().map(int)).into_column()
+            let (values, present) = column.ints(session, table);
+            Int64Chunked::from_vec_validity(name, values, present.map(|all| all.into()))
+                .into_column()
         }
         Kind::Float => {
-            let float = |cell| if let Cell::Float(value) = cell { Some(value) } else { None };
-            Float64Chunked::from_iter_options(plain, cells().map(float)).into_column()
+            let (values, present) = column.floats(session, table);
+            Float64Chunked::from_vec_validity(name, values, present.map(|all| all.into()))
+                .into_column()
         }
         Kind::Bool => {
             let bool = |cell| if let Cell::Bool(value) = cell { Some(value) } else { None };
-            BooleanChunked::from_iter_options(plain, cells().map(bool)).into_column()
+            BooleanChunked::from_iter_options(name, cells().map(bool)).into_column()
         }
-        Kind::Text if cells().any(|cell| matches!(cell, Cell::Text(_))) => {
+        // A column has texts of its own or those of the interner, never both.
+        Kind::Text if matches!(cells().find(|cell| *cell != Cell::Missing), Some(Cell::Text(_))) => {
             let text = |cell| if let Cell::Text(text) = cell { Some(text) } else { None };
-            StringChunked::from_iter_options(plain, cells().map(text)).into_column()
+            StringChunked::from_iter_options(name, cells().map(text)).into_column()
         }
-        Kind::Text => {
-            let id = |cell| if let Cell::Interned(id) = cell { Some(id) } else { None };
-            texts.gather(name, cells().map(id))?
-        }
+        Kind::Text => texts.gather(&column.name, column.ids(session, table))?,
     })
 }
 

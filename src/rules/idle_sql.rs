@@ -38,10 +38,9 @@ impl Results<'_> {
 /// Whether calls of a thread follow one another, and the gaps of the instance are those of its operations.
 fn can_tell(results: &Results<'_>, window: &Window, parts: &Parts) -> bool {
     let (calls, causes) = (&results.context.session.api_calls, &parts.causes);
-    let mut own = (0..calls.len()).filter(|row| calls.pass[*row] == window.pass);
     causes.total() - causes.of(Cause::OtherWork) == window.idle
         && causes.of(Cause::Communication) + causes.of(Cause::Profiler) == 0
-        && !own.any(|row| calls.nested[row])
+        && !calls.nests(window.pass)
 }
 
 /// The times of the host to which a cause belongs, as far as names and times of calls tell; of *queue* none.

@@ -71,7 +71,9 @@ fn values(
             BooleanChunked::from_iter_options(name, cells().map(bool)).into_column()
         }
         // A column has texts of its own or those of the interner, never both.
-        Kind::Text if matches!(cells().find(|cell| *cell != Cell::Missing), Some(Cell::Text(_))) => {
+        Kind::Text
+            if matches!(cells().find(|cell| *cell != Cell::Missing), Some(Cell::Text(_))) =>
+        {
             let text = |cell| if let Cell::Text(text) = cell { Some(text) } else { None };
             StringChunked::from_iter_options(name, cells().map(text)).into_column()
         }

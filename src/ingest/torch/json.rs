@@ -272,10 +272,11 @@ impl<'a> Json<'a> {
     }
 
     fn digits(&mut self) -> Result<(), Invalid> {
-        let rest = &self.text.as_bytes()[self.at..];
-        let count = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
-        self.at += count;
-        if count > 0 { Ok(()) } else { Err(Invalid) }
+        let start = self.at;
+        while let Some(b'0'..=b'9') = self.byte() {
+            self.at += 1;
+        }
+        if self.at > start { Ok(()) } else { Err(Invalid) }
     }
 }
 

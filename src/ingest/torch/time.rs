@@ -58,20 +58,11 @@ fn scaled(whole: &[u8], fraction: &[u8], power: i32) -> Option<u64> {
     value.checked_add(u64::from(half))
 }
 
-/// The number that `digits` continue, eight at a time: times have thirteen and more.
+/// The number that `digits` continue.
 fn number(start: u64, digits: &[u8]) -> Option<u64> {
-    let (eights, rest) = digits.as_chunks();
-    let add = |value: u64, scale, more| value.checked_mul(scale)?.checked_add(more);
-    let value = eights.iter().try_fold(start, |value, one| add(value, 100_000_000, eight(*one)))?;
-    rest.iter().try_fold(value, |value, digit| add(value, 10, u64::from(digit - b'0')))
-}
-
-/// The number of eight digits, the first in the lowest byte: neighbours become pairs, these fours, these the number.
-const fn eight(digits: [u8; 8]) -> u64 {
-    let ones = u64::from_le_bytes(digits) - u64::from_le_bytes([b'0'; 8]);
-    let pairs = (ones * 10 + (ones >> 8)) & 0x00ff_00ff_00ff_00ff;
-    let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_ffff_0000_ffff;
-    (fours * 10_000 + (fours >> 32)) & 0xffff_ffff
+    digits
+        .iter()
+        .try_fold(start, |value, digit| value.checked_mul(10)?.checked_add(u64::from(digit - b'0')))
 }
 
 #[cfg(test)]

@@ -99,6 +99,13 @@ table! {
     }
 }
 
+impl ApiCalls {
+    /// Whether a call of a pass lies within another one of its thread.
+    pub fn nests(&self, pass: PassId) -> bool {
+        self.pass.iter().zip(&self.nested).any(|(own, nested)| *nested && *own == pass)
+    }
+}
+
 table! {
     /// User annotations: NVTX ranges and PyTorch `user_annotation`s.
     Ranges "ranges" { row: Range, id: RangeId,

@@ -10,7 +10,7 @@ use crate::Context;
 use crate::engine::facts::{OpIndex, OpSource};
 use crate::engine::stats::median;
 use crate::engine::tiers::{Tier, tier};
-use rooflens_model::{ApiCallId, CopyKind, KernelId, Ns, ProcessId, StrId};
+use rooflens_model::{ApiCallId, CopyKind, Ns, ProcessId, StrId};
 
 /// What a piece of the path is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -135,27 +135,12 @@ pub(super) fn path(context: &Context<'_>, segments: &[Segment]) -> Vec<PathSum> 
     let issuing = issuing(context, segments);
     let mut sums: BTreeMap<(Category, Subject, Option<u32>), (u64, Ns)> = BTreeMap::new();
     let mut ranks: BTreeMap<ProcessId, u32> = BTreeMap::new();
-    let mut add = |(category, subject, process): (_, _, Option<ProcessId>), count, time| {
+    for segment in segments {
+        let (category, subject, process) = about(context, segment.piece, &issuing);
         let rank = process.map(|one| *ranks.entry(one).or_insert_with(|| rank(context, one)));
         let sum = sums.entry((category, subject, rank)).or_default();
-        *sum = (sum.0 + count, sum.1.saturating_add(time));
-    };
-    // Kernels are most of a path: each is named once.
-    let mut kernels: BTreeMap<(ProcessId, KernelId), (OpIndex, u64, Ns)> = BTreeMap::new();
-    let (ops, launches) = (&context.facts.ops, &context.session.launches);
-    for segment in segments {
-        if let Piece::Op(op) = segment.piece
-            && let OpSource::Launch(launch) = ops.source[op as usize]
-        {
-            let key = (ops.process[op as usize], launches.kernel[launch.index()]);
-            let sum = kernels.entry(key).or_insert((op, 0, 0));
-            *sum = (sum.0, sum.1 + 1, sum.2.saturating_add(segment.length()));
-        } else {
-            add(about(context, segment.piece, &issuing), 1, segment.length());
-        }
-    }
-    for (op, count, time) in kernels.into_values() {
-        add(about(context, Piece::Op(op), &issuing), count, time);
+        sum.0 += 1;
+        sum.1 = sum.1.saturating_add(segment.length());
     }
     let sum = |((category, subject, rank), (count, time))| PathSum {
         category,
